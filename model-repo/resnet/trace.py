@@ -1,0 +1,79 @@
+"""ResNet-50 of torchvision: seeded random weights, or `--weights resnet=FILE` or `resnet=IMAGENET1K_V2`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from pickle import UnpicklingError
+
+import torch
+from torch import nn
+from torchvision.models import ResNet50_Weights, resnet50
+from tracing import TorchScriptExport, TraceContext, TraceError, Weights
+
+
+def export(context: TraceContext) -> TorchScriptExport:
+    """The classifier and the names of its classes, in the order of the logits."""
+    dims = context.input_dims("input__0")
+    model = resnet50().eval()
+    weights = load(model, context.weights) if context.weights is not None else Weights.random(context.seed)
+    labels = ResNet50_Weights.IMAGENET1K_V2.meta["categories"]
+    return TorchScriptExport(
+        eager=model,
+        example_inputs=(torch.randn(1, *dims),),
+        fresh_inputs=[(torch.randn(batch, *dims),) for batch in (1, 3, 8)],
+        # Random weights give logits around 100, so that this is about 1e-5 of one.
+        tolerance=1e-3,
+        weights=weights,
+        extra_files={"labels.txt": "".join(f"{label}\n" for label in labels).encode()},
+    )
+
+
+def load(model: nn.Module, source: str) -> Weights:
+    """Load a file with a state dict, or torchvision's own weights of that name, into `model`."""
+    if Path(source).is_file():
+        state, weights = read(Path(source)), Weights("pretrained", "ResNet-50, state dict", source)
+    elif source in ResNet50_Weights.__members__:
+        state, weights = download(source), Weights("pretrained", f"ResNet-50, torchvision {source}", source)
+    else:
+        names = ", ".join(ResNet50_Weights.__members__)
+        raise TraceError(
+            f"'{source}' is neither a file nor the name of weights that torchvision has for ResNet-50",
+            f"Give --weights resnet=FILE with a state dict, or one of {names}.",
+        )
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        raise TraceError(
+            f"'{source}' does not fit ResNet-50: {error}",
+            "The keys and shapes must be those of torchvision's resnet50 with 1000 classes.",
+        ) from error
+    return weights
+
+
+def read(file: Path) -> dict[str, torch.Tensor]:
+    """The state dict in a file that torch.save wrote."""
+    try:
+        state = torch.load(file, map_location="cpu", weights_only=True)
+    except (RuntimeError, UnpicklingError, EOFError) as error:
+        raise TraceError(
+            f"cannot read weights from '{file}': {str(error).partition(chr(10))[0]}",
+            "Save a state dict, not a whole module: torch.save(model.state_dict(), FILE).",
+        ) from error
+    if not isinstance(state, dict):
+        raise TraceError(
+            f"'{file}' holds {type(state).__name__}, not a state dict",
+            "Save one with torch.save(model.state_dict(), FILE).",
+        )
+    return state
+
+
+def download(name: str) -> dict[str, torch.Tensor]:
+    """torchvision's weights of that name, from its cache where they are there already; their hash is checked."""
+    weights = ResNet50_Weights[name]
+    try:
+        return dict(weights.get_state_dict(progress=False, check_hash=True))
+    except (OSError, RuntimeError) as error:
+        raise TraceError(
+            f"cannot download the weights {name} of ResNet-50: {error}",
+            f"Fetch {weights.url} elsewhere, and give it with --weights resnet=FILE.",
+        ) from error

@@ -1,0 +1,45 @@
+"""Wav2Vec2 base (95 M weights) with a CTC head: seeded random, or `--weights wav2vec_general_v2=HUB_ID_OR_DIRECTORY`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from tracing import OnnxExport, TraceContext, TraceError, Weights
+from tracing.models.pretrained import load_pretrained
+from tracing.models.speech_recognizer import SpeechRecognizer, save_onnx, shortest_sound
+from transformers import Wav2Vec2Config, Wav2Vec2ForCTC
+
+# Used to hide parts of the sound in training; absent from some published checkpoints.
+TRAINING_ONLY = ("wav2vec2.masked_spec_embed",)
+
+
+def export(context: TraceContext) -> OnnxExport:
+    """The recognizer as ONNX, compared with PyTorch at lengths and batch sizes that it was not exported at."""
+    if context.weights is None:
+        network = Wav2Vec2ForCTC(Wav2Vec2Config()).eval()
+        weights = Weights.random(context.seed)
+    else:
+        network = load_pretrained(Wav2Vec2ForCTC, context.weights, training_only=TRAINING_ONLY)
+        weights = Weights("pretrained", "Wav2Vec2 with CTC head", context.weights)
+    check_letters(context, network.config.vocab_size)
+    model = SpeechRecognizer(network).eval()
+    shapes = [(1, shortest_sound(network)), (3, 7_777), (1, 48_001), (8, 12_345)]
+    return OnnxExport(
+        eager=model,
+        save=partial(save_onnx, model),
+        fresh_inputs=[(torch.randn(batch, samples),) for batch, samples in shapes],
+        # ONNX Runtime adds up in another order than PyTorch. Logits of trained weights reach some tens.
+        tolerance=1e-3,
+        weights=weights,
+    )
+
+
+def check_letters(context: TraceContext, letters: int) -> None:
+    """The weights decide how many letters there are, and model.yaml has to say the same."""
+    declared = context.output_dims("logits")
+    if declared != [-1, letters]:
+        raise TraceError(
+            f"the weights give {letters} letters, but logits in model.yaml has dims {declared}",
+            f"Set dims of logits to [-1, {letters}], or take weights with that many letters.",
+        )

@@ -1,0 +1,1 @@
+"""What the Python-based Triton backends of this folder share: reading the configuration, batching, Triton's calls."""

@@ -1,0 +1,119 @@
+"""The calls Triton makes on a Python-based backend, the same for every framework."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Generic, Protocol
+
+# Exists only inside Triton's process for a model (the "stub").
+import triton_python_backend_utils as pb_utils
+
+from .batching import ArrayT, Batcher, Runner
+from .spec import ModelError, ModelSpec, TensorSpec
+
+
+class TritonTensor(Protocol):
+    """`pb_utils.Tensor`, as far as it is used here."""
+
+    def name(self) -> str: ...
+    def __dlpack__(self, *, stream: None = None) -> object: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+class TritonRequest(Protocol):
+    """`pb_utils.InferenceRequest`, as far as it is used here."""
+
+    def inputs(self) -> Sequence[TritonTensor]: ...
+    def requested_output_names(self) -> set[str]: ...
+
+
+class Backend(ABC, Generic[ArrayT]):
+    """Base of `TritonPythonModel`. Triton starts one process for each instance of each model version.
+
+    Tensors cross to and from Triton as DLPack capsules: it carries every fixed-size type, and unlike `as_numpy` and
+    `pb_utils.Tensor(name, array)` of this server version it works with numpy 2.
+    """
+
+    default_filename: ClassVar[str]
+    """File in the version directory when the configuration names none."""
+    data_types: ClassVar[frozenset[str]]
+    """Types the framework can take, by Triton's names without `TYPE_`."""
+
+    @abstractmethod
+    def load(self, spec: ModelSpec) -> Runner[ArrayT]:
+        """Load `spec.artifact`. May raise anything; Triton's error will name the model and the file."""
+
+    @abstractmethod
+    def from_dlpack(self, tensor: TritonTensor) -> ArrayT:
+        """A view of a Triton tensor."""
+
+    @abstractmethod
+    def contiguous(self, array: ArrayT) -> ArrayT:
+        """The same values in C order in main memory, as Triton takes them."""
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Called once; an exception fails the load of this version, and its text becomes the reason."""
+        self.spec = ModelSpec.from_args(args, self.default_filename)
+        try:
+            for tensor in (*self.spec.inputs, *self.spec.outputs):
+                self._check_type(tensor)
+            if not self.spec.artifact.is_file():
+                raise ModelError(f"no such file; the version directory holds: {self._siblings()}")
+            self._batcher = Batcher(self.spec, self.load(self.spec))
+        except Exception as error:
+            pb_utils.Logger.log_error(traceback.format_exc())
+            raise pb_utils.TritonModelException(
+                f"{self.spec}: cannot load {self.spec.artifact}: {_summary(error)}"
+            ) from None
+
+    def execute(self, requests: Sequence[TritonRequest]) -> list[object]:
+        """Called with what the dynamic batcher collected; returns one response for each request, in order."""
+        inputs = [{tensor.name(): self.from_dlpack(tensor) for tensor in request.inputs()} for request in requests]
+        return [
+            self._response(request, result) for request, result in zip(requests, self._batcher.run(inputs), strict=True)
+        ]
+
+    def finalize(self) -> None:
+        """Called on unload, after Triton was told that we are done: leave without the interpreter's tear-down.
+
+        With torch that takes half a second for each model, and nothing is left to save.
+        """
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+    def _response(self, request: TritonRequest, result: dict[str, ArrayT] | Exception) -> object:
+        if isinstance(result, Exception):
+            message = f"{self.spec}: {_summary(result)}"
+            pb_utils.Logger.log_error("".join([message, "\n", *traceback.format_exception(result)]))
+            return pb_utils.InferenceResponse(output_tensors=[], error=pb_utils.TritonError(message))
+        wanted = request.requested_output_names()
+        return pb_utils.InferenceResponse(
+            output_tensors=[
+                pb_utils.Tensor.from_dlpack(name, self.contiguous(array))
+                for name, array in result.items()
+                if name in wanted
+            ]
+        )
+
+    def _check_type(self, tensor: TensorSpec) -> None:
+        if tensor.data_type not in self.data_types:
+            allowed = ", ".join(f"TYPE_{name}" for name in sorted(self.data_types))
+            raise ModelError(f"tensor '{tensor.name}' is TYPE_{tensor.data_type}; this backend serves {allowed}")
+
+    def _siblings(self) -> str:
+        folder = self.spec.artifact.parent
+        return ", ".join(sorted(entry.name for entry in folder.iterdir())) if folder.is_dir() else "nothing"
+
+
+def _summary(error: Exception) -> str:
+    """An error in one line: TorchScript puts its trace before the reason, which is the last line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[-1] if lines else "no message"
+    return (
+        text if isinstance(error, ModelError) or text.startswith("RuntimeError") else f"{type(error).__name__}: {text}"
+    )

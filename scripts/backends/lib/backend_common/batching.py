@@ -1,0 +1,108 @@
+"""Many requests, one forward: the part of a backend that knows neither Triton nor a framework."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, Generic, Protocol, TypeVar
+
+from .spec import ModelError, ModelSpec
+
+
+SelfT = TypeVar("SelfT")
+
+
+class Array(Protocol):
+    """What torch.Tensor and numpy.ndarray have in common. Slicing a contiguous array along axis 0 copies nothing."""
+
+    @property
+    def shape(self) -> Sequence[int]: ...
+
+    def __getitem__(self: SelfT, rows: slice, /) -> SelfT: ...
+
+
+ArrayT = TypeVar("ArrayT", bound=Array)
+
+
+class Runner(Protocol[ArrayT]):
+    """One loaded model."""
+
+    def forward(self, inputs: dict[str, ArrayT]) -> dict[str, ArrayT]:
+        """Run once; returns every output of the configuration under its name."""
+
+    def concatenate(self, arrays: Sequence[ArrayT]) -> ArrayT:
+        """Join along axis 0."""
+
+    def data_type(self, array: ArrayT) -> str:
+        """Triton's name of the element type: FP32, INT64, ..."""
+
+
+class Batcher(Generic[ArrayT]):
+    """Runs lists of requests through a `Runner`; a request is {input name: array}, a result {output name: array}."""
+
+    def __init__(self, spec: ModelSpec, runner: Runner[ArrayT]) -> None:
+        self.spec = spec
+        self.runner = runner
+
+    def run(self, requests: Sequence[dict[str, ArrayT]]) -> list[dict[str, ArrayT] | Exception]:
+        """One entry for each request, in order: its outputs, or why it has none.
+
+        With a batch axis, requests whose tensors agree in everything but the batch size share one forward.
+        If that fails, each of them runs alone, so that one bad request costs the others time but not their answer.
+        """
+        results: list[dict[str, ArrayT] | Exception] = [ModelError("not run")] * len(requests)
+        for members in self._groups(requests):
+            for index, result in zip(members, self._run_group([requests[i] for i in members]), strict=True):
+                results[index] = result
+        return results
+
+    def _groups(self, requests: Sequence[dict[str, ArrayT]]) -> list[list[int]]:
+        if not self.spec.batched:
+            return [[index] for index in range(len(requests))]
+        groups: dict[Any, list[int]] = {}
+        for index, request in enumerate(requests):
+            signature = tuple(sorted((name, tuple(array.shape[1:])) for name, array in request.items()))
+            groups.setdefault(signature, []).append(index)
+        return list(groups.values())
+
+    def _run_group(self, group: Sequence[dict[str, ArrayT]]) -> list[dict[str, ArrayT] | Exception]:
+        try:
+            return list(self._forward(group))
+        except Exception as error:
+            if len(group) == 1:
+                return [error]
+        return [self._run_group([request])[0] for request in group]
+
+    def _forward(self, group: Sequence[dict[str, ArrayT]]) -> list[dict[str, ArrayT]]:
+        if len(group) == 1:
+            inputs = group[0]
+        else:
+            inputs = {name: self.runner.concatenate([request[name] for request in group]) for name in group[0]}
+        batch = next(iter(inputs.values())).shape[0] if self.spec.batched else None
+        outputs = self.runner.forward(inputs)
+        self._check(outputs, batch)
+        if len(group) == 1:
+            return [outputs]
+        ends = list(accumulate(next(iter(request.values())).shape[0] for request in group))
+        starts = [0, *ends[:-1]]
+        return [
+            {name: array[start:end] for name, array in outputs.items()} for start, end in zip(starts, ends, strict=True)
+        ]
+
+    def _check(self, outputs: dict[str, ArrayT], batch: int | None) -> None:
+        """What the model returned must be what its configuration promises."""
+        for tensor in self.spec.outputs:
+            array = outputs[tensor.name]
+            data_type = self.runner.data_type(array)
+            if data_type != tensor.data_type:
+                raise ModelError(
+                    f"output '{tensor.name}' is {data_type}, expected {tensor.data_type} as in the configuration"
+                )
+            got = tuple(array.shape)
+            expected = tensor.dims if batch is None else (batch, *tensor.dims)
+            if len(got) != len(expected) or any(e not in (-1, g) for g, e in zip(got, expected, strict=True)):
+                axes = "dims" if batch is None else f"batch of {batch} and dims"
+                raise ModelError(
+                    f"output '{tensor.name}' has shape {list(got)}, expected {list(expected)}"
+                    f" ({axes} {list(tensor.dims)} in the configuration)"
+                )

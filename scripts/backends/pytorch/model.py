@@ -1,0 +1,136 @@
+"""Serve TorchScript models (`platform: "pytorch_libtorch"`) from Triton's python backend.
+
+Stands in for Triton's libtorch backend where that is not installed, and keeps to its rules, so that a repository that
+works here works there: names of inputs and outputs, kinds of return value, `parameters`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+from torch.utils.dlpack import from_dlpack
+
+# Triton's interpreter ignores PYTHONPATH and knows this folder only, which may be a symbolic link.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "lib"))
+
+from backend_common.backend import Backend, TritonTensor
+from backend_common.spec import ModelError, ModelSpec, TensorSpec
+
+TORCH_TYPES = {
+    "BOOL": torch.bool,
+    "UINT8": torch.uint8,
+    "UINT16": torch.uint16,
+    "UINT32": torch.uint32,
+    "UINT64": torch.uint64,
+    "INT8": torch.int8,
+    "INT16": torch.int16,
+    "INT32": torch.int32,
+    "INT64": torch.int64,
+    "FP16": torch.float16,
+    "FP32": torch.float32,
+    "FP64": torch.float64,
+    "BF16": torch.bfloat16,
+}
+TRITON_TYPES = {torch_type: name for name, torch_type in TORCH_TYPES.items()}
+"""Element types by torch's name. TYPE_STRING has no torch counterpart."""
+
+ONLY_HERE = frozenset({"UINT16", "UINT32", "UINT64", "BF16"})
+"""Types torch has but the libtorch backend refuses."""
+
+
+class TorchScriptRunner:
+    """A TorchScript module on one device."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+        self.device = _device(spec)
+        threads = spec.positive_int("INTRA_OP_THREAD_COUNT")
+        if threads is not None:
+            torch.set_num_threads(threads)
+        self.optimized = not spec.flag("DISABLE_OPTIMIZED_EXECUTION")
+        self.module = torch.jit.load(str(spec.artifact), map_location=self.device).eval()  # type: ignore[no-untyped-call]
+        arguments = [argument.name for argument in self.module.forward.schema.arguments[1:]]
+        self.inputs = ordered_inputs(spec.inputs, arguments)
+
+    def forward(self, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Run the module on the device, without autograd."""
+        arguments = [inputs[name].to(self.device) if name in inputs else None for name in self.inputs]
+        with torch.inference_mode(), nullcontext() if self.optimized else torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
+            returned = self.module(*arguments)
+        return named_outputs(self.spec.outputs, returned)
+
+    def concatenate(self, arrays: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Join along axis 0."""
+        return torch.cat(list(arrays))
+
+    def data_type(self, array: torch.Tensor) -> str:
+        """Triton's name of the element type; torch's own where Triton has none."""
+        return TRITON_TYPES.get(array.dtype, str(array.dtype))
+
+
+class TritonPythonModel(Backend[torch.Tensor]):
+    """The class Triton looks for."""
+
+    default_filename = "model.pt"
+    data_types = frozenset(TORCH_TYPES)
+
+    def load(self, spec: ModelSpec) -> TorchScriptRunner:
+        """Load a TorchScript archive (not a state dict, not a pickled module)."""
+        for tensor in (*spec.inputs, *spec.outputs):
+            if tensor.data_type in ONLY_HERE:
+                print(
+                    f"{spec}: TYPE_{tensor.data_type} of '{tensor.name}' is refused by Triton's libtorch backend",
+                    file=sys.stderr,
+                )
+        return TorchScriptRunner(spec)
+
+    def from_dlpack(self, tensor: TritonTensor) -> torch.Tensor:
+        """A view of Triton's shared memory."""
+        return from_dlpack(tensor)
+
+    def contiguous(self, array: torch.Tensor) -> torch.Tensor:
+        """C order, in main memory."""
+        return array.cpu().contiguous()
+
+
+def ordered_inputs(inputs: Sequence[TensorSpec], arguments: Sequence[str]) -> list[str]:
+    """Names of the inputs in the order of forward's arguments, by the libtorch backend's three rules.
+
+    Names that are forward's argument names go where those are; numbered names (`input__0`) go by number;
+    anything else in the order of the configuration.
+    """
+    names = [tensor.name for tensor in inputs]
+    if set(names) <= set(arguments):
+        return sorted(names, key=list(arguments).index)
+    indices = [tensor.index for tensor in inputs]
+    if None not in indices:
+        return [name for _, name in sorted(zip(indices, names, strict=True))]
+    return names
+
+
+def named_outputs(outputs: Sequence[TensorSpec], returned: object) -> dict[str, torch.Tensor]:
+    """What the module returned, by the configuration's names: `output__1` is element 1, else by position."""
+    values = returned if isinstance(returned, tuple) else (returned,)
+    if not all(isinstance(value, torch.Tensor) for value in values):
+        kinds = ", ".join(type(value).__name__ for value in values)
+        raise ModelError(
+            f"forward returned {kinds}; allowed: a Tensor or a tuple of Tensors (as in Triton's libtorch backend)"
+        )
+    numbered = all(tensor.index is not None for tensor in outputs)
+    named: dict[str, torch.Tensor] = {}
+    for position, tensor in enumerate(outputs):
+        index = tensor.index if numbered and tensor.index is not None else position
+        if index >= len(values):
+            raise ModelError(f"output '{tensor.name}' is element {index}, but forward returned {len(values)} tensor(s)")
+        named[tensor.name] = values[index]
+    return named
+
+
+def _device(spec: ModelSpec) -> torch.device:
+    if spec.kind == "GPU" and torch.cuda.is_available():
+        return torch.device("cuda", spec.device_id)
+    return torch.device("cpu")

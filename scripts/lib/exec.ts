@@ -1,0 +1,81 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { UserError } from './errors';
+
+/** What a finished command printed. */
+export interface Output {
+  stdout: string;
+  stderr: string;
+}
+
+export interface ExecOptions {
+  cwd?: string;
+  env?: NodeJS.ProcessEnv;
+  /** Called with each complete line of stderr, for progress. */
+  onStderrLine?: (line: string) => void;
+  /** Called with each complete line of stdout. */
+  onStdoutLine?: (line: string) => void;
+}
+
+/** A command ended with another exit code than 0, or could not be started. */
+export class CommandError extends UserError {
+  constructor(
+    readonly command: string,
+    readonly exitCode: number | null,
+    readonly output: Output,
+    detail: string,
+  ) {
+    super(`${command}: ${detail}`);
+  }
+}
+
+const running = new Set<ChildProcess>();
+
+/** Ends the commands that are running, when we are interrupted. */
+export function stopCommands(): void {
+  for (const child of running) child.kill('SIGTERM');
+}
+
+/**
+ * Runs a command to its end and returns what it printed.
+ * @throws CommandError when it fails, with the last lines of what it said.
+ */
+export async function exec(command: string, args: readonly string[], options: ExecOptions = {}): Promise<Output> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, {
+      cwd: options.cwd,
+      env: options.env ?? process.env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const output: Output = { stdout: '', stderr: '' };
+    const stdout = splitLines(options.onStdoutLine);
+    const stderr = splitLines(options.onStderrLine);
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      output.stdout += text;
+      stdout(text);
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      output.stderr += text;
+      stderr(text);
+    });
+    running.add(child);
+    child.once('close', () => running.delete(child));
+    child.once('error', (error) => reject(new CommandError(command, null, output, error.message)));
+    child.once('close', (code, signal) => {
+      if (code === 0) return resolve(output);
+      const said = (output.stderr.trim() === '' ? output.stdout : output.stderr).trim().split('\n').slice(-8).join('\n');
+      const how = code === null ? `ended by ${signal}` : `exit code ${code}`;
+      reject(new CommandError(command, code, output, said === '' ? how : `${how}\n${said}`));
+    });
+  });
+}
+
+/** Feeds chunks of text in, calls back with whole lines. */
+export function splitLines(onLine: ((line: string) => void) | undefined): (chunk: string) => void {
+  let rest = '';
+  return (chunk) => {
+    if (onLine === undefined) return;
+    const lines = (rest + chunk).split(/\r?\n|\r/);
+    rest = lines.pop() ?? '';
+    for (const line of lines) if (line !== '') onLine(line);
+  };
+}

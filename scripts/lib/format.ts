@@ -1,0 +1,32 @@
+/** Bytes for people: `91.2 MB` (powers of 1000, as disks and networks are counted). */
+export function formatBytes(bytes: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  let value = bytes;
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${unit === 0 ? value : value.toFixed(value < 10 ? 2 : 1)} ${units[unit]}`;
+}
+
+/** Milliseconds for people: `12 ms`, `3.4 s`, `2 min 05 s`. */
+export function formatDuration(milliseconds: number): string {
+  if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
+  const seconds = milliseconds / 1000;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  return `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, '0')} s`;
+}
+
+/** Rows as a table with one line of headings; columns of numbers are aligned right. */
+export function formatTable(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+  const widths = headings.map((heading, i) => Math.max(heading.length, ...rows.map((row) => row[i]?.length ?? 0)));
+  const numeric = headings.map((_, i) => rows.length > 0 && rows.every((row) => /^[\d.,]+( \S+)?$|^$|^-$/.test(row[i] ?? '')));
+  const line = (cells: readonly string[]): string =>
+    cells
+      .map((cell, i) => (numeric[i] === true ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0)))
+      .join('  ')
+      .trimEnd();
+  return [line(headings), line(widths.map((width) => '-'.repeat(width))), ...rows.map(line)].join('\n');
+}

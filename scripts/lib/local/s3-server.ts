@@ -1,0 +1,124 @@
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { UserError } from '../errors';
+import { ManagedProcess } from '../managed-process';
+import { freePorts } from '../ports';
+
+const START_TIMEOUT_MS = 30_000;
+
+/** Keys of the local S3 server, which listens on loopback only. They protect nothing. */
+export const LOCAL_CREDENTIALS = { accessKeyId: 'local', secretAccessKey: 'local-only-no-secret' } as const;
+export const LOCAL_REGION = 'us-east-1';
+
+/**
+ * SeaweedFS waits for its own streams when it is told to stop, and never finds an end. What it has acknowledged is
+ * written by then (killing it loses nothing: see test/integration/s3-server.test.ts), so it is not given long.
+ */
+const STOP_GRACE_MS = 500;
+
+/** An S3 server on loopback that keeps its objects in a folder. */
+export interface S3Server {
+  endpoint: string;
+  /** Settles when it has ended. */
+  ended: Promise<string>;
+  logFile: string;
+  stop(): Promise<void>;
+}
+
+export interface S3ServerOptions {
+  weed: string;
+  python: string;
+  /** Objects are kept here; the next run finds them again. */
+  directory: string;
+  logFile: string;
+  port: number;
+}
+
+/** Starts SeaweedFS with an S3 API on 127.0.0.1 and returns when it answers. */
+export async function startS3Server(options: S3ServerOptions): Promise<S3Server> {
+  mkdirSync(options.directory, { recursive: true });
+  const config = join(options.directory, 's3.json');
+  const credentials = { accessKey: LOCAL_CREDENTIALS.accessKeyId, secretKey: LOCAL_CREDENTIALS.secretAccessKey };
+  writeFileSync(config, JSON.stringify({ identities: [{ name: 'local', credentials: [credentials], actions: ['Admin'] }] }), {
+    mode: 0o600,
+  });
+  const ports = await internalPorts();
+  const server = new ManagedProcess({
+    name: 'S3 server',
+    command: options.weed,
+    args: serverArguments(options, config, ports),
+    logFile: options.logFile,
+    python: options.python,
+  });
+  const stop = async (): Promise<void> => {
+    await server.stop(STOP_GRACE_MS);
+    removeSockets({ ...ports, 's3.port': options.port });
+  };
+  const endpoint = `http://127.0.0.1:${options.port}`;
+  const deadline = Date.now() + START_TIMEOUT_MS;
+  while (!(await answers(endpoint))) {
+    if (server.exit !== undefined || Date.now() > deadline) {
+      const how = server.exit === undefined ? `did not answer within ${START_TIMEOUT_MS / 1000} s` : `ended (${server.exit})`;
+      const said = server.lastLines();
+      await stop();
+      throw new UserError(`the S3 server ${how}:\n${said}`, { hint: `its log is ${server.logFile}` });
+    }
+    await sleep(100);
+  }
+  return { endpoint, ended: server.ended, logFile: server.logFile, stop };
+}
+
+/** Flag -> port, for what SeaweedFS opens besides its S3 port. */
+async function internalPorts(): Promise<Record<string, number>> {
+  const flags = [
+    'master.port',
+    'master.port.grpc',
+    'volume.port',
+    'volume.port.grpc',
+    'filer.port',
+    'filer.port.grpc',
+    's3.port.grpc',
+  ];
+  const ports = await freePorts(flags.length);
+  return Object.fromEntries(flags.map((flag, i) => [flag, ports[i] as number]));
+}
+
+function serverArguments(options: S3ServerOptions, config: string, ports: Record<string, number>): string[] {
+  return [
+    'server',
+    '-filer',
+    '-s3',
+    '-ip=127.0.0.1',
+    '-ip.bind=127.0.0.1',
+    `-dir=${options.directory}`,
+    `-s3.port=${options.port}`,
+    `-s3.config=${config}`,
+    ...Object.entries(ports).map(([flag, port]) => `-${flag}=${port}`),
+    // Off: what a test server on one machine does not need.
+    '-s3.port.iceberg=0',
+    '-s3.port.lance=0',
+    '-s3.iam=false',
+    '-master.telemetry=false',
+    // Models are large; volumes of 1 GB make room for as many as the disk takes.
+    '-master.volumeSizeLimitMB=1024',
+    '-volume.max=0',
+  ];
+}
+
+/** SeaweedFS opens Unix sockets named after its ports in /tmp and leaves them there. */
+function removeSockets(ports: Record<string, number>): void {
+  for (const [flag, port] of Object.entries(ports)) {
+    const [server, , grpc] = flag.split('.');
+    rmSync(`/tmp/seaweedfs-${server}${grpc === undefined ? '' : '-grpc'}-${port}.sock`, { force: true });
+  }
+}
+
+async function answers(endpoint: string): Promise<boolean> {
+  try {
+    // 403 means it is up: the request has no signature.
+    return (await fetch(endpoint, { signal: AbortSignal.timeout(1000) })).status < 500;
+  } catch {
+    return false;
+  }
+}

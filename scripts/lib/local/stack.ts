@@ -1,0 +1,204 @@
+import { createHash } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../errors';
+import { formatBytes } from '../format';
+import { existingModels } from '../model';
+import { paths } from '../paths';
+import { claimPorts } from '../ports';
+import type { Progress } from '../progress';
+import { ensurePlaceholder } from '../publish/apply';
+import { tritonRepositoryUrl, type RepositoryLocation } from '../publish/location';
+import { publish, VersionConflict } from '../publish/publish';
+import { S3Store } from '../publish/s3-store';
+import type { WantedModel } from '../publish/wanted';
+import { acquireLock, cacheRoot } from '../toolchain/cache';
+import { ensurePython, type PythonEnvironment } from '../toolchain/python';
+import { ensureSeaweedfs } from '../toolchain/seaweedfs';
+import { ensureTriton, requireTritonPlatform } from '../toolchain/triton';
+import { describeTrace, traceModels } from '../trace';
+import { startTriton, type ModelEvent, type TritonServer } from '../triton/server';
+import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server, type S3Server } from './s3-server';
+import type { Timings } from './timings';
+
+/** The repository of the local S3 server. */
+const LOCATION: RepositoryLocation = { bucket: 'local', prefix: 'models' };
+
+/** All models together, from the start of tritonserver to the last READY. */
+const START_TIMEOUT_MS = 600_000;
+
+export interface StackOptions {
+  repository: string;
+  models: readonly string[];
+  /** MODEL=FILE for tracing. */
+  weights: readonly string[];
+  ports: { 'http-port': number; 'grpc-port': number; 'metrics-port': number; 's3-port': number };
+  progress: Progress;
+  timings: Timings;
+  /** Takes what has to be undone at the end, in reverse order. */
+  defer: (undo: () => Promise<void> | void) => void;
+}
+
+export interface LocalStack {
+  triton: TritonServer;
+  s3Endpoint: string;
+  location: RepositoryLocation;
+  environment: PythonEnvironment;
+  /** The models published, composing ones first. */
+  models: WantedModel[];
+  /** Model -> milliseconds from its first loading to READY. */
+  loadMs: ReadonlyMap<string, number>;
+}
+
+/** Brings the whole of it up: tools, S3, traced models, published repository, Triton with every model loaded. */
+export async function startStack(options: StackOptions): Promise<LocalStack> {
+  const { progress, timings, defer } = options;
+  requireTritonPlatform();
+  const directory = localDirectory(options.repository);
+  defer(await acquireLock(join(directory, 'lock'), `the local stack of ${options.repository}`, { wait: false }));
+  const ports = await claimPorts(options.ports);
+
+  const environment = await timings.measure('set-up: Python environment', () =>
+    progress.run('Python environment', (step) => ensurePython(step)),
+  );
+  const [installation, weed] = await timings.measure('set-up: Triton and S3 server', () =>
+    progress.run('Triton and S3 server programs', () =>
+      Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
+    ),
+  );
+  // Tracing is the work of the processor; the S3 server starts beside it.
+  const s3Starts = timings.measure('S3 server', () => startS3({ weed, environment, directory, port: ports['s3-port'], defer }));
+  const tracing = timings.measure('trace', () => trace(environment, options));
+  const [server] = await Promise.all([s3Starts, tracing]);
+
+  const store = new S3Store({
+    bucket: LOCATION.bucket,
+    endpointUrl: server.endpoint,
+    region: LOCAL_REGION,
+    credentials: LOCAL_CREDENTIALS,
+  });
+  defer(() => store.close());
+  await store.ensureBucket();
+  await ensurePlaceholder(store, LOCATION);
+  const models = await timings.measure('publish', () => publishAll(store, options));
+
+  const loads = new LoadTimes();
+  const triton = await timings.measure('load until READY', () =>
+    progress.run('tritonserver loads the models from S3', (step) =>
+      startTriton({
+        installation,
+        environment,
+        repository: tritonRepositoryUrl(LOCATION, server.endpoint),
+        directory: join(directory, 'triton'),
+        ports: { http: ports['http-port'], grpc: ports['grpc-port'], metrics: ports['metrics-port'] },
+        credentials: { ...LOCAL_CREDENTIALS, region: LOCAL_REGION },
+        loadAll: true,
+        startTimeoutMs: START_TIMEOUT_MS,
+        onEvent: (event) => step.update(loads.see(event)),
+      }),
+    ),
+  );
+  defer(() => triton.stop());
+  return { triton, s3Endpoint: server.endpoint, location: LOCATION, environment, models, loadMs: loads.milliseconds };
+}
+
+/** Where this repository's local stack keeps its bucket and logs. */
+export function localDirectory(repository: string): string {
+  const id = createHash('sha256').update(repository).digest('hex').slice(0, 12);
+  const directory = join(cacheRoot(), 'local', id);
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, 'README'), `Bucket and logs of "npm run local" for ${repository}. May be deleted.\n`);
+  return directory;
+}
+
+async function startS3(options: {
+  weed: string;
+  environment: PythonEnvironment;
+  directory: string;
+  port: number;
+  defer: StackOptions['defer'];
+}): Promise<S3Server> {
+  const server = await startS3Server({
+    weed: options.weed,
+    python: options.environment.python,
+    directory: join(options.directory, 's3'),
+    logFile: join(options.directory, 's3.log'),
+    port: options.port,
+  });
+  options.defer(() => server.stop());
+  return server;
+}
+
+async function trace(environment: PythonEnvironment, options: StackOptions): Promise<void> {
+  const step = options.progress.step('trace');
+  let made = 0;
+  let upToDate = 0;
+  try {
+    await traceModels({
+      python: environment.python,
+      repository: options.repository,
+      models: options.models,
+      weights: options.weights,
+      onEvent: (event) => {
+        if (event.event === 'progress') step.update(`${event.model}: ${event.step}`);
+        if (event.event === 'up-to-date') upToDate += 1;
+        if (event.event === 'done') {
+          made += 1;
+          options.progress.line(`     ${event.model}: ${formatBytes(event.bytes)}, ${describeTrace(event)}`);
+        }
+      },
+    });
+  } catch (error) {
+    step.failed();
+    throw error;
+  }
+  step.done(`${made} made, ${upToDate} up to date`);
+}
+
+/**
+ * Publishes with the code of `npm run sync-models`. A version that was traced anew would be refused there, and rightly
+ * so; the local bucket is nobody's production, so it is emptied instead.
+ */
+async function publishAll(store: S3Store, options: StackOptions): Promise<WantedModel[]> {
+  return options.progress.run('publish to S3', async (step) => {
+    let bytes = 0;
+    const publishOnce = () =>
+      publish({
+        repository: options.repository,
+        models: options.models,
+        store,
+        location: LOCATION,
+        replicas: [],
+        loadTimeoutMs: START_TIMEOUT_MS,
+        onUploaded: (key, size) => step.update(`${formatBytes((bytes += size))}, last ${key}`),
+      });
+    try {
+      return (await publishOnce()).models;
+    } catch (error) {
+      if (!(error instanceof VersionConflict)) throw error;
+      options.progress.line('     a model was made anew: the local bucket is emptied and filled again');
+      await emptyRepository(store);
+      return (await publishOnce()).models;
+    }
+  });
+}
+
+async function emptyRepository(store: S3Store): Promise<void> {
+  const objects = await store.list(LOCATION.prefix);
+  await store.delete(objects.map(({ key }) => key));
+  await ensurePlaceholder(store, LOCATION);
+}
+
+/** Times each model from `loading` to `loaded` as the server's log tells them. */
+class LoadTimes {
+  readonly milliseconds = new Map<string, number>();
+  private readonly started = new Map<string, number>();
+
+  /** @returns what to show of the progress */
+  see({ model, kind }: ModelEvent): string {
+    const now = Date.now();
+    if (kind === 'loading' && !this.started.has(model)) this.started.set(model, now);
+    if (kind === 'loaded') this.milliseconds.set(model, now - (this.started.get(model) ?? now));
+    return `${this.milliseconds.size} loaded, last ${[...this.milliseconds.keys()].at(-1) ?? '-'}`;
+  }
+}

@@ -1,0 +1,114 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { createWriteStream, mkdirSync, type WriteStream } from 'node:fs';
+import { dirname } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { splitLines } from './exec';
+import { paths } from './paths';
+
+export interface ManagedProcessOptions {
+  /** What it is called in messages. */
+  name: string;
+  command: string;
+  args: readonly string[];
+  env?: NodeJS.ProcessEnv;
+  cwd?: string;
+  /** Everything it prints goes here. */
+  logFile: string;
+  /** A Python, to have the system end the process when we are killed (Linux). */
+  python: string;
+  onLine?: (line: string) => void;
+}
+
+/**
+ * A server that lives no longer than we do: it has a process group of its own, so that Ctrl-C in the terminal reaches
+ * us alone and we end things in order, and the system ends it if we are killed.
+ */
+export class ManagedProcess {
+  readonly name: string;
+  readonly logFile: string;
+  private readonly child: ChildProcess;
+  private readonly log: WriteStream;
+  private readonly tail: string[] = [];
+  /** Settles when it has ended; says how. */
+  readonly ended: Promise<string>;
+  private endedBecause: string | undefined;
+
+  constructor(options: ManagedProcessOptions) {
+    this.name = options.name;
+    this.logFile = options.logFile;
+    mkdirSync(dirname(options.logFile), { recursive: true });
+    this.log = createWriteStream(options.logFile);
+    this.child = spawn(options.python, [paths.withParent, String(process.pid), options.command, ...options.args], {
+      cwd: options.cwd,
+      env: options.env,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    for (const stream of [this.child.stdout, this.child.stderr]) {
+      const lines = splitLines((line) => {
+        this.tail.push(line);
+        if (this.tail.length > 20) this.tail.shift();
+        options.onLine?.(line);
+      });
+      stream?.setEncoding('utf8').on('data', (text: string) => {
+        this.log.write(text);
+        lines(text);
+      });
+    }
+    this.ended = new Promise((resolve) => {
+      const end = (why: string): void => {
+        this.endedBecause = why;
+        this.log.end();
+        resolve(why);
+      };
+      this.child.once('error', (error) => end(error.message));
+      this.child.once('close', (code, signal) => end(signal === null ? `exit code ${code}` : `signal ${signal}`));
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.child.pid;
+  }
+
+  /** How it ended, or undefined while it runs. */
+  get exit(): string | undefined {
+    return this.endedBecause;
+  }
+
+  /** The last lines it printed. */
+  lastLines(count = 8): string {
+    return this.tail.slice(-count).join('\n');
+  }
+
+  /** Asks it to end, and after `graceMs` makes it; its children too. */
+  async stop(graceMs: number): Promise<void> {
+    if (this.endedBecause !== undefined) return;
+    this.child.kill('SIGTERM');
+    const grace = new AbortController();
+    const late = sleep(graceMs, 'late', { signal: grace.signal }).catch(() => 'ended');
+    if ((await Promise.race([this.ended, late])) === 'late') this.killGroup();
+    grace.abort();
+    await this.ended;
+  }
+
+  /** Ends the whole process group at once. */
+  killGroup(): void {
+    if (this.child.pid === undefined) return;
+    try {
+      process.kill(-this.child.pid, 'SIGKILL');
+    } catch {
+      // Nothing of it is left.
+    }
+  }
+}
+
+/** Whether a process with this id is there, ours or not. */
+export function isAlive(pid: number): boolean {
+  if (pid <= 0) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}

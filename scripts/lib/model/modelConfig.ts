@@ -1,0 +1,125 @@
+import protobuf from 'protobufjs/light';
+import protocol from '../triton/protocol.json';
+
+const root = protobuf.Root.fromJSON(protocol as protobuf.INamespace).resolveAll();
+
+/** Triton's own definition of a model configuration: what fields there are, their types and numbers. */
+export const modelConfigType = root.lookupType('inference.ModelConfig');
+
+/** Names of the data types a tensor may have, TYPE_FP32 and so on; TYPE_INVALID, which says "none", left out. */
+export const DATA_TYPES: readonly string[] = Object.keys(root.lookupEnum('inference.DataType').values).filter(
+  (name) => name !== 'TYPE_INVALID',
+);
+
+/** A 64-bit number: a bigint only where a double would lose digits. */
+export type Int64 = number | bigint;
+
+/**
+ * One model's configuration with Triton's own field names, as plain data: enums by name, 64-bit numbers as `Int64`.
+ * A field is there only if the author wrote it. The fields that our code reads are typed here; every other field of
+ * Triton's message is carried along (see `modelConfigType`).
+ */
+export interface ModelConfig {
+  name: string;
+  platform?: string;
+  backend?: string;
+  runtime?: string;
+  version_policy?: VersionPolicy;
+  max_batch_size?: number;
+  input?: TensorConfig[];
+  output?: TensorConfig[];
+  dynamic_batching?: DynamicBatching;
+  sequence_batching?: SequenceBatching;
+  ensemble_scheduling?: { step?: EnsembleStep[]; [field: string]: unknown };
+  instance_group?: InstanceGroup[];
+  default_model_filename?: string;
+  cc_model_filenames?: Record<string, string>;
+  parameters?: Record<string, { string_value?: string }>;
+  model_warmup?: Warmup[];
+  [field: string]: unknown;
+}
+
+/** Which of the version folders are served; Triton's default is the newest one. */
+export interface VersionPolicy {
+  latest?: { num_versions?: number };
+  all?: Record<string, never>;
+  specific?: { versions?: number[] };
+}
+
+/** An input or an output. `dims` leaves the batch axis out where max_batch_size is more than 0; -1 is any size. */
+export interface TensorConfig {
+  name?: string;
+  data_type?: string;
+  dims?: number[];
+  reshape?: { shape?: number[] };
+  format?: string;
+  optional?: boolean;
+  is_shape_tensor?: boolean;
+  label_filename?: string;
+  [field: string]: unknown;
+}
+
+export interface QueuePolicy {
+  timeout_action?: string;
+  default_timeout_microseconds?: Int64;
+  [field: string]: unknown;
+}
+
+export interface DynamicBatching {
+  preferred_batch_size?: number[];
+  max_queue_delay_microseconds?: Int64;
+  preserve_ordering?: boolean;
+  priority_levels?: Int64;
+  default_priority_level?: Int64;
+  default_queue_policy?: QueuePolicy;
+  priority_queue_policy?: Record<string, QueuePolicy>;
+}
+
+export interface SequenceBatching {
+  control_input?: { name?: string; [field: string]: unknown }[];
+  state?: SequenceState[];
+  direct?: { minimum_slot_utilization?: number; [field: string]: unknown };
+  oldest?: { preferred_batch_size?: number[]; [field: string]: unknown };
+  [field: string]: unknown;
+}
+
+export interface SequenceState {
+  input_name?: string;
+  output_name?: string;
+  initial_state?: { data_file?: string; [field: string]: unknown }[];
+  [field: string]: unknown;
+}
+
+/** One step: `input_map` and `output_map` go from the step's own tensor names to the ensemble's. */
+export interface EnsembleStep {
+  model_name?: string;
+  model_version?: number;
+  input_map?: Record<string, string>;
+  output_map?: Record<string, string>;
+  model_namespace?: string;
+}
+
+export interface InstanceGroup {
+  name?: string;
+  kind?: string;
+  count?: number;
+  gpus?: number[];
+  profile?: string[];
+  [field: string]: unknown;
+}
+
+/** A request that Triton sends to the model itself before it calls the model READY. */
+export interface Warmup {
+  name?: string;
+  batch_size?: number;
+  inputs?: Record<string, WarmupInput>;
+  count?: number;
+}
+
+export interface WarmupInput {
+  data_type?: string;
+  dims?: number[];
+  zero_data?: boolean;
+  random_data?: boolean;
+  input_data_file?: string;
+}

@@ -1,0 +1,37 @@
+import type { Problem } from '../errors';
+
+/** Collects what is wrong with one file. */
+export class ProblemList {
+  readonly problems: Problem[] = [];
+  constructor(readonly file: string) {}
+
+  /** `field` is the path in the file's own names, empty for the file as a whole. */
+  add(field: string, message: string, more: { allowed?: string; hint?: string | undefined } = {}): void {
+    this.problems.push({
+      file: this.file,
+      ...(field === '' ? {} : { field }),
+      message,
+      ...(more.allowed === undefined ? {} : { allowed: more.allowed }),
+      ...(more.hint === undefined ? {} : { hint: more.hint }),
+    });
+  }
+}
+
+/** Path of a member: `input[0].data_type`; a key that is no identifier is quoted: `parameters["a b"]`. */
+export function fieldPath(parent: string, key: string): string {
+  if (!/^[A-Za-z_]\w*$/.test(key)) return `${parent}[${shorten(JSON.stringify(key))}]`;
+  return parent === '' ? key : `${parent}.${key}`;
+}
+
+const LONGEST_QUOTE = 80;
+
+const shorten = (text: string): string => (text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}...` : text);
+
+/** A value as an error message shows it: never long, never recursive, whatever it is. */
+export function describe(value: unknown): string {
+  if (value === null || value === undefined) return 'nothing';
+  if (typeof value === 'string') return shorten(JSON.stringify(value));
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object') return 'a mapping';
+  return String(value);
+}

@@ -1,0 +1,87 @@
+import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { UserError } from './errors';
+
+const LOOPBACK = '127.0.0.1';
+
+/** Asks the system for `count` TCP ports on loopback that are free now. */
+export async function freePorts(count: number): Promise<number[]> {
+  // All are held at once, so that they differ.
+  const servers = await Promise.all(Array.from({ length: count }, () => listen(0)));
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}
+
+/**
+ * Checks that the wanted ports are free and gives free ones for those that are 0.
+ * @param wanted by the name of the flag that sets it
+ * @throws UserError that names each port in use, who has it where that can be told, and the flag to choose another.
+ */
+export async function claimPorts<Name extends string>(wanted: Record<Name, number>): Promise<Record<Name, number>> {
+  const names = Object.keys(wanted) as Name[];
+  const busy: string[] = [];
+  for (const name of names) {
+    const port = wanted[name];
+    if (port === 0) continue;
+    const twin = names.find((other) => other !== name && wanted[other] === port);
+    if (twin !== undefined) throw new UserError(`--${name} and --${twin} are both ${port}`);
+    try {
+      const server = await listen(port);
+      await new Promise((resolve) => server.close(resolve));
+    } catch (error) {
+      const why = (error as NodeJS.ErrnoException).code === 'EADDRINUSE' ? `in use${owner(port)}` : (error as Error).message;
+      busy.push(`port ${port} (--${name}) is ${why}`);
+    }
+  }
+  if (busy.length > 0) {
+    throw new UserError(busy.join('; '), { hint: 'stop what uses it, or choose another port (0 takes any free one)' });
+  }
+  const free = await freePorts(names.filter((name) => wanted[name] === 0).length);
+  return Object.fromEntries(names.map((name) => [name, wanted[name] === 0 ? free.shift() : wanted[name]])) as Record<
+    Name,
+    number
+  >;
+}
+
+function listen(port: number): Promise<ReturnType<typeof createServer>> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(port, LOOPBACK, () => resolve(server));
+  });
+}
+
+/** " by tritonserver (process 123)", where /proc tells. */
+function owner(port: number): string {
+  try {
+    const hex = port.toString(16).toUpperCase().padStart(4, '0');
+    const inodes = ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((table) =>
+      readFileSync(table, 'utf8')
+        .split('\n')
+        .map((row) => row.trim().split(/\s+/))
+        .filter((row) => row[1]?.endsWith(`:${hex}`) === true && row[3] === '0A')
+        .map((row) => `socket:[${row[9]}]`),
+    );
+    for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+      if (holds(pid, inodes)) return ` by ${readFileSync(`/proc/${pid}/comm`, 'utf8').trim()} (process ${pid})`;
+    }
+  } catch {
+    // Not Linux, or not ours to see.
+  }
+  return '';
+}
+
+function holds(pid: string, inodes: readonly string[]): boolean {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).some((fd) => {
+      try {
+        return inodes.includes(readlinkSync(`/proc/${pid}/fd/${fd}`));
+      } catch {
+        return false;
+      }
+    });
+  } catch {
+    return false;
+  }
+}

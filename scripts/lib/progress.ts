@@ -1,0 +1,93 @@
+import { formatDuration } from './format';
+
+/** How often a long step says that it is still going on where there is no terminal to redraw. */
+const HEARTBEAT_MS = 15_000;
+
+/** One long step: shows that it goes on, and how long it took. */
+export interface Step {
+  /** Replaces what is said about the step while it runs. */
+  update(detail: string): void;
+  done(result?: string): void;
+  failed(): void;
+}
+
+/**
+ * Progress of long work on stderr, so that stdout stays clean for results. On a terminal the running steps share one
+ * line that is redrawn; elsewhere each step is a line when it ends and, if it takes long, one now and then before.
+ */
+export class Progress {
+  private readonly running = new Map<symbol, { title: string; detail: string; started: number }>();
+  private timer: NodeJS.Timeout | undefined;
+  private lastBeat = Date.now();
+  private drawn = false;
+
+  constructor(
+    private readonly stream: NodeJS.WriteStream = process.stderr,
+    private readonly quiet = false,
+  ) {}
+
+  step(title: string): Step {
+    const key = Symbol(title);
+    const entry = { title, detail: '', started: Date.now() };
+    this.running.set(key, entry);
+    this.timer ??= setInterval(() => this.tick(), this.stream.isTTY ? 200 : 1000).unref();
+    const end = (mark: string, result: string): void => {
+      if (!this.running.delete(key)) return;
+      if (this.running.size === 0) {
+        clearInterval(this.timer);
+        this.timer = undefined;
+      }
+      const took = formatDuration(Date.now() - entry.started);
+      this.line(`${mark} ${title}${result === '' ? '' : `: ${result}`} (${took})`);
+    };
+    return {
+      update: (detail) => {
+        entry.detail = detail;
+      },
+      done: (result) => end('ok  ', result ?? ''),
+      failed: () => end('FAIL', ''),
+    };
+  }
+
+  /** Runs `work` as a step. */
+  async run<T>(title: string, work: (step: Step) => Promise<T>, result?: (value: T) => string): Promise<T> {
+    const step = this.step(title);
+    try {
+      const value = await work(step);
+      step.done(result?.(value));
+      return value;
+    } catch (error) {
+      step.failed();
+      throw error;
+    }
+  }
+
+  /** Prints a line of its own. */
+  line(text: string): void {
+    if (this.quiet) return;
+    this.erase();
+    this.stream.write(`${text}\n`);
+  }
+
+  /** Takes the redrawn line away, before someone else writes to the terminal. */
+  erase(): void {
+    if (this.drawn) this.stream.write('\r\x1b[K');
+    this.drawn = false;
+  }
+
+  private tick(): void {
+    if (this.quiet) return;
+    const texts = [...this.running.values()].map(
+      ({ title, detail, started }) =>
+        `${title}${detail === '' ? '' : `: ${detail}`} (${Math.round((Date.now() - started) / 1000)} s)`,
+    );
+    if (this.stream.isTTY) {
+      const text = `...  ${texts.join(' | ')}`;
+      this.stream.write(`\r\x1b[K${text.slice(0, (this.stream.columns ?? 80) - 1)}`);
+      this.drawn = true;
+    } else if (Date.now() - this.lastBeat >= HEARTBEAT_MS) {
+      this.lastBeat = Date.now();
+      this.stream.write(`...  ${texts.join(' | ')}\n`);
+    }
+  }
+}

@@ -1,0 +1,58 @@
+import { UserError } from '../errors';
+
+/** A model repository in S3: the folders of its models are right under the prefix. */
+export interface RepositoryLocation {
+  bucket: string;
+  /** Without slashes at its ends, never empty. */
+  prefix: string;
+}
+
+/** Bucket names as S3 takes them: 3 to 63 of lower-case letters, digits, dots and hyphens. */
+const BUCKET = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
+
+/**
+ * Reads `s3://bucket/prefix`.
+ * A prefix is required: with --load-model=* Triton takes every top-level folder for a model, and release manifests
+ * have to live outside of the repository.
+ */
+export function parseLocation(text: string): RepositoryLocation {
+  const match = /^s3:\/\/([^/]*)\/*(.*?)\/*$/.exec(text);
+  const bucket = match?.[1] ?? '';
+  const prefix = match?.[2] ?? '';
+  if (match === null) {
+    throw new UserError(`--bucket ${text}: not an S3 location`, { hint: 'write it as s3://BUCKET/PREFIX' });
+  }
+  if (!BUCKET.test(bucket) || bucket.includes('..')) {
+    throw new UserError(`--bucket ${text}: "${bucket}" cannot be a bucket name`, {
+      hint: '3 to 63 lower-case letters, digits, dots and hyphens, beginning and ending with a letter or digit',
+    });
+  }
+  if (prefix === '') {
+    throw new UserError(`--bucket ${text}: the prefix is missing`, {
+      hint: `write for example s3://${bucket}/models; releases are kept beside it, in s3://${bucket}/models.releases`,
+    });
+  }
+  if (!/^[\w!.*'()-]+(\/[\w!.*'()-]+)*$/.test(prefix)) {
+    throw new UserError(`--bucket ${text}: prefix "${prefix}" has an empty part or characters that Triton cannot read`, {
+      hint: "letters, digits and - _ . ! * ' ( ) between single slashes",
+    });
+  }
+  return { bucket, prefix };
+}
+
+/** `s3://bucket/prefix` */
+export function formatLocation(location: RepositoryLocation): string {
+  return `s3://${location.bucket}/${location.prefix}`;
+}
+
+/** Where Triton finds it: with an endpoint of one's own that is part of the address. */
+export function tritonRepositoryUrl(location: RepositoryLocation, endpointUrl: string | undefined): string {
+  return endpointUrl === undefined
+    ? formatLocation(location)
+    : `s3://${endpointUrl.replace(/\/+$/, '')}/${location.bucket}/${location.prefix}`;
+}
+
+/** Folder of the release manifests, beside the repository. */
+export function releasesPrefix(location: RepositoryLocation): string {
+  return `${location.prefix}.releases`;
+}

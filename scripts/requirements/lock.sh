@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Writes runtime.txt and development.txt from the .in files: exact versions for every Python we support.
+set -euo pipefail
+cd "$(dirname "$0")"
+# The CUDA libraries are left out: PyTorch's own metadata pins them, and its CPU builds do not have them.
+cuda=(cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cublas nvidia-cuda-cccl nvidia-cuda-cupti nvidia-cuda-nvrtc
+  nvidia-cuda-runtime nvidia-cudnn-cu13 nvidia-cufft nvidia-cufile nvidia-curand nvidia-cusolver nvidia-cusparse
+  nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink nvidia-nvshmem-cu13 nvidia-nvtx triton)
+compile() {
+  uv pip compile --quiet --universal --python-version 3.10 --no-annotate --no-header --upgrade \
+    "${cuda[@]/#/--no-emit-package=}" "$1.in" --output-file "$1.txt"
+}
+compile runtime
+compile development

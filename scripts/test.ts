@@ -1,0 +1,101 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { EXIT, parseFlags, runCommand } from './lib/cli';
+import { paths } from './lib/paths';
+import { Progress } from './lib/progress';
+import { ensurePython } from './lib/toolchain/python';
+
+const HELP = `Runs all tests: unit and integration (jest) and Python (pytest), after making what they need.
+
+  npm test [-- options]
+
+  --only NAME     unit, integration or python
+  --filter TEXT   only test files whose path has TEXT
+  --summary FILE  also write the last line, "N passed, N failed", to FILE
+  --help
+`;
+
+const SUITES = ['unit', 'integration', 'python'] as const;
+type Suite = (typeof SUITES)[number];
+
+interface Counts {
+  passed: number;
+  failed: number;
+  skipped: number;
+}
+
+export async function main(argv: readonly string[]): Promise<number> {
+  return runCommand(() => test(argv));
+}
+
+async function test(argv: readonly string[]): Promise<number> {
+  const flags = parseFlags(argv, {
+    only: { type: 'string' },
+    filter: { type: 'string' },
+    summary: { type: 'string' },
+    help: { type: 'boolean', default: false },
+  });
+  if (flags.help) {
+    process.stdout.write(HELP);
+    return EXIT.ok;
+  }
+  const suites = SUITES.filter((suite) => flags.only === undefined || flags.only === suite);
+  const environment = await new Progress().run('Python environment', (step) => ensurePython(step, true));
+  const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
+  const total: Counts = { passed: 0, failed: 0, skipped: 0 };
+  try {
+    for (const suite of suites) {
+      process.stderr.write(`\n== ${suite} tests\n`);
+      const report = join(scratch, suite);
+      const counts = suite === 'python' ? pytest(environment.python, report, flags.filter) : jest(suite, report, flags.filter);
+      for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += counts[key];
+    }
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+  const skipped = total.skipped === 0 ? '' : `, ${total.skipped} skipped`;
+  const line = `${total.passed} passed, ${total.failed} failed${skipped}`;
+  process.stdout.write(`\n${line}\n`);
+  if (flags.summary !== undefined) writeFileSync(flags.summary, `${line}\n`);
+  return total.failed === 0 && total.passed > 0 ? EXIT.ok : EXIT.failed;
+}
+
+function jest(suite: Suite, report: string, filter: string | undefined): Counts {
+  const args = ['--selectProjects', suite, '--json', '--outputFile', report];
+  // Integration tests share the processor with the servers they start.
+  if (suite === 'integration') args.push('--runInBand');
+  if (filter !== undefined) args.push('--passWithNoTests', filter);
+  const binary = join(paths.root, 'node_modules', 'jest', 'bin', 'jest.js');
+  const { status } = spawnSync(process.execPath, [binary, ...args], { cwd: paths.root, stdio: ['inherit', 2, 2] });
+  try {
+    const result = JSON.parse(readFileSync(report, 'utf8')) as Record<string, number>;
+    return {
+      passed: result['numPassedTests'] ?? 0,
+      // A file that could not even be loaded has no failed test, but has failed.
+      failed: (result['numFailedTests'] ?? 0) + (result['numRuntimeErrorTestSuites'] ?? 0),
+      skipped: result['numPendingTests'] ?? 0,
+    };
+  } catch {
+    return { passed: 0, failed: status === 0 ? 0 : 1, skipped: 0 };
+  }
+}
+
+/** Exit code of pytest when it found no test. */
+const PYTEST_NO_TESTS = 5;
+
+function pytest(python: string, report: string, filter: string | undefined): Counts {
+  const args = ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', `--junitxml=${report}`];
+  if (filter !== undefined) args.push('-k', filter);
+  const { status } = spawnSync(python, args, { cwd: paths.root, stdio: ['inherit', 2, 2] });
+  if (status === PYTEST_NO_TESTS && filter !== undefined) return { passed: 0, failed: 0, skipped: 0 };
+  try {
+    const suite = /<testsuite [^>]*>/.exec(readFileSync(report, 'utf8'))?.[0] ?? '';
+    const count = (name: string): number => Number(new RegExp(` ${name}="(\\d+)"`).exec(suite)?.[1] ?? 0);
+    const failed = count('failures') + count('errors');
+    return { passed: count('tests') - failed - count('skipped'), failed, skipped: count('skipped') };
+  } catch {
+    return { passed: 0, failed: 1, skipped: 0 };
+  }
+}

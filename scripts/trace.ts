@@ -1,0 +1,61 @@
+import { EXIT, parseFlags, parseList, runCommand } from './lib/cli';
+import { formatBytes, formatDuration } from './lib/format';
+import { paths } from './lib/paths';
+import { Progress } from './lib/progress';
+import { ensurePython } from './lib/toolchain/python';
+import { describeTrace, traceModels } from './lib/trace';
+
+const HELP = `Traces or exports the models of a repository that have a trace.py, and checks them against PyTorch.
+
+  npm run trace -- [options]
+
+  --repo DIR            model repository (default: model-repo)
+  --models A,B          only these
+  --exclude A,B         all but these
+  --weights MODEL=FILE  weights for one model: a file, a folder or a hub id; may be given again
+  --force               also those that are up to date
+  --help
+
+Exit codes: 0 done, 1 a model failed, 2 wrong command line.
+`;
+
+export async function main(argv: readonly string[]): Promise<number> {
+  return runCommand(() => trace(argv));
+}
+
+async function trace(argv: readonly string[]): Promise<number> {
+  const flags = parseFlags(argv, {
+    repo: { type: 'string', default: paths.modelRepository },
+    models: { type: 'string' },
+    exclude: { type: 'string' },
+    weights: { type: 'string', multiple: true, default: [] },
+    force: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  });
+  if (flags.help) {
+    process.stdout.write(HELP);
+    return EXIT.ok;
+  }
+  const models = parseList('models', flags.models);
+  const exclude = parseList('exclude', flags.exclude);
+  const progress = new Progress();
+  const { python } = await progress.run('Python environment', (step) => ensurePython(step));
+  await progress.run('trace', (step) =>
+    traceModels({
+      python,
+      repository: flags.repo,
+      ...(models === undefined ? {} : { models }),
+      ...(exclude === undefined ? {} : { exclude }),
+      weights: flags.weights,
+      force: flags.force,
+      onEvent: (event) => {
+        if (event.event === 'progress') step.update(`${event.model}: ${event.step}`);
+        if (event.event !== 'done' && event.event !== 'up-to-date') return;
+        const how = event.event === 'done' ? `made in ${formatDuration(event.seconds * 1000)}` : 'up to date';
+        progress.erase();
+        process.stdout.write(`${event.model}: ${event.artifact} (${formatBytes(event.bytes)}), ${how}; ${describeTrace(event)}\n`);
+      },
+    }),
+  );
+  return EXIT.ok;
+}

@@ -1,0 +1,120 @@
+"""What a model's trace.py is given and what it returns. No torch at import time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+class TraceError(Exception):
+    """Something a person has to put right: what is wrong, and in `hint` what to do about it."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where a model's weights come from, in words that are printed and published with the artifact.
+
+    kind: `none` for a module without parameters.
+    description: a phrase, such as "ResNet-50, ImageNet-1k (torchvision IMAGENET1K_V2)".
+    source: file, directory, hub id or package that the weights were read from.
+    """
+
+    kind: Literal["pretrained", "random", "none"]
+    description: str
+    source: str | None = None
+
+    @classmethod
+    def random(cls, seed: int) -> Weights:
+        """Weights drawn from torch's generator after it was seeded."""
+        return cls("random", f"seeded random weights (seed {seed}), not pretrained")
+
+    @classmethod
+    def none(cls) -> Weights:
+        """A module that has no parameters."""
+        return cls("none", "no weights")
+
+
+@dataclass(frozen=True)
+class TraceContext:
+    """One model to export.
+
+    model: the folder's name.  version: the version directory.  folder: the model's folder.
+    config: model.yaml, parsed.  seed: torch's generators are seeded with it before `export` is called.
+    weights: the value of `--weights MODEL=VALUE` (a file, a directory or a hub id), None when not given.
+    """
+
+    model: str
+    version: int
+    folder: Path
+    config: Mapping[str, Any]
+    seed: int
+    weights: str | None = None
+
+    def input_dims(self, name: str) -> list[int]:
+        """`dims` of the input called `name` in model.yaml, without the batch axis where max_batch_size > 0."""
+        return self._dims("input", name)
+
+    def output_dims(self, name: str) -> list[int]:
+        """`dims` of the output called `name` in model.yaml, without the batch axis where max_batch_size > 0."""
+        return self._dims("output", name)
+
+    @property
+    def max_batch_size(self) -> int:
+        """`max_batch_size` of model.yaml; 0, Triton's default, means that the model sees the shapes as they come."""
+        return int(self.config.get("max_batch_size", 0))
+
+    def _dims(self, kind: Literal["input", "output"], name: str) -> list[int]:
+        tensors = self.config.get(kind, [])
+        for tensor in tensors:
+            if tensor.get("name") == name:
+                return [int(dim) for dim in tensor["dims"]]
+        names = ", ".join(str(tensor.get("name")) for tensor in tensors) or "none"
+        raise TraceError(
+            f"{self.folder / 'model.yaml'} has no {kind} called '{name}' (it has: {names})",
+            f"trace.py of {self.model} needs it: name it as trace.py does.",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Export:
+    """What every export says about itself.
+
+    eager: the module in eval mode, the truth that the artifact is compared with.
+    fresh_inputs: at least one tuple of input tensors, none of them the tracing input; shapes other than
+        the traced one where the model's shapes vary.
+    tolerance: largest |artifact - eager| allowed in any output element; 0 means equal to the bit.
+    extra_files: path relative to the model's folder -> bytes, written with the artifact.
+    """
+
+    eager: nn.Module
+    fresh_inputs: Sequence[tuple[Tensor, ...]]
+    tolerance: float
+    weights: Weights
+    extra_files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TorchScriptExport(_Export):
+    """A model.pt. `example_inputs` are traced; None scripts the whole module instead (decisions on data survive)."""
+
+    example_inputs: tuple[Tensor, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnnxExport(_Export):
+    """A model.onnx. `save` writes one self-contained file at the path it is given."""
+
+    save: Callable[[Path], None]
+
+
+Export: TypeAlias = TorchScriptExport | OnnxExport

@@ -1,0 +1,126 @@
+"""GFPGAN v1 ("original"): a U-Net that conditions a StyleGAN2 decoder, for inference.
+
+Wang et al., "Towards Real-World Blind Face Restoration with Generative Facial Prior" (2021). State-dict keys and shapes
+are those of the published GFPGANv1.pth: channel multiplier 1, latents straight from the encoder and one for each layer,
+spatial feature transforms on half of the channels.
+"""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor, nn
+import torch.nn.functional as F
+
+from tracing.ops import FusedLeakyReLU, ScaledLeakyReLU, UpFirDn2d
+from tracing.stylegan2 import CHANNELS, RESAMPLE_TAPS, STYLE_FEATURES, EqualConv2d, EqualLinear, StyleGAN2Decoder
+
+SIZES = tuple(size for size in CHANNELS if size >= 8)
+PUBLISHED_SIZE = 512
+# The U-Net has half of the decoder's channels at each resolution.
+UNET_CHANNELS = {resolution: channels // 2 for resolution, channels in CHANNELS.items()}
+
+
+def conv_layer(in_channels: int, out_channels: int, kernel_size: int) -> nn.Sequential:
+    """Convolution, bias and activation; the size stays."""
+    conv = EqualConv2d(in_channels, out_channels, kernel_size, padding=kernel_size // 2, bias=None)
+    return nn.Sequential(conv, FusedLeakyReLU(out_channels))
+
+
+def blur_and_halve(in_channels: int, out_channels: int, kernel_size: int) -> list[nn.Module]:
+    """Low-pass filter, then a convolution with stride 2: half the height and width."""
+    pad = (kernel_size + 1) // 2
+    blur = UpFirDn2d(RESAMPLE_TAPS, pad=(pad, pad, pad, pad))
+    return [blur, EqualConv2d(in_channels, out_channels, kernel_size, stride=2, bias=None)]
+
+
+class ResBlock(nn.Module):
+    """[batch, in_channels, n, n] -> [batch, out_channels, n/2, n/2]."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.conv1 = conv_layer(in_channels, in_channels, 3)
+        self.conv2 = nn.Sequential(*blur_and_halve(in_channels, out_channels, 3), FusedLeakyReLU(out_channels))
+        self.skip = nn.Sequential(*blur_and_halve(in_channels, out_channels, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.conv2(self.conv1(x)) + self.skip(x)
+        return out / math.sqrt(2)
+
+
+class UpConv(EqualConv2d):
+    """Bilinear upsampling by 2, convolution and, unless it is a skip connection, bias and activation."""
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int, *, activate: bool) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, padding=kernel_size // 2, bias=None)
+        self.activation = FusedLeakyReLU(out_channels) if activate else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = super().forward(F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False))
+        return x if self.activation is None else self.activation(x)
+
+
+class ResUpBlock(nn.Module):
+    """[batch, in_channels, n, n] -> [batch, out_channels, 2n, 2n]."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.conv1 = conv_layer(in_channels, in_channels, 3)
+        self.conv2 = UpConv(in_channels, out_channels, 3, activate=True)
+        self.skip = UpConv(in_channels, out_channels, 1, activate=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.conv2(self.conv1(x)) + self.skip(x)
+        return out / math.sqrt(2)
+
+
+def condition(channels: int, bias: float) -> nn.Sequential:
+    """Features to the scale (initially about 1) or shift (about 0) of a spatial feature transform; the shape stays."""
+    return nn.Sequential(
+        EqualConv2d(channels, channels, 3, padding=1, bias=0.0),
+        ScaledLeakyReLU(),
+        EqualConv2d(channels, channels, 3, padding=1, bias=bias),
+    )
+
+
+class GFPGANv1(nn.Module):
+    """Restores a face: RGB in [-1, 1], [batch, 3, size, size] -> the same shape, about [-1, 1], not clamped.
+
+    size: one of SIZES; the published weights are for 512.
+    Raises ValueError for another size.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        if size not in SIZES:
+            raise ValueError(f"size is {size}; GFPGAN v1 exists for {', '.join(map(str, SIZES))} pixels")
+        channels = UNET_CHANNELS
+        resolutions = [resolution for resolution in SIZES if resolution <= size]
+        levels = len(resolutions)
+        self.conv_body_first = conv_layer(3, channels[size], 1)
+        self.conv_body_down = nn.ModuleList(ResBlock(channels[r], channels[r // 2]) for r in reversed(resolutions))
+        self.final_conv = conv_layer(channels[4], channels[4], 3)
+        self.final_linear = EqualLinear(channels[4] * 4 * 4, (2 * levels + 2) * STYLE_FEATURES, bias=0.0)
+        self.conv_body_up = nn.ModuleList(ResUpBlock(channels[r // 2], channels[r]) for r in resolutions)
+        # Intermediate images, for the training loss only: in the published state dict, never run here.
+        self.toRGB = nn.ModuleList(EqualConv2d(channels[r], 3, 1, bias=0.0) for r in resolutions)
+        self.condition_scale = nn.ModuleList(condition(channels[r], 1.0) for r in resolutions)
+        self.condition_shift = nn.ModuleList(condition(channels[r], 0.0) for r in resolutions)
+        self.stylegan_decoder = StyleGAN2Decoder(size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.conv_body_first(x)
+        skips: list[Tensor] = []
+        for down in self.conv_body_down:
+            features = down(features)
+            skips.append(features)
+        features = self.final_conv(features)
+        latents = self.final_linear(features.flatten(1)).unflatten(1, (-1, STYLE_FEATURES))
+
+        conditions: list[tuple[Tensor, Tensor]] = []
+        blocks = zip(self.conv_body_up, self.condition_scale, self.condition_shift, reversed(skips), strict=True)
+        for up, to_scale, to_shift, skip in blocks:
+            features = up(features + skip)
+            conditions.append((to_scale(features), to_shift(features)))
+        image: Tensor = self.stylegan_decoder(latents, conditions)
+        return image

@@ -1,0 +1,73 @@
+"""BERT as a sentence encoder, for texts of any length: a traced network between two scripted steps.
+
+A trace records the operations of one run: a decision that depends on data or on shapes would be frozen as it fell for the
+tracing input. So whatever decides is scripted (`TokenGuard`), and the network, which only computes, is traced.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import BertModel
+
+
+class TokenGuard(nn.Module):
+    """Makes of any request one that the network can compute; to be scripted, never traced.
+
+    max_tokens: positions that the network has; longer texts are cut.  vocabulary: number of token ids.
+    """
+
+    def __init__(self, max_tokens: int, vocabulary: int) -> None:
+        super().__init__()
+        self.max_tokens = max_tokens
+        self.vocabulary = vocabulary
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Ids and mask, INT64 [batch, tokens], no longer than max_tokens, the mask with a 1 in every row.
+
+        Raises for shapes that do not belong together, and for ids outside the vocabulary: looked up on a GPU, such an id
+        would end every model of the server process, not this request alone.
+        """
+        if input_ids.dim() != 2 or input_ids.shape != attention_mask.shape or input_ids.size(1) == 0:
+            raise ValueError(
+                f"input ids have shape {input_ids.shape} and the mask {attention_mask.shape}: "
+                "both must be [batch, tokens], equal, with at least one token"
+            )
+        ids = input_ids[:, : self.max_tokens]
+        mask = (attention_mask[:, : self.max_tokens] != 0).to(torch.int64)
+        lowest, highest = int(ids.min()), int(ids.max())
+        if lowest < 0 or highest >= self.vocabulary:
+            raise ValueError(
+                f"token ids from {lowest} to {highest}: allowed are 0 to {self.vocabulary - 1}; "
+                "make them with the model's own tokenizer.json"
+            )
+        # A text without any token to look at has no mean: all its tokens count instead.
+        empty = mask.sum(dim=1, keepdim=True) == 0
+        return ids, mask.masked_fill(empty, 1)
+
+
+class SentenceEncoder(nn.Module):
+    """States of the tokens and one unit vector a text, from token ids and their mask.
+
+    The embedding is the mean of the states of the tokens that the mask keeps, divided by its Euclidean norm:
+    the pooling that Sentence-BERT models are trained with (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084).
+    """
+
+    def __init__(self, network: BertModel) -> None:
+        super().__init__()
+        config = network.config
+        self.guard = torch.jit.script(TokenGuard(config.max_position_embeddings, config.vocab_size))
+        self.network = network
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """INT64 [batch, tokens] twice -> FP32 [batch, min(tokens, max), hidden] and FP32 [batch, hidden]."""
+        ids, mask = self.guard(input_ids, attention_mask)
+        keep = mask.to(torch.float32)
+        # What attention adds to its scores. In this form, [batch, 1, 1, tokens], transformers takes it as it is;
+        # from a 2-D mask it would make one by code that looks at the data, and the trace would keep one of its branches.
+        bias = (1.0 - keep)[:, None, None, :] * torch.finfo(torch.float32).min
+        states = self.network(input_ids=ids, attention_mask=bias).last_hidden_state
+        weight = keep[:, :, None]
+        mean = (states * weight).sum(dim=1) / weight.sum(dim=1)
+        return states, functional.normalize(mean, dim=1)

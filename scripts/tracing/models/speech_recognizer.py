@@ -1,0 +1,55 @@
+"""Wav2Vec2 with a CTC head, and its ONNX file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from onnx_ir.passes.common import ClearMetadataAndDocStringPass
+from torch import Tensor, nn
+from torch.export import Dim
+from transformers import Wav2Vec2ForCTC
+
+SAMPLE_RATE_HZ = 16_000
+
+
+class SpeechRecognizer(nn.Module):
+    """Logits of letters from sound; the greedy CTC text is their argmax, repeats and blanks (0) dropped."""
+
+    def __init__(self, network: Wav2Vec2ForCTC) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, input_values: Tensor) -> Tensor:
+        """FP32 [batch, samples], 16 kHz, mean 0 and deviation 1 -> FP32 [batch, frames, letters]."""
+        logits: Tensor = self.network(input_values).logits
+        return logits
+
+
+def shortest_sound(network: Wav2Vec2ForCTC) -> int:
+    """Samples that give one frame: the receptive field of the stack of convolutions (400 in the published models)."""
+    samples = 1
+    for kernel, stride in reversed(list(zip(network.config.conv_kernel, network.config.conv_stride, strict=True))):
+        samples = (samples - 1) * stride + kernel
+    return samples
+
+
+def save_onnx(model: SpeechRecognizer, path: Path) -> None:
+    """Write one self-contained ONNX file: input_values [batch, samples] -> logits [batch, frames, letters].
+
+    The shapes of the example, one second of two sounds, are not kept: torch.export proves that batch and samples are free.
+    """
+    program = torch.onnx.export(
+        model,
+        (torch.randn(2, SAMPLE_RATE_HZ),),
+        dynamo=True,
+        input_names=["input_values"],
+        output_names=["logits"],
+        dynamic_shapes={"input_values": {0: Dim("batch"), 1: Dim("samples", min=shortest_sound(model.network))}},
+        verbose=False,
+    )
+    if program is None:
+        raise RuntimeError("torch.onnx.export returned no program")
+    # It holds stack traces with paths of the machine that made it, which must not be published.
+    ClearMetadataAndDocStringPass()(program.model)
+    program.save(path, external_data=False)

