@@ -24,8 +24,6 @@ if (command === undefined || !/^[a-z-]+$/.test(command) || !existsSync(script)) 
   fail(`no such command: ${command ?? '(none)'}; "npm run" lists them`);
 }
 installNodeModules();
-// The pinned AWS SDK supports Node 20; its notice about later releases is not for the user of this tool.
-process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
 const require = createRequire(import.meta.url);
 require('tsx/cjs');
 const { main } = require(script);

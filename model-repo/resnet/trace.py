@@ -8,6 +8,7 @@ from pickle import UnpicklingError
 import torch
 from torch import nn
 from torchvision.models import ResNet50_Weights, resnet50
+
 from tracing import TorchScriptExport, TraceContext, TraceError, Weights
 
 

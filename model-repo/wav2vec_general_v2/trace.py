@@ -1,14 +1,15 @@
-"""Wav2Vec2 base (95 M weights) with a CTC head: seeded random, or `--weights wav2vec_general_v2=HUB_ID_OR_DIRECTORY`."""
+"""Wav2Vec2 base with a CTC head, 95 M weights: seeded random, or `--weights wav2vec_general_v2=HUB_ID_OR_DIRECTORY`."""
 
 from __future__ import annotations
 
 from functools import partial
 
 import torch
+from transformers import Wav2Vec2Config, Wav2Vec2ForCTC
+
 from tracing import OnnxExport, TraceContext, TraceError, Weights
 from tracing.models.pretrained import load_pretrained
 from tracing.models.speech_recognizer import SpeechRecognizer, save_onnx, shortest_sound
-from transformers import Wav2Vec2Config, Wav2Vec2ForCTC
 
 # Used to hide parts of the sound in training; absent from some published checkpoints.
 TRAINING_ONLY = ("wav2vec2.masked_spec_embed",)
@@ -17,7 +18,7 @@ TRAINING_ONLY = ("wav2vec2.masked_spec_embed",)
 def export(context: TraceContext) -> OnnxExport:
     """The recognizer as ONNX, compared with PyTorch at lengths and batch sizes that it was not exported at."""
     if context.weights is None:
-        network = Wav2Vec2ForCTC(Wav2Vec2Config()).eval()
+        network = Wav2Vec2ForCTC(Wav2Vec2Config())
         weights = Weights.random(context.seed)
     else:
         network = load_pretrained(Wav2Vec2ForCTC, context.weights, training_only=TRAINING_ONLY)
@@ -35,7 +36,7 @@ def export(context: TraceContext) -> OnnxExport:
     )
 
 
-def check_letters(context: TraceContext, letters: int) -> None:
+def check_letters(context: TraceContext, letters: int | None) -> None:
     """The weights decide how many letters there are, and model.yaml has to say the same."""
     declared = context.output_dims("logits")
     if declared != [-1, letters]:

@@ -29,9 +29,11 @@ export class CommandError extends UserError {
 }
 
 const running = new Set<ChildProcess>();
+let ending = false;
 
-/** Ends the commands that are running, when we are interrupted. */
+/** Ends the commands that are running and lets no new one start, when we are interrupted. */
 export function stopCommands(): void {
+  ending = true;
   for (const child of running) child.kill('SIGTERM');
 }
 
@@ -40,6 +42,7 @@ export function stopCommands(): void {
  * @throws CommandError when it fails, with the last lines of what it said.
  */
 export async function exec(command: string, args: readonly string[], options: ExecOptions = {}): Promise<Output> {
+  if (ending) throw new Error(`${command} is not started: we are ending`);
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
       cwd: options.cwd,

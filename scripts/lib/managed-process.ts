@@ -19,6 +19,21 @@ export interface ManagedProcessOptions {
   onLine?: (line: string) => void;
 }
 
+const processes = new Set<ManagedProcess>();
+let ending = false;
+
+/** Stops every process there still is and lets no new one start: what was under way when we were interrupted. */
+export async function stopAll(graceMs: number): Promise<void> {
+  ending = true;
+  await Promise.all([...processes].map((one) => one.stop(graceMs)));
+}
+
+/** Ends everything at once; for a second Ctrl-C. */
+export function killAll(): void {
+  ending = true;
+  for (const one of processes) one.killGroup();
+}
+
 /**
  * A server that lives no longer than we do: it has a process group of its own, so that Ctrl-C in the terminal reaches
  * us alone and we end things in order, and the system ends it if we are killed.
@@ -34,6 +49,7 @@ export class ManagedProcess {
   private endedBecause: string | undefined;
 
   constructor(options: ManagedProcessOptions) {
+    if (ending) throw new Error(`${options.name} is not started: we are ending`);
     this.name = options.name;
     this.logFile = options.logFile;
     mkdirSync(dirname(options.logFile), { recursive: true });
@@ -55,9 +71,11 @@ export class ManagedProcess {
         lines(text);
       });
     }
+    processes.add(this);
     this.ended = new Promise((resolve) => {
       const end = (why: string): void => {
         this.endedBecause = why;
+        processes.delete(this);
         this.log.end();
         resolve(why);
       };

@@ -16,7 +16,6 @@ from tracing.ops import FusedLeakyReLU, ScaledLeakyReLU, UpFirDn2d
 from tracing.stylegan2 import CHANNELS, RESAMPLE_TAPS, STYLE_FEATURES, EqualConv2d, EqualLinear, StyleGAN2Decoder
 
 SIZES = tuple(size for size in CHANNELS if size >= 8)
-PUBLISHED_SIZE = 512
 # The U-Net has half of the decoder's channels at each resolution.
 UNET_CHANNELS = {resolution: channels // 2 for resolution, channels in CHANNELS.items()}
 

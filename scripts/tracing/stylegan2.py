@@ -31,7 +31,14 @@ class EqualConv2d(nn.Module):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: int, *, stride: int = 1, padding: int = 0, bias: float | None
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        bias: float | None,
     ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.randn(out_channels, in_channels, kernel_size, kernel_size))

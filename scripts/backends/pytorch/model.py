@@ -17,7 +17,7 @@ from torch.utils.dlpack import from_dlpack
 # Triton's interpreter ignores PYTHONPATH and knows this folder only, which may be a symbolic link.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "lib"))
 
-from backend_common.backend import Backend, TritonTensor
+from backend_common.backend import Backend, SupportsDLPack, TritonTensor
 from backend_common.spec import ModelError, ModelSpec, TensorSpec
 
 TORCH_TYPES = {
@@ -92,7 +92,7 @@ class TritonPythonModel(Backend[torch.Tensor]):
         """A view of Triton's shared memory."""
         return from_dlpack(tensor)
 
-    def contiguous(self, array: torch.Tensor) -> torch.Tensor:
+    def to_dlpack(self, array: torch.Tensor) -> SupportsDLPack:
         """C order, in main memory."""
         return array.cpu().contiguous()
 

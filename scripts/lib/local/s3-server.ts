@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../errors';
@@ -38,6 +38,10 @@ export interface S3ServerOptions {
 /** Starts SeaweedFS with an S3 API on 127.0.0.1 and returns when it answers. */
 export async function startS3Server(options: S3ServerOptions): Promise<S3Server> {
   mkdirSync(options.directory, { recursive: true });
+  // State of earlier masters, one folder for each port: a new one learns what it needs from the volumes.
+  for (const name of readdirSync(options.directory)) {
+    if (/^m\d+$/.test(name)) rmSync(join(options.directory, name), { recursive: true, force: true });
+  }
   const config = join(options.directory, 's3.json');
   const credentials = { accessKey: LOCAL_CREDENTIALS.accessKeyId, secretKey: LOCAL_CREDENTIALS.secretAccessKey };
   writeFileSync(config, JSON.stringify({ identities: [{ name: 'local', credentials: [credentials], actions: ['Admin'] }] }), {

@@ -3,7 +3,6 @@ import {
   CreateBucketCommand,
   DeleteObjectsCommand,
   GetObjectCommand,
-  HeadBucketCommand,
   HeadObjectCommand,
   ListObjectsV2Command,
   PutObjectCommand,
@@ -11,6 +10,12 @@ import {
   type PutObjectCommandInput,
 } from '@aws-sdk/client-s3';
 import { UserError } from '../errors';
+
+// The pinned SDK supports Node 20; its notice about later releases is not for the user of this tool.
+process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
+
+/** What the SDK would print, our errors say better. */
+const silent = { trace() {}, debug() {}, info() {}, warn() {}, error() {} };
 
 /** An object as a listing shows it. */
 export interface ListedObject {
@@ -53,16 +58,12 @@ export class S3Store {
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_SUPPORTED',
       maxAttempts: 5,
+      logger: silent,
     });
   }
 
   close(): void {
     this.client.destroy();
-  }
-
-  /** @throws UserError when the bucket is not there, or not ours to use. */
-  async requireBucket(): Promise<void> {
-    await this.call(`look at bucket ${this.bucket}`, () => this.client.send(new HeadBucketCommand({ Bucket: this.bucket })));
   }
 
   /** Creates the bucket unless it is there. For local servers; in the cloud that is the work of `pulumi up`. */
@@ -212,7 +213,8 @@ function explain(what: string, error: S3Failure, options: StoreOptions): Error {
   if (error.name === 'PreconditionFailed' || error.name === 'ConditionalRequestConflict') {
     return new PreconditionFailed(`${what}: somebody else wrote it meanwhile`, { cause: error });
   }
-  const code = error.code ?? error.name;
+  // The SDK sometimes wraps a system error into one that has its code in the text only.
+  const code = error.code ?? /\bE[A-Z]{4,}\b/.exec(error.message)?.[0] ?? error.name;
   const status = error.$metadata?.httpStatusCode;
   const where = options.endpointUrl === undefined ? '' : ` at ${options.endpointUrl}`;
   const detail = [code, status === undefined ? '' : `(HTTP ${status})`, error.message === code ? '' : error.message];

@@ -19,11 +19,11 @@ export interface TritonInstallation {
 export function whyTritonCannotRun(
   platform: string = process.platform,
   architecture: string = process.arch,
-  glibc: string | undefined = glibcVersion(),
+  glibc: string = glibcVersion(),
 ): string | undefined {
   if (platform !== 'linux') return `it runs on Linux only, and this is ${platform}`;
   if (architecture !== 'x64') return `its PyPI build is for x86-64, and this is ${architecture}`;
-  if (glibc === undefined) return `it needs glibc ${MINIMUM_GLIBC} or newer, and this system has none (musl?)`;
+  if (glibc === '') return `it needs glibc ${MINIMUM_GLIBC} or newer, and this system has none (musl?)`;
   if (compareVersions(glibc, MINIMUM_GLIBC) < 0) return `it needs glibc ${MINIMUM_GLIBC} or newer, and this is ${glibc}`;
   return undefined;
 }
@@ -65,9 +65,10 @@ export function assembleBackends(installation: TritonInstallation, directory: st
   for (const name of ['pytorch', 'onnxruntime']) symlinkSync(join(paths.backends, name), join(directory, name));
 }
 
-function glibcVersion(): string | undefined {
+/** Empty where the C library is another one. */
+function glibcVersion(): string {
   const report = process.report?.getReport() as { header?: { glibcVersionRuntime?: string } } | undefined;
-  return report?.header?.glibcVersionRuntime;
+  return report?.header?.glibcVersionRuntime ?? '';
 }
 
 /** Compares dotted version numbers: negative when `a` is older. */

@@ -6,9 +6,11 @@ from collections.abc import Collection
 from typing import Any, TypeVar
 
 from tokenizers import Tokenizer
-from tracing import TraceError
 from transformers import PreTrainedModel
-from transformers.utils import cached_file, logging
+from transformers.utils import logging
+from transformers.utils.hub import cached_file
+
+from tracing import TraceError
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 
@@ -23,23 +25,25 @@ def load_pretrained(
 
     transformers only warns where a checkpoint lacks weights, and draws them at random: here that is an error.
     """
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        model, report = model_class.from_pretrained(source, output_loading_info=True, dtype="float32", **options)
+        loaded: Any = model_class.from_pretrained(source, output_loading_info=True, dtype="float32", **options)
     except (OSError, ValueError, RuntimeError) as error:
         raise TraceError(
             f"cannot load {model_class.__name__} from '{source}': {_first_line(error)}",
             "--weights takes a directory that holds config.json and model.safetensors, or a hub id such as "
             "'owner/name'. Without a way to the hub, download the model elsewhere and give its directory.",
         ) from error
+    model: Model
+    model, report = loaded
     missing = sorted(set(report["missing_keys"]) - set(training_only))
     if missing:
         raise TraceError(
             f"'{source}' lacks {len(missing)} weights of {model_class.__name__}, the first of them '{missing[0]}'",
             f"It may hold another architecture: a checkpoint of {model_class.__name__} is needed.",
         )
-    return model.eval()
+    return model
 
 
 def load_tokenizer(source: str) -> Tokenizer:

@@ -1,7 +1,7 @@
-"""BERT as a sentence encoder, for texts of any length: a traced network between two scripted steps.
+"""BERT as a sentence encoder, for texts of any length: a scripted guard before a traced network.
 
-A trace records the operations of one run: a decision that depends on data or on shapes would be frozen as it fell for the
-tracing input. So whatever decides is scripted (`TokenGuard`), and the network, which only computes, is traced.
+A trace records the operations of one run: a decision that depends on data or on shapes would be frozen as it fell for
+the tracing input. So whatever decides is scripted (`TokenGuard`), and the network, which only computes, is traced.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class TokenGuard(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Ids and mask, INT64 [batch, tokens], no longer than max_tokens, the mask with a 1 in every row.
 
-        Raises for shapes that do not belong together, and for ids outside the vocabulary: looked up on a GPU, such an id
-        would end every model of the server process, not this request alone.
+        Raises ValueError for shapes that do not belong together, and for ids outside the vocabulary: looked up on a
+        GPU, such an id would break every model of the server process, not this request alone.
         """
         if input_ids.dim() != 2 or input_ids.shape != attention_mask.shape or input_ids.size(1) == 0:
             raise ValueError(
@@ -64,8 +64,8 @@ class SentenceEncoder(nn.Module):
         """INT64 [batch, tokens] twice -> FP32 [batch, min(tokens, max), hidden] and FP32 [batch, hidden]."""
         ids, mask = self.guard(input_ids, attention_mask)
         keep = mask.to(torch.float32)
-        # What attention adds to its scores. In this form, [batch, 1, 1, tokens], transformers takes it as it is;
-        # from a 2-D mask it would make one by code that looks at the data, and the trace would keep one of its branches.
+        # What attention adds to its scores. In this form, [batch, 1, 1, tokens], transformers takes it as it is; from a
+        # 2-D mask it would make one by code that looks at the data, and the trace would keep one of its branches.
         bias = (1.0 - keep)[:, None, None, :] * torch.finfo(torch.float32).min
         states = self.network(input_ids=ids, attention_mask=bias).last_hidden_state
         weight = keep[:, :, None]

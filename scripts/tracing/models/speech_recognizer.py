@@ -37,7 +37,7 @@ def shortest_sound(network: Wav2Vec2ForCTC) -> int:
 def save_onnx(model: SpeechRecognizer, path: Path) -> None:
     """Write one self-contained ONNX file: input_values [batch, samples] -> logits [batch, frames, letters].
 
-    The shapes of the example, one second of two sounds, are not kept: torch.export proves that batch and samples are free.
+    The example is one second of two sounds; torch.export proves that batch and samples are free.
     """
     program = torch.onnx.export(
         model,

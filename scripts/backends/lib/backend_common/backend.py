@@ -16,12 +16,17 @@ from .batching import ArrayT, Batcher, Runner
 from .spec import ModelError, ModelSpec, TensorSpec
 
 
-class TritonTensor(Protocol):
+class SupportsDLPack(Protocol):
+    """The Python side of DLPack."""
+
+    def __dlpack__(self, *, stream: None = None) -> object: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+class TritonTensor(SupportsDLPack, Protocol):
     """`pb_utils.Tensor`, as far as it is used here."""
 
     def name(self) -> str: ...
-    def __dlpack__(self, *, stream: None = None) -> object: ...
-    def __dlpack_device__(self) -> tuple[int, int]: ...
 
 
 class TritonRequest(Protocol):
@@ -52,8 +57,8 @@ class Backend(ABC, Generic[ArrayT]):
         """A view of a Triton tensor."""
 
     @abstractmethod
-    def contiguous(self, array: ArrayT) -> ArrayT:
-        """The same values in C order in main memory, as Triton takes them."""
+    def to_dlpack(self, array: ArrayT) -> SupportsDLPack:
+        """The same values in C order in main memory, owned by what is returned."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Called once; an exception fails the load of this version, and its text becomes the reason."""
@@ -94,7 +99,7 @@ class Backend(ABC, Generic[ArrayT]):
         wanted = request.requested_output_names()
         return pb_utils.InferenceResponse(
             output_tensors=[
-                pb_utils.Tensor.from_dlpack(name, self.contiguous(array))
+                pb_utils.Tensor.from_dlpack(name, self.to_dlpack(array))
                 for name, array in result.items()
                 if name in wanted
             ]

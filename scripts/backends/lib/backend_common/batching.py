@@ -8,7 +8,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from .spec import ModelError, ModelSpec
 
-
 SelfT = TypeVar("SelfT")
 
 

@@ -1,0 +1,9 @@
+"""GFPGAN v1, one image at a time; `--weights infer_face_restoration_v2.1=GFPGANv1.pth` for trained weights."""
+
+from tracing import TorchScriptExport, TraceContext
+from tracing.restoration import export_restoration
+
+
+def export(context: TraceContext) -> TorchScriptExport:
+    """Checked three times, because TorchScript optimises itself after its first runs."""
+    return export_restoration(context, traced_batch=1, checked_batches=(1, 1, 1))

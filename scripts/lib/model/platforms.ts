@@ -1,0 +1,90 @@
+import type { ModelConfig } from './modelConfig';
+
+/** What Triton expects of the models of one platform or backend. */
+export interface PlatformFacts {
+  /** What the READY table calls it: Triton's platform name, or the backend where there is no platform. */
+  label: string;
+  /** The backend that serves it; none for an ensemble, which Triton runs itself. */
+  backend?: string;
+  /** What lies in each version folder; none where the backend alone knows. */
+  artifact?: { name: string; kind: 'file' | 'directory' | 'either' };
+  /** Whether Triton reads inputs and outputs that the configuration leaves out from the artifact. */
+  completesTensors: boolean;
+}
+
+/** Triton's platforms, by the name in `platform`. File names: core/src/constants.h of Triton. */
+export const PLATFORMS: Readonly<Record<string, PlatformFacts>> = {
+  pytorch_libtorch: {
+    label: 'pytorch_libtorch',
+    backend: 'pytorch',
+    artifact: { name: 'model.pt', kind: 'file' },
+    completesTensors: false,
+  },
+  tensorrt_plan: {
+    label: 'tensorrt_plan',
+    backend: 'tensorrt',
+    artifact: { name: 'model.plan', kind: 'file' },
+    completesTensors: true,
+  },
+  onnxruntime_onnx: {
+    label: 'onnxruntime_onnx',
+    backend: 'onnxruntime',
+    // A directory where the weights lie beside the graph, in files of their own.
+    artifact: { name: 'model.onnx', kind: 'either' },
+    completesTensors: true,
+  },
+  tensorflow_savedmodel: {
+    label: 'tensorflow_savedmodel',
+    backend: 'tensorflow',
+    artifact: { name: 'model.savedmodel', kind: 'directory' },
+    completesTensors: true,
+  },
+  tensorflow_graphdef: {
+    label: 'tensorflow_graphdef',
+    backend: 'tensorflow',
+    artifact: { name: 'model.graphdef', kind: 'file' },
+    completesTensors: false,
+  },
+  ensemble: { label: 'ensemble', completesTensors: false },
+};
+
+/** Backends that need no platform, by the name in `backend`. Any other name is a backend of the user's own. */
+export const BACKENDS: Readonly<Record<string, PlatformFacts>> = {
+  pytorch: { ...PLATFORMS['pytorch_libtorch']!, label: 'pytorch_libtorch' },
+  tensorrt: PLATFORMS['tensorrt_plan']!,
+  onnxruntime: PLATFORMS['onnxruntime_onnx']!,
+  python: {
+    label: 'python',
+    backend: 'python',
+    artifact: { name: 'model.py', kind: 'file' },
+    completesTensors: true,
+  },
+  openvino: {
+    label: 'openvino',
+    backend: 'openvino',
+    artifact: { name: 'model.xml', kind: 'file' },
+    completesTensors: true,
+  },
+};
+
+/**
+ * The facts that hold for a model, or undefined where its configuration names no platform that we know.
+ * A configuration that says nothing is completed as Triton completes it: by the name of the file in a version folder.
+ *
+ * @param files names in the version folders, for a configuration without platform and backend
+ */
+export function platformFacts(config: ModelConfig, files: ReadonlySet<string>): PlatformFacts | undefined {
+  const { platform, backend, default_model_filename: filename } = config;
+  if (platform) {
+    const known = Object.hasOwn(PLATFORMS, platform) ? PLATFORMS[platform] : undefined;
+    // Triton takes any platform beside a backend that is not its own.
+    return known ?? (backend ? { label: platform, backend, completesTensors: true } : undefined);
+  }
+  if (backend) {
+    const known = Object.hasOwn(BACKENDS, backend) ? BACKENDS[backend] : undefined;
+    return known ?? { label: backend, backend, completesTensors: true };
+  }
+  return [...Object.values(PLATFORMS), ...Object.values(BACKENDS)].find(({ artifact }) =>
+    artifact === undefined ? false : filename ? filename === artifact.name : files.has(artifact.name),
+  );
+}

@@ -1,0 +1,68 @@
+import { promises as fs } from 'node:fs';
+
+const LOCAL_FILE = Buffer.from('PK\x03\x04', 'latin1');
+const END_OF_DIRECTORY = Buffer.from('PK\x05\x06', 'latin1');
+const END_OF_DIRECTORY_64 = Buffer.from('PK\x06\x06', 'latin1');
+/** The end record has 22 bytes and a comment of up to 64 KiB; a zip64 file has 76 bytes more before it. */
+const END_BYTES = 22 + 0xffff + 76;
+/** No model has names of files for more than this; it bounds what a damaged file can make us read. */
+const MOST_DIRECTORY_BYTES = 256 * 2 ** 20;
+
+/** What is wrong with a file that is to be TorchScript, and what to do. */
+export interface TorchScriptFault {
+  message: string;
+  hint: string;
+}
+
+const SAVE = 'save it with torch.jit.trace(model, inputs).save(path) or torch.jit.script(model).save(path)';
+
+/**
+ * Looks whether a file is TorchScript: a zip archive that holds code, as torch.jit.save writes it.
+ * torch.save writes a zip too, but one of weights alone, which no server can run. Only the two ends are read.
+ */
+export async function torchScriptFault(path: string): Promise<TorchScriptFault | undefined> {
+  const file = await fs.open(path, 'r');
+  try {
+    const { size } = await file.stat();
+    const start = await read(file, 0, Math.min(size, 4));
+    if (start[0] === 0x80) {
+      return { message: 'is a pickle, not TorchScript: torch.save of weights or of a Python object', hint: SAVE };
+    }
+    if (!start.equals(LOCAL_FILE)) {
+      return { message: `is not TorchScript: a zip archive begins with "PK", this with ${quote(start)}`, hint: SAVE };
+    }
+    const directory = await centralDirectory(file, size);
+    if (directory === undefined) {
+      return { message: 'is cut short: a zip archive that has no end', hint: 'copy or trace it again' };
+    }
+    // torch.jit.save puts the constants of the code there, also when there are none.
+    if (!directory.includes('/constants.pkl')) {
+      return { message: 'is a zip archive without code: torch.save of weights, not TorchScript', hint: SAVE };
+    }
+    return undefined;
+  } finally {
+    await file.close();
+  }
+}
+
+/** The list of names at the end of a zip archive (APPNOTE 4.3.12), or undefined if it is not whole. */
+async function centralDirectory(file: fs.FileHandle, size: number): Promise<Buffer | undefined> {
+  const tail = await read(file, Math.max(0, size - END_BYTES), Math.min(size, END_BYTES));
+  const end = tail.lastIndexOf(END_OF_DIRECTORY);
+  if (end < 0 || end + 22 > tail.length) return undefined;
+  let [bytes, offset] = [tail.readUInt32LE(end + 12), tail.readUInt32LE(end + 16)];
+  if (bytes === 0xffffffff || offset === 0xffffffff) {
+    const end64 = tail.lastIndexOf(END_OF_DIRECTORY_64, end);
+    if (end64 < 0 || end64 + 56 > tail.length) return undefined;
+    [bytes, offset] = [Number(tail.readBigUInt64LE(end64 + 40)), Number(tail.readBigUInt64LE(end64 + 48))];
+  }
+  if (offset + bytes > size || bytes > MOST_DIRECTORY_BYTES) return undefined;
+  return read(file, offset, bytes);
+}
+
+async function read(file: fs.FileHandle, position: number, length: number): Promise<Buffer> {
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, position);
+  return buffer.subarray(0, bytesRead);
+}
+
+const quote = (bytes: Buffer): string => JSON.stringify(bytes.toString('latin1'));

@@ -1,0 +1,153 @@
+import { resolve } from 'node:path';
+import { EXIT, parseFlags, parseInteger, parseList, runCommand } from './lib/cli';
+import { UserError } from './lib/errors';
+import { stopCommands } from './lib/exec';
+import { formatDuration } from './lib/format';
+import { killAll, stopAll } from './lib/managed-process';
+import { localResult, printAnswers, printEndpoints, printModels } from './lib/local/report';
+import { askEachModel } from './lib/local/requests';
+import { selectModels } from './lib/local/selection';
+import { startStack } from './lib/local/stack';
+import { Timings } from './lib/local/timings';
+import { paths } from './lib/paths';
+import { Progress } from './lib/progress';
+
+const HELP = `Serves the models of this repository on this machine: a real Triton on a real S3 API, no container, no GPU.
+
+  npm run local [-- options]
+
+  --once                stop after the first answers; exit code 0 only if every model answered
+  --models A,B          only these; what an ensemble is made of comes along (default: all)
+  --repo DIR            model repository (default: model-repo)
+  --weights MODEL=FILE  weights for one model: a file, a folder or a hub id; may be given again
+  --http-port N         Triton HTTP (default 8000; 0 takes a free one)
+  --grpc-port N         Triton gRPC (default 8001)
+  --metrics-port N      Triton metrics (default 8002)
+  --s3-port N           S3 (default 9000)
+  --json                the result as JSON on stdout
+  --help
+
+Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted before all was up.
+`;
+
+/** For what was only half started when it had to stop. */
+const STOP_GRACE_MS = 5000;
+
+/** Ctrl-C or SIGTERM. */
+class Interrupted extends UserError {
+  override readonly name = 'Interrupted';
+}
+
+export async function main(argv: readonly string[]): Promise<number> {
+  return runCommand(() => local(argv));
+}
+
+async function local(argv: readonly string[]): Promise<number> {
+  const flags = parseFlags(argv, {
+    once: { type: 'boolean', default: false },
+    models: { type: 'string' },
+    repo: { type: 'string', default: paths.modelRepository },
+    weights: { type: 'string', multiple: true, default: [] },
+    'http-port': { type: 'string', default: '8000' },
+    'grpc-port': { type: 'string', default: '8001' },
+    'metrics-port': { type: 'string', default: '8002' },
+    's3-port': { type: 'string', default: '9000' },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  });
+  if (flags.help) {
+    process.stdout.write(HELP);
+    return EXIT.ok;
+  }
+  const port = (flag: 'http-port' | 'grpc-port' | 'metrics-port' | 's3-port'): number =>
+    parseInteger(flag, flags[flag], 0, 65535);
+  const ports = {
+    'http-port': port('http-port'),
+    'grpc-port': port('grpc-port'),
+    'metrics-port': port('metrics-port'),
+    's3-port': port('s3-port'),
+  };
+  const repository = resolve(flags.repo);
+  const selection = await selectModels(repository, parseList('models', flags.models));
+
+  const progress = new Progress();
+  const timings = new Timings();
+  const undo: (() => Promise<void> | void)[] = [];
+  const interruption = watchInterrupts();
+  const serve = async (): Promise<number> => {
+    const stack = await startStack({
+      repository,
+      models: selection.served,
+      weights: flags.weights,
+      ports,
+      progress,
+      timings,
+      defer: (step) => undo.push(step),
+    });
+    if (!flags.json) printModels(stack, selection);
+    const answers = await timings.measure('requests', () => askEachModel(stack));
+    if (flags.json) process.stdout.write(`${JSON.stringify(localResult(stack, selection, answers, timings), null, 2)}\n`);
+    else printAnswers(answers, timings);
+    const failed = answers.filter(({ error }) => error !== undefined).map(({ model }) => model);
+    if (failed.length > 0) throw new UserError(`no right answer from ${[...new Set(failed)].join(', ')}`);
+    if (flags.once) return EXIT.ok;
+
+    interruption.becomeOrdinary();
+    printEndpoints(stack);
+    const how = await Promise.race([stack.triton.ended, interruption.requested]);
+    if (how !== undefined) throw new UserError(`tritonserver ended by itself (${how})`, { hint: `its log is ${stack.triton.logFile}` });
+    return EXIT.ok;
+  };
+  try {
+    return await Promise.race([serve(), interruption.thrown]);
+  } catch (error) {
+    if (!(error instanceof Interrupted)) throw error;
+    progress.line(error.message);
+    return EXIT.interrupted;
+  } finally {
+    const step = progress.step('stop what was started');
+    stopCommands();
+    for (const one of undo.reverse()) await one();
+    await stopAll(STOP_GRACE_MS);
+    interruption.stopWatching();
+    step.done();
+    progress.line(`total ${formatDuration(timings.total)}`);
+  }
+}
+
+/**
+ * Ctrl-C while things are starting ends the start with an error; once all is up it is the ordinary way to stop.
+ * A second Ctrl-C does not wait for anything.
+ */
+function watchInterrupts() {
+  let ordinary = false;
+  let count = 0;
+  let request: (value: undefined) => void = () => undefined;
+  let fail: (error: Interrupted) => void = () => undefined;
+  const requested = new Promise<undefined>((resolve) => (request = resolve));
+  const thrown = new Promise<never>((_, reject) => (fail = reject));
+  thrown.catch(() => undefined);
+  const onSignal = (): void => {
+    count += 1;
+    if (count > 1) {
+      killAll();
+      process.exit(EXIT.interrupted);
+    }
+    if (ordinary) request(undefined);
+    else fail(new Interrupted('interrupted'));
+  };
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+  for (const signal of signals) process.on(signal, onSignal);
+  return {
+    /** Settles when an interrupt came after becomeOrdinary. */
+    requested,
+    /** Rejects when an interrupt came before. */
+    thrown,
+    becomeOrdinary: (): void => {
+      ordinary = true;
+    },
+    stopWatching: (): void => {
+      for (const signal of signals) process.off(signal, onSignal);
+    },
+  };
+}

@@ -1,0 +1,194 @@
+"""Makes the artifacts of the model repository: `python -m tracing --help`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracing import report
+from tracing.contract import TraceError
+from tracing.fingerprint import fingerprint
+from tracing.record import is_present, read_record
+from tracing.report import Report
+from tracing.repository import Model, find_models
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line."""
+
+    repo: Path
+    version: int
+    models: list[str] | None
+    exclude: list[str]
+    weights: Mapping[str, str]
+    seed: int
+    force: bool
+    json: bool
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns 0 when every chosen model is made or up to date, 1 when one failed, 2 when the command line is wrong."""
+    options = _parse(arguments)
+    try:
+        models = _choose(find_models(options.repo, options.version), options)
+    except TraceError as error:
+        print(error.message if error.hint is None else f"{error.message}\n    -> {error.hint}", file=sys.stderr)
+        return EXIT_USAGE
+    # A terminated process cleans up like an interrupted one.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with report.json_lines() if options.json else report.text_lines() as emit:
+        return EXIT_OK if _make_all(models, options, emit) else EXIT_FAILED
+
+
+def _make_all(models: Sequence[Model], options: Options, emit: Report) -> bool:
+    """Makes what is not up to date. False when a model failed; the others are made all the same."""
+    stale: list[Model] = []
+    ok = True
+    for model in models:
+        try:
+            if options.force or not _report_if_up_to_date(model, options, emit):
+                stale.append(model)
+        except (TraceError, OSError) as error:
+            ok = _fail(model, error, emit)
+    # TorchScript numbers its classes across a process, so the bytes of a model would depend on those traced before it.
+    # With a process for each model they do not, and each one's memory is given back.
+    make = _make_here if len(stale) == 1 else _make_in_child
+    for model in stale:
+        ok = make(model, options, emit) and ok
+    return ok
+
+
+def _parse(arguments: Sequence[str] | None) -> Options:
+    parser = argparse.ArgumentParser(
+        prog="python -m tracing",
+        description="Traces or exports the models that have a trace.py and checks each against PyTorch. "
+        "A model whose sources, weights, seed and packages are unchanged is left alone.",
+    )
+    repository = Path(__file__).parents[2] / "model-repo"
+    parser.add_argument("--repo", type=Path, default=repository, help="model repository (default: model-repo)")
+    parser.add_argument("--version", type=_version, default=1, help="version directory to write (default: 1)")
+    parser.add_argument("--models", type=_names, metavar="A,B", help="only these models (default: all)")
+    parser.add_argument("--exclude", type=_names, default=[], metavar="A,B", help="all but these models")
+    parser.add_argument(
+        "--weights",
+        type=_assignment,
+        action="append",
+        default=[],
+        metavar="MODEL=WEIGHTS",
+        help="pretrained weights of a model: a file, a directory or a hub id; may be repeated",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of random weights and of the check's inputs (default: 0)")
+    parser.add_argument("--force", action="store_true", help="make models that are up to date, too")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
+    values = vars(parser.parse_args(arguments))
+    return Options(**{**values, "weights": dict(values["weights"])})
+
+
+def _version(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a version; allowed: 1, 2, 3 and so on")
+    return int(text)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    model, equals, weights = text.partition("=")
+    if not (model and equals and weights):
+        raise argparse.ArgumentTypeError(f"{text!r} is not MODEL=WEIGHTS")
+    return model, weights
+
+
+def _choose(models: Mapping[str, Model], options: Options) -> list[Model]:
+    """The models asked for. Raises TraceError for a name that is not there."""
+    chosen = list(models) if options.models is None else options.models
+    for name in (*chosen, *options.exclude, *options.weights):
+        if name not in models:
+            there = ", ".join(models) or "none"
+            raise TraceError(f"there is no model '{name}' with a trace.py in {options.repo}", f"There are: {there}.")
+    return [models[name] for name in dict.fromkeys(chosen) if name not in options.exclude]
+
+
+def _report_if_up_to_date(model: Model, options: Options, emit: Report) -> bool:
+    artifact = model.artifact()
+    record = read_record(artifact)
+    if record is None or not is_present(record, model.folder):
+        return False
+    if record.fingerprint != fingerprint(model, options.weights.get(model.name), options.seed):
+        return False
+    emit(report.up_to_date(model, record))
+    return True
+
+
+def _make_here(model: Model, options: Options, emit: Report) -> bool:
+    """Makes one model in this process. False when it failed, which has been reported."""
+    emit(report.started(model))
+    began = time.monotonic()
+    try:
+        from tracing.make import make
+
+        weights = options.weights.get(model.name)
+        identity = fingerprint(model, weights, options.seed)
+        record = make(model, weights, options.seed, identity, lambda step: emit(report.progressed(model, step)))
+    except Exception as error:
+        return _fail(model, error, emit)
+    emit(report.done(model, record, time.monotonic() - began))
+    return True
+
+
+def _make_in_child(model: Model, options: Options, emit: Report) -> bool:
+    """The same in a process of its own, whose events are passed on."""
+    command = [sys.executable, "-m", "tracing", "--json", "--force", "--models", model.name]
+    command += ["--repo", str(options.repo), "--version", str(options.version), "--seed", str(options.seed)]
+    if model.name in options.weights:
+        command += ["--weights", f"{model.name}={options.weights[model.name]}"]
+    reported = False
+    search_path = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(search_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", env=environment) as child:
+        assert child.stdout is not None  # asked for above
+        try:
+            for line in child.stdout:
+                event = json.loads(line)
+                emit(event)
+                reported = reported or event["event"] == "failed"
+        except BaseException:
+            child.terminate()
+            raise
+    if child.returncode != EXIT_OK and not reported:
+        reason = (
+            f"was ended by signal {-child.returncode}" if child.returncode < 0 else f"exited with {child.returncode}"
+        )
+        emit(
+            report.failed(model.name, f"the tracing process {reason}", "Was there enough memory? Its output is above.")
+        )
+    return child.returncode == EXIT_OK
+
+
+def _fail(model: Model, error: Exception, emit: Report) -> bool:
+    if isinstance(error, TraceError):
+        emit(report.failed(model.name, error.message, error.hint))
+    else:
+        if not isinstance(error, OSError):
+            traceback.print_exception(error)
+        hint = "Install the Python environment's packages." if isinstance(error, ModuleNotFoundError) else None
+        emit(report.failed(model.name, f"{type(error).__name__}: {error}", hint))
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

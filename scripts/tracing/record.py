@@ -1,0 +1,95 @@
+"""What is known about an artifact: `<artifact>.trace.json` beside it, published with it.
+
+It holds no time, machine or path, so that the same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tracing.contract import Weights
+
+
+@dataclass(frozen=True)
+class Check:
+    """The artifact compared with the eager module on fresh inputs, over all inputs and outputs.
+
+    tolerance: the largest absolute difference that the model allows.
+    exceeding: how many of `elements` have |artifact - eager| > atol + rtol * |eager|, numpy.allclose's rule.
+    shapes: for each set of inputs the shape of each input.
+    """
+
+    tolerance: float
+    rtol: float
+    atol: float
+    max_abs_diff: float
+    exceeding: int
+    elements: int
+    shapes: list[list[list[int]]]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the model. path: relative to the model's folder; bytes: its size; sha256: in hex."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """One made version. fingerprint: of everything that it was made from; packages: name -> version."""
+
+    model: str
+    version: int
+    artifact: File
+    extra_files: list[File]
+    weights: Weights
+    seed: int
+    check: Check
+    packages: dict[str, str]
+    fingerprint: str
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Record:
+        """Raises ValueError, TypeError or KeyError when `text` is not a record of this version of the code."""
+        data: dict[str, Any] = json.loads(text)
+        return cls(
+            **{
+                **data,
+                "artifact": File(**data["artifact"]),
+                "extra_files": [File(**file) for file in data["extra_files"]],
+                "weights": Weights(**data["weights"]),
+                "check": Check(**data["check"]),
+            }
+        )
+
+
+def record_path(artifact: Path) -> Path:
+    """Where the record of `artifact` is kept."""
+    return artifact.with_name(f"{artifact.name}.trace.json")
+
+
+def read_record(artifact: Path) -> Record | None:
+    """The record of an artifact; None when there is none that can be used, and the artifact has to be made."""
+    try:
+        return Record.from_json(record_path(artifact).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def is_present(record: Record, folder: Path) -> bool:
+    """Whether the model's folder holds the recorded files. Sizes only: `--force` is there for those who doubt them."""
+
+    def has_size(file: File) -> bool:
+        path = folder / file.path
+        return path.is_file() and path.stat().st_size == file.bytes
+
+    return all(has_size(file) for file in (record.artifact, *record.extra_files))

@@ -1,0 +1,101 @@
+"""What is printed: one JSON object a line for programs, one sentence a line for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, TypeAlias
+
+from tracing.record import Record
+from tracing.repository import Model
+
+Event: TypeAlias = dict[str, Any]
+Report: TypeAlias = Callable[[Event], None]
+
+_STEPS = {
+    "build": "building the model",
+    "trace": "tracing",
+    "check": "checking against PyTorch",
+    "save": "saving",
+}
+
+
+def started(model: Model) -> Event:
+    return {"event": "start", "model": model.name, "version": model.version}
+
+
+def progressed(model: Model, step: str) -> Event:
+    return {"event": "progress", "model": model.name, "step": step}
+
+
+def done(model: Model, record: Record, seconds: float) -> Event:
+    return {"event": "done", **_facts(model, record), "seconds": round(seconds, 3)}
+
+
+def up_to_date(model: Model, record: Record) -> Event:
+    return {"event": "up-to-date", **_facts(model, record)}
+
+
+def failed(model: str, error: str, hint: str | None) -> Event:
+    return {"event": "failed", "model": model, "error": error, "hint": hint}
+
+
+@contextmanager
+def json_lines() -> Iterator[Report]:
+    """One line of JSON for each event on stdout. Whatever else the process prints there goes to stderr meanwhile."""
+    sys.stdout.flush()
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as stream:
+        os.dup2(2, 1)
+        try:
+            yield lambda event: print(json.dumps(event), file=stream, flush=True)
+        finally:
+            sys.stdout.flush()
+            os.dup2(stream.fileno(), 1)
+
+
+@contextmanager
+def text_lines() -> Iterator[Report]:
+    """One sentence for each event, for people."""
+    yield as_text
+
+
+def as_text(event: Event) -> None:
+    """One sentence: results on stdout, progress and failures on stderr."""
+    match event["event"]:
+        case "start":
+            return
+        case "progress":
+            print(f"{event['model']}: {_STEPS[event['step']]} ...", file=sys.stderr, flush=True)
+        case "failed":
+            hint = "" if event["hint"] is None else f"\n    -> {event['hint']}"
+            print(f"{event['model']}: failed: {event['error']}{hint}", file=sys.stderr, flush=True)
+        case "done":
+            print(f"{_sentence(event)}; made in {event['seconds']:.1f} s", flush=True)
+        case "up-to-date":
+            print(f"{_sentence(event)}; up to date", flush=True)
+
+
+def _facts(model: Model, record: Record) -> Event:
+    return {
+        "model": model.name,
+        "version": model.version,
+        "artifact": str(model.folder / record.artifact.path),
+        "bytes": record.artifact.bytes,
+        "sha256": record.artifact.sha256,
+        "weights": asdict(record.weights),
+        "check": asdict(record.check),
+    }
+
+
+def _sentence(event: Event) -> str:
+    check = event["check"]
+    return (
+        f"{event['model']}/{event['version']}: {event['bytes'] / 2**20:.1f} MiB; "
+        f"largest difference from PyTorch {check['max_abs_diff']:.3g} (allowed {check['tolerance']:g}), "
+        f"{check['exceeding']:,} of {check['elements']:,} elements exceed rtol = atol = {check['rtol']:g}; "
+        f"{event['weights']['description']}"
+    )

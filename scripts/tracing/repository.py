@@ -1,0 +1,73 @@
+"""The models of a model repository that are made here: the folders with a trace.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tracing.contract import TraceError
+
+# Triton's name of the serving backend -> the file it looks for in a version directory.
+ARTIFACTS = {
+    "pytorch_libtorch": "model.pt",
+    "pytorch": "model.pt",
+    "onnxruntime_onnx": "model.onnx",
+    "onnxruntime": "model.onnx",
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model folder and the version of it that is made."""
+
+    folder: Path
+    version: int
+
+    @property
+    def name(self) -> str:
+        """The folder's name, which is the model's name in Triton."""
+        return self.folder.name
+
+    @property
+    def trace_file(self) -> Path:
+        return self.folder / "trace.py"
+
+    @property
+    def version_folder(self) -> Path:
+        return self.folder / str(self.version)
+
+    def config(self) -> Mapping[str, Any]:
+        """model.yaml, parsed. Raises TraceError when it is missing or is not a mapping."""
+        path = self.folder / "model.yaml"
+        try:
+            config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise TraceError(f"{path} is missing", "Every model needs one: Triton's ModelConfig in YAML.") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise TraceError(f"{path} is not YAML: {error}") from None
+        if not isinstance(config, dict):
+            raise TraceError(f"{path} holds {type(config).__name__}, not fields of Triton's ModelConfig")
+        return config
+
+    def artifact(self) -> Path:
+        """The file to make, which follows from `platform` (or `backend`) in model.yaml."""
+        config = self.config()
+        backend = config.get("platform") or config.get("backend")
+        if backend not in ARTIFACTS:
+            raise TraceError(
+                f"{self.folder / 'model.yaml'}: platform is {backend!r}, for which nothing can be made here",
+                f"Allowed with a trace.py: {', '.join(ARTIFACTS)}.",
+            )
+        return self.version_folder / ARTIFACTS[backend]
+
+
+def find_models(repository: Path, version: int) -> dict[str, Model]:
+    """Name -> model, in the order of names. Raises TraceError when `repository` is no directory."""
+    if not repository.is_dir():
+        raise TraceError(f"model repository {repository} is not a directory", "Name one with --repo.")
+    folders = sorted(trace.parent for trace in repository.glob("*/trace.py"))
+    return {folder.name: Model(folder, version) for folder in folders}

@@ -1,0 +1,57 @@
+"""Exports GFPGAN v1 as the face restoration models of the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tracing.contract import TorchScriptExport, TraceContext, TraceError, Weights
+from tracing.gfpgan import SIZES
+from tracing.weights import pretrained_model, random_model
+
+# Of pixels in [-1, 1]: an eighth of a grey level. The trace that this project goes back to was 3.15e-4 away.
+TOLERANCE = 1e-3
+
+
+def export_restoration(
+    context: TraceContext, *, traced_batch: int, checked_batches: Sequence[int]
+) -> TorchScriptExport:
+    """GFPGAN v1 at the size in model.yaml, traced with one batch size and checked with others.
+
+    `--weights` names a checkpoint file; without it the weights are random. Raises TraceError.
+    """
+    size = image_size(context)
+    if context.weights is None:
+        model, weights = random_model(size), Weights.random(context.seed)
+    else:
+        checkpoint = Path(context.weights)
+        model = pretrained_model(size, checkpoint)
+        weights = Weights("pretrained", f"GFPGAN v1 from {checkpoint.name}", source=checkpoint.name)
+
+    def images(batch: int) -> Tensor:
+        return torch.rand(batch, 3, size, size) * 2 - 1
+
+    return TorchScriptExport(
+        eager=model,
+        example_inputs=(images(traced_batch),),
+        fresh_inputs=[(images(batch),) for batch in checked_batches],
+        tolerance=TOLERANCE,
+        weights=weights,
+    )
+
+
+def image_size(context: TraceContext) -> int:
+    """Height and width of the images, in pixels, from the dims of input__0 in model.yaml."""
+    dims = context.input_dims("input__0")
+    shape = dims if context.max_batch_size > 0 else dims[1:]
+    batch = [] if context.max_batch_size > 0 else dims[:1]
+    if len(shape) != 3 or shape[0] != 3 or shape[1] != shape[2] or shape[1] not in SIZES or batch not in ([], [1]):
+        allowed = "[3, SIZE, SIZE]" if context.max_batch_size > 0 else "[1, 3, SIZE, SIZE]"
+        raise TraceError(
+            f"{context.folder / 'model.yaml'}: dims of input__0 are {dims}; GFPGAN v1 takes {allowed}",
+            f"SIZE is one of {', '.join(map(str, SIZES))}. The published weights are for 512.",
+        )
+    return shape[1]

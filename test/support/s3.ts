@@ -1,0 +1,35 @@
+import { join } from 'node:path';
+import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server, type S3Server } from '../../scripts/lib/local/s3-server';
+import { freePorts } from '../../scripts/lib/ports';
+import { Progress } from '../../scripts/lib/progress';
+import { S3Store } from '../../scripts/lib/publish/s3-store';
+import { ensurePython } from '../../scripts/lib/toolchain/python';
+import { ensureSeaweedfs } from '../../scripts/lib/toolchain/seaweedfs';
+import type { Scratch } from './scratch';
+
+/** A real S3 server that keeps its objects in the folder `name`, ended with the scratch folder. */
+export async function testS3(scratch: Scratch, name = 's3'): Promise<S3Server> {
+  const { python } = await ensurePython(new Progress(process.stderr, true).step(''));
+  const server = await startS3Server({
+    weed: await ensureSeaweedfs(python),
+    python,
+    directory: join(scratch.directory, name),
+    logFile: join(scratch.directory, `${name}.log`),
+    port: (await freePorts(1))[0] as number,
+  });
+  scratch.defer(() => server.stop());
+  return server;
+}
+
+/** A store on that server, with its bucket made. */
+export async function testStore(scratch: Scratch, server: S3Server, bucket: string): Promise<S3Store> {
+  const store = new S3Store({
+    bucket,
+    endpointUrl: server.endpoint,
+    region: LOCAL_REGION,
+    credentials: LOCAL_CREDENTIALS,
+  });
+  scratch.defer(() => store.close());
+  await store.ensureBucket();
+  return store;
+}
