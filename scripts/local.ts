@@ -77,7 +77,7 @@ async function local(argv: readonly string[]): Promise<number> {
   const serve = async (): Promise<number> => {
     const stack = await startStack({
       repository,
-      models: selection.served,
+      models: selection.served.map(({ name }) => name),
       weights: flags.weights,
       ports,
       progress,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,7 @@ FRESH_SHAPES = [(1, 1), (8, 7), (3, 64), (1, 512), (2, 600)]
 
 def export(context: TraceContext) -> TorchScriptExport:
     """The encoder, compared with the eager one at lengths and batch sizes that it was not traced at."""
+    expect_warnings()
     source = context.weights or packaged_weights()
     if source is None:
         network = BertModel(MINILM_L6, add_pooling_layer=False)
@@ -42,6 +44,15 @@ def export(context: TraceContext) -> TorchScriptExport:
         # Without published weights there is no vocabulary either.
         extra_files={} if source is None else {"tokenizer.json": load_tokenizer(source).to_str().encode()},
     )
+
+
+def expect_warnings() -> None:
+    """Silence what transformers sets off while it is traced, and what is known to do no harm here."""
+    # That a trace keeps the answer to `attention_mask is None`: SentenceEncoder always gives a mask.
+    attention = r"transformers\.integrations\.sdpa_attention"
+    warnings.filterwarnings("ignore", "Converting a tensor to a Python boolean", module=attention)
+    # That a property is deprecated, which torch.jit reads only because it reads all of them.
+    warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
 
 
 def packaged_weights() -> str | None:

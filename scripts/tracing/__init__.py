@@ -8,7 +8,7 @@ Each model that is made here has a `trace.py` in its folder, which defines
 torch's generators seeded with `context.seed`. `export` builds the eager module and says how to check it;
 it writes nothing itself. The runner then
 
-    trace   torch.jit.trace or torch.jit.script (model.pt), or the export's own `save` (model.onnx), to a temporary file;
+    trace   torch.jit.trace or torch.jit.script (model.pt), or the export's own `save` (model.onnx), to a scratch file;
     check   loads that file again and compares it with the eager module on `fresh_inputs`;
     save    renames it to <model>/<version>/model.pt|model.onnx and writes <artifact>.trace.json beside it.
 
@@ -24,19 +24,19 @@ A `trace.py` for TorchScript:
             example_inputs=(torch.rand(1, *dims),),      # None: script the whole module instead of tracing it
             fresh_inputs=[(torch.rand(3, *dims),)],      # not the example, and at other shapes where shapes vary
             tolerance=1e-4,                              # largest absolute difference allowed, over all outputs
-            weights=Weights.random(context.seed),        # or Weights("pretrained", "ResNet-50 IMAGENET1K_V2", source=...)
+            weights=Weights.random(context.seed),        # or Weights("pretrained", "ResNet-50", source=...)
         )
 
 and for ONNX:
 
     return OnnxExport(eager=model, save=write, fresh_inputs=..., tolerance=..., weights=...)
 
-where `write(path: Path) -> None` writes one self-contained ONNX file whose inputs and outputs are in the eager module's order.
+where `write(path: Path) -> None` writes one self-contained ONNX file, inputs and outputs in the eager module's order.
 
 Rules: a module takes tensors and returns a tensor or a flat tuple of tensors. `extra_files` maps a path relative to the
 model's folder (`labels.txt`, `1/vocab.txt`) to its bytes. Something that a person has to put right is a
-`TraceError(message, hint)`. Every other `.py` file in the model's folder belongs to the model and may be imported by path.
-This package imports torch only when something is to be traced, so that an up-to-date repository is seen in no time.
+`TraceError(message, hint)`. Code that several models share lives in this package, which imports torch only when
+something is to be traced, so that an up-to-date repository is seen in no time.
 """
 
 from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights

@@ -46,8 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TraceError as error:
         print(error.message if error.hint is None else f"{error.message}\n    -> {error.hint}", file=sys.stderr)
         return EXIT_USAGE
-    # A terminated process cleans up like an interrupted one.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with report.json_lines() if options.json else report.text_lines() as emit:
         return EXIT_OK if _make_all(models, options, emit) else EXIT_FAILED
 
@@ -139,7 +137,7 @@ def _make_here(model: Model, options: Options, emit: Report) -> bool:
     emit(report.started(model))
     began = time.monotonic()
     try:
-        from tracing.make import make
+        from tracing.make import make  # noqa: PLC0415 - torch, which takes seconds to import
 
         weights = options.weights.get(model.name)
         identity = fingerprint(model, weights, options.seed)
@@ -191,4 +189,6 @@ def _fail(model: Model, error: Exception, emit: Report) -> bool:
 
 
 if __name__ == "__main__":
+    # A terminated process cleans up like an interrupted one.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main())

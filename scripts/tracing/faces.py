@@ -22,7 +22,7 @@ class Postprocess(nn.Module):
     """The network's first image as OpenCV writes it.
 
     FP32 [batch, 3, height, width], RGB -> UINT8 [height, width, 3], BGR: clamped to [-1, 1], then
-    round((value + 1) / 2 * 255) with halves to the even neighbour, as numpy rounds. The images after the first are dropped.
+    round((value + 1) / 2 * 255) with halves to the even neighbour, as numpy rounds. Images after the first are dropped.
     """
 
     def forward(self, images: Tensor) -> Tensor:

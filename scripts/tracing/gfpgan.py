@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from torch import Tensor, nn
 import torch.nn.functional as F
+from torch import Tensor, nn
 
 from tracing.ops import FusedLeakyReLU, ScaledLeakyReLU, UpFirDn2d
 from tracing.stylegan2 import CHANNELS, RESAMPLE_TAPS, STYLE_FEATURES, EqualConv2d, EqualLinear, StyleGAN2Decoder

@@ -91,7 +91,8 @@ def _import(model: Model) -> ModuleType:
     """Loads trace.py by its path: model names are no Python names."""
     name = f"trace_{model.name}"
     spec = importlib.util.spec_from_file_location(name, model.trace_file)
-    assert spec is not None and spec.loader is not None  # a .py file always has a loader
+    assert spec is not None  # a .py file has a loader
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -121,7 +122,9 @@ def _write(export: Export, path: Path) -> None:
     if export.example_inputs is None:
         module = torch.jit.script(export.eager)
     else:
-        module = torch.jit.trace(export.eager, export.example_inputs, strict=False, check_trace=True)
+        module = torch.jit.trace(  # type: ignore[no-untyped-call]
+            export.eager, export.example_inputs, strict=False, check_trace=True
+        )
     raw = path.with_name("with-debug-files")
     raw.mkdir()
     torch.jit.save(module, str(raw / path.name))
@@ -148,9 +151,9 @@ def _without_debug_files(source: Path, target: Path) -> None:
 def _load(export: Export, path: Path) -> Callable[..., Tensor | Sequence[Tensor]]:
     """The artifact as a function of tensors."""
     if isinstance(export, TorchScriptExport):
-        module: Callable[..., Any] = torch.jit.load(str(path))
+        module: Callable[..., Any] = torch.jit.load(str(path))  # type: ignore[no-untyped-call]
         return module
-    import onnxruntime
+    import onnxruntime  # noqa: PLC0415 - not needed for TorchScript
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     names = [tensor.name for tensor in session.get_inputs()]

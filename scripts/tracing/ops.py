@@ -44,13 +44,13 @@ def upfirdn2d(
 ) -> Tensor:
     """Upsample, filter and downsample each channel by itself: scipy.signal.upfirdn in two dimensions, with padding.
 
-    1. Put up - 1 zeros after each sample. 2. Pad with zeros; a negative pad crops. 3. Convolve with `kernel`
-    (a true convolution, so the kernel is flipped), keeping only where it lies wholly inside. 4. Take every down-th sample.
+    1. Put up - 1 zeros after each sample. 2. Pad with zeros; a negative pad crops. 3. Convolve with `kernel` (a true
+    convolution, so the kernel is flipped), keeping only where it lies wholly inside. 4. Take every down-th sample.
 
     x: [batch, channels, height, width]; kernel: [kernel_height, kernel_width], of x's dtype and device.
     up, down: (x, y). pad: (left, right, top, bottom), counted in upsampled samples.
-    Returns [batch, channels, out_height, out_width]; out_width = (width * up_x + left + right - kernel_width) // down_x + 1,
-    out_height likewise.
+    Returns [batch, channels, out_height, out_width], with
+    out_width = (width * up_x + left + right - kernel_width) // down_x + 1, and out_height likewise.
     """
     up_x, up_y = up
     if up != (1, 1):

@@ -68,9 +68,9 @@ class ModulatedConv2d(nn.Module):
     """A convolution whose input channels are scaled by a style, sample by sample.
 
     The paper scales the weights, w'[b,o,i] = w[o,i] * s[b,i], and demodulates each output channel by
-    1/sqrt(sum over i and taps of w'^2 + eps). Here the input is scaled by s and the output by that same factor, which is
-    equal because a convolution is linear. All samples then share one convolution, so any batch size works and no
-    weights are made per sample.
+    1/sqrt(sum over i and taps of w'^2 + eps). Here the input is scaled by s and the output by that same factor: equal,
+    because a convolution is linear. All samples then share one convolution, so any batch size works and no weights are
+    made for each sample.
 
     x: [batch, in_channels, height, width], where batch may be 1 for an x shared by all samples; style: [batch, 512].
     Returns [batch, out_channels, height, width], twice the size with `upsample`.
@@ -85,7 +85,7 @@ class ModulatedConv2d(nn.Module):
         self.scale = 1 / math.sqrt(in_channels * kernel_size**2)
         self.padding = kernel_size // 2
         self.demodulate = demodulate
-        # The transposed convolution leaves one row and column too many; blurring with 4 taps and padding 1 takes them off.
+        # The transposed convolution leaves a row and a column too many, which 4 taps with padding 1 take off.
         self.smooth = UpFirDn2d(RESAMPLE_TAPS, pad=(1, 1, 1, 1), gain=4) if upsample else None
 
     def forward(self, x: Tensor, style: Tensor) -> Tensor:
@@ -114,8 +114,8 @@ class StyleConv(nn.Module):
 
     def forward(self, x: Tensor, style: Tensor, noise: Tensor) -> Tensor:
         out: Tensor = self.modulated_conv(x, style)
-        out = self.activate(out + self.weight * noise)
-        return out
+        activated: Tensor = self.activate(out + self.weight * noise)
+        return activated
 
 
 class ToRGB(nn.Module):
@@ -139,8 +139,8 @@ class ToRGBWithSkip(ToRGB):
         self.upsample = UpFirDn2d(RESAMPLE_TAPS, up=(2, 2), pad=(2, 1, 2, 1), gain=4)
 
     def forward(self, x: Tensor, style: Tensor, skip: Tensor) -> Tensor:  # type: ignore[override]
-        out: Tensor = super().forward(x, style)
-        return out + self.upsample(skip)
+        upsampled: Tensor = self.upsample(skip)
+        return super().forward(x, style) + upsampled
 
 
 class ConstantInput(nn.Module):

@@ -7,6 +7,7 @@ works here works there: names of inputs and outputs, kinds of return value, `par
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -52,7 +53,7 @@ class TorchScriptRunner:
         if threads is not None:
             torch.set_num_threads(threads)
         self.optimized = not spec.flag("DISABLE_OPTIMIZED_EXECUTION")
-        self.module = torch.jit.load(str(spec.artifact), map_location=self.device).eval()  # type: ignore[no-untyped-call]
+        self.module = _load(spec.artifact, self.device)
         arguments = [argument.name for argument in self.module.forward.schema.arguments[1:]]
         self.inputs = ordered_inputs(spec.inputs, arguments)
 
@@ -128,6 +129,16 @@ def named_outputs(outputs: Sequence[TensorSpec], returned: object) -> dict[str, 
             raise ModelError(f"output '{tensor.name}' is element {index}, but forward returned {len(values)} tensor(s)")
         named[tensor.name] = values[index]
     return named
+
+
+def _load(artifact: Path, device: torch.device) -> torch.jit.ScriptModule:
+    # torch points to torch.export; what Triton's libtorch backend serves is TorchScript.
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.jit\..*")
+    try:
+        return torch.jit.load(str(artifact), map_location=device).eval()  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        reason = str(error).split(". ")[0]
+        raise ModelError(f"not a TorchScript archive as torch.jit.save writes it, or damaged: {reason}") from error
 
 
 def _device(spec: ModelSpec) -> torch.device:

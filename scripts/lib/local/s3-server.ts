@@ -104,6 +104,7 @@ function serverArguments(options: S3ServerOptions, config: string, ports: Record
     '-s3.port.lance=0',
     '-s3.iam=false',
     '-master.telemetry=false',
+    '-master.peers=none',
     // Models are large; volumes of 1 GB make room for as many as the disk takes.
     '-master.volumeSizeLimitMB=1024',
     '-volume.max=0',

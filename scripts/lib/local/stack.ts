@@ -3,13 +3,12 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
 import { formatBytes } from '../format';
-import { existingModels } from '../model';
-import { paths } from '../paths';
 import { claimPorts } from '../ports';
 import type { Progress } from '../progress';
 import { ensurePlaceholder } from '../publish/apply';
 import { tritonRepositoryUrl, type RepositoryLocation } from '../publish/location';
 import { publish, VersionConflict } from '../publish/publish';
+import { servedNow, type ServedVersion } from '../publish/replicas';
 import { S3Store } from '../publish/s3-store';
 import type { WantedModel } from '../publish/wanted';
 import { acquireLock, cacheRoot } from '../toolchain/cache';
@@ -43,9 +42,10 @@ export interface LocalStack {
   triton: TritonServer;
   s3Endpoint: string;
   location: RepositoryLocation;
-  environment: PythonEnvironment;
   /** The models published, composing ones first. */
   models: WantedModel[];
+  /** State of each version that the repository says is served. */
+  versions: ServedVersion[];
   /** Model -> milliseconds from its first loading to READY. */
   loadMs: ReadonlyMap<string, number>;
 }
@@ -99,7 +99,18 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
     ),
   );
   defer(() => triton.stop());
-  return { triton, s3Endpoint: server.endpoint, location: LOCATION, environment, models, loadMs: loads.milliseconds };
+  const versions = await servedNow(triton.httpUrl, models);
+  requireReady(versions, triton.logFile);
+  return { triton, s3Endpoint: server.endpoint, location: LOCATION, models, versions, loadMs: loads.milliseconds };
+}
+
+/** With exit-on-error=false the server comes up without the models it could not load. */
+function requireReady(versions: readonly ServedVersion[], logFile: string): void {
+  const problems = versions
+    .filter(({ state }) => state !== 'READY')
+    .map(({ model, version, state, reason }) => ({ file: `${model} version ${version}`, message: `${state} ${reason}`.trim() }));
+  if (problems.length === 0) return;
+  throw new UserError('tritonserver could not load every model', { problems, hint: `its log is ${logFile}` });
 }
 
 /** Where this repository's local stack keeps its bucket and logs. */

@@ -36,6 +36,7 @@ export interface ModelConfig {
   cc_model_filenames?: Record<string, string>;
   parameters?: Record<string, { string_value?: string }>;
   model_warmup?: Warmup[];
+  model_operations?: { op_library_filename?: string[] };
   [field: string]: unknown;
 }
 

@@ -20,6 +20,13 @@ export const PLATFORMS: Readonly<Record<string, PlatformFacts>> = {
     artifact: { name: 'model.pt', kind: 'file' },
     completesTensors: false,
   },
+  // Ahead-of-time compiled by torch.export and Inductor; servers since 2026.
+  torch_aoti: {
+    label: 'torch_aoti',
+    backend: 'pytorch',
+    artifact: { name: 'model.pt2', kind: 'file' },
+    completesTensors: false,
+  },
   tensorrt_plan: {
     label: 'tensorrt_plan',
     backend: 'tensorrt',

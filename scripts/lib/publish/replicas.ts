@@ -40,15 +40,21 @@ export async function loadOnReplica(url: string, models: readonly WantedModel[],
 
 /** The models of `models` that the replica does not serve in every version wanted. */
 export async function notReady(url: string, models: readonly WantedModel[]): Promise<WantedModel[]> {
+  const open = (await servedNow(url, models)).filter(({ state }) => state !== 'READY').map(({ model }) => model);
+  return models.filter(({ name }) => open.includes(name));
+}
+
+/** State of each wanted version on one replica. */
+export async function servedNow(url: string, models: readonly WantedModel[]): Promise<ServedVersion[]> {
   const client = new TritonHttpClient(url);
   try {
-    const index = await client.repositoryIndex().catch((cause: Error) => {
-      throw new UserError(`the replica at ${url} does not answer: ${cause.message}`, {
-        hint: 'check --triton, and that the server runs with --model-control-mode=explicit',
-        cause,
-      });
+    const index = await client.repositoryIndex();
+    return models.flatMap((model) => servedVersions(index, model));
+  } catch (cause) {
+    throw new UserError(`the replica at ${url} does not answer: ${(cause as Error).message}`, {
+      hint: 'check --triton, and that the server runs with --model-control-mode=explicit',
+      cause,
     });
-    return models.filter((model) => servedVersions(index, model).some(({ state }) => state !== 'READY'));
   } finally {
     client.close();
   }

@@ -14,7 +14,10 @@ export interface PythonEnvironment {
   python: string;
   /** `3.11`: the python backend needs the stub of this version. */
   version: string;
-  sitePackages: string;
+  /** Folder of its programs, `python` among them. */
+  bin: string;
+  /** Where libpython is, unless the system's linker finds it by itself. */
+  libraries: string | undefined;
 }
 
 /** PyTorch with its CUDA libraries, which is what PyPI has for Linux, is 5.3 GB unpacked; downloads come on top. */
@@ -43,15 +46,8 @@ async function ensureEnvironment(base: BasePython, step: Step): Promise<PythonEn
     await installRuntime(uv, python, locks[0] as string, step);
     await uvInstall(uv, python, ['--no-deps', '-r', locks[1] as string], step);
   });
-  return environmentAt(directory, base.version);
-}
-
-function environmentAt(directory: string, version: string): PythonEnvironment {
-  return {
-    python: join(directory, 'bin', 'python'),
-    version,
-    sitePackages: join(directory, 'lib', `python${version}`, 'site-packages'),
-  };
+  const bin = join(directory, 'bin');
+  return { python: join(bin, 'python'), version: base.version, bin, libraries: base.libraries };
 }
 
 /** The CPU build of PyTorch is a tenth of the one on PyPI, but its index is not reachable from every network. */
@@ -102,29 +98,65 @@ async function ensureDevelopment(environment: PythonEnvironment, step: Step): Pr
 interface BasePython {
   path: string;
   version: string;
+  /** Where its shared library is; undefined where the linker finds it. */
+  libraries: string | undefined;
 }
 
-/** The first Python on PATH that PyTorch and the Triton binary both support. */
+/** Triton's build for this version brings libpython along. */
+const VERSION_WITH_LIBRARY: (typeof PYTHON_VERSIONS)[number] = '3.13';
+
+/** The first Python on PATH that PyTorch and the Triton binary both can use. */
 async function findPython(): Promise<BasePython> {
-  const seen: string[] = [];
+  const refused: string[] = [];
   for (const command of ['python3', ...PYTHON_VERSIONS.map((version) => `python${version}`), 'python']) {
     const found = await askPython(command);
     if (found === undefined) continue;
-    if ((PYTHON_VERSIONS as readonly string[]).includes(found.version)) return found;
-    seen.push(`${command} is ${found.version}`);
+    const { path, version, directory, loadable } = found;
+    if (!(PYTHON_VERSIONS as readonly string[]).includes(version)) refused.push(`${command} is ${version}`);
+    else if (directory !== null) return { path, version, libraries: directory };
+    else if (loadable || version === VERSION_WITH_LIBRARY) return { path, version, libraries: undefined };
+    else refused.push(`${command} has no shared library libpython${version}.so.1.0, which Triton's python backend needs`);
   }
+  const [oldest, newest] = [PYTHON_VERSIONS.at(-1), PYTHON_VERSIONS[0]];
   throw new UserError(
-    seen.length === 0 ? 'no Python found on PATH' : `no Python that PyTorch and Triton support (${seen.join(', ')})`,
-    { hint: `install Python ${PYTHON_VERSIONS.at(-1)} to ${PYTHON_VERSIONS[0]} and put it on PATH as python3` },
+    refused.length === 0 ? 'no Python found on PATH' : `no Python on PATH will do: ${[...new Set(refused)].join('; ')}`,
+    {
+      hint:
+        `install Python ${oldest} to ${newest} with its shared library and put it on PATH ` +
+        '(Debian, Ubuntu: apt install python3 libpython3-dev; anywhere: uv python install --default 3.12)',
+    },
   );
 }
 
-async function askPython(command: string): Promise<BasePython | undefined> {
-  const program =
-    'import os, sys; print(os.path.realpath(sys.executable)); print("%d.%d" % sys.version_info[:2]); print(sys.maxsize > 2**32)';
+interface PythonFacts {
+  path: string;
+  version: string;
+  /** Folder that holds its shared library, or null. */
+  directory: string | null;
+  /** Whether the system's linker finds the library. */
+  loadable: boolean;
+}
+
+const ASK = `
+import ctypes, json, os, sys, sysconfig
+name = "libpython%d.%d.so.1.0" % sys.version_info[:2]
+home = sysconfig.get_config_var("LIBDIR") or ""
+try:
+    ctypes.CDLL(name)
+    loadable = True
+except OSError:
+    loadable = False
+print(json.dumps({
+    "path": os.path.realpath(sys.executable),
+    "version": "%d.%d" % sys.version_info[:2],
+    "directory": home if os.path.exists(os.path.join(home, name)) else None,
+    "loadable": loadable,
+}))
+`;
+
+async function askPython(command: string): Promise<PythonFacts | undefined> {
   try {
-    const [path, version, is64] = (await exec(command, ['-c', program])).stdout.trim().split('\n');
-    return path !== undefined && version !== undefined && is64 === 'True' ? { path, version } : undefined;
+    return JSON.parse((await exec(command, ['-I', '-c', ASK])).stdout) as PythonFacts;
   } catch {
     return undefined; // Not installed, or a launcher that has no such version behind it.
   }

@@ -1,5 +1,5 @@
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../errors';
 import { isAlive, ManagedProcess } from '../managed-process';
@@ -113,11 +113,14 @@ function serverArguments(options: TritonServerOptions, backends: string, sharedM
 }
 
 function serverEnvironment(options: TritonServerOptions, mount: string): NodeJS.ProcessEnv {
-  const { credentials } = options;
+  const { credentials, environment, installation } = options;
   return {
     ...process.env,
-    LD_LIBRARY_PATH: options.installation.libraries,
-    PYTHONPATH: options.environment.sitePackages,
+    LD_LIBRARY_PATH: [installation.libraries, environment.libraries].filter((path) => path !== undefined).join(delimiter),
+    // The interpreter inside the python backend takes the environment of the first python on PATH.
+    PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter),
+    PYTHONHOME: '',
+    PYTHONDONTWRITEBYTECODE: '1',
     TRITON_AWS_MOUNT_DIRECTORY: mount,
     // Not to look for the metadata service of a cloud machine that this is not.
     AWS_EC2_METADATA_DISABLED: 'true',

@@ -27,7 +27,7 @@ class TokenGuard(nn.Module):
         """Ids and mask, INT64 [batch, tokens], no longer than max_tokens, the mask with a 1 in every row.
 
         Raises ValueError for shapes that do not belong together, and for ids outside the vocabulary: looked up on a
-        GPU, such an id would break every model of the server process, not this request alone.
+        GPU, such an id would break every model of the server process, not this call alone.
         """
         if input_ids.dim() != 2 or input_ids.shape != attention_mask.shape or input_ids.size(1) == 0:
             raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from abc import ABC, abstractmethod
@@ -14,6 +15,8 @@ import triton_python_backend_utils as pb_utils
 
 from .batching import ArrayT, Batcher, Runner
 from .spec import ModelError, ModelSpec, TensorSpec
+
+TYPE_IN_FRONT = re.compile(r"\w+(Error|Exception): ")
 
 
 class SupportsDLPack(Protocol):
@@ -116,9 +119,7 @@ class Backend(ABC, Generic[ArrayT]):
 
 
 def _summary(error: Exception) -> str:
-    """An error in one line: TorchScript puts its trace before the reason, which is the last line."""
+    """An error in one line. TorchScript puts its trace first; the reason is the last line, with the type in front."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[-1] if lines else "no message"
-    return (
-        text if isinstance(error, ModelError) or text.startswith("RuntimeError") else f"{type(error).__name__}: {text}"
-    )
+    text = lines[-1].removeprefix("builtins.") if lines else "no message"
+    return text if isinstance(error, ModelError) or TYPE_IN_FRONT.match(text) else f"{type(error).__name__}: {text}"

@@ -1,0 +1,60 @@
+import { existsSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { UserError } from '../errors';
+import { readRepository, stepModels, type RepositoryModel } from '../model';
+
+/** Which models `npm run local` serves, and why not the others. */
+export interface LocalSelection {
+  /** By name, with what their ensembles need. */
+  served: RepositoryModel[];
+  notServed: { model: RepositoryModel; reason: string }[];
+  /** Not asked for, but needed by an ensemble that was. */
+  added: string[];
+}
+
+/** Backends there are here: Triton's own python backend and ours on top of it (scripts/backends). */
+const LOCAL_PLATFORMS = ['pytorch_libtorch', 'onnxruntime_onnx', 'ensemble', 'python'];
+
+/** What a reader should know about platforms that cannot be served without a GPU or a container. */
+const REASONS: Record<string, string> = {
+  tensorrt_plan: 'a TensorRT plan runs only on the kind of GPU that it was built on',
+};
+
+/**
+ * Reads the configurations, before any model is traced, and sorts out what cannot be served here. That is no failure;
+ * an ensemble that needs such a model is not served either.
+ * @throws UserError with every problem of the configurations
+ */
+export async function selectModels(repository: string, names: readonly string[] | undefined): Promise<LocalSelection> {
+  const { models, problems, added } = await readRepository(repository, {
+    ...(names === undefined ? {} : { models: names }),
+    artifacts: false,
+  });
+  if (problems.length > 0) throw new UserError(`${repository} is not ready to be served`, { problems });
+
+  const reasons = new Map<string, string>();
+  for (const model of models) {
+    if (!LOCAL_PLATFORMS.includes(model.platform)) reasons.set(model.name, reasonFor(model));
+  }
+  // Ensembles can be made of ensembles: until nothing is added any more.
+  for (let before = -1; before !== reasons.size; ) {
+    before = reasons.size;
+    for (const { name, config } of models) {
+      const missing = stepModels(config).find((step) => reasons.has(step));
+      if (missing !== undefined && !reasons.has(name)) reasons.set(name, `it needs ${missing}, which is not served here`);
+    }
+  }
+  return {
+    served: models.filter(({ name }) => !reasons.has(name)),
+    notServed: models
+      .filter(({ name }) => reasons.has(name))
+      .map((model) => ({ model, reason: reasons.get(model.name) ?? '' })),
+    added,
+  };
+}
+
+function reasonFor({ platform, directory }: RepositoryModel): string {
+  const reason = REASONS[platform] ?? `there is no backend for ${platform} on this machine`;
+  const builder = join(directory, 'build-plan.sh');
+  return existsSync(builder) ? `${reason}; there, run ${relative(process.cwd(), builder)}` : reason;
+}

@@ -1,0 +1,79 @@
+import { isUtf8 } from 'node:buffer';
+import { promises as fs } from 'node:fs';
+import path from 'node:path';
+import { configFromText, configText } from './configText';
+import { configFromYaml } from './fromYaml';
+import type { ModelConfig } from './modelConfig';
+import { displayPath, reasonOf } from './paths';
+import { ProblemList } from './problems';
+
+export const YAML_FILE = 'model.yaml';
+export const TEXT_FILE = 'config.pbtxt';
+
+/** Real configurations have a few kilobytes. */
+const MOST_BYTES = 2 ** 20;
+
+/** The configuration of one model folder, and what is wrong with it. */
+export interface LoadedConfig {
+  /** Undefined if it could not be read at all. */
+  config: ModelConfig | undefined;
+  /** Whether it is a config.pbtxt of the user's own. */
+  handWritten: boolean;
+  problems: ProblemList;
+}
+
+/**
+ * Reads model.yaml, or else config.pbtxt. With both, model.yaml is what counts, and a config.pbtxt that says something
+ * else is a problem: nobody could tell which of them is served. Undefined if the folder has neither.
+ *
+ * @param root the model folder
+ */
+export async function loadConfig(root: string): Promise<LoadedConfig | undefined> {
+  const name = path.basename(root);
+  const names = await fs.readdir(root);
+  const loaded = names.includes(YAML_FILE)
+    ? await load(root, YAML_FILE, configFromYaml)
+    : names.includes(TEXT_FILE)
+      ? await load(root, TEXT_FILE, configFromText)
+      : undefined;
+  if (loaded?.config !== undefined && !loaded.config.name) loaded.config.name = name;
+  if (loaded?.config !== undefined && !loaded.handWritten && names.includes(TEXT_FILE)) {
+    const beside = await load(root, TEXT_FILE, configFromText);
+    if (beside.config !== undefined && !beside.config.name) beside.config.name = name;
+    if (beside.config === undefined || configText(beside.config) !== configText(loaded.config)) {
+      loaded.problems.problems.push({
+        file: beside.problems.file,
+        message: `says something else than the ${YAML_FILE} beside it`,
+        hint: `remove it: it is made from ${YAML_FILE} when the model is published`,
+      });
+    }
+  }
+  return loaded;
+}
+
+async function load(
+  root: string,
+  file: string,
+  parse: (text: string, problems: ProblemList) => ModelConfig | undefined,
+): Promise<LoadedConfig> {
+  const problems = new ProblemList(displayPath(path.join(root, file)));
+  const text = await readText(path.join(root, file), problems);
+  const config = text === undefined ? undefined : parse(text, problems);
+  return { config, handWritten: file === TEXT_FILE, problems };
+}
+
+async function readText(file: string, problems: ProblemList): Promise<string | undefined> {
+  try {
+    const { size } = await fs.stat(file);
+    if (size > MOST_BYTES) {
+      problems.add('', `is no configuration: it has ${size} bytes`, { allowed: `at most ${MOST_BYTES}` });
+      return undefined;
+    }
+    const bytes = await fs.readFile(file);
+    if (isUtf8(bytes)) return bytes.toString('utf8').replace(/^\uFEFF/, '');
+    problems.add('', 'is not text in UTF-8');
+  } catch (error) {
+    problems.add('', `cannot be read: ${reasonOf(error)}`);
+  }
+  return undefined;
+}

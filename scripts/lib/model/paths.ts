@@ -1,0 +1,26 @@
+import path from 'node:path';
+
+/** A path as messages show it: relative to the working directory where it lies in it. */
+export function displayPath(file: string): string {
+  const relative = path.relative(process.cwd(), file);
+  return relative === '' ? '.' : relative.startsWith('..') ? file : relative;
+}
+
+/** What the system's error codes mean, for those that a user can do something about. */
+const REASONS: Readonly<Record<string, string>> = {
+  EACCES: 'permission denied',
+  EPERM: 'not permitted',
+  ENOENT: 'there is no such file or folder',
+  ENOTDIR: 'it is not a folder',
+  EISDIR: 'it is a folder',
+  ELOOP: 'its links lead in a circle',
+  EMFILE: 'too many open files',
+  EIO: 'the disk reports an error',
+};
+
+/** Why a file operation failed, in words. */
+export function reasonOf(error: unknown): string {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  const known = typeof code === 'string' ? REASONS[code] : undefined;
+  return known ?? (error instanceof Error ? error.message : String(error));
+}

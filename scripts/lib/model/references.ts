@@ -1,0 +1,86 @@
+import { promises as fs } from 'node:fs';
+import path from 'node:path';
+import type { ModelConfig } from './modelConfig';
+import { fieldPath, type ProblemList } from './problems';
+import { readFiles, type SourceFile } from './sourceFiles';
+
+/** A file or folder of the model folder that the configuration names. */
+interface Reference {
+  field: string;
+  /** Path in the model folder. */
+  key: string;
+  /** Whether it may lie elsewhere on the server instead. */
+  optional?: true;
+}
+
+/** What Triton puts the model's folder in place of, in the parameters of its Python backend. */
+const MODEL_DIRECTORY = '$$TRITON_MODEL_DIRECTORY/';
+
+/** All files and folders that Triton or a backend will open because the configuration says so. */
+function references(config: ModelConfig): Reference[] {
+  const labels = (config.output ?? []).map(({ label_filename: file }, index) => ({
+    field: `output[${index}].label_filename`,
+    key: file,
+  }));
+  const warmups = (config.model_warmup ?? []).flatMap(({ inputs }, index) =>
+    Object.entries(inputs ?? {}).map(([name, { input_data_file: file }]) => ({
+      field: `${fieldPath(`model_warmup[${index}].inputs`, name)}.input_data_file`,
+      key: file && `warmup/${file}`,
+    })),
+  );
+  const states = (config.sequence_batching?.state ?? []).flatMap(({ initial_state }, index) =>
+    (initial_state ?? []).map(({ data_file: file }, inner) => ({
+      field: `sequence_batching.state[${index}].initial_state[${inner}].data_file`,
+      key: file && `initial_state/${file}`,
+    })),
+  );
+  const parameters = Object.entries(config.parameters ?? {}).map(([name, { string_value: value }]) => ({
+    field: `${fieldPath('parameters', name)}.string_value`,
+    key: value?.startsWith(MODEL_DIRECTORY) ? value.slice(MODEL_DIRECTORY.length) : undefined,
+  }));
+  const operations = (config.model_operations?.op_library_filename ?? []).map((file, index) => ({
+    field: `model_operations.op_library_filename[${index}]`,
+    key: file,
+    optional: true as const,
+  }));
+  // A backend of the user's own may lie in the model's folder.
+  const backend = {
+    field: 'backend',
+    key: config.backend && `libtriton_${config.backend}.so`,
+    optional: true as const,
+  };
+  return [...labels, ...warmups, ...states, ...parameters, ...operations, backend].filter(
+    (one): one is Reference => one.key !== undefined && one.key !== '',
+  );
+}
+
+/**
+ * The files outside the version folders that the configuration refers to. One that is missing is a problem.
+ *
+ * @param root the real path of the model folder
+ * @param problems list of the configuration file
+ */
+export async function readReferences(root: string, config: ModelConfig, problems: ProblemList): Promise<SourceFile[]> {
+  const files = new Map<string, SourceFile>();
+  for (const { field, key, optional } of references(config)) {
+    const clean = path.posix.normalize(key);
+    const exists = await fs.lstat(path.join(root, clean)).then(
+      () => true,
+      () => false,
+    );
+    if (optional && (path.posix.isAbsolute(clean) || !exists)) continue;
+    if (clean.startsWith('/') || clean === '..' || clean.startsWith('../')) {
+      problems.add(field, `leaves the model folder, got ${JSON.stringify(key)}`, { hint: 'copy the file into it' });
+      continue;
+    }
+    if (!exists) {
+      problems.add(field, `names a file that is not in the model folder: ${JSON.stringify(clean)}`, {
+        hint: `put it at ${path.basename(root)}/${clean}`,
+      });
+      continue;
+    }
+    const found = await readFiles(root, clean, problems);
+    for (const file of found) files.set(file.key, file);
+  }
+  return [...files.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
+}

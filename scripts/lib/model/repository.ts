@@ -1,0 +1,257 @@
+import { promises as fs } from 'node:fs';
+import path from 'node:path';
+import type { Problem } from '../errors';
+import { configText } from './configText';
+import { TEXT_FILE, YAML_FILE, loadConfig, type LoadedConfig } from './loadConfig';
+import type { ModelConfig } from './modelConfig';
+import { nearest } from './nearest';
+import { displayPath, reasonOf } from './paths';
+import { platformFacts, type PlatformFacts } from './platforms';
+import { ProblemList, describe } from './problems';
+import { readReferences } from './references';
+import { ensembleRules } from './rules/ensemble';
+import { identityRules } from './rules/identity';
+import type { CheckedModel } from './rules/rule';
+import { schedulingRules } from './rules/scheduling';
+import { tensorRules } from './rules/tensors';
+import { versionRules } from './rules/versionPolicy';
+import { warmupRules } from './rules/warmup';
+import { isIgnored, readFiles, type SourceFile } from './sourceFiles';
+import { checkArtifacts, readVersions, type ModelVersion } from './versions';
+
+/** A model as it is to be published. */
+export interface RepositoryModel {
+  name: string;
+  /** Absolute path of its folder. */
+  directory: string;
+  config: ModelConfig;
+  /** The text of its config.pbtxt. */
+  configText: string;
+  /** Triton's platform, or the backend where there is no platform. */
+  platform: string;
+  /** By number. */
+  versions: ModelVersion[];
+  /** What is published beside config.pbtxt and the versions: labels, warm-up data and the like. */
+  extraFiles: SourceFile[];
+}
+
+/** Which models are meant, and how closely they are looked at. */
+export interface Selection {
+  /** All by default. The models of an ensemble's steps come along. */
+  models?: readonly string[];
+  exclude?: readonly string[];
+  /** False looks at the configurations alone, which can be done before any model is traced. */
+  artifacts?: boolean;
+}
+
+export interface Repository {
+  /** By name. One with problems is here as well, if its configuration could be read: never publish beside problems. */
+  models: RepositoryModel[];
+  /** All that is wrong with them; empty if everything may be published. */
+  problems: Problem[];
+  /** Models that were not asked for, but that an ensemble needs. */
+  added: string[];
+}
+
+const MODEL_RULES = [...identityRules, ...tensorRules, ...schedulingRules, ...versionRules, ...warmupRules];
+
+/** Reads a model repository, ours or any of Triton's, and checks all of it that can be checked without a server. */
+export async function readRepository(directory: string, selection: Selection = {}): Promise<Repository> {
+  let reader: RepositoryReader;
+  try {
+    reader = await RepositoryReader.open(directory);
+  } catch (error) {
+    const message = `cannot be read: ${reasonOf(error)}`;
+    return { models: [], added: [], problems: [{ file: displayPath(directory), message }] };
+  }
+  return reader.read(selection);
+}
+
+/** The models of the steps of an ensemble; none for other models. */
+export function stepModels(config: ModelConfig): string[] {
+  const names = (config.ensemble_scheduling?.step ?? []).map(({ model_name: name }) => name ?? '');
+  return [...new Set(names)].filter((name) => name !== '');
+}
+
+/** A model folder once its configuration was read. */
+interface ReadModel extends RepositoryModel {
+  facts: PlatformFacts | undefined;
+  handWritten: boolean;
+  checked: CheckedModel;
+}
+
+class RepositoryReader {
+  private readonly models = new Map<string, ReadModel | undefined>();
+  private readonly problems: Problem[] = [];
+
+  private constructor(
+    private readonly directory: string,
+    /** Folders that are models or look like one. */
+    private readonly names: readonly string[],
+  ) {}
+
+  static async open(directory: string): Promise<RepositoryReader> {
+    const root = await fs.realpath(directory);
+    const entries = await fs.readdir(root, { withFileTypes: true });
+    const folders = entries
+      .filter((entry) => (entry.isDirectory() || entry.isSymbolicLink()) && !entry.name.startsWith('.'))
+      .map(({ name }) => name);
+    const names: string[] = [];
+    for (const name of folders.sort()) if (await isModel(path.join(root, name))) names.push(name);
+    return new RepositoryReader(root, names);
+  }
+
+  async read({ models, exclude = [], artifacts = true }: Selection): Promise<Repository> {
+    if (this.names.length === 0) this.problem('', 'holds no model', `a model is a folder with a ${YAML_FILE}`);
+    this.checkNames([...(models ?? []), ...exclude]);
+    const wanted = (models ?? this.names).filter((name) => this.names.includes(name) && !exclude.includes(name));
+    const { all, added } = await this.withStepModels([...new Set(wanted)], exclude, artifacts);
+    const read = all.map((name) => this.models.get(name)).filter((model) => model !== undefined);
+    for (const model of read) {
+      for (const rule of MODEL_RULES) rule(model.checked);
+      this.checkEnsemble(model.checked, exclude);
+    }
+    this.problems.push(...read.flatMap(({ checked }) => checked.problems.problems));
+    return { models: read.map(publicPart), problems: this.problems, added };
+  }
+
+  /** Reads the models, and those that their ensembles need. */
+  private async withStepModels(
+    wanted: readonly string[],
+    exclude: readonly string[],
+    artifacts: boolean,
+  ): Promise<{ all: string[]; added: string[] }> {
+    const queue = [...wanted];
+    const added: string[] = [];
+    for (const name of queue) {
+      const model = await this.readModel(name, artifacts);
+      this.models.set(name, model);
+      for (const step of model === undefined ? [] : stepModels(model.config)) {
+        if (queue.includes(step) || exclude.includes(step) || !this.names.includes(step)) continue;
+        queue.push(step);
+        added.push(step);
+      }
+    }
+    return { all: queue.sort(), added: added.sort() };
+  }
+
+  private async readModel(name: string, artifacts: boolean): Promise<ReadModel | undefined> {
+    const directory = path.join(this.directory, name);
+    try {
+      const real = await fs.realpath(directory);
+      if (path.dirname(real) !== this.directory) {
+        this.problem(name, `is a link that leaves the repository, to ${real}`, 'copy the folder here instead');
+        return undefined;
+      }
+      const loaded = await loadConfig(directory);
+      if (loaded?.config !== undefined)
+        return await readFolder(directory, { ...loaded, config: loaded.config }, artifacts);
+      if (loaded !== undefined) this.problems.push(...loaded.problems.problems);
+      else this.problem(name, `has version folders, but neither ${YAML_FILE} nor ${TEXT_FILE}`, 'write one of them');
+    } catch (error) {
+      this.problem(name, `cannot be read: ${reasonOf(error)}`);
+    }
+    return undefined;
+  }
+
+  private checkEnsemble(model: CheckedModel, exclude: readonly string[]): void {
+    const steps = model.config.ensemble_scheduling?.step;
+    if (model.config.ensemble_scheduling === undefined) return;
+    const find = (name: string): CheckedModel | undefined => this.models.get(name)?.checked;
+    for (const rule of ensembleRules) rule({ model, steps: steps ?? [], find, names: this.names });
+    (steps ?? []).forEach(({ model_name: name = '' }, index) => {
+      if (!exclude.includes(name)) return;
+      const hint = `exclude ${model.name} too`;
+      model.problems.add(`ensemble_scheduling.step[${index}].model_name`, `${name} is excluded, but needed here`, {
+        hint,
+      });
+    });
+  }
+
+  private checkNames(names: readonly string[]): void {
+    for (const name of new Set(names)) {
+      if (this.names.includes(name)) continue;
+      const near = nearest(name, this.names);
+      this.problems.push({
+        file: displayPath(this.directory),
+        message: `has no model ${describe(name)}`,
+        allowed: this.names.join(', '),
+        ...(near === undefined ? {} : { hint: `did you mean ${near}?` }),
+      });
+    }
+  }
+
+  private problem(name: string, message: string, hint?: string): void {
+    const file = displayPath(path.join(this.directory, name));
+    this.problems.push({ file, message, ...(hint === undefined ? {} : { hint }) });
+  }
+}
+
+/** Whether a folder is a model, or would be one if it had a configuration. */
+async function isModel(directory: string): Promise<boolean> {
+  const names = await fs.readdir(directory).catch(() => []);
+  return names.some((name) => name === YAML_FILE || name === TEXT_FILE || /^\d+$/.test(name));
+}
+
+async function readFolder(
+  directory: string,
+  { config, handWritten, problems }: LoadedConfig & { config: ModelConfig },
+  artifacts: boolean,
+): Promise<ReadModel> {
+  const versions = artifacts ? await readVersions(directory, problems) : [];
+  const files = versions.flatMap(({ version, files }) => files.map(({ key }) => key.slice(`${version}/`.length)));
+  const facts = platformFacts(config, new Set(files.map((key) => key.split('/')[0] ?? '')));
+  const extraFiles = artifacts ? await readExtraFiles(directory, config, handWritten, problems) : [];
+  if (artifacts) await checkArtifacts({ root: directory, config, facts, versions }, problems);
+  const name = path.basename(directory);
+  const numbers = artifacts ? versions.map(({ version }) => version) : undefined;
+  const checked: CheckedModel = { name, config, handWritten, facts, versions: numbers, problems };
+  const platform = facts?.label ?? config.platform ?? '';
+  return {
+    name,
+    directory,
+    config,
+    configText: configText(config),
+    platform,
+    versions,
+    extraFiles,
+    facts,
+    handWritten,
+    checked,
+  };
+}
+
+/**
+ * What is published beside the versions. A repository of the user's own is published as it is: a Python model may open
+ * any file of its folder. Beside a model.yaml lie sources too; there only what the configuration names is published.
+ */
+async function readExtraFiles(
+  directory: string,
+  config: ModelConfig,
+  handWritten: boolean,
+  problems: ProblemList,
+): Promise<SourceFile[]> {
+  const referred = await readReferences(directory, config, problems);
+  const files = handWritten ? await readOthers(directory, problems) : referred;
+  return files.filter(({ key }) => key !== TEXT_FILE && !isInVersion(key));
+}
+
+async function readOthers(directory: string, problems: ProblemList): Promise<SourceFile[]> {
+  const names = (await fs.readdir(directory)).filter((name) => !isIgnored(name) && !isInVersion(`${name}/`));
+  const files = await Promise.all(names.sort().map((name) => readFiles(directory, name, problems)));
+  return files.flat();
+}
+
+const isInVersion = (key: string): boolean => /^\d+\//.test(key);
+
+function publicPart({
+  name,
+  directory,
+  config,
+  configText,
+  platform,
+  versions,
+  extraFiles,
+}: ReadModel): RepositoryModel {
+  return { name, directory, config, configText, platform, versions, extraFiles };
+}

@@ -1,0 +1,97 @@
+import { didYouMean } from '../nearest';
+import { BACKENDS, PLATFORMS } from '../platforms';
+import { describe } from '../problems';
+import type { ModelRule } from './rule';
+
+/** Triton refuses a model whose configuration has another name than its folder. */
+const nameIsTheFolders: ModelRule = ({ name, config, problems }) => {
+  if (config.name === name) return;
+  problems.add('name', `must be the name of the folder, got ${describe(config.name)}`, {
+    allowed: JSON.stringify(name),
+    hint: 'leave the line out, or rename the folder',
+  });
+};
+
+/** The name is a part of S3 keys and of the server's URLs; characters outside this set need escapes in one of them. */
+const nameIsPlain: ModelRule = ({ name, problems }) => {
+  if (/^[A-Za-z0-9_][A-Za-z0-9._-]*$/.test(name)) return;
+  problems.add('name', `cannot be used as a name in S3 and in Triton's URLs, got ${describe(name)}`, {
+    allowed: 'letters, digits, "_", "-" and ".", not starting with "-" or "."',
+    hint: 'rename the folder',
+  });
+};
+
+const platformIsGiven: ModelRule = ({ config, facts, problems }) => {
+  if (config.platform || config.backend || facts !== undefined) return;
+  problems.add('platform', 'is missing', {
+    allowed: Object.keys(PLATFORMS).join(', '),
+    hint: `or give a backend, for example ${Object.keys(BACKENDS).join(', ')}`,
+  });
+};
+
+/** Beside a backend of the user's own any platform will do. */
+const platformIsKnown: ModelRule = ({ config, facts, problems }) => {
+  if (!config.platform || facts !== undefined) return;
+  const asBackend = Object.hasOwn(BACKENDS, config.platform) ? BACKENDS[config.platform]?.label : undefined;
+  problems.add('platform', `is not a platform of Triton's, got ${describe(config.platform)}`, {
+    allowed: Object.keys(PLATFORMS).join(', '),
+    hint:
+      asBackend === undefined || !Object.hasOwn(PLATFORMS, asBackend)
+        ? (didYouMean(config.platform, Object.keys(PLATFORMS)) ??
+          'for a backend of your own, write its name as "backend"')
+        : `${asBackend} is meant, or "backend: ${config.platform}"`,
+  });
+};
+
+const platformFitsBackend: ModelRule = ({ config: { platform, backend }, problems }) => {
+  if (!platform || !backend) return;
+  if (platform === 'ensemble') {
+    problems.add('backend', `an ensemble has none, got ${describe(backend)}`, { hint: 'remove the line' });
+    return;
+  }
+  const known = Object.values(PLATFORMS).filter((facts) => facts.backend === backend);
+  const expected = Object.hasOwn(PLATFORMS, platform) ? PLATFORMS[platform]?.backend : undefined;
+  if (expected !== undefined && expected !== backend) {
+    problems.add('backend', `does not serve the platform ${platform}, got ${describe(backend)}`, { allowed: expected });
+  } else if (expected === undefined && known.length > 0) {
+    problems.add('platform', `is not served by the backend ${backend}, got ${describe(platform)}`, {
+      allowed: known.map((facts) => facts.label).join(', '),
+    });
+  }
+};
+
+/** The file lies in the version folder. */
+const fileNamesStayInside: ModelRule = ({ config, problems }) => {
+  const names = Object.entries(config.cc_model_filenames ?? {}).map(([capability, file]): [string, string] => [
+    `cc_model_filenames[${JSON.stringify(capability)}]`,
+    file,
+  ]);
+  if (config.default_model_filename) names.push(['default_model_filename', config.default_model_filename]);
+  for (const [field, file] of names) {
+    if (file !== '' && !file.startsWith('/') && !file.split('/').includes('..')) continue;
+    problems.add(field, `must name a file in the version folder, got ${describe(file)}`);
+  }
+};
+
+const scheduleFitsPlatform: ModelRule = ({ config, problems }) => {
+  const isEnsemble = config.platform === 'ensemble';
+  if (config.ensemble_scheduling !== undefined && !isEnsemble) {
+    problems.add('ensemble_scheduling', `is for platform ensemble alone, got ${describe(config.platform)}`, {
+      hint: 'write "platform: ensemble"',
+    });
+  }
+  if (config.ensemble_scheduling === undefined && isEnsemble) {
+    problems.add('ensemble_scheduling', 'is missing: it names the steps of the ensemble');
+  }
+};
+
+/** What a model is called and what serves it. */
+export const identityRules: readonly ModelRule[] = [
+  nameIsTheFolders,
+  nameIsPlain,
+  platformIsGiven,
+  platformIsKnown,
+  platformFitsBackend,
+  fileNamesStayInside,
+  scheduleFitsPlatform,
+];

@@ -1,0 +1,134 @@
+import { promises as fs } from 'node:fs';
+import path from 'node:path';
+import type { ModelConfig } from './modelConfig';
+import { displayPath, reasonOf } from './paths';
+import type { PlatformFacts } from './platforms';
+import type { ProblemList } from './problems';
+import { readFiles, type SourceFile } from './sourceFiles';
+import { torchScriptFault } from './torchScript';
+
+/** One version folder. An ensemble's holds nothing, or a `.keep`. */
+export interface ModelVersion {
+  version: number;
+  files: SourceFile[];
+}
+
+const isVersion = (name: string): boolean => /^[1-9]\d*$/.test(name) && Number.isSafeInteger(Number(name));
+
+/**
+ * Triton reads a number from the beginning of a folder's name: it skips `01`, takes `1a` for version 1 and then does
+ * not find it, and `-1` crashed its Python backend. Other names, `warmup` or `labels`, are no versions for anyone.
+ */
+const isMistakenVersion = (name: string): boolean => /^[-+]?\d|^v\d+$/i.test(name);
+
+/** The version folders of a model, by number, with their files. */
+export async function readVersions(root: string, problems: ProblemList): Promise<ModelVersion[]> {
+  const versions: ModelVersion[] = [];
+  for (const name of await fs.readdir(root)) {
+    if (!isVersion(name) && !isMistakenVersion(name)) continue;
+    const at = path.join(root, name);
+    const fault = (message: string, hint: string): void => {
+      problems.problems.push({ file: displayPath(at), message, allowed: '1, 2, 3, ...', hint });
+    };
+    // A link that leads nowhere is reported by readFiles.
+    const isFolder = await fs.stat(at).then(
+      (stat) => stat.isDirectory(),
+      () => true,
+    );
+    if (!isVersion(name)) {
+      if (isFolder) fault(`is not a version that Triton serves`, `rename it to ${Number(/\d+/.exec(name)?.[0]) || 1}`);
+    } else if (!isFolder) {
+      fault('has the name of a version, but is a file', 'put it into a folder of that name');
+    } else {
+      versions.push({ version: Number(name), files: await readFiles(root, name, problems) });
+    }
+  }
+  return versions.sort((a, b) => a.version - b.version);
+}
+
+/** Checks that each version holds what the platform's backend opens. */
+export async function checkArtifacts(
+  model: { root: string; config: ModelConfig; facts: PlatformFacts | undefined; versions: readonly ModelVersion[] },
+  problems: ProblemList,
+): Promise<void> {
+  const { root, config, facts, versions } = model;
+  const ensemble = facts?.label === 'ensemble';
+  if (versions.length === 0) {
+    problems.problems.push({
+      file: displayPath(root),
+      message: 'has no version folder',
+      hint: ensemble ? 'an ensemble needs one too: make 1/ with a file .keep in it' : await howToMake(root, '1/'),
+    });
+  }
+  for (const { version, files } of versions) {
+    for (const name of artifactNames(config, facts)) {
+      await checkArtifact(root, `${version}/${name}`, files, facts, problems);
+    }
+  }
+}
+
+/** Names of the files that a version must hold: one for each GPU generation, or the one for all. */
+function artifactNames(config: ModelConfig, facts: PlatformFacts | undefined): string[] {
+  const byComputeCapability = Object.values(config.cc_model_filenames ?? {});
+  if (byComputeCapability.length > 0) return byComputeCapability;
+  const name = config.default_model_filename || facts?.artifact?.name;
+  // A runtime other than the backend's own (`runtime: "model.py"`) opens a file of its own choosing.
+  return name === undefined || config.runtime ? [] : [name];
+}
+
+async function checkArtifact(
+  root: string,
+  key: string,
+  files: readonly SourceFile[],
+  facts: PlatformFacts | undefined,
+  problems: ProblemList,
+): Promise<void> {
+  const fault = (message: string, hint?: string): void => {
+    problems.problems.push({
+      file: displayPath(path.join(root, key)),
+      message,
+      ...(hint === undefined ? {} : { hint }),
+    });
+  };
+  const kind = facts?.artifact?.kind ?? 'either';
+  const file = files.find((one) => one.key === key);
+  if (file === undefined) {
+    const stat = await fs.stat(path.join(root, key)).catch(() => undefined);
+    const filled = files.some((one) => one.key.startsWith(`${key}/`));
+    if (stat?.isDirectory() && kind === 'file') fault('is a folder; a file is needed');
+    else if (stat?.isDirectory() && !filled) fault('is an empty folder', await howToMake(root, key));
+    else if (stat === undefined && !(await isLink(path.join(root, key))))
+      fault('is missing', await howToMake(root, key));
+    // What is there and not among the files was reported when they were read.
+    return;
+  }
+  if (kind === 'directory') return fault('is a file; a folder is needed');
+  if (file.bytes === 0) return fault('is empty', await howToMake(root, key));
+  if (facts?.label !== 'pytorch_libtorch') return;
+  try {
+    const wrong = await torchScriptFault(file.path);
+    if (wrong !== undefined) fault(wrong.message, wrong.hint);
+  } catch (error) {
+    fault(`cannot be read: ${reasonOf(error)}`);
+  }
+}
+
+const isLink = (file: string): Promise<boolean> =>
+  fs.lstat(file).then(
+    (stat) => stat.isSymbolicLink(),
+    () => false,
+  );
+
+/** How an artifact is made, by what lies in the model folder. */
+async function howToMake(root: string, key: string): Promise<string> {
+  const has = (name: string): Promise<boolean> =>
+    fs.access(path.join(root, name)).then(
+      () => true,
+      () => false,
+    );
+  if (await has('build-plan.sh')) {
+    return `run ${displayPath(path.join(root, 'build-plan.sh'))} on a machine with the GPU that is to serve it`;
+  }
+  if (await has('trace.py')) return `npm run trace -- --models ${path.basename(root)}`;
+  return `put it at ${path.basename(root)}/${key}`;
+}

@@ -1,0 +1,71 @@
+"""The trace check counts what numpy.allclose would refuse and fails on anything beyond the tolerance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tracing.check import compare
+from tracing.contract import TraceError
+from tracing.record import Check
+
+EAGER = nn.Identity()
+INPUTS = [(torch.tensor([0.0, 1.0, 100.0]),), (torch.tensor([[2.0]]),)]
+
+
+def test_what_is_equal_passes_with_tolerance_zero() -> None:
+    shapes = [[[3]], [[1, 1]]]
+    assert compare(EAGER, lambda x: x.clone(), INPUTS, 0) == Check(0, 1e-5, 1e-5, 0.0, 0, 4, shapes)
+
+
+def test_counts_and_largest_difference() -> None:
+    # Allowed by rtol = atol = 1e-5: 1e-5, 2e-5, 1.01e-3 and 3e-5.
+    differences = {3: torch.tensor([0.9e-5, 2.5e-5, 0.9e-3]), 1: torch.tensor([[4e-5]])}
+    artifact: Callable[[Tensor], Tensor] = lambda x: (x.double() + differences[x.numel()].double())  # noqa: E731
+    inputs = [(x.double(),) for (x,) in INPUTS]
+    check = compare(EAGER, artifact, inputs, 1e-3)
+    assert check.exceeding == 2
+    assert check.elements == 4
+    assert check.max_abs_diff == pytest.approx(0.9e-3)
+    close = [np.isclose(artifact(x).numpy(), x.numpy(), rtol=1e-5, atol=1e-5) for (x,) in inputs]
+    assert sum(int((~array).sum()) for array in close) == check.exceeding
+
+
+def test_several_outputs_are_all_compared() -> None:
+    class Two(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return x, x.long()
+
+    check = compare(Two(), lambda x: [x, x.long() + 1], INPUTS, 1)
+    assert (check.elements, check.max_abs_diff, check.exceeding) == (8, 1.0, 4)
+
+
+@pytest.mark.parametrize(
+    ("artifact", "message"),
+    [
+        (lambda x: x + 0.5, "output 0 on inputs of shape [3] is 0.5 away from the eager module's; the model's tolerance is 0.1"),
+        (lambda x: x.double(), "output 0 on inputs of shape [3] has dtype torch.float64, not torch.float32"),
+        (lambda x: x[:2], "output 0 on inputs of shape [3] has shape [2], not [3]"),
+        (lambda x: x / 0 * 0, "output 0 on inputs of shape [3]: the artifact gives values that are not finite (NaN or infinity)"),
+        (lambda x: (x, x), "on inputs of shape [3] 2 outputs came back, not 1"),
+        (lambda x: ["x"], "an output is a str; a model returns a tensor or a flat tuple of tensors"),
+    ],
+)
+def test_failures(artifact: Callable[[Tensor], Tensor], message: str) -> None:
+    with pytest.raises(TraceError) as raised:
+        compare(EAGER, artifact, INPUTS, 0.1)
+    assert raised.value.message == message
+
+
+def test_nan_on_both_sides_is_a_failure_too() -> None:
+    with pytest.raises(TraceError, match="the eager module gives values that are not finite"):
+        compare(EAGER, lambda _: torch.zeros(1), [(torch.tensor([float("nan")]),)], 1)
+
+
+def test_no_inputs_is_a_failure() -> None:
+    with pytest.raises(TraceError, match="nothing would be checked"):
+        compare(EAGER, EAGER, [], 1)

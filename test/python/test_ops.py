@@ -1,0 +1,128 @@
+"""The operators against independent references: scipy's convolution, plain loops and the formula."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.signal import convolve2d
+
+from tracing.ops import FusedLeakyReLU, ScaledLeakyReLU, UpFirDn2d, upfirdn2d
+
+Image = NDArray[np.float64]
+Pair = tuple[int, int]
+Pad = tuple[int, int, int, int]
+
+KERNELS: list[Pair] = [(1, 1), (2, 3), (4, 4), (5, 2)]
+RATES: list[tuple[Pair, Pair]] = [
+    ((1, 1), (1, 1)),
+    ((2, 2), (1, 1)),
+    ((1, 1), (2, 2)),
+    ((2, 2), (2, 2)),
+    ((3, 1), (1, 2)),
+    ((1, 2), (3, 1)),
+    ((2, 3), (3, 2)),
+]
+PADS: list[Pad] = [(0, 0, 0, 0), (2, 1, 2, 1), (1, 0, 3, 2), (-1, 0, 0, -1), (-1, 2, 3, -2), (-2, -1, -1, -2), (6, 7, 8, 5)]
+
+
+def with_scipy(image: Image, kernel: Image, up: Pair, down: Pair, pad: Pad) -> Image:
+    """upfirdn2d of one channel; scipy's convolution flips the kernel by itself."""
+    (height, width), (up_x, up_y), (left, right, top, bottom) = image.shape, up, pad
+    spread = np.zeros((height * up_y, width * up_x))
+    spread[::up_y, ::up_x] = image
+    spread = np.pad(spread, ((max(top, 0), max(bottom, 0)), (max(left, 0), max(right, 0))))
+    spread = spread[max(-top, 0) : spread.shape[0] - max(-bottom, 0), max(-left, 0) : spread.shape[1] - max(-right, 0)]
+    filtered: Image = convolve2d(spread, kernel, mode="valid")
+    return filtered[:: down[1], :: down[0]]
+
+
+def with_loops(image: Image, kernel: Image, up: Pair, down: Pair, pad: Pad) -> Image:
+    """The same, straight from the definition, one output sample at a time."""
+    (height, width), (rows, columns) = image.shape, kernel.shape
+    (up_x, up_y), (down_x, down_y), (left, right, top, bottom) = up, down, pad
+
+    def sample(y: int, x: int) -> float:
+        y, x = y - top, x - left
+        inside = 0 <= y < height * up_y and 0 <= x < width * up_x
+        return float(image[y // up_y, x // up_x]) if inside and y % up_y == 0 and x % up_x == 0 else 0.0
+
+    def output(y: int, x: int) -> float:
+        taps = ((i, j) for i in range(rows) for j in range(columns))
+        return sum(kernel[i, j] * sample(y + rows - 1 - i, x + columns - 1 - j) for i, j in taps)
+
+    out_height = (height * up_y + top + bottom - rows) // down_y + 1
+    out_width = (width * up_x + left + right - columns) // down_x + 1
+    return np.array([[output(y * down_y, x * down_x) for x in range(out_width)] for y in range(out_height)])
+
+
+def ours(image: Image, kernel: Image, up: Pair, down: Pair, pad: Pad) -> Image:
+    result = upfirdn2d(torch.from_numpy(image), torch.from_numpy(kernel), up, down, pad)
+    return result.numpy()
+
+
+@pytest.mark.parametrize("pad", PADS, ids=str)
+@pytest.mark.parametrize(("up", "down"), RATES, ids=str)
+@pytest.mark.parametrize("kernel_size", KERNELS, ids=str)
+def test_upfirdn2d_equals_scipy(kernel_size: Pair, up: Pair, down: Pair, pad: Pad) -> None:
+    random = np.random.default_rng(1)
+    images = random.normal(size=(2, 3, 9, 11))
+    kernel = random.normal(size=kernel_size)
+    result = ours(images, kernel, up, down, pad)
+    for batch in range(2):
+        for channel in range(3):
+            expected = with_scipy(images[batch, channel], kernel, up, down, pad)
+            assert result[batch, channel].shape == expected.shape
+            np.testing.assert_allclose(result[batch, channel], expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("pad", [(0, 0, 0, 0), (1, 0, 3, 2), (-1, 2, 3, -2)], ids=str)
+@pytest.mark.parametrize(("up", "down"), [((1, 1), (1, 1)), ((2, 3), (3, 2))], ids=str)
+def test_upfirdn2d_equals_plain_loops(up: Pair, down: Pair, pad: Pad) -> None:
+    random = np.random.default_rng(2)
+    image = random.normal(size=(6, 7))
+    kernel = random.normal(size=(4, 3))
+    result = ours(image[None, None], kernel, up, down, pad)[0, 0]
+    np.testing.assert_allclose(result, with_loops(image, kernel, up, down, pad), rtol=0, atol=1e-12)
+
+
+def test_upfirdn2d_by_hand() -> None:
+    # One sample spread to [1, 0], padded to [0, 1, 0]; the flipped kernel [3, 2] slides over it.
+    result = upfirdn2d(torch.ones(1, 1, 1, 1), torch.tensor([[2.0, 3.0]]), up=(2, 1), pad=(1, 0, 0, 0))
+    assert result.tolist() == [[[[2.0, 3.0]]]]
+
+
+def test_upfirdn2d_works_at_shapes_that_it_was_not_traced_at() -> None:
+    module = UpFirDn2d((1, 3, 3, 1), up=(2, 2), down=(1, 2), pad=(2, 1, 2, -1), gain=4)
+    traced = torch.jit.trace(module, (torch.randn(2, 3, 8, 8),), strict=False)
+    for shape in ((1, 3, 8, 8), (5, 1, 9, 13), (3, 7, 4, 6)):
+        x = torch.randn(shape)
+        assert torch.equal(traced(x), module(x))
+
+
+def test_the_kernel_is_normalised_and_no_part_of_the_state() -> None:
+    module = UpFirDn2d((1, 3, 3, 1), gain=4)
+    assert module.kernel.sum().item() == 4
+    assert torch.equal(module.kernel[0] * 16, torch.tensor([1.0, 3, 3, 1]))
+    assert module.state_dict() == {}
+    assert module.double().kernel.dtype == torch.float64
+
+
+@pytest.mark.parametrize("shape", [(2, 5), (2, 5, 3), (2, 5, 3, 4)], ids=str)
+def test_fused_leaky_relu_is_its_formula(shape: tuple[int, ...]) -> None:
+    module = FusedLeakyReLU(5).double()
+    with torch.no_grad():
+        module.bias.copy_(torch.linspace(-1, 1, 5))
+    x = np.random.default_rng(3).normal(size=shape)
+    shifted = x + np.linspace(-1, 1, 5).reshape(1, 5, *[1] * (len(shape) - 2))
+    expected = np.where(shifted >= 0, shifted, 0.2 * shifted) * math.sqrt(2)
+    np.testing.assert_allclose(module(torch.from_numpy(x)).detach().numpy(), expected, rtol=1e-15, atol=1e-15)
+
+
+def test_scaled_leaky_relu_is_its_formula() -> None:
+    x = torch.tensor([-5.0, 0.0, 3.0], dtype=torch.float64)
+    expected = [-math.sqrt(2), 0.0, 3 * math.sqrt(2)]
+    np.testing.assert_allclose(ScaledLeakyReLU()(x).numpy(), expected, rtol=1e-15)

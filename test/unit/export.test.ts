@@ -1,0 +1,252 @@
+import {
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { main } from '../../scripts/export';
+import { exportModels, type ExportedModel } from '../../scripts/lib/export';
+
+let scratch: string;
+let out: string;
+
+beforeEach(() => {
+  scratch = mkdtempSync(join(tmpdir(), 'export-'));
+  out = join(scratch, 'out');
+});
+
+afterEach(() => rmSync(scratch, { recursive: true, force: true }));
+
+/** A model with these files: path in its folder -> content. */
+function model(name: string, files: Record<string, string>, configText = `name: "${name}"\n`): ExportedModel {
+  const written = Object.entries(files).map(([key, content]) => {
+    const path = join(scratch, 'source', name, key);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, content);
+    chmodSync(path, 0o644);
+    return { key, path, bytes: content.length };
+  });
+  const versions = [...new Set(written.map(({ key }) => Number(key.split('/')[0])).filter(Number.isInteger))];
+  return {
+    name,
+    configText,
+    versions: versions.map((version) => ({
+      version,
+      files: written.filter(({ key }) => key.startsWith(`${version}/`)),
+    })),
+    extraFiles: written.filter(({ key }) => !/^\d/.test(key)),
+  };
+}
+
+/** Path -> content of all that lies in a folder; a folder without anything ends in a slash. */
+function tree(folder: string, at = ''): Record<string, string> {
+  const entries = readdirSync(join(folder, at), { withFileTypes: true });
+  if (entries.length === 0) return { [`${at}/`]: '' };
+  return Object.assign(
+    {},
+    ...entries.map((entry) => {
+      const path = at === '' ? entry.name : `${at}/${entry.name}`;
+      return entry.isDirectory() ? tree(folder, path) : { [path]: readFileSync(join(folder, path), 'utf8') };
+    }),
+  ) as Record<string, string>;
+}
+
+const marker = (...models: string[]): string => `${JSON.stringify({ models }, null, 2)}\n`;
+const permissions = (path: string): number => statSync(path).mode & 0o777;
+
+test('writes configuration, versions and extra files, and a version without files with a placeholder', async () => {
+  const ensemble: ExportedModel = {
+    name: 'ens',
+    configText: 'platform: "ensemble"\n',
+    versions: [{ version: 1, files: [] }],
+    extraFiles: [],
+  };
+  const resnet = model('resnet', {
+    '1/model.pt': 'one',
+    '2/model.pt': 'two',
+    '2/data/weights.bin': 'big',
+    'labels.txt': 'cat\n',
+  });
+
+  const result = await exportModels([resnet, ensemble], out);
+
+  expect(tree(out)).toEqual({
+    '.export.json': marker('ens', 'resnet'),
+    'ens/1/.keep': 'An empty version folder.\n',
+    'ens/config.pbtxt': 'platform: "ensemble"\n',
+    'resnet/1/model.pt': 'one',
+    'resnet/2/model.pt': 'two',
+    'resnet/2/data/weights.bin': 'big',
+    'resnet/config.pbtxt': 'name: "resnet"\n',
+    'resnet/labels.txt': 'cat\n',
+  });
+  expect(result).toEqual({ files: 6, bytes: 3 + 3 + 3 + 4 + 15 + 21, removed: [] });
+  expect(readdirSync(scratch).sort()).toEqual(['out', 'source']);
+});
+
+test('keeps the placeholder that is there', async () => {
+  await exportModels([model('ens', { '1/.keep': 'mine' })], out);
+  expect(tree(out)['ens/1/.keep']).toBe('mine');
+});
+
+test('links weights instead of copying them', async () => {
+  const resnet = model('resnet', { '1/model.pt': 'one' });
+  await exportModels([resnet], out);
+  expect(statSync(join(out, 'resnet/1/model.pt')).ino).toBe(statSync(join(scratch, 'source/resnet/1/model.pt')).ino);
+});
+
+test('everything is readable by the user of a container, whatever the umask and the modes of the sources', async () => {
+  const before = process.umask(0o077);
+  try {
+    const resnet = model('resnet', { '1/model.pt': 'one' });
+    chmodSync(join(scratch, 'source/resnet/1/model.pt'), 0o600);
+    await exportModels([resnet], out);
+  } finally {
+    process.umask(before);
+  }
+  for (const folder of ['', 'resnet', 'resnet/1'])
+    expect([folder, permissions(join(out, folder))]).toEqual([folder, 0o755]);
+  for (const file of ['.export.json', 'resnet/config.pbtxt', 'resnet/1/model.pt']) {
+    expect([file, permissions(join(out, file))]).toEqual([file, 0o644]);
+  }
+  expect(permissions(join(scratch, 'source/resnet/1/model.pt'))).toBe(0o600);
+});
+
+test('a linked source becomes a file', async () => {
+  const resnet = model('resnet', { '1/weights.pt': 'one' });
+  const link = join(scratch, 'source/resnet/1/model.pt');
+  symlinkSync('weights.pt', link);
+  await exportModels(
+    [{ ...resnet, versions: [{ version: 1, files: [{ key: '1/model.pt', path: link, bytes: 3 }] }] }],
+    out,
+  );
+  expect(lstatSync(join(out, 'resnet/1/model.pt')).isFile()).toBe(true);
+});
+
+test('a later export takes the place of the former, and leaves alone what is not ours', async () => {
+  await exportModels([model('resnet', { '1/model.pt': 'one' }), model('bert', { '1/model.pt': 'old' })], out);
+  writeFileSync(join(out, 'notes.txt'), 'mine');
+
+  const result = await exportModels([model('resnet', { '2/model.pt': 'two' }, 'new\n')], out);
+
+  expect(result.removed).toEqual(['bert']);
+  expect(tree(out)).toEqual({
+    '.export.json': marker('resnet'),
+    'notes.txt': 'mine',
+    'resnet/2/model.pt': 'two',
+    'resnet/config.pbtxt': 'new\n',
+  });
+  expect(readdirSync(scratch).sort()).toEqual(['out', 'source']);
+});
+
+test('takes an empty folder, and clears up after a run that was killed', async () => {
+  mkdirSync(join(scratch, 'out.partial/new/half'), { recursive: true });
+  mkdirSync(out);
+  await exportModels([model('resnet', { '1/model.pt': 'one' })], out);
+  expect(Object.keys(tree(out)).sort()).toEqual(['.export.json', 'resnet/1/model.pt', 'resnet/config.pbtxt']);
+  expect(readdirSync(scratch).sort()).toEqual(['out', 'source']);
+});
+
+test("refuses somebody else's folder", async () => {
+  mkdirSync(out);
+  writeFileSync(join(out, 'thesis.txt'), 'mine');
+  await expect(exportModels([model('resnet', { '1/model.pt': 'one' })], out)).rejects.toThrow(
+    `${out} has files in it that "npm run export" did not make; nothing was written`,
+  );
+  expect(tree(out)).toEqual({ 'thesis.txt': 'mine' });
+});
+
+test("refuses to replace somebody else's model", async () => {
+  await exportModels([model('bert', { '1/model.pt': 'old' })], out);
+  mkdirSync(join(out, 'resnet'));
+  writeFileSync(join(out, 'resnet/config.pbtxt'), 'by hand');
+  await expect(exportModels([model('resnet', { '1/model.pt': 'one' })], out)).rejects.toThrow(
+    `${join(out, 'resnet')} was not made by "npm run export"; nothing was written`,
+  );
+  expect(tree(out)).toEqual({
+    '.export.json': marker('bert'),
+    'bert/1/model.pt': 'old',
+    'bert/config.pbtxt': 'name: "bert"\n',
+    'resnet/config.pbtxt': 'by hand',
+  });
+});
+
+test('a failure leaves the former export as it was', async () => {
+  await exportModels([model('resnet', { '1/model.pt': 'one' })], out);
+  const before = tree(out);
+  const bert = model('bert', { '1/model.pt': 'new' });
+  rmSync(join(scratch, 'source/bert/1/model.pt'));
+  await expect(exportModels([model('resnet', { '1/model.pt': 'two' }, 'new\n'), bert], out)).rejects.toThrow(
+    `cannot export to ${out}: bert/1/model.pt: there is no such file or folder`,
+  );
+  // The weights are linked: only the configuration shows which export it is.
+  expect(tree(out)['resnet/config.pbtxt']).toBe(before['resnet/config.pbtxt']);
+  expect(Object.keys(tree(out))).toEqual(Object.keys(before));
+  expect(readdirSync(scratch).sort()).toEqual(['out', 'source']);
+});
+
+test('a file in the way is an error that names it', async () => {
+  writeFileSync(out, '');
+  await expect(exportModels([], out)).rejects.toThrow(`cannot export to ${out}: it is not a folder`);
+});
+
+describe('npm run export', () => {
+  let printed: string[];
+  const config =
+    'backend: "python"\nmax_batch_size: 0\ninput { name: "x" data_type: TYPE_FP32 dims: -1 }\noutput { name: "y" data_type: TYPE_FP32 dims: -1 }\n';
+
+  beforeEach(() => {
+    printed = [];
+    const record = (text: unknown): boolean => printed.push(String(text)) > 0;
+    jest.spyOn(process.stdout, 'write').mockImplementation(record);
+    jest.spyOn(process.stderr, 'write').mockImplementation(record);
+    for (const name of ['a', 'b']) {
+      mkdirSync(join(scratch, 'repo', name, '1'), { recursive: true });
+      writeFileSync(join(scratch, 'repo', name, 'config.pbtxt'), config);
+      writeFileSync(join(scratch, 'repo', name, '1/model.py'), '# a model\n');
+    }
+  });
+
+  afterEach(() => {
+    jest.restoreAllMocks();
+  });
+
+  test('exports a repository', async () => {
+    expect(await main(['--repo', join(scratch, 'repo'), '--out', out])).toBe(0);
+    expect(Object.keys(tree(out)).sort()).toEqual([
+      '.export.json',
+      'a/1/model.py',
+      'a/config.pbtxt',
+      'b/1/model.py',
+      'b/config.pbtxt',
+    ]);
+    expect(printed.join('')).toContain('Exported 2 models (');
+  });
+
+  test('exports some of it, and then no others are left', async () => {
+    await main(['--repo', join(scratch, 'repo'), '--out', out]);
+    expect(await main(['--repo', join(scratch, 'repo'), '--out', out, '--exclude', 'b'])).toBe(0);
+    expect(Object.keys(tree(out)).sort()).toEqual(['.export.json', 'a/1/model.py', 'a/config.pbtxt']);
+    expect(printed).toContain('Removed: b\n');
+  });
+
+  test('writes nothing when a model is not valid', async () => {
+    rmSync(join(scratch, 'repo/b/1'), { recursive: true });
+    expect(await main(['--repo', join(scratch, 'repo'), '--out', out])).toBe(1);
+    expect(printed.join('')).toContain('is not ready to be exported; nothing was written');
+    expect(readdirSync(scratch)).toEqual(['repo']);
+  });
+
+  test('refuses a folder in the repository', async () => {
+    expect(await main(['--repo', join(scratch, 'repo'), '--out', join(scratch, 'repo', 'out')])).toBe(2);
+    expect(readdirSync(join(scratch, 'repo')).sort()).toEqual(['a', 'b']);
+  });
+});
