@@ -1,9 +1,10 @@
-import { join, relative, resolve, sep } from 'node:path';
+import { join, resolve, sep } from 'node:path';
 import { EXIT, parseFlags, parseList, runCommand, UsageError } from './lib/cli';
 import { UserError } from './lib/errors';
 import { exportModels } from './lib/export';
 import { formatBytes } from './lib/format';
 import { readRepository } from './lib/model';
+import { displayPath } from './lib/model/paths';
 import { paths } from './lib/paths';
 
 const HELP = `Makes a folder that any Triton serves: each model's config.pbtxt, versions and files.
@@ -60,8 +61,6 @@ async function exportRepository(argv: readonly string[]): Promise<number> {
   const { bytes, removed } = await exportModels(models, out);
   if (added.length > 0) process.stdout.write(`Added, because an ensemble needs them: ${added.join(', ')}\n`);
   if (removed.length > 0) process.stdout.write(`Removed: ${removed.join(', ')}\n`);
-  process.stdout.write(
-    `Exported ${models.length} models (${formatBytes(bytes)}) to ${relative(process.cwd(), out) || out}\n`,
-  );
+  process.stdout.write(`Exported ${models.length} models (${formatBytes(bytes)}) to ${displayPath(out)}\n`);
   return EXIT.ok;
 }

@@ -85,7 +85,7 @@ async function local(argv: readonly string[]): Promise<number> {
       defer: (step) => undo.push(step),
     });
     if (!flags.json) printModels(stack, selection);
-    const answers = await timings.measure('requests', () => askEachModel(stack));
+    const answers = await timings.measure('requests', () => askEachModel(stack.triton, selection.served));
     if (flags.json) process.stdout.write(`${JSON.stringify(localResult(stack, selection, answers, timings), null, 2)}\n`);
     else printAnswers(answers, timings);
     const failed = answers.filter(({ error }) => error !== undefined).map(({ model }) => model);

@@ -23,7 +23,7 @@ export async function main(argv: string[]): Promise<number> {
     if (models.length > 0) console.log(`${table(models)}\n`);
     for (const problem of problems) console.error(formatProblem(problem));
     console.log(
-      problems.length === 0 ? `${models.length} models, no problems` : `\n${count(problems.length, 'problem')}`,
+      problems.length === 0 ? `${count(models.length, 'model')}, no problems` : `\n${count(problems.length, 'problem')}`,
     );
   }
   return problems.length === 0 ? 0 : 1;
@@ -56,8 +56,8 @@ function parse(argv: string[]): Options | number {
     return {
       repo: values.repo,
       json: values.json,
-      ...(values.models === undefined ? {} : { models: names(values.models) }),
-      ...(values.exclude === undefined ? {} : { exclude: names(values.exclude) }),
+      ...(values.models === undefined ? {} : { models: names('--models', values.models) }),
+      ...(values.exclude === undefined ? {} : { exclude: names('--exclude', values.exclude) }),
     };
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`);
@@ -65,11 +65,14 @@ function parse(argv: string[]): Options | number {
   }
 }
 
-const names = (list: string): string[] =>
-  list
+function names(option: string, list: string): string[] {
+  const result = list
     .split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '');
+  if (result.length === 0) throw new Error(`${option} names no model, got "${list}"`);
+  return result;
+}
 
 const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
 

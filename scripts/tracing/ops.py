@@ -57,7 +57,8 @@ def upfirdn2d(
         x = F.pad(x[:, :, :, None, :, None], (0, up_x - 1, 0, 0, 0, up_y - 1)).flatten(4, 5).flatten(2, 3)
     if any(pad):
         x = F.pad(x, pad)
-    # One group for each channel: many times faster on a CPU than channels folded into the batch.
+    # One group for each channel: many times faster on a CPU than channels folded into the batch. A trace holds the
+    # number of groups, and so of channels, fixed; batch, height and width stay free.
     channels = x.shape[1]
     return F.conv2d(x, kernel.flip(0, 1).expand(channels, 1, -1, -1), stride=(down[1], down[0]), groups=channels)
 

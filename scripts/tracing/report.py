@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
@@ -48,12 +48,11 @@ def failed(model: str, error: str, hint: str | None) -> Event:
 def json_lines() -> Iterator[Report]:
     """One line of JSON for each event on stdout. Whatever else the process prints there goes to stderr meanwhile."""
     sys.stdout.flush()
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as stream:
-        os.dup2(2, 1)
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as stream, redirect_stdout(sys.stderr):
+        os.dup2(2, 1)  # for what is not printed by Python
         try:
             yield lambda event: print(json.dumps(event), file=stream, flush=True)
         finally:
-            sys.stdout.flush()
             os.dup2(stream.fileno(), 1)
 
 

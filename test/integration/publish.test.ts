@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
 import { currentRelease } from '../../scripts/lib/publish/manifest';

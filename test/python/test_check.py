@@ -25,7 +25,7 @@ def test_what_is_equal_passes_with_tolerance_zero() -> None:
 def test_counts_and_largest_difference() -> None:
     # Allowed by rtol = atol = 1e-5: 1e-5, 2e-5, 1.01e-3 and 3e-5.
     differences = {3: torch.tensor([0.9e-5, 2.5e-5, 0.9e-3]), 1: torch.tensor([[4e-5]])}
-    artifact: Callable[[Tensor], Tensor] = lambda x: (x.double() + differences[x.numel()].double())  # noqa: E731
+    artifact: Callable[[Tensor], Tensor] = lambda x: x.double() + differences[x.numel()].double()  # noqa: E731
     inputs = [(x.double(),) for (x,) in INPUTS]
     check = compare(EAGER, artifact, inputs, 1e-3)
     assert check.exceeding == 2
@@ -47,12 +47,18 @@ def test_several_outputs_are_all_compared() -> None:
 @pytest.mark.parametrize(
     ("artifact", "message"),
     [
-        (lambda x: x + 0.5, "output 0 on inputs of shape [3] is 0.5 away from the eager module's; the model's tolerance is 0.1"),
+        (
+            lambda x: x + 0.5,
+            "output 0 on inputs of shape [3] is 0.5 away from the eager module's; the model's tolerance is 0.1",
+        ),
         (lambda x: x.double(), "output 0 on inputs of shape [3] has dtype torch.float64, not torch.float32"),
         (lambda x: x[:2], "output 0 on inputs of shape [3] has shape [2], not [3]"),
-        (lambda x: x / 0 * 0, "output 0 on inputs of shape [3]: the artifact gives values that are not finite (NaN or infinity)"),
+        (
+            lambda x: x / 0 * 0,
+            "output 0 on inputs of shape [3]: the artifact gives values that are not finite (NaN or infinity)",
+        ),
         (lambda x: (x, x), "on inputs of shape [3] 2 outputs came back, not 1"),
-        (lambda x: ["x"], "an output is a str; a model returns a tensor or a flat tuple of tensors"),
+        (lambda _: ["x"], "an output is a str; a model returns a tensor or a flat tuple of tensors"),
     ],
 )
 def test_failures(artifact: Callable[[Tensor], Tensor], message: str) -> None:

@@ -3,6 +3,7 @@ import {
   lstatSync,
   mkdirSync,
   mkdtempSync,
+  promises,
   readdirSync,
   readFileSync,
   rmSync,
@@ -191,6 +192,28 @@ test('a failure leaves the former export as it was', async () => {
   expect(tree(out)['resnet/config.pbtxt']).toBe(before['resnet/config.pbtxt']);
   expect(Object.keys(tree(out))).toEqual(Object.keys(before));
   expect(readdirSync(scratch).sort()).toEqual(['out', 'source']);
+});
+
+test('a run that is cut short while models are renamed into place is made good by the next', async () => {
+  await exportModels([model('old', { '1/model.pt': 'old' })], out);
+  const models = [model('bert', { '1/model.pt': 'bert' }), model('resnet', { '1/model.pt': 'resnet' })];
+  const rename = promises.rename;
+  jest.spyOn(promises, 'rename').mockImplementation(async (from, to) => {
+    if (to === join(out, 'resnet')) throw Object.assign(new Error('cut'), { code: 'EIO' });
+    await rename(from, to);
+  });
+  await expect(exportModels(models, out)).rejects.toThrow(`cannot export to ${out}: the disk reports an error`);
+  jest.restoreAllMocks();
+  expect(Object.keys(tree(out)).sort()).toEqual([
+    '.export.json',
+    'bert/1/model.pt',
+    'bert/config.pbtxt',
+    'old/1/model.pt',
+    'old/config.pbtxt',
+  ]);
+
+  expect((await exportModels(models, out)).removed).toEqual(['old']);
+  expect(tree(out)).toMatchObject({ '.export.json': marker('bert', 'resnet'), 'resnet/1/model.pt': 'resnet' });
 });
 
 test('a file in the way is an error that names it', async () => {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,8 @@ from numpy.typing import NDArray
 # Triton's interpreter ignores PYTHONPATH and knows this folder only, which may be a symbolic link.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "lib"))
 
-from backend_common.backend import Backend, SupportsDLPack, TritonTensor
+from backend_common.backend import Backend, TritonTensor
+from backend_common.dlpack import DLPackExport
 from backend_common.spec import ModelError, ModelSpec, TensorSpec
 
 Array = NDArray[Any]
@@ -95,37 +95,10 @@ class TritonPythonModel(Backend[Array]):
         """A read-only view of Triton's shared memory."""
         return np.from_dlpack(tensor)
 
-    def to_dlpack(self, array: Array) -> SupportsDLPack:
-        """C order, in a capsule that Triton can take."""
-        return DLPackExport(np.ascontiguousarray(array))
-
-
-class DLPackExport:
-    """A numpy array as Triton 2.51 can take it.
-
-    Triton renames the capsules it takes to `used_dlpack`. DLPack says `used_dltensor`, and at any other name numpy
-    before 2.1 crashes when it frees the capsule, so the name is put right before that.
-    """
-
-    def __init__(self, array: Array) -> None:
-        self._array = array
-        self._capsule: object = None
-
-    def __dlpack__(self, *, stream: None = None) -> object:
-        self._capsule = self._array.__dlpack__(stream=stream)
-        return self._capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._array.__dlpack_device__()
-
-    def __del__(self) -> None:
-        if self._capsule is not None:
-            _set_capsule_name(self._capsule, USED_CAPSULE)
-
-
-USED_CAPSULE = ctypes.create_string_buffer(b"used_dltensor")
-_set_capsule_name = ctypes.pythonapi.PyCapsule_SetName
-_set_capsule_name.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    def export(self, array: Array, data_type: str) -> DLPackExport:
+        """Any order to C order."""
+        array = np.ascontiguousarray(array)
+        return DLPackExport(array, array.ctypes.data, array.shape, data_type)
 
 
 def _providers(spec: ModelSpec) -> list[Any]:

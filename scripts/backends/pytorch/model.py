@@ -18,7 +18,8 @@ from torch.utils.dlpack import from_dlpack
 # Triton's interpreter ignores PYTHONPATH and knows this folder only, which may be a symbolic link.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "lib"))
 
-from backend_common.backend import Backend, SupportsDLPack, TritonTensor
+from backend_common.backend import Backend, TritonTensor
+from backend_common.dlpack import DLPackExport
 from backend_common.spec import ModelError, ModelSpec, TensorSpec
 
 TORCH_TYPES = {
@@ -54,8 +55,7 @@ class TorchScriptRunner:
             torch.set_num_threads(threads)
         self.optimized = not spec.flag("DISABLE_OPTIMIZED_EXECUTION")
         self.module = _load(spec.artifact, self.device)
-        arguments = [argument.name for argument in self.module.forward.schema.arguments[1:]]
-        self.inputs = ordered_inputs(spec.inputs, arguments)
+        self.inputs = ordered_inputs(spec.inputs, _argument_names(self.module))
 
     def forward(self, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Run the module on the device, without autograd."""
@@ -93,9 +93,10 @@ class TritonPythonModel(Backend[torch.Tensor]):
         """A view of Triton's shared memory."""
         return from_dlpack(tensor)
 
-    def to_dlpack(self, array: torch.Tensor) -> SupportsDLPack:
-        """C order, in main memory."""
-        return array.cpu().contiguous()
+    def export(self, array: torch.Tensor, data_type: str) -> DLPackExport:
+        """Any device and order to main memory and C order."""
+        array = array.cpu().contiguous()
+        return DLPackExport(array, array.data_ptr(), array.shape, data_type)
 
 
 def ordered_inputs(inputs: Sequence[TensorSpec], arguments: Sequence[str]) -> list[str]:
@@ -135,10 +136,16 @@ def _load(artifact: Path, device: torch.device) -> torch.jit.ScriptModule:
     # torch points to torch.export; what Triton's libtorch backend serves is TorchScript.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.jit\..*")
     try:
-        return torch.jit.load(str(artifact), map_location=device).eval()  # type: ignore[no-untyped-call]
+        module: torch.jit.ScriptModule = torch.jit.load(str(artifact), map_location=device)  # type: ignore[no-untyped-call]
     except RuntimeError as error:
         reason = str(error).split(". ")[0]
         raise ModelError(f"not a TorchScript archive as torch.jit.save writes it, or damaged: {reason}") from error
+    return module.eval()
+
+
+def _argument_names(module: torch.jit.ScriptModule) -> list[str]:
+    _self, *arguments = module.forward.schema.arguments  # type: ignore[attr-defined]
+    return [argument.name for argument in arguments]
 
 
 def _device(spec: ModelSpec) -> torch.device:

@@ -126,7 +126,9 @@ class Reader {
     const entries: [string, unknown][] = [];
     for (const [key, item] of value as Map<unknown, unknown>) {
       const at = fieldPath(path, String(key));
-      const name = this.scalar(field.keyType, key, at);
+      // JSON, which is YAML too, has no keys but texts.
+      const isQuotedNumber = field.keyType !== 'string' && typeof key === 'string' && /^\d{1,20}$/.test(key);
+      const name = this.scalar(field.keyType, isQuotedNumber ? BigInt(key) : key, at);
       const read = item === null ? this.wrong(at, 'a value', item) : this.single(field, item, at);
       if (name !== undefined && read !== undefined) entries.push([String(name), read]);
     }

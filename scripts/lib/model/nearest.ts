@@ -23,7 +23,8 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   if (name.length > LONGEST_NAME) return undefined;
   const wanted = folded(name);
   let best: string | undefined;
-  let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1;
+  // One mistake in three letters; of shorter names only another spelling (`-` for `_`, capitals).
+  let bestDistance = Math.floor(wanted.length / 3) + 1;
   for (const candidate of candidates) {
     const apart = distance(wanted, folded(candidate));
     if (apart < bestDistance) [best, bestDistance] = [candidate, apart];

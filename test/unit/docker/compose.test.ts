@@ -1,4 +1,6 @@
 import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { paths } from '../../../scripts/lib/paths';
 import { readCompose, readDockerfile } from './read';
 
@@ -43,6 +45,10 @@ test('triton-cpu: the same without a GPU, only when asked for, under the same ho
 
 test('there are no others', () => {
   expect(Object.keys(services)).toEqual(['triton', 'triton-cpu']);
+});
+
+test('the folder it mounts is in every checkout, as Docker would make it for root alone', () => {
+  expect(existsSync(join(paths.root, 'build', '.gitignore'))).toBe(true);
 });
 
 describe('what it takes from the Dockerfile', () => {

@@ -14,22 +14,18 @@ from typing import ClassVar, Generic, Protocol
 import triton_python_backend_utils as pb_utils
 
 from .batching import ArrayT, Batcher, Runner
+from .dlpack import DLPackExport
 from .spec import ModelError, ModelSpec, TensorSpec
 
 TYPE_IN_FRONT = re.compile(r"\w+(Error|Exception): ")
 
 
-class SupportsDLPack(Protocol):
-    """The Python side of DLPack."""
-
-    def __dlpack__(self, *, stream: None = None) -> object: ...
-    def __dlpack_device__(self) -> tuple[int, int]: ...
-
-
-class TritonTensor(SupportsDLPack, Protocol):
+class TritonTensor(Protocol):
     """`pb_utils.Tensor`, as far as it is used here."""
 
     def name(self) -> str: ...
+    def __dlpack__(self, *, stream: None = None) -> object: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
 
 
 class TritonRequest(Protocol):
@@ -60,8 +56,8 @@ class Backend(ABC, Generic[ArrayT]):
         """A view of a Triton tensor."""
 
     @abstractmethod
-    def to_dlpack(self, array: ArrayT) -> SupportsDLPack:
-        """The same values in C order in main memory, owned by what is returned."""
+    def export(self, array: ArrayT, data_type: str) -> DLPackExport:
+        """An array as Triton takes it."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Called once; an exception fails the load of this version, and its text becomes the reason."""
@@ -102,9 +98,9 @@ class Backend(ABC, Generic[ArrayT]):
         wanted = request.requested_output_names()
         return pb_utils.InferenceResponse(
             output_tensors=[
-                pb_utils.Tensor.from_dlpack(name, self.to_dlpack(array))
-                for name, array in result.items()
-                if name in wanted
+                pb_utils.Tensor.from_dlpack(tensor.name, self.export(result[tensor.name], tensor.data_type))
+                for tensor in self.spec.outputs
+                if tensor.name in wanted
             ]
         )
 

@@ -141,6 +141,8 @@ function flow({ model, steps, find }: Ensemble): { writers: Map<string, End[]>; 
   const put = (map: Map<string, End[]>, tensor: string, one: End): void => {
     map.set(tensor, [...(map.get(tensor) ?? []), one]);
   };
+  // Of an ensemble without steps there is nothing more to say than that.
+  if (steps.length === 0) return { writers, readers };
   const batched = (model.config.max_batch_size ?? 0) > 0;
   (model.config.input ?? []).forEach((tensor, index) => {
     put(writers, tensor.name ?? '', end(`input[${index}]`, `the ensemble's input`, tensor, batched, true));

@@ -67,7 +67,7 @@ const inputsHaveTypeAndShape: ModelRule = (model) => {
           allowed: `[${(tensor.dims ?? []).join(', ')}]`,
         });
       }
-      if (!input.zero_data && !input.random_data && !input.input_data_file) {
+      if ([input.zero_data, input.random_data, input.input_data_file].every((one) => one === undefined)) {
         model.problems.add(at, 'says no values', {
           allowed: 'one of zero_data: true, random_data: true, input_data_file',
         });

@@ -1,0 +1,95 @@
+"""Hand arrays to Triton as DLPack capsules of our own making.
+
+Of the ready-made exporters none fits Triton 2.51: it renames a capsule it takes to `used_dlpack` where DLPack says
+`used_dltensor`, at which numpy before 2.1 crashes; and it refuses the strides that torch and numpy 2 give to empty
+tensors. Without strides, which DLPack reads as C order, it takes every shape.
+
+Layout of the structures: DLPack 0.8, dlpack.h, `DLTensor` and `DLManagedTensor`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+CPU_DEVICE = (1, 0)
+"""`kDLCPU` and the device's number."""
+
+TYPE_CODES = {
+    "INT8": (0, 8),
+    "INT16": (0, 16),
+    "INT32": (0, 32),
+    "INT64": (0, 64),
+    "UINT8": (1, 8),
+    "UINT16": (1, 16),
+    "UINT32": (1, 32),
+    "UINT64": (1, 64),
+    "FP16": (2, 16),
+    "FP32": (2, 32),
+    "FP64": (2, 64),
+    "BF16": (4, 16),
+    "BOOL": (6, 8),
+}
+"""`DLDataTypeCode` and bits of Triton's types."""
+
+
+class DLPackExport:
+    """An array in C order in main memory, for `pb_utils.Tensor.from_dlpack`."""
+
+    def __init__(self, owner: object, pointer: int, shape: Sequence[int], data_type: str) -> None:
+        """`owner` keeps the memory at `pointer` alive until Triton has copied it."""
+        self._owner = owner
+        self._pointer = pointer
+        self._shape = tuple(shape)
+        self._type = TYPE_CODES[data_type]
+
+    def __dlpack__(self, *, stream: None = None) -> object:
+        shape = (ctypes.c_int64 * len(self._shape))(*self._shape)
+        code, bits = self._type
+        tensor = _DLTensor(self._pointer, *CPU_DEVICE, len(self._shape), code, bits, 1, shape, None, 0)
+        managed = _DLManagedTensor(tensor, None, _release)
+        address = ctypes.addressof(managed)
+        _in_use[address] = (managed, shape, self._owner)
+        return _new_capsule(address, _CAPSULE_NAME, None)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU_DEVICE
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _DLManagedTensor(ctypes.Structure):
+    _fields_ = (("dl_tensor", _DLTensor), ("manager_ctx", ctypes.c_void_p), ("deleter", _Deleter))
+
+
+_in_use: dict[int, tuple[object, ...]] = {}
+"""What Triton still holds, by the address of its structure."""
+
+
+def _forget(address: int) -> None:
+    _in_use.pop(address, None)
+
+
+_release = _Deleter(_forget)
+
+
+_CAPSULE_NAME = ctypes.c_char_p(b"dltensor")
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]

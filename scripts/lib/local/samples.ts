@@ -1,0 +1,179 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Tokenizer } from '@huggingface/tokenizers' with { 'resolution-mode': 'import' };
+import { UserError } from '../errors';
+import type { RepositoryModel } from '../model';
+import { DATA_TYPES, decodeTensor, elementCount, type DataType, type Tensor } from '../triton/tensor';
+import { centreCrop, imagenetTensor, normalizedTensor, pixelTensor, readImage } from './image';
+
+/** One request that makes sense to a model, and what its answer means. */
+export interface Sample {
+  inputs: Tensor[];
+  /**
+   * The answer in a few words.
+   * @throws Error when it cannot be right
+   */
+  read(outputs: readonly Tensor[]): string;
+}
+
+/** A public-domain photograph of a face, 256 x 256, the size that the models of face restoration are served at. */
+const FACE = join(__dirname, 'face-256.jpg');
+
+const TEXTS = ['A man is playing the guitar.', 'Someone plays an instrument.', 'The stock market fell today.'];
+
+/** Rate of the samples that wav2vec takes. */
+const AUDIO_HZ = 16_000;
+
+/** Requests for the models that come with this package; other people's get one made of their configuration. */
+const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
+  pre_gfpgan: async () => {
+    const face = await readImage(FACE);
+    const expected = normalizedTensor('', face);
+    return {
+      inputs: [pixelTensor('input__0', face)],
+      read: ([output]) => `${describeShape(output)}, ${compare(required(output), numbersOf(expected))} to the picture in [-1, 1]`,
+    };
+  },
+  'infer_face_restoration_v2.1': async () => restoration(),
+  gfpgan: async () => restoration(),
+  post_gfpgan: async () => {
+    const face = await readImage(FACE);
+    const pixels = Array.from(face.data);
+    return {
+      inputs: [normalizedTensor('input__0', face)],
+      read: ([output]) => `${describeShape(output)}, ${compare(required(output), pixels)} to the picture`,
+    };
+  },
+  'ens_face_restoration_v2.1': async () => ({
+    inputs: [pixelTensor('raw_image', await readImage(FACE))],
+    read: ([output]) => `${describeShape(output)} restored picture, ${describeRange(output)}`,
+  }),
+  resnet: async ({ directory }) => {
+    const labels = readFileSync(join(directory, 'labels.txt'), 'utf8').trim().split('\n');
+    const picture = centreCrop(await readImage(FACE), 224);
+    return { inputs: [imagenetTensor('input__0', picture)], read: ([output]) => topClass(required(output), labels) };
+  },
+  bert: async ({ directory }) => {
+    const definition = JSON.parse(readFileSync(join(directory, 'tokenizer.json'), 'utf8')) as object;
+    const { Tokenizer } = await import('@huggingface/tokenizers');
+    const [ids, mask] = tokenize(new Tokenizer(definition, {}), TEXTS);
+    return {
+      inputs: [ids, mask],
+      read: (outputs) => {
+        const [same, other] = similarities(required(outputs.find(({ name }) => name === 'output__1')));
+        return `${TEXTS.length} texts: like meanings ${same?.toFixed(3)}, unlike ${other?.toFixed(3)} (cosine)`;
+      },
+    };
+  },
+  wav2vec_general_v2: async () => {
+    const tone = Float32Array.from({ length: AUDIO_HZ }, (_, i) => Math.sin((2 * Math.PI * 440 * i) / AUDIO_HZ));
+    return {
+      inputs: [{ name: 'input_values', datatype: 'FP32', shape: [1, AUDIO_HZ], data: tone }],
+      read: ([output]) => `${describeShape(output)} logits for 1 s of a 440 Hz tone, ${describeRange(output)}`,
+    };
+  },
+};
+
+/** A request for a model. */
+export async function sampleFor(model: RepositoryModel): Promise<Sample> {
+  // Without own fields only: a model may be called "constructor".
+  const known = Object.hasOwn(SAMPLES, model.name) ? SAMPLES[model.name] : undefined;
+  return known === undefined ? sampleOfZeros(model) : known(model);
+}
+
+/** Zeros, or empty strings, in every input; a size that may be anything is 1. */
+function sampleOfZeros({ config }: RepositoryModel): Sample {
+  const batch = (config.max_batch_size ?? 0) > 0 ? [1] : [];
+  const inputs = (config.input ?? [])
+    .filter(({ optional }) => optional !== true)
+    .map(({ name = '', data_type: type, dims = [] }) => {
+      const datatype = (Object.keys(DATA_TYPES) as DataType[]).find((known) => DATA_TYPES[known].configName === type);
+      if (datatype === undefined) throw new UserError(`${type ?? 'no type'} of ${name} is not a data type of Triton's`);
+      const shape = [...batch, ...dims.map((size) => (size === -1 ? 1 : size))];
+      // A string of no bytes is its length, in four bytes.
+      const bytes = Buffer.alloc(elementCount(shape) * (DATA_TYPES[datatype].elementBytes ?? 4));
+      return decodeTensor(name, datatype, shape, bytes);
+    });
+  return { inputs, read: (outputs) => outputs.map((output) => `${output.name} ${describeShape(output)}`).join(', ') };
+}
+
+async function restoration(): Promise<Sample> {
+  return {
+    inputs: [normalizedTensor('input__0', await readImage(FACE))],
+    read: ([output]) => `${describeShape(output)} restored face, ${describeRange(output)}`,
+  };
+}
+
+/** Token ids and attention mask, INT64 [texts, length], padded to the longest. */
+function tokenize(tokenizer: Tokenizer, texts: readonly string[]): [Tensor, Tensor] {
+  const encoded = texts.map((text) => tokenizer.encode(text));
+  const length = Math.max(...encoded.map(({ ids }) => ids.length));
+  const padded = (name: string, rows: readonly (readonly number[])[]): Tensor => {
+    const data = BigInt64Array.from(rows.flatMap((row) => Array.from({ length }, (_, i) => BigInt(row[i] ?? 0))));
+    return { name, datatype: 'INT64', shape: [texts.length, length], data };
+  };
+  return [
+    padded('input__0', encoded.map(({ ids }) => ids)),
+    padded('input__1', encoded.map(({ attention_mask: mask }) => mask)),
+  ];
+}
+
+/** Cosine similarity of the first text with each of the others; embeddings have length 1. */
+function similarities(embeddings: Tensor): number[] {
+  const [texts = 0, size = 0] = embeddings.shape;
+  const values = numbersOf(embeddings);
+  const row = (i: number): number[] => values.slice(i * size, (i + 1) * size);
+  return Array.from({ length: texts - 1 }, (_, i) => row(i + 1).reduce((sum, x, k) => sum + x * (row(0)[k] ?? 0), 0));
+}
+
+function topClass(scores: Tensor, labels: readonly string[]): string {
+  const values = numbersOf(scores);
+  const top = values.indexOf(Math.max(...values));
+  return `${describeShape(scores)}, highest "${labels[top] ?? top}" (${values[top]?.toFixed(2)})`;
+}
+
+function required(tensor: Tensor | undefined): Tensor {
+  if (tensor === undefined) throw new UserError('the answer lacks an output');
+  return tensor;
+}
+
+function describeShape(tensor: Tensor | undefined): string {
+  const { datatype, shape } = required(tensor);
+  return `${datatype} [${shape.join(', ')}]`;
+}
+
+/** @throws UserError where a value is not a number or endless, or all are the same: no network answers so. */
+function describeRange(tensor: Tensor | undefined): string {
+  const values = numbersOf(required(tensor));
+  let least = Infinity;
+  let most = -Infinity;
+  for (const value of values) {
+    if (!Number.isFinite(value)) throw new UserError(`the answer holds ${value}`);
+    least = Math.min(least, value);
+    most = Math.max(most, value);
+  }
+  if (!(least < most)) throw new UserError(`every value of the answer is ${least}`);
+  return `from ${short(least)} to ${short(most)}`;
+}
+
+/** @throws UserError where the two differ by more than rounding */
+function compare(output: Tensor, expected: readonly number[]): string {
+  const values = numbersOf(output);
+  if (values.length !== expected.length) throw new UserError(`${values.length} values came, not ${expected.length}`);
+  let most = 0;
+  values.forEach((value, i) => (most = Math.max(most, Math.abs(value - (expected[i] ?? NaN)))));
+  if (!(most < 1e-6)) throw new UserError(`the answer differs by ${most} from what it should be`);
+  return 'equal';
+}
+
+/** The values of an output as numbers. */
+export function numbersOf({ name, data }: Tensor): number[] {
+  return Array.from<number | bigint | Buffer>(data).map((value) => {
+    if (Buffer.isBuffer(value)) throw new UserError(`output ${name} holds strings where numbers were expected`);
+    return Number(value);
+  });
+}
+
+function short(value: number): string {
+  return Number.isInteger(value) ? String(value) : value.toFixed(2);
+}

@@ -1,0 +1,114 @@
+import { UserError } from '../errors';
+import type { Tensor } from './tensor';
+
+/** What both clients, HTTP and gRPC, offer. Every call ends by its deadline and fails with a TritonError. */
+export interface InferenceClient {
+  /** Whether the server runs. */
+  live(options?: CallOptions): Promise<boolean>;
+  /** Whether the server takes inference requests. */
+  ready(options?: CallOptions): Promise<boolean>;
+  /** Whether the model, or one version of it, takes inference requests; false also for a model that is not there. */
+  modelReady(model: string, version?: number, options?: CallOptions): Promise<boolean>;
+  serverMetadata(options?: CallOptions): Promise<ServerMetadata>;
+  modelMetadata(model: string, version?: number, options?: CallOptions): Promise<ModelMetadata>;
+  /** The configuration as the server completed it, with Triton's field names. */
+  modelConfig(model: string, version?: number, options?: CallOptions): Promise<Record<string, unknown>>;
+  /** Every model of the repository, one entry for each version that was ever loaded. */
+  repositoryIndex(options?: CallOptions): Promise<ModelIndexEntry[]>;
+  /** Loads or reloads a model; comes back when that is done. Needs EXPLICIT model control mode. */
+  loadModel(model: string, options?: CallOptions): Promise<void>;
+  /** Asks for a model to be unloaded; comes back before that is done. */
+  unloadModel(model: string, options?: UnloadOptions): Promise<void>;
+  infer(model: string, inputs: readonly Tensor[], options?: InferOptions): Promise<InferResult>;
+  /** Closes the connections that are kept open between calls. */
+  close(): void;
+}
+
+export interface CallOptions {
+  /** From the start of the call to its whole answer. */
+  timeoutMs?: number;
+}
+
+export interface UnloadOptions extends CallOptions {
+  /** For an ensemble: its composing models too. */
+  unloadDependents?: boolean;
+}
+
+export interface InferOptions extends CallOptions {
+  /** Default: the version that the model's policy prefers. */
+  version?: number;
+  /** Default: every output. */
+  outputs?: readonly RequestedOutput[];
+  /** Comes back in the result and stands in the server's log. */
+  requestId?: string;
+}
+
+export interface RequestedOutput {
+  name: string;
+  /** Instead of the values: the largest so many as BYTES `value:index` or `value:index:label`. */
+  classification?: number;
+}
+
+export interface InferResult {
+  model: string;
+  version: string;
+  requestId: string;
+  outputs: Tensor[];
+}
+
+export interface ServerMetadata {
+  name: string;
+  version: string;
+  extensions: string[];
+}
+
+export interface ModelMetadata {
+  name: string;
+  versions: string[];
+  platform: string;
+  inputs: TensorMetadata[];
+  outputs: TensorMetadata[];
+}
+
+export interface TensorMetadata {
+  name: string;
+  datatype: string;
+  /** With the batch axis, if there is one; -1 is any length. */
+  shape: number[];
+}
+
+/** Version, state and reason are empty for a model that was never loaded. */
+export interface ModelIndexEntry {
+  name: string;
+  version: string;
+  /** READY, LOADING, UNLOADING or UNAVAILABLE. */
+  state: string;
+  /** Why it is UNAVAILABLE. */
+  reason: string;
+}
+
+/** For calls that do no heavy work. */
+export const DEFAULT_TIMEOUT_MS = 30_000;
+/** For loading a model, which may have to be downloaded first. */
+export const LOAD_TIMEOUT_MS = 600_000;
+
+/** A call to a Triton server that failed. The message is the server's own where it sent one. */
+export class TritonError extends UserError {
+  override readonly name = 'TritonError';
+  /**
+   * `HTTP 404` or `gRPC NOT_FOUND` as answered; `timeout` for a deadline that passed, `unreachable` for a connection
+   * that failed, `bad response` for an answer that cannot be read.
+   */
+  readonly status: string;
+  readonly model: string | undefined;
+
+  constructor(
+    message: string,
+    details: { status: string; model?: string | undefined; hint?: string; cause?: unknown },
+  ) {
+    const { hint, cause } = details;
+    super(message, { cause, ...(hint === undefined ? {} : { hint }) });
+    this.status = details.status;
+    this.model = details.model;
+  }
+}

@@ -1,0 +1,394 @@
+"""`python -m tracing` on small repositories of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tracing.__main__ import main
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+AddModel = Callable[..., Path]
+Event = dict[str, Any]
+
+SCALE = """
+    import torch
+    from torch import nn
+    from tracing import TorchScriptExport, Weights
+
+    class Scale(nn.Module):
+        def __init__(self, factor):
+            super().__init__()
+            self.factor = nn.Parameter(factor)
+
+        def forward(self, x):
+            return x * self.factor
+
+    def export(context):
+        print("noise of a library")
+        return TorchScriptExport(
+            eager=Scale(torch.rand(4)),
+            example_inputs=(torch.rand(1, 4),),
+            fresh_inputs=[(torch.rand(3, 4),), (torch.rand(2, 4),)],
+            tolerance=0,
+            weights=Weights.random(context.seed),
+            extra_files={"labels.txt": b"one\\ntwo\\n"},
+        )
+"""
+
+# The traced module divides by the batch size that it was traced with.
+FROZEN = """
+    import torch
+    from torch import nn
+    from tracing import TorchScriptExport, Weights
+
+    class Frozen(nn.Module):
+        def forward(self, x):
+            return x / len(x.tolist())
+
+    def export(context):
+        return TorchScriptExport(
+            eager=Frozen(),
+            example_inputs=(torch.ones(1, 4),),
+            fresh_inputs=[(torch.ones(2, 4),)],
+            tolerance=0.1,
+            weights=Weights.none(),
+        )
+"""
+
+ONNX = """
+    import onnx
+    import torch
+    from onnx import TensorProto, helper
+    from torch import nn
+    from tracing import OnnxExport, Weights
+
+    class Twice(nn.Module):
+        def forward(self, x):
+            return x + x
+
+    def save(path):
+        tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in ("x", "y")]
+        graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "twice", tensors[:1], tensors[1:])
+        opset = [helper.make_opsetid("", 17)]
+        onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), path)
+
+    def export(context):
+        return OnnxExport(
+            eager=Twice(), save=save, fresh_inputs=[(torch.rand(5),)], tolerance=0, weights=Weights.none()
+        )
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, list[Event]]]:
+    """Runs the command in this process: exit status and events."""
+
+    def run(*arguments: str) -> tuple[int, list[Event]]:
+        capfd.readouterr()
+        status = main(["--json", "--repo", str(tmp_path / "repo"), *arguments])
+        return status, [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+
+    return run
+
+
+def command(repository: Path, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "tracing", "--json", "--repo", str(repository), *arguments]
+
+
+def in_process(repository: Path, *arguments: str, python_path: str = "") -> tuple[int, list[Event]]:
+    """Runs the command as a user does, in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": python_path}
+    result = subprocess.run(
+        command(repository, *arguments), cwd=SCRIPTS, env=environment, capture_output=True, text=True, check=False
+    )
+    return result.returncode, [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_makes_an_artifact_and_its_record(add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]) -> None:
+    folder = add_model("scale", SCALE)
+    status, events = run()
+    artifact = folder / "1" / "model.pt"
+    assert status == 0
+    assert [(event["event"], event.get("step")) for event in events] == [
+        ("start", None),
+        ("progress", "build"),
+        ("progress", "trace"),
+        ("progress", "check"),
+        ("progress", "save"),
+        ("done", None),
+    ]
+    assert events[0] == {"event": "start", "model": "scale", "version": 1}
+    done = events[-1]
+    assert done.pop("seconds") > 0
+    assert done == {
+        "event": "done",
+        "model": "scale",
+        "version": 1,
+        "artifact": str(artifact),
+        "bytes": artifact.stat().st_size,
+        "sha256": sha256(artifact),
+        "weights": {"kind": "random", "description": "seeded random weights (seed 0), not pretrained", "source": None},
+        "check": {
+            "tolerance": 0,
+            "rtol": 1e-5,
+            "atol": 1e-5,
+            "max_abs_diff": 0.0,
+            "exceeding": 0,
+            "elements": 20,
+            "shapes": [[[3, 4]], [[2, 4]]],
+        },
+    }
+    assert (folder / "labels.txt").read_text() == "one\ntwo\n"
+    record = json.loads((folder / "1" / "model.pt.trace.json").read_text())
+    assert record["artifact"] == {"path": "1/model.pt", "bytes": done["bytes"], "sha256": done["sha256"]}
+    assert record["extra_files"] == [{"path": "labels.txt", "bytes": 8, "sha256": sha256(folder / "labels.txt")}]
+    assert record["check"] == done["check"]
+    assert record["weights"] == done["weights"]
+    assert record["packages"]["torch"] == torch.__version__.split("+")[0]
+    assert sorted(path.name for path in (folder / "1").iterdir()) == ["model.pt", "model.pt.trace.json"]
+    loaded = torch.jit.load(artifact)
+    assert not any(parameter.requires_grad for parameter in loaded.parameters())
+
+
+def test_what_is_up_to_date_is_seen_without_torch(tmp_path: Path, add_model: AddModel) -> None:
+    add_model("scale", SCALE)
+    repository = tmp_path / "repo"
+    status, events = in_process(repository)
+    assert status == 0
+    # A torch that cannot be imported.
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "torch.py").write_text("raise RuntimeError('torch was imported')")
+    status, again = in_process(repository, python_path=str(tmp_path / "broken"))
+    done = events[-1]
+    del done["seconds"]
+    assert status == 0
+    assert again == [{**done, "event": "up-to-date"}]
+    status, forced = in_process(repository, "--force", python_path=str(tmp_path / "broken"))
+    assert status == 1
+    assert forced[-1]["error"] == "RuntimeError: torch was imported"
+
+
+def _touch_source(folder: Path) -> None:
+    with (folder / "trace.py").open("a") as file:
+        file.write("# changed\n")
+
+
+def _touch_config(folder: Path) -> None:
+    with (folder / "model.yaml").open("a") as file:
+        file.write("# changed\n")
+
+
+def _truncate(folder: Path) -> None:
+    os.truncate(folder / "1" / "model.pt", 10)
+
+
+def _spoil_record(folder: Path) -> None:
+    (folder / "1" / "model.pt.trace.json").write_text('{"model": "scale"}')
+
+
+def _remove_extra_file(folder: Path) -> None:
+    (folder / "labels.txt").unlink()
+
+
+@pytest.mark.parametrize("change", [_touch_source, _touch_config, _truncate, _spoil_record, _remove_extra_file])
+def test_what_is_not_up_to_date_is_made_again(
+    add_model: AddModel, run: Callable[..., tuple[int, list[Event]]], change: Callable[[Path], None]
+) -> None:
+    folder = add_model("scale", SCALE)
+    run()
+    assert run()[1][-1]["event"] == "up-to-date"
+    change(folder)
+    assert run()[1][-1]["event"] == "done"
+    assert run()[1][-1]["event"] == "up-to-date"
+
+
+def test_seed_version_and_force(add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]) -> None:
+    folder = add_model("scale", SCALE)
+    run()
+    first = torch.jit.load(folder / "1" / "model.pt").factor
+    assert run("--force")[1][-1]["event"] == "done"
+    assert torch.equal(torch.jit.load(folder / "1" / "model.pt").factor, first)
+    done = run("--seed", "7", "--version", "2")[1][-1]
+    assert done["artifact"] == str(folder / "2" / "model.pt")
+    assert done["weights"]["description"] == "seeded random weights (seed 7), not pretrained"
+    assert not torch.equal(torch.jit.load(folder / "2" / "model.pt").factor, first)
+    assert run("--seed", "7")[1][-1]["event"] == "done"
+
+
+def test_weights_count_by_their_bytes(
+    tmp_path: Path, add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]
+) -> None:
+    source = SCALE.replace("torch.rand(4)", "torch.load(context.weights)", 1)
+    add_model("scale", source.replace("Weights.random(context.seed)", "Weights('pretrained', 'a file')"))
+    file = tmp_path / "scale.pth"
+    arguments = ("--weights", f"scale={file}")
+    torch.save(torch.ones(4), file)
+    assert run(*arguments)[1][-1]["event"] == "done"
+    torch.save(torch.ones(4), file)
+    assert run(*arguments)[1][-1]["event"] == "up-to-date"
+    torch.save(torch.zeros(4), file)
+    assert run(*arguments)[1][-1]["event"] == "done"
+
+
+def test_weights_that_a_model_does_not_load_are_refused(
+    tmp_path: Path, add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]
+) -> None:
+    folder = add_model("scale", SCALE)
+    status, events = run("--weights", f"scale={tmp_path}/w.pth")
+    assert status == 1
+    assert events[-1] == {
+        "event": "failed",
+        "model": "scale",
+        "error": f"--weights scale={tmp_path}/w.pth was given, but scale does not load weights",
+        "hint": None,
+    }
+    assert not (folder / "1").exists()
+
+
+def test_a_failed_check_replaces_nothing_and_others_are_made(tmp_path: Path, add_model: AddModel) -> None:
+    frozen = add_model("frozen", FROZEN)
+    scale = add_model("scale", SCALE)
+    (frozen / "1").mkdir()
+    (frozen / "1" / "model.pt").write_bytes(b"the one before")
+    status, events = in_process(tmp_path / "repo")
+    assert status == 1
+    failed = next(event for event in events if event["event"] == "failed")
+    assert failed == {
+        "event": "failed",
+        "model": "frozen",
+        "error": "output 0 on inputs of shape [2, 4] is 0.5 away from the eager module's; the model's tolerance is 0.1",
+        "hint": "Something was frozen while tracing, or the tolerance in trace.py is too strict.",
+    }
+    assert [path.name for path in (frozen / "1").iterdir()] == ["model.pt"]
+    assert (frozen / "1" / "model.pt").read_bytes() == b"the one before"
+    assert events[-1]["event"] == "done"
+    assert (scale / "1" / "model.pt").is_file()
+
+
+def test_bytes_do_not_depend_on_the_company_or_the_folder(tmp_path: Path, add_model: AddModel) -> None:
+    add_model("scale", SCALE)
+    together = add_model("scale_too", SCALE)
+    assert in_process(tmp_path / "repo")[0] == 0
+    first = sha256(together / "1" / "model.pt")
+    with zipfile.ZipFile(together / "1" / "model.pt") as archive:
+        assert not [name for name in archive.namelist() if name.endswith(".debug_pkl")]
+        assert not [name for name in archive.namelist() if str(tmp_path).encode() in archive.read(name)]
+    (tmp_path / "repo").rename(tmp_path / "elsewhere")
+    assert in_process(tmp_path / "elsewhere", "--models", "scale_too", "--force")[0] == 0
+    assert sha256(tmp_path / "elsewhere" / "scale_too" / "1" / "model.pt") == first
+
+
+def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]) -> None:
+    folder = add_model("twice", ONNX, platform="onnxruntime_onnx")
+    done = run()[1][-1]
+    assert done["event"] == "done"
+    assert done["artifact"] == str(folder / "1" / "model.onnx")
+    assert done["check"]["elements"] == 5
+    (folder / "trace.py").write_text((folder / "trace.py").read_text().replace('"Add"', '"Mul"'))
+    status, events = run()
+    assert status == 1
+    assert "away from the eager module's; the model's tolerance is 0" in events[-1]["error"]
+
+
+@pytest.mark.parametrize(
+    ("trace", "platform", "error"),
+    [
+        ("x = 1", "pytorch_libtorch", "trace.py does not define export(context)"),
+        ("def export(context): return 3", "pytorch_libtorch", "trace.py returned int, not an Export"),
+        ("def export(context): return 1 / 0", "pytorch_libtorch", "ZeroDivisionError: division by zero"),
+        ("import no_such_package", "pytorch_libtorch", "ModuleNotFoundError: No module named 'no_such_package'"),
+        (SCALE, "onnxruntime_onnx", "makes a .pt file, but by its platform the model is served from model.onnx"),
+        (SCALE, "tensorrt_plan", "platform is 'tensorrt_plan', for which nothing can be made here"),
+        (SCALE, "[a", "model.yaml is not YAML: "),
+        (SCALE.replace("labels.txt", "../labels.txt"), "pytorch_libtorch", "is outside the model's folder"),
+        (
+            SCALE.replace("[(torch.rand(3, 4),), (torch.rand(2, 4),)]", "[]"),
+            "pytorch_libtorch",
+            "nothing would be checked",
+        ),
+    ],
+)
+def test_failures(
+    add_model: AddModel, run: Callable[..., tuple[int, list[Event]]], trace: str, platform: str, error: str
+) -> None:
+    folder = add_model("broken", trace, platform)
+    status, events = run()
+    assert status == 1
+    assert events[-1]["event"] == "failed"
+    assert error in events[-1]["error"]
+    assert not list(folder.glob("1/*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--models", "scale,scales"], "there is no model 'scales' with a trace.py in"),
+        (["--exclude", "scales"], "there is no model 'scales' with a trace.py in"),
+        (["--weights", "scales=x"], "There are: scale."),
+    ],
+)
+def test_unknown_models_are_usage_errors(
+    tmp_path: Path, add_model: AddModel, capfd: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    add_model("scale", SCALE)
+    assert main(["--repo", str(tmp_path / "repo"), *arguments]) == 2
+    assert message in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--weights", "scale"], ["--version", "0"], ["--version", "x"], ["--nonsense"]])
+def test_malformed_arguments_are_usage_errors(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(arguments)
+    assert raised.value.code == 2
+
+
+def test_exclude_and_text(tmp_path: Path, add_model: AddModel, capfd: pytest.CaptureFixture[str]) -> None:
+    add_model("frozen", FROZEN)
+    add_model("scale", SCALE)
+    assert main(["--repo", str(tmp_path / "repo"), "--exclude", "frozen"]) == 0
+    out = capfd.readouterr().out
+    assert "scale/1: 0.0 MiB; largest difference from PyTorch 0 (allowed 0), 0 of 20 elements exceed " in out
+    assert "rtol = atol = 1e-05; seeded random weights (seed 0), not pretrained; made in " in out
+    assert main(["--repo", str(tmp_path / "repo"), "--models", "scale"]) == 0
+    assert capfd.readouterr().out.endswith("; up to date\n")
+
+
+def test_nothing_is_left_by_a_terminated_run_or_a_killed_one(tmp_path: Path, add_model: AddModel) -> None:
+    waits = SCALE.replace("return x * self.factor", "import time; time.sleep(60); return x * self.factor")
+    folder = add_model("scale", waits)
+
+    def until_it_traces() -> subprocess.Popen[str]:
+        process = subprocess.Popen(command(tmp_path / "repo"), cwd=SCRIPTS, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        for line in process.stdout:
+            if json.loads(line).get("step") == "trace":
+                break
+        time.sleep(0.2)
+        return process
+
+    for end, leftovers in ((signal.SIGTERM, 0), (signal.SIGKILL, 1)):
+        with until_it_traces() as process:
+            process.send_signal(end)
+        assert process.returncode == {signal.SIGTERM: 128 + signal.SIGTERM, signal.SIGKILL: -signal.SIGKILL}[end]
+        assert len(list((folder / "1").iterdir())) == leftovers
+    (folder / "trace.py").write_text((folder / "trace.py").read_text().replace("time.sleep(60)", "time.sleep(0)"))
+    assert in_process(tmp_path / "repo")[0] == 0
+    assert sorted(path.name for path in (folder / "1").iterdir()) == ["model.pt", "model.pt.trace.json"]

@@ -1,0 +1,156 @@
+import { formatProblem } from '../../../scripts/lib/errors';
+import { configFromYaml } from '../../../scripts/lib/model/fromYaml';
+import { ProblemList } from '../../../scripts/lib/model/problems';
+
+function read(text: string): { config: unknown; problems: string[] } {
+  const list = new ProblemList('f');
+  const config = configFromYaml(text, list);
+  return { config, problems: list.problems.map((problem) => formatProblem(problem).replace(/^f: /, '')) };
+}
+
+const DATA_TYPES =
+  'TYPE_INVALID, TYPE_BOOL, TYPE_UINT8, TYPE_UINT16, TYPE_UINT32, TYPE_UINT64, TYPE_INT8, TYPE_INT16, TYPE_INT32, ' +
+  'TYPE_INT64, TYPE_FP16, TYPE_FP32, TYPE_FP64, TYPE_STRING, TYPE_BF16';
+
+const dataType = (value: string, meant: string): [string, string, string[]] => [
+  `data type ${value}`,
+  `input: [{data_type: ${value}}]`,
+  [
+    `input[0].data_type: is not one of the values of DataType, got ${/^\d/.test(value) ? value : `"${value}"`}; ` +
+      `allowed: ${DATA_TYPES}\n    -> ${meant} is meant`,
+  ],
+];
+
+describe('configFromYaml', () => {
+  it.each<[title: string, yaml: string, problems: string[]]>([
+    ['a list', '[1, 2]', ['must be a mapping of Triton\'s ModelConfig fields, got a list\n    -> start with "platform: pytorch_libtorch"']],
+    ['a number', '5', ['must be a mapping of Triton\'s ModelConfig fields, got 5\n    -> start with "platform: pytorch_libtorch"']],
+    ['null', '~', ['must be a mapping of Triton\'s ModelConfig fields, got nothing\n    -> start with "platform: pytorch_libtorch"']],
+    ['nothing', '', ['not valid YAML: expected a document, but the input is empty']],
+    ['several documents', 'name: a\n---\nname: b', ['not valid YAML: expected a single document in the stream, but found more']],
+    ['a syntax error', 'name: a\ninput: [1,', ['not valid YAML: line 2, column 11: unexpected end of the stream within a flow collection']],
+    ['a tab', 'input:\n\t- a', ['not valid YAML: line 2, column 1: tab characters must not be used in indentation']],
+    ['a NUL byte', 'name: \0', ['not valid YAML: line 1, column 7: null byte is not allowed in input']],
+    ['an unknown tag', 'name: !!js/function x', ['not valid YAML: line 1, column 7: unknown scalar tag !<tag:yaml.org,2002:js/function>']],
+    ['a key twice, and what else is wrong', 'name: a\nname: b\nmax_batch_size: x', [
+      'not valid YAML: line 2, column 1: duplicated mapping key',
+      'max_batch_size: must be a whole number, got "x"',
+    ]],
+    ['a key that is no word', '1: a', ['field names are words, got 1']],
+    ['a list item without a value', 'input: [~]', ['input[0]: must be a mapping, got nothing']],
+    ['a message without a value', 'dynamic_batching:', ["dynamic_batching: has no value\n    -> write {} for Triton's defaults, or remove the line"]],
+    ['a field without a value', 'platform:', ['platform: has no value\n    -> give it a value, or remove the line']],
+    ['a map entry without a value', 'parameters: {a: ~}', ['parameters.a: must be a value, got nothing']],
+    ['a number for a text', 'platform: 5', ['platform: must be a text, got 5\n    -> put it in quotes: "5"']],
+    ['a boolean for a text', 'parameters: {A: {string_value: true}}', ['parameters.A.string_value: must be a text, got true\n    -> put it in quotes: "true"']],
+    ['a list for a text', 'platform: [a]', ['platform: must be a text, got a list']],
+    ['half a character', 'platform: "\\ud800"', ['platform: must be a text that UTF-8 can hold, got "\\ud800"']],
+    ['a text for a number', 'max_batch_size: "8"', ['max_batch_size: must be a whole number, got "8"']],
+    ['a fraction for a whole number', 'max_batch_size: 1.5', ['max_batch_size: must be a whole number, got 1.5']],
+    ['infinity for a whole number', 'max_batch_size: .inf', ['max_batch_size: must be a whole number, got Infinity']],
+    ['int32 above', 'max_batch_size: 2147483648', ['max_batch_size: is out of range, got 2147483648; allowed: -2147483648 to 2147483647']],
+    ['int32 below', 'max_batch_size: -2147483649', ['max_batch_size: is out of range, got -2147483649; allowed: -2147483648 to 2147483647']],
+    ['uint32 below', 'model_warmup: [{batch_size: -1}]', ['model_warmup[0].batch_size: is out of range, got -1; allowed: 0 to 4294967295']],
+    ['int64 above', 'input: [{dims: [9223372036854775807]}]', ['input[0].dims[0]: is out of range, got 9223372036854775807; allowed: -9007199254740991 to 9007199254740991']],
+    ['uint64 above', 'dynamic_batching: {priority_levels: 18446744073709551616}', ['dynamic_batching.priority_levels: is out of range, got 18446744073709551616; allowed: 0 to 18446744073709551615']],
+    ['uint64 below', 'dynamic_batching: {max_queue_delay_microseconds: -1}', ['dynamic_batching.max_queue_delay_microseconds: is out of range, got -1; allowed: 0 to 18446744073709551615']],
+    ['a word for a boolean', 'input: [{optional: yes}]', ['input[0].optional: must be true or false, got "yes"']],
+    ['a word for a fraction', 'sequence_batching: {direct: {minimum_slot_utilization: half}}', ['sequence_batching.direct.minimum_slot_utilization: must be a number, got "half"']],
+    ['a mapping for a list', 'input: {name: a}', ['input: must be a list, got a mapping\n    -> write it as [ ... ], or each item after "- "']],
+    ['a number for a list', 'input: [{dims: 3}]', ['input[0].dims: must be a list, got 3\n    -> write it as [ ... ], or each item after "- "']],
+    ['a list for a mapping', 'dynamic_batching: [1]', ['dynamic_batching: must be a mapping, got a list']],
+    ['a list for a map', 'parameters: [a]', ['parameters: must be a mapping, got a list']],
+    ['a number as the key of a map of texts', 'metric_tags: {1: a}', ['metric_tags["1"]: must be a text, got 1\n    -> put it in quotes: "1"']],
+    ['a word as the key of a map of numbers', 'dynamic_batching: {priority_queue_policy: {high: {}}}', ['dynamic_batching.priority_queue_policy.high: must be a whole number, got "high"']],
+    ['two kinds of scheduling', 'dynamic_batching: {}\nensemble_scheduling: {}', ['ensemble_scheduling: cannot stand beside dynamic_batching; allowed: one of dynamic_batching, sequence_batching, ensemble_scheduling']],
+    ['two version policies', 'version_policy: {all: {}, latest: {num_versions: 1}}', ['version_policy.all: cannot stand beside latest; allowed: one of latest, all, specific']],
+    ['an unknown field in a message', 'version_policy: {specifik: {}}', ['version_policy.specifik: unknown field of ModelVersionPolicy; allowed: latest, all, specific\n    -> did you mean "specific"?']],
+    ['a value of another enum', 'instance_group: [{kind: GPU}]', ['instance_group[0].kind: is not one of the values of Kind, got "GPU"; allowed: KIND_AUTO, KIND_GPU, KIND_CPU, KIND_MODEL\n    -> KIND_GPU is meant']],
+    ['a list for an enum', 'instance_group: [{kind: [a]}]', ['instance_group[0].kind: is not one of the values of Kind, got a list; allowed: KIND_AUTO, KIND_GPU, KIND_CPU, KIND_MODEL']],
+    dataType('FP32', 'TYPE_FP32'),
+    dataType('int64', 'TYPE_INT64'),
+    dataType('float32', 'TYPE_FP32'),
+    dataType('torch.float16', 'TYPE_FP16'),
+    dataType('np.uint8', 'TYPE_UINT8'),
+    dataType('BYTES', 'TYPE_STRING'),
+    dataType('long', 'TYPE_INT64'),
+    dataType('11', 'TYPE_FP32'),
+  ])('refuses %s', (_title, yaml, problems) => {
+    expect(read(yaml).problems).toEqual(problems);
+  });
+
+  it.each([
+    ['maxBatchSize', 'max_batch_size'],
+    ['max-batch-size', 'max_batch_size'],
+    ['inputs', 'input'],
+    ['instance_groups', 'instance_group'],
+    ['dynamic_batchin', 'dynamic_batching'],
+    ['version_polcy', 'version_policy'],
+  ])('says what %s was meant to be', (wrong, right) => {
+    const [problem] = read(`${wrong}: 1`).problems;
+    expect(problem).toMatch(/^[^:]*: unknown field of ModelConfig; allowed: name, platform, backend, /);
+    expect(problem).toMatch(new RegExp(`-> did you mean "${right}"\\?$`));
+  });
+
+  it('does not guess at a field that is like no other', () => {
+    expect(read('zebra: 1').problems[0]).toMatch(/^zebra: unknown field of ModelConfig; allowed: [^\n]*$/);
+  });
+
+  it('collects every problem, and keeps what is right', () => {
+    const { config, problems } = read('platform: 5\nmax_batch_size: 8\ninput: [{dims: [a, 3]}]\nfoo: 1');
+    expect(problems.map((problem) => problem.split(':')[0])).toEqual(['platform', 'input[0].dims[0]', 'foo']);
+    expect(config).toEqual({ max_batch_size: 8, input: [{ dims: [3] }] });
+  });
+
+  it('reads anchors, merge keys and numbers of 64 bits', () => {
+    const yaml = `
+input:
+  - &tensor { name: input__0, data_type: TYPE_FP32, dims: [0x10, -1] }
+  - { <<: *tensor, name: input__1 }
+dynamic_batching: { max_queue_delay_microseconds: 18446744073709551615, priority_queue_policy: { 2: {} } }
+`;
+    expect(read(yaml)).toEqual({
+      problems: [],
+      config: {
+        input: [
+          { name: 'input__0', data_type: 'TYPE_FP32', dims: [16, -1] },
+          { name: 'input__1', data_type: 'TYPE_FP32', dims: [16, -1] },
+        ],
+        dynamic_batching: { max_queue_delay_microseconds: 18446744073709551615n, priority_queue_policy: { 2: {} } },
+      },
+    });
+  });
+
+  it('keeps names of JavaScript’s own objects as plain keys', () => {
+    const { config, problems } = read('parameters: {__proto__: {string_value: a}, constructor: {string_value: b}}');
+    expect(problems).toEqual([]);
+    expect(Object.entries((config as { parameters: object }).parameters)).toEqual([
+      ['__proto__', { string_value: 'a' }],
+      ['constructor', { string_value: 'b' }],
+    ]);
+    expect(read('__proto__: 1\nconstructor: 2').problems.map((text) => text.split(';')[0])).toEqual([
+      '__proto__: unknown field of ModelConfig',
+      'constructor: unknown field of ModelConfig',
+    ]);
+  });
+
+  it('stops at aliases that stand for millions of values', () => {
+    const list = (name: string, of: string): string => `${name}: &${name} [${Array(300).fill(of).join(', ')}]\n`;
+    const yaml = `parameters: {}\nx: &d {dims: &n [${Array(300).fill(1).join(', ')}]}\n${list('input', '*d')}${list('output', '*d')}`;
+    const { config, problems } = read(`${yaml}batch_input: ${JSON.stringify(Array(5).fill({}))}`);
+    expect(config).toBeUndefined();
+    expect(problems.at(-1)).toBe('holds more than 100000 values\n    -> are there aliases of aliases in it?');
+  });
+
+  it('stops after 100 problems', () => {
+    const { problems } = read(`input: [${Array(500).fill('x').join(', ')}]`);
+    expect(problems).toHaveLength(101);
+    expect(problems.at(-1)).toBe('more than 100 problems: the rest was not looked at');
+  });
+
+  it('is quick with a number of a million digits', () => {
+    expect(read(`max_batch_size: ${'9'.repeat(1_000_000)}`).problems).toEqual([
+      'max_batch_size: must be a whole number, got Infinity',
+    ]);
+  });
+});

@@ -1,0 +1,86 @@
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { formatProblem, type Problem } from '../../../scripts/lib/errors';
+
+/** Where the real model folders of this project are. */
+export const MODEL_REPO = path.join(__dirname, '../../../model-repo');
+
+const made: string[] = [];
+
+/** A new folder with these files, keys with `/`; removed by `removeFolders`. A key that ends in `/` is an empty folder. */
+export function folder(files: Record<string, string | Buffer>): string {
+  const root = realpathSync(mkdtempSync(path.join(tmpdir(), 'model-test-')));
+  made.push(root);
+  for (const [key, content] of Object.entries(files)) {
+    const at = path.join(root, key);
+    mkdirSync(key.endsWith('/') ? at : path.dirname(at), { recursive: true });
+    if (!key.endsWith('/')) writeFileSync(at, content);
+  }
+  return root;
+}
+
+export function removeFolders(): void {
+  for (const root of made.splice(0)) rmSync(root, { recursive: true, force: true });
+}
+
+/** Problems as a user reads them, with paths that do not depend on where the folder is. */
+export const texts = (problems: readonly Problem[], root: string): string[] =>
+  problems.map((problem) => formatProblem(problem).replaceAll(`${root}/`, '').replaceAll(root, '.'));
+
+type Fields = Record<string, unknown>;
+
+/** The model.yaml of a sound TorchScript model with other fields in place of its own; undefined takes one out. */
+export function modelYaml(fields: Fields = {}): string {
+  return JSON.stringify({
+    platform: 'pytorch_libtorch',
+    max_batch_size: 8,
+    input: [{ name: 'input__0', data_type: 'TYPE_FP32', dims: [3] }],
+    output: [{ name: 'output__0', data_type: 'TYPE_FP32', dims: [4] }],
+    ...fields,
+  });
+}
+
+/** A zip archive of empty files (APPNOTE 4.3): enough for whoever looks at the names. */
+export function zip(names: readonly string[]): Buffer {
+  const locals: Buffer[] = [];
+  const entries: Buffer[] = [];
+  let offset = 0;
+  for (const name of names) {
+    const local = Buffer.alloc(30 + name.length);
+    local.writeUInt32LE(0x04034b50, 0);
+    local.writeUInt16LE(name.length, 26);
+    local.write(name, 30, 'latin1');
+    const entry = Buffer.alloc(46 + name.length);
+    entry.writeUInt32LE(0x02014b50, 0);
+    entry.writeUInt16LE(name.length, 28);
+    entry.writeUInt32LE(offset, 42);
+    entry.write(name, 46, 'latin1');
+    locals.push(local);
+    entries.push(entry);
+    offset += local.length;
+  }
+  const directory = Buffer.concat(entries);
+  const end = Buffer.alloc(22);
+  end.writeUInt32LE(0x06054b50, 0);
+  end.writeUInt16LE(names.length, 8);
+  end.writeUInt16LE(names.length, 10);
+  end.writeUInt32LE(directory.length, 12);
+  end.writeUInt32LE(offset, 16);
+  return Buffer.concat([...locals, directory, end]);
+}
+
+/** What torch.jit.save writes, as far as names go. */
+export const torchScript = (): Buffer =>
+  zip(['model/data.pkl', 'model/code/__torch__/m.py', 'model/constants.pkl', 'model/version']);
+
+/** Numbers in [0, 1), the same for the same seed (mulberry32). */
+export function randomNumbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
