@@ -68,9 +68,7 @@ def field_json(field: FieldDescriptorProto, map_entries: dict[str, DescriptorPro
 
 def message_json(message: DescriptorProto, full_name: str) -> Json:
     map_entries = {f"{full_name}.{n.name}": n for n in message.nested_type if n.options.map_entry}
-    nested = {
-        n.name: message_json(n, f"{full_name}.{n.name}") for n in message.nested_type if not n.options.map_entry
-    }
+    nested = {n.name: message_json(n, f"{full_name}.{n.name}") for n in message.nested_type if not n.options.map_entry}
     nested |= {e.name: enum_json(e) for e in message.enum_type}
     result: Json = {}
     if message.oneof_decl:
@@ -102,7 +100,7 @@ def service_json(service: ServiceDescriptorProto) -> Json:
 
 
 def protocol() -> Json:
-    """The reflection JSON: every message, enum and service of package `inference`, in the order Triton declares them."""
+    """The reflection JSON: all messages, enums and services of `inference`, in the order Triton declares them."""
     nested: Json = {}
     for module in (model_config_pb2, service_pb2):
         file = FileDescriptorProto()

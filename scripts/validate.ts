@@ -23,7 +23,9 @@ export async function main(argv: string[]): Promise<number> {
     if (models.length > 0) console.log(`${table(models)}\n`);
     for (const problem of problems) console.error(formatProblem(problem));
     console.log(
-      problems.length === 0 ? `${count(models.length, 'model')}, no problems` : `\n${count(problems.length, 'problem')}`,
+      problems.length === 0
+        ? `${count(models.length, 'model')}, no problems`
+        : `\n${count(problems.length, 'problem')}`,
     );
   }
   return problems.length === 0 ? 0 : 1;

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
 import { formatBytes } from '../format';
@@ -141,6 +141,9 @@ async function startS3(options: {
 }
 
 async function trace(environment: PythonEnvironment, options: StackOptions): Promise<void> {
+  // A repository of somebody else's has its artifacts; so have models without a trace.py.
+  const models = options.models.filter((name) => existsSync(join(options.repository, name, 'trace.py')));
+  if (models.length === 0) return;
   const step = options.progress.step('trace');
   let made = 0;
   let upToDate = 0;
@@ -148,7 +151,7 @@ async function trace(environment: PythonEnvironment, options: StackOptions): Pro
     await traceModels({
       python: environment.python,
       repository: options.repository,
-      models: options.models,
+      models,
       weights: options.weights,
       onEvent: (event) => {
         if (event.event === 'progress') step.update(`${event.model}: ${event.step}`);

@@ -126,9 +126,11 @@ function plain(type: protobuf.Type, message: object, list: ProblemList, path: st
     const at = path === '' ? field.name : `${path}.${field.name}`;
     if (field instanceof protobuf.MapField) {
       const entries = Object.entries(value as object).map(([key, item]) => [key, plainValue(field, item, list, at)]);
-      result[field.name] = Object.fromEntries(entries);
+      // The parser gives empty lists and maps to what is not there.
+      if (entries.length > 0) result[field.name] = Object.fromEntries(entries);
     } else if (field.repeated) {
-      result[field.name] = (value as unknown[]).map((item, index) => plainValue(field, item, list, `${at}[${index}]`));
+      const items = (value as unknown[]).map((item, index) => plainValue(field, item, list, `${at}[${index}]`));
+      if (items.length > 0) result[field.name] = items;
     } else {
       result[field.name] = plainValue(field, value, list, at);
     }

@@ -115,6 +115,8 @@ class Reader {
     }
     if (field instanceof protobuf.MapField) return this.map(field, value, path);
     if (!field.repeated) return this.single(field, value, path);
+    // To protobuf, and so to Triton, an empty list is none.
+    if (Array.isArray(value) && value.length === 0) return undefined;
     if (!Array.isArray(value)) return this.wrong(path, 'a list', value, 'write it as [ ... ], or each item after "- "');
     return value
       .map((item, index) => this.single(field, item, `${path}[${index}]`))
@@ -132,7 +134,7 @@ class Reader {
       const read = item === null ? this.wrong(at, 'a value', item) : this.single(field, item, at);
       if (name !== undefined && read !== undefined) entries.push([String(name), read]);
     }
-    return Object.fromEntries(entries);
+    return entries.length === 0 ? undefined : Object.fromEntries(entries);
   }
 
   private single(field: protobuf.FieldBase, value: unknown, path: string): unknown {

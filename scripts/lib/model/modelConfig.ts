@@ -16,7 +16,7 @@ export type Int64 = number | bigint;
 
 /**
  * One model's configuration with Triton's own field names, as plain data: enums by name, 64-bit numbers as `Int64`.
- * A field is there only if the author wrote it. The fields that our code reads are typed here; every other field of
+ * A field is there only if the author wrote it, a list or map only if something is in it. The fields that our code reads are typed here; every other field of
  * Triton's message is carried along (see `modelConfigType`).
  */
 export interface ModelConfig {

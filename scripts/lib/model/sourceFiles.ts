@@ -27,11 +27,11 @@ export const isIgnored = (name: string): boolean =>
  * regular file or cannot be read, names that S3 does not take.
  *
  * @param root the real path of the model folder, without symbolic links
- * @param start path in the model folder, with `/`; empty for all of it
+ * @param start path in the model folder, with `/`
  */
 export async function readFiles(root: string, start: string, problems: ProblemList): Promise<SourceFile[]> {
   const reader = new FolderReader(root, problems);
-  await reader.link(start, new Set());
+  await reader.link(start, new Set([root]));
   return reader.files.sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
@@ -67,7 +67,7 @@ class FolderReader {
       const entries = (await fs.readdir(real, { withFileTypes: true })).filter(({ name }) => !isIgnored(name));
       await Promise.all(
         entries.map((entry) => {
-          const inner = key === '' ? entry.name : `${key}/${entry.name}`;
+          const inner = `${key}/${entry.name}`;
           if (entry.isFile()) return this.file(inner);
           if (entry.isDirectory()) return this.folder(inner, path.join(real, entry.name), inside);
           return this.link(inner, inside);

@@ -21,6 +21,12 @@ const isVersion = (name: string): boolean => /^[1-9]\d*$/.test(name) && Number.i
  */
 const isMistakenVersion = (name: string): boolean => /^[-+]?\d|^v\d+$/i.test(name);
 
+/** The version that such a name was meant for: `01` and `v1` for 1. */
+function meantVersion(name: string): string {
+  const digits = /[1-9]\d*/.exec(name)?.[0] ?? '';
+  return isVersion(digits) ? digits : 'a number from 1 on';
+}
+
 /** The version folders of a model, by number, with their files. */
 export async function readVersions(root: string, problems: ProblemList): Promise<ModelVersion[]> {
   const versions: ModelVersion[] = [];
@@ -36,7 +42,7 @@ export async function readVersions(root: string, problems: ProblemList): Promise
       () => true,
     );
     if (!isVersion(name)) {
-      if (isFolder) fault(`is not a version that Triton serves`, `rename it to ${Number(/\d+/.exec(name)?.[0]) || 1}`);
+      if (isFolder) fault('is not a version that Triton serves', `rename it to ${meantVersion(name)}`);
     } else if (!isFolder) {
       fault('has the name of a version, but is a file', 'put it into a folder of that name');
     } else {

@@ -17,9 +17,7 @@ import protocol from './protocol.json';
 import { decodeTensor, encodeTensor, type Tensor } from './tensor';
 
 const SERVICE = 'inference.GRPCInferenceService';
-const service = protobuf.Root.fromJSON(protocol)
-  .resolveAll()
-  .lookupService(SERVICE);
+const service = protobuf.Root.fromJSON(protocol).resolveAll().lookupService(SERVICE);
 
 interface Call {
   method: string;
@@ -130,7 +128,7 @@ export class TritonGrpcClient implements InferenceClient {
     }
     // Triton answers UNAVAILABLE too, about models; what grpc-js says itself names no model.
     if (cause.code === grpc.status.UNAVAILABLE && /^(No connection|Connection dropped|.*ECONN)/.test(cause.details)) {
-      return new TritonError(`${this.address} cannot be reached: ${cause.details}`, {
+      return new TritonError(`${this.address} cannot be reached: ${cause.details.split('. Resolution note')[0]}`, {
         status: 'unreachable',
         model,
         hint: 'check the address, and that the server runs and is not starting or ending',

@@ -53,8 +53,8 @@ const dataTypesAreGiven: ModelRule = (model) => {
 
 const dimsAreSizes: ModelRule = (model) => {
   for (const [field, { dims }] of tensors(model)) {
-    if (dims === undefined || dims.length === 0) {
-      model.problems.add(`${field}.dims`, dims === undefined ? 'is missing' : 'is empty', {
+    if (dims === undefined) {
+      model.problems.add(`${field}.dims`, 'is missing', {
         hint: 'a single number has dims: [1]; the batch axis is not written where max_batch_size is more than 0',
       });
     }

@@ -1,0 +1,159 @@
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import protobuf from 'protobufjs/light';
+import { configText, readRepository, type ModelConfig } from '../../../scripts/lib/model';
+import { configFromText } from '../../../scripts/lib/model/configText';
+import { modelConfigType } from '../../../scripts/lib/model/modelConfig';
+import { ProblemList } from '../../../scripts/lib/model/problems';
+import { MODEL_REPO, randomNumbers } from './helpers';
+
+/** The texts that our models are to have; UPDATE_GOLDEN=1 writes them anew. */
+const GOLDEN = path.join(__dirname, '../../data/config');
+
+function parse(text: string): ModelConfig | undefined {
+  const list = new ProblemList('f');
+  const config = configFromText(text, list);
+  expect(list.problems).toEqual([]);
+  return config;
+}
+
+describe('our own models', () => {
+  const names = readdirSync(MODEL_REPO).sort();
+
+  it('have no problems in their configurations', async () => {
+    const { models, problems } = await readRepository(MODEL_REPO, { artifacts: false });
+    expect(problems).toEqual([]);
+    expect(models.map(({ name }) => name)).toEqual(names);
+  });
+
+  it.each(names)('%s has the text that is expected', async (name) => {
+    const { models } = await readRepository(MODEL_REPO, { artifacts: false });
+    const model = models.find((one) => one.name === name);
+    const golden = path.join(GOLDEN, `${name}.pbtxt`);
+    if (process.env['UPDATE_GOLDEN'] === '1') writeFileSync(golden, model?.configText ?? '');
+    expect(model?.configText).toBe(readFileSync(golden, 'utf8'));
+    expect(parse(model?.configText ?? '')).toEqual(model?.config);
+  });
+
+  it('have no text too many', () => {
+    expect(readdirSync(GOLDEN).sort()).toEqual(names.map((name) => `${name}.pbtxt`));
+  });
+});
+
+describe('configText', () => {
+  it('writes fields in the order of the definition and maps by key', () => {
+    const config: ModelConfig = {
+      backend: 'python',
+      parameters: { b: { string_value: '2' }, a: {} },
+      dynamic_batching: {},
+      input: [{ dims: [-1, 3], name: 'x', optional: false }, {}],
+      name: 'm',
+      instance_group: [],
+    };
+    expect(configText(config)).toBe(
+      [
+        'name: "m"',
+        'backend: "python"',
+        'input {',
+        '  name: "x"',
+        '  dims: [-1, 3]',
+        '  optional: false',
+        '}',
+        'input {}',
+        'dynamic_batching {}',
+        'parameters {',
+        '  key: "a"',
+        '  value {}',
+        '}',
+        'parameters {',
+        '  key: "b"',
+        '  value {',
+        '    string_value: "2"',
+        '  }',
+        '}',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('keeps every character of a text', () => {
+    const text = `a"b\\c'\n\t\r\0\x7f é 漢 😀 {}#`;
+    const config: ModelConfig = { name: text, metric_tags: { [text]: text } };
+    expect(configText(config).split('\n')[0]).toBe(
+      String.raw`name: "a\"b\\c'\012\011\015\000\177 \303\251 \346\274\242 \360\237\230\200 {}#"`,
+    );
+    expect(parse(configText(config))).toEqual(config);
+  });
+
+  it.each([18446744073709551615n, 9007199254740991, 0])('keeps the number %s', (value) => {
+    const config: ModelConfig = { name: 'm', dynamic_batching: { max_queue_delay_microseconds: value } };
+    expect(parse(configText(config))).toEqual(config);
+  });
+
+  it.each([Infinity, -Infinity, NaN, 0.1, -1e-30])('keeps the fraction %s', (value) => {
+    const config: ModelConfig = { name: 'm', sequence_batching: { direct: { minimum_slot_utilization: value } } };
+    expect(parse(configText(config))).toEqual(config);
+  });
+
+  it('reads back what it writes, for configurations of every kind', () => {
+    const random = randomNumbers(1);
+    const fields = new Set<string>();
+    for (let round = 0; round < 300; round++) {
+      const config = { name: 'm', ...randomMessage(modelConfigType, random, fields) } as ModelConfig;
+      expect(parse(configText(config))).toEqual(config);
+    }
+    expect(fields).toEqual(allFields(modelConfigType));
+  });
+});
+
+/** Names of all fields that a message reaches. */
+function allFields(type: protobuf.Type, found = new Set<string>()): Set<string> {
+  for (const field of type.fieldsArray) {
+    found.add(field.fullName);
+    const { resolvedType } = field.resolve();
+    if (resolvedType instanceof protobuf.Type) allFields(resolvedType, found);
+  }
+  return found;
+}
+
+/** A message with about half of its fields, as `ModelConfig` has them; the fields used are added to `used`. */
+function randomMessage(type: protobuf.Type, random: () => number, used: Set<string>): Record<string, unknown> {
+  const chosen = type.oneofsArray.map((oneof) => oneof.oneof[Math.floor(random() * oneof.oneof.length)]);
+  const result: Record<string, unknown> = {};
+  for (const field of type.fieldsArray) {
+    if (random() < 0.5 || (field.partOf && !chosen.includes(field.name))) continue;
+    used.add(field.fullName);
+    const items = Array.from({ length: 1 + Math.floor(random() * 3) }, () =>
+      randomValue(field.resolve(), random, used),
+    );
+    if (field instanceof protobuf.MapField) {
+      result[field.name] = Object.fromEntries(
+        items.map((item, i) => [field.keyType === 'string' ? `k ${i}` : i, item]),
+      );
+    } else {
+      result[field.name] = field.repeated ? items : items[0];
+    }
+  }
+  return result;
+}
+
+const LIMITS: Record<string, [number, number]> = {
+  int32: [-(2 ** 31), 2 ** 31 - 1],
+  uint32: [0, 2 ** 32 - 1],
+  int64: [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER],
+  uint64: [0, Number.MAX_SAFE_INTEGER],
+};
+
+function randomValue(field: protobuf.FieldBase, random: () => number, used: Set<string>): unknown {
+  const { type, resolvedType } = field;
+  if (resolvedType instanceof protobuf.Type) return randomMessage(resolvedType, random, used);
+  if (resolvedType instanceof protobuf.Enum) {
+    const names = Object.keys(resolvedType.values);
+    return names[Math.floor(random() * names.length)];
+  }
+  if (type === 'string') return String.fromCodePoint(...Array.from({ length: 5 }, () => Math.floor(random() * 0xd7ff)));
+  if (type === 'bool') return random() < 0.5;
+  if (type === 'float' || type === 'double') return random();
+  const [low, high] = LIMITS[type] ?? [NaN, NaN];
+  return random() < 0.3 ? low : random() < 0.5 ? high : Math.floor(random() * 100);
+}

@@ -1,0 +1,95 @@
+import { main } from '../../../scripts/validate';
+import { folder, modelYaml, removeFolders, torchScript } from './helpers';
+
+afterEach(() => {
+  jest.restoreAllMocks();
+  removeFolders();
+});
+
+/** Runs the command; what it prints comes back as text. */
+async function run(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
+  const printed = { log: '', error: '' };
+  for (const method of ['log', 'error'] as const) {
+    jest.spyOn(console, method).mockImplementation((text: string) => {
+      printed[method] += `${text}\n`;
+    });
+  }
+  const code = await main(argv);
+  return { code, out: printed.log, err: printed.error };
+}
+
+const sound = (): string =>
+  folder({
+    'adder/config.pbtxt': 'backend: "python"',
+    'adder/1/model.py': 'x',
+    'm/model.yaml': modelYaml({ dynamic_batching: {} }),
+    'm/1/model.pt': torchScript(),
+    'm/3/model.pt': torchScript(),
+  });
+
+describe('validate', () => {
+  it('prints the models', async () => {
+    expect(await run('--repo', sound())).toEqual({
+      code: 0,
+      err: '',
+      out: [
+        'MODEL  VERSIONS  PLATFORM          BATCHING          FILES  SIZE',
+        'adder  1         python            -                 1      1 B',
+        `m      1,3       pytorch_libtorch  up to 8, dynamic  2      ${2 * torchScript().length} B`,
+        '',
+        '2 models, no problems',
+        '',
+      ].join('\n'),
+    });
+  });
+
+  it('prints the problems, and exits with 1', async () => {
+    const root = folder({ 'm/model.yaml': modelYaml({ max_batch_size: -1 }), 'm/1/': '' });
+    const { code, out, err } = await run('--repo', root);
+    expect(code).toBe(1);
+    expect(err.split('\n')).toEqual([
+      `${root}/m/1/model.pt: is missing`,
+      '    -> put it at m/1/model.pt',
+      `${root}/m/model.yaml: max_batch_size: must not be negative, got -1; allowed: 0 for no batch axis, or the largest batch`,
+      '',
+    ]);
+    expect(out).toContain('2 problems\n');
+  });
+
+  it('prints JSON', async () => {
+    const { code, out } = await run('--repo', sound(), '--models', 'm, adder', '--exclude', 'adder', '--json');
+    expect(code).toBe(0);
+    expect(JSON.parse(out)).toEqual({
+      models: [
+        {
+          name: 'm',
+          platform: 'pytorch_libtorch',
+          versions: [1, 3],
+          files: 2,
+          bytes: 2 * torchScript().length,
+          config: { name: 'm', ...(JSON.parse(modelYaml({ dynamic_batching: {} })) as object) },
+        },
+      ],
+      problems: [],
+      added: [],
+    });
+  });
+
+  it.each([
+    [['--bad'], "Unknown option '--bad'"],
+    [['extra'], "Unexpected argument 'extra'"],
+    [['--models', ','], '--models names no model, got ","'],
+  ])('exits with 2 at %j', async (argv, message) => {
+    const { code, out, err } = await run(...argv);
+    expect(code).toBe(2);
+    expect(out).toBe('');
+    expect(err).toContain(message);
+    expect(err).toContain('npm run validate -- [options]');
+  });
+
+  it('explains itself', async () => {
+    const { code, out } = await run('--help');
+    expect(code).toBe(0);
+    expect(out).toContain('--exclude a,b');
+  });
+});

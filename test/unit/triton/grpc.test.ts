@@ -1,0 +1,162 @@
+import * as grpc from '@grpc/grpc-js';
+import protobuf from 'protobufjs/light';
+import { TritonGrpcClient } from '../../../scripts/lib/triton/grpc';
+import protocol from '../../../scripts/lib/triton/protocol.json';
+import type { Tensor } from '../../../scripts/lib/triton/tensor';
+
+type Message = Record<string, unknown>;
+
+const service = protobuf.Root.fromJSON(protocol).resolveAll().lookupService('inference.GRPCInferenceService');
+/** Answers the next call; calls are recorded in `seen`. */
+let answer: (call: { method: string; request: Message }) => Message | Partial<grpc.StatusObject> | undefined;
+let seen: { method: string; request: Message }[];
+let server: grpc.Server;
+let client: TritonGrpcClient;
+
+beforeEach(async () => {
+  seen = [];
+  server = new grpc.Server();
+  for (const name of [
+    'ServerLive',
+    'ServerReady',
+    'ModelReady',
+    'RepositoryIndex',
+    'RepositoryModelUnload',
+    'ModelInfer',
+  ]) {
+    const method = service.methods[name] as protobuf.Method;
+    const request = method.resolvedRequestType as protobuf.Type;
+    const response = method.resolvedResponseType as protobuf.Type;
+    server.register<Message, Message>(
+      `/inference.GRPCInferenceService/${name}`,
+      (call: grpc.ServerUnaryCall<Message, Message>, done: grpc.sendUnaryData<Message>) => {
+        seen.push({ method: name, request: call.request });
+        const said = answer({ method: name, request: call.request });
+        if (said !== undefined && 'code' in said) done(said);
+        else if (said !== undefined) done(null, said as Message);
+      },
+      (message) => Buffer.from(response.encode(response.fromObject(message)).finish()),
+      (bytes) => request.toObject(request.decode(bytes), { longs: Number }),
+      'unary',
+    );
+  }
+  const port = await new Promise<number>((resolve, reject) => {
+    server.bindAsync('127.0.0.1:0', grpc.ServerCredentials.createInsecure(), (error, bound) => {
+      if (error === null) resolve(bound);
+      else reject(error);
+    });
+  });
+  client = new TritonGrpcClient(`127.0.0.1:${port}`);
+});
+
+afterEach(() => {
+  client.close();
+  server.forceShutdown();
+});
+
+const INPUT: Tensor = { name: 'a', datatype: 'FP32', shape: [1, 2], data: Float32Array.of(1, -2) };
+
+describe('infer', () => {
+  it('sends the bytes of each input beside the message', async () => {
+    answer = () => ({ model_name: 'm', model_version: '3' });
+    await client.infer('m', [INPUT], {
+      version: 3,
+      requestId: 'r',
+      outputs: [{ name: 'y', classification: 2 }, { name: 'z' }],
+    });
+    expect(seen[0]?.request).toEqual({
+      model_name: 'm',
+      model_version: '3',
+      id: 'r',
+      inputs: [{ name: 'a', datatype: 'FP32', shape: [1, 2] }],
+      outputs: [{ name: 'y', parameters: { classification: { int64_param: 2 } } }, { name: 'z' }],
+      raw_input_contents: [Buffer.from('0000803f000000c0', 'hex')],
+    });
+  });
+
+  it('takes the outputs from the bytes beside the message', async () => {
+    answer = () => ({
+      model_name: 'm',
+      model_version: '3',
+      id: 'r',
+      outputs: [
+        { name: 'y', datatype: 'INT64', shape: [1, 1] },
+        { name: 'none', datatype: 'FP32', shape: [1, 0] },
+      ],
+      raw_output_contents: [Buffer.from('feffffffffffffff', 'hex'), Buffer.alloc(0)],
+    });
+    expect(await client.infer('m', [INPUT])).toEqual({
+      model: 'm',
+      version: '3',
+      requestId: 'r',
+      outputs: [
+        { name: 'y', datatype: 'INT64', shape: [1, 1], data: BigInt64Array.of(-2n) },
+        { name: 'none', datatype: 'FP32', shape: [1, 0], data: new Float32Array(0) },
+      ],
+    });
+  });
+
+  it('says so where an output has no bytes', async () => {
+    answer = () => ({ outputs: [{ name: 'y', datatype: 'FP32', shape: [2] }] });
+    await expect(client.infer('m', [INPUT])).rejects.toMatchObject({
+      status: 'bad response',
+      message: "the answer cannot be read: tensor 'y': 0 bytes for FP32 of shape [2], which has 8",
+    });
+  });
+
+  it('carries more than the 4 MiB that gRPC allows by default, both ways', async () => {
+    const data = new Float32Array(2_000_000).fill(1.5);
+    answer = ({ request }) => ({
+      outputs: [{ name: 'y', datatype: 'FP32', shape: [data.length] }],
+      raw_output_contents: request['raw_input_contents'],
+    });
+    const { outputs } = await client.infer('m', [{ name: 'a', datatype: 'FP32', shape: [data.length], data }]);
+    expect(outputs).toEqual([{ name: 'y', datatype: 'FP32', shape: [data.length], data }]);
+  });
+});
+
+it("carries the server's own words, its status and the model", async () => {
+  answer = () => ({
+    code: grpc.status.UNAVAILABLE,
+    details: "Request for unknown model: 'm' version 2 is not at ready state",
+  });
+  await expect(client.infer('m', [INPUT])).rejects.toMatchObject({
+    name: 'TritonError',
+    status: 'gRPC UNAVAILABLE',
+    model: 'm',
+    message: "Request for unknown model: 'm' version 2 is not at ready state",
+  });
+});
+
+it('ends at the deadline', async () => {
+  answer = () => undefined;
+  await expect(client.repositoryIndex({ timeoutMs: 50 })).rejects.toMatchObject({
+    status: 'timeout',
+    message: expect.stringMatching(/^127\.0\.0\.1:\d+ did not answer RepositoryIndex within 0\.05 s$/) as string,
+  });
+});
+
+it('reports a server that is not there', async () => {
+  server.forceShutdown();
+  await expect(client.ready({ timeoutMs: 5000 })).rejects.toMatchObject({
+    status: 'unreachable',
+    message: expect.stringMatching(/cannot be reached: .*ECONNREFUSED/) as string,
+  });
+});
+
+it('reads what a message leaves out as its default', async () => {
+  answer = () => ({});
+  expect([
+    await client.live(),
+    await client.ready(),
+    await client.modelReady('m', 2),
+    await client.repositoryIndex(),
+  ]).toEqual([false, false, false, []]);
+  expect(seen[2]?.request).toEqual({ name: 'm', version: '2' });
+});
+
+it('asks to unload dependents', async () => {
+  answer = () => ({});
+  await client.unloadModel('m', { unloadDependents: true });
+  expect(seen[0]?.request).toEqual({ model_name: 'm', parameters: { unload_dependents: { bool_param: true } } });
+});

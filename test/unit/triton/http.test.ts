@@ -1,0 +1,260 @@
+import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { TritonHttpClient } from '../../../scripts/lib/triton/http';
+import type { Tensor } from '../../../scripts/lib/triton/tensor';
+
+interface Seen {
+  method: string | undefined;
+  url: string | undefined;
+  headers: IncomingHttpHeaders;
+  body: Buffer;
+}
+
+/** Answers the next request; requests are recorded in `seen`. */
+let answer: (response: ServerResponse) => void;
+let seen: Seen[];
+let sockets: Set<Socket>;
+let server: Server;
+let client: TritonHttpClient;
+
+beforeEach(async () => {
+  seen = [];
+  sockets = new Set();
+  server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const { method, url, headers } = request;
+      seen.push({ method, url, headers, body: Buffer.concat(chunks) });
+      answer(response);
+    });
+  });
+  server.on('connection', (socket) => sockets.add(socket));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  client = new TritonHttpClient(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+});
+
+afterEach(async () => {
+  client.close();
+  for (const socket of sockets) socket.destroy();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+const json =
+  (status: number, value: unknown) =>
+  (response: ServerResponse): void => {
+    response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(value));
+  };
+
+const INPUTS: Tensor[] = [
+  { name: 'a', datatype: 'FP32', shape: [1, 2], data: Float32Array.of(1, -2) },
+  { name: 'b', datatype: 'INT8', shape: [1, 1], data: Int8Array.of(7) },
+];
+
+describe('infer', () => {
+  const result = (parts: object, data: Buffer): ((response: ServerResponse) => void) => {
+    const head = Buffer.from(JSON.stringify({ model_name: 'm', model_version: '3', ...parts }));
+    return (response) => {
+      response.writeHead(200, { 'Inference-Header-Content-Length': head.length }).end(Buffer.concat([head, data]));
+    };
+  };
+
+  it('sends JSON, then the bytes of each input', async () => {
+    answer = result({ outputs: [] }, Buffer.alloc(0));
+    await client.infer('a model', INPUTS, {
+      version: 3,
+      requestId: 'r',
+      outputs: [{ name: 'y', classification: 2 }, { name: 'z' }],
+    });
+    const [{ method, url, headers, body }] = seen as [Seen];
+    expect([method, url]).toEqual(['POST', '/v2/models/a%20model/versions/3/infer']);
+    const jsonLength = Number(headers['inference-header-content-length']);
+    expect(JSON.parse(body.toString('utf8', 0, jsonLength))).toEqual({
+      id: 'r',
+      parameters: { binary_data_output: true },
+      inputs: [
+        { name: 'a', datatype: 'FP32', shape: [1, 2], parameters: { binary_data_size: 8 } },
+        { name: 'b', datatype: 'INT8', shape: [1, 1], parameters: { binary_data_size: 1 } },
+      ],
+      outputs: [
+        { name: 'y', parameters: { binary_data: true, classification: 2 } },
+        { name: 'z', parameters: { binary_data: true } },
+      ],
+    });
+    expect(body.subarray(jsonLength).toString('hex')).toBe('0000803f000000c007');
+  });
+
+  it('asks for every output and the preferred version where none is named', async () => {
+    answer = result({ outputs: [] }, Buffer.alloc(0));
+    await client.infer('m', INPUTS);
+    expect(seen[0]?.url).toBe('/v2/models/m/infer');
+    const sent = JSON.parse(
+      seen[0]?.body.toString('utf8', 0, Number(seen[0].headers['inference-header-content-length'])) ?? '',
+    );
+    expect(Object.keys(sent as object)).toEqual(['parameters', 'inputs']);
+  });
+
+  it('cuts the outputs out of the answer', async () => {
+    const outputs = [
+      { name: 'y', datatype: 'INT8', shape: [1, 3], parameters: { binary_data_size: 3 } },
+      { name: 'none', datatype: 'FP32', shape: [1, 0], parameters: { binary_data_size: 0 } },
+      { name: 'z', datatype: 'FP32', shape: [1, 1], parameters: { binary_data_size: 4 } },
+    ];
+    answer = result({ id: 'r', outputs }, Buffer.from('01fe030000803f', 'hex'));
+    expect(await client.infer('m', INPUTS)).toEqual({
+      model: 'm',
+      version: '3',
+      requestId: 'r',
+      outputs: [
+        { name: 'y', datatype: 'INT8', shape: [1, 3], data: Int8Array.of(1, -2, 3) },
+        { name: 'none', datatype: 'FP32', shape: [1, 0], data: new Float32Array(0) },
+        { name: 'z', datatype: 'FP32', shape: [1, 1], data: Float32Array.of(1) },
+      ],
+    });
+  });
+
+  it('says so where the answer holds fewer bytes than it promises', async () => {
+    answer = result(
+      { outputs: [{ name: 'y', datatype: 'FP32', shape: [2], parameters: { binary_data_size: 8 } }] },
+      Buffer.alloc(4),
+    );
+    await expect(client.infer('m', INPUTS)).rejects.toMatchObject({
+      status: 'bad response',
+      model: 'm',
+      message: "the answer cannot be read: tensor 'y': 4 bytes for FP32 of shape [2], which has 8",
+    });
+  });
+
+  it('sends nothing where data and shape disagree', async () => {
+    await expect(
+      client.infer('m', [{ name: 'a', datatype: 'INT8', shape: [2], data: new Int8Array(1) }]),
+    ).rejects.toThrow("tensor 'a': 1 elements for shape [2], which holds 2");
+    expect(seen).toEqual([]);
+  });
+});
+
+describe('failures', () => {
+  it("carries the server's own words, its status and the model", async () => {
+    answer = json(404, { error: "Request for unknown model: 'm' is not found" });
+    await expect(client.modelMetadata('m')).rejects.toMatchObject({
+      name: 'TritonError',
+      status: 'HTTP 404',
+      model: 'm',
+      message: "Request for unknown model: 'm' is not found",
+    });
+  });
+
+  it('says which call failed where the server gives no reason', async () => {
+    answer = (response) => response.writeHead(503).end('<html>');
+    await expect(client.serverMetadata()).rejects.toMatchObject({
+      status: 'HTTP 503',
+      message: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/v2 answered without a reason$/) as string,
+    });
+  });
+
+  it('ends at the deadline while waiting for an answer', async () => {
+    answer = () => undefined;
+    await expect(client.loadModel('m', { timeoutMs: 50 })).rejects.toMatchObject({
+      status: 'timeout',
+      model: 'm',
+      message: expect.stringMatching(/\/v2\/repository\/models\/m\/load did not answer within 0\.05 s$/) as string,
+    });
+  });
+
+  it('ends at the deadline in the middle of an answer', async () => {
+    answer = (response) => response.writeHead(200, { 'Content-Length': 100 }).write('{');
+    await expect(client.repositoryIndex({ timeoutMs: 50 })).rejects.toMatchObject({ status: 'timeout' });
+  });
+
+  it('reports a connection that breaks in the middle of an answer', async () => {
+    answer = (response) => {
+      response.writeHead(200, { 'Content-Length': 100 }).write('{');
+      setTimeout(() => response.destroy(), 20);
+    };
+    await expect(client.repositoryIndex()).rejects.toMatchObject({ status: 'unreachable' });
+  });
+
+  it('reports a server that is not there', async () => {
+    await new Promise((resolve) => server.close(resolve));
+    await expect(client.ready()).rejects.toMatchObject({
+      status: 'unreachable',
+      message: expect.stringMatching(/cannot be reached: connect ECONNREFUSED/) as string,
+    });
+  });
+});
+
+describe('connections', () => {
+  it('are kept open between calls', async () => {
+    answer = json(200, []);
+    await client.repositoryIndex();
+    await client.repositoryIndex();
+    expect(sockets.size).toBe(1);
+  });
+
+  it('are opened again when the server has closed an idle one', async () => {
+    let calls = 0;
+    answer = (response) => {
+      calls += 1;
+      // The second request reaches a connection that is torn down at that moment.
+      if (calls === 2) (response.socket as Socket).resetAndDestroy();
+      else json(200, [])(response);
+    };
+    await client.repositoryIndex();
+    await expect(client.repositoryIndex()).resolves.toEqual([]);
+    expect(sockets.size).toBe(2);
+  });
+});
+
+describe('paths', () => {
+  it.each<[string, (c: TritonHttpClient) => Promise<unknown>]>([
+    ['GET /v2/health/live', (c) => c.live()],
+    ['GET /v2/health/ready', (c) => c.ready()],
+    ['GET /v2/models/m/ready', (c) => c.modelReady('m')],
+    ['GET /v2/models/m/versions/2/ready', (c) => c.modelReady('m', 2)],
+    ['GET /v2', (c) => c.serverMetadata()],
+    ['GET /v2/models/m/versions/2', (c) => c.modelMetadata('m', 2)],
+    ['GET /v2/models/m/config', (c) => c.modelConfig('m')],
+    ['POST /v2/repository/index', (c) => c.repositoryIndex()],
+    ['POST /v2/repository/models/m/load', (c) => c.loadModel('m')],
+    ['POST /v2/repository/models/m/unload', (c) => c.unloadModel('m')],
+  ])('%s', async (expected, call) => {
+    answer = json(200, []);
+    await call(client);
+    expect(seen.map(({ method, url }) => `${method} ${url}`)).toEqual([expected]);
+  });
+
+  it('keeps a path that the URL has', async () => {
+    answer = json(200, []);
+    const proxied = new TritonHttpClient(`http://127.0.0.1:${(server.address() as AddressInfo).port}/triton/`);
+    await proxied.ready();
+    proxied.close();
+    expect(seen[0]?.url).toBe('/triton/v2/health/ready');
+  });
+});
+
+it.each([
+  [200, true],
+  [400, false],
+  [404, false],
+  [503, false],
+])('reads readiness from status %d', async (status, ready) => {
+  answer = json(status, {});
+  expect(await client.modelReady('m')).toBe(ready);
+});
+
+it('fills in what the index leaves out for a model that was never loaded', async () => {
+  answer = json(200, [{ name: 'm' }, { name: 'n', version: '1', state: 'READY', reason: '' }]);
+  expect(await client.repositoryIndex()).toEqual([
+    { name: 'm', version: '', state: '', reason: '' },
+    { name: 'n', version: '1', state: 'READY', reason: '' },
+  ]);
+});
+
+it.each([
+  [undefined, false],
+  [true, true],
+])('asks to unload dependents: %s', async (unloadDependents, sent) => {
+  answer = json(200, {});
+  await client.unloadModel('m', unloadDependents === undefined ? {} : { unloadDependents });
+  expect(JSON.parse(seen[0]?.body.toString() ?? '')).toEqual({ parameters: { unload_dependents: sent } });
+});
