@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { EXIT, parseFlags, runCommand } from './lib/cli';
 import { formatDuration } from './lib/format';
 import { paths } from './lib/paths';
@@ -23,7 +23,7 @@ async function check(argv: readonly string[]): Promise<number> {
     process.stdout.write(HELP);
     return EXIT.ok;
   }
-  const { python } = await new Progress().run('Python environment', (step) => ensurePython(step, true));
+  const { python, bin } = await new Progress().run('Python environment', (step) => ensurePython(step, true));
   const node = (name: string, path: string, ...args: string[]): Check => ({
     name,
     command: process.execPath,
@@ -39,7 +39,9 @@ async function check(argv: readonly string[]): Promise<number> {
     py('types (Python)', 'mypy', 'scripts/tracing', 'scripts/backends'),
     node('unit tests', 'jest/bin/jest.js', '--selectProjects', 'unit', '--silent', '--reporters=default'),
   ];
-  const failed = checks.filter((one) => !passes(one)).map(({ name }) => name);
+  // Linters that come as Python packages are found there.
+  const path = [bin, process.env['PATH'] ?? ''].join(delimiter);
+  const failed = checks.filter((one) => !passes(one, path)).map(({ name }) => name);
   if (failed.length === 0) return EXIT.ok;
   process.stderr.write(`\nfailed: ${failed.join(', ')}\n  -> "npm run check -- --fix" puts right what tools can\n`);
   return EXIT.failed;
@@ -51,9 +53,14 @@ interface Check {
   args: string[];
 }
 
-function passes({ name, command, args }: Check): boolean {
+function passes({ name, command, args }: Check, path: string): boolean {
   const started = Date.now();
-  const { status, stdout, stderr } = spawnSync(command, args, { cwd: paths.root, encoding: 'utf8', maxBuffer: 1 << 28 });
+  const { status, stdout, stderr } = spawnSync(command, args, {
+    cwd: paths.root,
+    encoding: 'utf8',
+    env: { ...process.env, PATH: path },
+    maxBuffer: 1 << 28,
+  });
   const ok = status === 0;
   process.stderr.write(`${ok ? 'ok  ' : 'FAIL'} ${name} (${formatDuration(Date.now() - started)})\n`);
   if (!ok) process.stderr.write(`${stdout}${stderr}`);

@@ -1,6 +1,6 @@
 import { join, resolve, sep } from 'node:path';
-import { EXIT, parseFlags, parseList, runCommand, UsageError } from './lib/cli';
-import { UserError } from './lib/errors';
+import { EXIT, parseFlags, parseList, runCommand } from './lib/cli';
+import { UsageError, UserError } from './lib/errors';
 import { exportModels } from './lib/export';
 import { formatBytes } from './lib/format';
 import { readRepository } from './lib/model';

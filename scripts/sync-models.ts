@@ -1,4 +1,5 @@
-import { EXIT, parseFlags, parseInteger, parseList, runCommand, UsageError } from './lib/cli';
+import { EXIT, parseFlags, parseInteger, parseList, runCommand } from './lib/cli';
+import { UsageError } from './lib/errors';
 import { formatBytes, formatDuration, formatTable } from './lib/format';
 import { paths } from './lib/paths';
 import { Progress } from './lib/progress';

@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { EXIT, parseFlags, runCommand } from './lib/cli';
 import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
-import { ensurePython } from './lib/toolchain/python';
+import { ensurePython, type PythonEnvironment } from './lib/toolchain/python';
 
 const HELP = `Runs all tests: unit and integration (jest) and Python (pytest), after making what they need.
 
@@ -49,7 +49,7 @@ async function test(argv: readonly string[]): Promise<number> {
     for (const suite of suites) {
       process.stderr.write(`\n== ${suite} tests\n`);
       const report = join(scratch, suite);
-      const counts = suite === 'python' ? pytest(environment.python, report, flags.filter) : jest(suite, report, flags.filter);
+      const counts = suite === 'python' ? pytest(environment, report, flags.filter) : jest(suite, environment, report, flags.filter);
       for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += counts[key];
     }
   } finally {
@@ -62,13 +62,18 @@ async function test(argv: readonly string[]): Promise<number> {
   return total.failed === 0 && total.passed > 0 ? EXIT.ok : EXIT.failed;
 }
 
-function jest(suite: Suite, report: string, filter: string | undefined): Counts {
+function jest(suite: Suite, environment: PythonEnvironment, report: string, filter: string | undefined): Counts {
   const args = ['--selectProjects', suite, '--json', '--outputFile', report];
   // Integration tests share the processor with the servers they start.
   if (suite === 'integration') args.push('--runInBand');
   if (filter !== undefined) args.push('--passWithNoTests', filter);
   const binary = join(paths.root, 'node_modules', 'jest', 'bin', 'jest.js');
-  const { status } = spawnSync(process.execPath, [binary, ...args], { cwd: paths.root, stdio: ['inherit', 2, 2] });
+  const { status } = spawnSync(process.execPath, [binary, ...args], {
+    cwd: paths.root,
+    // Linters that come as Python packages are found there.
+    env: { ...process.env, PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter) },
+    stdio: ['inherit', 2, 2],
+  });
   try {
     const result = JSON.parse(readFileSync(report, 'utf8')) as Record<string, number>;
     return {
@@ -85,7 +90,7 @@ function jest(suite: Suite, report: string, filter: string | undefined): Counts 
 /** Exit code of pytest when it found no test. */
 const PYTEST_NO_TESTS = 5;
 
-function pytest(python: string, report: string, filter: string | undefined): Counts {
+function pytest({ python }: PythonEnvironment, report: string, filter: string | undefined): Counts {
   const args = ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', `--junitxml=${report}`];
   if (filter !== undefined) args.push('-k', filter);
   const { status } = spawnSync(python, args, { cwd: paths.root, stdio: ['inherit', 2, 2] });

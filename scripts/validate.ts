@@ -1,139 +1,106 @@
-import { parseArgs } from 'node:util';
+import { EXIT, parseFlags, parseList, runCommand } from './lib/cli';
 import { formatProblem } from './lib/errors';
-import { readRepository, type RepositoryModel } from './lib/model';
+import { formatBytes, formatTable } from './lib/format';
+import { readRepository, type Repository, type RepositoryModel, type SourceFile } from './lib/model';
+import { paths } from './lib/paths';
 
-const USAGE = `Checks a model repository without a server: npm run validate -- [options]
+const HELP = `Checks a model repository without a server: configurations, ensembles, versions, files.
 
-  --repo DIR       the repository; default: model-repo
-  --models a,b     only these models, and those that their ensembles need
-  --exclude a,b    all but these models
-  --json           models and problems as JSON
+  npm run validate -- [options]
 
-Exit code: 0 all is well, 1 there are problems, 2 the command line is wrong.`;
+  --repo DIR     model repository to check (default: model-repo)
+  --models A,B   only these; what an ensemble is made of comes along
+  --exclude A,B  all but these
+  --json         models and problems as JSON
+  --help
 
-/** Checks the repository and prints its models and what is wrong with them. Returns the exit code. */
-export async function main(argv: string[]): Promise<number> {
-  const options = parse(argv);
-  if (typeof options === 'number') return options;
-  const { models, problems, added } = await readRepository(options.repo, options);
-  if (options.json) {
-    console.log(JSON.stringify({ models: models.map(summary), problems, added }, bigintsAsText, 2));
-  } else {
-    if (added.length > 0) console.log(`Needed by ensembles, and so checked too: ${added.join(', ')}\n`);
-    if (models.length > 0) console.log(`${table(models)}\n`);
-    for (const problem of problems) console.error(formatProblem(problem));
-    console.log(
-      problems.length === 0
-        ? `${count(models.length, 'model')}, no problems`
-        : `\n${count(problems.length, 'problem')}`,
-    );
+Exit codes: 0 all is well, 1 there are problems, 2 wrong command line.
+`;
+
+/** Prints the models of a repository and what is wrong with them. Returns the exit code. */
+export async function main(argv: readonly string[]): Promise<number> {
+  return runCommand(() => validate(argv));
+}
+
+async function validate(argv: readonly string[]): Promise<number> {
+  const flags = parseFlags(argv, {
+    repo: { type: 'string', default: paths.modelRepository },
+    models: { type: 'string' },
+    exclude: { type: 'string' },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  });
+  if (flags.help) {
+    process.stdout.write(HELP);
+    return EXIT.ok;
   }
-  return problems.length === 0 ? 0 : 1;
+  const models = parseList('models', flags.models);
+  const exclude = parseList('exclude', flags.exclude);
+  const repository = await readRepository(flags.repo, {
+    ...(models === undefined ? {} : { models }),
+    ...(exclude === undefined ? {} : { exclude }),
+  });
+  if (flags.json) process.stdout.write(`${asJson(repository)}\n`);
+  else print(repository);
+  return repository.problems.length === 0 ? EXIT.ok : EXIT.failed;
 }
 
-interface Options {
-  repo: string;
-  models?: string[];
-  exclude?: string[];
-  json: boolean;
-}
-
-/** The options, or the exit code where there is nothing more to do. */
-function parse(argv: string[]): Options | number {
-  try {
-    const { values } = parseArgs({
-      args: argv,
-      options: {
-        repo: { type: 'string', default: 'model-repo' },
-        models: { type: 'string' },
-        exclude: { type: 'string' },
-        json: { type: 'boolean', default: false },
-        help: { type: 'boolean', short: 'h', default: false },
-      },
-    });
-    if (values.help) {
-      console.log(USAGE);
-      return 0;
-    }
-    return {
-      repo: values.repo,
-      json: values.json,
-      ...(values.models === undefined ? {} : { models: names('--models', values.models) }),
-      ...(values.exclude === undefined ? {} : { exclude: names('--exclude', values.exclude) }),
-    };
-  } catch (error) {
-    console.error(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`);
-    return 2;
-  }
-}
-
-function names(option: string, list: string): string[] {
-  const result = list
-    .split(',')
-    .map((name) => name.trim())
-    .filter((name) => name !== '');
-  if (result.length === 0) throw new Error(`${option} names no model, got "${list}"`);
-  return result;
+function print({ models, problems, added }: Repository): void {
+  if (models.length > 0) process.stdout.write(`${table(models)}\n\n`);
+  if (added.length > 0) process.stdout.write(`Added, because an ensemble needs them: ${added.join(', ')}\n`);
+  for (const problem of problems) process.stderr.write(`${formatProblem(problem)}\n`);
+  process.stdout.write(`${count(models.length, 'model')}, ${count(problems.length, 'problem')}\n`);
 }
 
 const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
 
-/** Columns as wide as their widest cell. */
-function table(models: readonly RepositoryModel[]): string {
-  const rows = [
-    ['MODEL', 'VERSIONS', 'PLATFORM', 'BATCHING', 'FILES', 'SIZE'],
-    ...models.map((model) => [
+const table = (models: readonly RepositoryModel[]): string =>
+  formatTable(
+    ['model', 'versions', 'platform', 'batching', 'files', 'size'],
+    models.map((model) => [
       model.name,
-      model.versions.map(({ version }) => version).join(',') || '-',
+      model.versions.length === 0 ? '-' : versionNumbers(model).join(' '),
       model.platform,
       batching(model),
       String(files(model).length),
-      size(bytes(model)),
+      formatBytes(bytes(model)),
     ]),
-  ];
-  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
-  return rows
-    .map((row) =>
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
-}
+  );
 
+/** `up to 8, dynamic`; `-` where Triton adds no batch axis and joins nothing. */
 function batching({ config }: RepositoryModel): string {
   const limit = config.max_batch_size ?? 0;
-  const how = config.dynamic_batching ? 'dynamic' : config.sequence_batching ? 'sequence' : '';
-  return limit > 0 ? [`up to ${limit}`, how].filter((word) => word !== '').join(', ') : how || '-';
+  const words = [
+    ...(limit > 0 ? [`up to ${limit}`] : []),
+    ...(config.dynamic_batching === undefined ? [] : ['dynamic']),
+    ...(config.sequence_batching === undefined ? [] : ['sequence']),
+  ];
+  return words.length === 0 ? '-' : words.join(', ');
 }
 
-const files = ({ versions, extraFiles }: RepositoryModel): { bytes: number }[] => [
+const versionNumbers = ({ versions }: RepositoryModel): number[] => versions.map(({ version }) => version);
+
+/** All that is published of a model, but for its config.pbtxt. */
+const files = ({ versions, extraFiles }: RepositoryModel): SourceFile[] => [
   ...versions.flatMap((version) => version.files),
   ...extraFiles,
 ];
 
-/** Size of all files, config.pbtxt left out. */
 const bytes = (model: RepositoryModel): number => files(model).reduce((sum, file) => sum + file.bytes, 0);
 
-function size(bytes: number): string {
-  if (bytes < 1024) return `${bytes} B`;
-  const unit = Math.min(3, Math.floor(Math.log2(bytes) / 10));
-  return `${(bytes / 1024 ** unit).toFixed(1)} ${['B', 'KiB', 'MiB', 'GiB'][unit]}`;
-}
-
-function summary(model: RepositoryModel): Record<string, unknown> {
-  return {
+function asJson({ models, problems, added }: Repository): string {
+  const summaries = models.map((model) => ({
     name: model.name,
     platform: model.platform,
-    versions: model.versions.map(({ version }) => version),
+    versions: versionNumbers(model),
     files: files(model).length,
     bytes: bytes(model),
     config: model.config,
-  };
+  }));
+  // JSON has no numbers of 64 bits.
+  const replacer = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value);
+  return JSON.stringify({ models: summaries, problems, added }, replacer, 2);
 }
-
-const bigintsAsText = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value);
 
 if (require.main === module) {
   void main(process.argv.slice(2)).then((code) => {

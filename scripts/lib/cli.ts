@@ -1,13 +1,8 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import { formatProblem, UserError } from './errors';
+import { formatProblem, UsageError, UserError } from './errors';
 
 /** Exit codes of every command. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
-
-/** The command line itself is wrong. */
-export class UsageError extends UserError {
-  override readonly name = 'UsageError';
-}
 
 type Options = NonNullable<ParseArgsConfig['options']>;
 

@@ -24,6 +24,11 @@ export class UserError extends Error {
   }
 }
 
+/** The command line itself is wrong. */
+export class UsageError extends UserError {
+  override readonly name = 'UsageError';
+}
+
 /** One problem as text: `file: field: message; allowed: ...` and the next step on a line of its own. */
 export function formatProblem(problem: Problem): string {
   const where = problem.field === undefined ? problem.file : `${problem.file}: ${problem.field}`;

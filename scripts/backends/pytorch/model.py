@@ -6,6 +6,8 @@ works here works there: names of inputs and outputs, kinds of return value, `par
 
 from __future__ import annotations
 
+import importlib
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -133,14 +135,27 @@ def named_outputs(outputs: Sequence[TensorSpec], returned: object) -> dict[str, 
 
 
 def _load(artifact: Path, device: torch.device) -> torch.jit.ScriptModule:
-    # torch points to torch.export; what Triton's libtorch backend serves is TorchScript.
+    """Load as the libtorch backend does: in inference mode, and without `eval()`, which tracing should have called."""
+    # torch points to torch.export; what is served here is TorchScript.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.jit\..*")
     try:
-        module: torch.jit.ScriptModule = torch.jit.load(str(artifact), map_location=device)  # type: ignore[no-untyped-call]
+        with torch.inference_mode():
+            return _jit_load(str(artifact), map_location=device)
     except RuntimeError as error:
-        reason = str(error).split(". ")[0]
-        raise ModelError(f"not a TorchScript archive as torch.jit.save writes it, or damaged: {reason}") from error
-    return module.eval()
+        reason = re.split(r"\.\s", str(error).strip())[0]
+        raise ModelError(f"not TorchScript as torch.jit.save writes it: {reason}") from error
+
+
+def _jit_load(artifact: str, map_location: torch.device) -> torch.jit.ScriptModule:
+    try:
+        module: torch.jit.ScriptModule = torch.jit.load(artifact, map_location)  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        if "torchvision::" not in str(error):
+            raise
+        # The libtorch backend is linked with torchvision's operators; here the import registers them.
+        importlib.import_module("torchvision")
+        module = torch.jit.load(artifact, map_location)  # type: ignore[no-untyped-call]
+    return module
 
 
 def _argument_names(module: torch.jit.ScriptModule) -> list[str]:

@@ -44,6 +44,10 @@ export async function selectModels(repository: string, names: readonly string[] 
       if (missing !== undefined && !reasons.has(name)) reasons.set(name, `it needs ${missing}, which is not served here`);
     }
   }
+  if (reasons.size === models.length) {
+    const why = [...reasons].map(([name, reason]) => `${name}: ${reason}`);
+    throw new UserError(`nothing of this can be served here\n  ${why.join('\n  ')}`);
+  }
   return {
     served: models.filter(({ name }) => !reasons.has(name)),
     notServed: models

@@ -149,9 +149,9 @@ function plainValue(field: protobuf.FieldBase, value: unknown, list: ProblemList
       });
     return name;
   }
-  if (typeof value !== 'object') return value;
+  if (typeof value !== 'object' || value === null) return value;
   // What is left are 64-bit numbers, which the parser gives as Long objects.
-  const exact = BigInt(String(value));
+  const exact = BigInt((value as { toString(): string }).toString());
   const number: Int64 = Number.isSafeInteger(Number(exact)) ? Number(exact) : exact;
   if (field.type === 'int64' && typeof number === 'bigint') {
     list.add(path, `is out of range, got ${number}`, {

@@ -1,5 +1,5 @@
 import protobuf from 'protobufjs/light';
-import { modelConfigType, type ModelConfig } from './modelConfig';
+import { modelConfigType, type Int64, type ModelConfig } from './modelConfig';
 import { didYouMean } from './nearest';
 import { describe, fieldPath, type ProblemList } from './problems';
 import { parseYaml } from './yamlText';
@@ -115,23 +115,30 @@ class Reader {
     }
     if (field instanceof protobuf.MapField) return this.map(field, value, path);
     if (!field.repeated) return this.single(field, value, path);
-    // To protobuf, and so to Triton, an empty list is none.
-    if (Array.isArray(value) && value.length === 0) return undefined;
-    if (!Array.isArray(value)) return this.wrong(path, 'a list', value, 'write it as [ ... ], or each item after "- "');
-    return value
+    if (!Array.isArray(value)) {
+      this.wrong(path, 'a list', value, 'write it as [ ... ], or each item after "- "');
+      return undefined;
+    }
+    const items = value
       .map((item, index) => this.single(field, item, `${path}[${index}]`))
       .filter((item) => item !== undefined);
+    // To protobuf, and so to Triton, an empty list is none.
+    return items.length === 0 ? undefined : items;
   }
 
   private map(field: protobuf.MapField, value: unknown, path: string): Record<string, unknown> | undefined {
-    if (!(value instanceof Map)) return this.wrong(path, 'a mapping', value);
+    if (!(value instanceof Map)) {
+      this.wrong(path, 'a mapping', value);
+      return undefined;
+    }
     const entries: [string, unknown][] = [];
     for (const [key, item] of value as Map<unknown, unknown>) {
-      const at = fieldPath(path, String(key));
+      const at = fieldPath(path, typeof key === 'string' ? key : describe(key));
       // JSON, which is YAML too, has no keys but texts.
       const isQuotedNumber = field.keyType !== 'string' && typeof key === 'string' && /^\d{1,20}$/.test(key);
       const name = this.scalar(field.keyType, isQuotedNumber ? BigInt(key) : key, at);
-      const read = item === null ? this.wrong(at, 'a value', item) : this.single(field, item, at);
+      const read = item === null ? undefined : this.single(field, item, at);
+      if (item === null) this.wrong(at, 'a value', item);
       if (name !== undefined && read !== undefined) entries.push([String(name), read]);
     }
     return entries.length === 0 ? undefined : Object.fromEntries(entries);
@@ -158,36 +165,43 @@ class Reader {
     this.count();
     const bounds = INTEGERS[type];
     if (bounds !== undefined) return this.integer(bounds, value, path);
-    if (type === 'bool') return typeof value === 'boolean' ? value : this.wrong(path, 'true or false', value);
-    if (type === 'string') return this.string(value, path);
-    // float and double: there are no others in Triton's configuration (a test holds us to that).
-    if (typeof value === 'bigint') return Number(value);
-    return typeof value === 'number' ? value : this.wrong(path, 'a number', value);
-  }
-
-  private string(value: unknown, path: string): string | undefined {
-    if (typeof value !== 'string') {
-      const scalar = value !== null && typeof value !== 'object';
-      return this.wrong(path, 'a text', value, scalar ? `put it in quotes: "${String(value)}"` : undefined);
-    }
-    if (/\p{Surrogate}/u.test(value)) return this.wrong(path, 'a text that UTF-8 can hold', value);
-    return value;
-  }
-
-  private integer([min, max]: readonly [bigint, bigint], value: unknown, path: string): number | bigint | undefined {
-    if (typeof value !== 'bigint' && !(typeof value === 'number' && Number.isInteger(value))) {
-      return this.wrong(path, 'a whole number', value);
-    }
-    if (BigInt(value) < min || BigInt(value) > max) {
-      this.problem(path, `is out of range, got ${value}`, { allowed: `${min} to ${max}` });
+    if (type === 'string') return this.text(value, path);
+    if (type === 'bool') {
+      if (typeof value === 'boolean') return value;
+      this.wrong(path, 'true or false', value);
       return undefined;
     }
-    return Number.isSafeInteger(Number(value)) ? Number(value) : BigInt(value);
+    // float and double: there are no others in Triton's configuration (a test holds us to that).
+    if (typeof value === 'number' || typeof value === 'bigint') return Number(value);
+    this.wrong(path, 'a number', value);
+    return undefined;
   }
 
-  private wrong(path: string, expected: string, value: unknown, hint?: string): undefined {
-    this.problem(path, `must be ${expected}, got ${describe(value)}`, { hint });
+  private text(value: unknown, path: string): string | undefined {
+    if (typeof value !== 'string') {
+      const quotable = typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean';
+      this.wrong(path, 'a text', value, quotable ? `put it in quotes: "${value}"` : undefined);
+    } else if (/\p{Surrogate}/u.test(value)) {
+      this.wrong(path, 'a text that UTF-8 can hold', value);
+    } else {
+      return value;
+    }
     return undefined;
+  }
+
+  private integer([min, max]: readonly [bigint, bigint], value: unknown, path: string): Int64 | undefined {
+    if (typeof value !== 'bigint' && !(typeof value === 'number' && Number.isInteger(value))) {
+      this.wrong(path, 'a whole number', value);
+    } else if (BigInt(value) < min || BigInt(value) > max) {
+      this.problem(path, `is out of range, got ${value}`, { allowed: `${min} to ${max}` });
+    } else {
+      return Number.isSafeInteger(Number(value)) ? Number(value) : BigInt(value);
+    }
+    return undefined;
+  }
+
+  private wrong(path: string, expected: string, value: unknown, hint?: string): void {
+    this.problem(path, `must be ${expected}, got ${describe(value)}`, { hint });
   }
 
   private problem(path: string, message: string, more: { allowed?: string; hint?: string | undefined } = {}): void {

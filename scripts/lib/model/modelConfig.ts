@@ -1,7 +1,7 @@
 import protobuf from 'protobufjs/light';
 import protocol from '../triton/protocol.json';
 
-const root = protobuf.Root.fromJSON(protocol as protobuf.INamespace).resolveAll();
+const root = protobuf.Root.fromJSON(protocol).resolveAll();
 
 /** Triton's own definition of a model configuration: what fields there are, their types and numbers. */
 export const modelConfigType = root.lookupType('inference.ModelConfig');

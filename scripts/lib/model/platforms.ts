@@ -12,8 +12,8 @@ export interface PlatformFacts {
   completesTensors: boolean;
 }
 
-/** Triton's platforms, by the name in `platform`. File names: core/src/constants.h of Triton. */
-export const PLATFORMS: Readonly<Record<string, PlatformFacts>> = {
+/** File names: core/src/constants.h of Triton. */
+const platforms = {
   pytorch_libtorch: {
     label: 'pytorch_libtorch',
     backend: 'pytorch',
@@ -53,13 +53,16 @@ export const PLATFORMS: Readonly<Record<string, PlatformFacts>> = {
     completesTensors: false,
   },
   ensemble: { label: 'ensemble', completesTensors: false },
-};
+} satisfies Record<string, PlatformFacts>;
+
+/** Triton's platforms, by the name in `platform`. */
+export const PLATFORMS: Readonly<Record<string, PlatformFacts>> = platforms;
 
 /** Backends that need no platform, by the name in `backend`. Any other name is a backend of the user's own. */
 export const BACKENDS: Readonly<Record<string, PlatformFacts>> = {
-  pytorch: { ...PLATFORMS['pytorch_libtorch']!, label: 'pytorch_libtorch' },
-  tensorrt: PLATFORMS['tensorrt_plan']!,
-  onnxruntime: PLATFORMS['onnxruntime_onnx']!,
+  pytorch: platforms.pytorch_libtorch,
+  tensorrt: platforms.tensorrt_plan,
+  onnxruntime: platforms.onnxruntime_onnx,
   python: {
     label: 'python',
     backend: 'python',
@@ -81,17 +84,19 @@ export const BACKENDS: Readonly<Record<string, PlatformFacts>> = {
  * @param files names in the version folders, for a configuration without platform and backend
  */
 export function platformFacts(config: ModelConfig, files: ReadonlySet<string>): PlatformFacts | undefined {
-  const { platform, backend, default_model_filename: filename } = config;
-  if (platform) {
-    const known = Object.hasOwn(PLATFORMS, platform) ? PLATFORMS[platform] : undefined;
+  const { platform = '', backend = '', default_model_filename: filename = '' } = config;
+  if (platform !== '') {
     // Triton takes any platform beside a backend that is not its own.
-    return known ?? (backend ? { label: platform, backend, completesTensors: true } : undefined);
+    return lookUp(PLATFORMS, platform) ?? (backend === '' ? undefined : ownBackend(platform, backend));
   }
-  if (backend) {
-    const known = Object.hasOwn(BACKENDS, backend) ? BACKENDS[backend] : undefined;
-    return known ?? { label: backend, backend, completesTensors: true };
-  }
-  return [...Object.values(PLATFORMS), ...Object.values(BACKENDS)].find(({ artifact }) =>
-    artifact === undefined ? false : filename ? filename === artifact.name : files.has(artifact.name),
-  );
+  if (backend !== '') return lookUp(BACKENDS, backend) ?? ownBackend(backend, backend);
+  return [...Object.values(PLATFORMS), ...Object.values(BACKENDS)].find(({ artifact }) => {
+    if (artifact === undefined) return false;
+    return filename === '' ? files.has(artifact.name) : filename === artifact.name;
+  });
 }
+
+const ownBackend = (label: string, backend: string): PlatformFacts => ({ label, backend, completesTensors: true });
+
+const lookUp = (table: Readonly<Record<string, PlatformFacts>>, name: string): PlatformFacts | undefined =>
+  Object.hasOwn(table, name) ? table[name] : undefined;

@@ -31,7 +31,6 @@ const shorten = (text: string): string => (text.length > LONGEST_QUOTE ? `${text
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return 'nothing';
   if (typeof value === 'string') return shorten(JSON.stringify(value));
-  if (Array.isArray(value)) return 'a list';
-  if (typeof value === 'object') return 'a mapping';
-  return String(value);
+  if (typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean') return String(value);
+  return Array.isArray(value) ? 'a list' : 'a mapping';
 }

@@ -79,7 +79,7 @@ export async function readReferences(root: string, config: ModelConfig, problems
       });
       continue;
     }
-    const found = await readFiles(root, clean, problems);
+    const found = readFiles(root, clean, problems);
     for (const file of found) files.set(file.key, file);
   }
   return [...files.values()].sort((a, b) => (a.key < b.key ? -1 : 1));

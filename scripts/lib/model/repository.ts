@@ -6,7 +6,7 @@ import { TEXT_FILE, YAML_FILE, loadConfig, type LoadedConfig } from './loadConfi
 import type { ModelConfig } from './modelConfig';
 import { nearest } from './nearest';
 import { displayPath, reasonOf } from './paths';
-import { platformFacts, type PlatformFacts } from './platforms';
+import { platformFacts } from './platforms';
 import { ProblemList, describe } from './problems';
 import { readReferences } from './references';
 import { ensembleRules } from './rules/ensemble';
@@ -74,10 +74,11 @@ export function stepModels(config: ModelConfig): string[] {
 }
 
 /** A model folder once its configuration was read. */
-interface ReadModel extends RepositoryModel {
-  facts: PlatformFacts | undefined;
-  handWritten: boolean;
+interface ReadModel {
+  model: RepositoryModel;
   checked: CheckedModel;
+  /** Problems of reading alone: what rules say of the same fields only follows from them. */
+  unreadable: readonly Problem[];
 }
 
 class RepositoryReader {
@@ -107,12 +108,12 @@ class RepositoryReader {
     const wanted = (models ?? this.names).filter((name) => this.names.includes(name) && !exclude.includes(name));
     const { all, added } = await this.withStepModels([...new Set(wanted)], exclude, artifacts);
     const read = all.map((name) => this.models.get(name)).filter((model) => model !== undefined);
-    for (const model of read) {
-      for (const rule of MODEL_RULES) rule(model.checked);
-      this.checkEnsemble(model.checked, exclude);
+    for (const { checked } of read) {
+      for (const rule of MODEL_RULES) rule(checked);
+      this.checkEnsemble(checked, exclude);
     }
-    this.problems.push(...read.flatMap(({ checked }) => checked.problems.problems));
-    return { models: read.map(publicPart), problems: this.problems, added };
+    this.problems.push(...read.flatMap(allProblems));
+    return { models: read.map(({ model }) => model), problems: this.problems, added };
   }
 
   /** Reads the models, and those that their ensembles need. */
@@ -124,9 +125,9 @@ class RepositoryReader {
     const queue = [...wanted];
     const added: string[] = [];
     for (const name of queue) {
-      const model = await this.readModel(name, artifacts);
-      this.models.set(name, model);
-      for (const step of model === undefined ? [] : stepModels(model.config)) {
+      const read = await this.readModel(name, artifacts);
+      this.models.set(name, read);
+      for (const step of read === undefined ? [] : stepModels(read.model.config)) {
         if (queue.includes(step) || exclude.includes(step) || !this.names.includes(step)) continue;
         queue.push(step);
         added.push(step);
@@ -157,7 +158,11 @@ class RepositoryReader {
   private checkEnsemble(model: CheckedModel, exclude: readonly string[]): void {
     const steps = model.config.ensemble_scheduling?.step;
     if (model.config.ensemble_scheduling === undefined) return;
-    const find = (name: string): CheckedModel | undefined => this.models.get(name)?.checked;
+    // What a broken configuration says of its tensors is half of the truth.
+    const find = (name: string): CheckedModel | undefined => {
+      const found = this.models.get(name);
+      return found?.unreadable.length === 0 ? found.checked : undefined;
+    };
     for (const rule of ensembleRules) rule({ model, steps: steps ?? [], find, names: this.names });
     (steps ?? []).forEach(({ model_name: name = '' }, index) => {
       if (!exclude.includes(name)) return;
@@ -198,6 +203,7 @@ async function readFolder(
   { config, handWritten, problems }: LoadedConfig & { config: ModelConfig },
   artifacts: boolean,
 ): Promise<ReadModel> {
+  const unreadable = [...problems.problems];
   const versions = artifacts ? await readVersions(directory, problems) : [];
   const files = versions.flatMap(({ version, files }) => files.map(({ key }) => key.slice(`${version}/`.length)));
   const facts = platformFacts(config, new Set(files.map((key) => key.split('/')[0] ?? '')));
@@ -207,18 +213,8 @@ async function readFolder(
   const numbers = artifacts ? versions.map(({ version }) => version) : undefined;
   const checked: CheckedModel = { name, config, handWritten, facts, versions: numbers, problems };
   const platform = facts?.label ?? config.platform ?? '';
-  return {
-    name,
-    directory,
-    config,
-    configText: configText(config),
-    platform,
-    versions,
-    extraFiles,
-    facts,
-    handWritten,
-    checked,
-  };
+  const model = { name, directory, config, configText: configText(config), platform, versions, extraFiles };
+  return { model, checked, unreadable };
 }
 
 /**
@@ -238,20 +234,15 @@ async function readExtraFiles(
 
 async function readOthers(directory: string, problems: ProblemList): Promise<SourceFile[]> {
   const names = (await fs.readdir(directory)).filter((name) => !isIgnored(name) && !isInVersion(`${name}/`));
-  const files = await Promise.all(names.sort().map((name) => readFiles(directory, name, problems)));
-  return files.flat();
+  return names.sort().flatMap((name) => readFiles(directory, name, problems));
 }
 
 const isInVersion = (key: string): boolean => /^\d+\//.test(key);
 
-function publicPart({
-  name,
-  directory,
-  config,
-  configText,
-  platform,
-  versions,
-  extraFiles,
-}: ReadModel): RepositoryModel {
-  return { name, directory, config, configText, platform, versions, extraFiles };
+/** All problems of a model, without those that only follow from what could not be read. */
+function allProblems({ checked, unreadable }: ReadModel): Problem[] {
+  const broken = unreadable.map(({ field = '' }) => field.replace(/\[\d+\]$/, '')).filter((field) => field !== '');
+  const follows = ({ field = '' }: Problem): boolean =>
+    field !== '' && broken.some((one) => field.startsWith(one) || one.startsWith(field));
+  return [...unreadable, ...checked.problems.problems.slice(unreadable.length).filter((problem) => !follows(problem))];
 }

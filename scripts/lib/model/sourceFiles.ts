@@ -1,4 +1,4 @@
-import { constants, promises as fs } from 'node:fs';
+import fs from 'node:fs';
 import path from 'node:path';
 import type { ProblemList } from './problems';
 import { displayPath, reasonOf } from './paths';
@@ -26,12 +26,14 @@ export const isIgnored = (name: string): boolean =>
  * What cannot be published is added to `problems`: links that leave the model folder or lead nowhere, what is no
  * regular file or cannot be read, names that S3 does not take.
  *
+ * Synchronous: for thousands of small files that takes a fifth of the time.
+ *
  * @param root the real path of the model folder, without symbolic links
  * @param start path in the model folder, with `/`
  */
-export async function readFiles(root: string, start: string, problems: ProblemList): Promise<SourceFile[]> {
+export function readFiles(root: string, start: string, problems: ProblemList): SourceFile[] {
   const reader = new FolderReader(root, problems);
-  await reader.link(start, new Set([root]));
+  reader.link(start, new Set([root]));
   return reader.files.sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
@@ -46,39 +48,38 @@ class FolderReader {
    * What may be a link: looked up, and read if it leads to a place in the model folder.
    * @param above real paths of the folders that it lies in
    */
-  async link(key: string, above: ReadonlySet<string>): Promise<void> {
-    await this.guard(key, async (at) => {
-      const real = await fs.realpath(at);
+  link(key: string, above: ReadonlySet<string>): void {
+    this.guard(key, (at) => {
+      const real = fs.realpathSync(at);
       if (real !== this.root && !real.startsWith(this.root + path.sep)) {
         this.fault(key, `is a link that leaves the model folder, to ${real}`, 'copy the file here instead');
         return;
       }
-      const stat = await fs.stat(real);
-      if (stat.isFile()) await this.file(key);
+      const stat = fs.statSync(real);
+      if (stat.isFile()) this.file(key);
       else if (!stat.isDirectory()) this.fault(key, 'is not a regular file', 'remove it');
       else if (above.has(real)) this.fault(key, 'is a link to a folder that it lies in', 'remove it');
-      else await this.folder(key, real, above);
+      else this.folder(key, real, above);
     });
   }
 
-  private async folder(key: string, real: string, above: ReadonlySet<string>): Promise<void> {
-    await this.guard(key, async () => {
+  private folder(key: string, real: string, above: ReadonlySet<string>): void {
+    this.guard(key, () => {
       const inside = new Set(above).add(real);
-      const entries = (await fs.readdir(real, { withFileTypes: true })).filter(({ name }) => !isIgnored(name));
-      await Promise.all(
-        entries.map((entry) => {
-          const inner = `${key}/${entry.name}`;
-          if (entry.isFile()) return this.file(inner);
-          if (entry.isDirectory()) return this.folder(inner, path.join(real, entry.name), inside);
-          return this.link(inner, inside);
-        }),
-      );
+      for (const entry of fs.readdirSync(real, { withFileTypes: true })) {
+        const inner = `${key}/${entry.name}`;
+        if (isIgnored(entry.name)) continue;
+        if (entry.isFile()) this.file(inner);
+        else if (entry.isDirectory()) this.folder(inner, path.join(real, entry.name), inside);
+        else this.link(inner, inside);
+      }
     });
   }
 
-  private async file(key: string): Promise<void> {
-    await this.guard(key, async (at) => {
-      const [{ size }] = await Promise.all([fs.stat(at), fs.access(at, constants.R_OK)]);
+  private file(key: string): void {
+    this.guard(key, (at) => {
+      const { size } = fs.statSync(at);
+      fs.accessSync(at, fs.constants.R_OK);
       if (this.isPublishable(key)) this.files.push({ path: at, key, bytes: size });
     });
   }
@@ -93,9 +94,9 @@ class FolderReader {
     return false;
   }
 
-  private async guard(key: string, step: (at: string) => Promise<void>): Promise<void> {
+  private guard(key: string, step: (at: string) => void): void {
     try {
-      await step(path.join(this.root, key));
+      step(path.join(this.root, key));
     } catch (error) {
       this.fault(key, `cannot be read: ${reasonOf(error)}`);
     }

@@ -46,7 +46,7 @@ export async function readVersions(root: string, problems: ProblemList): Promise
     } else if (!isFolder) {
       fault('has the name of a version, but is a file', 'put it into a folder of that name');
     } else {
-      versions.push({ version: Number(name), files: await readFiles(root, name, problems) });
+      versions.push({ version: Number(name), files: readFiles(root, name, problems) });
     }
   }
   return versions.sort((a, b) => a.version - b.version);
@@ -77,7 +77,8 @@ export async function checkArtifacts(
 function artifactNames(config: ModelConfig, facts: PlatformFacts | undefined): string[] {
   const byComputeCapability = Object.values(config.cc_model_filenames ?? {});
   if (byComputeCapability.length > 0) return byComputeCapability;
-  const name = config.default_model_filename || facts?.artifact?.name;
+  const { default_model_filename: given = '' } = config;
+  const name = given === '' ? facts?.artifact?.name : given;
   // A runtime other than the backend's own (`runtime: "model.py"`) opens a file of its own choosing.
   return name === undefined || config.runtime ? [] : [name];
 }
@@ -108,8 +109,14 @@ async function checkArtifact(
     // What is there and not among the files was reported when they were read.
     return;
   }
-  if (kind === 'directory') return fault('is a file; a folder is needed');
-  if (file.bytes === 0) return fault('is empty', await howToMake(root, key));
+  if (kind === 'directory') {
+    fault('is a file; a folder is needed');
+    return;
+  }
+  if (file.bytes === 0) {
+    fault('is empty', await howToMake(root, key));
+    return;
+  }
   if (facts?.label !== 'pytorch_libtorch') return;
   try {
     const wrong = await torchScriptFault(file.path);

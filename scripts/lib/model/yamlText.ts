@@ -4,7 +4,7 @@ import type { ProblemList } from './problems';
 /** YAML integers as numbers; as bigints where a double would lose digits. */
 const intTag = defineScalarTag<number | bigint>('tag:yaml.org,2002:int', {
   implicit: true,
-  implicitFirstChars: [...'-+0123456789'],
+  implicitFirstChars: Array.from('-+0123456789'),
   resolve: (source) => {
     if (!/^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$/.test(source)) return NOT_RESOLVED;
     // No 64-bit number is that long, and converting very long ones takes quadratic time.

@@ -1,4 +1,4 @@
-import { UserError } from '../errors';
+import { UsageError } from '../errors';
 
 /** A model repository in S3: the folders of its models are right under the prefix. */
 export interface RepositoryLocation {
@@ -20,20 +20,20 @@ export function parseLocation(text: string): RepositoryLocation {
   const bucket = match?.[1] ?? '';
   const prefix = match?.[2] ?? '';
   if (match === null) {
-    throw new UserError(`--bucket ${text}: not an S3 location`, { hint: 'write it as s3://BUCKET/PREFIX' });
+    throw new UsageError(`--bucket ${text}: not an S3 location`, { hint: 'write it as s3://BUCKET/PREFIX' });
   }
   if (!BUCKET.test(bucket) || bucket.includes('..')) {
-    throw new UserError(`--bucket ${text}: "${bucket}" cannot be a bucket name`, {
+    throw new UsageError(`--bucket ${text}: "${bucket}" cannot be a bucket name`, {
       hint: '3 to 63 lower-case letters, digits, dots and hyphens, beginning and ending with a letter or digit',
     });
   }
   if (prefix === '') {
-    throw new UserError(`--bucket ${text}: the prefix is missing`, {
+    throw new UsageError(`--bucket ${text}: the prefix is missing`, {
       hint: `write for example s3://${bucket}/models; releases are kept beside it, in s3://${bucket}/models.releases`,
     });
   }
   if (!/^[\w!.*'()-]+(\/[\w!.*'()-]+)*$/.test(prefix)) {
-    throw new UserError(`--bucket ${text}: prefix "${prefix}" has an empty part or characters that Triton cannot read`, {
+    throw new UsageError(`--bucket ${text}: prefix "${prefix}" has an empty part or characters that Triton cannot read`, {
       hint: "letters, digits and - _ . ! * ' ( ) between single slashes",
     });
   }

@@ -6,6 +6,15 @@ import { isAlive, ManagedProcess } from '../managed-process';
 import type { PythonEnvironment } from '../toolchain/python';
 import { assembleBackends, type TritonInstallation } from '../toolchain/triton';
 
+/**
+ * What every server of ours runs with, here, in the Dockerfile and in the cluster. Explicit: models come and go when a
+ * publisher says so. One bad model must not take the others down, nor one that is loading the server's readiness.
+ */
+export const SERVING_FLAGS = ['--model-control-mode=explicit', '--exit-on-error=false', '--strict-readiness=false'] as const;
+
+/** Loads at start what the repository holds; without it a restarted server serves nothing. */
+export const LOAD_ALL_FLAG = '--load-model=*';
+
 /** Requests in flight get this long when the server is stopped. */
 const EXIT_TIMEOUT_S = 5;
 const SHARED_MEMORY = '/dev/shm';
@@ -95,11 +104,8 @@ function serverArguments(options: TritonServerOptions, backends: string, sharedM
   const { ports } = options;
   return [
     `--model-repository=${options.repository}`,
-    '--model-control-mode=explicit',
-    ...(options.loadAll ? ['--load-model=*'] : []),
-    // One bad model must not take the others down, nor a model that is loading the server's readiness.
-    '--exit-on-error=false',
-    '--strict-readiness=false',
+    ...SERVING_FLAGS,
+    ...(options.loadAll ? [LOAD_ALL_FLAG] : []),
     `--exit-timeout-secs=${EXIT_TIMEOUT_S}`,
     `--backend-directory=${backends}`,
     `--backend-config=python,shm-region-prefix-name=${sharedMemory}`,

@@ -36,8 +36,8 @@ interface DataTypeFacts<T extends DataType> {
   /** Bytes of one element on the wire; undefined where elements differ. */
   elementBytes: number | undefined;
   encode: (data: TensorData[T]) => Buffer;
-  /** `bytes` holds whole elements. */
-  decode: (bytes: Buffer) => TensorData[T];
+  /** `bytes` holds whole elements, as far as their size is known; `name` is for the error. */
+  decode: (bytes: Buffer, name: string) => TensorData[T];
 }
 
 interface NumericArrayType<A> {
@@ -72,7 +72,7 @@ function half<T extends 'FP16' | 'BF16'>(
     configName,
     elementBytes: bits.elementBytes,
     encode: (data) => bits.encode(encode(data)),
-    decode: (bytes) => decode(bits.decode(bytes)),
+    decode: (bytes, name) => decode(bits.decode(bytes, name)),
   };
 }
 
@@ -88,12 +88,12 @@ const bytesType: DataTypeFacts<'BYTES'> = {
         return [length, element];
       }),
     ),
-  decode: (bytes) => {
+  decode: (bytes, name) => {
     const elements: Buffer[] = [];
     for (let offset = 0; offset < bytes.length;) {
       const start = offset + 4;
       const end = start <= bytes.length ? start + bytes.readUInt32LE(offset) : Infinity;
-      if (end > bytes.length) throw new UserError(`element ${elements.length} is cut short`);
+      if (end > bytes.length) throw new UserError(`tensor '${name}': element ${elements.length} is cut short`);
       elements.push(bytes.subarray(start, end));
       offset = end;
     }
@@ -155,7 +155,7 @@ export function decodeTensor(name: string, datatype: string, shape: readonly num
       `tensor '${name}': ${bytes.length} bytes for ${datatype} of shape [${shape.join(', ')}], which has ${count * elementBytes}`,
     );
   }
-  const data = decode(bytes);
+  const data = decode(bytes, name);
   if (data.length !== count) {
     throw new UserError(
       `tensor '${name}': ${data.length} elements for shape [${shape.join(', ')}], which holds ${count}`,

@@ -106,12 +106,22 @@ describe('configText', () => {
   });
 });
 
-/** Names of all fields that a message reaches. */
-function allFields(type: protobuf.Type, found = new Set<string>()): Set<string> {
+it('Triton’s definition has no other scalar types than the readers know', () => {
+  const scalars = new Set([...allFields(modelConfigType, ({ type, resolvedType }) => (resolvedType ? '' : type))]);
+  scalars.delete('');
+  expect([...scalars].sort()).toEqual(['bool', 'double', 'float', 'int32', 'int64', 'string', 'uint32', 'uint64']);
+});
+
+/** All fields that a message reaches, by name or by what else `of` takes from them. */
+function allFields(
+  type: protobuf.Type,
+  of = (field: protobuf.FieldBase): string => field.fullName,
+  found = new Set<string>(),
+): Set<string> {
   for (const field of type.fieldsArray) {
-    found.add(field.fullName);
+    found.add(of(field.resolve()));
     const { resolvedType } = field.resolve();
-    if (resolvedType instanceof protobuf.Type) allFields(resolvedType, found);
+    if (resolvedType instanceof protobuf.Type) allFields(resolvedType, of, found);
   }
   return found;
 }

@@ -3,7 +3,6 @@ import path from 'node:path';
 import { configText, readRepository } from '../../../scripts/lib/model';
 import { configFromText } from '../../../scripts/lib/model/configText';
 import { configFromYaml } from '../../../scripts/lib/model/fromYaml';
-import type { ModelConfig } from '../../../scripts/lib/model';
 import { ProblemList } from '../../../scripts/lib/model/problems';
 import { MODEL_REPO, folder, randomNumbers, removeFolders } from './helpers';
 
@@ -75,7 +74,7 @@ describe('whatever the text', () => {
   const yamls = names.map((name) => readFileSync(path.join(MODEL_REPO, name, 'model.yaml'), 'utf8'));
   const texts = yamls.map((yaml) => {
     const config = configFromYaml(yaml, new ProblemList('f'));
-    return configText({ ...config, name: 'm' } as ModelConfig);
+    return configText({ ...config, name: 'm' });
   });
 
   it.each<[file: string, seeds: string[], parse: typeof configFromYaml]>([

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { promises as fs, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import fs, { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { readRepository, stepModels, type Repository, type Selection } from '../../../scripts/lib/model';
 import { folder, modelYaml, removeFolders, texts, torchScript, zip } from './helpers';
@@ -148,9 +148,9 @@ describe('readRepository', () => {
   it('wants model.yaml and config.pbtxt to say the same', async () => {
     const root = folder({ 'm/model.yaml': onnx, 'm/1/model.onnx': 'x' });
     const { models } = await read(root);
-    await fs.writeFile(path.join(root, 'm/config.pbtxt'), `# the same\n${models[0]?.configText}`);
+    writeFileSync(path.join(root, 'm/config.pbtxt'), `# the same\n${models[0]?.configText}`);
     expect((await read(root)).texts).toEqual([]);
-    await fs.appendFile(path.join(root, 'm/config.pbtxt'), 'backend: "onnxruntime"');
+    fs.appendFileSync(path.join(root, 'm/config.pbtxt'), 'backend: "onnxruntime"');
     expect((await read(root)).texts).toEqual([
       'm/config.pbtxt: says something else than the model.yaml beside it\n    -> remove it: it is made from model.yaml when the model is published',
     ]);
@@ -363,9 +363,9 @@ describe('files that cannot be published', () => {
     const root = folder(sound);
     const denied = Object.assign(new Error('EACCES'), { code: 'EACCES' });
     // Tests may run as root, whom no permission stops.
-    const access = jest
-      .spyOn(fs, 'access')
-      .mockImplementation((file) => (String(file).endsWith('model.pt') ? Promise.reject(denied) : Promise.resolve()));
+    const access = jest.spyOn(fs, 'accessSync').mockImplementation((file) => {
+      if (file === path.join(root, 'm/1/model.pt')) throw denied;
+    });
     try {
       expect((await read(root)).texts).toEqual(['m/1/model.pt: cannot be read: permission denied']);
     } finally {
@@ -458,6 +458,38 @@ describe('configuration files that cannot be read', () => {
   });
 });
 
+describe('a configuration with mistakes of form', () => {
+  it('is checked on, without what only follows from them', async () => {
+    const yaml = modelYaml({ platform: 5, max_batch_size: 'x', input: [{ name: 'a', data_type: 'FP32', dims: [0] }] });
+    const { texts } = await read(folder({ 'm/model.yaml': yaml }), { artifacts: false });
+    expect(texts.map((text) => text.split(/[;\n]/)[0])).toEqual([
+      'm/model.yaml: platform: must be a text, got 5',
+      'm/model.yaml: max_batch_size: must be a whole number, got "x"',
+      'm/model.yaml: input[0].data_type: is not one of the values of DataType, got "FP32"',
+      'm/model.yaml: input[0].dims[0]: is not a size, got 0',
+    ]);
+  });
+
+  it('is not what an ensemble is compared with', async () => {
+    const broken = modelYaml({ input: [{ name: 'input__0', data_type: 'FP32', dims: [3] }], max_batch_size: 'x' });
+    const io = { data_type: 'TYPE_FP32', dims: [7] };
+    const ensemble = JSON.stringify({
+      platform: 'ensemble',
+      max_batch_size: 99,
+      input: [{ name: 'x', ...io }],
+      output: [{ name: 'y', ...io }],
+      ensemble_scheduling: {
+        step: [{ model_name: 'm', model_version: -1, input_map: { input__0: 'x' }, output_map: { output__0: 'y' } }],
+      },
+    });
+    const { texts } = await read(folder({ 'm/model.yaml': broken, 'e/model.yaml': ensemble }), { artifacts: false });
+    expect(texts.map((text) => text.split(': ').slice(0, 2).join(': '))).toEqual([
+      'm/model.yaml: max_batch_size',
+      'm/model.yaml: input[0].data_type',
+    ]);
+  });
+});
+
 describe('selection', () => {
   const step = (model_name: string, from: string, to: string): object => ({
     model_name,
@@ -503,8 +535,8 @@ describe('selection', () => {
     expect(names(result)).toEqual(['a', 'b', 'ens']);
     expect(result.added).toEqual(['a']);
     expect(result.texts).toEqual([]);
-    expect(stepModels(result.models[2]!.config)).toEqual(['a', 'b']);
-    expect(stepModels(result.models[0]!.config)).toEqual([]);
+    expect(stepModels(result.models[2]?.config ?? { name: '' })).toEqual(['a', 'b']);
+    expect(stepModels(result.models[0]?.config ?? { name: '' })).toEqual([]);
   });
 
   it('leaves models out', async () => {
@@ -534,8 +566,7 @@ describe('selection', () => {
     const fixed = JSON.parse(repository['ens/model.yaml']) as {
       ensemble_scheduling: { step: { model_version: number }[] };
     };
-    fixed.ensemble_scheduling.step[0]!.model_version = 2;
-    fixed.ensemble_scheduling.step[1]!.model_version = 1;
+    fixed.ensemble_scheduling.step.forEach((step, index) => (step.model_version = [2, 1, -1, -1][index] ?? 0));
     const root = folder({ ...repository, 'ens/model.yaml': JSON.stringify(fixed) });
     expect((await read(root, { models: ['ens'] })).texts).toEqual([
       'ens/model.yaml: ensemble_scheduling.step[0].model_version: is not a version of a, got 2; allowed: -1 for the newest, 1',
@@ -553,7 +584,7 @@ describe('selection', () => {
 
   it('is not stopped by a folder that goes away meanwhile', async () => {
     const root = folder(repository);
-    const readFile = jest.spyOn(fs, 'readFile').mockImplementationOnce(() => {
+    const readFile = jest.spyOn(fs.promises, 'readFile').mockImplementationOnce(() => {
       for (const name of readdirSync(root)) rmSync(path.join(root, name), { recursive: true });
       return Promise.reject(Object.assign(new Error('gone'), { code: 'ENOENT' }));
     });

@@ -15,7 +15,7 @@ let client: TritonGrpcClient;
 
 beforeEach(async () => {
   seen = [];
-  server = new grpc.Server();
+  server = new grpc.Server({ 'grpc.max_receive_message_length': -1 });
   for (const name of [
     'ServerLive',
     'ServerReady',
@@ -33,7 +33,7 @@ beforeEach(async () => {
         seen.push({ method: name, request: call.request });
         const said = answer({ method: name, request: call.request });
         if (said !== undefined && 'code' in said) done(said);
-        else if (said !== undefined) done(null, said as Message);
+        else if (said !== undefined) done(null, said);
       },
       (message) => Buffer.from(response.encode(response.fromObject(message)).finish()),
       (bytes) => request.toObject(request.decode(bytes), { longs: Number }),
@@ -111,7 +111,8 @@ describe('infer', () => {
       raw_output_contents: request['raw_input_contents'],
     });
     const { outputs } = await client.infer('m', [{ name: 'a', datatype: 'FP32', shape: [data.length], data }]);
-    expect(outputs).toEqual([{ name: 'y', datatype: 'FP32', shape: [data.length], data }]);
+    // Not toEqual, which takes seconds for so many numbers.
+    expect(Buffer.from((outputs[0]?.data as Float32Array).buffer).equals(Buffer.from(data.buffer))).toBe(true);
   });
 });
 

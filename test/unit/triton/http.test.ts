@@ -46,6 +46,10 @@ const json =
     response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(value));
   };
 
+/** Length of the JSON in the first request, as its header says. */
+const jsonLength = (): number => Number(seen[0]?.headers['inference-header-content-length']);
+const sentJson = (): object => JSON.parse(seen[0]?.body.toString('utf8', 0, jsonLength()) ?? '') as object;
+
 const INPUTS: Tensor[] = [
   { name: 'a', datatype: 'FP32', shape: [1, 2], data: Float32Array.of(1, -2) },
   { name: 'b', datatype: 'INT8', shape: [1, 1], data: Int8Array.of(7) },
@@ -66,10 +70,8 @@ describe('infer', () => {
       requestId: 'r',
       outputs: [{ name: 'y', classification: 2 }, { name: 'z' }],
     });
-    const [{ method, url, headers, body }] = seen as [Seen];
-    expect([method, url]).toEqual(['POST', '/v2/models/a%20model/versions/3/infer']);
-    const jsonLength = Number(headers['inference-header-content-length']);
-    expect(JSON.parse(body.toString('utf8', 0, jsonLength))).toEqual({
+    expect(seen.map(({ method, url }) => [method, url])).toEqual([['POST', '/v2/models/a%20model/versions/3/infer']]);
+    expect(sentJson()).toEqual({
       id: 'r',
       parameters: { binary_data_output: true },
       inputs: [
@@ -81,17 +83,14 @@ describe('infer', () => {
         { name: 'z', parameters: { binary_data: true } },
       ],
     });
-    expect(body.subarray(jsonLength).toString('hex')).toBe('0000803f000000c007');
+    expect(seen[0]?.body.subarray(jsonLength()).toString('hex')).toBe('0000803f000000c007');
   });
 
   it('asks for every output and the preferred version where none is named', async () => {
     answer = result({ outputs: [] }, Buffer.alloc(0));
     await client.infer('m', INPUTS);
     expect(seen[0]?.url).toBe('/v2/models/m/infer');
-    const sent = JSON.parse(
-      seen[0]?.body.toString('utf8', 0, Number(seen[0].headers['inference-header-content-length'])) ?? '',
-    );
-    expect(Object.keys(sent as object)).toEqual(['parameters', 'inputs']);
+    expect(Object.keys(sentJson())).toEqual(['parameters', 'inputs']);
   });
 
   it('cuts the outputs out of the answer', async () => {

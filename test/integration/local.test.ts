@@ -1,0 +1,160 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer, type AddressInfo, type Server } from 'node:net';
+import { join } from 'node:path';
+import { localDirectory } from '../../scripts/lib/local/stack';
+import { paths } from '../../scripts/lib/paths';
+import { addingModel, writeRepository } from '../support/repository';
+import { runCommandLine } from '../support/run';
+import { Scratch } from '../support/scratch';
+
+jest.setTimeout(300_000);
+
+const scratch = new Scratch();
+const repository = writeRepository(join(scratch.directory, 'repository'), addingModel('adds', { 1: 10 }));
+/** Everything a local stack starts has this folder on its command line. */
+const directory = localDirectory(repository);
+const PORTS = ['--http-port', '0', '--grpc-port', '0', '--metrics-port', '0', '--s3-port', '0'];
+const leftovers = listLeftovers();
+
+afterAll(() => scratch.clean());
+afterEach(() => {
+  expect(ourProcesses()).toEqual([]);
+  expect(listLeftovers()).toEqual(leftovers);
+});
+
+/** Processes of this repository's stack. */
+function ourProcesses(): string[] {
+  return readdirSync('/proc')
+    .filter((pid) => /^\d+$/.test(pid))
+    .map((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+      } catch {
+        return ''; // Gone meanwhile.
+      }
+    })
+    .filter((command) => command.includes(directory));
+}
+
+/** What servers may leave outside of their folder. */
+function listLeftovers(): string[] {
+  const shared = readdirSync('/dev/shm').filter((name) => name.startsWith('triton-serving-'));
+  const temporary = readdirSync('/tmp').filter((name) => /^(seaweedfs-.*\.sock|folder\w+|python_env_\w+)$/.test(name));
+  return [...shared, ...temporary].sort();
+}
+
+/** `npm run local` in the background. */
+function start(...args: string[]): { child: ChildProcess; said: () => string; ended: Promise<number | null> } {
+  const child = spawn(process.execPath, [join(paths.scripts, 'run.mjs'), 'local', '--repo', repository, ...PORTS, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let text = '';
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (more: string) => (text += more));
+  return { child, said: () => text, ended: new Promise((resolve) => child.once('close', resolve)) };
+}
+
+async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
+  for (let i = 0; i < 600; i += 1) {
+    if (await condition()) return;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  throw new Error(`waited in vain until ${what}`);
+}
+
+function address(text: string, what: string): string {
+  return new RegExp(`${what}\\s+(\\S+)`).exec(text)?.[1] ?? '';
+}
+
+test('--once serves a repository of the user’s own, asks it over HTTP and gRPC, and ends with nothing left', async () => {
+  const finished = await runCommandLine('local', ['--repo', repository, '--once', '--json', ...PORTS]);
+  expect(finished).toMatchObject({ code: 0 });
+  expect(JSON.parse(finished.stdout)).toMatchObject({
+    models: [{ model: 'adds', version: '1', platform: 'python', state: 'READY' }],
+    notServed: [],
+    answers: [
+      { model: 'adds', protocol: 'HTTP', result: 'y FP32 [1]' },
+      { model: 'adds', protocol: 'gRPC', result: 'the same' },
+    ],
+  });
+});
+
+test('stays up until Ctrl-C, which is a good end', async () => {
+  const { child, said, ended } = start();
+  await until('it is up', () => said().includes('Ctrl-C stops everything'));
+  const http = address(said(), 'Triton HTTP');
+  expect((await fetch(`${http}/v2/models/adds/ready`)).status).toBe(200);
+  expect((await fetch(address(said(), 'Triton metrics'))).status).toBe(200);
+
+  const second = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS]);
+  expect(second).toMatchObject({ code: 1, stderr: expect.stringMatching(/is in use by process \d+/) as string });
+
+  child.kill('SIGINT');
+  expect(await ended).toBe(0);
+  await expect(fetch(`${http}/v2/health/live`)).rejects.toThrow();
+});
+
+test('interrupted while the server starts: stops what was started', async () => {
+  const { child, said, ended } = start();
+  await until('tritonserver runs', () => ourProcesses().some((command) => command.includes('bin/tritonserver')));
+  child.kill('SIGTERM');
+  expect(await ended).toBe(130);
+  expect(said()).not.toMatch(/\n\s+at /);
+});
+
+test('killed: the system ends the servers, and the next run cleans up and works', async () => {
+  const { child, said, ended } = start();
+  await until('it is up', () => said().includes('Ctrl-C stops everything'));
+  child.kill('SIGKILL');
+  await ended;
+  await until('its servers have ended', () => ourProcesses().length === 0);
+  expect(await runCommandLine('local', ['--repo', repository, '--once', ...PORTS])).toMatchObject({ code: 0 });
+});
+
+describe('clear errors, and nothing started', () => {
+  let server: Server;
+  let busy: number;
+  beforeAll(async () => {
+    server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    busy = (server.address() as AddressInfo).port;
+  });
+  afterAll(() => new Promise((resolve) => server.close(resolve)));
+
+  test('a port in use: says who has it and which flag chooses another', async () => {
+    const finished = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS, '--grpc-port', String(busy)]);
+    expect(finished.code).toBe(1);
+    expect(finished.stderr).toContain(`port ${busy} (--grpc-port) is in use by`);
+    expect(finished.stderr).toContain(`(process ${process.pid})`);
+  });
+
+  test('no Python', async () => {
+    const finished = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS], { PATH: scratch.directory });
+    expect(finished).toMatchObject({ code: 1, stderr: expect.stringContaining('no Python found on PATH') as string });
+  });
+
+  test('a cache folder that cannot be written', async () => {
+    const finished = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS], { XDG_CACHE_HOME: '/proc' });
+    expect(finished.code).toBe(1);
+    expect(finished.stderr).toMatch(/^error: .*\/proc/m);
+    expect(finished.stderr).toContain('XDG_CACHE_HOME');
+  });
+
+  test('a model that is not there', async () => {
+    const finished = await runCommandLine('local', ['--repo', repository, '--models', 'add', ...PORTS]);
+    expect(finished).toMatchObject({ code: 1, stderr: expect.stringMatching(/has no model "add".*allowed: adds\s+-> did you mean adds\?/) as string });
+  });
+
+  test('nothing that can be served here', async () => {
+    const finished = await runCommandLine('local', ['--models', 'wav2vec_general_v1', '--once', ...PORTS]);
+    expect(finished).toMatchObject({ code: 1, stderr: expect.stringContaining('TensorRT plan') as string });
+  });
+});
+
+test('a model that cannot be loaded: its name and the reason', async () => {
+  const broken = join(scratch.directory, 'broken');
+  writeRepository(broken, { ...addingModel('adds', { 1: 10 }), ...addingModel('breaks', { 1: 1 }), 'breaks/1/model.py': 'raise RuntimeError("no weights")\n' });
+  const finished = await runCommandLine('local', ['--repo', broken, '--once', ...PORTS]);
+  expect(finished.code).toBe(1);
+  expect(finished.stderr).toMatch(/could not load every model\n\s+breaks version 1: UNAVAILABLE .*no weights/);
+});

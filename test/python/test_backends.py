@@ -1,0 +1,394 @@
+"""The Python-based backends without Triton: what Triton's process gives them is faked."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from onnx import TensorProto, helper, save
+from torch.utils.dlpack import from_dlpack
+
+BACKENDS = Path(__file__).parents[2] / "scripts" / "backends"
+sys.path.append(str(BACKENDS / "lib"))
+
+from backend_common.batching import Batcher  # noqa: E402
+from backend_common.dlpack import TYPE_CODES, DLPackExport, _in_use  # noqa: E402
+from backend_common.spec import ModelError, ModelSpec, TensorSpec  # noqa: E402
+
+
+class FakeTensor:
+    """pb_utils.Tensor: keeps what was exported as a torch tensor."""
+
+    def __init__(self, name: str, value: torch.Tensor) -> None:
+        self._name = name
+        self.value = value
+
+    def name(self) -> str:
+        return self._name
+
+    def __dlpack__(self, **_: object) -> object:
+        return self.value.__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        return self.value.__dlpack_device__()
+
+    @classmethod
+    def from_dlpack(cls, name: str, exported: Any) -> FakeTensor:
+        return cls(name, from_dlpack(exported).clone())
+
+
+class FakeRequest:
+    def __init__(self, inputs: dict[str, torch.Tensor], outputs: set[str]) -> None:
+        self._inputs = [FakeTensor(name, value) for name, value in inputs.items()]
+        self._outputs = outputs
+
+    def inputs(self) -> Sequence[FakeTensor]:
+        return self._inputs
+
+    def requested_output_names(self) -> set[str]:
+        return self._outputs
+
+
+@pytest.fixture
+def load_backend(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Imports scripts/backends/<name>/model.py as Triton's process would."""
+    pb_utils: Any = ModuleType("triton_python_backend_utils")
+    pb_utils.Tensor = FakeTensor
+    pb_utils.TritonModelException = type("TritonModelException", (Exception,), {})
+    pb_utils.TritonError = lambda message: message
+    pb_utils.InferenceResponse = lambda output_tensors, error=None: SimpleNamespace(
+        outputs={tensor.name(): tensor.value for tensor in output_tensors}, error=error
+    )
+    pb_utils.Logger = SimpleNamespace(log_error=lambda _: None)
+    monkeypatch.setitem(sys.modules, "triton_python_backend_utils", pb_utils)
+    monkeypatch.delitem(sys.modules, "backend_common.backend", raising=False)
+
+    def load(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(f"{name}_backend_model", BACKENDS / name / "model.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+def arguments(folder: Path, **config: Any) -> dict[str, str]:
+    """`args` of TritonPythonModel.initialize for version 1 of a model called m."""
+    return {
+        "model_config": json.dumps(config),
+        "model_name": "m",
+        "model_version": "1",
+        "model_repository": str(folder),
+        "model_instance_kind": "CPU",
+        "model_instance_device_id": "0",
+    }
+
+
+def tensor(name: str, data_type: str = "TYPE_FP32", dims: Sequence[int] = (-1,), **more: object) -> dict[str, Any]:
+    return {"name": name, "data_type": data_type, "dims": list(dims), **more}
+
+
+class Doubler:
+    """A runner that doubles `x` into `y`, counts its calls, and fails for a negative element."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[int, ...]] = []
+
+    def forward(self, inputs: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+        self.batches.append(inputs["x"].shape)
+        if (inputs["x"] < 0).any():
+            raise ValueError("negative")
+        return {"y": inputs["x"] * 2}
+
+    def concatenate(self, arrays: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        return np.concatenate(arrays)
+
+    def data_type(self, array: np.ndarray[Any, Any]) -> str:
+        return "FP32" if array.dtype == np.float32 else str(array.dtype)
+
+
+def batcher(
+    max_batch_size: int, data_type: str = "FP32", dims: tuple[int, ...] = (-1,)
+) -> tuple[Batcher[Any], Doubler]:
+    x, y = TensorSpec("x", "FP32", (-1,)), TensorSpec("y", data_type, dims)
+    runner = Doubler()
+    spec = ModelSpec("m", "1", Path("model"), max_batch_size, (x,), (y,), {}, "CPU", 0)
+    return Batcher(spec, runner), runner
+
+
+def rows(count: int, width: int, value: float) -> dict[str, np.ndarray[Any, Any]]:
+    return {"x": np.full((count, width), value, dtype=np.float32)}
+
+
+class TestBatcher:
+    def test_requests_of_one_shape_share_a_forward(self) -> None:
+        batch, runner = batcher(8)
+        results: list[Any] = batch.run([rows(1, 4, 1), rows(2, 4, 2), rows(1, 4, 3)])
+        assert runner.batches == [(4, 4)]
+        assert [(r["y"].shape, r["y"][0, 0]) for r in results] == [((1, 4), 2), ((2, 4), 4), ((1, 4), 6)]
+
+    def test_requests_of_other_shapes_run_apart_and_keep_their_place(self) -> None:
+        batch, runner = batcher(8)
+        results: list[Any] = batch.run([rows(1, 4, 1), rows(1, 5, 2), rows(1, 4, 3)])
+        assert runner.batches == [(2, 4), (1, 5)]
+        assert [(r["y"].shape, r["y"][0, 0]) for r in results] == [((1, 4), 2), ((1, 5), 4), ((1, 4), 6)]
+
+    def test_without_a_batch_axis_every_request_runs_alone(self) -> None:
+        batch, runner = batcher(0, dims=(-1, -1))
+        batch.run([rows(1, 4, 1), rows(1, 4, 2)])
+        assert runner.batches == [(1, 4), (1, 4)]
+
+    def test_a_request_that_fails_fails_alone(self) -> None:
+        batch, runner = batcher(8)
+        good, bad, other = batch.run([rows(1, 4, 1), rows(1, 4, -1), rows(1, 4, 3)])
+        assert runner.batches == [(3, 4), (1, 4), (1, 4), (1, 4)]
+        assert isinstance(bad, ValueError)
+        assert not isinstance(good, Exception)
+        assert not isinstance(other, Exception)
+        assert (good["y"][0, 0], other["y"][0, 0]) == (2, 6)
+
+    @pytest.mark.parametrize(
+        ("data_type", "dims", "message"),
+        [
+            ("FP64", (-1,), "output 'y' is FP32, expected FP64 as in the configuration"),
+            (
+                "FP32",
+                (3,),
+                "output 'y' has shape [2, 4], expected [2, 3] (batch of 2 and dims [3] in the configuration)",
+            ),
+            (
+                "FP32",
+                (4, 1),
+                "output 'y' has shape [2, 4], expected [2, 4, 1] (batch of 2 and dims [4, 1] in the configuration)",
+            ),
+        ],
+    )
+    def test_outputs_must_be_what_the_configuration_says(
+        self, data_type: str, dims: tuple[int, ...], message: str
+    ) -> None:
+        (result,) = batcher(8, data_type, dims)[0].run([rows(2, 4, 1)])
+        assert isinstance(result, ModelError)
+        assert str(result) == message
+
+
+TORCH_TYPES = {
+    "BOOL": torch.bool,
+    "UINT8": torch.uint8,
+    "UINT16": torch.uint16,
+    "UINT32": torch.uint32,
+    "UINT64": torch.uint64,
+    "INT8": torch.int8,
+    "INT16": torch.int16,
+    "INT32": torch.int32,
+    "INT64": torch.int64,
+    "FP16": torch.float16,
+    "FP32": torch.float32,
+    "FP64": torch.float64,
+    "BF16": torch.bfloat16,
+}
+
+
+class TestDLPackExport:
+    @pytest.fixture(autouse=True)
+    def _nothing_is_left_in_use(self) -> Iterator[None]:
+        yield
+        assert _in_use == {}
+
+    def test_every_type_is_tried(self) -> None:
+        assert set(TYPE_CODES) == set(TORCH_TYPES)
+
+    @pytest.mark.parametrize("data_type", sorted(TORCH_TYPES))
+    @pytest.mark.parametrize("shape", [(2, 3), (), (2, 0), (0, 4), (1, 1)])
+    def test_shape_type_and_values_survive(self, data_type: str, shape: tuple[int, ...]) -> None:
+        value = torch.randint(0, 2, shape).to(TORCH_TYPES[data_type])
+        back = from_dlpack(DLPackExport(value, value.data_ptr(), value.shape, data_type))
+        assert back.dtype == value.dtype
+        assert back.shape == value.shape
+        assert back.tolist() == value.tolist()
+        del back
+
+    def test_the_memory_lives_as_long_as_the_consumer(self) -> None:
+        value = torch.arange(3)
+        back = from_dlpack(DLPackExport(value, value.data_ptr(), value.shape, "INT64"))
+        assert len(_in_use) == 1
+        del value
+        assert back.tolist() == [0, 1, 2]
+        del back
+
+
+class TestModelSpec:
+    def test_reads_what_triton_passes(self, tmp_path: Path) -> None:
+        config = {
+            "max_batch_size": 8,
+            "input": [tensor("input__0", dims=[3], reshape={"shape": [1, 3]})],
+            "output": [tensor("output__0", "TYPE_INT64", [2])],
+            "default_model_filename": "",
+            "parameters": {"INTRA_OP_THREAD_COUNT": {"string_value": "2"}},
+        }
+        spec = ModelSpec.from_args(arguments(tmp_path, **config), "model.pt")
+        assert spec.artifact == tmp_path / "1" / "model.pt"
+        assert spec.batched
+        assert spec.inputs == (TensorSpec("input__0", "FP32", (1, 3)),)
+        assert spec.outputs == (TensorSpec("output__0", "INT64", (2,)),)
+        assert spec.positive_int("INTRA_OP_THREAD_COUNT") == 2
+        assert spec.positive_int("OTHER") is None
+        assert str(spec) == "model 'm' version 1"
+
+    @pytest.mark.parametrize("text", ["0", "-1", "two", ""])
+    def test_a_count_must_be_positive(self, tmp_path: Path, text: str) -> None:
+        spec = ModelSpec.from_args(arguments(tmp_path, parameters={"N": {"string_value": text}}), "model.pt")
+        with pytest.raises(ModelError, match=f"^parameter N is '{text}'; allowed: a positive whole number$"):
+            spec.positive_int("N")
+
+    @pytest.mark.parametrize(("text", "value"), [("true", True), ("False", False)])
+    def test_flags(self, tmp_path: Path, text: str, value: bool) -> None:
+        spec = ModelSpec.from_args(arguments(tmp_path, parameters={"F": {"string_value": text}}), "model.pt")
+        assert spec.flag("F") is value
+        assert spec.flag("OTHER") is False
+
+    def test_a_flag_is_true_or_false(self, tmp_path: Path) -> None:
+        spec = ModelSpec.from_args(arguments(tmp_path, parameters={"F": {"string_value": "yes"}}), "model.pt")
+        with pytest.raises(ModelError, match=r"^parameter F is 'yes'; allowed: true, false$"):
+            spec.flag("F")
+
+
+class Subtract(torch.nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return a - b, b.transpose(0, 1)
+
+
+class TestPyTorch:
+    @pytest.fixture
+    def backend(self, load_backend: Callable[[str], ModuleType]) -> ModuleType:
+        return load_backend("pytorch")
+
+    @pytest.mark.parametrize(
+        ("names", "order"),
+        [
+            (["b", "a"], ["a", "b"]),
+            (["input__1", "input__0"], ["input__0", "input__1"]),
+            (["x__10", "x__9"], ["x__9", "x__10"]),
+            (["second", "first"], ["second", "first"]),
+            (["b", "x__0"], ["b", "x__0"]),
+        ],
+    )
+    def test_inputs_go_to_arguments_by_the_rules_of_libtorch(
+        self, backend: ModuleType, names: list[str], order: list[str]
+    ) -> None:
+        assert backend.ordered_inputs([TensorSpec(name, "FP32", ()) for name in names], ["a", "b"]) == order
+
+    def test_outputs_are_named_by_number_or_position(self, backend: ModuleType) -> None:
+        zero, one = torch.zeros(1), torch.ones(1)
+        numbered = [TensorSpec("output__1", "FP32", (1,)), TensorSpec("output__0", "FP32", (1,))]
+        assert backend.named_outputs(numbered, (zero, one)) == {"output__1": one, "output__0": zero}
+        assert backend.named_outputs([TensorSpec("y", "FP32", (1,))], one) == {"y": one}
+
+    @pytest.mark.parametrize(
+        ("returned", "message"),
+        [
+            ([torch.ones(1)], "forward returned list; allowed: a Tensor or a tuple of Tensors"),
+            ({"y": torch.ones(1)}, "forward returned dict; allowed: a Tensor or a tuple of Tensors"),
+            ((torch.ones(1), 2.0), "forward returned Tensor, float; allowed: a Tensor or a tuple of Tensors"),
+            (torch.ones(1), "output 'output__1' is element 1, but forward returned 1 tensor"),
+        ],
+    )
+    def test_other_return_values_are_errors(self, backend: ModuleType, returned: object, message: str) -> None:
+        with pytest.raises(ModelError, match=f"^{message}"):
+            backend.named_outputs([TensorSpec("output__1", "FP32", (1,))], returned)
+
+    def test_serves_a_torchscript_file(self, backend: ModuleType, tmp_path: Path) -> None:
+        (tmp_path / "1").mkdir()
+        torch.jit.save(torch.jit.script(Subtract()), tmp_path / "1" / "model.pt")
+        model = backend.TritonPythonModel()
+        inputs = [tensor("input__0", dims=[-1, -1]), tensor("input__1", dims=[-1, -1])]
+        outputs = [tensor("output__0", dims=[-1, -1]), tensor("output__1", dims=[-1, -1])]
+        model.initialize(arguments(tmp_path, max_batch_size=0, input=inputs, output=outputs))
+        values = {"input__0": torch.rand(2, 3), "input__1": torch.rand(2, 3)}
+        both = FakeRequest(values, {"output__0", "output__1"})
+        one = FakeRequest(values, {"output__1"})
+        bad = FakeRequest({**values, "input__1": torch.rand(2, 4)}, {"output__0"})
+        first, second, third = model.execute([both, one, bad])
+        assert torch.equal(first.outputs["output__0"], values["input__0"] - values["input__1"])
+        assert torch.equal(first.outputs["output__1"], values["input__1"].T)
+        assert list(second.outputs) == ["output__1"]
+        assert third.outputs == {}
+        assert third.error == (
+            "model 'm' version 1: RuntimeError: The size of tensor a (3) must match the size of tensor b (4)"
+            " at non-singleton dimension 1"
+        )
+
+    def test_a_missing_file_is_named(self, backend: ModuleType, tmp_path: Path) -> None:
+        (tmp_path / "1").mkdir()
+        (tmp_path / "1" / "other.pt").touch()
+        with pytest.raises(
+            Exception, match=r"^model 'm' version 1: cannot load .*/1/model\.pt: no such file; .*: other\.pt$"
+        ):
+            backend.TritonPythonModel().initialize(arguments(tmp_path))
+
+    def test_a_damaged_file_is_named(self, backend: ModuleType, tmp_path: Path) -> None:
+        (tmp_path / "1").mkdir()
+        (tmp_path / "1" / "model.pt").write_bytes(b"junk")
+        with pytest.raises(
+            Exception, match=r"^model 'm' version 1: cannot load .*/1/model\.pt: not TorchScript as .*$"
+        ):
+            backend.TritonPythonModel().initialize(arguments(tmp_path))
+
+    def test_text_is_refused(self, backend: ModuleType, tmp_path: Path) -> None:
+        with pytest.raises(Exception, match=r": tensor 'x' is TYPE_STRING; this backend serves TYPE_BF16, TYPE_BOOL, "):
+            backend.TritonPythonModel().initialize(arguments(tmp_path, input=[tensor("x", "TYPE_STRING")]))
+
+
+class TestOnnxRuntime:
+    @pytest.fixture
+    def model(self, load_backend: Callable[[str], ModuleType], tmp_path: Path) -> Any:
+        """Transposes `x` [batch, 2, n] into `y` [batch, n, 2]."""
+        graph = helper.make_graph(
+            [helper.make_node("Transpose", ["x"], ["y"], perm=[0, 2, 1])],
+            "transpose",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 2, "n"])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "n", 2])],
+        )
+        (tmp_path / "1").mkdir()
+        save(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+            str(tmp_path / "1" / "model.onnx"),
+        )
+        return load_backend("onnxruntime").TritonPythonModel()
+
+    def test_serves_an_onnx_file(self, model: Any, tmp_path: Path) -> None:
+        config = {"max_batch_size": 8, "input": [tensor("x", dims=[2, -1])], "output": [tensor("y", dims=[-1, 2])]}
+        model.initialize(arguments(tmp_path, **config))
+        values = [torch.rand(count, 2, 3) for count in (1, 2)]
+        responses = model.execute([FakeRequest({"x": value}, {"y"}) for value in values])
+        for value, response in zip(values, responses, strict=True):
+            assert torch.equal(response.outputs["y"], value.transpose(1, 2))
+
+    @pytest.mark.parametrize(
+        ("inputs", "outputs", "message"),
+        [
+            ([tensor("z", dims=[2, -1])], [], "the file has no input 'z'; it has: x"),
+            ([tensor("x", "TYPE_FP64", [2, -1])], [], "input 'x' is FP32 in the file, FP64 in the configuration"),
+            (
+                [tensor("x", dims=[3, -1])],
+                [],
+                r"input 'x' has shape \['batch', 2, 'n'\] in the file, \[-1, 3, -1\] with",
+            ),
+            ([], [tensor("y", dims=[2])], r"output 'y' has shape \['batch', 'n', 2\] in the file, \[-1, 2\] with"),
+            ([tensor("x", "TYPE_BF16", [2, -1])], [], "tensor 'x' is TYPE_BF16; this backend serves TYPE_BOOL, "),
+        ],
+    )
+    def test_the_configuration_must_fit_the_file(
+        self, model: Any, tmp_path: Path, inputs: list[Any], outputs: list[Any], message: str
+    ) -> None:
+        with pytest.raises(Exception, match=rf"^model 'm' version 1: cannot load .*/1/model\.onnx: {message}"):
+            model.initialize(arguments(tmp_path, max_batch_size=8, input=inputs, output=outputs))
