@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -59,7 +59,7 @@ class FakeRequest:
 
 @pytest.fixture
 def load_backend(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    """Imports scripts/backends/<name>/model.py as Triton's process would."""
+    """Imports scripts/backends/lib/backend_common/<name>.py as Triton's process would."""
     pb_utils: Any = ModuleType("triton_python_backend_utils")
     pb_utils.Tensor = FakeTensor
     pb_utils.TritonModelException = type("TritonModelException", (Exception,), {})
@@ -72,12 +72,8 @@ def load_backend(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]
     monkeypatch.delitem(sys.modules, "backend_common.backend", raising=False)
 
     def load(name: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(f"{name}_backend_model", BACKENDS / name / "model.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
+        monkeypatch.delitem(sys.modules, f"backend_common.{name}", raising=False)
+        return importlib.import_module(f"backend_common.{name}")
 
     return load
 
@@ -270,7 +266,7 @@ class Subtract(torch.nn.Module):
 class TestPyTorch:
     @pytest.fixture
     def backend(self, load_backend: Callable[[str], ModuleType]) -> ModuleType:
-        return load_backend("pytorch")
+        return load_backend("torchscript")
 
     @pytest.mark.parametrize(
         ("names", "order"),
@@ -309,7 +305,7 @@ class TestPyTorch:
     def test_serves_a_torchscript_file(self, backend: ModuleType, tmp_path: Path) -> None:
         (tmp_path / "1").mkdir()
         torch.jit.save(torch.jit.script(Subtract()), tmp_path / "1" / "model.pt")
-        model = backend.TritonPythonModel()
+        model = backend.TorchScriptBackend()
         inputs = [tensor("input__0", dims=[-1, -1]), tensor("input__1", dims=[-1, -1])]
         outputs = [tensor("output__0", dims=[-1, -1]), tensor("output__1", dims=[-1, -1])]
         model.initialize(arguments(tmp_path, max_batch_size=0, input=inputs, output=outputs))
@@ -333,7 +329,7 @@ class TestPyTorch:
         with pytest.raises(
             Exception, match=r"^model 'm' version 1: cannot load .*/1/model\.pt: no such file; .*: other\.pt$"
         ):
-            backend.TritonPythonModel().initialize(arguments(tmp_path))
+            backend.TorchScriptBackend().initialize(arguments(tmp_path))
 
     def test_a_damaged_file_is_named(self, backend: ModuleType, tmp_path: Path) -> None:
         (tmp_path / "1").mkdir()
@@ -341,11 +337,11 @@ class TestPyTorch:
         with pytest.raises(
             Exception, match=r"^model 'm' version 1: cannot load .*/1/model\.pt: not TorchScript as .*$"
         ):
-            backend.TritonPythonModel().initialize(arguments(tmp_path))
+            backend.TorchScriptBackend().initialize(arguments(tmp_path))
 
     def test_text_is_refused(self, backend: ModuleType, tmp_path: Path) -> None:
         with pytest.raises(Exception, match=r": tensor 'x' is TYPE_STRING; this backend serves TYPE_BF16, TYPE_BOOL, "):
-            backend.TritonPythonModel().initialize(arguments(tmp_path, input=[tensor("x", "TYPE_STRING")]))
+            backend.TorchScriptBackend().initialize(arguments(tmp_path, input=[tensor("x", "TYPE_STRING")]))
 
 
 class TestOnnxRuntime:
@@ -363,7 +359,7 @@ class TestOnnxRuntime:
             helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
             str(tmp_path / "1" / "model.onnx"),
         )
-        return load_backend("onnxruntime").TritonPythonModel()
+        return load_backend("onnx_session").OnnxBackend()
 
     def test_serves_an_onnx_file(self, model: Any, tmp_path: Path) -> None:
         config = {"max_batch_size": 8, "input": [tensor("x", dims=[2, -1])], "output": [tensor("y", dims=[-1, 2])]}

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
 import { formatBytes } from '../format';
@@ -11,7 +11,7 @@ import { publish, VersionConflict } from '../publish/publish';
 import { servedNow, type ServedVersion } from '../publish/replicas';
 import { S3Store } from '../publish/s3-store';
 import type { WantedModel } from '../publish/wanted';
-import { acquireLock, cacheRoot } from '../toolchain/cache';
+import { acquireLock, cacheRoot, makeDirectory } from '../toolchain/cache';
 import { ensurePython, type PythonEnvironment } from '../toolchain/python';
 import { ensureSeaweedfs } from '../toolchain/seaweedfs';
 import { ensureTriton, requireTritonPlatform } from '../toolchain/triton';
@@ -117,7 +117,7 @@ function requireReady(versions: readonly ServedVersion[], logFile: string): void
 export function localDirectory(repository: string): string {
   const id = createHash('sha256').update(repository).digest('hex').slice(0, 12);
   const directory = join(cacheRoot(), 'local', id);
-  mkdirSync(directory, { recursive: true });
+  makeDirectory(directory);
   writeFileSync(join(directory, 'README'), `Bucket and logs of "npm run local" for ${repository}. May be deleted.\n`);
   return directory;
 }

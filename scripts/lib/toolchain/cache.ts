@@ -1,5 +1,4 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync, existsSync, statfsSync, unlinkSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -31,7 +30,7 @@ export async function cached(name: string, build: (directory: string) => Promise
   try {
     if (isCached(name)) return directory;
     rmSync(directory, { recursive: true, force: true });
-    await mkdir(directory, { recursive: true });
+    makeDirectory(directory);
     await build(directory);
     writeFileSync(join(directory, COMPLETE), '');
     return directory;
@@ -46,8 +45,8 @@ export async function cached(name: string, build: (directory: string) => Promise
  */
 export async function acquireLock(path: string, what: string, options: { wait?: boolean } = {}): Promise<() => void> {
   for (let announced = false; ; ) {
+    makeDirectory(dirname(path));
     try {
-      mkdirSync(dirname(path), { recursive: true });
       writeFileSync(path, String(process.pid), { flag: 'wx' });
       const release = (): void => rmSync(path, { force: true });
       process.once('exit', release);
@@ -90,6 +89,15 @@ function removeStale(path: string): void {
   }
 }
 
+/** Makes a folder of the cache, and those above it. */
+export function makeDirectory(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true });
+  } catch (error) {
+    throw cannotWrite(path, error);
+  }
+}
+
 function cannotWrite(path: string, cause: unknown): UserError {
   return new UserError(`cannot write ${path}: ${(cause as Error).message}`, {
     hint: 'check the permissions and free space of the cache folder, or choose another with XDG_CACHE_HOME',
@@ -99,7 +107,7 @@ function cannotWrite(path: string, cause: unknown): UserError {
 
 /** Refuses early when `directory`'s file system has less than `bytes` free. */
 export function requireFreeSpace(directory: string, bytes: number, what: string): void {
-  mkdirSync(directory, { recursive: true });
+  makeDirectory(directory);
   const { bavail, bsize } = statfsSync(directory);
   const free = bavail * bsize;
   if (free < bytes) {

@@ -73,14 +73,27 @@ async function uvInstall(
     env: { ...process.env, UV_HTTP_TIMEOUT: '120', ...extra },
     onStderrLine: (line) => step.update(line.trim().slice(0, 60)),
   }).catch((error: unknown) => {
-    if (error instanceof CommandError && /No space left/i.test(error.output.stderr)) {
-      throw new UserError('the disk is full: the Python environment could not be installed', {
-        hint: 'free about 8 GB, or choose another disk with XDG_CACHE_HOME and UV_CACHE_DIR',
-        cause: error,
-      });
-    }
-    throw error;
+    throw explainInstall(error);
   });
+}
+
+/** What stops an installation, as the installers put it, in our words. */
+function explainInstall(error: unknown): unknown {
+  if (!(error instanceof CommandError)) return error;
+  const said = error.output.stderr.trim().split('\n').at(-1) ?? '';
+  if (/No space left/i.test(error.output.stderr)) {
+    return new UserError('the disk is full: the Python packages could not be installed', {
+      hint: 'free about 8 GB, or choose another disk with XDG_CACHE_HOME and UV_CACHE_DIR',
+      cause: error,
+    });
+  }
+  if (/sending request|dns error|connection broken|timed out|network/i.test(error.output.stderr)) {
+    return new UserError(`the Python package index could not be reached (${said.trim()})`, {
+      hint: 'check the network, or the settings of pip and uv (PIP_INDEX_URL, UV_DEFAULT_INDEX, HTTPS_PROXY), and run this again',
+      cause: error,
+    });
+  }
+  return error;
 }
 
 /** Adds the packages of development.txt to the environment; what serving uses stays as it is. */
@@ -174,16 +187,11 @@ async function ensureUv(python: string): Promise<string> {
     try {
       await exec(python, ['-m', 'pip', 'install', '--quiet', '--target', target, `uv==${VERSIONS.uv}`]);
     } catch (error) {
-      const noPip = error instanceof CommandError && /No module named pip/.test(error.output.stderr);
-      throw new UserError(
-        noPip ? `${python} has no pip, which is needed once to install uv` : (error as Error).message,
-        {
-          hint: noPip
-            ? 'install pip (Debian, Ubuntu: apt install python3-pip) or uv itself, then run this again'
-            : 'check the network or the proxy settings of pip, then run this again',
-          cause: error,
-        },
-      );
+      if (!(error instanceof CommandError) || !error.output.stderr.includes('No module named pip')) throw explainInstall(error);
+      throw new UserError(`${python} has no pip, which is needed once to install uv`, {
+        hint: 'install pip (Debian, Ubuntu: apt install python3-pip) or uv itself, then run this again',
+        cause: error,
+      });
     }
   });
   const binary = join(directory, 'bin', 'uv');
@@ -197,7 +205,10 @@ async function ensureUv(python: string): Promise<string> {
  */
 export async function unpackPackage(requirement: string, target: string, python: string): Promise<void> {
   const uv = await ensureUv(python);
-  await exec(uv, ['pip', 'install', '--quiet', '--no-build', '--no-deps', '--python', python, '--target', target, requirement]);
+  const args = ['pip', 'install', '--quiet', '--no-build', '--no-deps', '--python', python, '--target', target, requirement];
+  await exec(uv, args).catch((error: unknown) => {
+    throw explainInstall(error);
+  });
 }
 
 function digest(...parts: readonly (string | Buffer)[]): string {

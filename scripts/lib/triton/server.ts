@@ -126,7 +126,6 @@ function serverEnvironment(options: TritonServerOptions, mount: string): NodeJS.
     // The interpreter inside the python backend takes the environment of the first python on PATH.
     PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter),
     PYTHONHOME: '',
-    PYTHONDONTWRITEBYTECODE: '1',
     TRITON_AWS_MOUNT_DIRECTORY: mount,
     // Not to look for the metadata service of a cloud machine that this is not.
     AWS_EC2_METADATA_DISABLED: 'true',
