@@ -1,4 +1,5 @@
-import { delimiter } from 'node:path';
+import { existsSync } from 'node:fs';
+import { delimiter, resolve } from 'node:path';
 import { UserError, type Problem } from './errors';
 import { CommandError, exec } from './exec';
 import { paths } from './paths';
@@ -18,7 +19,8 @@ export interface TraceOptions {
 export type TraceEvent =
   | { event: 'start'; model: string; version: number }
   | { event: 'progress'; model: string; step: string }
-  | ({ event: 'done' | 'up-to-date'; model: string } & TraceResult)
+  | ({ event: 'done'; model: string; seconds: number } & TraceResult)
+  | ({ event: 'up-to-date'; model: string } & TraceResult)
   | { event: 'failed'; model: string; error: string; hint?: string | null };
 
 /** What is kept beside an artifact in <artifact>.trace.json. */
@@ -26,7 +28,6 @@ export interface TraceResult {
   version: number;
   artifact: string;
   bytes: number;
-  seconds: number;
   weights: { kind: 'pretrained' | 'random' | 'none'; description: string };
   check: {
     tolerance: number;
@@ -45,10 +46,10 @@ export interface TraceResult {
  */
 export async function traceModels(options: TraceOptions): Promise<void> {
   const failures: Problem[] = [];
-  const args = ['-m', 'tracing', '--json', '--repo', options.repository];
+  const args = ['-m', 'tracing', '--json', '--repo', resolve(options.repository)];
   if (options.models !== undefined) args.push('--models', options.models.join(','));
   if (options.exclude !== undefined) args.push('--exclude', options.exclude.join(','));
-  for (const weights of options.weights) args.push('--weights', weights);
+  for (const weights of options.weights) args.push('--weights', absoluteWeights(weights));
   if (options.force === true) args.push('--force');
   try {
     await exec(options.python, args, {
@@ -68,6 +69,12 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     if (!(error instanceof CommandError) || failures.length === 0) throw error;
     throw new UserError('tracing failed', { problems: failures, cause: error });
   }
+}
+
+/** MODEL=FILE from our working directory; a hub id, which is no file here, as it is. */
+function absoluteWeights(text: string): string {
+  const at = text.indexOf('=') + 1;
+  return at > 0 && existsSync(text.slice(at)) ? text.slice(0, at) + resolve(text.slice(at)) : text;
 }
 
 /** One line about a finished model: its weights and how far the artifact is from PyTorch. */

@@ -10,7 +10,7 @@ import type { WantedModel, WantedObject } from './wanted';
  * | ------------- | ------- | --------------- | --------- |
  * | no            |         | any             | `upload`  |
  * | yes           | same    | any             | `keep`    |
- * | yes           | other   | config, labels  | `replace` |
+ * | yes           | other   | config, labels, trace record | `replace` |
  * | yes           | other   | version folder  | `conflict`|
  */
 export type Action = 'upload' | 'keep' | 'replace' | 'conflict';

@@ -36,7 +36,7 @@ export async function wantedModels(models: readonly RepositoryModel[]): Promise<
   const wanted = models.map((model) => ({ model, objects: [] as WantedObject[] }));
   const files = wanted.flatMap(({ model, objects }) =>
     [
-      ...model.versions.flatMap(({ files: inVersion }) => inVersion.map((file) => ({ file, immutable: true }))),
+      ...model.versions.flatMap(({ files: inVersion }) => inVersion.map((file) => ({ file, immutable: !isTraceRecord(file) }))),
       ...model.extraFiles.map((file) => ({ file, immutable: false })),
     ].map((entry) => ({ ...entry, model, objects })),
   );
@@ -81,11 +81,19 @@ function servedVersions(model: RepositoryModel): number[] {
   return all.slice(-Number(policy?.latest?.num_versions ?? 1));
 }
 
+/**
+ * Whether the file is the record beside an artifact (scripts/tracing). It tells how the artifact was made and no server
+ * reads it, so it may change while the artifact does not.
+ */
+function isTraceRecord({ key }: SourceFile): boolean {
+  return key.endsWith('.trace.json');
+}
+
 /** What the trace files beside the artifacts say about the weights. */
 async function describeWeights(model: RepositoryModel): Promise<Record<string, string>> {
   const weights: Record<string, string> = {};
   for (const { version, files } of model.versions) {
-    const trace = files.find(({ key }) => key.endsWith('.trace.json'));
+    const trace = files.find(isTraceRecord);
     if (trace === undefined) continue;
     try {
       const { description } = (JSON.parse(await readFile(trace.path, 'utf8')) as TraceFile).weights ?? {};

@@ -126,6 +126,9 @@ function serverEnvironment(options: TritonServerOptions, mount: string): NodeJS.
     // The interpreter inside the python backend takes the environment of the first python on PATH.
     PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter),
     PYTHONHOME: '',
+    // Tensors of many megabytes come and go with each request: keep their memory instead of giving it back to the
+    // system and getting it anew, page by page. Without this gfpgan takes more than twice as long on two cores.
+    GLIBC_TUNABLES: 'glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=17179869184',
     TRITON_AWS_MOUNT_DIRECTORY: mount,
     // Not to look for the metadata service of a cloud machine that this is not.
     AWS_EC2_METADATA_DISABLED: 'true',
