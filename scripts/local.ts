@@ -105,13 +105,13 @@ async function local(argv: readonly string[]): Promise<number> {
     progress.line(error.message);
     return EXIT.interrupted;
   } finally {
-    const step = progress.step('stop what was started');
     stopCommands();
-    for (const one of undo.reverse()) await one();
-    await stopAll(STOP_GRACE_MS);
+    const stop = async (): Promise<void> => {
+      for (const one of undo.reverse()) await one();
+      await stopAll(STOP_GRACE_MS);
+    };
+    if (undo.length > 0) await progress.run('stop what was started', stop);
     interruption.stopWatching();
-    step.done();
-    progress.line(`total ${formatDuration(timings.total)}`);
   }
 }
 

@@ -2,6 +2,7 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../errors';
+import { Leftovers } from '../leftovers';
 import { ManagedProcess } from '../managed-process';
 import { freePorts } from '../ports';
 
@@ -48,6 +49,8 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     mode: 0o600,
   });
   const ports = await internalPorts();
+  const leftovers = new Leftovers(join(options.directory, 'leftovers.json'));
+  noteSockets(leftovers, { ...ports, 's3.port': options.port });
   const server = new ManagedProcess({
     name: 'S3 server',
     command: options.weed,
@@ -57,7 +60,7 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
   });
   const stop = async (): Promise<void> => {
     await server.stop(STOP_GRACE_MS);
-    removeSockets({ ...ports, 's3.port': options.port });
+    leftovers.remove();
   };
   const endpoint = `http://127.0.0.1:${options.port}`;
   const deadline = Date.now() + START_TIMEOUT_MS;
@@ -112,10 +115,10 @@ function serverArguments(options: S3ServerOptions, config: string, ports: Record
 }
 
 /** SeaweedFS opens Unix sockets named after its ports in /tmp and leaves them there. */
-function removeSockets(ports: Record<string, number>): void {
+function noteSockets(leftovers: Leftovers, ports: Record<string, number>): void {
   for (const [flag, port] of Object.entries(ports)) {
     const [server, , grpc] = flag.split('.');
-    rmSync(`/tmp/seaweedfs-${server}${grpc === undefined ? '' : '-grpc'}-${port}.sock`, { force: true });
+    leftovers.note('/tmp', `seaweedfs-${server}${grpc === undefined ? '' : '-grpc'}-${port}.sock`);
   }
 }
 

@@ -1,8 +1,9 @@
-import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../errors';
-import { isAlive, ManagedProcess } from '../managed-process';
+import { entriesOf, Leftovers } from '../leftovers';
+import { ManagedProcess } from '../managed-process';
 import type { PythonEnvironment } from '../toolchain/python';
 import { assembleBackends, type TritonInstallation } from '../toolchain/triton';
 
@@ -18,6 +19,9 @@ export const LOAD_ALL_FLAG = '--load-model=*';
 /** Requests in flight get this long when the server is stopped. */
 const EXIT_TIMEOUT_S = 5;
 const SHARED_MEMORY = '/dev/shm';
+
+/** The python backend makes an empty folder of this name in /tmp at each start and leaves it there. */
+const ENVIRONMENT_FOLDER = 'python_env_';
 
 export interface TritonServerOptions {
   installation: TritonInstallation;
@@ -61,8 +65,17 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
   rmSync(mount, { recursive: true, force: true });
   mkdirSync(mount, { recursive: true });
   assembleBackends(installation, backends);
-  removeStaleSharedMemory();
-  const sharedMemory = sharedMemoryPrefix(process.pid, ports.http);
+  const leftovers = new Leftovers(join(directory, 'leftovers.json'));
+  // The python backend's shared memory, which it leaves behind when it is killed.
+  const sharedMemory = `triton-serving-${process.pid}-${ports.http}-`;
+  leftovers.note(SHARED_MEMORY, sharedMemory);
+  const foldersBefore = new Set(entriesOf('/tmp', ENVIRONMENT_FOLDER).map(({ name }) => name));
+  let noteNewFolders = (): void => {
+    for (const { name } of entriesOf('/tmp', ENVIRONMENT_FOLDER)) {
+      if (!foldersBefore.has(name)) leftovers.note('/tmp', name);
+    }
+    noteNewFolders = () => undefined; // Later ones are not ours.
+  };
   const server = new ManagedProcess({
     name: 'tritonserver',
     command: installation.binary,
@@ -75,7 +88,8 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
   const stop = async (): Promise<void> => {
     await server.stop((EXIT_TIMEOUT_S + 10) * 1000);
     server.killGroup(); // A backend process that outlived its server.
-    removeSharedMemory(sharedMemory);
+    noteNewFolders();
+    leftovers.remove();
     rmSync(mount, { recursive: true, force: true });
   };
   const httpUrl = `http://127.0.0.1:${ports.http}`;
@@ -89,6 +103,7 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
     }
     await sleep(50);
   }
+  noteNewFolders();
   return {
     httpUrl,
     grpcAddress: `127.0.0.1:${ports.grpc}`,
@@ -126,6 +141,8 @@ function serverEnvironment(options: TritonServerOptions, mount: string): NodeJS.
     // The interpreter inside the python backend takes the environment of the first python on PATH.
     PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter),
     PYTHONHOME: '',
+    // Models share the cores, and a thread that waits by spinning takes one from a thread that works.
+    OMP_WAIT_POLICY: 'PASSIVE',
     // Tensors of many megabytes come and go with each request: keep their memory instead of giving it back to the
     // system and getting it anew, page by page. Without this gfpgan takes more than twice as long on two cores.
     GLIBC_TUNABLES: 'glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=17179869184',
@@ -161,31 +178,5 @@ async function isReady(url: string): Promise<boolean> {
     return (await fetch(`${url}/v2/health/ready`, { signal: AbortSignal.timeout(2000) })).ok;
   } catch {
     return false;
-  }
-}
-
-function sharedMemoryPrefix(pid: number, port: number): string {
-  return `triton-serving-${pid}-${port}-`;
-}
-
-/** The python backend leaves its shared memory behind when it is killed; ours is known by its prefix. */
-function removeSharedMemory(prefix: string): void {
-  for (const name of listSharedMemory()) {
-    if (name.startsWith(prefix)) rmSync(join(SHARED_MEMORY, name), { force: true });
-  }
-}
-
-function removeStaleSharedMemory(): void {
-  for (const name of listSharedMemory()) {
-    const owner = Number(/^triton-serving-(\d+)-/.exec(name)?.[1]);
-    if (Number.isInteger(owner) && !isAlive(owner)) rmSync(join(SHARED_MEMORY, name), { force: true });
-  }
-}
-
-function listSharedMemory(): string[] {
-  try {
-    return readdirSync(SHARED_MEMORY);
-  } catch {
-    return [];
   }
 }
