@@ -18,7 +18,10 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 async function check(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, { fix: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } });
+  const flags = parseFlags(argv, {
+    fix: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  });
   if (flags.help) {
     process.stdout.write(HELP);
     return EXIT.ok;
@@ -33,7 +36,13 @@ async function check(argv: readonly string[]): Promise<number> {
   const checks = [
     node('types (TypeScript)', 'typescript/bin/tsc', '-p', '.'),
     node('lint (TypeScript)', 'eslint/bin/eslint.js', '.', '--max-warnings=0', ...(flags.fix ? ['--fix'] : [])),
-    node('format (TypeScript, YAML, Markdown)', 'prettier/bin/prettier.cjs', flags.fix ? '--write' : '--check', '--log-level=warn', '.'),
+    node(
+      'format (TypeScript, YAML, Markdown)',
+      'prettier/bin/prettier.cjs',
+      flags.fix ? '--write' : '--check',
+      '--log-level=warn',
+      '.',
+    ),
     py('lint (Python)', 'ruff', 'check', '--quiet', ...(flags.fix ? ['--fix'] : []), '.'),
     py('format (Python)', 'ruff', 'format', '--quiet', ...(flags.fix ? [] : ['--check']), '.'),
     py('types (Python)', 'mypy', 'scripts/tracing', 'scripts/backends'),

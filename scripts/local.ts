@@ -2,7 +2,6 @@ import { resolve } from 'node:path';
 import { EXIT, parseFlags, parseInteger, parseList, runCommand } from './lib/cli';
 import { UserError } from './lib/errors';
 import { stopCommands } from './lib/exec';
-import { formatDuration } from './lib/format';
 import { killAll, stopAll } from './lib/managed-process';
 import { localResult, printAnswers, printEndpoints, printModels } from './lib/local/report';
 import { askEachModel } from './lib/local/requests';
@@ -86,7 +85,8 @@ async function local(argv: readonly string[]): Promise<number> {
     });
     if (!flags.json) printModels(stack, selection);
     const answers = await timings.measure('requests', () => askEachModel(stack.triton, selection.served));
-    if (flags.json) process.stdout.write(`${JSON.stringify(localResult(stack, selection, answers, timings), null, 2)}\n`);
+    if (flags.json)
+      process.stdout.write(`${JSON.stringify(localResult(stack, selection, answers, timings), null, 2)}\n`);
     else printAnswers(answers, timings);
     const failed = answers.filter(({ error }) => error !== undefined).map(({ model }) => model);
     if (failed.length > 0) throw new UserError(`no right answer from ${[...new Set(failed)].join(', ')}`);
@@ -95,7 +95,8 @@ async function local(argv: readonly string[]): Promise<number> {
     interruption.becomeOrdinary();
     printEndpoints(stack);
     const how = await Promise.race([stack.triton.ended, interruption.requested]);
-    if (how !== undefined) throw new UserError(`tritonserver ended by itself (${how})`, { hint: `its log is ${stack.triton.logFile}` });
+    if (how !== undefined)
+      throw new UserError(`tritonserver ended by itself (${how})`, { hint: `its log is ${stack.triton.logFile}` });
     return EXIT.ok;
   };
   try {

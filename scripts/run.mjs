@@ -60,7 +60,7 @@ function installNodeModules() {
 /** A directory as lock: two commands started together must not run `npm ci` over each other. */
 function lockInstall() {
   const lock = join(root, '.npm-ci.lock');
-  for (let announced = false; ; ) {
+  for (let announced = false; ;) {
     try {
       mkdirSync(lock);
       const unlock = () => rmSync(lock, { recursive: true, force: true });

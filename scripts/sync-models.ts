@@ -113,14 +113,25 @@ function report(published: Published, json: boolean, dryRun: boolean, millisecon
   const changed = plan.models.filter(isChanged).map(({ model }) => model.name);
   if (json) {
     const objects = plan.models.flatMap((planned) => [...planned.objects, planned.config]);
-    const written = objects.filter(({ action }) => action !== 'keep').map(({ object: { key, bytes }, action }) => ({ key, bytes, action }));
-    const result = { dryRun, release: release?.id ?? null, changed, added, written, kept: objects.length - written.length, milliseconds };
+    const written = objects
+      .filter(({ action }) => action !== 'keep')
+      .map(({ object: { key, bytes }, action }) => ({ key, bytes, action }));
+    const result = {
+      dryRun,
+      release: release?.id ?? null,
+      changed,
+      added,
+      written,
+      kept: objects.length - written.length,
+      milliseconds,
+    };
     process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
     return;
   }
   if (added.length > 0) process.stdout.write(`Added, because an ensemble needs them: ${added.join(', ')}\n`);
   if (dryRun) process.stdout.write('Dry run: nothing was written.\n');
-  else if (changed.length === 0) process.stdout.write(`Nothing to publish: the repository is at release ${release?.id}.\n`);
+  else if (changed.length === 0)
+    process.stdout.write(`Nothing to publish: the repository is at release ${release?.id}.\n`);
   else process.stdout.write(`Published ${changed.join(', ')} as release ${release?.id}.\n`);
 }
 

@@ -49,7 +49,8 @@ async function test(argv: readonly string[]): Promise<number> {
     for (const suite of suites) {
       process.stderr.write(`\n== ${suite} tests\n`);
       const report = join(scratch, suite);
-      const counts = suite === 'python' ? pytest(environment, report, flags.filter) : jest(suite, environment, report, flags.filter);
+      const counts =
+        suite === 'python' ? pytest(environment, report, flags.filter) : jest(suite, environment, report, flags.filter);
       for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += counts[key];
     }
   } finally {

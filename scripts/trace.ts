@@ -53,7 +53,9 @@ async function trace(argv: readonly string[]): Promise<number> {
         if (event.event !== 'done' && event.event !== 'up-to-date') return;
         const how = event.event === 'done' ? `made in ${formatDuration(event.seconds * 1000)}` : 'up to date';
         progress.erase();
-        process.stdout.write(`${event.model}: ${event.artifact} (${formatBytes(event.bytes)}), ${how}; ${describeTrace(event)}\n`);
+        process.stdout.write(
+          `${event.model}: ${event.artifact} (${formatBytes(event.bytes)}), ${how}; ${describeTrace(event)}\n`,
+        );
       },
     }),
   );

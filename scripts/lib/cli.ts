@@ -23,7 +23,8 @@ export function parseFlags<const T extends Options>(argv: readonly string[], opt
 export function parseList(flag: string, text: string | undefined): string[] | undefined {
   if (text === undefined) return undefined;
   const names = text.split(',').map((name) => name.trim());
-  if (names.includes('')) throw new UsageError(`--${flag} "${text}" has an empty name`, { hint: `write --${flag} a,b` });
+  if (names.includes(''))
+    throw new UsageError(`--${flag} "${text}" has an empty name`, { hint: `write --${flag} a,b` });
   return names;
 }
 

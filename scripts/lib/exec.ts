@@ -65,7 +65,11 @@ export async function exec(command: string, args: readonly string[], options: Ex
     child.once('error', (error) => reject(new CommandError(command, null, output, error.message)));
     child.once('close', (code, signal) => {
       if (code === 0) return resolve(output);
-      const said = (output.stderr.trim() === '' ? output.stdout : output.stderr).trim().split('\n').slice(-8).join('\n');
+      const said = (output.stderr.trim() === '' ? output.stdout : output.stderr)
+        .trim()
+        .split('\n')
+        .slice(-8)
+        .join('\n');
       const how = code === null ? `ended by ${signal}` : `exit code ${code}`;
       reject(new CommandError(command, code, output, said === '' ? how : `${how}\n${said}`));
     });

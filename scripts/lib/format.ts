@@ -22,7 +22,9 @@ export function formatDuration(milliseconds: number): string {
 /** Rows as a table with one line of headings; columns of numbers are aligned right. */
 export function formatTable(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = headings.map((heading, i) => Math.max(heading.length, ...rows.map((row) => row[i]?.length ?? 0)));
-  const numeric = headings.map((_, i) => rows.length > 0 && rows.every((row) => /^[\d.,]+( \S+)?$|^$|^-$/.test(row[i] ?? '')));
+  const numeric = headings.map(
+    (_, i) => rows.length > 0 && rows.every((row) => /^[\d.,]+( \S+)?$|^$|^-$/.test(row[i] ?? '')),
+  );
   const line = (cells: readonly string[]): string =>
     cells
       .map((cell, i) => (numeric[i] === true ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0)))

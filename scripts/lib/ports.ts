@@ -30,7 +30,8 @@ export async function claimPorts<Name extends string>(wanted: Record<Name, numbe
       const server = await listen(port);
       await new Promise((resolve) => server.close(resolve));
     } catch (error) {
-      const why = (error as NodeJS.ErrnoException).code === 'EADDRINUSE' ? `in use${owner(port)}` : (error as Error).message;
+      const why =
+        (error as NodeJS.ErrnoException).code === 'EADDRINUSE' ? `in use${owner(port)}` : (error as Error).message;
       busy.push(`port ${port} (--${name}) is ${why}`);
     }
   }

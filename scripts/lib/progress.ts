@@ -83,7 +83,7 @@ export class Progress {
     );
     if (this.stream.isTTY) {
       const text = `...  ${texts.join(' | ')}`;
-      this.stream.write(`\r\x1b[K${text.slice(0, (this.stream.columns ?? 80) - 1)}`);
+      this.stream.write(`\r\x1b[K${text.slice(0, this.stream.columns - 1)}`);
       this.drawn = true;
     } else if (Date.now() - this.lastBeat >= HEARTBEAT_MS) {
       this.lastBeat = Date.now();

@@ -79,7 +79,8 @@ function absoluteWeights(text: string): string {
 
 /** One line about a finished model: its weights and how far the artifact is from PyTorch. */
 export function describeTrace({ weights, check }: TraceResult): string {
-  const difference = check.max_abs_diff === 0 ? 'equal to PyTorch' : `differs by at most ${check.max_abs_diff.toExponential(2)}`;
+  const difference =
+    check.max_abs_diff === 0 ? 'equal to PyTorch' : `differs by at most ${check.max_abs_diff.toExponential(2)}`;
   const beyond = `${check.exceeding} of ${check.elements} elements beyond rtol = atol = ${check.rtol.toExponential(0)}`;
   return `${weights.description}; ${difference}, ${beyond}`;
 }

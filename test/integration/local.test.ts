@@ -46,11 +46,16 @@ function listLeftovers(): string[] {
 
 /** `npm run local` in the background. */
 function start(...args: string[]): { child: ChildProcess; said: () => string; ended: Promise<number | null> } {
-  const child = spawn(process.execPath, [join(paths.scripts, 'run.mjs'), 'local', '--repo', repository, ...PORTS, ...args], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const child = spawn(
+    process.execPath,
+    [join(paths.scripts, 'run.mjs'), 'local', '--repo', repository, ...PORTS, ...args],
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
   let text = '';
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (more: string) => (text += more));
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (more: string) => (text += more));
   return { child, said: () => text, ended: new Promise((resolve) => child.once('close', resolve)) };
 }
 
@@ -122,19 +127,30 @@ describe('clear errors, and nothing started', () => {
   afterAll(() => new Promise((resolve) => server.close(resolve)));
 
   test('a port in use: says who has it and which flag chooses another', async () => {
-    const finished = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS, '--grpc-port', String(busy)]);
+    const finished = await runCommandLine('local', [
+      '--repo',
+      repository,
+      '--once',
+      ...PORTS,
+      '--grpc-port',
+      String(busy),
+    ]);
     expect(finished.code).toBe(1);
     expect(finished.stderr).toContain(`port ${busy} (--grpc-port) is in use by`);
     expect(finished.stderr).toContain(`(process ${process.pid})`);
   });
 
   test('no Python', async () => {
-    const finished = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS], { PATH: scratch.directory });
+    const finished = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS], {
+      PATH: scratch.directory,
+    });
     expect(finished).toMatchObject({ code: 1, stderr: expect.stringContaining('no Python found on PATH') as string });
   });
 
   test('a cache folder that cannot be written', async () => {
-    const finished = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS], { XDG_CACHE_HOME: '/dev/null' });
+    const finished = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS], {
+      XDG_CACHE_HOME: '/dev/null',
+    });
     expect(finished.code).toBe(1);
     expect(finished.stderr).toMatch(/^error: cannot write \/dev\/null\//);
     expect(finished.stderr).toContain('XDG_CACHE_HOME');
@@ -142,7 +158,10 @@ describe('clear errors, and nothing started', () => {
 
   test('a model that is not there', async () => {
     const finished = await runCommandLine('local', ['--repo', repository, '--models', 'add', ...PORTS]);
-    expect(finished).toMatchObject({ code: 1, stderr: expect.stringMatching(/has no model "add".*allowed: adds\s+-> did you mean adds\?/) as string });
+    expect(finished).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/has no model "add".*allowed: adds\s+-> did you mean adds\?/) as string,
+    });
   });
 
   test('nothing that can be served here', async () => {
@@ -153,7 +172,11 @@ describe('clear errors, and nothing started', () => {
 
 test('a model that cannot be loaded: its name and the reason', async () => {
   const broken = join(scratch.directory, 'broken');
-  writeRepository(broken, { ...addingModel('adds', { 1: 10 }), ...addingModel('breaks', { 1: 1 }), 'breaks/1/model.py': 'raise RuntimeError("no weights")\n' });
+  writeRepository(broken, {
+    ...addingModel('adds', { 1: 10 }),
+    ...addingModel('breaks', { 1: 1 }),
+    'breaks/1/model.py': 'raise RuntimeError("no weights")\n',
+  });
   const finished = await runCommandLine('local', ['--repo', broken, '--once', ...PORTS]);
   expect(finished.code).toBe(1);
   expect(finished.stderr).toMatch(/could not load every model\n\s+breaks version 1: UNAVAILABLE .*no weights/);

@@ -1,5 +1,6 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { formatProblem, UserError } from '../../scripts/lib/errors';
 import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
 import { currentRelease } from '../../scripts/lib/publish/manifest';
 import { publish, VersionConflict } from '../../scripts/lib/publish/publish';
@@ -51,7 +52,12 @@ const publishNow = (options: { dryRun?: boolean; models?: string[] } = {}) => {
 const keys = async (): Promise<string[]> => (await store.list('')).map(({ key }) => key).sort();
 
 test('publishes weights first and config last, records the release, and does nothing the second time', async () => {
-  writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a', 'b/config.pbtxt': CONFIG, 'b/1/weights.bin': 'b' });
+  writeRepository(repository, {
+    'a/config.pbtxt': CONFIG,
+    'a/1/weights.bin': 'a',
+    'b/config.pbtxt': CONFIG,
+    'b/1/weights.bin': 'b',
+  });
   const first = await publishNow();
   expect(first.uploaded.slice(0, 2).sort()).toEqual(['a/1/weights.bin', 'b/1/weights.bin']);
   expect(first.uploaded.slice(2)).toEqual(['a/config.pbtxt', 'b/config.pbtxt']);
@@ -88,7 +94,12 @@ test('a published version is never changed: nothing at all is uploaded', async (
 });
 
 test('a new version beside the old one: one upload and the config; models not selected stay in the release', async () => {
-  writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a', 'b/config.pbtxt': CONFIG, 'b/1/weights.bin': 'b' });
+  writeRepository(repository, {
+    'a/config.pbtxt': CONFIG,
+    'a/1/weights.bin': 'a',
+    'b/config.pbtxt': CONFIG,
+    'b/1/weights.bin': 'b',
+  });
   await publishNow();
   writeRepository(repository, { 'a/config.pbtxt': CONFIG.replace('[1]', '[1, 2]'), 'a/2/weights.bin': 'a2' });
   const { uploaded, release } = await publishNow({ models: ['a'] });
@@ -99,8 +110,16 @@ test('a new version beside the old one: one upload and the config; models not se
 });
 
 test('one bad model: every problem is listed and nothing is uploaded', async () => {
-  writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a', 'b/config.pbtxt': `${CONFIG}colour: "red"\n`, 'b/01/weights.bin': 'b' });
-  await expect(publishNow()).rejects.toMatchObject({ name: 'UserError', problems: expect.arrayContaining([expect.objectContaining({ file: expect.stringContaining('b') as string })]) });
+  writeRepository(repository, {
+    'a/config.pbtxt': CONFIG,
+    'a/1/weights.bin': 'a',
+    'b/config.pbtxt': `${CONFIG}colour: "red"\n`,
+    'b/01/weights.bin': 'b',
+  });
+  const error = await publishNow().catch((caught: unknown) => caught as UserError);
+  expect(error).toBeInstanceOf(UserError);
+  const messages = (error as UserError).problems.map(formatProblem).join('\n');
+  expect(messages).toMatch(/b\/config.pbtxt.*colour/);
   expect(await keys()).toEqual([]);
 });
 
@@ -109,7 +128,8 @@ test('somebody else writes between our look and our write: ours fails and says s
   const theirs = Buffer.from('theirs');
   const racing = Object.create(store) as S3Store;
   racing.putBytes = async (key, body, sha256, condition) => {
-    if (key === 'models/a/config.pbtxt') await store.putBytes(key, theirs, 'TFWoVSoscmH2H3mMImXm8TNY8yauW5NAlv8WvRXmLDM=');
+    if (key === 'models/a/config.pbtxt')
+      await store.putBytes(key, theirs, 'TFWoVSoscmH2H3mMImXm8TNY8yauW5NAlv8WvRXmLDM=');
     return store.putBytes(key, body, sha256, condition);
   };
   const late = publish({ repository, store: racing, location: LOCATION, replicas: [], loadTimeoutMs: 1000 });
@@ -125,14 +145,30 @@ test('the placeholder of an empty repository is written once', async () => {
 });
 
 describe('npm run sync-models', () => {
-  const flags = (): string[] => ['--repo', repository, '--bucket', 's3://publish-test/models', '--endpoint-url', server.endpoint];
-  const credentials = { AWS_ACCESS_KEY_ID: 'local', AWS_SECRET_ACCESS_KEY: 'local-only-no-secret', AWS_REGION: 'us-east-1' };
+  const flags = (): string[] => [
+    '--repo',
+    repository,
+    '--bucket',
+    's3://publish-test/models',
+    '--endpoint-url',
+    server.endpoint,
+  ];
+  const credentials = {
+    AWS_ACCESS_KEY_ID: 'local',
+    AWS_SECRET_ACCESS_KEY: 'local-only-no-secret',
+    AWS_REGION: 'us-east-1',
+  };
 
   test('publishes, says what it did as JSON, and does nothing the second time', async () => {
     writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
     const first = await runCommandLine('sync-models', [...flags(), '--json'], credentials);
     expect(first).toMatchObject({ code: 0 });
-    expect(JSON.parse(first.stdout)).toMatchObject({ dryRun: false, changed: ['a'], kept: 0, written: [{ key: 'a/1/weights.bin', bytes: 1, action: 'upload' }, { key: 'a/config.pbtxt' }] });
+    expect(JSON.parse(first.stdout)).toMatchObject({
+      dryRun: false,
+      changed: ['a'],
+      kept: 0,
+      written: [{ key: 'a/1/weights.bin', bytes: 1, action: 'upload' }, { key: 'a/config.pbtxt' }],
+    });
     const second = await runCommandLine('sync-models', flags(), credentials);
     expect(second).toMatchObject({ code: 0, stdout: expect.stringContaining('Nothing to publish') as string });
   });

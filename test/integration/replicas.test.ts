@@ -82,8 +82,9 @@ test('a replica that was missed is put right by the next run', async () => {
   expect(await answers(2)).toEqual([21, expect.stringContaining('adds')]);
   const result = await runCommandLine(
     'sync-models',
-    ['--repo', repository, '--bucket', 's3://replicas-test/models', '--endpoint-url', endpoint]
-      .concat(replicas.flatMap(({ httpUrl }) => ['--triton', httpUrl])),
+    ['--repo', repository, '--bucket', 's3://replicas-test/models', '--endpoint-url', endpoint].concat(
+      replicas.flatMap(({ httpUrl }) => ['--triton', httpUrl]),
+    ),
     { AWS_ACCESS_KEY_ID: 'local', AWS_SECRET_ACCESS_KEY: 'local-only-no-secret' },
   );
   expect(result).toMatchObject({ code: 0, stderr: expect.stringMatching(/: adds READY/) as string });

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { UserError } from '../../scripts/lib/errors';
 import { LOCAL_REGION, type S3Server } from '../../scripts/lib/local/s3-server';
 import { PreconditionFailed, S3Store } from '../../scripts/lib/publish/s3-store';
 import { Scratch } from '../support/scratch';
@@ -32,8 +33,12 @@ test('the store and the S3 server that npm run local starts', async () => {
   expect(await store.sha256('a/two')).toBeUndefined();
 
   // Conditional writes.
-  await expect(store.putBytes('a/one', two, sha256(two), { ifAbsent: true })).rejects.toBeInstanceOf(PreconditionFailed);
-  await expect(store.putBytes('a/one', two, sha256(two), { ifEtag: '"other"' })).rejects.toBeInstanceOf(PreconditionFailed);
+  await expect(store.putBytes('a/one', two, sha256(two), { ifAbsent: true })).rejects.toBeInstanceOf(
+    PreconditionFailed,
+  );
+  await expect(store.putBytes('a/one', two, sha256(two), { ifEtag: '"other"' })).rejects.toBeInstanceOf(
+    PreconditionFailed,
+  );
   await store.putBytes('a/one', two, sha256(two), { ifEtag: etag });
   expect((await store.get('a/one'))?.body).toEqual(two);
 
@@ -64,8 +69,18 @@ test('what was acknowledged survives the end of the server', async () => {
 
 test.each([
   ['a bucket that is not there', { bucket: 'missing' }, /NoSuchBucket/, /create it with "pulumi up"/],
-  ['a wrong key', { credentials: { accessKeyId: 'other', secretAccessKey: 'x' } }, /InvalidAccessKeyId/, /AWS_ACCESS_KEY_ID/],
-  ['a wrong secret', { credentials: { accessKeyId: 'local', secretAccessKey: 'x' } }, /SignatureDoesNotMatch/, /AWS_SECRET_ACCESS_KEY/],
+  [
+    'a wrong key',
+    { credentials: { accessKeyId: 'other', secretAccessKey: 'x' } },
+    /InvalidAccessKeyId/,
+    /AWS_ACCESS_KEY_ID/,
+  ],
+  [
+    'a wrong secret',
+    { credentials: { accessKeyId: 'local', secretAccessKey: 'x' } },
+    /SignatureDoesNotMatch/,
+    /AWS_SECRET_ACCESS_KEY/,
+  ],
   ['nothing listening', { endpointUrl: 'http://127.0.0.1:9' }, /ECONNREFUSED/, /--endpoint-url/],
 ])('%s: the error says what and where, the hint what to do', async (_, wrong, message, hint) => {
   const store = new S3Store({
@@ -76,8 +91,9 @@ test.each([
     ...wrong,
   });
   const error: unknown = await store.list('models/').catch((caught: unknown) => caught);
-  expect((error as Error).message).toMatch(message);
-  expect(error).toMatchObject({ name: 'UserError', message: expect.stringMatching(message), hint: expect.stringMatching(hint) });
-  expect((error as Error).message).toContain('list s3://');
+  expect(error).toBeInstanceOf(UserError);
+  expect((error as UserError).message).toMatch(message);
+  expect((error as UserError).message).toContain('list s3://');
+  expect((error as UserError).hint).toMatch(hint);
   store.close();
 });

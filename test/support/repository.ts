@@ -24,7 +24,8 @@ export function addingModel(name: string, versions: Record<number, number>): Rec
       '',
     ].join('\n'),
   };
-  for (const [version, amount] of Object.entries(versions)) files[`${name}/${version}/model.py`] = addingProgram(amount);
+  for (const [version, amount] of Object.entries(versions))
+    files[`${name}/${version}/model.py`] = addingProgram(amount);
   return files;
 }
 

@@ -9,7 +9,11 @@ export interface Finished {
 }
 
 /** Runs one of our commands as a user does, by its npm script's program. */
-export function runCommandLine(command: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Finished> {
+export function runCommandLine(
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<Finished> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [join(paths.scripts, 'run.mjs'), command, ...args], {
       cwd: paths.root,

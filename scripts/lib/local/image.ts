@@ -14,7 +14,12 @@ const IMAGENET = { mean: [0.485, 0.456, 0.406], deviation: [0.229, 0.224, 0.225]
 
 /** Reads any picture file; transparency is dropped. */
 export async function readImage(path: string): Promise<BgrImage> {
-  const { data, info } = await sharp(path).rotate().removeAlpha().toColourspace('srgb').raw().toBuffer({ resolveWithObject: true });
+  const { data, info } = await sharp(path)
+    .rotate()
+    .removeAlpha()
+    .toColourspace('srgb')
+    .raw()
+    .toBuffer({ resolveWithObject: true });
   return { width: info.width, height: info.height, data: swapRedAndBlue(data) };
 }
 
@@ -51,7 +56,11 @@ export function centreCrop({ width, height, data }: BgrImage, size: number): Bgr
 }
 
 /** Pixels of BGR to planes of red, green and blue, each value passed through `convert` with its plane's number. */
-function planes(name: string, { width, height, data }: BgrImage, convert: (value: number, channel: number) => number): Tensor {
+function planes(
+  name: string,
+  { width, height, data }: BgrImage,
+  convert: (value: number, channel: number) => number,
+): Tensor {
   const size = width * height;
   const values = new Float32Array(3 * size);
   for (let c = 0; c < 3; c += 1) {

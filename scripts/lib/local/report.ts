@@ -30,7 +30,9 @@ export function printAnswers(answers: readonly Answer[], timings: Timings): void
   ]);
   process.stdout.write(`${formatTable(['model', 'over', 'took', 'answer'], rows)}\n\n`);
   const steps = timings.steps.map(({ name, milliseconds }) => [name, formatDuration(milliseconds)]);
-  process.stdout.write(`${formatTable(['step', 'took'], [...steps, ['all, with what ran side by side', formatDuration(timings.total)]])}\n\n`);
+  process.stdout.write(
+    `${formatTable(['step', 'took'], [...steps, ['all, with what ran side by side', formatDuration(timings.total)]])}\n\n`,
+  );
 }
 
 export function printEndpoints({ triton, s3Endpoint, location }: LocalStack): void {
@@ -57,7 +59,12 @@ export function localResult(
     answers,
     steps: timings.steps,
     milliseconds: timings.total,
-    endpoints: { http: stack.triton.httpUrl, grpc: stack.triton.grpcAddress, metrics: stack.triton.metricsUrl, s3: stack.s3Endpoint },
+    endpoints: {
+      http: stack.triton.httpUrl,
+      grpc: stack.triton.grpcAddress,
+      metrics: stack.triton.metricsUrl,
+      s3: stack.s3Endpoint,
+    },
   };
 }
 
@@ -83,8 +90,13 @@ function modelRows(stack: LocalStack, selection: LocalSelection): ModelRow[] {
       weights: weights ?? '',
     };
   });
-  const others = selection.notServed.map(
-    ({ model }): ModelRow => ({ model: model.name, version: '', platform: model.platform, state: 'not served here', loadMs: null, weights: '' }),
-  );
+  const others = selection.notServed.map(({ model }): ModelRow => ({
+    model: model.name,
+    version: '',
+    platform: model.platform,
+    state: 'not served here',
+    loadMs: null,
+    weights: '',
+  }));
   return [...served, ...others].sort((a, b) => (a.model < b.model ? -1 : 1));
 }

@@ -47,7 +47,13 @@ async function askModel(clients: readonly Client[], model: RepositoryModel): Pro
     sample = await sampleFor(model);
   } catch (error) {
     const message = `no request could be made: ${(error as Error).message}`;
-    return clients.map(({ protocol }) => ({ model: model.name, protocol, milliseconds: 0, result: '', error: message }));
+    return clients.map(({ protocol }) => ({
+      model: model.name,
+      protocol,
+      milliseconds: 0,
+      result: '',
+      error: message,
+    }));
   }
   const answers: Answer[] = [];
   let first: Tensor[] | undefined;
@@ -71,7 +77,11 @@ function sameAs(first: readonly Tensor[], outputs: readonly Tensor[], sample: Sa
   sample.read(outputs);
   for (const [i, output] of outputs.entries()) {
     const other = first[i];
-    if (other?.name !== output.name || other.datatype !== output.datatype || String(other.shape) !== String(output.shape)) {
+    if (
+      other?.name !== output.name ||
+      other.datatype !== output.datatype ||
+      String(other.shape) !== String(output.shape)
+    ) {
       throw new Error(`answers other tensors than over HTTP (${output.name} instead of ${other?.name ?? 'none'})`);
     }
     if (Buffer.compare(encodeTensor(other), encodeTensor(output)) !== 0 && !isClose(other, output)) {

@@ -45,9 +45,13 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
   }
   const config = join(options.directory, 's3.json');
   const credentials = { accessKey: LOCAL_CREDENTIALS.accessKeyId, secretKey: LOCAL_CREDENTIALS.secretAccessKey };
-  writeFileSync(config, JSON.stringify({ identities: [{ name: 'local', credentials: [credentials], actions: ['Admin'] }] }), {
-    mode: 0o600,
-  });
+  writeFileSync(
+    config,
+    JSON.stringify({ identities: [{ name: 'local', credentials: [credentials], actions: ['Admin'] }] }),
+    {
+      mode: 0o600,
+    },
+  );
   const ports = await internalPorts();
   const leftovers = new Leftovers(join(options.directory, 'leftovers.json'));
   noteSockets(leftovers, { ...ports, 's3.port': options.port });
@@ -66,7 +70,8 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
   const deadline = Date.now() + START_TIMEOUT_MS;
   while (!(await answers(endpoint))) {
     if (server.exit !== undefined || Date.now() > deadline) {
-      const how = server.exit === undefined ? `did not answer within ${START_TIMEOUT_MS / 1000} s` : `ended (${server.exit})`;
+      const how =
+        server.exit === undefined ? `did not answer within ${START_TIMEOUT_MS / 1000} s` : `ended (${server.exit})`;
       const said = server.lastLines();
       await stop();
       throw new UserError(`the S3 server ${how}:\n${said}`, { hint: `its log is ${server.logFile}` });

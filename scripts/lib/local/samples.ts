@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Tokenizer } from '@huggingface/tokenizers' with { 'resolution-mode': 'import' };
 import { UserError } from '../errors';
 import type { RepositoryModel } from '../model';
 import { DATA_TYPES, decodeTensor, elementCount, type DataType, type Tensor } from '../triton/tensor';
@@ -31,7 +30,8 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
     const expected = normalizedTensor('', face);
     return {
       inputs: [pixelTensor('input__0', face)],
-      read: ([output]) => `${describeShape(output)}, ${compare(required(output), numbersOf(expected))} to the picture in [-1, 1]`,
+      read: ([output]) =>
+        `${describeShape(output)}, ${compare(required(output), numbersOf(expected))} to the picture in [-1, 1]`,
     };
   },
   'infer_face_restoration_v2.1': async () => restoration(),
@@ -55,7 +55,7 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
   },
   bert: async ({ directory }) => {
     const definition = JSON.parse(readFileSync(join(directory, 'tokenizer.json'), 'utf8')) as object;
-    const { Tokenizer } = await import('@huggingface/tokenizers');
+    const { Tokenizer } = (await import('@huggingface/tokenizers')) as unknown as TokenizerModule;
     const [ids, mask] = tokenize(new Tokenizer(definition, {}), TEXTS);
     return {
       inputs: [ids, mask],
@@ -65,12 +65,12 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
       },
     };
   },
-  wav2vec_general_v2: async () => {
+  wav2vec_general_v2: () => {
     const tone = Float32Array.from({ length: AUDIO_HZ }, (_, i) => Math.sin((2 * Math.PI * 440 * i) / AUDIO_HZ));
-    return {
+    return Promise.resolve({
       inputs: [{ name: 'input_values', datatype: 'FP32', shape: [1, AUDIO_HZ], data: tone }],
       read: ([output]) => `${describeShape(output)} logits for 1 s of a 440 Hz tone, ${describeRange(output)}`,
-    };
+    });
   },
 };
 
@@ -104,6 +104,15 @@ async function restoration(): Promise<Sample> {
   };
 }
 
+/** What is used of @huggingface/tokenizers, whose own types name files that it does not ship. */
+interface TokenizerModule {
+  Tokenizer: new (definition: object, settings: object) => Tokenizer;
+}
+
+interface Tokenizer {
+  encode(text: string): { ids: number[]; attention_mask: number[] };
+}
+
 /** Token ids and attention mask, INT64 [texts, length], padded to the longest. */
 function tokenize(tokenizer: Tokenizer, texts: readonly string[]): [Tensor, Tensor] {
   const encoded = texts.map((text) => tokenizer.encode(text));
@@ -113,8 +122,14 @@ function tokenize(tokenizer: Tokenizer, texts: readonly string[]): [Tensor, Tens
     return { name, datatype: 'INT64', shape: [texts.length, length], data };
   };
   return [
-    padded('input__0', encoded.map(({ ids }) => ids)),
-    padded('input__1', encoded.map(({ attention_mask: mask }) => mask)),
+    padded(
+      'input__0',
+      encoded.map(({ ids }) => ids),
+    ),
+    padded(
+      'input__1',
+      encoded.map(({ attention_mask: mask }) => mask),
+    ),
   ];
 }
 

@@ -37,11 +37,12 @@ export async function selectModels(repository: string, names: readonly string[] 
     if (!LOCAL_PLATFORMS.includes(model.platform)) reasons.set(model.name, reasonFor(model));
   }
   // Ensembles can be made of ensembles: until nothing is added any more.
-  for (let before = -1; before !== reasons.size; ) {
+  for (let before = -1; before !== reasons.size;) {
     before = reasons.size;
     for (const { name, config } of models) {
       const missing = stepModels(config).find((step) => reasons.has(step));
-      if (missing !== undefined && !reasons.has(name)) reasons.set(name, `it needs ${missing}, which is not served here`);
+      if (missing !== undefined && !reasons.has(name))
+        reasons.set(name, `it needs ${missing}, which is not served here`);
     }
   }
   if (reasons.size === models.length) {

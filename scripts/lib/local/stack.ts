@@ -67,7 +67,9 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
     ),
   );
   // Tracing is the work of the processor; the S3 server starts beside it.
-  const s3Starts = timings.measure('S3 server', () => startS3({ weed, environment, directory, port: ports['s3-port'], defer }));
+  const s3Starts = timings.measure('S3 server', () =>
+    startS3({ weed, environment, directory, port: ports['s3-port'], defer }),
+  );
   const tracing = timings.measure('trace', () => trace(environment, options));
   const [server] = await Promise.all([s3Starts, tracing]);
 
@@ -108,7 +110,10 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
 function requireReady(versions: readonly ServedVersion[], logFile: string): void {
   const problems = versions
     .filter(({ state }) => state !== 'READY')
-    .map(({ model, version, state, reason }) => ({ file: `${model} version ${version}`, message: `${state} ${reason}`.trim() }));
+    .map(({ model, version, state, reason }) => ({
+      file: `${model} version ${version}`,
+      message: `${state} ${reason}`.trim(),
+    }));
   if (problems.length === 0) return;
   throw new UserError('tritonserver could not load every model', { problems, hint: `its log is ${logFile}` });
 }

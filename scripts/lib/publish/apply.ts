@@ -28,7 +28,11 @@ export async function applyPlan(plan: Plan, options: ApplyOptions): Promise<Rele
     etags.set(planned.object.key, await writeObject(planned, options));
   };
   requireUploadable(plan);
-  await forEachLimited(plan.models.flatMap(({ objects }) => objects), CONCURRENT_UPLOADS, write);
+  await forEachLimited(
+    plan.models.flatMap(({ objects }) => objects),
+    CONCURRENT_UPLOADS,
+    write,
+  );
   for (const { config } of plan.models) await write(config);
 
   const unchanged = previous !== undefined && !plan.models.some(isChanged) && isKnown(plan, previous.release);
@@ -95,7 +99,9 @@ function isKnown(plan: Plan, release: Release): boolean {
     const planned = [...objects, config];
     return (
       Object.keys(entries).length === planned.length &&
-      planned.every(({ object, etag }) => entries[object.key]?.etag === etag && entries[object.key]?.sha256 === object.sha256)
+      planned.every(
+        ({ object, etag }) => entries[object.key]?.etag === etag && entries[object.key]?.sha256 === object.sha256,
+      )
     );
   });
 }
@@ -103,7 +109,9 @@ function isKnown(plan: Plan, release: Release): boolean {
 function requireUploadable(plan: Plan): void {
   const large = plan.models.flatMap(({ objects }) => objects).find(({ object }) => object.bytes > MAXIMUM_PUT_BYTES);
   if (large !== undefined) {
-    throw new UserError(`${large.object.key} has ${large.object.bytes} bytes; up to ${MAXIMUM_PUT_BYTES} can be published`);
+    throw new UserError(
+      `${large.object.key} has ${large.object.bytes} bytes; up to ${MAXIMUM_PUT_BYTES} can be published`,
+    );
   }
 }
 

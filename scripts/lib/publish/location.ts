@@ -33,9 +33,12 @@ export function parseLocation(text: string): RepositoryLocation {
     });
   }
   if (!/^[\w!.*'()-]+(\/[\w!.*'()-]+)*$/.test(prefix)) {
-    throw new UsageError(`--bucket ${text}: prefix "${prefix}" has an empty part or characters that Triton cannot read`, {
-      hint: "letters, digits and - _ . ! * ' ( ) between single slashes",
-    });
+    throw new UsageError(
+      `--bucket ${text}: prefix "${prefix}" has an empty part or characters that Triton cannot read`,
+      {
+        hint: "letters, digits and - _ . ! * ' ( ) between single slashes",
+      },
+    );
   }
   return { bucket, prefix };
 }

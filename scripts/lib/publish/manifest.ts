@@ -79,9 +79,9 @@ export function currentKey(location: RepositoryLocation): string {
 }
 
 function parseRelease(text: string, where: string): Release {
-  let release: Release;
+  let release: { format?: unknown };
   try {
-    release = JSON.parse(text) as Release;
+    release = JSON.parse(text) as { format?: unknown };
   } catch (cause) {
     throw new UserError(`${where} is not JSON: it was not written by this tool`, { cause });
   }
@@ -90,5 +90,5 @@ function parseRelease(text: string, where: string): Release {
       hint: 'update this checkout',
     });
   }
-  return release;
+  return release as Release;
 }

@@ -40,7 +40,11 @@ export interface Published {
  * and gets each replica to serve it. Nothing is written unless everything was found valid.
  */
 export async function publish(options: PublishOptions): Promise<Published> {
-  const { models: read, problems, added } = await readRepository(options.repository, {
+  const {
+    models: read,
+    problems,
+    added,
+  } = await readRepository(options.repository, {
     ...(options.models === undefined ? {} : { models: [...options.models] }),
     ...(options.exclude === undefined ? {} : { exclude: [...options.exclude] }),
   });

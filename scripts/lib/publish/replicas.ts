@@ -82,15 +82,22 @@ async function load(client: TritonHttpClient, url: string, model: WantedModel, t
   }
 }
 
-async function waitUntilReady(client: TritonHttpClient, url: string, model: WantedModel, deadline: number): Promise<void> {
+async function waitUntilReady(
+  client: TritonHttpClient,
+  url: string,
+  model: WantedModel,
+  deadline: number,
+): Promise<void> {
   for (;;) {
     const versions = servedVersions(await client.repositoryIndex(), model);
-    const open = versions.filter(({ state }) => state !== 'READY');
-    if (open.length === 0) return;
-    const failed = open.find(({ state }) => state === 'UNAVAILABLE');
-    if (failed !== undefined || Date.now() > deadline) {
-      const { version, state, reason } = failed ?? (open[0] as ServedVersion);
-      throw new UserError(`${url}: ${model.name} version ${version} is ${state}${reason === '' ? '' : `: ${reason}`}`);
+    const [first, ...others] = versions.filter(({ state }) => state !== 'READY');
+    if (first === undefined) return;
+    const worst = [first, ...others].find(({ state }) => state === 'UNAVAILABLE');
+    if (worst !== undefined || Date.now() > deadline) {
+      const { version, state, reason } = worst ?? first;
+      throw new UserError(
+        `${url}: ${model.name} version ${version} is ${state}${reason === '' ? '' : `: ${reason}`}`,
+      );
     }
     await sleep(POLL_MS);
   }

@@ -80,7 +80,7 @@ export class S3Store {
   /** Everything under `prefix` (with its slash), complete or not at all. */
   async list(prefix: string): Promise<ListedObject[]> {
     const objects: ListedObject[] = [];
-    for (let token: string | undefined; ; ) {
+    for (let token: string | undefined; ;) {
       const page = await this.call(`list s3://${this.bucket}/${prefix}`, () =>
         this.client.send(new ListObjectsV2Command({ Bucket: this.bucket, Prefix: prefix, ContinuationToken: token })),
       );
@@ -229,7 +229,9 @@ function isTransient(error: unknown): boolean {
   const cause = (error as Error).cause as S3Failure | undefined;
   const status = cause?.$metadata?.httpStatusCode;
   if (status !== undefined) return status === 429 || status >= 500 || cause?.name === 'RequestTimeout';
-  return ['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'TimeoutError', 'ECONNABORTED'].includes(cause?.code ?? cause?.name ?? '');
+  return ['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'TimeoutError', 'ECONNABORTED'].includes(
+    cause?.code ?? cause?.name ?? '',
+  );
 }
 
 async function sha256OfStream(stream: AsyncIterable<Uint8Array>): Promise<string> {

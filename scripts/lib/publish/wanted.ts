@@ -36,7 +36,9 @@ export async function wantedModels(models: readonly RepositoryModel[]): Promise<
   const wanted = models.map((model) => ({ model, objects: [] as WantedObject[] }));
   const files = wanted.flatMap(({ model, objects }) =>
     [
-      ...model.versions.flatMap(({ files: inVersion }) => inVersion.map((file) => ({ file, immutable: !isTraceRecord(file) }))),
+      ...model.versions.flatMap(({ files: inVersion }) =>
+        inVersion.map((file) => ({ file, immutable: !isTraceRecord(file) })),
+      ),
       ...model.extraFiles.map((file) => ({ file, immutable: false })),
     ].map((entry) => ({ ...entry, model, objects })),
   );
@@ -76,9 +78,9 @@ async function fileObject(key: string, file: SourceFile, immutable: boolean): Pr
 function servedVersions(model: RepositoryModel): number[] {
   const all = model.versions.map(({ version }) => version).sort((a, b) => a - b);
   const policy = model.config.version_policy;
-  if (policy?.specific !== undefined) return (policy.specific.versions ?? []).map(Number).sort((a, b) => a - b);
+  if (policy?.specific !== undefined) return [...(policy.specific.versions ?? [])].sort((a, b) => a - b);
   if (policy?.all !== undefined) return all;
-  return all.slice(-Number(policy?.latest?.num_versions ?? 1));
+  return all.slice(-(policy?.latest?.num_versions ?? 1));
 }
 
 /**

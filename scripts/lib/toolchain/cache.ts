@@ -44,7 +44,7 @@ export async function cached(name: string, build: (directory: string) => Promise
  * @returns the function that gives it back.
  */
 export async function acquireLock(path: string, what: string, options: { wait?: boolean } = {}): Promise<() => void> {
-  for (let announced = false; ; ) {
+  for (let announced = false; ;) {
     makeDirectory(dirname(path));
     try {
       writeFileSync(path, String(process.pid), { flag: 'wx' });

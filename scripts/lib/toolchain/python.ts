@@ -128,7 +128,8 @@ async function findPython(): Promise<BasePython> {
     if (!(PYTHON_VERSIONS as readonly string[]).includes(version)) refused.push(`${command} is ${version}`);
     else if (directory !== null) return { path, version, libraries: directory };
     else if (loadable || version === VERSION_WITH_LIBRARY) return { path, version, libraries: undefined };
-    else refused.push(`${command} has no shared library libpython${version}.so.1.0, which Triton's python backend needs`);
+    else
+      refused.push(`${command} has no shared library libpython${version}.so.1.0, which Triton's python backend needs`);
   }
   const [oldest, newest] = [PYTHON_VERSIONS.at(-1), PYTHON_VERSIONS[0]];
   throw new UserError(
@@ -187,7 +188,8 @@ async function ensureUv(python: string): Promise<string> {
     try {
       await exec(python, ['-m', 'pip', 'install', '--quiet', '--target', target, `uv==${VERSIONS.uv}`]);
     } catch (error) {
-      if (!(error instanceof CommandError) || !error.output.stderr.includes('No module named pip')) throw explainInstall(error);
+      if (!(error instanceof CommandError) || !error.output.stderr.includes('No module named pip'))
+        throw explainInstall(error);
       throw new UserError(`${python} has no pip, which is needed once to install uv`, {
         hint: 'install pip (Debian, Ubuntu: apt install python3-pip) or uv itself, then run this again',
         cause: error,
@@ -205,7 +207,18 @@ async function ensureUv(python: string): Promise<string> {
  */
 export async function unpackPackage(requirement: string, target: string, python: string): Promise<void> {
   const uv = await ensureUv(python);
-  const args = ['pip', 'install', '--quiet', '--no-build', '--no-deps', '--python', python, '--target', target, requirement];
+  const args = [
+    'pip',
+    'install',
+    '--quiet',
+    '--no-build',
+    '--no-deps',
+    '--python',
+    python,
+    '--target',
+    target,
+    requirement,
+  ];
   await exec(uv, args).catch((error: unknown) => {
     throw explainInstall(error);
   });

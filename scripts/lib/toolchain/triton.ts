@@ -24,7 +24,8 @@ export function whyTritonCannotRun(
   if (platform !== 'linux') return `it runs on Linux only, and this is ${platform}`;
   if (architecture !== 'x64') return `its PyPI build is for x86-64, and this is ${architecture}`;
   if (glibc === '') return `it needs glibc ${MINIMUM_GLIBC} or newer, and this system has none (musl?)`;
-  if (compareVersions(glibc, MINIMUM_GLIBC) < 0) return `it needs glibc ${MINIMUM_GLIBC} or newer, and this is ${glibc}`;
+  if (compareVersions(glibc, MINIMUM_GLIBC) < 0)
+    return `it needs glibc ${MINIMUM_GLIBC} or newer, and this is ${glibc}`;
   return undefined;
 }
 
@@ -45,12 +46,15 @@ export async function ensureTriton(environment: PythonEnvironment): Promise<Trit
   const server = join(directory, 'pytriton', 'tritonserver');
   const stub = join(server, 'python_backend_stubs', environment.version, 'triton_python_backend_stub');
   if (!existsSync(stub)) {
-    throw new UserError(`nvidia-pytriton ${VERSIONS.pytriton} has no python backend stub for Python ${environment.version}`);
+    throw new UserError(
+      `nvidia-pytriton ${VERSIONS.pytriton} has no python backend stub for Python ${environment.version}`,
+    );
   }
-  const backend = await cached(`pytriton-${VERSIONS.pytriton}-python${environment.version}`, async (target) => {
+  const backend = await cached(`pytriton-${VERSIONS.pytriton}-python${environment.version}`, (target) => {
     cpSync(join(server, 'backends', 'python'), target, { recursive: true });
     cpSync(stub, join(target, 'triton_python_backend_stub'));
     chmodSync(join(target, 'triton_python_backend_stub'), 0o755);
+    return Promise.resolve();
   });
   const binary = join(server, 'bin', 'tritonserver');
   chmodSync(binary, 0o755);
@@ -67,8 +71,8 @@ export function assembleBackends(installation: TritonInstallation, directory: st
 
 /** Empty where the C library is another one. */
 function glibcVersion(): string {
-  const report = process.report?.getReport() as { header?: { glibcVersionRuntime?: string } } | undefined;
-  return report?.header?.glibcVersionRuntime ?? '';
+  const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
+  return report.header?.glibcVersionRuntime ?? '';
 }
 
 /** Compares dotted version numbers: negative when `a` is older. */

@@ -11,7 +11,11 @@ import { assembleBackends, type TritonInstallation } from '../toolchain/triton';
  * What every server of ours runs with, here, in the Dockerfile and in the cluster. Explicit: models come and go when a
  * publisher says so. One bad model must not take the others down, nor one that is loading the server's readiness.
  */
-export const SERVING_FLAGS = ['--model-control-mode=explicit', '--exit-on-error=false', '--strict-readiness=false'] as const;
+export const SERVING_FLAGS = [
+  '--model-control-mode=explicit',
+  '--exit-on-error=false',
+  '--strict-readiness=false',
+] as const;
 
 /** Loads at start what the repository holds; without it a restarted server serves nothing. */
 export const LOAD_ALL_FLAG = '--load-model=*';
@@ -96,7 +100,8 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
   const deadline = Date.now() + options.startTimeoutMs;
   while (!(await isReady(httpUrl))) {
     if (server.exit !== undefined || Date.now() > deadline) {
-      const how = server.exit === undefined ? `was not ready after ${options.startTimeoutMs / 1000} s` : `ended (${server.exit})`;
+      const how =
+        server.exit === undefined ? `was not ready after ${options.startTimeoutMs / 1000} s` : `ended (${server.exit})`;
       const said = server.lastLines();
       await stop();
       throw new UserError(`tritonserver ${how}:\n${said}`, { hint: `its log is ${server.logFile}` });
@@ -137,7 +142,9 @@ function serverEnvironment(options: TritonServerOptions, mount: string): NodeJS.
   const { credentials, environment, installation } = options;
   return {
     ...process.env,
-    LD_LIBRARY_PATH: [installation.libraries, environment.libraries].filter((path) => path !== undefined).join(delimiter),
+    LD_LIBRARY_PATH: [installation.libraries, environment.libraries]
+      .filter((path) => path !== undefined)
+      .join(delimiter),
     // The interpreter inside the python backend takes the environment of the first python on PATH.
     PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter),
     PYTHONHOME: '',

@@ -1,4 +1,9 @@
-import { formatLocation, parseLocation, releasesPrefix, tritonRepositoryUrl } from '../../../scripts/lib/publish/location';
+import {
+  formatLocation,
+  parseLocation,
+  releasesPrefix,
+  tritonRepositoryUrl,
+} from '../../../scripts/lib/publish/location';
 
 describe('parseLocation', () => {
   test.each([

@@ -41,7 +41,9 @@ const actions = async (objects: Parameters<typeof bucket>[0], release?: Release)
   return {
     plan,
     asked,
-    actions: [...(planned?.objects ?? []), ...(planned === undefined ? [] : [planned.config])].map(({ action }) => action),
+    actions: [...(planned?.objects ?? []), ...(planned === undefined ? [] : [planned.config])].map(
+      ({ action }) => action,
+    ),
   };
 };
 

@@ -8,7 +8,7 @@ import sys
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Generic, Protocol
+from typing import Any, ClassVar, Generic, Protocol
 
 # Exists only inside Triton's process for a model (the "stub").
 import triton_python_backend_utils as pb_utils
@@ -24,7 +24,7 @@ class TritonTensor(Protocol):
     """`pb_utils.Tensor`, as far as it is used here."""
 
     def name(self) -> str: ...
-    def __dlpack__(self, *, stream: None = None) -> object: ...
+    def __dlpack__(self, *, stream: None = None) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
 
