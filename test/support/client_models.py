@@ -9,32 +9,15 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+NUMERIC_TYPES = 13
+"""Triton's data types but for BYTES."""
+
 
 class EveryType(nn.Module):
-    """Gives back each of 13 tensors [n], and then each as what PyTorch takes its elements for, in FP64 [n]."""
+    """Gives back each of its tensors [n], and then each as what PyTorch takes its elements for, in FP64 [n]."""
 
-    def forward(  # noqa: PLR0917 - TorchScript knows no *args
-        self,
-        x0: Tensor,
-        x1: Tensor,
-        x2: Tensor,
-        x3: Tensor,
-        x4: Tensor,
-        x5: Tensor,
-        x6: Tensor,
-        x7: Tensor,
-        x8: Tensor,
-        x9: Tensor,
-        x10: Tensor,
-        x11: Tensor,
-        x12: Tensor,
-    ) -> tuple[Tensor, ...]:
-        return (
-            *(x0.clone(), x1.clone(), x2.clone(), x3.clone(), x4.clone(), x5.clone(), x6.clone()),
-            *(x7.clone(), x8.clone(), x9.clone(), x10.clone(), x11.clone(), x12.clone()),
-            *(x0.double(), x1.double(), x2.double(), x3.double(), x4.double(), x5.double(), x6.double()),
-            *(x7.double(), x8.double(), x9.double(), x10.double(), x11.double(), x12.double()),
-        )
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return (*(x.clone() for x in tensors), *(x.double() for x in tensors))
 
 
 class Divide(nn.Module):
@@ -60,24 +43,22 @@ class CountRows(nn.Module):
         return torch.full([x.size(0), 1], x.size(0), dtype=torch.int64), x.sum(dim=1, keepdim=True)
 
 
-class Identity(nn.Module):
-    """Any tensor as it is."""
+def main(repository: Path) -> None:
+    """Scripts what decides on data. TorchScript knows no *args, but a trace that only copies holds for every type."""
+    examples = tuple(torch.ones(1) for _ in range(NUMERIC_TYPES))
+    models = {
+        "every_type/1": torch.jit.trace(EveryType(), examples),
+        "divide/1": torch.jit.script(Divide(whole=False)),
+        "divide/2": torch.jit.script(Divide(whole=True)),
+        "count_rows/1": torch.jit.script(CountRows()),
+        "scores/1": torch.jit.script(nn.Identity()),
+    }
+    for path, model in models.items():
+        folder = repository / path
+        folder.mkdir(parents=True)
+        model.save(str(folder / "model.pt"))
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-
-MODELS = {
-    "every_type/1": EveryType(),
-    "divide/1": Divide(whole=False),
-    "divide/2": Divide(whole=True),
-    "count_rows/1": CountRows(),
-    "scores/1": Identity(),
-}
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.jit\..*")
-    for path, model in MODELS.items():
-        folder = Path(sys.argv[1], path)
-        folder.mkdir(parents=True, exist_ok=True)
-        torch.jit.script(model).save(str(folder / "model.pt"))
+    main(Path(sys.argv[1]))

@@ -16,7 +16,7 @@ export interface Sample {
 }
 
 /** A public-domain photograph of a face, 256 x 256, the size that the models of face restoration are served at. */
-const FACE = join(__dirname, 'face-256.jpg');
+export const FACE = join(__dirname, 'face-256.jpg');
 
 const TEXTS = ['A man is playing the guitar.', 'Someone plays an instrument.', 'The stock market fell today.'];
 

@@ -95,9 +95,7 @@ async function waitUntilReady(
     const worst = [first, ...others].find(({ state }) => state === 'UNAVAILABLE');
     if (worst !== undefined || Date.now() > deadline) {
       const { version, state, reason } = worst ?? first;
-      throw new UserError(
-        `${url}: ${model.name} version ${version} is ${state}${reason === '' ? '' : `: ${reason}`}`,
-      );
+      throw new UserError(`${url}: ${model.name} version ${version} is ${state}${reason === '' ? '' : `: ${reason}`}`);
     }
     await sleep(POLL_MS);
   }

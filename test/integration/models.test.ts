@@ -1,0 +1,233 @@
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { exec } from '../../scripts/lib/exec';
+import { exportModels } from '../../scripts/lib/export';
+import { numbersOf } from '../../scripts/lib/local/samples';
+import { readRepository } from '../../scripts/lib/model';
+import { paths } from '../../scripts/lib/paths';
+import { Progress } from '../../scripts/lib/progress';
+import { ensurePython } from '../../scripts/lib/toolchain/python';
+import { traceModels } from '../../scripts/lib/trace';
+import type { InferOptions } from '../../scripts/lib/triton/client';
+import type { TritonHttpClient } from '../../scripts/lib/triton/http';
+import { decodeTensor, encodeTensor, type Tensor } from '../../scripts/lib/triton/tensor';
+import { Scratch } from '../support/scratch';
+import { testTriton } from '../support/triton';
+
+/** On a fresh clone the models have to be made first. */
+jest.setTimeout(900_000);
+
+const ENSEMBLE = 'ens_face_restoration_v2.1';
+const NETWORK = 'infer_face_restoration_v2.1';
+const FACES = [0, 1, 2];
+const REFERENCE = join(__dirname, '..', 'support', 'reference.py');
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const references = join(scratch.directory, 'references');
+let cases: Record<string, Record<string, { datatype: string; shape: number[]; file: string }>>;
+let client: TritonHttpClient;
+
+/** The models of this package on one real server, and beside them what PyTorch and OpenCV answer. */
+beforeAll(async () => {
+  const { python } = await ensurePython(new Progress(process.stderr, true).step(''), true);
+  const models = [ENSEMBLE, 'gfpgan', 'bert', 'resnet', 'wav2vec_general_v2'];
+  const traced = ['pre_gfpgan', NETWORK, 'post_gfpgan', ...models.slice(1)];
+  await traceModels({ python, repository: paths.modelRepository, models: traced, weights: [], onEvent: () => undefined });
+  const repository = await readRepository(paths.modelRepository, { models });
+  expect(repository.problems).toEqual([]);
+  await exportModels(repository.models, join(scratch.directory, 'repository'));
+  mkdirSync(references);
+  const [server] = await Promise.all([
+    testTriton(scratch, join(scratch.directory, 'repository')),
+    exec(python, [REFERENCE, paths.modelRepository, references]),
+  ]);
+  client = server.client;
+  cases = JSON.parse(readFileSync(join(references, 'cases.json'), 'utf8')) as typeof cases;
+});
+
+/** A tensor that Python has computed, for a request under another name. */
+function reference(inCase: string, tensor: string, name = tensor): Tensor {
+  const { datatype, shape, file } = cases[inCase]?.[tensor] ?? { datatype: 'none', shape: [], file: '' };
+  return decodeTensor(name, datatype, shape, readFileSync(join(references, file)));
+}
+
+/** What a model answers, in the order of its configuration. */
+async function ask(model: string, inputs: readonly Tensor[], options: InferOptions = {}): Promise<Tensor[]> {
+  return (await client.infer(model, inputs, options)).outputs;
+}
+
+/** The one output of a model with one input `input__0`. */
+async function apply(model: string, input: Tensor): Promise<Tensor> {
+  const [output, ...others] = await ask(model, [{ ...input, name: 'input__0' }]);
+  expect([output?.name, others]).toEqual(['output__0', []]);
+  return output as Tensor;
+}
+
+/** Part of a tensor along its first axis. */
+function rows(tensor: Tensor, start: number, end: number): Tensor {
+  const { name, datatype, shape } = tensor;
+  const [length = 0, ...rest] = shape;
+  const bytes = encodeTensor(tensor);
+  const size = bytes.length / length;
+  return decodeTensor(name, datatype, [end - start, ...rest], bytes.subarray(start * size, end * size));
+}
+
+/** Tensors of shape [1, ...] as one. */
+function stack(tensors: readonly Tensor[]): Tensor {
+  const [{ name, datatype, shape }] = tensors as [Tensor];
+  return decodeTensor(name, datatype, [tensors.length, ...shape.slice(1)], Buffer.concat(tensors.map(encodeTensor)));
+}
+
+/** The largest difference of two tensors of one type and shape, and the share of elements that differ at all. */
+function difference(actual: Tensor, expected: Tensor): { largest: number; share: number } {
+  expect([actual.datatype, actual.shape]).toEqual([expected.datatype, expected.shape]);
+  const others = numbersOf(expected);
+  const distances = numbersOf(actual).map((value, i) => Math.abs(value - (others[i] ?? NaN)));
+  expect(distances.length).toBeGreaterThan(0);
+  return {
+    largest: distances.reduce((most, distance) => (distance <= most ? most : distance), 0),
+    share: distances.filter((distance) => distance !== 0).length / distances.length,
+  };
+}
+
+function expectClose(actual: Tensor | undefined, expected: Tensor, within: number): void {
+  expect(difference(actual as Tensor, expected).largest).toBeLessThanOrEqual(within);
+}
+
+/** The network's sums may be taken in another order, which can move a pixel that lies between two grey levels. */
+function expectSamePicture(actual: Tensor, expected: Tensor): void {
+  const { largest, share } = difference(actual, expected);
+  expect(largest).toBeLessThanOrEqual(1);
+  expect(share).toBeLessThanOrEqual(0.001);
+}
+
+async function restore(face: number): Promise<Tensor> {
+  const [picture] = await ask(ENSEMBLE, [reference(`restoration ${face}`, 'raw_image')]);
+  return picture as Tensor;
+}
+
+describe('face restoration', () => {
+  test.each(FACES)('the ensemble answers what its three files give in PyTorch: face %i', async (face) => {
+    const picture = await restore(face);
+    expect(picture.name).toBe('image_out');
+    expectSamePicture(picture, reference(`restoration ${face}`, 'image_out'));
+    // And not to another face.
+    const other = reference(`restoration ${(face + 1) % FACES.length}`, 'image_out');
+    expect(difference(picture, other).share).toBeGreaterThan(0.5);
+  });
+
+  test('the ensemble answers what its models answer one after the other', async () => {
+    const normalized = await apply('pre_gfpgan', reference('restoration 0', 'raw_image'));
+    const picture = await apply('post_gfpgan', await apply(NETWORK, normalized));
+    expectSamePicture(await restore(0), picture);
+  });
+
+  test('gfpgan restores a batch as the network restores each face', async () => {
+    const inputs = await Promise.all(FACES.map((face) => apply('pre_gfpgan', reference(`restoration ${face}`, 'raw_image'))));
+    const batch = await apply('gfpgan', stack(inputs));
+    expect(batch.shape).toEqual([3, 3, 256, 256]);
+    for (const face of FACES) expectClose(rows(batch, face, face + 1), await apply(NETWORK, inputs[face] as Tensor), 1e-3);
+  });
+
+  test.each(['213x187', '301x407'])('photographs of %s: before and after the network, equal to OpenCV', async (size) => {
+    for (const step of ['pre', 'post']) {
+      const output = await apply(`${step}_gfpgan`, reference(`${step} ${size}`, 'input__0'));
+      expect(difference(output, reference(`${step} ${size}`, 'output__0'))).toEqual({ largest: 0, share: 0 });
+    }
+  });
+
+  test('a picture of another size than the network’s is refused by name', async () => {
+    const photograph = reference('pre 213x187', 'input__0', 'raw_image');
+    await expect(client.infer(ENSEMBLE, [photograph])).rejects.toMatchObject({
+      message: expect.stringContaining(NETWORK) as string,
+    });
+  });
+});
+
+describe('bert', () => {
+  const CASES = [
+    { name: '1 token', states: [1, 1, 384] },
+    { name: '17 tokens', states: [1, 17, 384] },
+    // The network has 512 positions.
+    { name: '600 tokens', states: [1, 512, 384] },
+    { name: 'batch of 8', states: [8, 40, 384] },
+  ];
+
+  test.each(CASES)('$name: the states and the embedding of transformers', async ({ name, states }) => {
+    const inputs = [reference(`bert ${name}`, 'input__0'), reference(`bert ${name}`, 'input__1')];
+    const outputs = await ask('bert', inputs);
+    expect(outputs.map((output) => [output.name, output.shape])).toEqual([
+      ['output__0', states],
+      ['output__1', [states[0], 384]],
+    ]);
+    for (const output of outputs) expectClose(output, reference(`bert ${name}`, output.name), 1e-4);
+  });
+
+  test('a text is the same alone as padded in a batch', async () => {
+    const [ids, mask] = [reference('bert batch of 8', 'input__0'), reference('bert batch of 8', 'input__1')];
+    const [states, embeddings] = await ask('bert', [ids, mask]);
+    for (const text of [1, 4, 7]) {
+      const length = numbersOf(rows(mask, text, text + 1)).filter((bit) => bit === 1).length;
+      const alone = [ids, mask].map((tensor) => columns(rows(tensor, text, text + 1), length));
+      const [ownStates, ownEmbedding] = await ask('bert', alone);
+      expectClose(columns(rows(states as Tensor, text, text + 1), length), ownStates as Tensor, 1e-4);
+      expectClose(rows(embeddings as Tensor, text, text + 1), ownEmbedding as Tensor, 1e-5);
+    }
+  });
+
+  /** The first `length` of the second axis of a tensor [1, n, ...]. */
+  function columns(tensor: Tensor, length: number): Tensor {
+    const [, ...inner] = tensor.shape;
+    const cut = rows({ ...tensor, shape: inner }, 0, length);
+    return { ...cut, shape: [1, ...cut.shape] };
+  }
+
+  test('an id that is no token is refused in words, and the next request is answered', async () => {
+    const request = (id: bigint): Tensor[] => [
+      { name: 'input__0', datatype: 'INT64', shape: [1, 2], data: BigInt64Array.of(101n, id) },
+      { name: 'input__1', datatype: 'INT64', shape: [1, 2], data: BigInt64Array.of(1n, 1n) },
+    ];
+    await expect(client.infer('bert', request(30_522n))).rejects.toThrow(
+      /model 'bert' version 1: .*token ids from 101 to 30522: allowed are 0 to 30521/,
+    );
+    expect(await ask('bert', request(30_521n))).toHaveLength(2);
+  });
+});
+
+describe('resnet', () => {
+  test('the logits of torchvision', async () => {
+    expectClose(await apply('resnet', reference('resnet', 'input__0')), reference('resnet', 'output__0'), 1e-3);
+  });
+
+  test('classification answers the highest classes by name', async () => {
+    const labels = readFileSync(join(paths.modelRepository, 'resnet', 'labels.txt'), 'utf8').trim().split('\n');
+    expect(labels).toHaveLength(1000);
+    const outputs = [{ name: 'output__0', classification: 3 }];
+    const [answer] = await ask('resnet', [reference('resnet', 'input__0')], { outputs });
+    expect(answer).toMatchObject({ name: 'output__0', datatype: 'BYTES', shape: [3, 3] });
+    const classes = (answer?.data as readonly Buffer[]).map((text) => text.toString().split(':'));
+    const logits = reference('resnet', 'output__0');
+    const expected = [0, 1, 2].flatMap((image) => {
+      const values = numbersOf(rows(logits, image, image + 1));
+      const order = [...values.keys()].sort((a, b) => (values[b] ?? 0) - (values[a] ?? 0));
+      return order.slice(0, 3).map((index) => [String(index), labels[index]]);
+    });
+    expect(classes.map(([, index, label]) => [index, label])).toEqual(expected);
+  });
+});
+
+describe('wav2vec_general_v2', () => {
+  const CASES = [
+    { sound: '16000 samples', frames: [1, 49, 32] },
+    { sound: '5555 samples', frames: [2, 17, 32] },
+  ];
+
+  test.each(CASES)('$sound: the logits of PyTorch, and of ONNX Runtime', async ({ sound, frames }) => {
+    const [logits] = await ask('wav2vec_general_v2', [reference(`wav2vec ${sound}, PyTorch`, 'input_values')]);
+    expect(logits).toMatchObject({ name: 'logits', shape: frames });
+    expectClose(logits, reference(`wav2vec ${sound}, PyTorch`, 'logits'), 1e-3);
+    expectClose(logits, reference(`wav2vec ${sound}, ONNX Runtime`, 'logits'), 1e-4);
+  });
+});
