@@ -8,9 +8,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +37,7 @@ class Options:
     weights: Mapping[str, str]
     seed: int
     force: bool
+    jobs: int
     json: bool
 
 
@@ -60,12 +63,32 @@ def _make_all(models: Sequence[Model], options: Options, emit: Report) -> bool:
                 stale.append(model)
         except (TraceError, OSError) as error:
             ok = _fail(model, error, emit)
-    # TorchScript numbers its classes across a process, so the bytes of a model would depend on those traced before it.
-    # With a process for each model they do not, and each one's memory is given back.
-    make = _make_here if len(stale) == 1 else _make_in_child
-    for model in stale:
-        ok = make(model, options, emit) and ok
-    return ok
+    if len(stale) == 1:
+        return _make_here(stale[0], options, emit) and ok
+    return _make_in_children(stale, options, emit) and ok
+
+
+def _make_in_children(models: Sequence[Model], options: Options, emit: Report) -> bool:
+    """Makes each model in a process of its own, `options.jobs` of them at a time.
+
+    TorchScript numbers its classes across a process, so the bytes of a model would depend on those traced before it.
+    With a process for each model they do not, and each one's memory is given back.
+    """
+    lock = threading.Lock()
+    children: list[subprocess.Popen[str]] = []
+
+    def emit_whole(event: report.Event) -> None:
+        with lock:
+            emit(event)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        try:
+            return all(list(pool.map(lambda model: _make_in_child(model, options, emit_whole, children), models)))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in children:
+                child.terminate()
+            raise
 
 
 def _parse(arguments: Sequence[str] | None) -> Options:
@@ -76,7 +99,7 @@ def _parse(arguments: Sequence[str] | None) -> Options:
     )
     repository = Path(__file__).parents[2] / "model-repo"
     parser.add_argument("--repo", type=Path, default=repository, help="model repository (default: model-repo)")
-    parser.add_argument("--version", type=_version, default=1, help="version directory to write (default: 1)")
+    parser.add_argument("--version", type=_positive, default=1, help="version directory to write (default: 1)")
     parser.add_argument("--models", type=_names, metavar="A,B", help="only these models (default: all)")
     parser.add_argument("--exclude", type=_names, default=[], metavar="A,B", help="all but these models")
     parser.add_argument(
@@ -89,15 +112,24 @@ def _parse(arguments: Sequence[str] | None) -> Options:
     )
     parser.add_argument("--seed", type=int, default=0, help="of random weights and of the check's inputs (default: 0)")
     parser.add_argument("--force", action="store_true", help="make models that are up to date, too")
+    parser.add_argument(
+        "--jobs", type=_positive, default=_default_jobs(), metavar="N", help="models made at a time (default: %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
     values = vars(parser.parse_args(arguments))
     return Options(**{**values, "weights": dict(values["weights"])})
 
 
-def _version(text: str) -> int:
+def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a version; allowed: 1, 2, 3 and so on")
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed: 1, 2, 3 and so on")
     return int(text)
+
+
+def _default_jobs() -> int:
+    """Two where there is room: the largest model takes 3 GB, and much of the work uses one core."""
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return 2 if (os.cpu_count() or 1) > 1 and memory_bytes > 12e9 else 1
 
 
 def _names(text: str) -> list[str]:
@@ -148,8 +180,10 @@ def _make_here(model: Model, options: Options, emit: Report) -> bool:
     return True
 
 
-def _make_in_child(model: Model, options: Options, emit: Report) -> bool:
-    """The same in a process of its own, whose events are passed on."""
+def _make_in_child(
+    model: Model, options: Options, emit: Report, children: list[subprocess.Popen[str]]
+) -> bool:
+    """The same in a process of its own, whose events are passed on and which is added to `children`."""
     command = [sys.executable, "-m", "tracing", "--json", "--force", "--models", model.name]
     command += ["--repo", str(options.repo), "--version", str(options.version), "--seed", str(options.seed)]
     if model.name in options.weights:
@@ -158,15 +192,12 @@ def _make_in_child(model: Model, options: Options, emit: Report) -> bool:
     search_path = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(search_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", env=environment) as child:
+        children.append(child)
         assert child.stdout is not None  # asked for above
-        try:
-            for line in child.stdout:
-                event = json.loads(line)
-                emit(event)
-                reported = reported or event["event"] == "failed"
-        except BaseException:
-            child.terminate()
-            raise
+        for line in child.stdout:
+            event = json.loads(line)
+            emit(event)
+            reported = reported or event["event"] == "failed"
     if child.returncode != EXIT_OK and not reported:
         reason = (
             f"was ended by signal {-child.returncode}" if child.returncode < 0 else f"exited with {child.returncode}"

@@ -156,6 +156,20 @@ describe('clear errors, and nothing started', () => {
     expect(finished.stderr).toContain('XDG_CACHE_HOME');
   });
 
+  test('no network for the set-up', async () => {
+    const nowhere = 'http://127.0.0.1:9/simple';
+    const finished = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS], {
+      XDG_CACHE_HOME: join(scratch.directory, 'empty-cache'),
+      PIP_INDEX_URL: nowhere,
+      PIP_RETRIES: '0',
+      UV_DEFAULT_INDEX: nowhere,
+      UV_HTTP_RETRIES: '0',
+    });
+    expect(finished.code).toBe(1);
+    expect(finished.stderr).toContain('error: the Python package index could not be reached');
+    expect(finished.stderr).toContain('HTTPS_PROXY');
+  });
+
   test('a model that is not there', async () => {
     const finished = await runCommandLine('local', ['--repo', repository, '--models', 'add', ...PORTS]);
     expect(finished).toMatchObject({

@@ -55,8 +55,8 @@ async function installRuntime(uv: string, python: string, lock: string, step: St
   try {
     step.update('installing PyTorch (CPU build)');
     await uvInstall(uv, python, ['--torch-backend', 'cpu', '-r', lock], step, { UV_HTTP_RETRIES: '0' });
-  } catch (error) {
-    if (!(error instanceof CommandError)) throw error;
+  } catch {
+    // Whatever it was, the second try would meet it too and tell.
     step.update('installing PyTorch (the build on PyPI, with CUDA: 5 GB)');
     await uvInstall(uv, python, ['-r', lock], step);
   }
@@ -87,8 +87,8 @@ function explainInstall(error: unknown): unknown {
       cause: error,
     });
   }
-  if (/sending request|dns error|connection broken|timed out|network/i.test(error.output.stderr)) {
-    return new UserError(`the Python package index could not be reached (${said.trim()})`, {
+  if (/sending request|dns error|connection broken|timed out|network|No matching distribution|was not found in the package registry/i.test(error.output.stderr)) {
+    return new UserError(`the Python package index could not be reached, or lacks a package (${said.trim()})`, {
       hint: 'check the network, or the settings of pip and uv (PIP_INDEX_URL, UV_DEFAULT_INDEX, HTTPS_PROXY), and run this again',
       cause: error,
     });

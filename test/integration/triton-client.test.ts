@@ -1,0 +1,463 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { exec } from '../../scripts/lib/exec';
+import { freePorts } from '../../scripts/lib/ports';
+import { Progress } from '../../scripts/lib/progress';
+import { ensurePython } from '../../scripts/lib/toolchain/python';
+import { TritonError, type InferenceClient } from '../../scripts/lib/triton/client';
+import { TritonGrpcClient } from '../../scripts/lib/triton/grpc';
+import { TritonHttpClient } from '../../scripts/lib/triton/http';
+import type { TritonServer } from '../../scripts/lib/triton/server';
+import { DATA_TYPES, type DataType, type Tensor, type TensorData } from '../../scripts/lib/triton/tensor';
+import { writeRepository } from '../support/repository';
+import { Scratch } from '../support/scratch';
+import { testTriton } from '../support/triton';
+
+jest.setTimeout(180_000);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+type NumericType = Exclude<DataType, 'BYTES'>;
+const NUMERIC_TYPES = (Object.keys(DATA_TYPES) as DataType[]).filter((type): type is NumericType => type !== 'BYTES');
+
+const CPU = 'instance_group { count: 1 kind: KIND_CPU }';
+/** How long a request of count_rows waits for others. */
+const QUEUE_DELAY_MS = 1000;
+
+function tensorText(kind: 'input' | 'output', name: string, type: DataType, dims: string, more = ''): string {
+  return `${kind} { name: "${name}" data_type: ${DATA_TYPES[type].configName} dims: [${dims}] ${more} }`;
+}
+
+/** Their model.pt files are made by test/support/client_models.py. */
+const REPOSITORY = {
+  'every_type/config.pbtxt': [
+    'platform: "pytorch_libtorch"',
+    // Not in the order of their numbers, by which alone they belong to arguments and results.
+    ...NUMERIC_TYPES.map((type, i) => tensorText('input', `input__${i}`, type, '-1')).reverse(),
+    ...NUMERIC_TYPES.map((_, i) => tensorText('output', `output__${i + NUMERIC_TYPES.length}`, 'FP64', '-1')),
+    ...NUMERIC_TYPES.map((type, i) => tensorText('output', `output__${i}`, type, '-1')),
+    CPU,
+  ].join('\n'),
+
+  'divide/config.pbtxt': [
+    'platform: "pytorch_libtorch"',
+    // The names of forward's arguments, in the other order.
+    tensorText('input', 'divisor', 'FP32', '-1, 2'),
+    tensorText('input', 'dividend', 'FP32', '-1, 2'),
+    tensorText('output', 'difference', 'FP32', '-1, 2'),
+    tensorText('output', 'quotient', 'FP32', '-1, 2'),
+    'version_policy { specific { versions: [1, 2] } }',
+    CPU,
+  ].join('\n'),
+
+  'count_rows/config.pbtxt': [
+    'platform: "pytorch_libtorch"',
+    'max_batch_size: 8',
+    tensorText('input', 'input__0', 'FP32', '-1'),
+    tensorText('output', 'output__0', 'INT64', '1'),
+    tensorText('output', 'output__1', 'FP32', '1'),
+    `dynamic_batching { preferred_batch_size: [4] max_queue_delay_microseconds: ${QUEUE_DELAY_MS * 1000} }`,
+    CPU,
+  ].join('\n'),
+
+  'scores/config.pbtxt': [
+    'platform: "pytorch_libtorch"',
+    'max_batch_size: 8',
+    tensorText('input', 'input__0', 'FP32', '3'),
+    tensorText('output', 'output__0', 'FP32', '3', 'label_filename: "labels.txt"'),
+    CPU,
+  ].join('\n'),
+  'scores/labels.txt': 'cat\ndog\nzebra: striped\n',
+
+  'strings/config.pbtxt': [
+    'backend: "python"',
+    tensorText('input', 'text', 'BYTES', '-1'),
+    tensorText('output', 'text', 'BYTES', '-1'),
+    CPU,
+  ].join('\n'),
+  'strings/1/model.py': `import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [pb_utils.InferenceResponse([pb_utils.get_input_tensor_by_name(request, "text")]) for request in requests]
+`,
+
+  'both/config.pbtxt': [
+    'platform: "ensemble"',
+    tensorText('input', 'in', 'BYTES', '-1'),
+    tensorText('output', 'out', 'BYTES', '-1'),
+    'ensemble_scheduling { step {',
+    '  model_name: "strings" model_version: -1',
+    '  input_map { key: "text" value: "in" } output_map { key: "text" value: "out" }',
+    '} }',
+  ].join('\n'),
+  'both/1/.keep': '',
+};
+
+const repository = writeRepository(join(scratch.directory, 'repository'), REPOSITORY);
+let server: TritonServer;
+
+beforeAll(async () => {
+  const { python } = await ensurePython(new Progress(process.stderr, true).step(''));
+  await exec(python, [join(__dirname, '..', 'support', 'client_models.py'), repository]);
+  server = await testTriton(scratch, repository);
+});
+
+function floats(name: string, shape: readonly number[], ...values: number[]): Tensor {
+  return { name, datatype: 'FP32', shape, data: Float32Array.from(values) };
+}
+
+function strings(name: string, ...values: (string | Buffer)[]): Tensor {
+  return { name, datatype: 'BYTES', shape: [values.length], data: values.map((value) => Buffer.from(value)) };
+}
+
+/** Inputs of divide. */
+const DIVIDEND = floats('dividend', [2, 2], 7, 8, -9, 10);
+const DIVISOR = floats('divisor', [2, 2], 2, 4, 2, 5);
+const DIFFERENCE = floats('difference', [2, 2], 5, 4, -11, 5);
+const QUOTIENT = floats('quotient', [2, 2], 3.5, 2, -4.5, 2);
+
+/** Values, and in what they are the type's own: its least and greatest, the smallest step, what is no number. */
+const VALUES: { [T in NumericType]: TensorData[T] } = {
+  BOOL: Uint8Array.of(0, 1, 1),
+  UINT8: Uint8Array.of(0, 1, 255),
+  UINT16: Uint16Array.of(0, 258, 65_535),
+  UINT32: Uint32Array.of(0, 16_909_060, 4_294_967_295),
+  UINT64: BigUint64Array.of(0n, 72_623_859_790_382_856n, 2n ** 64n - 1n),
+  INT8: Int8Array.of(-128, -1, 127),
+  INT16: Int16Array.of(-32_768, -258, 32_767),
+  INT32: Int32Array.of(-2_147_483_648, -16_909_060, 2_147_483_647),
+  INT64: BigInt64Array.of(-(2n ** 63n), -72_623_859_790_382_856n, 2n ** 63n - 1n),
+  FP16: Float32Array.of(-65_504, 2 ** -24, -0, 1 + 2 ** -10, Infinity, NaN),
+  BF16: Float32Array.of(-(2 ** 128 - 2 ** 120), 2 ** -133, -0, 1 + 2 ** -7, Infinity, NaN),
+  FP32: Float32Array.of(-(2 ** 128 - 2 ** 104), 2 ** -149, -0, 1 + 2 ** -23, Infinity, NaN),
+  FP64: Float64Array.of(-Number.MAX_VALUE, Number.MIN_VALUE, -0, 1 + Number.EPSILON, Infinity, NaN),
+};
+
+/** The inputs of every_type, each of its own length. */
+function everyType(values: (type: NumericType) => TensorData[NumericType]): Tensor[] {
+  return NUMERIC_TYPES.map((type, i) => {
+    const data = values(type);
+    return { name: `input__${i}`, datatype: type, shape: [data.length], data } as Tensor;
+  });
+}
+
+const PROTOCOLS = [
+  {
+    protocol: 'HTTP',
+    connect: () => new TritonHttpClient(server.httpUrl),
+    status: { badRequest: 'HTTP 400', notFound: 'HTTP 404', failed: 'HTTP 500' },
+  },
+  {
+    protocol: 'gRPC',
+    connect: () => new TritonGrpcClient(server.grpcAddress),
+    status: { badRequest: 'gRPC INVALID_ARGUMENT', notFound: 'gRPC NOT_FOUND', failed: 'gRPC INTERNAL' },
+  },
+];
+
+describe.each(PROTOCOLS)('over $protocol', ({ connect, status }) => {
+  let client: InferenceClient;
+  beforeAll(() => {
+    client = connect();
+  });
+  afterAll(() => client.close());
+
+  /** How a request fails. */
+  async function failure(request: Promise<unknown>): Promise<{ status: string; model: string | undefined; message: string }> {
+    const error = await request.then(
+      () => new Error('it did not fail'),
+      (reason: unknown) => reason,
+    );
+    expect(error).toBeInstanceOf(TritonError);
+    const { status: failed, model, message } = error as TritonError;
+    return { status: failed, model, message };
+  }
+
+  /** Sends one row of count_rows; gives how many rows were computed together, and the row's sum. */
+  async function countRows(...values: number[]): Promise<[rows: number, sum: number]> {
+    const { outputs } = await client.infer('count_rows', [floats('input__0', [1, values.length], ...values)]);
+    return [Number(outputs[0]?.data[0]), Number(outputs[1]?.data[0])];
+  }
+
+  test('the server and its models describe themselves', async () => {
+    expect([await client.live(), await client.ready()]).toEqual([true, true]);
+    expect(await client.serverMetadata()).toMatchObject({ name: 'triton', extensions: expect.arrayContaining(['model_repository']) as string[] });
+    expect(await client.modelMetadata('scores')).toEqual({
+      name: 'scores',
+      versions: ['1'],
+      platform: 'pytorch_libtorch',
+      inputs: [{ name: 'input__0', datatype: 'FP32', shape: [-1, 3] }],
+      outputs: [{ name: 'output__0', datatype: 'FP32', shape: [-1, 3] }],
+    });
+    expect(await client.modelConfig('count_rows')).toMatchObject({ name: 'count_rows', platform: 'pytorch_libtorch', max_batch_size: 8 });
+  });
+
+  describe('data types', () => {
+    let outputs: Map<string, Tensor>;
+    beforeAll(async () => {
+      const result = await client.infer('every_type', everyType((type) => VALUES[type]));
+      outputs = new Map(result.outputs.map((output) => [output.name, output]));
+    });
+
+    test.each(NUMERIC_TYPES.map((type, i) => ({ type, i })))('$type goes both ways, and PyTorch sees its values', ({ type, i }) => {
+      const data = VALUES[type];
+      expect(outputs.get(`output__${i}`)).toStrictEqual({ name: `output__${i}`, datatype: type, shape: [data.length], data });
+      const name = `output__${i + NUMERIC_TYPES.length}`;
+      const seen = Float64Array.from(Array.from<number | bigint>(data), Number);
+      expect(outputs.get(name)).toStrictEqual({ name, datatype: 'FP64', shape: [data.length], data: seen });
+    });
+
+    test('FP16 and BF16 are rounded to the nearest', async () => {
+      const halves = ['FP16', 'BF16'] as const;
+      const inputs = everyType((type) => (type === 'FP16' || type === 'BF16' ? Float32Array.of(1 / 3, 1e9) : VALUES[type]));
+      const wanted = halves.map((type) => ({ name: `output__${NUMERIC_TYPES.indexOf(type)}` }));
+      const result = await client.infer('every_type', inputs, { outputs: wanted });
+      expect(result.outputs.map(({ data }) => Array.from(data))).toEqual([
+        [1365 / 4096, Infinity],
+        [171 / 512, 238 * 2 ** 22],
+      ]);
+    });
+
+    test('tensors without elements', async () => {
+      const { outputs: empty } = await client.infer('every_type', everyType((type) => VALUES[type].slice(0, 0)));
+      expect(empty).toHaveLength(2 * NUMERIC_TYPES.length);
+      for (const { name, datatype, shape, data } of empty) {
+        const i = Number(name.replace('output__', ''));
+        expect([datatype, shape, data.length]).toEqual([NUMERIC_TYPES[i] ?? 'FP64', [0], 0]);
+      }
+    });
+
+    test('BYTES: text, any bytes, and nothing', async () => {
+      const text = strings('text', 'naïve café ☕', '', Buffer.from([0, 255, 128, 10]), 'x'.repeat(70_000));
+      expect((await client.infer('strings', [text])).outputs).toEqual([text]);
+      const none: Tensor = { name: 'text', datatype: 'BYTES', shape: [0], data: [] };
+      expect((await client.infer('strings', [none])).outputs).toEqual([none]);
+    });
+
+    test('BYTES through an ensemble', async () => {
+      const { outputs: answer } = await client.infer('both', [strings('in', 'a', 'bc')]);
+      expect(answer).toEqual([strings('out', 'a', 'bc')]);
+    });
+  });
+
+  describe('requests', () => {
+    test('several inputs, in any order, and several outputs', async () => {
+      const { outputs } = await client.infer('divide', [DIVIDEND, DIVISOR], { version: 1 });
+      expect(outputs).toEqual([DIFFERENCE, QUOTIENT]);
+      expect((await client.infer('divide', [DIVISOR, DIVIDEND], { version: 1 })).outputs).toEqual(outputs);
+    });
+
+    test('only the outputs that are asked for', async () => {
+      const { outputs } = await client.infer('divide', [DIVIDEND, DIVISOR], { version: 1, outputs: [{ name: 'quotient' }] });
+      expect(outputs).toEqual([QUOTIENT]);
+    });
+
+    test('a version, by default the newest', async () => {
+      const first = await client.infer('divide', [DIVIDEND, DIVISOR], { version: 1 });
+      const second = await client.infer('divide', [DIVIDEND, DIVISOR], { version: 2 });
+      expect([first.model, first.version, second.version]).toEqual(['divide', '1', '2']);
+      expect(second.outputs[1]).toEqual(floats('quotient', [2, 2], 3, 2, -5, 2));
+      expect(await client.infer('divide', [DIVIDEND, DIVISOR])).toEqual(second);
+    });
+
+    test('the request’s id comes back', async () => {
+      expect(await client.infer('divide', [DIVIDEND, DIVISOR], { requestId: 'request 7' })).toMatchObject({ requestId: 'request 7' });
+      expect(await client.infer('divide', [DIVIDEND, DIVISOR])).toMatchObject({ requestId: '' });
+    });
+
+    test('classification, with labels', async () => {
+      const scores = floats('input__0', [2, 3], 0.5, 0.25, 2, -1, -2, -3);
+      const { outputs } = await client.infer('scores', [scores], { outputs: [{ name: 'output__0', classification: 2 }] });
+      const classes = ['2.000000:2:zebra: striped', '0.500000:0:cat', '-1.000000:0:cat', '-2.000000:1:dog'];
+      expect(outputs).toEqual([{ ...strings('output__0', ...classes), shape: [2, 2] }]);
+    });
+  });
+
+  describe('what is refused, with the server’s words', () => {
+    const REFUSED = [
+      {
+        what: 'a model that is not there',
+        send: () => client.infer('divides', [DIVIDEND, DIVISOR]),
+        message: /unknown model: 'divides' is not found/,
+        kind: 'notFound',
+        model: 'divides',
+      },
+      {
+        what: 'a version that is not there',
+        send: () => client.infer('divide', [DIVIDEND, DIVISOR], { version: 3 }),
+        message: /unknown model: 'divide' version 3 is not found/,
+        kind: 'notFound',
+      },
+      {
+        what: 'an input that is not there',
+        send: () => client.infer('divide', [DIVIDEND, { ...DIVISOR, name: 'divider' }]),
+        message: /divider/,
+        kind: 'badRequest',
+      },
+      {
+        what: 'an input missing',
+        send: () => client.infer('divide', [DIVIDEND]),
+        message: /expected 2 inputs but got 1 inputs for model 'divide'/,
+        kind: 'badRequest',
+      },
+      {
+        what: 'an output that is not there',
+        send: () => client.infer('divide', [DIVIDEND, DIVISOR], { outputs: [{ name: 'product' }] }),
+        message: /unexpected inference output 'product' for model 'divide'/,
+        kind: 'badRequest',
+      },
+      {
+        what: 'another shape',
+        send: () => client.infer('divide', [DIVIDEND, floats('divisor', [4], 1, 2, 3, 4)]),
+        message: /unexpected shape for input 'divisor' for model 'divide'. Expected \[-1,2\], got \[4\]/,
+        kind: 'badRequest',
+      },
+      {
+        what: 'another data type',
+        send: () => client.infer('divide', [DIVIDEND, { ...DIVISOR, datatype: 'INT32', data: Int32Array.of(1, 2, 3, 4) }]),
+        message: /inference input 'divisor' data-type is 'INT32', but model 'divide' expects 'FP32'/,
+        kind: 'badRequest',
+      },
+      {
+        what: 'a batch beyond max_batch_size',
+        send: () => client.infer('scores', [floats('input__0', [9, 3], ...new Float32Array(27))]),
+        message: /batch-size must be <= 8 for 'scores'/,
+        kind: 'badRequest',
+        model: 'scores',
+      },
+      {
+        what: 'a forward that fails',
+        send: () => client.infer('divide', [DIVIDEND, floats('divisor', [2, 2], 1, 0, 1, 1)], { version: 1 }),
+        message: /model 'divide' version 1: ValueError: a divisor is zero/,
+        kind: 'failed',
+      },
+    ] as const;
+
+    test.each(REFUSED)('$what', async ({ send, message, kind, ...more }) => {
+      const model = 'model' in more ? more.model : 'divide';
+      expect(await failure(send())).toEqual({ status: status[kind], model, message: expect.stringMatching(message) as string });
+      // What was refused stops nobody else.
+      expect((await client.infer('divide', [DIVIDEND, DIVISOR], { version: 1 })).outputs).toEqual([DIFFERENCE, QUOTIENT]);
+    });
+  });
+
+  describe('batching', () => {
+    test('requests that come together are computed together', async () => {
+      const answers = await Promise.all([countRows(1, 2), countRows(3, 4), countRows(5, 6), countRows(7, 8)]);
+      expect(answers.map(([, sum]) => sum)).toEqual([3, 7, 11, 15]);
+      // All four, as a rule; on a busy machine some may come later.
+      expect(Math.max(...answers.map(([rows]) => rows))).toBeGreaterThanOrEqual(2);
+    });
+
+    test('a request of several rows gets its own rows back', async () => {
+      const batch = client.infer('count_rows', [floats('input__0', [3, 2], 1, 2, 3, 4, 5, 6)]);
+      const [[rows, sum], { outputs }] = await Promise.all([countRows(10, 10), batch]);
+      expect(sum).toBe(20);
+      expect(outputs).toEqual([
+        { name: 'output__0', datatype: 'INT64', shape: [3, 1], data: BigInt64Array.of(4n, 4n, 4n) },
+        floats('output__1', [3, 1], 3, 7, 11),
+      ]);
+      expect(rows).toBe(4);
+    });
+
+    test('requests of other shapes come together and are computed apart', async () => {
+      const answers = await Promise.all([countRows(1), countRows(1, 2), countRows(1, 2, 3), countRows(1, 2, 3, 4)]);
+      expect(answers).toEqual([
+        [1, 1],
+        [1, 3],
+        [1, 6],
+        [1, 10],
+      ]);
+    });
+
+    test('one that fails among others fails alone', async () => {
+      const bad = failure(countRows(-1, 1));
+      const good = await Promise.all([countRows(1, 1), countRows(2, 2), countRows(3, 3)]);
+      expect(good.map(([, sum]) => sum)).toEqual([2, 4, 6]);
+      expect(await bad).toEqual({
+        status: status.failed,
+        model: 'count_rows',
+        message: expect.stringMatching(/model 'count_rows' version 1: ValueError: a value is negative/) as string,
+      });
+    });
+  });
+
+  test('a request past its deadline', async () => {
+    // Alone it waits for others much longer than that.
+    const started = Date.now();
+    const late = client.infer('count_rows', [floats('input__0', [1, 1], 1)], { timeoutMs: 100 });
+    expect(await failure(late)).toEqual({
+      status: 'timeout',
+      model: 'count_rows',
+      message: expect.stringMatching(/did not answer .*within 0.1 s/) as string,
+    });
+    expect(Date.now() - started).toBeLessThan(QUEUE_DELAY_MS);
+  });
+
+  test('a server that is not there', async () => {
+    const [port] = await freePorts(1);
+    const nobody = connect instanceof Function && client instanceof TritonHttpClient ? new TritonHttpClient(`http://127.0.0.1:${port}`) : new TritonGrpcClient(`127.0.0.1:${port}`);
+    expect(await failure(nobody.infer('divide', [DIVIDEND, DIVISOR]))).toMatchObject({ status: 'unreachable', model: 'divide' });
+    nobody.close();
+  });
+
+  describe('loading and unloading', () => {
+    async function untilUnloaded(model: string): Promise<void> {
+      for (let i = 0; i < 200 && (await client.modelReady(model)); i += 1) await sleep(50);
+    }
+
+    async function states(...models: string[]): Promise<string[]> {
+      const index = await client.repositoryIndex();
+      return models.map((name) => index.find((entry) => entry.name === name)?.state ?? 'none');
+    }
+
+    test('a model is ready, is not, and is again', async () => {
+      expect(await Promise.all([client.modelReady('scores'), client.modelReady('scores', 1), client.modelReady('scores', 2)])).toEqual([true, true, false]);
+      await client.unloadModel('scores');
+      await untilUnloaded('scores');
+      expect(await client.modelReady('scores')).toBe(false);
+      expect(await states('scores', 'divide')).toEqual(['UNAVAILABLE', 'READY']);
+      await client.loadModel('scores');
+      expect(await client.modelReady('scores')).toBe(true);
+    });
+
+    test('an ensemble goes alone, or with the models it is made of, and brings them back', async () => {
+      await client.unloadModel('both');
+      await untilUnloaded('both');
+      expect([await client.modelReady('both'), await client.modelReady('strings')]).toEqual([false, true]);
+      await client.loadModel('both');
+      await client.unloadModel('both', { unloadDependents: true });
+      await untilUnloaded('strings');
+      expect([await client.modelReady('both'), await client.modelReady('strings')]).toEqual([false, false]);
+      await client.loadModel('both');
+      expect(await states('both', 'strings')).toEqual(['READY', 'READY']);
+    });
+
+    test('a model that is not there', async () => {
+      expect(await client.modelReady('nothing')).toBe(false);
+      expect(await failure(client.loadModel('nothing'))).toMatchObject({ model: 'nothing', message: expect.stringContaining('nothing') as string });
+    });
+
+    test('a model.pt that is none: the reason names the file, the other models go on', async () => {
+      const config = REPOSITORY['scores/config.pbtxt'].replace('label_filename: "labels.txt"', '');
+      writeRepository(repository, { 'corrupt/config.pbtxt': config, 'corrupt/1/model.pt': 'half of a file' });
+      const reason = /corrupt\/1\/model\.pt: not TorchScript/;
+      expect(await failure(client.loadModel('corrupt'))).toMatchObject({ model: 'corrupt', message: expect.stringMatching(reason) as string });
+      expect(await client.repositoryIndex()).toContainEqual({ name: 'corrupt', version: '1', state: 'UNAVAILABLE', reason: expect.stringMatching(reason) as string });
+      expect(await client.modelReady('corrupt')).toBe(false);
+      expect((await client.infer('divide', [DIVIDEND, DIVISOR], { version: 1 })).outputs).toEqual([DIFFERENCE, QUOTIENT]);
+    });
+  });
+});
+
+test('a server that ends under its clients', async () => {
+  const clients = PROTOCOLS.map(({ connect }) => connect());
+  for (const client of clients) expect(await client.live()).toBe(true);
+  await server.stop();
+  for (const client of clients) {
+    await expect(client.infer('divide', [DIVIDEND, DIVISOR])).rejects.toMatchObject({ status: 'unreachable', model: 'divide' });
+    client.close();
+  }
+});
