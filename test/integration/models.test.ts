@@ -34,7 +34,13 @@ beforeAll(async () => {
   const { python } = await ensurePython(new Progress(process.stderr, true).step(''), true);
   const models = [ENSEMBLE, 'gfpgan', 'bert', 'resnet', 'wav2vec_general_v2'];
   const traced = ['pre_gfpgan', NETWORK, 'post_gfpgan', ...models.slice(1)];
-  await traceModels({ python, repository: paths.modelRepository, models: traced, weights: [], onEvent: () => undefined });
+  await traceModels({
+    python,
+    repository: paths.modelRepository,
+    models: traced,
+    weights: [],
+    onEvent: () => undefined,
+  });
   const repository = await readRepository(paths.modelRepository, { models });
   expect(repository.problems).toEqual([]);
   await exportModels(repository.models, join(scratch.directory, 'repository'));
@@ -125,18 +131,24 @@ describe('face restoration', () => {
   });
 
   test('gfpgan restores a batch as the network restores each face', async () => {
-    const inputs = await Promise.all(FACES.map((face) => apply('pre_gfpgan', reference(`restoration ${face}`, 'raw_image'))));
+    const inputs = await Promise.all(
+      FACES.map((face) => apply('pre_gfpgan', reference(`restoration ${face}`, 'raw_image'))),
+    );
     const batch = await apply('gfpgan', stack(inputs));
     expect(batch.shape).toEqual([3, 3, 256, 256]);
-    for (const face of FACES) expectClose(rows(batch, face, face + 1), await apply(NETWORK, inputs[face] as Tensor), 1e-3);
+    for (const face of FACES)
+      expectClose(rows(batch, face, face + 1), await apply(NETWORK, inputs[face] as Tensor), 1e-3);
   });
 
-  test.each(['213x187', '301x407'])('photographs of %s: before and after the network, equal to OpenCV', async (size) => {
-    for (const step of ['pre', 'post']) {
-      const output = await apply(`${step}_gfpgan`, reference(`${step} ${size}`, 'input__0'));
-      expect(difference(output, reference(`${step} ${size}`, 'output__0'))).toEqual({ largest: 0, share: 0 });
-    }
-  });
+  test.each(['213x187', '301x407'])(
+    'photographs of %s: before and after the network, equal to OpenCV',
+    async (size) => {
+      for (const step of ['pre', 'post']) {
+        const output = await apply(`${step}_gfpgan`, reference(`${step} ${size}`, 'input__0'));
+        expect(difference(output, reference(`${step} ${size}`, 'output__0'))).toEqual({ largest: 0, share: 0 });
+      }
+    },
+  );
 
   test('a picture of another size than the network’s is refused by name', async () => {
     const photograph = reference('pre 213x187', 'input__0', 'raw_image');
@@ -202,7 +214,9 @@ describe('resnet', () => {
   });
 
   test('classification answers the highest classes by name', async () => {
-    const labels = readFileSync(join(paths.modelRepository, 'resnet', 'labels.txt'), 'utf8').trim().split('\n');
+    const labels = readFileSync(join(paths.modelRepository, 'resnet', 'labels.txt'), 'utf8')
+      .trim()
+      .split('\n');
     expect(labels).toHaveLength(1000);
     const outputs = [{ name: 'output__0', classification: 3 }];
     const [answer] = await ask('resnet', [reference('resnet', 'input__0')], { outputs });

@@ -1,7 +1,7 @@
 /** Model folders -> validated configurations, the text of each config.pbtxt, and the files to publish. */
-export { configText } from './configText';
-export type { ModelConfig, TensorConfig } from './modelConfig';
+export { configText } from './config-text';
+export type { ModelConfig, TensorConfig } from './model-config';
 export { readRepository, stepModels } from './repository';
 export type { Repository, RepositoryModel, Selection } from './repository';
-export type { SourceFile } from './sourceFiles';
+export type { SourceFile } from './source-files';
 export type { ModelVersion } from './versions';

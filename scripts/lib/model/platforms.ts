@@ -1,4 +1,4 @@
-import type { ModelConfig } from './modelConfig';
+import type { ModelConfig } from './model-config';
 
 /** What Triton expects of the models of one platform or backend. */
 export interface PlatformFacts {

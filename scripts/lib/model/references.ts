@@ -1,8 +1,8 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
-import type { ModelConfig } from './modelConfig';
+import type { ModelConfig } from './model-config';
 import { fieldPath, type ProblemList } from './problems';
-import { readFiles, type SourceFile } from './sourceFiles';
+import { readFiles, type SourceFile } from './source-files';
 
 /** A file or folder of the model folder that the configuration names. */
 interface Reference {

@@ -1,9 +1,9 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
 import type { Problem } from '../errors';
-import { configText } from './configText';
-import { TEXT_FILE, YAML_FILE, loadConfig, type LoadedConfig } from './loadConfig';
-import type { ModelConfig } from './modelConfig';
+import { configText } from './config-text';
+import { TEXT_FILE, YAML_FILE, loadConfig, type LoadedConfig } from './load-config';
+import type { ModelConfig } from './model-config';
 import { nearest } from './nearest';
 import { displayPath, reasonOf } from './paths';
 import { platformFacts } from './platforms';
@@ -14,9 +14,9 @@ import { identityRules } from './rules/identity';
 import type { CheckedModel } from './rules/rule';
 import { schedulingRules } from './rules/scheduling';
 import { tensorRules } from './rules/tensors';
-import { versionRules } from './rules/versionPolicy';
+import { versionRules } from './rules/version-policy';
 import { warmupRules } from './rules/warmup';
-import { isIgnored, readFiles, type SourceFile } from './sourceFiles';
+import { isIgnored, readFiles, type SourceFile } from './source-files';
 import { checkArtifacts, readVersions, type ModelVersion } from './versions';
 
 /** A model as it is to be published. */

@@ -1,11 +1,11 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
-import type { ModelConfig } from './modelConfig';
+import type { ModelConfig } from './model-config';
 import { displayPath, reasonOf } from './paths';
 import type { PlatformFacts } from './platforms';
 import type { ProblemList } from './problems';
-import { readFiles, type SourceFile } from './sourceFiles';
-import { torchScriptFault } from './torchScript';
+import { readFiles, type SourceFile } from './source-files';
+import { torchScriptFault } from './torch-script';
 
 /** One version folder. An ensemble's holds nothing, or a `.keep`. */
 export interface ModelVersion {

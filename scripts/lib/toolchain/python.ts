@@ -87,7 +87,11 @@ function explainInstall(error: unknown): unknown {
       cause: error,
     });
   }
-  if (/sending request|dns error|connection broken|timed out|network|No matching distribution|was not found in the package registry/i.test(error.output.stderr)) {
+  if (
+    /sending request|dns error|connection broken|timed out|network|No matching distribution|was not found in the package registry/i.test(
+      error.output.stderr,
+    )
+  ) {
     return new UserError(`the Python package index could not be reached, or lacks a package (${said.trim()})`, {
       hint: 'check the network, or the settings of pip and uv (PIP_INDEX_URL, UV_DEFAULT_INDEX, HTTPS_PROXY), and run this again',
       cause: error,

@@ -1,8 +1,8 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { configText, readRepository } from '../../../scripts/lib/model';
-import { configFromText } from '../../../scripts/lib/model/configText';
-import { configFromYaml } from '../../../scripts/lib/model/fromYaml';
+import { configFromText } from '../../../scripts/lib/model/config-text';
+import { configFromYaml } from '../../../scripts/lib/model/from-yaml';
 import { ProblemList } from '../../../scripts/lib/model/problems';
 import { MODEL_REPO, folder, randomNumbers, removeFolders } from './helpers';
 

@@ -1,4 +1,4 @@
-import type { EnsembleStep, TensorConfig } from '../modelConfig';
+import type { EnsembleStep, TensorConfig } from '../model-config';
 import { didYouMean } from '../nearest';
 import { describe, fieldPath } from '../problems';
 import type { CheckedModel } from './rule';

@@ -1,4 +1,4 @@
-import type { ModelConfig } from '../modelConfig';
+import type { ModelConfig } from '../model-config';
 import type { PlatformFacts } from '../platforms';
 import type { ProblemList } from '../problems';
 

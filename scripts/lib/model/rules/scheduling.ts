@@ -1,4 +1,4 @@
-import type { QueuePolicy } from '../modelConfig';
+import type { QueuePolicy } from '../model-config';
 import { fieldPath } from '../problems';
 import type { CheckedModel, ModelRule } from './rule';
 

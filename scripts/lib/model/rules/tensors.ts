@@ -1,4 +1,4 @@
-import { DATA_TYPES, type TensorConfig } from '../modelConfig';
+import { DATA_TYPES, type TensorConfig } from '../model-config';
 import { describe } from '../problems';
 import type { CheckedModel, ModelRule } from './rule';
 

@@ -1,4 +1,4 @@
-import type { TensorConfig, Warmup } from '../modelConfig';
+import type { TensorConfig, Warmup } from '../model-config';
 import { didYouMean } from '../nearest';
 import { describe, fieldPath } from '../problems';
 import type { CheckedModel, ModelRule } from './rule';

@@ -1,6 +1,6 @@
 import protobuf from 'protobufjs/light';
 import textformat from 'protobufjs/ext/textformat';
-import { modelConfigType, type Int64, type ModelConfig } from './modelConfig';
+import { modelConfigType, type Int64, type ModelConfig } from './model-config';
 import { didYouMean } from './nearest';
 import type { ProblemList } from './problems';
 

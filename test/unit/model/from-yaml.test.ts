@@ -1,5 +1,5 @@
 import { formatProblem } from '../../../scripts/lib/errors';
-import { configFromYaml } from '../../../scripts/lib/model/fromYaml';
+import { configFromYaml } from '../../../scripts/lib/model/from-yaml';
 import { ProblemList } from '../../../scripts/lib/model/problems';
 
 function read(text: string): { config: unknown; problems: string[] } {

@@ -1,9 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
-import { configFromText, configText } from './configText';
-import { configFromYaml } from './fromYaml';
-import type { ModelConfig } from './modelConfig';
+import { configFromText, configText } from './config-text';
+import { configFromYaml } from './from-yaml';
+import type { ModelConfig } from './model-config';
 import { displayPath, reasonOf } from './paths';
 import { ProblemList } from './problems';
 

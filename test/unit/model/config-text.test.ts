@@ -2,8 +2,8 @@ import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import protobuf from 'protobufjs/light';
 import { configText, readRepository, type ModelConfig } from '../../../scripts/lib/model';
-import { configFromText } from '../../../scripts/lib/model/configText';
-import { modelConfigType } from '../../../scripts/lib/model/modelConfig';
+import { configFromText } from '../../../scripts/lib/model/config-text';
+import { modelConfigType } from '../../../scripts/lib/model/model-config';
 import { ProblemList } from '../../../scripts/lib/model/problems';
 import { MODEL_REPO, randomNumbers } from './helpers';
 

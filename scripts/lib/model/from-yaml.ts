@@ -1,8 +1,8 @@
 import protobuf from 'protobufjs/light';
-import { modelConfigType, type Int64, type ModelConfig } from './modelConfig';
+import { modelConfigType, type Int64, type ModelConfig } from './model-config';
 import { didYouMean } from './nearest';
 import { describe, fieldPath, type ProblemList } from './problems';
-import { parseYaml } from './yamlText';
+import { parseYaml } from './yaml-text';
 
 /** More values than any configuration has; a few kilobytes of YAML aliases can stand for millions. */
 const MOST_VALUES = 100_000;
