@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tracing import report
 from tracing.contract import TraceError
-from tracing.fingerprint import fingerprint
+from tracing.fingerprint import fingerprint, given_weights
 from tracing.record import is_present, read_record
 from tracing.report import Report
 from tracing.repository import Model, find_models
@@ -113,7 +113,11 @@ def _parse(arguments: Sequence[str] | None) -> Options:
     parser.add_argument("--seed", type=int, default=0, help="of random weights and of the check's inputs (default: 0)")
     parser.add_argument("--force", action="store_true", help="make models that are up to date, too")
     parser.add_argument(
-        "--jobs", type=_positive, default=_default_jobs(), metavar="N", help="models made at a time (default: %(default)s)"
+        "--jobs",
+        type=_positive,
+        default=_default_jobs(),
+        metavar="N",
+        help="models made at a time (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
     values = vars(parser.parse_args(arguments))
@@ -158,7 +162,16 @@ def _report_if_up_to_date(model: Model, options: Options, emit: Report) -> bool:
     record = read_record(artifact)
     if record is None or not is_present(record, model.folder):
         return False
-    if record.fingerprint != fingerprint(model, options.weights.get(model.name), options.seed):
+    given = given_weights(options.weights.get(model.name))
+    changed = record.fingerprint != fingerprint(model, options.seed)
+    if given is None and record.given_weights is not None:
+        # Without --weights the artifact stays what it is: weights of the user's own are never replaced by others.
+        if changed:
+            raise TraceError(
+                f"it was made with --weights {model.name}={record.given_weights.name}, and its sources have changed",
+                "Give --weights again, or --force to make it with the model's own.",
+            )
+    elif changed or given != record.given_weights:
         return False
     emit(report.up_to_date(model, record))
     return True
@@ -172,7 +185,7 @@ def _make_here(model: Model, options: Options, emit: Report) -> bool:
         from tracing.make import make  # noqa: PLC0415 - torch, which takes seconds to import
 
         weights = options.weights.get(model.name)
-        identity = fingerprint(model, weights, options.seed)
+        identity = fingerprint(model, options.seed)
         record = make(model, weights, options.seed, identity, lambda step: emit(report.progressed(model, step)))
     except Exception as error:
         return _fail(model, error, emit)
@@ -180,9 +193,7 @@ def _make_here(model: Model, options: Options, emit: Report) -> bool:
     return True
 
 
-def _make_in_child(
-    model: Model, options: Options, emit: Report, children: list[subprocess.Popen[str]]
-) -> bool:
+def _make_in_child(model: Model, options: Options, emit: Report, children: list[subprocess.Popen[str]]) -> bool:
     """The same in a process of its own, whose events are passed on and which is added to `children`."""
     command = [sys.executable, "-m", "tracing", "--json", "--force", "--models", model.name]
     command += ["--repo", str(options.repo), "--version", str(options.version), "--seed", str(options.seed)]

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tracing.files import sha256_of
+from tracing.record import GivenWeights
 from tracing.repository import Model
 
 # Packages whose code or data end up in an artifact.
@@ -27,8 +28,8 @@ def package_versions() -> dict[str, str]:
     return found
 
 
-def fingerprint(model: Model, weights: str | None, seed: int) -> str:
-    """SHA-256 over the sources of this package and of the model, package versions, seed and the weights' bytes."""
+def fingerprint(model: Model, seed: int) -> str:
+    """SHA-256 over the sources of this package and of the model, package versions and seed; not over the weights."""
     package = Path(__file__).parent
     sources = [path for path in package.rglob("*.py") if path.name not in _PRESENTATION]
     sources += [*model.folder.glob("*.py"), model.folder / "model.yaml"]
@@ -37,16 +38,19 @@ def fingerprint(model: Model, weights: str | None, seed: int) -> str:
         "packages": package_versions(),
         "version": model.version,
         "seed": seed,
-        "weights": None if weights is None else _weights_identity(weights),
     }
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
 
-def _weights_identity(weights: str) -> object:
+def given_weights(weights: str | None) -> GivenWeights | None:
+    """What `--weights` names, by content; None when nothing is given."""
+    if weights is None:
+        return None
     path = Path(weights)
     if path.is_file():
-        return [path.name, path.stat().st_size, sha256_of(path)]
+        return GivenWeights(path.name, sha256_of(path))
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file())
-        return [[str(file.relative_to(path)), file.stat().st_size, sha256_of(file)] for file in files]
-    return weights  # a hub id
+        contents = json.dumps([[str(file.relative_to(path)), sha256_of(file)] for file in files])
+        return GivenWeights(path.name, hashlib.sha256(contents.encode()).hexdigest())
+    return GivenWeights(weights, None)  # a hub id

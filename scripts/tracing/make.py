@@ -11,6 +11,7 @@ import importlib.util
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
@@ -19,9 +20,9 @@ import torch
 from torch import Tensor
 
 from tracing.check import Tensors, compare
-from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError
+from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights
 from tracing.files import publish, scratch, sha256_of
-from tracing.fingerprint import package_versions
+from tracing.fingerprint import given_weights, package_versions
 from tracing.record import File, Record, record_path
 from tracing.repository import Model
 
@@ -58,7 +59,8 @@ def make(model: Model, weights: str | None, seed: int, fingerprint: str, progres
                 version=model.version,
                 artifact=_describe(made, f"{model.version}/{artifact.name}"),
                 extra_files=extra,
-                weights=export.weights,
+                weights=_publishable(export.weights),
+                given_weights=given_weights(weights),
                 seed=seed,
                 check=check,
                 packages=package_versions(),
@@ -71,6 +73,13 @@ def make(model: Model, weights: str | None, seed: int, fingerprint: str, progres
             note.write_text(record.to_json(), encoding="utf-8")
             publish(note, record_path(artifact))
     return record
+
+
+def _publishable(weights: Weights) -> Weights:
+    """The same without folders of this machine: the record is published."""
+    if weights.source is None or not Path(weights.source).exists():
+        return weights
+    return replace(weights, source=Path(weights.source).name)
 
 
 def _export(model: Model, context: TraceContext) -> Export:

@@ -41,14 +41,27 @@ class File:
 
 
 @dataclass(frozen=True)
+class GivenWeights:
+    """What `--weights` named: the file's, folder's or hub's name, and the SHA-256 of the content in hex (hub: None)."""
+
+    name: str
+    sha256: str | None
+
+
+@dataclass(frozen=True)
 class Record:
-    """One made version. fingerprint: of everything that it was made from; packages: name -> version."""
+    """One made version.
+
+    given_weights: None where the model chose its own; packages: name -> version;
+    fingerprint: of everything that it was made from besides the weights.
+    """
 
     model: str
     version: int
     artifact: File
     extra_files: list[File]
     weights: Weights
+    given_weights: GivenWeights | None
     seed: int
     check: Check
     packages: dict[str, str]
@@ -61,12 +74,14 @@ class Record:
     def from_json(cls, text: str) -> Record:
         """Raises ValueError, TypeError or KeyError when `text` is not a record of this version of the code."""
         data: dict[str, Any] = json.loads(text)
+        given = data["given_weights"]
         return cls(
             **{
                 **data,
                 "artifact": File(**data["artifact"]),
                 "extra_files": [File(**file) for file in data["extra_files"]],
                 "weights": Weights(**data["weights"]),
+                "given_weights": None if given is None else GivenWeights(**given),
                 "check": Check(**data["check"]),
             }
         )

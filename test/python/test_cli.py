@@ -248,6 +248,31 @@ def test_weights_count_by_their_bytes(
     assert run(*arguments)[1][-1]["event"] == "done"
 
 
+def test_weights_of_the_users_own_stay_until_others_are_given(
+    tmp_path: Path, add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]
+) -> None:
+    source = SCALE.replace("torch.rand(4)", "torch.load(context.weights) if context.weights else torch.rand(4)", 1)
+    kind = "Weights('pretrained', 'a file') if context.weights else Weights.random(context.seed)"
+    folder = add_model("scale", source.replace("Weights.random(context.seed)", kind))
+    file = tmp_path / "scale.pth"
+    torch.save(torch.ones(4), file)
+    run("--weights", f"scale={file}")
+
+    status, events = run()
+    assert (status, events[-1]["event"], events[-1]["weights"]["kind"]) == (0, "up-to-date", "pretrained")
+
+    with (folder / "trace.py").open("a") as trace:
+        trace.write("# changed\n")
+    status, events = run()
+    assert (status, events[-1]["event"]) == (1, "failed")
+    assert "was made with --weights scale=scale.pth" in events[-1]["error"]
+    assert events[-1]["hint"] == "Give --weights again, or --force to make it with the model's own."
+    assert torch.equal(torch.jit.load(folder / "1" / "model.pt").factor, torch.ones(4))
+
+    assert run("--weights", f"scale={file}")[1][-1]["event"] == "done"
+    assert run("--force")[1][-1]["weights"]["kind"] == "random"
+
+
 def test_weights_that_a_model_does_not_load_are_refused(
     tmp_path: Path, add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]
 ) -> None:

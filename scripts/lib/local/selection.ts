@@ -20,6 +20,9 @@ const REASONS: Record<string, string> = {
   tensorrt_plan: 'a TensorRT plan runs only on the kind of GPU that it was built on',
 };
 
+/** Seen with Triton 2.51 and numpy 2: the process that serves the model ends at the first request. */
+const STRING_REASON = 'it takes strings, which the python backend of the local server cannot hand to Python';
+
 /**
  * Reads the configurations, before any model is traced, and sorts out what cannot be served here. That is no failure;
  * an ensemble that needs such a model is not served either.
@@ -35,6 +38,7 @@ export async function selectModels(repository: string, names: readonly string[] 
   const reasons = new Map<string, string>();
   for (const model of models) {
     if (!LOCAL_PLATFORMS.includes(model.platform)) reasons.set(model.name, reasonFor(model));
+    else if (takesStrings(model)) reasons.set(model.name, STRING_REASON);
   }
   // Ensembles can be made of ensembles: until nothing is added any more.
   for (let before = -1; before !== reasons.size;) {
@@ -56,6 +60,11 @@ export async function selectModels(repository: string, names: readonly string[] 
       .map((model) => ({ model, reason: reasons.get(model.name) ?? '' })),
     added,
   };
+}
+
+/** An ensemble hands its inputs on; what counts is the model that reads them. */
+function takesStrings({ platform, config }: RepositoryModel): boolean {
+  return platform !== 'ensemble' && (config.input ?? []).some(({ data_type: type }) => type === 'TYPE_STRING');
 }
 
 function reasonFor({ platform, directory }: RepositoryModel): string {

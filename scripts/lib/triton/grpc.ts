@@ -135,7 +135,9 @@ export class TritonGrpcClient implements InferenceClient {
         cause,
       });
     }
-    return new TritonError(cause.details, { status: `gRPC ${grpc.status[cause.code]}`, model, cause });
+    // Triton 2.51 refuses a wrong shape without a word.
+    const message = cause.details === '' ? `${this.address} refused ${method} without a reason` : cause.details;
+    return new TritonError(message, { status: `gRPC ${grpc.status[cause.code]}`, model, cause });
   }
 }
 
