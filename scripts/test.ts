@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { EXIT, parseFlags, runCommand } from './lib/cli';
@@ -13,7 +13,6 @@ const HELP = `Runs all tests: unit and integration (jest) and Python (pytest), a
 
   --only NAME     unit, integration or python
   --filter TEXT   only test files whose path has TEXT
-  --summary FILE  also write the last line, "N passed, N failed", to FILE
   --help
 `;
 
@@ -34,7 +33,6 @@ async function test(argv: readonly string[]): Promise<number> {
   const flags = parseFlags(argv, {
     only: { type: 'string' },
     filter: { type: 'string' },
-    summary: { type: 'string' },
     help: { type: 'boolean', default: false },
   });
   if (flags.help) {
@@ -57,9 +55,7 @@ async function test(argv: readonly string[]): Promise<number> {
     rmSync(scratch, { recursive: true, force: true });
   }
   const skipped = total.skipped === 0 ? '' : `, ${total.skipped} skipped`;
-  const line = `${total.passed} passed, ${total.failed} failed${skipped}`;
-  process.stdout.write(`\n${line}\n`);
-  if (flags.summary !== undefined) writeFileSync(flags.summary, `${line}\n`);
+  process.stdout.write(`\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
   return total.failed === 0 && total.passed > 0 ? EXIT.ok : EXIT.failed;
 }
 
