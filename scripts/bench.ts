@@ -113,36 +113,70 @@ function pick({ steps, milliseconds }: LocalJson): LocalJson {
   return { steps, milliseconds };
 }
 
+/** Pre- and postprocessing without a network between them: what of the serving is left when that takes no time. */
+const WITHOUT_NETWORK = `platform: ensemble
+input: [{ name: raw_image, data_type: TYPE_UINT8, dims: [-1, -1, 3] }]
+output: [{ name: image_out, data_type: TYPE_UINT8, dims: [-1, -1, 3] }]
+version_policy: { specific: { versions: [1] } }
+ensemble_scheduling:
+  step:
+    - { model_name: pre_gfpgan, model_version: -1, input_map: { input__0: raw_image }, output_map: { output__0: preprocessed } }
+    - { model_name: post_gfpgan, model_version: -1, input_map: { input__0: preprocessed }, output_map: { output__0: image_out } }
+`;
+
 async function benchEnsemble(repetitions: number): Promise<object> {
-  return withModels(['ens_face_restoration_v2.1'], async (client, progress) => {
-    const pixels = pixelTensor('raw_image', await readImage(FACE));
-    const images = 8;
-    const ensemble = (): Promise<Tensor> => only(client, 'ens_face_restoration_v2.1', pixels);
-    const oneByOne = async (): Promise<Tensor> => {
-      const preprocessed = await only(client, 'pre_gfpgan', { ...pixels, name: 'input__0' });
-      const restored = await only(client, 'infer_face_restoration_v2.1', { ...preprocessed, name: 'input__0' });
-      return only(client, 'post_gfpgan', { ...restored, name: 'input__0' });
-    };
-    const results: Record<string, Comparison[]> = {};
-    for (const clients of [1, 4]) {
-      const contender = (name: string, work: () => Promise<Tensor>) => ({
-        name,
-        units: images,
-        run: () => inParallel(images, clients, work),
-      });
-      const contenders = [contender('pre, net, post one by one', oneByOne), contender('ensemble', ensemble)];
-      const title = `images a second, ${clients} client(s)`;
-      results[title] = await progress.run(title, (step) =>
-        compare(contenders, repetitions, (round) => step.update(`round ${round}`)),
-      );
-      printComparison(title, results[title]);
+  const repository = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
+  try {
+    const ensembles = { whole: 'ens_face_restoration_v2.1', without: 'ens_without_network' };
+    for (const name of ['pre_gfpgan', 'infer_face_restoration_v2.1', 'post_gfpgan', ensembles.whole]) {
+      cpSync(join(paths.modelRepository, name), join(repository, name), { recursive: true });
     }
-    return { repetitions, results };
-  });
+    mkdirSync(join(repository, ensembles.without, '1'), { recursive: true });
+    writeFileSync(join(repository, ensembles.without, 'model.yaml'), WITHOUT_NETWORK);
+    writeFileSync(join(repository, ensembles.without, '1', '.keep'), 'An ensemble has no file.\n');
+    return await withModels(repository, undefined, async (client, progress) => {
+      const pixels = pixelTensor('raw_image', await readImage(FACE));
+      const through = async (models: readonly string[]): Promise<void> => {
+        let tensor: Tensor = pixels;
+        for (const model of models) tensor = await only(client, model, { ...tensor, name: 'input__0' });
+      };
+      const results: Record<string, Comparison[]> = {};
+      const measure = async (
+        title: string,
+        images: number,
+        clients: number,
+        steps: readonly string[],
+        ensemble: string,
+      ) => {
+        const contender = (name: string, work: () => Promise<unknown>) => ({
+          name,
+          units: images,
+          run: () => inParallel(images, clients, work),
+        });
+        const contenders = [
+          contender('one by one', () => through(steps)),
+          contender('ensemble', () => only(client, ensemble, pixels)),
+        ];
+        results[title] = await progress.run(title, (step) =>
+          compare(contenders, repetitions, (round) => step.update(`round ${round}`)),
+        );
+        printComparison(title, results[title]);
+      };
+      const all = ['pre_gfpgan', 'infer_face_restoration_v2.1', 'post_gfpgan'];
+      const around = ['pre_gfpgan', 'post_gfpgan'];
+      await measure('images a second, 1 client', 8, 1, all, ensembles.whole);
+      await measure('images a second, 4 clients', 8, 4, all, ensembles.whole);
+      await measure('the same without the network, 1 client', 200, 1, around, ensembles.without);
+      await measure('the same without the network, 4 clients', 200, 4, around, ensembles.without);
+      return { repetitions, results };
+    });
+  } finally {
+    rmSync(repository, { recursive: true, force: true });
+  }
 }
 
 async function benchBatching(repetitions: number): Promise<object> {
-  return withModels(['gfpgan', 'infer_face_restoration_v2.1'], async (client, progress) => {
+  return withModels(paths.modelRepository, ['gfpgan', 'infer_face_restoration_v2.1'], async (client, progress) => {
     const face = normalizedTensor('input__0', await readImage(FACE));
     const eight = repeat(face, 8);
     const contenders = [
@@ -193,17 +227,18 @@ function repeat(image: Tensor, times: number): Tensor {
   return { name: image.name, datatype: 'FP32', shape: [times, ...image.shape.slice(1)], data };
 }
 
-/** Runs `work` against a local stack that serves these models. */
+/** Runs `work` against a local stack that serves these models of a repository, all by default. */
 async function withModels(
-  names: readonly string[],
+  repository: string,
+  names: readonly string[] | undefined,
   work: (client: TritonHttpClient, progress: Progress) => Promise<object>,
 ): Promise<object> {
   const progress = new Progress();
   const undo: (() => Promise<void> | void)[] = [];
   try {
-    const { served } = await selectModels(paths.modelRepository, names);
+    const { served } = await selectModels(repository, names);
     const stack = await startStack({
-      repository: paths.modelRepository,
+      repository,
       models: served.map(({ name }) => name),
       weights: [],
       ports: FREE_PORTS,

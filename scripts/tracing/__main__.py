@@ -202,6 +202,8 @@ def _make_in_child(model: Model, options: Options, emit: Report, children: list[
     reported = False
     search_path = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(search_path)}
+    # Waiting threads of one model must not take the cores from another: two at a time are slower than one without this.
+    environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", env=environment) as child:
         children.append(child)
         assert child.stdout is not None  # asked for above
