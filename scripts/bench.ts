@@ -8,7 +8,7 @@ import { UsageError, UserError } from './lib/errors';
 import { formatDuration, formatTable } from './lib/format';
 import { normalizedTensor, pixelTensor, readImage } from './lib/local/image';
 import { FACE } from './lib/local/samples';
-import { startStack } from './lib/local/stack';
+import { localDirectory, startStack } from './lib/local/stack';
 import { selectModels } from './lib/local/selection';
 import { Timings } from './lib/local/timings';
 import { paths } from './lib/paths';
@@ -251,6 +251,7 @@ async function withModels(
     return await work(client, progress);
   } finally {
     for (const step of undo.reverse()) await step();
+    if (repository !== paths.modelRepository) rmSync(localDirectory(repository), { recursive: true, force: true });
   }
 }
 

@@ -26,7 +26,9 @@ async function check(argv: readonly string[]): Promise<number> {
     process.stdout.write(HELP);
     return EXIT.ok;
   }
-  const { python, bin } = await new Progress().run('Python environment', (step) => ensurePython(step, true));
+  const { python, bin } = await new Progress().run('Python environment', (step) =>
+    ensurePython(step, { development: true }),
+  );
   const node = (name: string, path: string, ...args: string[]): Check => ({
     name,
     command: process.execPath,

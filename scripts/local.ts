@@ -10,12 +10,13 @@ import { startStack } from './lib/local/stack';
 import { Timings } from './lib/local/timings';
 import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
+import { requireTritonPlatform } from './lib/toolchain/triton';
 
 const HELP = `Serves the models of this repository on this machine: a real Triton on a real S3 API, no container, no GPU.
 
   npm run local [-- options]
 
-  --once                stop after the first answers; exit code 0 only if every model answered
+  --once                stop after the first answers; exit code 0 only if every served model answered
   --models A,B          only these; what an ensemble is made of comes along (default: all)
   --repo DIR            model repository (default: model-repo)
   --weights MODEL=FILE  weights for one model: a file, a folder or a hub id; may be given again
@@ -31,6 +32,8 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted before all w
 
 /** For what was only half started when it had to stop. */
 const STOP_GRACE_MS = 5000;
+
+const SAME_SIGNAL_MS = 1000;
 
 /** Ctrl-C or SIGTERM. */
 class Interrupted extends UserError {
@@ -66,6 +69,7 @@ async function local(argv: readonly string[]): Promise<number> {
     'metrics-port': port('metrics-port'),
     's3-port': port('s3-port'),
   };
+  requireTritonPlatform();
   const repository = resolve(flags.repo);
   const selection = await selectModels(repository, parseList('models', flags.models));
 
@@ -93,10 +97,15 @@ async function local(argv: readonly string[]): Promise<number> {
     if (flags.once) return EXIT.ok;
 
     interruption.becomeOrdinary();
-    printEndpoints(stack);
-    const how = await Promise.race([stack.triton.ended, interruption.requested]);
-    if (how !== undefined)
-      throw new UserError(`tritonserver ended by itself (${how})`, { hint: `its log is ${stack.triton.logFile}` });
+    if (!flags.json) printEndpoints(stack);
+    const ended = (name: string, { ended, logFile }: { ended: Promise<string>; logFile: string }): Promise<UserError> =>
+      ended.then((how) => new UserError(`${name} ended by itself (${how})`, { hint: `its log is ${logFile}` }));
+    const early = await Promise.race([
+      ended('tritonserver', stack.triton),
+      ended('the S3 server', stack.s3),
+      interruption.requested,
+    ]);
+    if (early !== undefined) throw early;
     return EXIT.ok;
   };
   try {
@@ -108,11 +117,19 @@ async function local(argv: readonly string[]): Promise<number> {
   } finally {
     stopCommands();
     const stop = async (): Promise<void> => {
-      for (const one of undo.reverse()) await one();
+      const failed: unknown[] = [];
+      for (const one of undo.reverse()) {
+        // One that fails must not keep the others running.
+        await Promise.resolve(one()).catch((error: unknown) => failed.push(error));
+      }
       await stopAll(STOP_GRACE_MS);
+      if (failed.length > 0) throw failed[0];
     };
-    if (undo.length > 0) await progress.run('stop what was started', stop);
-    interruption.stopWatching();
+    try {
+      if (undo.length > 0) await progress.run('stop what was started', stop);
+    } finally {
+      interruption.stopWatching();
+    }
   }
 }
 
@@ -122,18 +139,21 @@ async function local(argv: readonly string[]): Promise<number> {
  */
 function watchInterrupts() {
   let ordinary = false;
-  let count = 0;
+  let first: number | undefined;
   let request: (value: undefined) => void = () => undefined;
   let fail: (error: Interrupted) => void = () => undefined;
   const requested = new Promise<undefined>((resolve) => (request = resolve));
   const thrown = new Promise<never>((_, reject) => (fail = reject));
   thrown.catch(() => undefined);
   const onSignal = (): void => {
-    count += 1;
-    if (count > 1) {
+    const now = Date.now();
+    // One Ctrl-C may come twice at once: from the terminal, and passed on by npm.
+    if (first !== undefined && now - first < SAME_SIGNAL_MS) return;
+    if (first !== undefined) {
       killAll();
       process.exit(EXIT.interrupted);
     }
+    first = now;
     if (ordinary) request(undefined);
     else fail(new Interrupted('interrupted'));
   };

@@ -2,7 +2,7 @@
 // it checks the Node version, installs node_modules when package-lock.json changed, and hands over to scripts/<command>.ts.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -57,22 +57,31 @@ function installNodeModules() {
   }
 }
 
-/** A directory as lock: two commands started together must not run `npm ci` over each other. */
+/** A file that names its owner as lock: two commands started together must not run `npm ci` over each other. */
 function lockInstall() {
   const lock = join(root, '.npm-ci.lock');
   for (let announced = false; ;) {
     try {
-      mkdirSync(lock);
-      const unlock = () => rmSync(lock, { recursive: true, force: true });
-      process.once('exit', unlock);
-      return unlock;
+      writeFileSync(lock, String(process.pid), { flag: 'wx' });
+      return () => rmSync(lock, { force: true });
     } catch (error) {
       if (error.code !== 'EEXIST') fail(`cannot write to ${root}: ${error.message}`);
     }
-    const age = Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
-    if (age > 600_000) rmSync(lock, { recursive: true, force: true }); // Its owner was killed.
+    if (!ownerLives(lock)) {
+      rmSync(lock, { force: true }); // It was interrupted or killed.
+      continue;
+    }
     if (!announced) process.stderr.write('Waiting for another "npm ci" in this folder ...\n');
     announced = true;
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);
+  }
+}
+
+function ownerLives(lock) {
+  try {
+    process.kill(Number(readFileSync(lock, 'utf8')), 0);
+    return true;
+  } catch (error) {
+    return error.code === 'EPERM';
   }
 }

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { EXIT, parseFlags, runCommand } from './lib/cli';
+import { UsageError } from './lib/errors';
 import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
 import { ensurePython, type PythonEnvironment } from './lib/toolchain/python';
@@ -12,7 +13,7 @@ const HELP = `Runs all tests: unit and integration (jest) and Python (pytest), a
   npm test [-- options]
 
   --only NAME     unit, integration or python
-  --filter TEXT   only test files whose path has TEXT
+  --filter TEXT   jest: only test files whose path has TEXT; pytest: its -k
   --help
 `;
 
@@ -39,8 +40,13 @@ async function test(argv: readonly string[]): Promise<number> {
     process.stdout.write(HELP);
     return EXIT.ok;
   }
+  if (flags.only !== undefined && !(SUITES as readonly string[]).includes(flags.only)) {
+    throw new UsageError(`--only ${flags.only}: no such suite`, { hint: SUITES.join(', ') });
+  }
   const suites = SUITES.filter((suite) => flags.only === undefined || flags.only === suite);
-  const environment = await new Progress().run('Python environment', (step) => ensurePython(step, true));
+  const environment = await new Progress().run('Python environment', (step) =>
+    ensurePython(step, { development: true, embeddable: true }),
+  );
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
   const total: Counts = { passed: 0, failed: 0, skipped: 0 };
   try {

@@ -101,9 +101,3 @@ function asJson({ models, problems, added }: Repository): string {
   const replacer = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value);
   return JSON.stringify({ models: summaries, problems, added }, replacer, 2);
 }
-
-if (require.main === module) {
-  void main(process.argv.slice(2)).then((code) => {
-    process.exitCode = code;
-  });
-}

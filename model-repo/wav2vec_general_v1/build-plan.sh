@@ -53,4 +53,4 @@ fi
 [[ -s $work/model.plan ]] || fail 'trtexec ended without a plan' 'Its messages above say why.'
 mkdir -p "$here/1"
 mv "$work/model.plan" "$plan"
-printf 'build-plan: %s is ready. Publish it: npm run sync-models -- --models wav2vec_general_v1\n' "$plan"
+printf 'build-plan: %s is ready. Publish it: npm run sync-models -- --models wav2vec_general_v1 --bucket s3://NAME/PREFIX\n' "$plan"

@@ -16,6 +16,8 @@ export interface ManagedProcessOptions {
   logFile: string;
   /** A Python, to have the system end the process when we are killed (Linux). */
   python: string;
+  /** What the system sends it then; for one that does not heed SIGTERM. */
+  deathSignal?: 'SIGTERM' | 'SIGKILL';
   onLine?: (line: string) => void;
 }
 
@@ -54,12 +56,18 @@ export class ManagedProcess {
     this.logFile = options.logFile;
     mkdirSync(dirname(options.logFile), { recursive: true });
     this.log = createWriteStream(options.logFile);
-    this.child = spawn(options.python, [paths.withParent, String(process.pid), options.command, ...options.args], {
-      cwd: options.cwd,
-      env: options.env,
-      detached: true,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
+    // A full disk must not end us: the server's last lines are kept in memory too.
+    this.log.on('error', () => undefined);
+    this.child = spawn(
+      options.python,
+      [paths.withParent, String(process.pid), options.deathSignal ?? 'SIGTERM', options.command, ...options.args],
+      {
+        cwd: options.cwd,
+        env: options.env,
+        detached: true,
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    );
     for (const stream of [this.child.stdout, this.child.stderr]) {
       const lines = splitLines((line) => {
         this.tail.push(line);

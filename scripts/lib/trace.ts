@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { delimiter, resolve } from 'node:path';
-import { UserError, type Problem } from './errors';
+import { UsageError, UserError, type Problem } from './errors';
 import { CommandError, exec } from './exec';
 import { paths } from './paths';
 
@@ -14,6 +14,9 @@ export interface TraceOptions {
   force?: boolean;
   onEvent: (event: TraceEvent) => void;
 }
+
+/** Exit code of `python -m tracing` for a wrong command line. */
+const USAGE_EXIT = 2;
 
 /** What `python -m tracing --json` says, one line each. */
 export type TraceEvent =
@@ -66,6 +69,8 @@ export async function traceModels(options: TraceOptions): Promise<void> {
       },
     });
   } catch (error) {
+    if (error instanceof CommandError && error.exitCode === USAGE_EXIT)
+      throw new UsageError(error.output.stderr.trim());
     if (!(error instanceof CommandError) || failures.length === 0) throw error;
     throw new UserError('tracing failed', { problems: failures, cause: error });
   }

@@ -1,6 +1,6 @@
-"""Runs a program that gets SIGTERM when the process that started it dies, even by SIGKILL (Linux only).
+"""Runs a program that gets a signal when the process that started it dies, even by SIGKILL (Linux only).
 
-Usage: python with_parent.py PARENT_PID PROGRAM [ARGUMENT ...]
+Usage: python with_parent.py PARENT_PID SIGNAL PROGRAM [ARGUMENT ...]
 """
 
 import ctypes
@@ -12,8 +12,8 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def main() -> None:
-    parent, command = int(sys.argv[1]), sys.argv[2:]
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    parent, death_signal, command = int(sys.argv[1]), signal.Signals[sys.argv[2]], sys.argv[3:]
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, death_signal)
     if os.getppid() != parent:  # It died before the request above.
         sys.exit(1)
     os.execv(command[0], command)

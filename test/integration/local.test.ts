@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { join } from 'node:path';
 import { localDirectory } from '../../scripts/lib/local/stack';
@@ -17,6 +17,7 @@ const directory = localDirectory(repository);
 const PORTS = ['--http-port', '0', '--grpc-port', '0', '--metrics-port', '0', '--s3-port', '0'];
 const leftovers = listLeftovers();
 
+scratch.defer(() => rmSync(directory, { recursive: true, force: true }));
 afterAll(() => scratch.clean());
 afterEach(() => {
   expect(ourProcesses()).toEqual([]);
@@ -94,6 +95,8 @@ test('stays up until Ctrl-C, which is a good end', async () => {
   const second = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS]);
   expect(second).toMatchObject({ code: 1, stderr: expect.stringMatching(/is in use by process \d+/) as string });
 
+  // Twice at once, as npm and the terminal may send it: still an orderly end.
+  child.kill('SIGINT');
   child.kill('SIGINT');
   expect(await ended).toBe(0);
   await expect(fetch(`${http}/v2/health/live`)).rejects.toThrow();
@@ -105,6 +108,19 @@ test('interrupted while the server starts: stops what was started', async () => 
   child.kill('SIGTERM');
   expect(await ended).toBe(130);
   expect(said()).not.toMatch(/\n\s+at /);
+});
+
+test('serves what was asked for, and not what an earlier run published', async () => {
+  writeRepository(repository, addingModel('adds_too', { 1: 1 }));
+  expect(await runCommandLine('local', ['--repo', repository, '--once', ...PORTS])).toMatchObject({ code: 0 });
+  const { child, said, ended } = start('--models', 'adds');
+  await until('it is up', () => said().includes('Ctrl-C stops everything'));
+  const index = await fetch(`${address(said(), 'Triton HTTP')}/v2/repository/index`, { method: 'POST' });
+  const models = (await index.json()) as { name: string; state?: string }[];
+  expect(models.filter(({ state }) => state === 'READY').map(({ name }) => name)).toEqual(['adds']);
+  child.kill('SIGINT');
+  expect(await ended).toBe(0);
+  rmSync(join(repository, 'adds_too'), { recursive: true });
 });
 
 test('killed: the system ends the servers, and the next run cleans up and works', async () => {
@@ -191,6 +207,7 @@ test('a model that cannot be loaded: its name and the reason', async () => {
     ...addingModel('breaks', { 1: 1 }),
     'breaks/1/model.py': 'raise RuntimeError("no weights")\n',
   });
+  scratch.defer(() => rmSync(localDirectory(broken), { recursive: true, force: true }));
   const finished = await runCommandLine('local', ['--repo', broken, '--once', ...PORTS]);
   expect(finished.code).toBe(1);
   expect(finished.stderr).toMatch(/could not load every model\n\s+breaks version 1: UNAVAILABLE .*no weights/);

@@ -31,7 +31,7 @@ let client: TritonHttpClient;
 
 /** The models of this package on one real server, and beside them what PyTorch and OpenCV answer. */
 beforeAll(async () => {
-  const { python } = await ensurePython(new Progress(process.stderr, true).step(''), true);
+  const { python } = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
   const models = [ENSEMBLE, 'gfpgan', 'bert', 'resnet', 'wav2vec_general_v2'];
   const traced = ['pre_gfpgan', NETWORK, 'post_gfpgan', ...models.slice(1)];
   await traceModels({

@@ -74,6 +74,16 @@ test('a new version is served beside the old one, on every replica', async () =>
   expect(await answers(2)).toEqual([21, 21]);
 });
 
+test('a configuration that was published without telling the servers is loaded by the next run', async () => {
+  const files = addingModel('adds', { 1: 10, 2: 20 });
+  const config = `${files['adds/config.pbtxt']}parameters { key: "note" value { string_value: "new" } }\n`;
+  writeRepository(repository, { 'adds/config.pbtxt': config });
+  await publish({ repository, store, location: LOCATION, replicas: [], loadTimeoutMs: 60_000 });
+  await publishNow();
+  const configs = await Promise.all(replicas.map(({ client }) => client.modelConfig('adds')));
+  expect(configs.map(({ parameters }) => parameters)).toEqual(Array(2).fill({ note: { string_value: 'new' } }));
+});
+
 test('a replica that was missed is put right by the next run', async () => {
   await replicas[1]?.client.unloadModel('adds');
   for (let i = 0; i < 100 && (await replicas[1]?.client.modelReady('adds')) === true; i += 1) {

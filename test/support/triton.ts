@@ -12,9 +12,9 @@ import type { Scratch } from './scratch';
 export async function testTriton(
   scratch: Scratch,
   repository: string,
-  options: { loadAll?: boolean; name?: string } = {},
+  options: { load?: string[]; name?: string } = {},
 ): Promise<TritonServer & { client: TritonHttpClient }> {
-  const environment = await ensurePython(new Progress(process.stderr, true).step(''));
+  const environment = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
   const [http = 0, grpc = 0, metrics = 0] = await freePorts(3);
   const server = await startTriton({
     installation: await ensureTriton(environment),
@@ -23,7 +23,7 @@ export async function testTriton(
     directory: join(scratch.directory, options.name ?? 'triton'),
     ports: { http, grpc, metrics },
     credentials: { ...LOCAL_CREDENTIALS, region: LOCAL_REGION },
-    loadAll: options.loadAll ?? true,
+    load: options.load,
     startTimeoutMs: 300_000,
   });
   scratch.defer(() => server.stop());

@@ -12,20 +12,18 @@ export interface BgrImage {
 /** Mean and standard deviation of ImageNet, for red, green and blue in [0, 1], which ResNet was trained with. */
 const IMAGENET = { mean: [0.485, 0.456, 0.406], deviation: [0.229, 0.224, 0.225] } as const;
 
-/** Reads any picture file; transparency is dropped. */
-export async function readImage(path: string): Promise<BgrImage> {
-  const { data, info } = await sharp(path)
-    .rotate()
+/**
+ * Reads any picture file; transparency is dropped.
+ * @param size to scale it to `size` x `size` pixels
+ */
+export async function readImage(path: string, size?: number): Promise<BgrImage> {
+  const picture = sharp(path).rotate();
+  const { data, info } = await (size === undefined ? picture : picture.resize(size, size, { fit: 'fill' }))
     .removeAlpha()
     .toColourspace('srgb')
     .raw()
     .toBuffer({ resolveWithObject: true });
   return { width: info.width, height: info.height, data: swapRedAndBlue(data) };
-}
-
-/** Writes a picture; its kind is told by the file's name. */
-export async function writeImage(path: string, { width, height, data }: BgrImage): Promise<void> {
-  await sharp(swapRedAndBlue(data), { raw: { width, height, channels: 3 } }).toFile(path);
 }
 
 /** The tensor that pre_gfpgan and the ensemble take: UINT8 [height, width, 3], BGR. */

@@ -35,12 +35,12 @@ export function printAnswers(answers: readonly Answer[], timings: Timings): void
   );
 }
 
-export function printEndpoints({ triton, s3Endpoint, location }: LocalStack): void {
+export function printEndpoints({ triton, s3, location }: LocalStack): void {
   const rows = [
     ['Triton HTTP', triton.httpUrl],
     ['Triton gRPC', triton.grpcAddress],
     ['Triton metrics', triton.metricsUrl],
-    ['S3', `${s3Endpoint}  ${formatLocation(location)}  (keys: scripts/lib/local/s3-server.ts)`],
+    ['S3', `${s3.endpoint}  ${formatLocation(location)}  (keys: scripts/lib/local/s3-server.ts)`],
     ['Triton log', triton.logFile],
   ];
   process.stdout.write(`${formatTable(['endpoint', 'address'], rows)}\n\nCtrl-C stops everything.\n`);
@@ -63,7 +63,7 @@ export function localResult(
       http: stack.triton.httpUrl,
       grpc: stack.triton.grpcAddress,
       metrics: stack.triton.metricsUrl,
-      s3: stack.s3Endpoint,
+      s3: stack.s3.endpoint,
     },
   };
 }

@@ -34,17 +34,21 @@ export async function askEachModel(
   ];
   try {
     const answers: Answer[] = [];
-    for (const model of models) answers.push(...(await askModel(clients, model)));
+    for (const model of models) answers.push(...(await askModel(clients, model, models)));
     return answers;
   } finally {
     for (const { client } of clients) client.close();
   }
 }
 
-async function askModel(clients: readonly Client[], model: RepositoryModel): Promise<Answer[]> {
+async function askModel(
+  clients: readonly Client[],
+  model: RepositoryModel,
+  models: readonly RepositoryModel[],
+): Promise<Answer[]> {
   let sample: Sample;
   try {
-    sample = await sampleFor(model);
+    sample = await sampleFor(model, models);
   } catch (error) {
     const message = `no request could be made: ${(error as Error).message}`;
     return clients.map(({ protocol }) => ({

@@ -61,6 +61,7 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     args: serverArguments(options, config, ports),
     logFile: options.logFile,
     python: options.python,
+    deathSignal: 'SIGKILL',
   });
   const stop = async (): Promise<void> => {
     await server.stop(STOP_GRACE_MS);

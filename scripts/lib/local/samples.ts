@@ -15,7 +15,7 @@ export interface Sample {
   read(outputs: readonly Tensor[]): string;
 }
 
-/** A public-domain photograph of a face, 256 x 256, the size that the models of face restoration are served at. */
+/** A public-domain photograph of a face, 256 x 256. */
 export const FACE = join(__dirname, 'face-256.jpg');
 
 const TEXTS = ['A man is playing the guitar.', 'Someone plays an instrument.', 'The stock market fell today.'];
@@ -23,8 +23,11 @@ const TEXTS = ['A man is playing the guitar.', 'Someone plays an instrument.', '
 /** Rate of the samples that wav2vec takes. */
 const AUDIO_HZ = 16_000;
 
+/** Another model of the same repository. */
+type FindModel = (name: string) => RepositoryModel | undefined;
+
 /** Requests for the models that come with this package; other people's get one made of their configuration. */
-const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
+const SAMPLES: Record<string, (model: RepositoryModel, find: FindModel) => Promise<Sample>> = {
   pre_gfpgan: async () => {
     const face = await readImage(FACE);
     const expected = normalizedTensor('', face);
@@ -34,8 +37,8 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
         `${describeShape(output)}, ${compare(required(output), numbersOf(expected))} to the picture in [-1, 1]`,
     };
   },
-  'infer_face_restoration_v2.1': async () => restoration(),
-  gfpgan: async () => restoration(),
+  'infer_face_restoration_v2.1': restoration,
+  gfpgan: restoration,
   post_gfpgan: async () => {
     const face = await readImage(FACE);
     const pixels = Array.from(face.data);
@@ -44,8 +47,8 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
       read: ([output]) => `${describeShape(output)}, ${compare(required(output), pixels)} to the picture`,
     };
   },
-  'ens_face_restoration_v2.1': async () => ({
-    inputs: [pixelTensor('raw_image', await readImage(FACE))],
+  'ens_face_restoration_v2.1': async (_, find) => ({
+    inputs: [pixelTensor('raw_image', await readImage(FACE, pictureSize(find('infer_face_restoration_v2.1'))))],
     read: ([output]) => `${describeShape(output)} restored picture, ${describeRange(output)}`,
   }),
   resnet: async ({ directory }) => {
@@ -61,6 +64,7 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
       inputs: [ids, mask],
       read: (outputs) => {
         const [same, other] = similarities(required(outputs.find(({ name }) => name === 'output__1')));
+        if (!(Number.isFinite(same) && Number.isFinite(other))) throw new UserError('the embeddings are not numbers');
         return `${TEXTS.length} texts: like meanings ${same?.toFixed(3)}, unlike ${other?.toFixed(3)} (cosine)`;
       },
     };
@@ -74,11 +78,34 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
   },
 };
 
-/** A request for a model. */
-export async function sampleFor(model: RepositoryModel): Promise<Sample> {
-  // Without own fields only: a model may be called "constructor".
-  const known = Object.hasOwn(SAMPLES, model.name) ? SAMPLES[model.name] : undefined;
-  return known === undefined ? sampleOfZeros(model) : known(model);
+/** A request for a model of `models`. */
+export async function sampleFor(model: RepositoryModel, models: readonly RepositoryModel[]): Promise<Sample> {
+  // Own fields only: a model may be called "constructor".
+  const make = Object.hasOwn(SAMPLES, model.name) ? SAMPLES[model.name] : undefined;
+  if (make === undefined) return sampleOfZeros(model);
+  try {
+    const sample = await make(model, (name) => models.find((other) => other.name === name));
+    return fits(sample, model) ? sample : sampleOfZeros(model);
+  } catch (error) {
+    // Somebody else's model of the same name: it lacks our labels or tokenizer.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return sampleOfZeros(model);
+    throw error;
+  }
+}
+
+/** Whether the request is one that the model's configuration allows. */
+function fits({ inputs }: Sample, { config }: RepositoryModel): boolean {
+  const batch = (config.max_batch_size ?? 0) > 0 ? 1 : 0;
+  const configured = config.input ?? [];
+  return (
+    configured.length === inputs.length &&
+    configured.every(({ name, data_type: type, dims = [] }) => {
+      const tensor = inputs.find((input) => input.name === name);
+      if (tensor === undefined || DATA_TYPES[tensor.datatype].configName !== type) return false;
+      const shape = tensor.shape.slice(batch);
+      return shape.length === dims.length && dims.every((size, i) => size === -1 || size === shape[i]);
+    })
+  );
 }
 
 /** Zeros, or empty strings, in every input; a size that may be anything is 1. */
@@ -97,9 +124,15 @@ function sampleOfZeros({ config }: RepositoryModel): Sample {
   return { inputs, read: (outputs) => outputs.map((output) => `${output.name} ${describeShape(output)}`).join(', ') };
 }
 
-async function restoration(): Promise<Sample> {
+/** Height and width of the pictures that a network takes, from its configuration; as the photograph is where any will do. */
+function pictureSize(model: RepositoryModel | undefined): number | undefined {
+  const size = model?.config.input?.[0]?.dims?.at(-1);
+  return size === undefined || size < 1 ? undefined : size;
+}
+
+async function restoration(model: RepositoryModel): Promise<Sample> {
   return {
-    inputs: [normalizedTensor('input__0', await readImage(FACE))],
+    inputs: [normalizedTensor('input__0', await readImage(FACE, pictureSize(model)))],
     read: ([output]) => `${describeShape(output)} restored face, ${describeRange(output)}`,
   };
 }
@@ -142,6 +175,7 @@ function similarities(embeddings: Tensor): number[] {
 }
 
 function topClass(scores: Tensor, labels: readonly string[]): string {
+  describeRange(scores);
   const values = numbersOf(scores);
   const top = values.indexOf(Math.max(...values));
   return `${describeShape(scores)}, highest "${labels[top] ?? top}" (${values[top]?.toFixed(2)})`;

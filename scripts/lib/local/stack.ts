@@ -11,10 +11,10 @@ import { publish, VersionConflict } from '../publish/publish';
 import { servedNow, type ServedVersion } from '../publish/replicas';
 import { S3Store } from '../publish/s3-store';
 import type { WantedModel } from '../publish/wanted';
-import { acquireLock, cacheRoot, makeDirectory } from '../toolchain/cache';
+import { acquireLock, cacheRoot, makeDirectory, requireFreeSpace } from '../toolchain/cache';
 import { ensurePython, type PythonEnvironment } from '../toolchain/python';
 import { ensureSeaweedfs } from '../toolchain/seaweedfs';
-import { ensureTriton, requireTritonPlatform } from '../toolchain/triton';
+import { ensureTriton } from '../toolchain/triton';
 import { describeTrace, traceModels } from '../trace';
 import { startTriton, type ModelEvent, type TritonServer } from '../triton/server';
 import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server, type S3Server } from './s3-server';
@@ -22,6 +22,9 @@ import type { Timings } from './timings';
 
 /** The repository of the local S3 server. */
 const LOCATION: RepositoryLocation = { bucket: 'local', prefix: 'models' };
+
+/** Each of the three holds the models once; those of this package have 1.2 GB. */
+const WORKING_BYTES = 4e9;
 
 /** All models together, from the start of tritonserver to the last READY. */
 const START_TIMEOUT_MS = 600_000;
@@ -40,7 +43,7 @@ export interface StackOptions {
 
 export interface LocalStack {
   triton: TritonServer;
-  s3Endpoint: string;
+  s3: S3Server;
   location: RepositoryLocation;
   /** The models published, composing ones first. */
   models: WantedModel[];
@@ -53,19 +56,24 @@ export interface LocalStack {
 /** Brings the whole of it up: tools, S3, traced models, published repository, Triton with every model loaded. */
 export async function startStack(options: StackOptions): Promise<LocalStack> {
   const { progress, timings, defer } = options;
-  requireTritonPlatform();
   const directory = localDirectory(options.repository);
+  makeDirectory(directory);
+  writeFileSync(
+    join(directory, 'README'),
+    `Bucket and logs of "npm run local" for ${options.repository}. May be deleted.\n`,
+  );
   defer(await acquireLock(join(directory, 'lock'), `the local stack of ${options.repository}`, { wait: false }));
   const ports = await claimPorts(options.ports);
 
   const environment = await timings.measure('set-up: Python environment', () =>
-    progress.run('Python environment', (step) => ensurePython(step)),
+    progress.run('Python environment', (step) => ensurePython(step, { embeddable: true })),
   );
   const [installation, weed] = await timings.measure('set-up: Triton and S3 server', () =>
     progress.run('Triton and S3 server programs', () =>
       Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
     ),
   );
+  requireFreeSpace(directory, WORKING_BYTES, 'serving the models (artifacts, bucket, and the copy that Triton loads)');
   // Tracing is the work of the processor; the S3 server starts beside it.
   const s3Starts = timings.measure('S3 server', () =>
     startS3({ weed, environment, directory, port: ports['s3-port'], defer }),
@@ -85,6 +93,9 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
   const models = await timings.measure('publish', () => publishAll(store, options));
 
   const loads = new LoadTimes();
+  // Tracing may have taken minutes: somebody else may have come to the ports.
+  const { 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics } = ports;
+  await claimPorts({ 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics });
   const triton = await timings.measure('load until READY', () =>
     progress.run('tritonserver loads the models from S3', (step) =>
       startTriton({
@@ -92,9 +103,10 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
         environment,
         repository: tritonRepositoryUrl(LOCATION, server.endpoint),
         directory: join(directory, 'triton'),
-        ports: { http: ports['http-port'], grpc: ports['grpc-port'], metrics: ports['metrics-port'] },
+        ports: { http, grpc, metrics },
         credentials: { ...LOCAL_CREDENTIALS, region: LOCAL_REGION },
-        loadAll: true,
+        // Those asked for: the bucket may hold others from earlier runs.
+        load: models.map(({ name }) => name),
         startTimeoutMs: START_TIMEOUT_MS,
         onEvent: (event) => step.update(loads.see(event)),
       }),
@@ -103,7 +115,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
   defer(() => triton.stop());
   const versions = await servedNow(triton.httpUrl, models);
   requireReady(versions, triton.logFile);
-  return { triton, s3Endpoint: server.endpoint, location: LOCATION, models, versions, loadMs: loads.milliseconds };
+  return { triton, s3: server, location: LOCATION, models, versions, loadMs: loads.milliseconds };
 }
 
 /** With exit-on-error=false the server comes up without the models it could not load. */
@@ -121,10 +133,7 @@ function requireReady(versions: readonly ServedVersion[], logFile: string): void
 /** Where this repository's local stack keeps its bucket and logs. */
 export function localDirectory(repository: string): string {
   const id = createHash('sha256').update(repository).digest('hex').slice(0, 12);
-  const directory = join(cacheRoot(), 'local', id);
-  makeDirectory(directory);
-  writeFileSync(join(directory, 'README'), `Bucket and logs of "npm run local" for ${repository}. May be deleted.\n`);
-  return directory;
+  return join(cacheRoot(), 'local', id);
 }
 
 async function startS3(options: {
@@ -203,7 +212,7 @@ async function publishAll(store: S3Store, options: StackOptions): Promise<Wanted
 }
 
 async function emptyRepository(store: S3Store): Promise<void> {
-  const objects = await store.list(LOCATION.prefix);
+  const objects = await store.list(`${LOCATION.prefix}/`);
   await store.delete(objects.map(({ key }) => key));
   await ensurePlaceholder(store, LOCATION);
 }

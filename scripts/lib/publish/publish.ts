@@ -3,8 +3,8 @@ import { readRepository } from '../model';
 import { applyPlan } from './apply';
 import type { RepositoryLocation } from './location';
 import { currentRelease, type Release } from './manifest';
-import { conflicts, isChanged, makePlan, type Plan } from './plan';
-import { loadOnReplica, notReady } from './replicas';
+import { conflicts, makePlan, type Plan } from './plan';
+import { loadOnReplica } from './replicas';
 import type { S3Store } from './s3-store';
 import { wantedModels, type WantedModel } from './wanted';
 
@@ -63,12 +63,10 @@ export async function publish(options: PublishOptions): Promise<Published> {
     previous,
     ...(options.onUploaded === undefined ? {} : { onUploaded: options.onUploaded }),
   });
-  const changed = new Set(plan.models.filter(isChanged).map(({ model }) => model.name));
   for (const url of options.replicas) {
-    // A model that did not change may still be missing there: an earlier run may have ended before it was loaded.
-    const missing = new Set((await notReady(url, models)).map(({ name }) => name));
-    const toLoad = models.filter(({ name }) => changed.has(name) || missing.has(name));
-    await loadOnReplica(url, toLoad, {
+    // All of them, also those that did not change now: an earlier run may have ended before it came to this server.
+    // Triton leaves alone what it serves as it is.
+    await loadOnReplica(url, models, {
       timeoutMs: options.loadTimeoutMs,
       ...(options.onReady === undefined ? {} : { onReady: options.onReady }),
     });

@@ -25,6 +25,7 @@ export interface LoadOptions {
  * @throws UserError with the server's own reason when a version does not become READY
  */
 export async function loadOnReplica(url: string, models: readonly WantedModel[], options: LoadOptions): Promise<void> {
+  await servedNow(url, models); // Says so when nothing answers there.
   const client = new TritonHttpClient(url);
   try {
     for (const model of models) {
@@ -36,12 +37,6 @@ export async function loadOnReplica(url: string, models: readonly WantedModel[],
   } finally {
     client.close();
   }
-}
-
-/** The models of `models` that the replica does not serve in every version wanted. */
-export async function notReady(url: string, models: readonly WantedModel[]): Promise<WantedModel[]> {
-  const open = (await servedNow(url, models)).filter(({ state }) => state !== 'READY').map(({ model }) => model);
-  return models.filter(({ name }) => open.includes(name));
 }
 
 /** State of each wanted version on one replica. */

@@ -15,7 +15,7 @@ export function cacheRoot(): string {
 }
 
 /** Whether `name` was built completely. */
-export function isCached(name: string): boolean {
+function isCached(name: string): boolean {
   return existsSync(join(cacheRoot(), name, COMPLETE));
 }
 

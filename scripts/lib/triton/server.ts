@@ -36,8 +36,8 @@ export interface TritonServerOptions {
   directory: string;
   ports: { http: number; grpc: number; metrics: number };
   credentials?: { accessKeyId: string; secretAccessKey: string; region: string };
-  /** Load what the repository holds at start, as pods in the cluster do. */
-  loadAll: boolean;
+  /** Models to load at start; undefined: all that the repository holds, as pods in the cluster do. */
+  load?: readonly string[] | undefined;
   /** From the start of the program to its HTTP port answering, with all models loaded. */
   startTimeoutMs: number;
   onEvent?: (event: ModelEvent) => void;
@@ -125,7 +125,7 @@ function serverArguments(options: TritonServerOptions, backends: string, sharedM
   return [
     `--model-repository=${options.repository}`,
     ...SERVING_FLAGS,
-    ...(options.loadAll ? [LOAD_ALL_FLAG] : []),
+    ...(options.load?.map((name) => `--load-model=${name}`) ?? [LOAD_ALL_FLAG]),
     `--exit-timeout-secs=${EXIT_TIMEOUT_S}`,
     `--backend-directory=${backends}`,
     `--backend-config=python,shm-region-prefix-name=${sharedMemory}`,
