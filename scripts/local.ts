@@ -120,7 +120,11 @@ async function local(argv: readonly string[]): Promise<number> {
       const failed: unknown[] = [];
       for (const one of undo.reverse()) {
         // One that fails must not keep the others running.
-        await Promise.resolve(one()).catch((error: unknown) => failed.push(error));
+        try {
+          await one();
+        } catch (error) {
+          failed.push(error);
+        }
       }
       await stopAll(STOP_GRACE_MS);
       if (failed.length > 0) throw failed[0];

@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { createWriteStream, mkdirSync, type WriteStream } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { UserError } from './errors';
 import { splitLines } from './exec';
 import { paths } from './paths';
 
@@ -20,6 +21,9 @@ export interface ManagedProcessOptions {
   deathSignal?: 'SIGTERM' | 'SIGKILL';
   onLine?: (line: string) => void;
 }
+
+/** How often a starting server is asked whether it is ready. */
+const POLL_MS = 50;
 
 const processes = new Set<ManagedProcess>();
 let ending = false;
@@ -96,14 +100,30 @@ export class ManagedProcess {
     return this.child.pid;
   }
 
-  /** How it ended, or undefined while it runs. */
-  get exit(): string | undefined {
-    return this.endedBecause;
-  }
-
   /** The last lines it printed. */
   lastLines(count = 8): string {
     return this.tail.slice(-count).join('\n');
+  }
+
+  /**
+   * Waits until `answers` says yes. An answer counts only while the process lives: on a port that somebody else took
+   * meanwhile, it is theirs.
+   * @throws UserError with its last lines when it ends before or the time is up; `stop` has been called then
+   */
+  async untilReady(answers: () => Promise<boolean>, timeoutMs: number, stop: () => Promise<void>): Promise<void> {
+    const deadline = Date.now() + timeoutMs;
+    while (!(await answers()) || this.endedBecause !== undefined) {
+      if (this.endedBecause !== undefined || Date.now() > deadline) {
+        const how =
+          this.endedBecause === undefined
+            ? `was not ready after ${timeoutMs / 1000} s`
+            : `ended (${this.endedBecause})`;
+        const said = this.lastLines();
+        await stop();
+        throw new UserError(`${this.name} ${how}:\n${said}`, { hint: `its log is ${this.logFile}` });
+      }
+      await sleep(POLL_MS);
+    }
   }
 
   /** Asks it to end, and after `graceMs` makes it; its children too. */

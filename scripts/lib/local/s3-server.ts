@@ -1,7 +1,5 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { UserError } from '../errors';
 import { Leftovers } from '../leftovers';
 import { ManagedProcess } from '../managed-process';
 import { freePorts } from '../ports';
@@ -56,7 +54,7 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
   const leftovers = new Leftovers(join(options.directory, 'leftovers.json'));
   noteSockets(leftovers, { ...ports, 's3.port': options.port });
   const server = new ManagedProcess({
-    name: 'S3 server',
+    name: 'the S3 server',
     command: options.weed,
     args: serverArguments(options, config, ports),
     logFile: options.logFile,
@@ -68,17 +66,7 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     leftovers.remove();
   };
   const endpoint = `http://127.0.0.1:${options.port}`;
-  const deadline = Date.now() + START_TIMEOUT_MS;
-  while (!(await answers(endpoint))) {
-    if (server.exit !== undefined || Date.now() > deadline) {
-      const how =
-        server.exit === undefined ? `did not answer within ${START_TIMEOUT_MS / 1000} s` : `ended (${server.exit})`;
-      const said = server.lastLines();
-      await stop();
-      throw new UserError(`the S3 server ${how}:\n${said}`, { hint: `its log is ${server.logFile}` });
-    }
-    await sleep(100);
-  }
+  await server.untilReady(() => answers(endpoint), START_TIMEOUT_MS, stop);
   return { endpoint, ended: server.ended, logFile: server.logFile, stop };
 }
 

@@ -77,7 +77,7 @@ export class S3Store {
     });
   }
 
-  /** Everything under `prefix` (with its slash), complete or not at all. */
+  /** Everything whose key begins with `prefix`, complete or not at all; a folder's prefix ends in a slash. */
   async list(prefix: string): Promise<ListedObject[]> {
     const objects: ListedObject[] = [];
     for (let token: string | undefined; ;) {

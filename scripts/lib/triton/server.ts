@@ -1,7 +1,5 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { UserError } from '../errors';
 import { entriesOf, Leftovers } from '../leftovers';
 import { ManagedProcess } from '../managed-process';
 import type { PythonEnvironment } from '../toolchain/python';
@@ -97,17 +95,7 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
     rmSync(mount, { recursive: true, force: true });
   };
   const httpUrl = `http://127.0.0.1:${ports.http}`;
-  const deadline = Date.now() + options.startTimeoutMs;
-  while (!(await isReady(httpUrl))) {
-    if (server.exit !== undefined || Date.now() > deadline) {
-      const how =
-        server.exit === undefined ? `was not ready after ${options.startTimeoutMs / 1000} s` : `ended (${server.exit})`;
-      const said = server.lastLines();
-      await stop();
-      throw new UserError(`tritonserver ${how}:\n${said}`, { hint: `its log is ${server.logFile}` });
-    }
-    await sleep(50);
-  }
+  await server.untilReady(() => isReady(httpUrl), options.startTimeoutMs, stop);
   noteNewFolders();
   return {
     httpUrl,
