@@ -3,7 +3,10 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir, totalmem } from 'node:os';
 import { basename, join } from 'node:path';
 import { compare, inParallel, type Comparison } from './lib/bench/compare';
-import { EXIT, parseFlags, parseInteger, runCommand } from './lib/cli';
+import { benchSync } from './lib/bench/sync';
+import { syncChart } from './lib/bench/sync/chart';
+import { rowJson } from './lib/bench/sync/report';
+import { EXIT, parseFlags, parseInteger, parseList, runCommand } from './lib/cli';
 import { UsageError, UserError } from './lib/errors';
 import { formatDuration, formatTable } from './lib/format';
 import { normalizedTensor, pixelTensor, readImage } from './lib/local/image';
@@ -23,8 +26,11 @@ const HELP = `Measures this package on this machine, always against something in
   --only NAME       start: a fresh run (nothing cached, everything downloaded) and a second one of "npm run local", by step
                     ensemble: images a second of the ensemble against pre, net and post called one by one
                     batching: images a second of gfpgan in batches against one by one
+                    sync: sync-models against s5cmd, rclone and aws-cli on an S3 server on this machine
   --repetitions N   rounds of each comparison (default 7)
-  --out DIR         results as JSON, one file a benchmark (default: docs/benchmarks)
+  --rows A,B        sync: only these of cold-1000, cold-10000, large, no-op, changed, ready
+  --quick           sync: a tenth of the files, to see whether all of it works
+  --out DIR         results as JSON, one file a benchmark (default: docs/benchmarks; nowhere with --rows or --quick)
   --help
 `;
 
@@ -38,7 +44,9 @@ async function bench(argv: readonly string[]): Promise<number> {
   const flags = parseFlags(argv, {
     only: { type: 'string' },
     repetitions: { type: 'string', default: '7' },
-    out: { type: 'string', default: join(paths.root, 'docs', 'benchmarks') },
+    rows: { type: 'string' },
+    quick: { type: 'boolean', default: false },
+    out: { type: 'string' },
     help: { type: 'boolean', default: false },
   });
   if (flags.help) {
@@ -46,20 +54,31 @@ async function bench(argv: readonly string[]): Promise<number> {
     return EXIT.ok;
   }
   const repetitions = parseInteger('repetitions', flags.repetitions, 1, 1000);
+  const isPartial = flags.rows !== undefined || flags.quick;
+  if (isPartial && flags.only !== 'sync') throw new UsageError('--rows and --quick are for --only sync');
+  // A part of the numbers must not replace all of them.
+  const out = flags.out ?? (isPartial ? undefined : join(paths.root, 'docs', 'benchmarks'));
   const all = {
     start: () => Promise.resolve(benchStart()),
     ensemble: () => benchEnsemble(repetitions),
     batching: () => benchBatching(repetitions),
+    sync: () => benchSyncRows({ repetitions, rows: parseList('rows', flags.rows), quick: flags.quick }, out),
   };
   const names = Object.keys(all) as (keyof typeof all)[];
   const wanted = names.filter((name) => flags.only === undefined || flags.only === name);
   if (wanted.length === 0) throw new UsageError(`--only ${flags.only}: no such benchmark`, { hint: names.join(', ') });
-  mkdirSync(flags.out, { recursive: true });
+  if (out !== undefined) mkdirSync(out, { recursive: true });
   for (const name of wanted) {
     const result = { date: new Date().toISOString().slice(0, 10), machine: describeMachine(), ...(await all[name]()) };
-    writeFileSync(join(flags.out, `${name}.json`), `${JSON.stringify(result, null, 2)}\n`);
+    if (out !== undefined) writeFileSync(join(out, `${name}.json`), formatJson(result));
   }
   return EXIT.ok;
+}
+
+/** As prettier has it: lists of numbers in one line. */
+function formatJson(value: object): string {
+  const text = JSON.stringify(value, null, 2);
+  return `${text.replaceAll(/\[\s+(-?[\d.e+-]+(?:,\s+-?[\d.e+-]+)*)\s+\]/g, (_, list: string) => `[${list.replaceAll(/\s+/g, ' ')}]`)}\n`;
 }
 
 function describeMachine(): string {
@@ -173,6 +192,19 @@ async function benchEnsemble(repetitions: number): Promise<object> {
   } finally {
     rmSync(repository, { recursive: true, force: true });
   }
+}
+
+async function benchSyncRows(
+  options: { repetitions: number; rows: readonly string[] | undefined; quick: boolean },
+  out: string | undefined,
+): Promise<object> {
+  const rows = await benchSync({
+    ...options,
+    progress: new Progress(),
+    onRow: (text) => process.stdout.write(`\n${text}\n\n`),
+  });
+  if (out !== undefined) writeFileSync(join(out, 'sync.svg'), syncChart(rows, describeMachine()));
+  return { repetitions: options.repetitions, quick: options.quick, rows: rows.map(rowJson) };
 }
 
 async function benchBatching(repetitions: number): Promise<object> {

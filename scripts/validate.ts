@@ -56,16 +56,19 @@ const count = (number: number, noun: string): string => `${number} ${noun}${numb
 
 const table = (models: readonly RepositoryModel[]): string =>
   formatTable(
-    ['model', 'versions', 'platform', 'batching', 'files', 'size'],
+    ['model', 'versions', 'served', 'platform', 'batching', 'files', 'size'],
     models.map((model) => [
       model.name,
-      model.versions.length === 0 ? '-' : versionNumbers(model).join(' '),
+      numbers(versionNumbers(model)),
+      numbers(model.served),
       model.platform,
       batching(model),
       String(files(model).length),
       formatBytes(bytes(model)),
     ]),
   );
+
+const numbers = (versions: readonly number[]): string => (versions.length === 0 ? '-' : versions.join(' '));
 
 /** `up to 8, dynamic`; `-` where Triton adds no batch axis and joins nothing. */
 function batching({ config }: RepositoryModel): string {
@@ -93,6 +96,7 @@ function asJson({ models, problems, added }: Repository): string {
     name: model.name,
     platform: model.platform,
     versions: versionNumbers(model),
+    served: model.served,
     files: files(model).length,
     bytes: bytes(model),
     config: model.config,

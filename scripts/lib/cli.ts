@@ -8,8 +8,15 @@ type Options = NonNullable<ParseArgsConfig['options']>;
 
 /** Reads the flags in `options`; anything else is an error that names it. */
 export function parseFlags<const T extends Options>(argv: readonly string[], options: T) {
+  return parseFlagsAndArguments(argv, options, 0).flags;
+}
+
+/** As parseFlags, with at most `most` arguments that are no flags. */
+export function parseFlagsAndArguments<const T extends Options>(argv: readonly string[], options: T, most: number) {
   try {
-    return parseArgs({ args: [...argv], options, allowPositionals: false, strict: true }).values;
+    const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: most > 0, strict: true });
+    if (positionals.length > most) throw new Error(`Unexpected argument '${positionals[most]}'`);
+    return { flags: values, positionals };
   } catch (cause) {
     const known = Object.keys(options).map((name) => `--${name}`);
     throw new UsageError((cause as Error).message.split('. ')[0] ?? 'bad arguments', {

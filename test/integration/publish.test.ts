@@ -2,10 +2,14 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { formatProblem, UserError } from '../../scripts/lib/errors';
 import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
-import { currentRelease } from '../../scripts/lib/publish/manifest';
-import { publish, VersionConflict } from '../../scripts/lib/publish/publish';
-import type { S3Store } from '../../scripts/lib/publish/s3-store';
+import { VersionConflict } from '../../scripts/lib/publish/publish';
+import { readHead, type Release } from '../../scripts/lib/publish/release';
+import { listReleases } from '../../scripts/lib/publish/releases';
+import { rollBack } from '../../scripts/lib/publish/rollback';
+import { promote } from '../../scripts/lib/publish/promote';
+import type { S3Store } from '../../scripts/lib/s3/store';
 import type { S3Server } from '../../scripts/lib/local/s3-server';
+import { publisher } from '../support/publish';
 import { writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { testS3, testStore } from '../support/s3';
@@ -36,106 +40,229 @@ beforeEach(async () => {
   await store.delete((await store.list('')).map(({ key }) => key));
 });
 
-const publishNow = (options: { dryRun?: boolean; models?: string[] } = {}) => {
-  const uploaded: string[] = [];
-  return publish({
-    repository,
-    store,
-    location: LOCATION,
-    replicas: [],
-    loadTimeoutMs: 1000,
-    onUploaded: (key) => uploaded.push(key),
-    ...options,
-  }).then((published) => ({ ...published, uploaded }));
+const bucket = () => publisher(store, LOCATION, repository);
+const publishNow = (options: Parameters<ReturnType<typeof bucket>['publish']>[0] = {}) => bucket().publish(options);
+
+const keys = async (prefix = ''): Promise<string[]> => (await store.list(prefix)).map(({ key }) => key).sort();
+const models = async (): Promise<string[]> => (await keys('models/')).map((key) => key.slice('models/'.length));
+const text = async (key: string): Promise<string | undefined> => (await store.get(key))?.body.toString();
+const head = async (): Promise<Release | undefined> => (await readHead(store, LOCATION))?.release;
+
+const TWO_MODELS = {
+  'a/config.pbtxt': CONFIG,
+  'a/1/weights.bin': 'a',
+  'b/config.pbtxt': CONFIG,
+  'b/1/weights.bin': 'b',
 };
 
-const keys = async (): Promise<string[]> => (await store.list('')).map(({ key }) => key).sort();
+describe('sync-models', () => {
+  test('publishes weights first and config last, records the release, and does nothing the second time', async () => {
+    writeRepository(repository, TWO_MODELS);
+    const first = await publishNow();
+    expect(first.uploaded.slice(0, 2).sort()).toEqual(['a/1/weights.bin', 'b/1/weights.bin']);
+    expect(first.uploaded.slice(2)).toEqual(['a/config.pbtxt', 'b/config.pbtxt']);
+    expect(await models()).toEqual(['.keep', 'a/1/weights.bin', 'a/config.pbtxt', 'b/1/weights.bin', 'b/config.pbtxt']);
+    expect((await head())?.id).toBe(first.release?.id);
+    const before = await store.list('');
 
-test('publishes weights first and config last, records the release, and does nothing the second time', async () => {
-  writeRepository(repository, {
-    'a/config.pbtxt': CONFIG,
-    'a/1/weights.bin': 'a',
-    'b/config.pbtxt': CONFIG,
-    'b/1/weights.bin': 'b',
+    const second = await publishNow();
+    expect(second).toMatchObject({ uploaded: [], isNew: false, release: { id: first.release?.id } });
+    expect(await store.list('')).toEqual(before);
   });
-  const first = await publishNow();
-  expect(first.uploaded.slice(0, 2).sort()).toEqual(['a/1/weights.bin', 'b/1/weights.bin']);
-  expect(first.uploaded.slice(2)).toEqual(['a/config.pbtxt', 'b/config.pbtxt']);
-  const release = first.release?.id;
-  expect(await keys()).toEqual([
-    `models.releases/${release}.json`,
-    'models.releases/current.json',
-    'models/a/1/weights.bin',
-    'models/a/config.pbtxt',
-    'models/b/1/weights.bin',
-    'models/b/config.pbtxt',
-  ]);
 
-  const second = await publishNow();
-  expect(second.uploaded).toEqual([]);
-  expect(second.release?.id).toBe(release);
-});
-
-test('a dry run writes nothing', async () => {
-  writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
-  const { plan, uploaded } = await publishNow({ dryRun: true });
-  expect(plan.models[0]?.config.action).toBe('upload');
-  expect(uploaded).toEqual([]);
-  expect(await keys()).toEqual([]);
-});
-
-test('a published version is never changed: nothing at all is uploaded', async () => {
-  writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
-  await publishNow();
-  const before = await store.list('');
-  writeRepository(repository, { 'a/1/weights.bin': 'A', 'b/config.pbtxt': CONFIG, 'b/1/weights.bin': 'b' });
-  await expect(publishNow()).rejects.toThrow(VersionConflict);
-  expect(await store.list('')).toEqual(before);
-});
-
-test('a new version beside the old one: one upload and the config; models not selected stay in the release', async () => {
-  writeRepository(repository, {
-    'a/config.pbtxt': CONFIG,
-    'a/1/weights.bin': 'a',
-    'b/config.pbtxt': CONFIG,
-    'b/1/weights.bin': 'b',
+  test('a dry run writes nothing', async () => {
+    writeRepository(repository, TWO_MODELS);
+    const { plan, uploaded } = await publishNow({ dryRun: true });
+    expect(plan.models[0]?.config.action).toBe('upload');
+    expect(uploaded).toEqual([]);
+    expect(await keys()).toEqual([]);
   });
-  await publishNow();
-  writeRepository(repository, { 'a/config.pbtxt': CONFIG.replace('[1]', '[1, 2]'), 'a/2/weights.bin': 'a2' });
-  const { uploaded, release } = await publishNow({ models: ['a'] });
-  expect(uploaded).toEqual(['a/2/weights.bin', 'a/config.pbtxt']);
-  expect(release?.models['a']?.served).toEqual([1, 2]);
-  expect(Object.keys(release?.models ?? {})).toEqual(['a', 'b']);
-  expect((await currentRelease(store, LOCATION))?.release).toEqual(release);
-});
 
-test('one bad model: every problem is listed and nothing is uploaded', async () => {
-  writeRepository(repository, {
-    'a/config.pbtxt': CONFIG,
-    'a/1/weights.bin': 'a',
-    'b/config.pbtxt': `${CONFIG}colour: "red"\n`,
-    'b/01/weights.bin': 'b',
+  test('a published version is never changed: nothing at all is uploaded', async () => {
+    writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
+    await publishNow();
+    const before = await store.list('');
+    writeRepository(repository, { 'a/1/weights.bin': 'A', 'b/config.pbtxt': CONFIG, 'b/1/weights.bin': 'b' });
+    await expect(publishNow()).rejects.toThrow(VersionConflict);
+    expect(await store.list('')).toEqual(before);
   });
-  const error = await publishNow().catch((caught: unknown) => caught as UserError);
-  expect(error).toBeInstanceOf(UserError);
-  const messages = (error as UserError).problems.map(formatProblem).join('\n');
-  expect(messages).toMatch(/b\/config.pbtxt.*colour/);
-  expect(await keys()).toEqual([]);
+
+  test('a version that a failed run left behind, and no release has, may be published with other bytes', async () => {
+    writeRepository(repository, TWO_MODELS);
+    await publishNow();
+    await store.putBytes('models/a/2/weights.bin', Buffer.from('of a run that was killed'));
+    await store.putBytes('models/a/2/more.bin', Buffer.from('of a run that was killed'));
+    writeRepository(repository, { 'a/config.pbtxt': CONFIG.replace('[1]', '[1, 2]'), 'a/2/weights.bin': 'a2' });
+    await publishNow();
+    expect(await text('models/a/2/weights.bin')).toBe('a2');
+    expect(await models()).not.toContain('a/2/more.bin');
+  });
+
+  test('a new version beside the old one: one upload and the config; models not selected stay in the release', async () => {
+    writeRepository(repository, TWO_MODELS);
+    await publishNow();
+    writeRepository(repository, { 'a/config.pbtxt': CONFIG.replace('[1]', '[1, 2]'), 'a/2/weights.bin': 'a2' });
+    const { uploaded, release } = await publishNow({ models: ['a'] });
+    expect(uploaded).toEqual(['a/2/weights.bin', 'a/config.pbtxt']);
+    expect(release?.models['a']?.served).toEqual([1, 2]);
+    expect(Object.keys(release?.models ?? {})).toEqual(['a', 'b']);
+    expect(await head()).toEqual(release);
+  });
+
+  test('whatever the version policy, the published configuration names its versions', async () => {
+    writeRepository(repository, { 'a/config.pbtxt': 'backend: "anything"\n', 'a/1/w.bin': '1', 'a/3/w.bin': '3' });
+    await publishNow();
+    expect(await text('models/a/config.pbtxt')).toMatch(/version_policy {\s+specific {\s+versions: \[3\]/);
+  });
+
+  test('a changed file beside the versions changes the configuration, so that servers load it anew', async () => {
+    writeRepository(repository, { ...TWO_MODELS, 'a/labels.txt': 'cat' });
+    await publishNow();
+    writeRepository(repository, { 'a/labels.txt': 'dog' });
+    const { uploaded } = await publishNow();
+    expect(uploaded).toEqual(['a/labels.txt', 'a/config.pbtxt']);
+  });
+
+  test('one bad model: every problem is listed and nothing is uploaded', async () => {
+    writeRepository(repository, {
+      'a/config.pbtxt': CONFIG,
+      'a/1/weights.bin': 'a',
+      'b/config.pbtxt': `${CONFIG}colour: "red"\n`,
+      'b/01/weights.bin': 'b',
+    });
+    const error = await publishNow().catch((caught: unknown) => caught as UserError);
+    expect(error).toBeInstanceOf(UserError);
+    const messages = (error as UserError).problems.map(formatProblem).join('\n');
+    expect(messages).toMatch(/b\/config.pbtxt.*colour/);
+    expect(await keys()).toEqual([]);
+  });
+
+  test('somebody else writes between our look and our write: ours fails and says so, theirs stays', async () => {
+    writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
+    const theirs = Buffer.from('theirs');
+    const racing = Object.create(store) as S3Store;
+    racing.putBytes = async (key, body, condition) => {
+      if (key === 'models/a/config.pbtxt') await store.putBytes(key, theirs);
+      return store.putBytes(key, body, condition);
+    };
+    const late = publisher(racing, LOCATION, repository).publish();
+    await expect(late).rejects.toThrow('a/config.pbtxt: somebody else wrote it while this publisher was running');
+    expect(await head()).toBeUndefined();
+  });
+
+  test('what somebody else published is recorded first, and can be gone back to', async () => {
+    await store.putBytes('models/a/1/weights.bin', Buffer.from('a'));
+    await store.putBytes('models/a/config.pbtxt', Buffer.from(CONFIG));
+    writeRepository(repository, { 'a/config.pbtxt': CONFIG.replace('[1]', '[2]'), 'a/2/weights.bin': 'a2' });
+    await publishNow();
+    expect((await listReleases(store, LOCATION, 9)).map(({ changes }) => changes)).toEqual([['a 1 -> 2'], ['new a 1']]);
+    await rollBack(undefined, bucket().options());
+    expect(await text('models/a/config.pbtxt')).toBe(CONFIG);
+  });
+
+  test('an interrupt before the configurations are switched leaves the release as it is, and the lock free', async () => {
+    writeRepository(repository, TWO_MODELS);
+    const controller = new AbortController();
+    const interrupted = publishNow({ signal: controller.signal, onBytes: () => controller.abort(new Error('Ctrl-C')) });
+    await expect(interrupted).rejects.toThrow('Ctrl-C');
+    expect((await models()).filter((key) => key.endsWith('config.pbtxt'))).toEqual([]);
+    expect((await publishNow({ lockTimeoutMs: 0 })).isNew).toBe(true);
+  });
 });
 
-test('somebody else writes between our look and our write: ours fails and says so, theirs stays', async () => {
-  writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
-  const theirs = Buffer.from('theirs');
-  const racing = Object.create(store) as S3Store;
-  racing.putBytes = async (key, body, sha256, condition) => {
-    if (key === 'models/a/config.pbtxt')
-      await store.putBytes(key, theirs, 'TFWoVSoscmH2H3mMImXm8TNY8yauW5NAlv8WvRXmLDM=');
-    return store.putBytes(key, body, sha256, condition);
-  };
-  const late = publish({ repository, store: racing, location: LOCATION, replicas: [], loadTimeoutMs: 1000 });
-  await expect(late).rejects.toThrow('a/config.pbtxt: another publisher wrote it while this one was running');
-  expect((await store.get('models/a/config.pbtxt'))?.body).toEqual(theirs);
-  expect(await currentRelease(store, LOCATION)).toBeUndefined();
+describe('--prune', () => {
+  const pruned = (options: Parameters<typeof publishNow>[0] = {}) => publishNow({ prune: true, ...options });
+
+  test('deletes models and versions that the folder does not have, and nothing of others', async () => {
+    await store.putBytes('models/theirs/config.pbtxt', Buffer.from(CONFIG));
+    await store.putBytes('models-2/a/1/weights.bin', Buffer.from('another prefix'));
+    writeRepository(repository, { ...TWO_MODELS, 'a/2/weights.bin': 'a2' });
+    await publishNow();
+    rmSync(join(repository, 'a', '2'), { recursive: true });
+    rmSync(join(repository, 'b'), { recursive: true });
+    expect((await publishNow()).isNew).toBe(false); // Not unless asked for.
+    const { plan, release } = await pruned();
+    expect(plan.prune.sort()).toEqual(['a/2/weights.bin', 'b/1/weights.bin', 'b/config.pbtxt']);
+    expect(await models()).toEqual(['a/1/weights.bin', 'a/config.pbtxt', 'theirs/config.pbtxt']);
+    expect(await keys('models-2')).toEqual(['models-2/a/1/weights.bin']);
+    expect(Object.keys(release?.models ?? {})).toEqual(['a']);
+    expect((await pruned()).isNew).toBe(false);
+  });
+
+  test('asks, and takes no for an answer', async () => {
+    writeRepository(repository, TWO_MODELS);
+    await publishNow();
+    rmSync(join(repository, 'b'), { recursive: true });
+    await expect(pruned({ confirmPrune: () => Promise.resolve(false) })).rejects.toThrow(/not confirmed/);
+    expect(await models()).toContain('b/1/weights.bin');
+  });
+
+  test('of a selection of models only those are pruned', async () => {
+    writeRepository(repository, TWO_MODELS);
+    await publishNow();
+    rmSync(join(repository, 'b'), { recursive: true });
+    await pruned({ models: ['a'] });
+    expect(await models()).toContain('b/1/weights.bin');
+  });
+});
+
+describe('rollback and promote', () => {
+  const CHANGED = { 'a/config.pbtxt': CONFIG.replace('[1]', '[2]'), 'a/2/weights.bin': 'a2' };
+
+  test('rolls back, forward again, and to a release by a part of its name', async () => {
+    writeRepository(repository, TWO_MODELS);
+    const one = (await publishNow()).release as Release;
+    const config = await text('models/a/config.pbtxt');
+    writeRepository(repository, CHANGED);
+    const two = (await publishNow()).release as Release;
+    const back = await rollBack(undefined, bucket().options());
+    expect(back.release?.origin).toBe(`rollback to ${one.id}`);
+    expect(await text('models/a/config.pbtxt')).toBe(config);
+    expect(await models()).toContain('a/2/weights.bin');
+    await rollBack(two.id.slice(-8), bucket().options());
+    expect((await head())?.models['a']?.served).toEqual([2]);
+    await expect(rollBack('nope', bucket().options())).rejects.toThrow(/has no release "nope"/);
+  });
+
+  test('a model that came later is taken out, and comes back with its release', async () => {
+    writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
+    await publishNow();
+    writeRepository(repository, TWO_MODELS);
+    const two = (await publishNow()).release as Release;
+    await rollBack(undefined, bucket().options());
+    expect(await models()).toEqual(['.keep', 'a/1/weights.bin', 'a/config.pbtxt']);
+    await rollBack(two.id, bucket().options());
+    expect(await text('models/b/1/weights.bin')).toBe('b');
+    expect(await models()).toContain('b/config.pbtxt');
+  });
+
+  test('a version that was deleted for good: the error says which, and nothing is changed', async () => {
+    writeRepository(repository, TWO_MODELS);
+    const one = (await publishNow()).release as Release;
+    rmSync(join(repository, 'a', '1'), { recursive: true });
+    writeRepository(repository, CHANGED);
+    await publishNow({ prune: true });
+    const config = await text('models/a/config.pbtxt');
+    await expect(rollBack(one.id, bucket().options())).rejects.toThrow(/a\/1\/weights.bin cannot be brought back/);
+    expect(await text('models/a/config.pbtxt')).toBe(config);
+  });
+
+  test('promotes the same bytes to another repository', async () => {
+    writeRepository(repository, TWO_MODELS);
+    const { release } = await publishNow();
+    const prod = { bucket: LOCATION.bucket, prefix: 'prod/models' };
+    const from = { store, location: LOCATION };
+    const to = publisher(store, prod, repository);
+    await promote({ ...to.options(), from });
+    expect(await keys('prod/models/')).toEqual((await models()).map((key) => `prod/models/${key}`));
+    expect(await text('prod/models/a/config.pbtxt')).toBe(await text('models/a/config.pbtxt'));
+    expect((await readHead(store, prod))?.release.origin).toBe(
+      `promoted from s3://publish-test/models, release ${release?.id}`,
+    );
+    expect((await promote({ ...to.options(), from })).isNew).toBe(false);
+    // Published from the folder, it is the same release content.
+    expect((await to.publish()).isNew).toBe(false);
+  });
 });
 
 test('the placeholder of an empty repository is written once', async () => {
@@ -165,6 +292,7 @@ describe('npm run sync-models', () => {
     expect(first).toMatchObject({ code: 0 });
     expect(JSON.parse(first.stdout)).toMatchObject({
       dryRun: false,
+      isNew: true,
       changed: ['a'],
       kept: 0,
       written: [{ key: 'a/1/weights.bin', bytes: 1, action: 'upload' }, { key: 'a/config.pbtxt' }],

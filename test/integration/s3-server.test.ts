@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../../scripts/lib/errors';
 import { LOCAL_REGION, type S3Server } from '../../scripts/lib/local/s3-server';
-import { PreconditionFailed, S3Store } from '../../scripts/lib/publish/s3-store';
+import { PreconditionFailed, S3Store } from '../../scripts/lib/s3/store';
 import { Scratch } from '../support/scratch';
 import { testS3, testStore } from '../support/s3';
 

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server, type S3Server } from '../../scripts/lib/local/s3-server';
 import { freePorts } from '../../scripts/lib/ports';
 import { Progress } from '../../scripts/lib/progress';
-import { S3Store } from '../../scripts/lib/publish/s3-store';
+import { S3Store } from '../../scripts/lib/s3/store';
 import { ensurePython } from '../../scripts/lib/toolchain/python';
 import { ensureSeaweedfs } from '../../scripts/lib/toolchain/seaweedfs';
 import type { Scratch } from './scratch';

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
 import type { RepositoryModel } from '../model';
+import { paths } from '../paths';
 import { DATA_TYPES, decodeTensor, elementCount, type DataType, type Tensor } from '../triton/tensor';
 import { centreCrop, imagenetTensor, normalizedTensor, pixelTensor, readImage } from './image';
 
@@ -16,7 +17,7 @@ export interface Sample {
 }
 
 /** A public-domain photograph of a face, 256 x 256. */
-export const FACE = join(__dirname, 'face-256.jpg');
+export const FACE = join(paths.scripts, 'lib', 'local', 'face-256.jpg');
 
 const TEXTS = ['A man is playing the guitar.', 'Someone plays an instrument.', 'The stock market fell today.'];
 

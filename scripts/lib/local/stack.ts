@@ -6,11 +6,12 @@ import { formatBytes } from '../format';
 import { claimPorts } from '../ports';
 import type { Progress } from '../progress';
 import { ensurePlaceholder } from '../publish/apply';
-import { tritonRepositoryUrl, type RepositoryLocation } from '../publish/location';
+import { releasesPrefix, tritonRepositoryUrl, type RepositoryLocation } from '../publish/location';
 import { publish, VersionConflict } from '../publish/publish';
-import { servedNow, type ServedVersion } from '../publish/replicas';
-import { S3Store } from '../publish/s3-store';
+import type { ServedVersion } from '../publish/rollout';
+import { servedNow } from '../publish/status';
 import type { WantedModel } from '../publish/wanted';
+import { S3Store } from '../s3/store';
 import { acquireLock, cacheRoot, makeDirectory, requireFreeSpace } from '../toolchain/cache';
 import { ensurePython, type PythonEnvironment } from '../toolchain/python';
 import { ensureSeaweedfs } from '../toolchain/seaweedfs';
@@ -28,6 +29,9 @@ const WORKING_BYTES = 4e9;
 
 /** All models together, from the start of tritonserver to the last READY. */
 const START_TIMEOUT_MS = 600_000;
+
+/** Somebody may publish into the local bucket by hand. */
+const LOCK_TIMEOUT_MS = 120_000;
 
 export interface StackOptions {
   repository: string;
@@ -196,9 +200,10 @@ async function publishAll(store: S3Store, options: StackOptions): Promise<Wanted
         models: options.models,
         store,
         location: LOCATION,
-        replicas: [],
+        replicas: undefined,
         loadTimeoutMs: START_TIMEOUT_MS,
-        onUploaded: (key, size) => step.update(`${formatBytes((bytes += size))}, last ${key}`),
+        lockTimeoutMs: LOCK_TIMEOUT_MS,
+        onBytes: (key, sent) => step.update(`${formatBytes((bytes += sent))}, last ${key}`),
       });
     try {
       return (await publishOnce()).models;
@@ -212,7 +217,10 @@ async function publishAll(store: S3Store, options: StackOptions): Promise<Wanted
 }
 
 async function emptyRepository(store: S3Store): Promise<void> {
-  const objects = await store.list(`${LOCATION.prefix}/`);
+  const objects = [
+    ...(await store.list(`${LOCATION.prefix}/`)),
+    ...(await store.list(`${releasesPrefix(LOCATION)}/`)),
+  ];
   await store.delete(objects.map(({ key }) => key));
   await ensurePlaceholder(store, LOCATION);
 }

@@ -1,120 +1,301 @@
-import { createHash } from 'node:crypto';
 import { UserError } from '../errors';
+import { configFromText } from '../model/config-text';
+import { ProblemList } from '../model/problems';
+import { servedVersions, stepModels } from '../model';
 import { forEachLimited } from '../pool';
-import type { RepositoryLocation } from './location';
-import { currentKey, nextRelease, releaseKey, type Release } from './manifest';
-import { isChanged, type Plan, type PlannedObject } from './plan';
-import { MAXIMUM_PUT_BYTES, PreconditionFailed, type S3Store, type PutCondition } from './s3-store';
+import { checksumOfBytes, PreconditionFailed, type PutCondition, type S3Store, type Written } from '../s3/store';
+import { CONFIG_FILE, isSwitched, modelOf, versionOf } from './keys';
+import { keptKey, removedKey, type RepositoryLocation } from './location';
+import type { Lock } from './lock';
+import type { SeenRepository } from './look';
+import type { PlannedModel, PlannedObject } from './plan';
+import type { Head, ReleasedModel, ReleasedObject } from './release';
+import type { StoredPlace } from './wanted';
 
-const CONCURRENT_UPLOADS = 8;
+/** Requests in flight; the store keeps to its number of connections. */
+const AT_ONCE = 32;
 
-export interface ApplyOptions {
-  store: S3Store;
-  location: RepositoryLocation;
-  previous: { release: Release; etag: string } | undefined;
-  onUploaded?: (key: string, bytes: number) => void;
+export interface UploadProgress {
+  /** Called as bytes leave: `bytes` more of `key`. */
+  onBytes?: (key: string, bytes: number) => void;
+  signal?: AbortSignal;
 }
 
-/**
- * Carries out a plan without conflicts. The order is what keeps readers safe: all files of a model first, its
- * config.pbtxt, which names the versions to serve, last; what an ensemble is made of before the ensemble. Whoever
- * reads the bucket meanwhile sees each model as it was or as it will be.
- * @returns the release, a new one only if something changed
- */
-export async function applyPlan(plan: Plan, options: ApplyOptions): Promise<Release> {
-  const { previous } = options;
-  const etags = new Map<string, string>();
-  const write = async (planned: PlannedObject): Promise<void> => {
-    etags.set(planned.object.key, await writeObject(planned, options));
-  };
-  requireUploadable(plan);
-  await forEachLimited(
-    plan.models.flatMap(({ objects }) => objects),
-    CONCURRENT_UPLOADS,
-    write,
-  );
-  for (const { config } of plan.models) await write(config);
+/** Writes to the repository in the bucket, each write under the condition that it is as it was seen. */
+export class RepositoryWriter {
+  /** What each object of the plan is like in the bucket by now. */
+  readonly written = new Map<string, ReleasedObject>();
 
-  const unchanged = previous !== undefined && !plan.models.some(isChanged) && isKnown(plan, previous.release);
-  return unchanged ? previous.release : recordRelease(plan, etags, options);
+  constructor(
+    private readonly store: S3Store,
+    private readonly location: RepositoryLocation,
+    private readonly lock: Lock,
+    private readonly progress: UploadProgress = {},
+  ) {}
+
+  /** Uploads what lies in version folders. No server sees it before a configuration names the version. */
+  async uploadVersions(models: readonly PlannedModel[]): Promise<void> {
+    const objects = models.flatMap(({ objects }) =>
+      objects.filter(({ object }) => versionOf(object.key) !== undefined),
+    );
+    // The large ones first: they take longest, and small ones fill the gaps.
+    const order = [...objects].sort((a, b) => b.object.bytes - a.object.bytes);
+    await abortable(
+      forEachLimited(order, AT_ONCE, (planned) => this.write(planned)),
+      this.progress.signal,
+    );
+    const leftovers = models.flatMap(({ leftovers }) => leftovers);
+    if (leftovers.length > 0) await this.delete(leftovers);
+  }
+
+  /** Keeps a copy of what later releases may replace, so that this one can be restored from the bucket alone. */
+  async keepCopies(models: readonly PlannedModel[]): Promise<void> {
+    const switched = models.flatMap(switchedObjects).filter(({ action }) => action !== 'keep');
+    await forEachLimited(switched, AT_ONCE, async ({ object }) => {
+      const key = keptKey(this.location, object.checksum ?? '');
+      if ('body' in object.source) await this.store.putBytes(key, object.source.body, { ifAbsent: true });
+      else if ('file' in object.source) {
+        const file = { path: object.source.file, bytes: object.bytes };
+        await this.store.putFile(key, file, { condition: { ifAbsent: true }, ...checksumOption(object.checksum) });
+      } else if (!object.source.stored.some((place) => place.bucket === undefined && place.key === key)) {
+        await this.copyFrom(object.source.stored, key, object, { ifAbsent: true });
+      }
+    });
+  }
+
+  /** Switches one model over: what its configuration refers to, then the configuration. */
+  async switchModel(planned: PlannedModel): Promise<void> {
+    const [beside, config] = [switchedObjects(planned).slice(0, -1), planned.config];
+    this.lock.requireHeld();
+    for (const one of beside) await this.write(one);
+    this.lock.requireHeld();
+    await this.write(config);
+  }
+
+  /** Puts back what a release says of a model; without one there was no such model, and it has no configuration. */
+  async restoreModel(name: string, released: ReleasedModel | undefined): Promise<void> {
+    const present = new Map(
+      (await this.store.list(`${this.location.prefix}/${name}/`)).map((object) => [object.key, object]),
+    );
+    const keys = Object.keys(released?.objects ?? {}).filter(isSwitched);
+    // The configuration first here: of old labels and a new configuration nobody has use.
+    const config = `${name}/${CONFIG_FILE}`;
+    if (!keys.includes(config)) {
+      if (present.has(this.at(config))) await this.delete([config]);
+      return;
+    }
+    for (const key of keys.sort((a, b) => Number(b === config) - Number(a === config))) {
+      const wanted = released?.objects[key] as ReleasedObject;
+      const there = present.get(this.at(key));
+      if (there?.etag === wanted.etag) continue;
+      const kept = await this.store.get(keptKey(this.location, wanted.checksum));
+      if (kept === undefined) {
+        throw new UserError(
+          `${key} cannot be put back: its copy in ${keptKey(this.location, wanted.checksum)} is gone`,
+          {
+            hint: 'publish the model again',
+          },
+        );
+      }
+      this.lock.requireHeld();
+      const condition = there === undefined ? ({ ifAbsent: true } as const) : { ifEtag: there.etag };
+      await this.store.putBytes(this.at(key), kept.body, condition);
+    }
+  }
+
+  /**
+   * A record of what somebody else published, before any of it is changed: copies of the objects that can be replaced,
+   * and a model as a release holds it.
+   */
+  async adopt(name: string, seen: SeenRepository): Promise<ReleasedModel> {
+    const objects: Record<string, ReleasedObject> = {};
+    let text = '';
+    for (const [key, { bytes, etag }] of seen.objects) {
+      if (modelOf(key) !== name) continue;
+      objects[key] = { bytes, etag, checksum: '' };
+      if (!isSwitched(key)) continue;
+      const found = await this.store.get(this.at(key));
+      if (found === undefined || found.etag !== etag) throw raced(key);
+      const { checksum } = await this.keepBytes(found.body);
+      objects[key].checksum = checksum;
+      if (key === `${name}/${CONFIG_FILE}`) text = found.body.toString('utf8');
+    }
+    const config = configFromText(text, new ProblemList(`${name}/${CONFIG_FILE}`));
+    const versions = Object.keys(objects).flatMap((key) => versionOf(key) ?? []);
+    return {
+      served: config === undefined ? [] : servedVersions(config, versions),
+      digest: '',
+      composedOf: config === undefined ? [] : stepModels(config),
+      weights: {},
+      objects,
+    };
+  }
+
+  /** Takes removed models out of the repository; with `keep` their bytes stay beside it, for a rollback. */
+  async removeObjects(keys: readonly string[], seen: SeenRepository, head: Head, keep: boolean): Promise<void> {
+    const configs = keys.filter((key) => key.endsWith(`/${CONFIG_FILE}`) && key.split('/').length === 2);
+    if (keep) {
+      await forEachLimited(keys, AT_ONCE, async (key) => {
+        const bytes = seen.objects.get(key)?.bytes ?? 0;
+        const checksum =
+          head.release.models[modelOf(key)]?.objects[key]?.checksum || (await this.store.checksum(this.at(key), bytes));
+        if (checksum === undefined) return; // It is gone already.
+        await this.store.copy({ key: this.at(key) }, removedKey(this.location, key), { bytes, checksum });
+      });
+    }
+    // What makes a folder a model goes first: no server that starts now finds half of one.
+    await this.delete(configs);
+    await this.delete(keys.filter((key) => !configs.includes(key)));
+  }
+
+  async delete(keys: readonly string[]): Promise<void> {
+    this.lock.requireHeld();
+    if (keys.length > 0) await this.store.delete(keys.map((key) => this.at(key)));
+  }
+
+  /** What the release is to say of a published model; of versions no longer wanted what the bucket still has. */
+  describe(
+    planned: PlannedModel,
+    seen: SeenRepository,
+    before: ReleasedModel | undefined,
+    pruned: ReadonlySet<string>,
+  ) {
+    const { model } = planned;
+    const wanted = [...planned.objects, planned.config];
+    const versions = new Set(wanted.map(({ object }) => versionOf(object.key)));
+    const carried = Object.entries(before?.objects ?? {}).filter(
+      ([key]) =>
+        versionOf(key) !== undefined && !versions.has(versionOf(key)) && seen.objects.has(key) && !pruned.has(key),
+    );
+    const objects = [
+      ...carried,
+      ...wanted.map(({ object, etag, checksum }): [string, ReleasedObject] => [
+        object.key,
+        this.written.get(object.key) ??
+          this.known(object.key, before) ?? {
+            bytes: object.bytes,
+            checksum: checksum ?? '',
+            etag: etag ?? '',
+          },
+      ]),
+    ];
+    const { served, digest, composedOf, weights } = model;
+    return {
+      served,
+      digest,
+      composedOf,
+      weights,
+      objects: Object.fromEntries(objects.sort(([a], [b]) => (a < b ? -1 : 1))),
+    } satisfies ReleasedModel;
+  }
+
+  private known(key: string, before: ReleasedModel | undefined): ReleasedObject | undefined {
+    const known = before?.objects[key];
+    return known?.checksum === '' ? undefined : known;
+  }
+
+  private async write(planned: PlannedObject): Promise<void> {
+    const { object, action, etag } = planned;
+    if (action === 'keep') return;
+    this.progress.signal?.throwIfAborted();
+    const condition: PutCondition = etag === undefined ? { ifAbsent: true } : { ifEtag: etag };
+    let sent = 0;
+    const onBytes = (bytes: number): void => {
+      this.progress.onBytes?.(object.key, bytes - sent);
+      sent = bytes;
+    };
+    try {
+      const { source } = object;
+      const key = this.at(object.key);
+      let done: Written;
+      if ('body' in source) done = await this.store.putBytes(key, source.body, condition);
+      else if ('file' in source) {
+        const file = { path: source.file, bytes: object.bytes };
+        done = await this.store.putFile(key, file, { condition, onBytes, ...checksumOption(object.checksum) });
+      } else done = await this.copyFrom(source.stored, key, object, condition);
+      onBytes(object.bytes);
+      this.written.set(object.key, { bytes: object.bytes, ...done });
+    } catch (error) {
+      if (error instanceof PreconditionFailed) throw raced(object.key, error);
+      throw error;
+    }
+  }
+
+  private async copyFrom(
+    places: readonly StoredPlace[],
+    key: string,
+    object: { key: string; bytes: number; checksum?: string },
+    condition: PutCondition,
+  ): Promise<Written> {
+    const { bytes } = object;
+    let last: unknown;
+    for (const place of places) {
+      try {
+        const checksum = object.checksum ?? (await this.store.checksum(place.key, bytes)) ?? '';
+        return await this.store.copy(place, key, {
+          bytes,
+          checksum,
+          ...(condition === undefined ? {} : { condition }),
+        });
+      } catch (error) {
+        if (error instanceof PreconditionFailed) throw error;
+        last = error;
+      }
+    }
+    throw new UserError(
+      `${object.key} cannot be brought back: ${(last as Error | undefined)?.message ?? 'it was deleted'}`,
+      {
+        hint: 'publish that version again from its files',
+        cause: last,
+      },
+    );
+  }
+
+  private async keepBytes(body: Buffer): Promise<Written> {
+    return this.store.putBytes(keptKey(this.location, checksumOfBytes(body)), body, { ifAbsent: true });
+  }
+
+  private at(key: string): string {
+    return `${this.location.prefix}/${key}`;
+  }
 }
 
 /** Keeps an object in the repository's folder, which Triton needs to take an empty repository for a directory. */
 export async function ensurePlaceholder(store: S3Store, location: RepositoryLocation): Promise<void> {
   const body = Buffer.from('This object lets Triton start on a repository that holds no model yet.\n');
   try {
-    await store.putBytes(`${location.prefix}/.keep`, body, sha256(body), { ifAbsent: true });
+    await store.putBytes(`${location.prefix}/.keep`, body, { ifAbsent: true });
   } catch (error) {
     if (!(error instanceof PreconditionFailed)) throw error;
   }
 }
 
-async function writeObject(planned: PlannedObject, { store, location, onUploaded }: ApplyOptions): Promise<string> {
-  const { object, action, etag } = planned;
-  if (action === 'keep') return etag ?? '';
-  const key = `${location.prefix}/${object.key}`;
-  const condition: PutCondition = etag === undefined ? { ifAbsent: true } : { ifEtag: etag };
-  try {
-    const written =
-      'body' in object.source
-        ? await store.putBytes(key, object.source.body, object.sha256, condition)
-        : await store.putFile(key, object.source.file, object.bytes, object.sha256, condition);
-    onUploaded?.(object.key, object.bytes);
-    return written;
-  } catch (error) {
-    if (!(error instanceof PreconditionFailed)) throw error;
-    // Another publisher was first, or an earlier attempt of ours arrived and only its answer was lost.
-    const [now] = (await store.list(key)).filter((listed) => listed.key === key);
-    if (now !== undefined && (await store.sha256(key)) === object.sha256) return now.etag;
-    throw new UserError(`${object.key}: another publisher wrote it while this one was running`, {
-      hint: 'run it again to publish on top of what is there now',
-      cause: error,
-    });
-  }
-}
-
-async function recordRelease(plan: Plan, etags: ReadonlyMap<string, string>, options: ApplyOptions): Promise<Release> {
-  const { store, location, previous } = options;
-  const models = plan.models.map(({ model }) => model);
-  const release = nextRelease(previous?.release, models, etags);
-  const body = Buffer.from(`${JSON.stringify(release, null, 2)}\n`);
-  await store.putBytes(releaseKey(location, release.id), body, sha256(body), { ifAbsent: true });
-  try {
-    const condition: PutCondition = previous === undefined ? { ifAbsent: true } : { ifEtag: previous.etag };
-    await store.putBytes(currentKey(location), body, sha256(body), condition);
-  } catch (error) {
-    if (!(error instanceof PreconditionFailed)) throw error;
-    throw new UserError('another publisher finished a release while this one was running', {
-      hint: 'run it again to publish on top of it',
-      cause: error,
-    });
-  }
-  return release;
-}
-
-/** Whether the release already describes every model of the plan, byte by byte. */
-function isKnown(plan: Plan, release: Release): boolean {
-  return plan.models.every(({ model, objects, config }) => {
-    const entries = release.models[model.name]?.objects ?? {};
-    const planned = [...objects, config];
-    return (
-      Object.keys(entries).length === planned.length &&
-      planned.every(
-        ({ object, etag }) => entries[object.key]?.etag === etag && entries[object.key]?.sha256 === object.sha256,
-      )
-    );
+/** Does not wait for a large upload when we are to end; the store is closed then. */
+async function abortable(work: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  if (signal === undefined) return work;
+  work.catch(() => undefined);
+  let onAbort = (): void => undefined;
+  const aborted = new Promise<never>((_, reject) => {
+    onAbort = (): void => reject(signal.reason as Error);
+    signal.addEventListener('abort', onAbort, { once: true });
   });
-}
-
-function requireUploadable(plan: Plan): void {
-  const large = plan.models.flatMap(({ objects }) => objects).find(({ object }) => object.bytes > MAXIMUM_PUT_BYTES);
-  if (large !== undefined) {
-    throw new UserError(
-      `${large.object.key} has ${large.object.bytes} bytes; up to ${MAXIMUM_PUT_BYTES} can be published`,
-    );
+  try {
+    await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
   }
 }
 
-function sha256(body: Buffer): string {
-  return createHash('sha256').update(body).digest('base64');
+/** What lies beside the version folders, the configuration last. */
+function switchedObjects({ objects, config }: PlannedModel): PlannedObject[] {
+  return [...objects.filter(({ object }) => versionOf(object.key) === undefined), config];
 }
+
+const checksumOption = (checksum: string | undefined): { checksum?: string } =>
+  checksum === undefined ? {} : { checksum };
+
+const raced = (key: string, cause?: unknown): UserError =>
+  new UserError(`${key}: somebody else wrote it while this publisher was running`, {
+    hint: 'run it again to publish on top of what is there now',
+    cause,
+  });

@@ -55,7 +55,28 @@ export function tritonRepositoryUrl(location: RepositoryLocation, endpointUrl: s
     : `s3://${endpointUrl.replace(/\/+$/, '')}/${location.bucket}/${location.prefix}`;
 }
 
-/** Folder of the release manifests, beside the repository. */
+/**
+ * What the publisher keeps lies beside the repository, never in it: to a Triton that loads all there is, each folder
+ * of the repository is a model.
+ */
 export function releasesPrefix(location: RepositoryLocation): string {
   return `${location.prefix}.releases`;
 }
+
+/** The pointer to the release that the repository is at. */
+export const headKey = (location: RepositoryLocation): string => `${releasesPrefix(location)}/head.json`;
+
+/** Says who publishes. */
+export const lockKey = (location: RepositoryLocation): string => `${releasesPrefix(location)}/lock.json`;
+
+/** The manifest of the release `id`. */
+export const releaseKey = (location: RepositoryLocation, id: string): string =>
+  `${releasesPrefix(location)}/${id}.json`;
+
+/** A copy, by content, of an object that a later release may replace: what a release is restored from. */
+export const keptKey = (location: RepositoryLocation, checksum: string): string =>
+  `${releasesPrefix(location)}/kept/${checksum.replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')}`;
+
+/** Where the objects of a removed model are, which a rollback may bring back. */
+export const removedKey = (location: RepositoryLocation, key: string): string =>
+  `${releasesPrefix(location)}/removed/${key}`;

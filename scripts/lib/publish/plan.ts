@@ -1,17 +1,21 @@
+import { forEachLimited } from '../pool';
+import { checksumOfFile, type ListedObject, type S3Store } from '../s3/store';
+import { CONFIG_FILE, isReplaceable, modelOf, versionOf } from './keys';
 import type { RepositoryLocation } from './location';
-import type { Release } from './manifest';
-import type { ListedObject, S3Store } from './s3-store';
+import type { SeenRepository } from './look';
+import type { ReleasedModel } from './release';
 import type { WantedModel, WantedObject } from './wanted';
 
 /**
  * What happens to one object:
  *
- * | in the bucket | content | kind            | action    |
- * | ------------- | ------- | --------------- | --------- |
- * | no            |         | any             | `upload`  |
- * | yes           | same    | any             | `keep`    |
- * | yes           | other   | config, labels, trace record | `replace` |
- * | yes           | other   | version folder  | `conflict`|
+ * | in the bucket | content | kind                                  | action     |
+ * | ------------- | ------- | ------------------------------------- | ---------- |
+ * | no            |         | any                                   | `upload`   |
+ * | yes           | same    | any                                   | `keep`     |
+ * | yes           | other   | config, labels, trace record          | `replace`  |
+ * | yes           | other   | in a version that was never published | `replace`  |
+ * | yes           | other   | in a published version                | `conflict` |
  */
 export type Action = 'upload' | 'keep' | 'replace' | 'conflict';
 
@@ -20,24 +24,44 @@ export interface PlannedObject {
   action: Action;
   /** ETag of what is there now, for a conditional write. */
   etag?: string;
+  /** What is there now, where it was compared. */
+  checksum?: string;
 }
 
 export interface PlannedModel {
   model: WantedModel;
   objects: PlannedObject[];
   config: PlannedObject;
-  /** Objects in a version folder of the bucket that the folder here does not have. */
+  /** Objects in a published version folder of the bucket that the folder here does not have. */
   surplus: string[];
+  /** The same in a version that was never published: what a publisher left that was interrupted or failed. */
+  leftovers: string[];
+  /** In the bucket with a configuration, but in no release: published by somebody else's means. */
+  foreign: boolean;
 }
 
-/** A plan is data: it is printed, tested, and carried out by apply.ts. */
+/** A plan is data: it is printed, tested, and carried out. */
 export interface Plan {
+  /** In the order in which to publish them: what an ensemble is made of before the ensemble. */
   models: PlannedModel[];
+  /** Models to be taken out of service and out of the repository. */
+  remove: string[];
+  /** Keys to be deleted once nothing serves them: of removed models, and with pruning of versions no longer wanted. */
+  prune: string[];
+}
+
+export interface PlanOptions {
+  store: S3Store;
+  location: RepositoryLocation;
+  /** Delete what the release has and the wanted models do not. */
+  prune: boolean;
+  /** Models that the release has, and that are to be removed. */
+  remove: readonly string[];
 }
 
 /** Whether anything of the model has to be written. */
 export function isChanged(planned: PlannedModel): boolean {
-  return [...planned.objects, planned.config].some(({ action }) => action !== 'keep');
+  return [...planned.objects, planned.config].some(({ action }) => action !== 'keep') || planned.leftovers.length > 0;
 }
 
 /** Every reason why the plan may not be carried out, as sentences. */
@@ -51,46 +75,116 @@ export function conflicts(plan: Plan): string[] {
 }
 
 /**
- * Compares what is wanted with what the bucket holds, by content. Objects that the current release knows are told by
- * the ETag in the listing; for others S3 is asked for its checksum.
+ * Compares what is wanted with what the bucket holds, by content. Of objects that the release knows the ETag in the
+ * listing tells the content; for others S3 is asked for its checksum. Times of files are never looked at.
  */
 export async function makePlan(
   wanted: readonly WantedModel[],
-  store: S3Store,
-  location: RepositoryLocation,
-  release: Release | undefined,
+  seen: SeenRepository,
+  options: PlanOptions,
 ): Promise<Plan> {
-  const strip = `${location.prefix}/`;
-  const listed = new Map<string, ListedObject>(
-    (await store.list(strip)).map((object) => [object.key.slice(strip.length), object]),
+  const byModel = keysByModel(seen.objects);
+  const planners = wanted.map((model) => new ModelPlanner(model, byModel.get(model.name) ?? [], seen, options));
+  const compared = planners.flatMap((planner) =>
+    [...planner.model.objects, planner.model.config].map((object) => ({ planner, object })),
   );
-  const known = new Map(Object.values(release?.models ?? {}).flatMap(({ objects }) => Object.entries(objects)));
-
-  const sha256 = async (key: string, present: ListedObject): Promise<string | undefined> => {
-    const entry = known.get(key);
-    return entry?.etag === present.etag && entry.bytes === present.bytes ? entry.sha256 : store.sha256(strip + key);
+  const planned = new Map<WantedObject, PlannedObject>();
+  await forEachLimited(compared, 32, async ({ planner, object }) => {
+    planned.set(object, await planner.planObject(object));
+  });
+  return {
+    models: planners.map((planner) => planner.result((object) => planned.get(object) as PlannedObject)),
+    remove: [...options.remove],
+    prune: [
+      ...options.remove.flatMap((name) => byModel.get(name) ?? []),
+      ...(options.prune ? planners.flatMap((planner) => planner.unwanted()) : []),
+    ],
   };
-  const planObject = async (object: WantedObject): Promise<PlannedObject> => {
-    const present = listed.get(object.key);
-    if (present === undefined) return { object, action: 'upload' };
-    const same = present.bytes === object.bytes && (await sha256(object.key, present)) === object.sha256;
-    return { object, action: same ? 'keep' : object.immutable ? 'conflict' : 'replace', etag: present.etag };
-  };
-
-  const models: PlannedModel[] = [];
-  for (const model of wanted) {
-    const objects: PlannedObject[] = [];
-    for (const object of model.objects) objects.push(await planObject(object));
-    models.push({ model, objects, config: await planObject(model.config), surplus: surplusOf(model, listed.keys()) });
-  }
-  return { models };
 }
 
-function surplusOf(model: WantedModel, present: Iterable<string>): string[] {
-  const wanted = new Set(model.objects.map(({ key }) => key));
-  const versions = new Set(model.objects.filter(({ immutable }) => immutable).map(({ key }) => key.split('/')[1]));
-  return [...present].filter((key) => {
-    const [name, version] = key.split('/');
-    return name === model.name && versions.has(version) && !wanted.has(key);
-  });
+class ModelPlanner {
+  private readonly released: ReleasedModel | undefined;
+  private readonly committed: (version: number) => boolean;
+  private readonly wantedKeys: ReadonlySet<string>;
+
+  constructor(
+    readonly model: WantedModel,
+    private readonly present: readonly string[],
+    private readonly seen: SeenRepository,
+    private readonly options: PlanOptions,
+  ) {
+    this.released = seen.head?.release.models[model.name];
+    this.wantedKeys = new Set([...model.objects, model.config].map(({ key }) => key));
+    const versions = new Set(Object.keys(this.released?.objects ?? {}).map(versionOf));
+    this.committed = this.isForeign() ? () => true : (version) => versions.has(version);
+  }
+
+  async planObject(object: WantedObject): Promise<PlannedObject> {
+    const present = this.seen.objects.get(object.key);
+    if (present === undefined) return { object, action: 'upload' };
+    const { etag } = present;
+    if (object.etag === etag && object.bytes === present.bytes) return { object, action: 'keep', etag };
+    const checksum = present.bytes === object.bytes ? await this.checksumInBucket(object.key, present) : undefined;
+    if (checksum !== undefined && checksum === (await checksumOf(object))) {
+      return { object, action: 'keep', etag, checksum };
+    }
+    const version = versionOf(object.key);
+    const replaceable = isReplaceable(object.key) || version === undefined || !this.committed(version);
+    return { object, action: replaceable ? 'replace' : 'conflict', etag };
+  }
+
+  result(planned: (object: WantedObject) => PlannedObject): PlannedModel {
+    const versions = new Set(this.model.objects.map(({ key }) => versionOf(key)));
+    const extra = this.present.filter((key) => {
+      const version = versionOf(key);
+      return version !== undefined && versions.has(version) && !this.wantedKeys.has(key) && !isReplaceable(key);
+    });
+    return {
+      model: this.model,
+      objects: this.model.objects.map(planned),
+      config: planned(this.model.config),
+      surplus: extra.filter((key) => this.committed(versionOf(key) as number)),
+      leftovers: extra.filter((key) => !this.committed(versionOf(key) as number)),
+      foreign: this.isForeign(),
+    };
+  }
+
+  /** What lies in the model's folder of the bucket and is not part of it any more. */
+  unwanted(): string[] {
+    const versions = new Set(this.model.objects.map(({ key }) => versionOf(key)));
+    return this.present.filter(
+      (key) => !this.wantedKeys.has(key) && !(versionOf(key) !== undefined && versions.has(versionOf(key))),
+    );
+  }
+
+  private isForeign(): boolean {
+    return this.released === undefined && this.seen.objects.has(`${this.model.name}/${CONFIG_FILE}`);
+  }
+
+  private async checksumInBucket(key: string, present: ListedObject): Promise<string | undefined> {
+    const known = this.released?.objects[key];
+    if (known !== undefined && known.checksum !== '' && known.etag === present.etag && known.bytes === present.bytes) {
+      return known.checksum;
+    }
+    const { store, location } = this.options;
+    return store.checksum(`${location.prefix}/${key}`, present.bytes);
+  }
+}
+
+/** Of a file it is computed here, and kept. */
+export async function checksumOf(object: WantedObject): Promise<string | undefined> {
+  if (object.checksum === undefined && 'file' in object.source) {
+    object.checksum = await checksumOfFile(object.source.file, object.bytes);
+  }
+  return object.checksum;
+}
+
+function keysByModel(objects: ReadonlyMap<string, ListedObject>): Map<string, string[]> {
+  const byModel = new Map<string, string[]>();
+  for (const key of objects.keys()) {
+    const keys = byModel.get(modelOf(key));
+    if (keys === undefined) byModel.set(modelOf(key), [key]);
+    else keys.push(key);
+  }
+  return byModel;
 }

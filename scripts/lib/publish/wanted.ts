@@ -1,20 +1,29 @@
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import type { RepositoryModel, SourceFile } from '../model';
-import { forEachLimited } from '../pool';
+import { configText, stepModels, withServedVersions, type RepositoryModel } from '../model';
+import { checksumOfBytes, checksumOfFile } from '../s3/store';
+import { CONFIG_FILE, isTraceRecord } from './keys';
 
 /** One object that the repository in S3 should hold. */
 export interface WantedObject {
   /** Under the repository prefix: `resnet/1/model.pt`. */
   key: string;
   bytes: number;
-  /** SHA-256 of the content, base64, as S3 keeps it. */
-  sha256: string;
-  /** Where the bytes are: a file, or the bytes themselves. */
-  source: { file: string } | { body: Buffer };
-  /** Objects of a version folder are never replaced by other bytes. */
-  immutable: boolean;
+  source: ObjectSource;
+  /** As S3 keeps it. For a file it is made when it is needed, which for one to be uploaded is on the way. */
+  checksum?: string;
+  /** Of an object of a release: what it was called in a listing then. */
+  etag?: string;
+}
+
+/** Where the bytes are. `stored` is a list of places in S3, the first one that has them counts. */
+export type ObjectSource = { file: string } | { body: Buffer } | { stored: StoredPlace[] };
+
+export interface StoredPlace {
+  bucket?: string;
+  /** The whole key. */
+  key: string;
+  versionId?: string;
 }
 
 /** One model as it should be. */
@@ -22,6 +31,8 @@ export interface WantedModel {
   name: string;
   /** Versions that config.pbtxt has Triton serve, ascending. */
   served: number[];
+  /** Tells this configuration, and what it refers to outside of version folders, from any other. */
+  digest: string;
   /** Models that have to be there first: the steps of an ensemble. */
   composedOf: string[];
   objects: WantedObject[];
@@ -31,71 +42,67 @@ export interface WantedModel {
   weights: Record<string, string>;
 }
 
-/** Hashes every file and orders the models: what an ensemble is made of comes before the ensemble. */
+/**
+ * Name of the parameter of a published configuration that holds the model's digest. Triton gives it back with the
+ * configuration of a loaded model: so anyone can see which publication a server has loaded, and a changed label file
+ * makes a changed configuration, without which Triton would not load the model anew.
+ */
+export const DIGEST_PARAMETER = 'published_digest';
+
+/** S3 has no empty folders. Not without content: some tools leave empty objects out. */
+const PLACEHOLDER = Buffer.from('Keeps the folder, which Triton needs to see this version.\n');
+
+/** What the models of a folder come to as objects, in the order in which to publish them. */
 export async function wantedModels(models: readonly RepositoryModel[]): Promise<WantedModel[]> {
-  const wanted = models.map((model) => ({ model, objects: [] as WantedObject[] }));
-  const files = wanted.flatMap(({ model, objects }) =>
-    [
-      ...model.versions.flatMap(({ files: inVersion }) =>
-        inVersion.map((file) => ({ file, immutable: !isTraceRecord(file) })),
-      ),
-      ...model.extraFiles.map((file) => ({ file, immutable: false })),
-    ].map((entry) => ({ ...entry, model, objects })),
-  );
-  // Two at a time: hashing is bound by the processor.
-  await forEachLimited(files, 2, async ({ file, immutable, model, objects }) => {
-    objects.push(await fileObject(`${model.name}/${file.key}`, file, immutable));
-  });
-  const result = await Promise.all(wanted.map(({ model, objects }) => toWanted(model, objects)));
-  return composingFirst(result);
+  return composingFirst(await Promise.all(models.map(toWanted)));
 }
 
-async function toWanted(model: RepositoryModel, objects: WantedObject[]): Promise<WantedModel> {
-  const body = Buffer.from(model.configText);
+async function toWanted(model: RepositoryModel): Promise<WantedModel> {
+  const object = (key: string, bytes: number, source: ObjectSource): WantedObject => ({
+    key: `${model.name}/${key}`,
+    bytes,
+    source,
+  });
+  const inVersions = model.versions.flatMap(({ version, files }) =>
+    files.length === 0
+      ? [object(`${version}/.keep`, PLACEHOLDER.byteLength, { body: PLACEHOLDER })]
+      : files.map(({ key, bytes, path }) => object(key, bytes, { file: path })),
+  );
+  const beside = await Promise.all(
+    model.extraFiles.map(async ({ key, bytes, path }) => ({
+      ...object(key, bytes, { file: path }),
+      checksum: await checksumOfFile(path, bytes),
+    })),
+  );
+  const digest = digestOf(model.configText, beside);
+  const body = Buffer.from(publishedConfig(model, digest));
   return {
     name: model.name,
-    served: servedVersions(model),
-    composedOf: [...new Set((model.config.ensemble_scheduling?.step ?? []).map((step) => step.model_name ?? ''))],
-    objects: objects.sort((a, b) => (a.key < b.key ? -1 : 1)),
-    config: {
-      key: `${model.name}/config.pbtxt`,
-      bytes: body.byteLength,
-      sha256: createHash('sha256').update(body).digest('base64'),
-      source: { body },
-      immutable: false,
-    },
+    served: model.served,
+    digest,
+    composedOf: stepModels(model.config),
+    objects: [...inVersions, ...beside].sort((a, b) => (a.key < b.key ? -1 : 1)),
+    config: { ...object(CONFIG_FILE, body.byteLength, { body }), checksum: checksumOfBytes(body) },
     weights: await describeWeights(model),
   };
 }
 
-async function fileObject(key: string, file: SourceFile, immutable: boolean): Promise<WantedObject> {
-  const hash = createHash('sha256');
-  for await (const chunk of createReadStream(file.path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
-  return { key, bytes: file.bytes, sha256: hash.digest('base64'), source: { file: file.path }, immutable };
+function digestOf(text: string, beside: readonly WantedObject[]): string {
+  const hash = createHash('sha256').update(text);
+  for (const { key, checksum } of beside) hash.update(`\0${key}\0${checksum}`);
+  return hash.digest('hex').slice(0, 32);
 }
 
-/** The versions Triton will serve by the model's version_policy; its default is the newest one. */
-function servedVersions(model: RepositoryModel): number[] {
-  const all = model.versions.map(({ version }) => version).sort((a, b) => a - b);
-  const policy = model.config.version_policy;
-  if (policy?.specific !== undefined) return [...(policy.specific.versions ?? [])].sort((a, b) => a - b);
-  if (policy?.all !== undefined) return all;
-  return all.slice(-(policy?.latest?.num_versions ?? 1));
-}
-
-/**
- * Whether the file is the record beside an artifact (scripts/tracing). It tells how the artifact was made and no server
- * reads it, so it may change while the artifact does not.
- */
-function isTraceRecord({ key }: SourceFile): boolean {
-  return key.endsWith('.trace.json');
+function publishedConfig(model: RepositoryModel, digest: string): string {
+  const config = withServedVersions(model.config, model.served);
+  return configText({ ...config, parameters: { ...config.parameters, [DIGEST_PARAMETER]: { string_value: digest } } });
 }
 
 /** What the trace files beside the artifacts say about the weights. */
 async function describeWeights(model: RepositoryModel): Promise<Record<string, string>> {
   const weights: Record<string, string> = {};
   for (const { version, files } of model.versions) {
-    const trace = files.find(isTraceRecord);
+    const trace = files.find(({ key }) => isTraceRecord(key));
     if (trace === undefined) continue;
     try {
       const { description } = (JSON.parse(await readFile(trace.path, 'utf8')) as TraceFile).weights ?? {};
@@ -112,16 +119,17 @@ interface TraceFile {
 }
 
 /** A stable topological order; validation has refused loops before. */
-function composingFirst(models: readonly WantedModel[]): WantedModel[] {
+export function composingFirst<T extends { name: string; composedOf: readonly string[] }>(models: readonly T[]): T[] {
   const byName = new Map(models.map((model) => [model.name, model]));
-  const ordered = new Set<WantedModel>();
-  const visit = (model: WantedModel): void => {
+  const ordered = new Set<T>();
+  const visit = (model: T, above: ReadonlySet<T>): void => {
+    if (ordered.has(model) || above.has(model)) return;
     for (const name of model.composedOf) {
       const step = byName.get(name);
-      if (step !== undefined && step !== model && !ordered.has(step)) visit(step);
+      if (step !== undefined) visit(step, new Set(above).add(model));
     }
     ordered.add(model);
   };
-  for (const model of models) visit(model);
+  for (const model of models) visit(model, new Set());
   return [...ordered];
 }

@@ -1,0 +1,125 @@
+import { UsageError } from '../errors';
+import { formatLocation, parseLocation, type RepositoryLocation } from '../publish/location';
+import { fixedReplicas, type ReplicaSource } from '../replicas/source';
+import { S3Store } from '../s3/store';
+
+/** Flags of every command that works on a repository in S3 and the servers of it. */
+export const TARGET_FLAGS = {
+  stack: { type: 'string' },
+  bucket: { type: 'string' },
+  'endpoint-url': { type: 'string' },
+  region: { type: 'string' },
+  triton: { type: 'string', multiple: true },
+  namespace: { type: 'string' },
+  selector: { type: 'string' },
+  kubeconfig: { type: 'string' },
+  context: { type: 'string' },
+} as const;
+
+export const TARGET_HELP = `  --stack NAME               take bucket, region and cluster from the outputs of this Pulumi stack
+  --bucket s3://NAME/PREFIX  where the repository is in S3
+  --endpoint-url URL         an S3 API other than AWS's
+  --region NAME              region of the bucket (default: AWS_REGION, AWS_DEFAULT_REGION, us-east-1)
+  --triton URL               a running server, http://HOST:PORT; may be given again
+  --selector LABELS          or: the servers are the pods with these labels, app=triton, reached through the Kubernetes API
+  --namespace NAME           of those pods (default: default)
+  --kubeconfig FILE, --context NAME  which cluster (default: as kubectl)
+`;
+
+export interface TargetFlags {
+  stack?: string | undefined;
+  bucket?: string | undefined;
+  'endpoint-url'?: string | undefined;
+  region?: string | undefined;
+  triton?: string[] | undefined;
+  namespace?: string | undefined;
+  selector?: string | undefined;
+  kubeconfig?: string | undefined;
+  context?: string | undefined;
+}
+
+/** A repository in S3, and where its servers are found. */
+export interface CommandTarget {
+  /** For messages. */
+  name: string;
+  location: RepositoryLocation;
+  store: S3Store;
+  /** Undefined: none were given. */
+  replicas: ReplicaSource | undefined;
+  close(): Promise<void>;
+}
+
+/** Where a command works: of a flag and the stack's output the flag counts. */
+export async function openTarget(flags: TargetFlags, options: { concurrency?: number } = {}): Promise<CommandTarget> {
+  const given = { ...flags };
+  requireOneWay(given);
+  if (flags.stack !== undefined) {
+    // Loaded when needed: most runs in CI name the bucket.
+    const { readStackOutputs } = await import('../stack-outputs');
+    const outputs = await readStackOutputs(flags.stack);
+    given.bucket ??= outputs.modelRepository;
+    given.region ??= outputs.region;
+    given['endpoint-url'] ??= outputs.endpointUrl;
+    if (flags.triton === undefined && outputs.podSelector !== undefined) {
+      given.selector ??= outputs.podSelector;
+      given.namespace ??= outputs.namespace;
+      given.kubeconfig ??= outputs.kubeconfig;
+    }
+  }
+  if (given.bucket === undefined) {
+    throw new UsageError('neither --stack nor --bucket is given', {
+      hint: 'name the stack, --stack staging, or the place, --bucket s3://NAME/PREFIX',
+    });
+  }
+  const location = parseLocation(given.bucket);
+  const endpointUrl = parseHttpUrl('endpoint-url', given['endpoint-url']);
+  const replicas = await openReplicas(given);
+  const store = new S3Store({
+    bucket: location.bucket,
+    ...(given.region === undefined ? {} : { region: given.region }),
+    ...(endpointUrl === undefined ? {} : { endpointUrl }),
+    ...(options.concurrency === undefined ? {} : { concurrency: options.concurrency }),
+  });
+  return {
+    name: flags.stack === undefined ? formatLocation(location) : `${flags.stack} (${formatLocation(location)})`,
+    location,
+    store,
+    replicas,
+    close: async () => {
+      store.close();
+      await replicas?.close();
+    },
+  };
+}
+
+function requireOneWay(flags: TargetFlags): void {
+  if (flags.triton !== undefined && flags.selector !== undefined) {
+    throw new UsageError('--triton and --selector both say where the servers are', { hint: 'leave one of them out' });
+  }
+  const alone = (['namespace', 'kubeconfig', 'context'] as const).find((flag) => flags[flag] !== undefined);
+  if (alone !== undefined && flags.selector === undefined && flags.stack === undefined) {
+    throw new UsageError(`--${alone} is given without --selector`, { hint: 'add for example --selector app=triton' });
+  }
+}
+
+async function openReplicas(flags: TargetFlags): Promise<ReplicaSource | undefined> {
+  if (flags.triton !== undefined)
+    return fixedReplicas(flags.triton.map((url) => parseHttpUrl('triton', url) as string));
+  if (flags.selector === undefined) return undefined;
+  const { kubernetesReplicas } = await import('../replicas/kubernetes');
+  return kubernetesReplicas({
+    selector: flags.selector,
+    namespace: flags.namespace ?? 'default',
+    ...(flags.kubeconfig === undefined ? {} : { kubeconfig: flags.kubeconfig }),
+    ...(flags.context === undefined ? {} : { context: flags.context }),
+  });
+}
+
+export function parseHttpUrl(flag: string, text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) {
+    throw new UsageError(`--${flag} ${text}: not an address`, { hint: 'write it as http://HOST:PORT' });
+  }
+  return text.replace(/\/+$/, '');
+}

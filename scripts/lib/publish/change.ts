@@ -1,0 +1,363 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { UserError } from '../errors';
+import type { ReplicaSource } from '../replicas/source';
+import { PreconditionFailed, type S3Store } from '../s3/store';
+import { ensurePlaceholder, RepositoryWriter } from './apply';
+import { Lock, LockLost, NO_INTENT, type Intent } from './lock';
+import type { RepositoryLocation } from './location';
+import { lookAt, type SeenRepository } from './look';
+import { conflicts, isChanged, makePlan, type Plan, type PlannedModel } from './plan';
+import { newRelease, writeHead, type Head, type Release, type ReleasedModel } from './release';
+import { requireAnswers, rollOut, type RolloutOptions, type RolloutTarget, type ServedModel } from './rollout';
+import { composingFirst, type WantedModel } from './wanted';
+
+const LOOK_AGAIN_MS = 1000;
+
+/** What the repository and the servers are to be brought to. */
+export interface Target {
+  models: WantedModel[];
+  /** Models of the release that are to be taken out of service and out of the repository. */
+  remove: string[];
+  /** Keep the bytes of what is removed beside the repository. */
+  keepRemoved: boolean;
+  /** Delete versions and files of `models` that are not part of them any more. */
+  prune: boolean;
+  /** For the release: what made it. */
+  origin: string;
+}
+
+export interface ChangeOptions extends RolloutOptions {
+  store: S3Store;
+  location: RepositoryLocation;
+  /** Undefined: the servers are not told. */
+  replicas: ReplicaSource | undefined;
+  dryRun?: boolean;
+  /** How long to wait for another publisher. */
+  lockTimeoutMs: number;
+  /** Called before anything is written; again if the repository changed meanwhile. */
+  onPlan?: (plan: Plan) => void;
+  /** Asked before anything is deleted; no is an error. */
+  confirmPrune?: (keys: readonly string[]) => Promise<boolean>;
+  onBytes?: (key: string, bytes: number) => void;
+  /** What is being done, and what is waited for. */
+  onStage?: (text: string) => void;
+}
+
+export interface Changed {
+  plan: Plan;
+  /** Undefined after a dry run on a bucket without a release. */
+  release: Release | undefined;
+  /** Whether it is a new one. */
+  isNew: boolean;
+}
+
+/**
+ * Changes the repository and what is served from it, or leaves both as they were:
+ *
+ * 1. take the lock; undo what a publisher that was killed had begun
+ * 2. upload what lies in version folders, which no configuration names yet
+ * 3. switch the configurations, what an ensemble is made of before the ensemble
+ * 4. load on one replica after the other and look at each version until it is READY
+ * 5. note the release; only then delete what is no longer needed
+ *
+ * If 3 or 4 fails, the configurations of the release before are put back and loaded.
+ *
+ * @param targetOf what is wanted, given the release that the repository is at
+ */
+export async function change(
+  targetOf: (release: Release | undefined) => Promise<Target>,
+  options: ChangeOptions,
+): Promise<Changed> {
+  const { store, location } = options;
+  let confirmed = new Set<string>();
+  const waiting = new WaitForLock(options);
+  for (;;) {
+    options.signal?.throwIfAborted();
+    const seen = await lookAt(store, location);
+    if (options.dryRun !== true && (await waiting.isHeld(seen))) continue;
+    if (options.dryRun !== true && isUnfinished(seen.lock.unfinished)) {
+      await recover(seen, options);
+      continue;
+    }
+    const target = await targetOf(seen.head?.release);
+    requireRemovable(target, seen.head?.release);
+    const plan = await makePlan(target.models, seen, { store, location, prune: target.prune, remove: target.remove });
+    options.onPlan?.(plan);
+    requireNoConflict(plan);
+    const idle = !needsWriting(plan, seen);
+    if (options.dryRun === true || (idle && options.replicas === undefined)) {
+      return { plan, release: seen.head?.release, isNew: false };
+    }
+    if (plan.prune.some((key) => !confirmed.has(key)) && !target.keepRemoved) {
+      if ((await options.confirmPrune?.(plan.prune)) === false) {
+        throw new UserError('nothing was done: the deletion was not confirmed', {
+          hint: 'leave out --prune, or say --yes',
+        });
+      }
+      confirmed = new Set(plan.prune);
+    }
+    await requireReplicas(options);
+    const lock = await Lock.take(store, location, seen.lock, intentOf(plan));
+    if (lock !== undefined) return new Change({ seen, plan, target, lock, options }).carryOut(idle);
+  }
+}
+
+/** Undoes what a killed publisher had begun to switch, and finishes what it had begun to delete. */
+async function recover(seen: SeenRepository, options: ChangeOptions): Promise<void> {
+  const { store, location } = options;
+  const lock = await Lock.take(store, location, seen.lock, NO_INTENT);
+  if (lock === undefined) return;
+  options.onStage?.('an earlier publisher was interrupted: undo what it had begun');
+  const writer = new RepositoryWriter(store, location, lock);
+  const { switching, deleting } = seen.lock.unfinished;
+  try {
+    const released = seen.head?.release.models ?? {};
+    for (const name of [...switching].reverse()) await writer.restoreModel(name, released[name]);
+    const kept = new Set(Object.values(released).flatMap(({ objects }) => Object.keys(objects)));
+    await writer.delete(deleting.filter((key) => !kept.has(key)));
+  } catch (error) {
+    await lock.release({ unfinished: true });
+    throw error;
+  }
+  await lock.release();
+}
+
+interface Begun {
+  seen: SeenRepository;
+  plan: Plan;
+  target: Target;
+  lock: Lock;
+  options: ChangeOptions;
+}
+
+/** A change for which we have the lock. */
+class Change {
+  private readonly writer: RepositoryWriter;
+  private readonly changed: PlannedModel[];
+  private head: Head | undefined;
+
+  constructor(private readonly begun: Begun) {
+    const { options, lock, plan, seen } = begun;
+    const { onBytes, signal } = options;
+    this.writer = new RepositoryWriter(options.store, options.location, lock, {
+      ...(onBytes === undefined ? {} : { onBytes }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+    this.changed = plan.models.filter(isChanged);
+    this.head = seen.head;
+  }
+
+  async carryOut(idle: boolean): Promise<Changed> {
+    const { lock, plan, options } = this.begun;
+    let unfinished = false;
+    try {
+      if (!idle) {
+        await this.adopt();
+        await this.upload();
+      }
+      try {
+        for (const planned of this.changed) await this.writer.switchModel(planned);
+        await this.load(this.newTarget());
+        if (!idle) await this.release();
+      } catch (error) {
+        unfinished = true;
+        await this.restore(error);
+        unfinished = false;
+        throw error;
+      }
+      unfinished = plan.prune.length > 0;
+      await this.prune();
+      unfinished = false;
+      return { plan, release: this.head?.release, isNew: !idle };
+    } finally {
+      await lock.release({ unfinished }).catch((error: unknown) => {
+        // It expires by itself.
+        options.onStage?.(`the lock could not be given back: ${(error as Error).message}`);
+      });
+    }
+  }
+
+  /** Before anything of somebody else's is changed, it is recorded as a release that can be gone back to. */
+  private async adopt(): Promise<void> {
+    const { seen, plan, options, lock } = this.begun;
+    const foreign = plan.models.filter((planned) => planned.foreign);
+    if (foreign.length === 0) return;
+    const models: Record<string, ReleasedModel> = { ...this.head?.release.models };
+    for (const { model } of foreign) models[model.name] = await this.writer.adopt(model.name, seen);
+    const origin = 'found in the bucket';
+    const release = newRelease({ previous: this.head?.release.id, origin, models });
+    this.head = await writeHead(options.store, options.location, release, this.head);
+    await lock.setIntent({ switching: this.changed.map(({ model }) => model.name), deleting: [] });
+  }
+
+  private async upload(): Promise<void> {
+    const { plan, options, seen } = this.begun;
+    await this.writer.uploadVersions(plan.models);
+    // Nobody else uploads while we have the lock: what is unfinished now was given up.
+    if (this.changed.length > 0) await options.store.abortUploads(`${options.location.prefix}/`);
+    await this.writer.keepCopies(this.changed);
+    if (seen.objects.size === 0) await ensurePlaceholder(options.store, options.location);
+    options.signal?.throwIfAborted();
+  }
+
+  private async load(target: RolloutTarget): Promise<void> {
+    const { options } = this.begun;
+    if (options.replicas !== undefined) await rollOut(options.replicas, target, options);
+  }
+
+  private async release(): Promise<void> {
+    const { seen, plan, options, target, lock } = this.begun;
+    const before = this.head?.release.models ?? {};
+    const models: Record<string, ReleasedModel> = { ...before };
+    for (const name of target.remove) delete models[name];
+    const pruned = new Set(plan.prune);
+    for (const planned of plan.models) {
+      const { name } = planned.model;
+      models[name] = this.writer.describe(planned, seen, before[name], pruned);
+    }
+    const release = newRelease({ previous: this.head?.release.id, origin: target.origin, models });
+    lock.requireHeld();
+    try {
+      this.head = await writeHead(options.store, options.location, release, this.head);
+    } catch (error) {
+      if (!(error instanceof PreconditionFailed)) throw error;
+      throw new LockLost('another publisher finished a release while this one was running', {
+        hint: 'run it again to publish on top of it',
+        cause: error,
+      });
+    }
+  }
+
+  private async prune(): Promise<void> {
+    const { plan, lock, options, target, seen } = this.begun;
+    if (plan.prune.length === 0) return;
+    options.onStage?.(`delete ${plan.prune.length} objects that are no longer needed`);
+    await lock.setIntent({ switching: [], deleting: plan.prune });
+    await this.writer.removeObjects(plan.prune, seen, this.begun.seen.head as Head, target.keepRemoved);
+    // A server that started before the deletion may have loaded what is gone now.
+    await this.load(this.newTarget());
+  }
+
+  /** Puts back and loads what was there before. */
+  private async restore(reason: unknown): Promise<void> {
+    const { options, lock } = this.begun;
+    lock.requireHeld(); // Otherwise the next holder has undone it, and it is not ours to write.
+    const before = this.head?.release.models ?? {};
+    const names = this.changed.map(({ model }) => model.name);
+    options.onStage?.(`${(reason as Error).message}\n     restore what was served before`);
+    for (const name of [...names].reverse()) await this.writer.restoreModel(name, before[name]);
+    if (options.replicas === undefined) return;
+    const { signal: _, ...withoutSignal } = options;
+    const failed: string[] = [];
+    const known = names.filter((name) => before[name] !== undefined);
+    const target = {
+      models: composingFirst(known.map((name) => servedModel(name, before[name] as ReleasedModel))),
+      removed: names.filter((name) => before[name] === undefined).reverse(),
+    };
+    await rollOut(options.replicas, target, {
+      ...withoutSignal,
+      onFailure: (replica, error) => failed.push(`${replica}: ${error.message}`),
+    });
+    if (failed.length > 0) {
+      throw new UserError(
+        `${(reason as Error).message}\nThe configurations in the bucket were put back, but not every replica serves them:\n  ${failed.join('\n  ')}`,
+        { hint: '"npm run status" tells what each replica serves; restart those that do not recover', cause: reason },
+      );
+    }
+  }
+
+  private newTarget(): RolloutTarget {
+    const { plan, target } = this.begun;
+    const before = this.head?.release.models ?? this.begun.seen.head?.release.models ?? {};
+    const removed = composingFirst(target.remove.map((name) => ({ name, composedOf: before[name]?.composedOf ?? [] })));
+    return {
+      models: plan.models.map(({ model }) => model),
+      removed: removed.map(({ name }) => name).reverse(),
+    };
+  }
+}
+
+/** A model of a release as servers are to have it. */
+export function servedModel(name: string, released: ReleasedModel): ServedModel & { composedOf: string[] } {
+  const { served, digest, composedOf } = released;
+  return { name, served, digest, composedOf };
+}
+
+/** Waits while another publisher has the lock, and says so once. */
+class WaitForLock {
+  private readonly deadline: number;
+  private announced: string | undefined;
+
+  constructor(private readonly options: ChangeOptions) {
+    this.deadline = Date.now() + options.lockTimeoutMs;
+  }
+
+  async isHeld({ lock: { heldBy } }: SeenRepository): Promise<boolean> {
+    if (heldBy === undefined) return false;
+    if (Date.now() > this.deadline) {
+      throw new UserError(`another publisher is at work: ${heldBy}`, {
+        hint: 'wait for it, or give more time with --lock-timeout; one that died is taken over after a minute',
+      });
+    }
+    if (this.announced !== heldBy) this.options.onStage?.(`another publisher is at work, waiting: ${heldBy}`);
+    this.announced = heldBy;
+    const { signal } = this.options;
+    await sleep(LOOK_AGAIN_MS, undefined, signal === undefined ? {} : { signal });
+    return true;
+  }
+}
+
+/** A version folder of the bucket is never changed: what is served from it may be loaded again at any time. */
+export class VersionConflict extends UserError {
+  override readonly name = 'VersionConflict';
+}
+
+function requireNoConflict(plan: Plan): void {
+  const found = conflicts(plan);
+  if (found.length === 0) return;
+  throw new VersionConflict(`published versions are never changed, and these would be:\n  ${found.join('\n  ')}`, {
+    hint: 'put the new files into a new version folder (1 -> 2) and name it in version_policy; nothing was uploaded',
+  });
+}
+
+/** An ensemble that stays must keep what it is made of. */
+function requireRemovable(target: Target, release: Release | undefined): void {
+  const removed = new Set(target.remove);
+  const wanted = new Map(target.models.map((model) => [model.name, model.composedOf]));
+  for (const [name, { composedOf }] of Object.entries(release?.models ?? {})) {
+    if (!removed.has(name) && !wanted.has(name)) wanted.set(name, composedOf);
+  }
+  for (const [name, composedOf] of wanted) {
+    const missing = composedOf.find((step) => removed.has(step));
+    if (missing === undefined) continue;
+    throw new UserError(`${missing} would be removed, and ${name} is made of it`, {
+      hint: `remove ${name} too, or keep ${missing}`,
+    });
+  }
+}
+
+/** Found out before anything is written. */
+async function requireReplicas({ replicas, onStage }: ChangeOptions): Promise<void> {
+  if (replicas === undefined) return;
+  const found = await replicas.list();
+  if (found.length === 0)
+    onStage?.(`no replica yet in ${replicas.describe()}: those that start later load it by themselves`);
+  for (const replica of found) if (replica.ready) await requireAnswers(replica);
+}
+
+function intentOf(plan: Plan): Intent {
+  // What was found in the bucket is noted only once there is a record of it to go back to.
+  if (plan.models.some(({ foreign }) => foreign)) return NO_INTENT;
+  return { switching: plan.models.filter(isChanged).map(({ model }) => model.name), deleting: [] };
+}
+
+const isUnfinished = ({ switching, deleting }: Intent): boolean => switching.length + deleting.length > 0;
+
+/** Whether the bucket or the release would be another one afterwards. */
+function needsWriting(plan: Plan, { head }: SeenRepository): boolean {
+  if (plan.prune.length > 0 || plan.remove.length > 0 || plan.models.some(isChanged)) return true;
+  return plan.models.some(({ model, objects, config }) => {
+    const released = head?.release.models[model.name];
+    return [...objects, config].some(({ object, etag }) => released?.objects[object.key]?.etag !== etag);
+  });
+}

@@ -1,0 +1,23 @@
+/** What the name of an object under the repository prefix tells: `resnet/1/model.pt`, `resnet/config.pbtxt`. */
+
+export const CONFIG_FILE = 'config.pbtxt';
+
+export const modelOf = (key: string): string => key.slice(0, Math.max(key.indexOf('/'), 0));
+
+/** The number of the version folder that the object lies in; undefined for what lies beside the version folders. */
+export function versionOf(key: string): number | undefined {
+  const folder = key.split('/', 3)[1] ?? '';
+  return /^[1-9]\d*$/.test(folder) && key.split('/', 3).length === 3 ? Number(folder) : undefined;
+}
+
+/**
+ * Whether the object is the record beside an artifact (scripts/tracing). It tells how the artifact was made and no
+ * server reads it, so it may change while the artifact does not.
+ */
+export const isTraceRecord = (key: string): boolean => key.endsWith('.trace.json');
+
+/** Whether other bytes may take its place: not in a version folder, from which servers may load at any time. */
+export const isReplaceable = (key: string): boolean => versionOf(key) === undefined || isTraceRecord(key);
+
+/** Whether a server reads the object and another may take its place: what a restore has to put back. */
+export const isSwitched = (key: string): boolean => versionOf(key) === undefined;

@@ -1,0 +1,211 @@
+import { randomBytes } from 'node:crypto';
+import { readFileSync, readlinkSync } from 'node:fs';
+import { hostname, userInfo } from 'node:os';
+import { UserError } from '../errors';
+import { isAlive } from '../managed-process';
+import { PreconditionFailed, type S3Store } from '../s3/store';
+import { lockKey, type RepositoryLocation } from './location';
+
+/** Without a sign of life for this long, by the server's clock, the holder is taken for dead. */
+const EXPIRES_MS = 60_000;
+const RENEW_MS = 15_000;
+
+/** What the holder of the lock is about to change: what has to be undone or finished if it is killed meanwhile. */
+export interface Intent {
+  /** Models whose configuration is being switched: until the head says otherwise, the release before is what counts. */
+  switching: string[];
+  /** Keys under the repository prefix that are being deleted. */
+  deleting: string[];
+}
+
+export const NO_INTENT: Intent = { switching: [], deleting: [] };
+
+interface LockBody {
+  state: 'free' | 'held';
+  /** Makes each write of the lock another one. */
+  id: string;
+  holder: Holder;
+  since: string;
+  intent: Intent;
+}
+
+interface Holder {
+  user: string;
+  host: string;
+  pid: number;
+  /** Tells machines, and containers on one machine, apart: process ids mean something within it only. */
+  place: string;
+}
+
+/** The lock as it was read. */
+export interface SeenLock {
+  /** For the conditional write that takes it; undefined when there was none yet. */
+  etag: string | undefined;
+  /** The holder, if there is one that lives: `ana@build-7, process 4711, since 2026-11-20T10:00:00Z`. */
+  heldBy: string | undefined;
+  /** What a holder that died had begun. */
+  unfinished: Intent;
+}
+
+export async function seeLock(store: S3Store, location: RepositoryLocation): Promise<SeenLock> {
+  const found = await store.get(lockKey(location));
+  if (found === undefined) return { etag: undefined, heldBy: undefined, unfinished: NO_INTENT };
+  const body = parse(found.body);
+  const held = body.state === 'held' && isThere(body.holder, found.ageMs);
+  return {
+    etag: found.etag,
+    heldBy: held
+      ? `${body.holder.user}@${body.holder.host}, process ${body.holder.pid}, since ${body.since}`
+      : undefined,
+    unfinished: body.state === 'held' ? body.intent : NO_INTENT,
+  };
+}
+
+/**
+ * The right to change the repository. An object in the bucket that is only ever written under the condition that it is
+ * still what was read, so of several publishers exactly one gets it; whoever read the repository after the lock and
+ * then gets it knows that nobody changed the repository in between.
+ */
+export class Lock {
+  private readonly timer: NodeJS.Timeout;
+  private renewed = performance.now();
+  private lost: Error | undefined;
+  /** Writes of the lock, one after the other. */
+  private queue: Promise<void> = Promise.resolve();
+
+  private constructor(
+    private readonly store: S3Store,
+    private readonly location: RepositoryLocation,
+    private body: LockBody,
+    private etag: string,
+  ) {
+    this.timer = setInterval(() => void this.write({}).catch(() => undefined), RENEW_MS);
+    this.timer.unref();
+  }
+
+  /** Takes the lock, or undefined if it was written since `seen`. What its last holder left unfinished stays noted. */
+  static async take(
+    store: S3Store,
+    location: RepositoryLocation,
+    seen: SeenLock,
+    intent: Intent,
+  ): Promise<Lock | undefined> {
+    const body: LockBody = {
+      state: 'held',
+      id: newId(),
+      holder: ourselves(),
+      since: new Date().toISOString(),
+      intent: {
+        switching: [...new Set([...seen.unfinished.switching, ...intent.switching])],
+        deleting: [...new Set([...seen.unfinished.deleting, ...intent.deleting])],
+      },
+    };
+    try {
+      const condition = seen.etag === undefined ? ({ ifAbsent: true } as const) : { ifEtag: seen.etag };
+      const { etag } = await store.putBytes(lockKey(location), encode(body), condition);
+      return new Lock(store, location, body, etag);
+    } catch (error) {
+      if (error instanceof PreconditionFailed) return undefined;
+      throw error;
+    }
+  }
+
+  /** For the next conditional write: as seeLock would read it. */
+  get seen(): SeenLock {
+    return { etag: this.etag, heldBy: undefined, unfinished: NO_INTENT };
+  }
+
+  /** Notes what is about to be changed, before it is. */
+  async setIntent(intent: Intent): Promise<void> {
+    await this.write({ intent });
+  }
+
+  /** To be called before each write that somebody else's would contradict. */
+  requireHeld(): void {
+    if (this.lost !== undefined) throw this.lost;
+    if (performance.now() - this.renewed > EXPIRES_MS) {
+      throw new LockLost('the lock of the repository could not be renewed in time; another publisher may have it now');
+    }
+  }
+
+  /** Gives it up. With `unfinished` the next holder is told what was begun. */
+  async release(options: { unfinished?: boolean } = {}): Promise<void> {
+    clearInterval(this.timer);
+    if (this.lost !== undefined) return;
+    // Held by somebody who is not there: the next publisher takes over, and finds the intent.
+    const holder = options.unfinished === true ? { ...this.body.holder, pid: 0 } : this.body.holder;
+    const changes =
+      options.unfinished === true ? { holder } : ({ state: 'free', intent: NO_INTENT } satisfies Partial<LockBody>);
+    await this.write(changes).catch((error: unknown) => {
+      if (!(error instanceof LockLost)) throw error;
+    });
+  }
+
+  private write(changes: Partial<LockBody>): Promise<void> {
+    const next = this.queue.then(async () => {
+      this.requireHeld();
+      const body = { ...this.body, ...changes, id: newId() };
+      try {
+        const started = performance.now();
+        const { etag } = await this.store.putBytes(lockKey(this.location), encode(body), { ifEtag: this.etag });
+        this.body = body;
+        this.etag = etag;
+        this.renewed = started;
+      } catch (error) {
+        if (!(error instanceof PreconditionFailed)) throw error;
+        this.lost = new LockLost('another publisher took over the repository while this one was running', {
+          cause: error,
+        });
+        throw this.lost;
+      }
+    });
+    this.queue = next.catch(() => undefined);
+    return next;
+  }
+}
+
+export class LockLost extends UserError {
+  override readonly name = 'LockLost';
+}
+
+/** Whether the holder may still be at work. On our own machine we can tell at once. */
+function isThere(holder: Holder, ageMs: number): boolean {
+  if (holder.pid === 0) return false;
+  if (holder.place === ourselves().place) return isAlive(holder.pid) && ageMs < EXPIRES_MS;
+  return ageMs < EXPIRES_MS;
+}
+
+function ourselves(): Holder {
+  return { user: userName(), host: hostname(), pid: process.pid, place: place() };
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return 'unknown'; // A container may run as a user without a name.
+  }
+}
+
+/** Within it a process id means one process: the machine since its start and, on Linux, the container. */
+function place(): string {
+  try {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    return `${hostname()} ${boot} ${readlinkSync('/proc/self/ns/pid')}`;
+  } catch {
+    return hostname();
+  }
+}
+
+const newId = (): string => randomBytes(8).toString('hex');
+
+const encode = (body: LockBody): Buffer => Buffer.from(`${JSON.stringify(body, null, 2)}\n`);
+
+/** What cannot be read is nobody's: it is taken over. */
+function parse(body: Buffer): LockBody {
+  try {
+    return JSON.parse(body.toString('utf8')) as LockBody;
+  } catch {
+    return { state: 'free', id: '', holder: ourselves(), since: '', intent: NO_INTENT };
+  }
+}

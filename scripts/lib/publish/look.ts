@@ -1,0 +1,25 @@
+import type { ListedObject, S3Store } from '../s3/store';
+import { seeLock, type SeenLock } from './lock';
+import type { RepositoryLocation } from './location';
+import { readHead, type Head } from './release';
+
+/** The repository in the bucket at one moment. */
+export interface SeenRepository {
+  lock: SeenLock;
+  head: Head | undefined;
+  /** By key under the repository prefix. */
+  objects: Map<string, ListedObject>;
+}
+
+/** Reads the lock first: whoever takes it then, unchanged, knows that the rest is still as it was read. */
+export async function lookAt(store: S3Store, location: RepositoryLocation): Promise<SeenRepository> {
+  const lock = await seeLock(store, location);
+  const [head, objects] = await Promise.all([readHead(store, location), listRepository(store, location)]);
+  return { lock, head, objects };
+}
+
+export async function listRepository(store: S3Store, location: RepositoryLocation): Promise<Map<string, ListedObject>> {
+  const folder = `${location.prefix}/`;
+  const listed = await store.list(folder);
+  return new Map(listed.map((object) => [object.key.slice(folder.length), object]));
+}

@@ -1,0 +1,61 @@
+import type { S3Store } from '../s3/store';
+import { CONFIG_FILE } from './keys';
+import type { RepositoryLocation } from './location';
+import { readHead, readRelease, releaseIds, type Release, type ReleasedModel } from './release';
+
+/** A release as `npm run releases` shows it. */
+export interface ListedRelease {
+  id: string;
+  createdAt: string;
+  origin: string;
+  isCurrent: boolean;
+  /** Model -> versions in service. */
+  serves: Record<string, number[]>;
+  /** Against the release before it: `resnet 1 -> 2`, `new bert`, `removed gfpgan`. */
+  changes: string[];
+}
+
+/** The newest releases first. */
+export async function listReleases(
+  store: S3Store,
+  location: RepositoryLocation,
+  limit: number,
+): Promise<ListedRelease[]> {
+  const [head, ids] = await Promise.all([readHead(store, location), releaseIds(store, location)]);
+  const cache = new Map<string, Promise<Release | undefined>>();
+  const read = (id: string): Promise<Release | undefined> => {
+    const known = cache.get(id) ?? readRelease(store, location, id);
+    cache.set(id, known);
+    return known;
+  };
+  const listed: ListedRelease[] = [];
+  for (const id of ids.slice(0, limit)) {
+    const release = await read(id);
+    if (release === undefined) continue;
+    const before = release.previous === undefined ? undefined : await read(release.previous);
+    listed.push({
+      id,
+      createdAt: release.createdAt,
+      origin: release.origin,
+      isCurrent: id === head?.release.id,
+      serves: Object.fromEntries(Object.entries(release.models).map(([name, { served }]) => [name, served])),
+      changes: changesBetween(before, release),
+    });
+  }
+  return listed;
+}
+
+/** What a release changed, in words. */
+export function changesBetween(before: Release | undefined, after: Release): string[] {
+  const names = [...new Set([...Object.keys(before?.models ?? {}), ...Object.keys(after.models)])].sort();
+  return names.flatMap((name) => {
+    const [old, now] = [before?.models[name], after.models[name]];
+    if (now === undefined) return [`removed ${name}`];
+    if (old === undefined) return [`new ${name} ${now.served.join(' ')}`];
+    if (old.served.join() !== now.served.join()) return [`${name} ${old.served.join(' ')} -> ${now.served.join(' ')}`];
+    return configOf(name, old) === configOf(name, now) ? [] : [`${name}: configuration`];
+  });
+}
+
+const configOf = (name: string, model: ReleasedModel): string | undefined =>
+  model.objects[`${name}/${CONFIG_FILE}`]?.checksum;

@@ -1,0 +1,228 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { UserError } from '../errors';
+import type { Replica, ReplicaSource } from '../replicas/source';
+import { TritonHttpClient, type ModelIndexEntry } from '../triton/http';
+import { DIGEST_PARAMETER } from './wanted';
+
+const POLL_MS = 100;
+const WAIT_FOR_PODS_MS = 1000;
+
+/** What of a model matters to a server. */
+export interface ServedModel {
+  name: string;
+  /** Ascending. */
+  served: number[];
+  /** Empty: the configuration has none, as it was not published by us. */
+  digest: string;
+}
+
+/** What each replica is to serve when a rollout is over. */
+export interface RolloutTarget {
+  /** In the order in which to load them: what an ensemble is made of before the ensemble. */
+  models: ServedModel[];
+  /** To be unloaded, ensembles before what they are made of. */
+  removed: string[];
+}
+
+export interface RolloutOptions {
+  /** For one model on one replica, from the request to load it to READY. */
+  loadTimeoutMs: number;
+  signal?: AbortSignal;
+  onReady?: (replica: string, model: string, milliseconds: number) => void;
+  onUnloaded?: (replica: string, model: string) => void;
+  /** Called instead of throwing: the other replicas are gone on with. */
+  onFailure?: (replica: string, error: Error) => void;
+  /** Replicas that are still starting are waited for. */
+  onWaiting?: (replicas: readonly string[]) => void;
+}
+
+/**
+ * Brings every replica to the target, one after the other: the first is the canary, and if it refuses no other one is
+ * touched. Replicas that appear meanwhile are brought there too; those that disappear are forgotten.
+ * @throws UserError with the server's own reason when a model does not become READY
+ */
+export async function rollOut(source: ReplicaSource, target: RolloutTarget, options: RolloutOptions): Promise<void> {
+  const settled = new Set<string>();
+  const deadline = Date.now() + options.loadTimeoutMs;
+  for (;;) {
+    options.signal?.throwIfAborted();
+    const replicas = await source.list();
+    const next = replicas.find(({ name, ready }) => ready && !settled.has(name));
+    if (next !== undefined) {
+      if (await settleUnlessGone(source, next, target, options)) settled.add(next.name);
+      continue;
+    }
+    const starting = replicas.filter(({ ready }) => !ready).map(({ name }) => name);
+    if (starting.length === 0) return;
+    // A pod that starts now may have read what was there before. One that never gets ready must not hold us up for ever.
+    options.onWaiting?.(starting);
+    if (Date.now() > deadline) return;
+    await sleep(WAIT_FOR_PODS_MS, undefined, options.signal === undefined ? {} : { signal: options.signal });
+  }
+}
+
+/** A pod may be deleted while we talk to it, by a rollout of its Deployment or a scale-down: no failure of ours. */
+async function settleUnlessGone(
+  source: ReplicaSource,
+  replica: Replica,
+  target: RolloutTarget,
+  options: RolloutOptions,
+): Promise<boolean> {
+  try {
+    await settle(replica, target, options);
+    return true;
+  } catch (error) {
+    const still = await source.list();
+    if (!still.some(({ name, ready }) => name === replica.name && ready)) return false;
+    if (options.onFailure === undefined) throw error;
+    options.onFailure(replica.name, error as Error);
+    return true;
+  }
+}
+
+/** Brings one replica to the target. What it serves as it should is left alone. */
+async function settle(replica: Replica, target: RolloutTarget, options: RolloutOptions): Promise<void> {
+  const client = new TritonHttpClient(replica.url);
+  try {
+    const index = await readIndex(client, replica);
+    for (const model of target.models) {
+      options.signal?.throwIfAborted();
+      if (await servesAsPublished(client, index, model)) continue;
+      const started = Date.now();
+      await load(client, replica, model, options.loadTimeoutMs);
+      await waitUntilReady(client, replica, model, started + options.loadTimeoutMs);
+      await requirePublished(client, replica, model);
+      options.onReady?.(replica.name, model.name, Date.now() - started);
+    }
+    for (const name of target.removed) {
+      if (!index.some((entry) => entry.name === name && entry.state === 'READY')) continue;
+      await unload(client, replica, name, options.loadTimeoutMs);
+      options.onUnloaded?.(replica.name, name);
+    }
+  } finally {
+    client.close();
+  }
+}
+
+/** @throws UserError when the replica does not answer */
+export async function requireAnswers(replica: Replica): Promise<void> {
+  const client = new TritonHttpClient(replica.url);
+  try {
+    await readIndex(client, replica);
+  } finally {
+    client.close();
+  }
+}
+
+/** The repository index of a replica. */
+export async function readIndex(client: TritonHttpClient, replica: Replica): Promise<ModelIndexEntry[]> {
+  try {
+    return await client.repositoryIndex();
+  } catch (cause) {
+    throw new UserError(`the replica ${replica.name} does not answer: ${(cause as Error).message}`, {
+      hint: 'check its address, and that the server runs with --model-control-mode=explicit',
+      cause,
+    });
+  }
+}
+
+/** Whether a replica serves exactly the versions of the model, from exactly its configuration. */
+export async function servesAsPublished(
+  client: TritonHttpClient,
+  index: readonly ModelIndexEntry[],
+  model: ServedModel,
+): Promise<boolean> {
+  if (model.digest === '') return false;
+  const ready = index
+    .filter(({ name, state }) => name === model.name && state === 'READY')
+    .map((entry) => entry.version);
+  const wanted = model.served.map(String);
+  if (ready.length !== wanted.length || !wanted.every((version) => ready.includes(version))) return false;
+  return (await loadedDigest(client, model)) === model.digest;
+}
+
+/** The digest in the configuration that the server has loaded; undefined where there is none. */
+export async function loadedDigest(client: TritonHttpClient, model: ServedModel): Promise<string | undefined> {
+  const config = (await client.modelConfig(model.name, model.served.at(-1))) as {
+    parameters?: Record<string, { string_value?: string }>;
+  };
+  return config.parameters?.[DIGEST_PARAMETER]?.string_value;
+}
+
+/** A replica that reads another bucket loads without complaint, and serves something else. */
+async function requirePublished(client: TritonHttpClient, replica: Replica, model: ServedModel): Promise<void> {
+  if (model.digest === '') return;
+  const digest = await loadedDigest(client, model);
+  if (digest === model.digest) return;
+  throw new UserError(
+    `${replica.name} loaded ${model.name}, but not what was published (its configuration has ` +
+      `${DIGEST_PARAMETER} ${digest ?? 'not set'}, the published one ${model.digest})`,
+    { hint: 'check that its --model-repository is the place that is published to' },
+  );
+}
+
+async function load(client: TritonHttpClient, replica: Replica, model: ServedModel, timeoutMs: number): Promise<void> {
+  try {
+    await client.loadModel(model.name, { timeoutMs });
+  } catch (cause) {
+    const message = (cause as Error).message;
+    throw new UserError(`${replica.name} could not load ${model.name}: ${message}`, {
+      hint: /explicit/i.test(message)
+        ? 'start that server with --model-control-mode=explicit'
+        : `its other models, and the versions of ${model.name} it served before, go on being served`,
+      cause,
+    });
+  }
+}
+
+/** The answer 200 to a load alone proves nothing, so the repository index is looked at. */
+async function waitUntilReady(
+  client: TritonHttpClient,
+  replica: Replica,
+  model: ServedModel,
+  deadline: number,
+): Promise<void> {
+  for (;;) {
+    const states = statesOf(await client.repositoryIndex(), model);
+    const [first, ...others] = states.filter(({ state }) => state !== 'READY');
+    if (first === undefined) return;
+    const worst = [first, ...others].find(({ state }) => state === 'UNAVAILABLE');
+    if (worst !== undefined || Date.now() > deadline) {
+      const { version, state, reason } = worst ?? first;
+      throw new UserError(
+        `${replica.name}: ${model.name} version ${version} is ${state}${reason === '' ? '' : `: ${reason}`}`,
+      );
+    }
+    await sleep(POLL_MS);
+  }
+}
+
+async function unload(client: TritonHttpClient, replica: Replica, name: string, timeoutMs: number): Promise<void> {
+  try {
+    await client.unloadModel(name);
+    const deadline = Date.now() + timeoutMs;
+    const inService = ['READY', 'UNLOADING', 'LOADING'];
+    while ((await client.repositoryIndex()).some((entry) => entry.name === name && inService.includes(entry.state))) {
+      if (Date.now() > deadline) throw new UserError(`it is still there after ${timeoutMs / 1000} s`);
+      await sleep(POLL_MS);
+    }
+  } catch (cause) {
+    throw new UserError(`${replica.name} could not unload ${name}: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** What a model version looks like on a replica: READY, LOADING, UNLOADING, UNAVAILABLE, or absent. */
+export interface ServedVersion {
+  model: string;
+  version: number;
+  state: string;
+  reason: string;
+}
+
+/** State of each wanted version of `model` in a repository index. */
+export function statesOf(index: readonly ModelIndexEntry[], model: ServedModel): ServedVersion[] {
+  return model.served.map((version) => {
+    const entry = index.find(({ name, version: v }) => name === model.name && v === String(version));
+    return { model: model.name, version, state: entry?.state ?? 'absent', reason: entry?.reason ?? '' };
+  });
+}

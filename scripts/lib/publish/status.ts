@@ -1,0 +1,109 @@
+import type { Replica, ReplicaSource } from '../replicas/source';
+import type { S3Store } from '../s3/store';
+import { TritonHttpClient } from '../triton/http';
+import { servedModel } from './change';
+import type { RepositoryLocation } from './location';
+import { lookAt } from './look';
+import type { Release } from './release';
+import { loadedDigest, readIndex, statesOf, type ServedModel, type ServedVersion } from './rollout';
+
+/** One version on one replica, against what the release says. */
+export interface ReplicaVersion extends ServedVersion {
+  /** `as released`, `other configuration`, `not in the release`, or what is wrong with it. */
+  verdict: string;
+  ok: boolean;
+}
+
+export interface ReplicaStatus {
+  replica: string;
+  /** Why nothing is known of it. */
+  problem?: string;
+  versions: ReplicaVersion[];
+}
+
+export interface RepositoryStatus {
+  release: Release | undefined;
+  /** Who publishes at this moment. */
+  publishing: string | undefined;
+  /** Models that a publisher which was killed had begun to switch. */
+  unfinished: string[];
+  /** Objects that are not as the release says: missing, or with other bytes. */
+  drift: string[];
+  replicas: ReplicaStatus[];
+}
+
+/** What each replica serves against what the repository says. Reads only. */
+export async function repositoryStatus(
+  store: S3Store,
+  location: RepositoryLocation,
+  source: ReplicaSource | undefined,
+): Promise<RepositoryStatus> {
+  const { head, lock, objects } = await lookAt(store, location);
+  const released = Object.entries(head?.release.models ?? {});
+  const drift = released.flatMap(([, model]) =>
+    Object.entries(model.objects).flatMap(([key, { etag, bytes }]) => {
+      const present = objects.get(key);
+      if (present === undefined) return [`${key} is missing`];
+      return present.etag === etag && present.bytes === bytes ? [] : [`${key} is not what was released`];
+    }),
+  );
+  const models = released.map(([name, model]) => servedModel(name, model));
+  const replicas: ReplicaStatus[] = [];
+  for (const replica of (await source?.list()) ?? []) replicas.push(await replicaStatus(replica, models));
+  return {
+    release: head?.release,
+    publishing: lock.heldBy,
+    unfinished: lock.heldBy === undefined ? lock.unfinished.switching : [],
+    drift,
+    replicas,
+  };
+}
+
+/** Whether everything is as the release says. */
+export function isAsReleased(status: RepositoryStatus): boolean {
+  return (
+    status.drift.length === 0 &&
+    status.unfinished.length === 0 &&
+    status.replicas.every(({ problem, versions }) => problem === undefined && versions.every(({ ok }) => ok))
+  );
+}
+
+async function replicaStatus(replica: Replica, models: readonly ServedModel[]): Promise<ReplicaStatus> {
+  if (!replica.ready) return { replica: replica.name, problem: 'not ready', versions: [] };
+  const client = new TritonHttpClient(replica.url);
+  try {
+    const index = await readIndex(client, replica);
+    const versions: ReplicaVersion[] = [];
+    for (const model of models) {
+      const states = statesOf(index, model);
+      const ready = states.some(({ state }) => state === 'READY');
+      const digest = ready && model.digest !== '' ? await loadedDigest(client, model) : model.digest;
+      for (const state of states) {
+        const ok = state.state === 'READY' && digest === model.digest;
+        const verdict = ok ? 'as released' : state.state === 'READY' ? 'other configuration' : state.reason;
+        versions.push({ ...state, ok, verdict });
+      }
+    }
+    const known = new Set(versions.map(({ model, version }) => `${model}/${version}`));
+    for (const { name, version, state, reason } of index) {
+      if (state !== 'READY' || known.has(`${name}/${version}`)) continue;
+      versions.push({ model: name, version: Number(version), state, reason, ok: false, verdict: 'not in the release' });
+    }
+    return { replica: replica.name, versions };
+  } catch (error) {
+    return { replica: replica.name, problem: (error as Error).message, versions: [] };
+  } finally {
+    client.close();
+  }
+}
+
+/** State of each wanted version on one server. */
+export async function servedNow(url: string, models: readonly ServedModel[]): Promise<ServedVersion[]> {
+  const client = new TritonHttpClient(url);
+  try {
+    const index = await readIndex(client, { name: url, url, ready: true });
+    return models.flatMap((model) => statesOf(index, model));
+  } finally {
+    client.close();
+  }
+}

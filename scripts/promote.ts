@@ -1,0 +1,69 @@
+import { EXIT, parseFlags, parseList, runCommand } from './lib/cli';
+import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from './lib/commands/change-command';
+import { openTarget, type CommandTarget, type TargetFlags } from './lib/commands/target';
+import { UsageError } from './lib/errors';
+import { promote } from './lib/publish/promote';
+
+const HELP = `Publishes a release of one repository to another one: the same bytes, copied by S3.
+
+  npm run promote -- --from staging --to prod [options]
+
+  --from STACK | s3://NAME/PREFIX  where the release is
+  --to STACK | s3://NAME/PREFIX    where to publish it
+  --release ID               which release (default: the one that --from is at)
+  --models A,B               only these models of it
+  --endpoint-url URL         an S3 API other than AWS's, for both
+  --region NAME              region of both buckets
+  --triton URL               a running server of --to; may be given again (default: those of the stack)
+${CHANGE_HELP}`;
+
+export async function main(argv: readonly string[]): Promise<number> {
+  return runCommand(() => runPromote(argv));
+}
+
+async function runPromote(argv: readonly string[]): Promise<number> {
+  const flags = parseFlags(argv, {
+    from: { type: 'string' },
+    to: { type: 'string' },
+    release: { type: 'string' },
+    models: { type: 'string' },
+    'endpoint-url': { type: 'string' },
+    region: { type: 'string' },
+    triton: { type: 'string', multiple: true },
+    ...CHANGE_FLAGS,
+  });
+  if (flags.help) {
+    process.stdout.write(HELP);
+    return EXIT.ok;
+  }
+  const { release } = flags;
+  const models = parseList('models', flags.models);
+  const shared = { 'endpoint-url': flags['endpoint-url'], region: flags.region };
+  const opened: CommandTarget[] = [];
+  try {
+    const from = await openTarget({ ...place('from', flags.from), ...shared });
+    opened.push(from);
+    const to = await openTarget(
+      { ...place('to', flags.to), ...shared, triton: flags.triton },
+      { concurrency: parseConcurrency(flags) },
+    );
+    opened.push(to);
+    return await runChange(`promote ${from.name} to ${to.name}`, flags, to, (options) =>
+      promote({
+        ...options,
+        from,
+        ...(release === undefined ? {} : { release }),
+        ...(models === undefined ? {} : { models }),
+      }),
+    );
+  } finally {
+    for (const target of opened) await target.close();
+  }
+}
+
+function place(flag: string, text: string | undefined): TargetFlags {
+  if (text === undefined) {
+    throw new UsageError(`--${flag} is missing`, { hint: 'npm run promote -- --from staging --to prod' });
+  }
+  return text.startsWith('s3://') ? { bucket: text } : { stack: text };
+}

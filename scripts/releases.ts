@@ -1,0 +1,48 @@
+import { EXIT, parseFlags, parseInteger, runCommand } from './lib/cli';
+import { openTarget, TARGET_FLAGS, TARGET_HELP } from './lib/commands/target';
+import { formatTable } from './lib/format';
+import { listReleases, type ListedRelease } from './lib/publish/releases';
+
+const HELP = `Lists the releases of a repository in S3, the newest first.
+
+  npm run releases -- --stack NAME [options]
+
+${TARGET_HELP}  --limit N                  at most so many (default: 20)
+  --json                     as JSON
+  --help
+
+Exit codes: 0 done, 1 failed, 2 wrong command line.
+`;
+
+export async function main(argv: readonly string[]): Promise<number> {
+  return runCommand(() => releases(argv));
+}
+
+async function releases(argv: readonly string[]): Promise<number> {
+  const flags = parseFlags(argv, {
+    ...TARGET_FLAGS,
+    limit: { type: 'string', default: '20' },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  });
+  if (flags.help) {
+    process.stdout.write(HELP);
+    return EXIT.ok;
+  }
+  const limit = parseInteger('limit', flags.limit, 1, 10_000);
+  const target = await openTarget(flags);
+  try {
+    const found = await listReleases(target.store, target.location, limit);
+    if (flags.json) process.stdout.write(`${JSON.stringify(found, null, 2)}\n`);
+    else process.stdout.write(found.length === 0 ? `${target.name} has no release yet.\n` : `${table(found)}\n`);
+    return EXIT.ok;
+  } finally {
+    await target.close();
+  }
+}
+
+const table = (found: readonly ListedRelease[]): string =>
+  formatTable(
+    ['', 'release', 'made by', 'changed against the one before'],
+    found.map(({ id, isCurrent, origin, changes }) => [isCurrent ? '*' : '', id, origin, changes.join(', ')]),
+  );

@@ -1,0 +1,66 @@
+import { EXIT, parseFlags, runCommand } from './lib/cli';
+import { openTarget, TARGET_FLAGS, TARGET_HELP } from './lib/commands/target';
+import { formatTable } from './lib/format';
+import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from './lib/publish/status';
+
+const HELP = `Shows what each server serves, against what the repository in S3 says. Changes nothing.
+
+  npm run status -- --stack NAME [options]
+
+${TARGET_HELP}  --json                     as JSON
+  --help
+
+Exit codes: 0 all is as released, 1 something is not or could not be read, 2 wrong command line.
+`;
+
+export async function main(argv: readonly string[]): Promise<number> {
+  return runCommand(() => status(argv));
+}
+
+async function status(argv: readonly string[]): Promise<number> {
+  const flags = parseFlags(argv, {
+    ...TARGET_FLAGS,
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  });
+  if (flags.help) {
+    process.stdout.write(HELP);
+    return EXIT.ok;
+  }
+  const target = await openTarget(flags);
+  try {
+    const found = await repositoryStatus(target.store, target.location, target.replicas);
+    const { release, ...rest } = found;
+    const summary = { release: release?.id ?? null, asReleased: isAsReleased(found), ...rest };
+    if (flags.json) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
+    else process.stdout.write(`${describe(target.name, found)}\n`);
+    return isAsReleased(found) ? EXIT.ok : EXIT.failed;
+  } finally {
+    await target.close();
+  }
+}
+
+function describe(name: string, status: RepositoryStatus): string {
+  const { release, publishing, unfinished, drift, replicas } = status;
+  return [
+    release === undefined ? `${name} has no release yet.` : `${name} is at release ${release.id} (${release.origin}).`,
+    ...(publishing === undefined ? [] : [`Being published to by ${publishing}.`]),
+    ...(unfinished.length === 0
+      ? []
+      : [
+          `A publisher was interrupted while it switched ${unfinished.join(', ')}: the next sync-models or rollback puts it right.`,
+        ]),
+    ...drift.map((text) => `In the bucket: ${text}`),
+    ...(replicas.length === 0 ? ['No server was looked at.'] : ['', table(replicas)]),
+  ].join('\n');
+}
+
+const table = (replicas: readonly ReplicaStatus[]): string =>
+  formatTable(
+    ['replica', 'model', 'version', 'state', 'against the release'],
+    replicas.flatMap(({ replica, problem, versions }) =>
+      problem === undefined
+        ? versions.map(({ model, version, state, verdict }) => [replica, model, String(version), state, verdict])
+        : [[replica, '-', '-', '-', problem]],
+    ),
+  );

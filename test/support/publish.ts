@@ -1,0 +1,37 @@
+import { publish, type Published, type PublishOptions } from '../../scripts/lib/publish/publish';
+import type { ChangeOptions } from '../../scripts/lib/publish/change';
+import type { RepositoryLocation } from '../../scripts/lib/publish/location';
+import { fixedReplicas } from '../../scripts/lib/replicas/source';
+import type { S3Store } from '../../scripts/lib/s3/store';
+
+/** A place to publish to, with the options that tests share. */
+export function publisher(
+  store: S3Store,
+  location: RepositoryLocation,
+  repository: string,
+  urls: () => readonly string[] | undefined = () => undefined,
+) {
+  const options = (): ChangeOptions => {
+    const servers = urls();
+    return {
+      store,
+      location,
+      replicas: servers === undefined ? undefined : fixedReplicas(servers),
+      loadTimeoutMs: 60_000,
+      lockTimeoutMs: 60_000,
+    };
+  };
+  return {
+    options,
+    /** Publishes; `uploaded` are the keys in the order in which their last byte was sent. */
+    publish: async (more: Partial<PublishOptions> = {}): Promise<Published & { uploaded: string[] }> => {
+      const uploaded: string[] = [];
+      const onBytes = (key: string): void => {
+        const at = uploaded.indexOf(key);
+        if (at >= 0) uploaded.splice(at, 1);
+        uploaded.push(key);
+      };
+      return { ...(await publish({ ...options(), repository, onBytes, ...more })), uploaded };
+    },
+  };
+}
