@@ -1,11 +1,16 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
 import { tritonRepositoryUrl } from '../../scripts/lib/publish/location';
-import { publish, type Published } from '../../scripts/lib/publish/publish';
-import type { S3Store } from '../../scripts/lib/publish/s3-store';
+import type { PublishOptions } from '../../scripts/lib/publish/publish';
+import { rollBack } from '../../scripts/lib/publish/rollback';
+import { isAsReleased, repositoryStatus } from '../../scripts/lib/publish/status';
+import { fixedReplicas, type ReplicaSource } from '../../scripts/lib/replicas/source';
+import type { S3Store } from '../../scripts/lib/s3/store';
 import type { TritonHttpClient } from '../../scripts/lib/triton/http';
-import { addingModel, writeRepository } from '../support/repository';
+import { publisher } from '../support/publish';
+import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { testS3, testStore } from '../support/s3';
 import { Scratch } from '../support/scratch';
@@ -17,6 +22,7 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 const LOCATION = { bucket: 'replicas-test', prefix: 'models' };
+const CREDENTIALS = { AWS_ACCESS_KEY_ID: 'local', AWS_SECRET_ACCESS_KEY: 'local-only-no-secret' };
 let endpoint: string;
 let store: S3Store;
 let replicas: { httpUrl: string; client: TritonHttpClient }[];
@@ -32,22 +38,20 @@ beforeAll(async () => {
   replicas = [await testTriton(scratch, url, { name: 'one' }), await testTriton(scratch, url, { name: 'two' })];
 });
 
-const publishNow = (): Promise<Published> =>
-  publish({
-    repository,
-    store,
-    location: LOCATION,
-    replicas: replicas.map(({ httpUrl }) => httpUrl),
-    loadTimeoutMs: 60_000,
-  });
+const urls = (): string[] => replicas.map(({ httpUrl }) => httpUrl);
+const bucket = () => publisher(store, LOCATION, repository, urls);
+const publishNow = (options: Partial<PublishOptions> = {}) => bucket().publish(options);
+const status = () => repositoryStatus(store, LOCATION, fixedReplicas(urls()));
+const config = async (name: string): Promise<string | undefined> =>
+  (await store.get(`models/${name}/config.pbtxt`))?.body.toString();
 
 /** What each replica answers to 1, by the version asked for. */
-const answers = (version?: number): Promise<(number | string)[]> =>
+const answers = (model: string, version?: number): Promise<(number | string)[]> =>
   Promise.all(
     replicas.map(async ({ client }) => {
       const input = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(1) } as const;
       try {
-        const { outputs } = await client.infer('adds', [input], version === undefined ? {} : { version });
+        const { outputs } = await client.infer(model, [input], version === undefined ? {} : { version });
         return Number(outputs[0]?.data[0]);
       } catch (error) {
         return (error as Error).message;
@@ -57,58 +61,150 @@ const answers = (version?: number): Promise<(number | string)[]> =>
 
 test('a server that started on an empty repository serves a model as soon as it was published', async () => {
   writeRepository(repository, addingModel('adds', { 1: 10 }));
-  await publishNow();
-  expect(await answers()).toEqual([11, 11]);
+  const ready: string[] = [];
+  await publishNow({ onReady: (replica) => ready.push(replica) });
+  expect(await answers('adds')).toEqual([11, 11]);
+  expect(ready).toEqual(urls());
+  expect(isAsReleased(await status())).toBe(true);
 });
 
 test('a second run publishes nothing and loads nothing', async () => {
-  const before = await store.list('');
-  await publishNow();
-  expect(await store.list('')).toEqual(before);
+  const repositoryNow = (): Promise<unknown> => store.list('models/');
+  const before = await repositoryNow();
+  const ready: string[] = [];
+  expect((await publishNow({ onReady: (replica) => ready.push(replica) })).isNew).toBe(false);
+  expect(ready).toEqual([]);
+  expect(await repositoryNow()).toEqual(before);
 });
 
 test('a new version is served beside the old one, on every replica', async () => {
   writeRepository(repository, addingModel('adds', { 1: 10, 2: 20 }));
   await publishNow();
-  expect(await answers(1)).toEqual([11, 11]);
-  expect(await answers(2)).toEqual([21, 21]);
+  expect(await answers('adds', 1)).toEqual([11, 11]);
+  expect(await answers('adds', 2)).toEqual([21, 21]);
 });
 
-test('a configuration that was published without telling the servers is loaded by the next run', async () => {
+test('a configuration that was published without telling the servers is seen by status, and loaded by the next run', async () => {
   const files = addingModel('adds', { 1: 10, 2: 20 });
-  const config = `${files['adds/config.pbtxt']}parameters { key: "note" value { string_value: "new" } }\n`;
-  writeRepository(repository, { 'adds/config.pbtxt': config });
-  await publish({ repository, store, location: LOCATION, replicas: [], loadTimeoutMs: 60_000 });
+  const noted = `${files['adds/config.pbtxt']}parameters { key: "note" value { string_value: "new" } }\n`;
+  writeRepository(repository, { 'adds/config.pbtxt': noted });
+  await publishNow({ replicas: undefined });
+  const before = await status();
+  expect(before.replicas[0]?.versions.map(({ verdict }) => verdict)).toEqual([
+    'other configuration',
+    'other configuration',
+  ]);
+  expect(isAsReleased(before)).toBe(false);
   await publishNow();
+  expect(isAsReleased(await status())).toBe(true);
   const configs = await Promise.all(replicas.map(({ client }) => client.modelConfig('adds')));
-  expect(configs.map(({ parameters }) => parameters)).toEqual(Array(2).fill({ note: { string_value: 'new' } }));
+  expect(configs).toEqual(
+    Array(2).fill(expect.objectContaining({ parameters: expect.objectContaining({ note: { string_value: 'new' } }) })),
+  );
 });
 
 test('a replica that was missed is put right by the next run', async () => {
   await replicas[1]?.client.unloadModel('adds');
-  for (let i = 0; i < 100 && (await replicas[1]?.client.modelReady('adds')) === true; i += 1) {
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  expect(await answers(2)).toEqual([21, expect.stringContaining('adds')]);
-  const result = await runCommandLine(
-    'sync-models',
-    ['--repo', repository, '--bucket', 's3://replicas-test/models', '--endpoint-url', endpoint].concat(
-      replicas.flatMap(({ httpUrl }) => ['--triton', httpUrl]),
-    ),
-    { AWS_ACCESS_KEY_ID: 'local', AWS_SECRET_ACCESS_KEY: 'local-only-no-secret' },
+  for (let i = 0; i < 100 && (await replicas[1]?.client.modelReady('adds')) === true; i += 1) await sleep(50);
+  expect(await answers('adds', 2)).toEqual([21, expect.stringContaining('adds')]);
+  const target = ['--bucket', 's3://replicas-test/models', '--endpoint-url', endpoint].concat(
+    urls().flatMap((url) => ['--triton', url]),
   );
+  const before = await runCommandLine('status', target, CREDENTIALS);
+  expect(before).toMatchObject({ code: 1, stdout: expect.stringMatching(/UNAVAILABLE +unloaded/) as string });
+  const result = await runCommandLine('sync-models', ['--repo', repository, ...target], CREDENTIALS);
   expect(result).toMatchObject({ code: 0, stderr: expect.stringMatching(/: adds READY/) as string });
-  expect(await answers(2)).toEqual([21, 21]);
+  expect(await answers('adds', 2)).toEqual([21, 21]);
+  expect(await runCommandLine('status', target, CREDENTIALS)).toMatchObject({ code: 0 });
 });
 
-test('a version that cannot be loaded: the reason is told, the versions served before go on', async () => {
+/** Version 3 cannot be loaded where `where`, Python, is true; it may look at the name of the server's folder. */
+const withBroken = (where: string): Record<string, string> => {
   const files = addingModel('adds', { 1: 10, 2: 20, 3: 30 });
-  writeRepository(repository, { ...files, 'adds/3/model.py': 'raise RuntimeError("the weights are broken")\n' });
+  return {
+    ...files,
+    'adds/3/model.py': `import os\nserver = os.environ["TRITON_AWS_MOUNT_DIRECTORY"].split("/")[-2]\nif ${where}:\n    raise RuntimeError("the weights are broken")\n${files['adds/3/model.py']}`,
+    'new/config.pbtxt': addingModel('new', { 1: 0 })['new/config.pbtxt'] as string,
+    'new/1/model.py': addingModel('new', { 1: 100 })['new/1/model.py'] as string,
+  };
+};
+
+test.each([
+  ['every replica', 'True'],
+  ['the second replica alone', 'server == "two"'],
+])('a version that %s cannot load: all is restored, and the old versions answer throughout', async (_, where) => {
+  const before = await config('adds');
+  rmSync(repository, { recursive: true });
+  writeRepository(repository, withBroken(where));
+  let asking = true;
+  const wrong: unknown[] = [];
+  const ask = (async () => {
+    for (; asking; await sleep(5)) wrong.push(...(await answers('adds', 2)).filter((answer) => answer !== 21));
+  })();
   await expect(publishNow()).rejects.toThrow(/could not load adds[\s\S]*the weights are broken/);
-  expect(await answers(2)).toEqual([21, 21]);
-  // The way out is a version that loads.
-  rmSync(join(repository, 'adds', '3'), { recursive: true });
-  writeRepository(repository, addingModel('adds', { 1: 10, 2: 20, 4: 40 }));
+  asking = false;
+  await ask;
+  expect(wrong).toEqual([]);
+  expect(await config('adds')).toBe(before);
+  expect(await config('new')).toBeUndefined();
+  const { replicas: now, drift } = await status();
+  expect(drift).toEqual([]);
+  expect(now.map(({ versions }) => versions.map(({ model, verdict }) => `${model} ${verdict}`))).toEqual(
+    Array(2).fill(['adds as released', 'adds as released']),
+  );
+  // The way out: the same version number with bytes that load, as the broken ones were never released.
+  rmSync(repository, { recursive: true });
+  writeRepository(repository, addingModel('adds', { 1: 10, 2: 20 }));
+});
+
+test('a broken version number may be used again with bytes that load', async () => {
+  writeRepository(repository, addingModel('adds', { 1: 10, 2: 20, 3: 30 }));
   await publishNow();
-  expect(await answers(4)).toEqual([41, 41]);
+  expect(await answers('adds', 3)).toEqual([31, 31]);
+});
+
+test('an ensemble is loaded after what it is made of, and unloaded with it', async () => {
+  writeRepository(repository, { ...addingModel('base', { 1: 1 }), ...addingEnsemble('aaa', 'base') });
+  await publishNow();
+  expect(await answers('aaa')).toEqual([2, 2]);
+
+  rmSync(join(repository, 'base'), { recursive: true });
+  await expect(publishNow({ prune: true })).rejects.toThrow(/not ready to be published/);
+  rmSync(join(repository, 'aaa'), { recursive: true });
+  const unloaded: string[] = [];
+  await publishNow({ prune: true, onUnloaded: (_, model) => unloaded.push(model) });
+  expect(unloaded).toEqual(['aaa', 'base', 'aaa', 'base']);
+  expect(await answers('base')).toEqual([expect.stringContaining('base'), expect.stringContaining('base')]);
+  expect(await answers('adds', 3)).toEqual([31, 31]);
+  expect((await store.list('models/')).filter(({ key }) => /aaa|base/.test(key))).toEqual([]);
+});
+
+test('rollback brings the servers back too', async () => {
+  await rollBack(undefined, bucket().options());
+  expect(isAsReleased(await status())).toBe(true);
+});
+
+test('a replica that appears while we publish serves the new version as well', async () => {
+  writeRepository(repository, addingModel('adds', { 1: 10, 2: 20, 3: 30, 4: 40 }));
+  const [one, two] = await fixedReplicas(urls()).list();
+  let settled = 0;
+  const growing: ReplicaSource = {
+    describe: () => 'a growing set',
+    list: () => Promise.resolve(settled === 0 ? [one] : [one, two]) as ReturnType<ReplicaSource['list']>,
+    close: () => Promise.resolve(),
+  };
+  await publishNow({ replicas: growing, onReady: () => (settled += 1) });
+  expect(await answers('adds', 4)).toEqual([41, 41]);
+});
+
+test('a server on another repository is found out', async () => {
+  writeRepository(repository, addingModel('adds', { 4: 40, 5: 50 }));
+  await publisher(store, { bucket: LOCATION.bucket, prefix: 'elsewhere' }, repository, urls)
+    .publish()
+    .then(
+      () => Promise.reject(new Error('should have failed')),
+      (error: Error) =>
+        expect(error.message).toMatch(/loaded adds, but not what was published|could not load|is absent/),
+    );
+  expect(await answers('adds', 4)).toEqual([41, 41]);
 });

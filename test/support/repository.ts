@@ -44,3 +44,20 @@ class TritonPythonModel:
         return responses
 `;
 }
+
+/** An ensemble of one adding model. */
+export function addingEnsemble(name: string, step: string): Record<string, string> {
+  return {
+    [`${name}/config.pbtxt`]: [
+      'platform: "ensemble"',
+      'input { name: "x" data_type: TYPE_FP32 dims: -1 }',
+      'output { name: "y" data_type: TYPE_FP32 dims: -1 }',
+      'ensemble_scheduling { step {',
+      `  model_name: "${step}" model_version: -1`,
+      '  input_map { key: "x" value: "x" } output_map { key: "y" value: "y" }',
+      '} }',
+      '',
+    ].join('\n'),
+    [`${name}/1/.keep`]: 'An ensemble has no file.\n',
+  };
+}

@@ -1,4 +1,5 @@
 import { UsageError } from '../errors';
+import { paths } from '../paths';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../publish/location';
 import { fixedReplicas, type ReplicaSource } from '../replicas/source';
 import { S3Store } from '../s3/store';
@@ -56,14 +57,14 @@ export async function openTarget(flags: TargetFlags, options: { concurrency?: nu
   if (flags.stack !== undefined) {
     // Loaded when needed: most runs in CI name the bucket.
     const { readStackOutputs } = await import('../stack-outputs');
-    const outputs = await readStackOutputs(flags.stack);
+    const outputs = await readStackOutputs(flags.stack, paths.root);
     given.bucket ??= outputs.modelRepository;
     given.region ??= outputs.region;
     given['endpoint-url'] ??= outputs.endpointUrl;
-    if (flags.triton === undefined && outputs.podSelector !== undefined) {
-      given.selector ??= outputs.podSelector;
-      given.namespace ??= outputs.namespace;
-      given.kubeconfig ??= outputs.kubeconfig;
+    if (flags.triton === undefined) {
+      given.selector ??= outputs.cluster?.podSelector;
+      given.namespace ??= outputs.cluster?.namespace;
+      given.kubeconfig ??= outputs.cluster?.kubeconfig;
     }
   }
   if (given.bucket === undefined) {

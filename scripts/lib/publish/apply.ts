@@ -9,7 +9,7 @@ import { keptKey, removedKey, type RepositoryLocation } from './location';
 import type { Lock } from './lock';
 import type { SeenRepository } from './look';
 import type { PlannedModel, PlannedObject } from './plan';
-import type { Head, ReleasedModel, ReleasedObject } from './release';
+import type { ReleasedModel, ReleasedObject } from './release';
 import type { StoredPlace } from './wanted';
 
 /** Requests in flight; the store keeps to its number of connections. */
@@ -131,15 +131,17 @@ export class RepositoryWriter {
     };
   }
 
-  /** Takes removed models out of the repository; with `keep` their bytes stay beside it, for a rollback. */
-  async removeObjects(keys: readonly string[], seen: SeenRepository, head: Head, keep: boolean): Promise<void> {
-    const configs = keys.filter((key) => key.endsWith(`/${CONFIG_FILE}`) && key.split('/').length === 2);
+  /** Takes objects out of the repository; with `keep` their bytes stay beside it, for a rollback. */
+  async removeObjects(
+    keys: readonly string[],
+    { keep, bytesOf }: { keep: boolean; bytesOf: (key: string) => number | undefined },
+  ): Promise<void> {
+    const configs = keys.filter((key) => key === `${modelOf(key)}/${CONFIG_FILE}`);
     if (keep) {
       await forEachLimited(keys, AT_ONCE, async (key) => {
-        const bytes = seen.objects.get(key)?.bytes ?? 0;
-        const checksum =
-          head.release.models[modelOf(key)]?.objects[key]?.checksum || (await this.store.checksum(this.at(key), bytes));
-        if (checksum === undefined) return; // It is gone already.
+        const bytes = bytesOf(key);
+        const checksum = bytes === undefined ? undefined : await this.store.checksum(this.at(key), bytes);
+        if (bytes === undefined || checksum === undefined) return; // It is gone already.
         await this.store.copy({ key: this.at(key) }, removedKey(this.location, key), { bytes, checksum });
       });
     }

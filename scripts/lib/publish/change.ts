@@ -97,7 +97,7 @@ export async function change(
       confirmed = new Set(plan.prune);
     }
     await requireReplicas(options);
-    const lock = await Lock.take(store, location, seen.lock, intentOf(plan));
+    const lock = await Lock.take(store, location, seen.lock, firstIntent(plan, target));
     if (lock !== undefined) return new Change({ seen, plan, target, lock, options }).carryOut(idle);
   }
 }
@@ -109,12 +109,13 @@ async function recover(seen: SeenRepository, options: ChangeOptions): Promise<vo
   if (lock === undefined) return;
   options.onStage?.('an earlier publisher was interrupted: undo what it had begun');
   const writer = new RepositoryWriter(store, location, lock);
-  const { switching, deleting } = seen.lock.unfinished;
+  const { switching, deleting, keepDeleted } = seen.lock.unfinished;
   try {
     const released = seen.head?.release.models ?? {};
     for (const name of [...switching].reverse()) await writer.restoreModel(name, released[name]);
     const kept = new Set(Object.values(released).flatMap(({ objects }) => Object.keys(objects)));
-    await writer.delete(deleting.filter((key) => !kept.has(key)));
+    const gone = deleting.filter((key) => !kept.has(key));
+    await writer.removeObjects(gone, { keep: keepDeleted, bytesOf: (key) => seen.objects.get(key)?.bytes });
   } catch (error) {
     await lock.release({ unfinished: true });
     throw error;
@@ -179,7 +180,7 @@ class Change {
 
   /** Before anything of somebody else's is changed, it is recorded as a release that can be gone back to. */
   private async adopt(): Promise<void> {
-    const { seen, plan, options, lock } = this.begun;
+    const { seen, plan, target, options, lock } = this.begun;
     const foreign = plan.models.filter((planned) => planned.foreign);
     if (foreign.length === 0) return;
     const models: Record<string, ReleasedModel> = { ...this.head?.release.models };
@@ -187,7 +188,7 @@ class Change {
     const origin = 'found in the bucket';
     const release = newRelease({ previous: this.head?.release.id, origin, models });
     this.head = await writeHead(options.store, options.location, release, this.head);
-    await lock.setIntent({ switching: this.changed.map(({ model }) => model.name), deleting: [] });
+    await lock.setIntent(intentOf(plan, target));
   }
 
   private async upload(): Promise<void> {
@@ -229,11 +230,13 @@ class Change {
   }
 
   private async prune(): Promise<void> {
-    const { plan, lock, options, target, seen } = this.begun;
+    const { plan, options, target, seen } = this.begun;
     if (plan.prune.length === 0) return;
     options.onStage?.(`delete ${plan.prune.length} objects that are no longer needed`);
-    await lock.setIntent({ switching: [], deleting: plan.prune });
-    await this.writer.removeObjects(plan.prune, seen, this.begun.seen.head as Head, target.keepRemoved);
+    await this.writer.removeObjects(plan.prune, {
+      keep: target.keepRemoved,
+      bytesOf: (key) => seen.objects.get(key)?.bytes,
+    });
     // A server that started before the deletion may have loaded what is gone now.
     await this.load(this.newTarget());
   }
@@ -244,6 +247,7 @@ class Change {
     lock.requireHeld(); // Otherwise the next holder has undone it, and it is not ours to write.
     const before = this.head?.release.models ?? {};
     const names = this.changed.map(({ model }) => model.name);
+    if (names.length === 0) return;
     options.onStage?.(`${(reason as Error).message}\n     restore what was served before`);
     for (const name of [...names].reverse()) await this.writer.restoreModel(name, before[name]);
     if (options.replicas === undefined) return;
@@ -345,11 +349,17 @@ async function requireReplicas({ replicas, onStage }: ChangeOptions): Promise<vo
   for (const replica of found) if (replica.ready) await requireAnswers(replica);
 }
 
-function intentOf(plan: Plan): Intent {
-  // What was found in the bucket is noted only once there is a record of it to go back to.
-  if (plan.models.some(({ foreign }) => foreign)) return NO_INTENT;
-  return { switching: plan.models.filter(isChanged).map(({ model }) => model.name), deleting: [] };
+function intentOf(plan: Plan, target: Target): Intent {
+  return {
+    switching: plan.models.filter(isChanged).map(({ model }) => model.name),
+    deleting: plan.prune,
+    keepDeleted: target.keepRemoved,
+  };
 }
+
+/** What was found in the bucket is to be changed only once there is a record of it to go back to. */
+const firstIntent = (plan: Plan, target: Target): Intent =>
+  plan.models.some(({ foreign }) => foreign) ? NO_INTENT : intentOf(plan, target);
 
 const isUnfinished = ({ switching, deleting }: Intent): boolean => switching.length + deleting.length > 0;
 

@@ -14,11 +14,13 @@ const RENEW_MS = 15_000;
 export interface Intent {
   /** Models whose configuration is being switched: until the head says otherwise, the release before is what counts. */
   switching: string[];
-  /** Keys under the repository prefix that are being deleted. */
+  /** Keys under the repository prefix to be deleted, once the head does not have them any more. */
   deleting: string[];
+  /** Whether copies of them are to stay beside the repository. */
+  keepDeleted: boolean;
 }
 
-export const NO_INTENT: Intent = { switching: [], deleting: [] };
+export const NO_INTENT: Intent = { switching: [], deleting: [], keepDeleted: false };
 
 interface LockBody {
   state: 'free' | 'held';
@@ -98,6 +100,7 @@ export class Lock {
       intent: {
         switching: [...new Set([...seen.unfinished.switching, ...intent.switching])],
         deleting: [...new Set([...seen.unfinished.deleting, ...intent.deleting])],
+        keepDeleted: seen.unfinished.keepDeleted || intent.keepDeleted,
       },
     };
     try {

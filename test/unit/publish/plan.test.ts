@@ -1,110 +1,171 @@
+import { NO_INTENT } from '../../../scripts/lib/publish/lock';
+import type { SeenRepository } from '../../../scripts/lib/publish/look';
 import { conflicts, isChanged, makePlan } from '../../../scripts/lib/publish/plan';
-import type { Release } from '../../../scripts/lib/publish/manifest';
-import type { S3Store } from '../../../scripts/lib/publish/s3-store';
+import type { Release } from '../../../scripts/lib/publish/release';
 import type { WantedModel, WantedObject } from '../../../scripts/lib/publish/wanted';
+import type { S3Store } from '../../../scripts/lib/s3/store';
 
 const LOCATION = { bucket: 'bucket', prefix: 'models' };
 
-/** A bucket as a list of key -> [content, etag]; the content stands for its own checksum. */
-function bucket(objects: Record<string, [content: string, etag: string]>) {
-  const asked: string[] = [];
-  const store = {
-    list: async (prefix: string) =>
-      Object.entries(objects)
-        .map(([key, [content, etag]]) => ({ key: `models/${key}`, bytes: content.length, etag }))
-        .filter(({ key }) => key.startsWith(prefix)),
-    sha256: async (key: string) => {
-      asked.push(key);
-      return objects[key.slice('models/'.length)]?.[0];
-    },
-  } as unknown as S3Store;
-  return { store, asked };
-}
-
-function object(key: string, content: string, immutable: boolean): WantedObject {
-  return { key, bytes: content.length, sha256: content, source: { body: Buffer.from(content) }, immutable };
+function object(key: string, content: string): WantedObject {
+  return { key, bytes: content.length, checksum: content, source: { body: Buffer.from(content) } };
 }
 
 const MODEL: WantedModel = {
   name: 'm',
   served: [1],
+  digest: 'd',
   composedOf: [],
   weights: {},
-  objects: [object('m/1/model.pt', 'weights', true), object('m/labels.txt', 'labels', false)],
-  config: object('m/config.pbtxt', 'config', false),
+  objects: [
+    object('m/1/model.pt', 'weights'),
+    object('m/1/model.pt.trace.json', 'trace'),
+    object('m/labels.txt', 'labels'),
+  ],
+  config: object('m/config.pbtxt', 'config'),
 };
 
-const actions = async (objects: Parameters<typeof bucket>[0], release?: Release) => {
-  const { store, asked } = bucket(objects);
-  const plan = await makePlan([MODEL], store, LOCATION, release);
-  const planned = plan.models[0];
-  return {
-    plan,
-    asked,
-    actions: [...(planned?.objects ?? []), ...(planned === undefined ? [] : [planned.config])].map(
-      ({ action }) => action,
+const RELEASED: Release = {
+  format: 2,
+  id: 'r',
+  createdAt: '2026-11-20T00:00:00Z',
+  origin: 'test',
+  models: {
+    m: {
+      served: [1],
+      digest: 'd',
+      composedOf: [],
+      weights: {},
+      objects: { 'm/1/model.pt': { bytes: 7, checksum: 'weights', etag: 'known' } },
+    },
+  },
+};
+
+/** A bucket as key -> [content, etag]; the content stands for its own checksum. */
+async function plan(
+  contents: Record<string, [content: string, etag: string]>,
+  options: { release?: Release; prune?: boolean; remove?: string[]; model?: WantedModel } = {},
+) {
+  const asked: string[] = [];
+  const store = {
+    checksum: (key: string) => {
+      asked.push(key);
+      return Promise.resolve(contents[key.slice('models/'.length)]?.[0]);
+    },
+  } as unknown as S3Store;
+  const seen: SeenRepository = {
+    lock: { etag: undefined, heldBy: undefined, unfinished: NO_INTENT },
+    head: options.release === undefined ? undefined : { release: options.release, etag: 'head' },
+    objects: new Map(
+      Object.entries(contents).map(([key, [content, etag]]) => [key, { key, bytes: content.length, etag }]),
     ),
   };
-};
+  const { prune = false, remove = [], model = MODEL } = options;
+  const made = await makePlan([model], seen, { store, location: LOCATION, prune, remove });
+  const planned = made.models[0];
+  const actions = planned === undefined ? [] : [...planned.objects, planned.config].map(({ action }) => action);
+  return { plan: made, planned, asked, actions };
+}
 
 test('an empty bucket: everything is uploaded', async () => {
-  const { plan, actions: all } = await actions({});
-  expect(all).toEqual(['upload', 'upload', 'upload']);
-  expect(plan.models.map(isChanged)).toEqual([true]);
-  expect(conflicts(plan)).toEqual([]);
+  const { plan: made, actions } = await plan({});
+  expect(actions).toEqual(['upload', 'upload', 'upload', 'upload']);
+  expect(made.models.map(isChanged)).toEqual([true]);
+  expect(conflicts(made)).toEqual([]);
 });
 
 test('the same content: everything is kept, whatever the ETags are', async () => {
-  const { plan, actions: all } = await actions({
+  const { plan: made, actions } = await plan({
     'm/1/model.pt': ['weights', 'x'],
+    'm/1/model.pt.trace.json': ['trace', 't'],
     'm/labels.txt': ['labels', 'y'],
     'm/config.pbtxt': ['config', 'z'],
   });
-  expect(all).toEqual(['keep', 'keep', 'keep']);
-  expect(plan.models.map(isChanged)).toEqual([false]);
+  expect(actions).toEqual(['keep', 'keep', 'keep', 'keep']);
+  expect(made.models.map(isChanged)).toEqual([false]);
 });
 
 test.each([
   ['of the same length', 'weightS'],
   ['of another length', 'weights!'],
-])('other bytes %s in a version folder are a conflict; labels and config are replaced', async (_, content) => {
-  const { plan, actions: all } = await actions({
-    'm/1/model.pt': [content, 'x'],
-    'm/labels.txt': ['labelS', 'y'],
-    'm/config.pbtxt': ['confiG', 'z'],
-  });
-  expect(all).toEqual(['conflict', 'replace', 'replace']);
-  expect(conflicts(plan)).toEqual(['m/1/model.pt is in the bucket with other bytes']);
-});
-
-test('a file that the published version has and ours has not is a conflict; other models and versions are not looked at', async () => {
-  const { plan } = await actions({
-    'm/1/extra.bin': ['x', 'x'],
-    'm/2/model.pt': ['x', 'x'],
-    'm_1/1/extra.bin': ['x', 'x'],
-  });
-  expect(conflicts(plan)).toEqual(['m/1/extra.bin is in the bucket, but not in the folder that is published']);
-});
-
-describe('with a release manifest', () => {
-  const release: Release = {
-    format: 1,
-    id: 'r',
-    createdAt: '2026-11-20T00:00:00Z',
-    models: {
-      m: { served: [1], weights: {}, objects: { 'm/1/model.pt': { bytes: 7, sha256: 'weights', etag: 'known' } } },
+])('other bytes %s in a published version are a conflict; the rest may be replaced', async (_, content) => {
+  const { plan: made, actions } = await plan(
+    {
+      'm/1/model.pt': [content, 'x'],
+      'm/1/model.pt.trace.json': ['tracE', 't'],
+      'm/labels.txt': ['labelS', 'y'],
+      'm/config.pbtxt': ['confiG', 'z'],
     },
-  };
+    { release: RELEASED },
+  );
+  expect(actions).toEqual(['conflict', 'replace', 'replace', 'replace']);
+  expect(conflicts(made)).toEqual(['m/1/model.pt is in the bucket with other bytes']);
+});
 
+describe('what counts as published', () => {
+  const other = { 'm/1/model.pt': ['weightS', 'x'], 'm/1/extra.bin': ['x', 'x'] } as const;
+  const cases: [string, Record<string, [string, string]>, Release | undefined, string, number][] = [
+    ['nothing without a configuration and a release', {}, undefined, 'replace', 1],
+    ['a version that the release has', {}, RELEASED, 'conflict', 0],
+    ['all versions of a model of somebody else', { 'm/config.pbtxt': ['config', 'z'] }, undefined, 'conflict', 0],
+  ];
+  test.each(cases)('%s', async (_, more, release, action, leftovers) => {
+    const { actions, planned } = await plan(
+      { ...(other as unknown as typeof more), ...more },
+      release === undefined ? {} : { release },
+    );
+    expect(actions[0]).toBe(action);
+    expect(planned?.leftovers.length).toBe(leftovers);
+    expect(planned?.surplus.length).toBe(1 - leftovers);
+  });
+
+  test('a version that the release does not have is not published, whatever else the model has', async () => {
+    const two = { ...MODEL, objects: [object('m/2/model.pt', 'weights')] };
+    const { actions } = await plan({ 'm/2/model.pt': ['weightS', 'x'] }, { release: RELEASED, model: two });
+    expect(actions[0]).toBe('replace');
+  });
+});
+
+test('objects of other models and versions are not looked at', async () => {
+  const { plan: made, asked } = await plan(
+    { 'm/2/model.pt': ['x', 'x'], 'm_1/1/extra.bin': ['x', 'x'], 'm_1/config.pbtxt': ['x', 'x'] },
+    { release: RELEASED },
+  );
+  expect(conflicts(made)).toEqual([]);
+  expect(asked).toEqual([]);
+  expect(made.prune).toEqual([]);
+});
+
+describe('with a release', () => {
   test('S3 is not asked for the checksum of an object that still has the ETag of the release', async () => {
-    const { asked, actions: all } = await actions({ 'm/1/model.pt': ['weights', 'known'] }, release);
-    expect(all).toEqual(['keep', 'upload', 'upload']);
+    const { asked, actions } = await plan({ 'm/1/model.pt': ['weights', 'known'] }, { release: RELEASED });
+    expect(actions[0]).toBe('keep');
     expect(asked).toEqual([]);
   });
 
   test('an object that somebody else overwrote is looked at', async () => {
-    const { asked, actions: all } = await actions({ 'm/1/model.pt': ['wEights', 'other'] }, release);
-    expect(all).toEqual(['conflict', 'upload', 'upload']);
+    const { asked, actions } = await plan({ 'm/1/model.pt': ['wEights', 'other'] }, { release: RELEASED });
+    expect(actions[0]).toBe('conflict');
     expect(asked).toEqual(['models/m/1/model.pt']);
   });
+
+  test('an object of a release that is to be gone back to is told by its ETag', async () => {
+    const model = { ...MODEL, objects: [{ key: 'm/1/model.pt', bytes: 7, etag: 'known', source: { stored: [] } }] };
+    const { asked, actions } = await plan({ 'm/1/model.pt': ['wEights', 'known'] }, { model });
+    expect(actions[0]).toBe('keep');
+    expect(asked).toEqual([]);
+  });
+});
+
+test('pruning takes what the model no longer has, and nothing of the versions it has', async () => {
+  const contents: Record<string, [string, string]> = {
+    'm/1/model.pt': ['weights', 'known'],
+    'm/2/model.pt': ['x', 'x'],
+    'm/old.txt': ['x', 'x'],
+    'm/config.pbtxt': ['config', 'z'],
+    'm2/1/model.pt': ['x', 'x'],
+    'gone/config.pbtxt': ['x', 'x'],
+  };
+  const { plan: made } = await plan(contents, { release: RELEASED, prune: true, remove: ['gone'] });
+  expect(made.prune).toEqual(['gone/config.pbtxt', 'm/2/model.pt', 'm/old.txt']);
 });

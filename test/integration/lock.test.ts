@@ -1,0 +1,84 @@
+import { spawnSync } from 'node:child_process';
+import { Lock, NO_INTENT, seeLock } from '../../scripts/lib/publish/lock';
+import { lockKey } from '../../scripts/lib/publish/location';
+import type { S3Store } from '../../scripts/lib/s3/store';
+import { testS3, testStore } from '../support/s3';
+import { Scratch } from '../support/scratch';
+
+jest.setTimeout(60_000);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const LOCATION = { bucket: 'lock-test', prefix: 'models' };
+let store: S3Store;
+beforeAll(async () => {
+  store = await testStore(scratch, await testS3(scratch), LOCATION.bucket);
+});
+beforeEach(() => store.delete([lockKey(LOCATION)]));
+
+const see = () => seeLock(store, LOCATION);
+const take = async (intent = NO_INTENT): Promise<Lock> => {
+  const lock = await Lock.take(store, LOCATION, await see(), intent);
+  if (lock === undefined) throw new Error('not taken');
+  return lock;
+};
+const body = async () =>
+  JSON.parse((await store.get(lockKey(LOCATION)))?.body.toString() ?? '') as Record<string, unknown>;
+const rewrite = async (changes: object): Promise<void> => {
+  await store.putBytes(lockKey(LOCATION), Buffer.from(JSON.stringify({ ...(await body()), ...changes })));
+};
+
+test('of several that saw the same, one gets it; the next one after it was given back', async () => {
+  const seen = await see();
+  const locks = await Promise.all([1, 2, 3, 4].map(() => Lock.take(store, LOCATION, seen, NO_INTENT)));
+  const taken = locks.filter((lock) => lock !== undefined);
+  expect(taken).toHaveLength(1);
+  expect((await see()).heldBy).toMatch(new RegExp(`process ${process.pid}, since 20`));
+  await taken[0]?.release();
+  expect(await see()).toMatchObject({ heldBy: undefined, unfinished: NO_INTENT });
+  await (await take()).release();
+});
+
+test('whoever saw it before somebody else had it in between does not get it', async () => {
+  const seen = await see();
+  await (await take()).release();
+  expect(await Lock.take(store, LOCATION, seen, NO_INTENT)).toBeUndefined();
+});
+
+test('what a holder that is gone had begun is known to the next one, until that has dealt with it', async () => {
+  const intent = { switching: ['a'], deleting: ['b/1/x'], keepDeleted: true };
+  const lock = await take(intent);
+  const dead = spawnSync(process.execPath, ['-e', '']).pid;
+  const { holder } = (await body()) as { holder: object };
+  await rewrite({ holder: { ...holder, pid: dead } });
+  expect(await see()).toMatchObject({ heldBy: undefined, unfinished: intent });
+  const next = await take();
+  expect(await body()).toMatchObject({ state: 'held', intent });
+  await next.release();
+  expect((await see()).unfinished).toEqual(NO_INTENT);
+  // The first one finds out at its next write.
+  await expect(lock.setIntent(NO_INTENT)).rejects.toThrow(/another publisher took over/);
+  expect(() => lock.requireHeld()).toThrow(/another publisher took over/);
+  await lock.release();
+  expect(await see()).toMatchObject({ heldBy: undefined });
+});
+
+test('on another machine a holder counts as alive for a minute', async () => {
+  const lock = await take();
+  const { holder } = (await body()) as { holder: object };
+  await rewrite({ holder: { ...holder, pid: 1, place: 'elsewhere', host: 'elsewhere' } });
+  expect((await see()).heldBy).toMatch(/@elsewhere, process 1/);
+  await lock.release();
+});
+
+test('given up with something unfinished, it is free for the next one and says so', async () => {
+  const lock = await take({ ...NO_INTENT, switching: ['a'] });
+  await lock.release({ unfinished: true });
+  expect(await see()).toMatchObject({ heldBy: undefined, unfinished: { switching: ['a'] } });
+});
+
+test('a lock that cannot be read is taken over', async () => {
+  await store.putBytes(lockKey(LOCATION), Buffer.from('no JSON'));
+  await (await take()).release();
+});
