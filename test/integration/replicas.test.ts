@@ -179,9 +179,15 @@ test('an ensemble is loaded after what it is made of, and unloaded with it', asy
   expect((await store.list('models/')).filter(({ key }) => /aaa|base/.test(key))).toEqual([]);
 });
 
-test('rollback brings the servers back too', async () => {
+test('rollback brings the servers back, and takes out of service what came later', async () => {
+  writeRepository(repository, addingModel('later', { 1: 7 }));
+  const { release } = await publishNow();
+  expect(await answers('later')).toEqual([8, 8]);
   await rollBack(undefined, bucket().options());
+  expect(await answers('later')).toEqual(Array(2).fill(expect.stringContaining('later')));
   expect(isAsReleased(await status())).toBe(true);
+  await rollBack(release?.id, bucket().options());
+  expect(await answers('later')).toEqual([8, 8]);
 });
 
 test('a replica that appears while we publish serves the new version as well', async () => {
@@ -197,7 +203,7 @@ test('a replica that appears while we publish serves the new version as well', a
   expect(await answers('adds', 4)).toEqual([41, 41]);
 });
 
-test('a server on another repository is found out', async () => {
+test('a server on another repository is found out, and left as it is', async () => {
   writeRepository(repository, addingModel('adds', { 4: 40, 5: 50 }));
   await publisher(store, { bucket: LOCATION.bucket, prefix: 'elsewhere' }, repository, urls)
     .publish()

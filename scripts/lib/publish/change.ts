@@ -4,7 +4,7 @@ import type { ReplicaSource } from '../replicas/source';
 import { PreconditionFailed, type S3Store } from '../s3/store';
 import { ensurePlaceholder, RepositoryWriter } from './apply';
 import { Lock, LockLost, NO_INTENT, type Intent } from './lock';
-import type { RepositoryLocation } from './location';
+import { releasesPrefix, type RepositoryLocation } from './location';
 import { lookAt, type SeenRepository } from './look';
 import { conflicts, isChanged, makePlan, type Plan, type PlannedModel } from './plan';
 import { newRelease, writeHead, type Head, type Release, type ReleasedModel } from './release';
@@ -193,11 +193,12 @@ class Change {
 
   private async upload(): Promise<void> {
     const { plan, options, seen } = this.begun;
+    // First of all: when we are killed, the next run finds the repository no longer empty.
+    if (seen.objects.size === 0) await ensurePlaceholder(options.store, options.location);
     await this.writer.uploadVersions(plan.models);
     // Nobody else uploads while we have the lock: what is unfinished now was given up.
     if (this.changed.length > 0) await options.store.abortUploads(`${options.location.prefix}/`);
     await this.writer.keepCopies(this.changed);
-    if (seen.objects.size === 0) await ensurePlaceholder(options.store, options.location);
     options.signal?.throwIfAborted();
   }
 
@@ -256,7 +257,10 @@ class Change {
     const known = names.filter((name) => before[name] !== undefined);
     const target = {
       models: composingFirst(known.map((name) => servedModel(name, before[name] as ReleasedModel))),
-      removed: names.filter((name) => before[name] === undefined).reverse(),
+      removed: this.changed
+        .map(({ model }) => model)
+        .filter(({ name }) => before[name] === undefined)
+        .reverse(),
     };
     await rollOut(options.replicas, target, {
       ...withoutSignal,
@@ -272,11 +276,14 @@ class Change {
 
   private newTarget(): RolloutTarget {
     const { plan, target } = this.begun;
-    const before = this.head?.release.models ?? this.begun.seen.head?.release.models ?? {};
-    const removed = composingFirst(target.remove.map((name) => ({ name, composedOf: before[name]?.composedOf ?? [] })));
+    const before = this.begun.seen.head?.release.models ?? {};
+    const removed = target.remove.flatMap((name) => {
+      const released = before[name];
+      return released === undefined ? [] : [servedModel(name, released)];
+    });
     return {
       models: plan.models.map(({ model }) => model),
-      removed: removed.map(({ name }) => name).reverse(),
+      removed: composingFirst(removed).reverse(),
     };
   }
 }

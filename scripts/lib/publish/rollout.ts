@@ -21,7 +21,7 @@ export interface RolloutTarget {
   /** In the order in which to load them: what an ensemble is made of before the ensemble. */
   models: ServedModel[];
   /** To be unloaded, ensembles before what they are made of. */
-  removed: string[];
+  removed: ServedModel[];
 }
 
 export interface RolloutOptions {
@@ -94,10 +94,10 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
       await requirePublished(client, replica, model);
       options.onReady?.(replica.name, model.name, Date.now() - started);
     }
-    for (const name of target.removed) {
-      if (!index.some((entry) => entry.name === name && entry.state === 'READY')) continue;
-      await unload(client, replica, name, options.loadTimeoutMs);
-      options.onUnloaded?.(replica.name, name);
+    for (const model of target.removed) {
+      if (!(await servesOurs(client, model))) continue;
+      await unload(client, replica, model.name, options.loadTimeoutMs);
+      options.onUnloaded?.(replica.name, model.name);
     }
   } finally {
     client.close();
@@ -141,9 +141,24 @@ export async function servesAsPublished(
   return (await loadedDigest(client, model)) === model.digest;
 }
 
+/**
+ * Whether a replica serves the model as it was published here. One of the same name that came from elsewhere, to a
+ * server that was named by mistake, is not ours to unload.
+ */
+async function servesOurs(client: TritonHttpClient, model: ServedModel): Promise<boolean> {
+  const index = await client.repositoryIndex();
+  const ready = index.find(({ name, state }) => name === model.name && state === 'READY');
+  if (ready === undefined) return false;
+  return model.digest === '' || (await digestOf(client, model.name, Number(ready.version))) === model.digest;
+}
+
 /** The digest in the configuration that the server has loaded; undefined where there is none. */
 export async function loadedDigest(client: TritonHttpClient, model: ServedModel): Promise<string | undefined> {
-  const config = (await client.modelConfig(model.name, model.served.at(-1))) as {
+  return digestOf(client, model.name, model.served.at(-1));
+}
+
+async function digestOf(client: TritonHttpClient, name: string, version?: number): Promise<string | undefined> {
+  const config = (await client.modelConfig(name, version)) as {
     parameters?: Record<string, { string_value?: string }>;
   };
   return config.parameters?.[DIGEST_PARAMETER]?.string_value;
