@@ -116,6 +116,8 @@ async function recover(seen: SeenRepository, options: ChangeOptions): Promise<vo
     const kept = new Set(Object.values(released).flatMap(({ objects }) => Object.keys(objects)));
     const gone = deleting.filter((key) => !kept.has(key));
     await writer.removeObjects(gone, { keep: keepDeleted, bytesOf: (key) => seen.objects.get(key)?.bytes });
+    // Copies that it had begun: nobody goes on with them. Uploads of files are gone on with, by upload().
+    await store.abortUploads(`${releasesPrefix(location)}/`);
   } catch (error) {
     await lock.release({ unfinished: true });
     throw error;

@@ -7,6 +7,9 @@ import { DIGEST_PARAMETER } from './wanted';
 const POLL_MS = 100;
 const WAIT_FOR_PODS_MS = 1000;
 
+/** Time for a version to appear in the index once the server said that it was loaded. */
+const APPEARS_MS = 3000;
+
 /** What of a model matters to a server. */
 export interface ServedModel {
   name: string;
@@ -197,15 +200,19 @@ async function waitUntilReady(
   model: ServedModel,
   deadline: number,
 ): Promise<void> {
+  const loaded = Date.now();
   for (;;) {
     const states = statesOf(await client.repositoryIndex(), model);
     const [first, ...others] = states.filter(({ state }) => state !== 'READY');
     if (first === undefined) return;
-    const worst = [first, ...others].find(({ state }) => state === 'UNAVAILABLE');
+    const isLost = ({ state }: ServedVersion): boolean =>
+      state === 'UNAVAILABLE' || (state === 'absent' && Date.now() > loaded + APPEARS_MS);
+    const worst = [first, ...others].find(isLost);
     if (worst !== undefined || Date.now() > deadline) {
       const { version, state, reason } = worst ?? first;
       throw new UserError(
         `${replica.name}: ${model.name} version ${version} is ${state}${reason === '' ? '' : `: ${reason}`}`,
+        state === 'absent' ? { hint: 'check that its --model-repository is the place that is published to' } : {},
       );
     }
     await sleep(POLL_MS);
