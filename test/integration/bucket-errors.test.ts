@@ -1,0 +1,73 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { writeRepository } from '../support/repository';
+import { runCommandLine } from '../support/run';
+import { Scratch } from '../support/scratch';
+
+jest.setTimeout(120_000);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const repository = join(scratch.directory, 'repository');
+writeRepository(repository, {
+  'a/config.pbtxt': 'backend: "anything"\n',
+  'a/1/weights.bin': 'a',
+});
+
+/** An endpoint that gives every request the answer that AWS documents; what it was sent, by method. */
+async function answering(status: number, code: string, headers: Record<string, string> = {}) {
+  const methods: string[] = [];
+  const server = createServer((request: IncomingMessage, response: ServerResponse) => {
+    methods.push(request.method ?? '');
+    request.resume();
+    request.once('end', () => {
+      response.writeHead(status, { 'content-type': 'application/xml', ...headers });
+      response.end(`<?xml version="1.0"?><Error><Code>${code}</Code><Message>as documented</Message></Error>`);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  scratch.defer(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, methods };
+}
+
+/** Errors of S3 that no server here can be brought to give. */
+test.each<[string, number, string, Record<string, string>, RegExp]>([
+  ['no right to read', 403, 'AccessDenied', {}, /AccessDenied[\s\S]*publisher role/],
+  ['another region', 301, 'PermanentRedirect', { 'x-amz-bucket-region': 'eu-west-1' }, /--region eu-west-1/],
+  ['expired credentials', 400, 'ExpiredToken', {}, /ExpiredToken[\s\S]*sign in again/],
+  ['a full disk', 507, 'InsufficientStorage', {}, /InsufficientStorage/],
+])('%s: one clear error, exit code 1, nothing written', async (_, status, code, headers, message) => {
+  const { endpoint, methods } = await answering(status, code, headers);
+  const finished = await runCommandLine(
+    'sync-models',
+    ['--repo', repository, '--bucket', 's3://some-bucket/models', '--endpoint-url', endpoint],
+    { AWS_ACCESS_KEY_ID: 'local', AWS_SECRET_ACCESS_KEY: 'local', AWS_REGION: 'us-east-1' },
+  );
+  expect(finished.code).toBe(1);
+  expect(finished.stderr).toMatch(message);
+  expect(finished.stderr.match(/^error: /gm)).toHaveLength(1);
+  expect(finished.stderr).not.toMatch(/\n\s+at /);
+  expect(methods.filter((method) => method !== 'GET' && method !== 'HEAD')).toEqual([]);
+});
+
+test('without credentials the error says how to get some', async () => {
+  const finished = await runCommandLine(
+    'sync-models',
+    ['--repo', repository, '--bucket', 's3://some-bucket/models', '--endpoint-url', 'http://127.0.0.1:9'],
+    {
+      AWS_ACCESS_KEY_ID: '',
+      AWS_SECRET_ACCESS_KEY: '',
+      AWS_PROFILE: '',
+      AWS_CONFIG_FILE: join(scratch.directory, 'none'),
+      AWS_SHARED_CREDENTIALS_FILE: join(scratch.directory, 'none'),
+      AWS_EC2_METADATA_DISABLED: 'true',
+    },
+  );
+  expect(finished.code).toBe(1);
+  expect(finished.stderr).toMatch(/no credentials found[\s\S]*AWS_PROFILE|CredentialsProviderError[\s\S]*AWS_PROFILE/);
+});
