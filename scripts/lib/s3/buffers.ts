@@ -1,0 +1,32 @@
+import { Budget } from './budget';
+import { PART_BYTES } from './checksum';
+
+/** Parts in memory at a time. */
+const PARTS_IN_MEMORY = 8;
+
+/** Buffers above this size are kept for the next one: fresh ones would wait for the garbage collector. */
+const KEEP_FROM_BYTES = 1024 * 1024;
+
+/** Lends buffers, of which all together stay within a fixed size, whatever is uploaded. */
+export class Buffers {
+  private readonly budget = new Budget(PARTS_IN_MEMORY * PART_BYTES);
+  private readonly kept: Buffer[] = [];
+
+  /** Runs `work` with a buffer of so many bytes, which is lent only until it settles. */
+  async lend<T>(bytes: number, work: (buffer: Buffer) => Promise<T>): Promise<T> {
+    const turn = this.budget.acquire(this.costOf(bytes));
+    if (turn !== undefined) await turn;
+    const keep = bytes >= KEEP_FROM_BYTES && bytes <= PART_BYTES;
+    const buffer = keep ? (this.kept.pop() ?? Buffer.allocUnsafeSlow(PART_BYTES)) : Buffer.allocUnsafe(bytes);
+    try {
+      return await work(keep ? buffer.subarray(0, bytes) : buffer);
+    } finally {
+      if (keep) this.kept.push(buffer);
+      this.budget.release(this.costOf(bytes));
+    }
+  }
+
+  private costOf(bytes: number): number {
+    return bytes >= KEEP_FROM_BYTES ? Math.max(bytes, PART_BYTES) : bytes;
+  }
+}

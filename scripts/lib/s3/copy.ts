@@ -1,0 +1,188 @@
+import { UserError } from '../errors';
+import { forEachLimited } from '../pool';
+import { nameOf, type Bucket } from './bucket';
+import { checksumOfParts, PART_BYTES, partsOf, type Part } from './checksum';
+import { FileChanged, S3Error } from './errors';
+import { encodeKey, encodeText } from './endpoint';
+import { abortUpload, copyPart, createUpload, type StoredPart } from './multipart';
+import { checkObject, conditionHeaders, getObject, headObject, isRefused, versionOf } from './objects';
+import { quoted, readXml } from './requester';
+import type { Source } from './source';
+import type { PutCondition, Written } from './types';
+import { acceptOurs, complete, lookBeforeWriting, putParts, writtenAs } from './upload';
+import { childText } from './xml';
+
+export interface CopySource {
+  /** Default: the same bucket. */
+  bucket?: string;
+  key: string;
+  versionId?: string;
+}
+
+export interface CopyOptions {
+  bytes: number;
+  /** What the content has to be. */
+  checksum: string;
+  condition?: PutCondition;
+}
+
+/** Parts that S3 copies at a time. */
+const PARTS_AT_A_TIME = 16;
+
+/**
+ * Lets S3 copy an object, in the parts in which it would be uploaded.
+ * @throws UserError when the copy has another content than expected; it is not left there
+ */
+export async function copyObject(
+  bucket: Bucket,
+  source: CopySource,
+  key: string,
+  options: CopyOptions,
+): Promise<Written> {
+  return options.bytes <= PART_BYTES
+    ? copyWhole(bucket, source, key, options)
+    : copyInParts(bucket, source, key, options);
+}
+
+async function copyWhole(
+  bucket: Bucket,
+  source: CopySource,
+  key: string,
+  { bytes, checksum, condition }: CopyOptions,
+): Promise<Written> {
+  // Not every server knows conditions of copies.
+  const ours = await lookBeforeWriting(bucket, key, bytes, checksum, condition);
+  if (ours !== undefined) return ours;
+  try {
+    const { written, kept } = await bucket.requester.send({
+      what: `copy ${textOf(bucket, source)} to ${nameOf(bucket, key)}`,
+      method: 'PUT',
+      key,
+      headers: {
+        'x-amz-copy-source': headerOf(bucket, source),
+        'x-amz-checksum-algorithm': 'SHA256',
+        ...conditionHeaders(condition),
+      },
+      answerBytes: bytes,
+      read: (answer) => {
+        const root = readXml(answer, 'CopyObjectResult');
+        return {
+          written: writtenAs(quoted(childText(root, 'ETag')), checksum, versionOf(answer)),
+          kept: childText(root, 'ChecksumSHA256') ?? '',
+        };
+      },
+    });
+    if (kept === checksum) return written;
+    if ((await checkObject(bucket, key, bytes))?.checksum === checksum) return written;
+    await removeWrong(bucket, key, written);
+    throw otherContent(bucket, source);
+  } catch (error) {
+    if (!isRefused(error, condition)) throw error;
+    return acceptOurs(bucket, key, bytes, checksum, error);
+  }
+}
+
+async function copyInParts(
+  bucket: Bucket,
+  source: CopySource,
+  key: string,
+  { bytes, checksum, condition }: CopyOptions,
+): Promise<Written> {
+  const ours = await lookBeforeWriting(bucket, key, bytes, checksum, condition);
+  if (ours !== undefined) return ours;
+  const { id } = await createUpload(bucket, key);
+  try {
+    const parts = await copyParts(bucket, source, key, id, bytes);
+    if (parts !== undefined) {
+      const found = checksumOfParts(parts.map(({ sha256 }) => Buffer.from(sha256, 'base64')));
+      if (found !== checksum) throw otherContent(bucket, source);
+      return await complete(bucket, key, id, parts, { checksum, condition });
+    }
+  } catch (error) {
+    // A copy is made anew by the next run, so no part of it is left behind.
+    await abortUpload(bucket, { key, id }).catch(() => undefined);
+    throw error;
+  }
+  await abortUpload(bucket, { key, id });
+  return copyThroughHere(bucket, source, key, { bytes, checksum, condition });
+}
+
+type CopiedPart = StoredPart & { sha256: string };
+
+/** @returns undefined when the server cannot copy parts, or not tell what it copied */
+async function copyParts(
+  bucket: Bucket,
+  source: CopySource,
+  key: string,
+  id: string,
+  bytes: number,
+): Promise<CopiedPart[] | undefined> {
+  const copy = (part: Part): Promise<CopiedPart | undefined> =>
+    copyPart(bucket, key, id, { ...part, source: headerOf(bucket, source) });
+  const [first, ...others] = partsOf(bytes) as [Part, ...Part[]];
+  const copied: (CopiedPart | undefined)[] = [];
+  try {
+    copied.push(await copy(first));
+  } catch (error) {
+    if (error instanceof S3Error && error.status === 501) return undefined;
+    throw error;
+  }
+  if (copied[0] === undefined) return undefined;
+  await forEachLimited(others, PARTS_AT_A_TIME, async (part) => {
+    copied[part.number - 1] = await copy(part);
+  });
+  const parts = copied.filter((part) => part !== undefined);
+  return parts.length === copied.length ? parts : undefined;
+}
+
+/** Reads and writes the bytes, for servers that are not up to more. */
+async function copyThroughHere(
+  bucket: Bucket,
+  source: CopySource,
+  key: string,
+  { bytes, checksum, condition }: CopyOptions,
+): Promise<Written> {
+  const from = source.bucket === undefined ? bucket : bucket.other(source.bucket);
+  const pieces: Source = {
+    bytes,
+    read: async (start, buffer) => {
+      const range = `bytes=${start}-${start + buffer.byteLength - 1}`;
+      const got = await getObject(from, source.key, { range, bytes: buffer.byteLength, versionId: source.versionId });
+      if (got?.body.byteLength !== buffer.byteLength) throw otherContent(bucket, source);
+      return got.body;
+    },
+    verify: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  };
+  try {
+    return await putParts(bucket, key, pieces, { condition, checksum });
+  } catch (error) {
+    throw error instanceof FileChanged ? otherContent(bucket, source) : error;
+  }
+}
+
+/** Deletes what was just written, unless somebody else wrote over it. */
+async function removeWrong(bucket: Bucket, key: string, { etag, versionId }: Written): Promise<void> {
+  if ((await headObject(bucket, key))?.etag !== etag) return;
+  await bucket.requester.send({
+    what: `delete ${nameOf(bucket, key)}`,
+    method: 'DELETE',
+    key,
+    ...(versionId === undefined ? {} : { query: { versionId } }),
+    read: () => undefined,
+  });
+}
+
+function otherContent(bucket: Bucket, source: CopySource): UserError {
+  return new UserError(`cannot copy ${textOf(bucket, source)}: its content is not what was recorded of it`, {
+    hint: 'publish the model anew from its files',
+  });
+}
+
+function textOf(bucket: Bucket, { bucket: name = bucket.name, key }: CopySource): string {
+  return `s3://${name}/${key}`;
+}
+
+function headerOf(bucket: Bucket, { bucket: name = bucket.name, key, versionId }: CopySource): string {
+  return `${encodeText(name)}/${encodeKey(key)}${versionId === undefined ? '' : `?versionId=${encodeText(versionId)}`}`;
+}

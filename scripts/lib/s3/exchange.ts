@@ -1,0 +1,95 @@
+import http, { type IncomingHttpHeaders } from 'node:http';
+import type { Endpoint } from './endpoint';
+
+/** An answer, whole. */
+export interface Answer {
+  status: number;
+  headers: IncomingHttpHeaders;
+  body: Buffer;
+}
+
+/** One request as it goes over the wire. */
+export interface WireRequest {
+  method: string;
+  /** Path and query, percent-encoded. */
+  path: string;
+  headers: Record<string, string>;
+  body: Uint8Array | undefined;
+  /** Longest time for the whole exchange, in ms. */
+  timeoutMs: number;
+}
+
+/** The connection broke, or nothing came. `code` is the operating system's. */
+export class ConnectionFailure extends Error {
+  override readonly name = 'ConnectionFailure';
+  constructor(
+    readonly code: string,
+    message: string,
+    /** The connection had served before: servers close those that are idle, which is no reason to wait. */
+    readonly stale: boolean,
+    cause?: unknown,
+  ) {
+    super(message, { cause });
+  }
+}
+
+/**
+ * Sends one request and reads the whole answer. An answer that ends before its Content-Length, or to a request that
+ * was not read to its end, is a failure.
+ * @throws ConnectionFailure
+ */
+export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireRequest): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    // The agent brings TLS where it is needed: an https agent works with http.request when it is told the protocol.
+    const request = http.request({
+      agent,
+      protocol: endpoint.secure ? 'https:' : 'http:',
+      host: endpoint.hostname,
+      port: endpoint.port,
+      method: wire.method,
+      path: wire.path,
+      headers: wire.headers,
+      setHost: false,
+    });
+    const fail = (code: string, message: string, cause?: unknown): void => {
+      clearTimeout(timer);
+      reject(new ConnectionFailure(code, message, request.reusedSocket && code === 'ECONNRESET', cause));
+      request.destroy();
+    };
+    const timer = setTimeout(() => fail('ETIMEDOUT', 'it took too long'), wire.timeoutMs);
+    request.on('timeout', () => fail('ETIMEDOUT', 'no byte came or went for too long'));
+    request.on('error', (error: NodeJS.ErrnoException) => fail(codeOf(error), firstLine(error.message), error));
+    request.on('response', (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('error', (error: NodeJS.ErrnoException) => fail(codeOf(error), 'the answer was cut short', error));
+      response.on('end', () => {
+        if (!response.complete) return fail('ECONNRESET', 'the answer was cut short');
+        const status = response.statusCode ?? 0;
+        if (!request.writableFinished) {
+          if (status < 300) return fail('ECONNRESET', 'the answer came before the request was sent');
+          request.destroy();
+        }
+        clearTimeout(timer);
+        resolve({ status, headers: response.headers, body: joined(chunks) });
+      });
+    });
+    request.end(wire.body);
+  });
+}
+
+function joined(chunks: Buffer[]): Buffer {
+  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+}
+
+/** Errors of TLS go on for lines, and end with a place in OpenSSL's source. */
+function firstLine(text: string): string {
+  return (text.split('\n', 1)[0] as string).replace(/:\.\.\/deps\/.*$/, '');
+}
+
+/** Connecting to a name with several addresses fails with an error for each of them. */
+function codeOf(error: NodeJS.ErrnoException): string {
+  if (error.code !== undefined) return error.code;
+  const inner = error instanceof AggregateError ? (error.errors[0] as NodeJS.ErrnoException | undefined) : undefined;
+  return inner?.code ?? error.name;
+}

@@ -1,0 +1,218 @@
+import { nameOf, type Bucket } from './bucket';
+import type { Part } from './checksum';
+import { S3Error } from './errors';
+import { decodeKey } from './list';
+import { conditionHeaders, versionOf } from './objects';
+import { header, quoted, readXml, S3Failure } from './requester';
+import type { PutCondition } from './types';
+import { childrenNamed, childText, escapeXml, MalformedXml, type XmlElement } from './xml';
+
+/** A multipart upload that was begun and not finished. */
+export interface OpenUpload {
+  key: string;
+  id: string;
+  /** Undefined where the server does not tell. */
+  algorithm: string | undefined;
+  initiated: string;
+}
+
+/** A part that S3 has. */
+export interface StoredPart {
+  number: number;
+  bytes: number;
+  etag: string;
+  /** Base64; undefined where the server does not keep it. */
+  sha256: string | undefined;
+}
+
+/** Begins an upload; `retried` when an earlier try may have begun another one. */
+export async function createUpload(bucket: Bucket, key: string): Promise<{ id: string; retried: boolean }> {
+  return bucket.requester.send({
+    what: `begin to write ${nameOf(bucket, key)}`,
+    method: 'POST',
+    key,
+    query: { uploads: '' },
+    headers: { 'x-amz-checksum-algorithm': 'SHA256', 'x-amz-checksum-type': 'COMPOSITE' },
+    read: (answer, tries) => {
+      const id = childText(readXml(answer, 'InitiateMultipartUploadResult'), 'UploadId') ?? '';
+      if (id === '') throw new MalformedXml('the upload has no id');
+      return { id, retried: tries > 1 };
+    },
+  });
+}
+
+/** Sends one part, which S3 compares with its SHA-256. */
+export async function uploadPart(
+  bucket: Bucket,
+  key: string,
+  id: string,
+  part: { number: number; body: Uint8Array; digest: Buffer },
+): Promise<StoredPart> {
+  const sha256 = part.digest.toString('base64');
+  return bucket.requester.send({
+    what: `write part ${part.number} of ${nameOf(bucket, key)}`,
+    method: 'PUT',
+    key,
+    query: { partNumber: String(part.number), uploadId: id },
+    headers: { 'x-amz-checksum-sha256': sha256 },
+    body: part.body,
+    bodySha256: part.digest,
+    read: ({ headers }) => {
+      checkKept(header(headers, 'x-amz-checksum-sha256'), sha256);
+      return { number: part.number, bytes: part.body.byteLength, etag: quoted(header(headers, 'etag')), sha256 };
+    },
+  });
+}
+
+/**
+ * Lets S3 copy one part from another object. `source` is the value of x-amz-copy-source.
+ * @returns undefined from a server that does not tell the SHA-256 of this part
+ */
+export async function copyPart(
+  bucket: Bucket,
+  key: string,
+  id: string,
+  part: Part & { source: string },
+): Promise<(StoredPart & { sha256: string }) | undefined> {
+  return bucket.requester.send({
+    what: `copy part ${part.number} of ${nameOf(bucket, key)}`,
+    method: 'PUT',
+    key,
+    query: { partNumber: String(part.number), uploadId: id },
+    headers: {
+      'x-amz-copy-source': part.source,
+      'x-amz-copy-source-range': `bytes=${part.start}-${part.start + part.bytes - 1}`,
+    },
+    answerBytes: part.bytes,
+    read: (answer) => {
+      const root = readXml(answer, 'CopyPartResult');
+      const sha256 = childText(root, 'ChecksumSHA256') ?? '';
+      // versitygw gives the checksum of the whole source, if that was uploaded in parts.
+      if (sha256 === '' || sha256.includes('-')) return undefined;
+      return { number: part.number, bytes: part.bytes, etag: quoted(childText(root, 'ETag')), sha256 };
+    },
+  });
+}
+
+/**
+ * Puts the parts together.
+ * @param checksum of the object, where the parts' checksums are known
+ */
+export async function completeUpload(
+  bucket: Bucket,
+  key: string,
+  id: string,
+  parts: readonly StoredPart[],
+  { checksum, condition }: { checksum: string | undefined; condition: PutCondition },
+): Promise<{ etag: string; versionId: string | undefined }> {
+  const body = parts.map(
+    ({ number, etag, sha256 }) =>
+      `<Part><PartNumber>${number}</PartNumber><ETag>${escapeXml(etag)}</ETag>` +
+      `${sha256 === undefined ? '' : `<ChecksumSHA256>${sha256}</ChecksumSHA256>`}</Part>`,
+  );
+  return bucket.requester.send({
+    what: `write ${nameOf(bucket, key)}`,
+    method: 'POST',
+    key,
+    query: { uploadId: id },
+    headers: {
+      'content-type': 'application/xml',
+      'x-amz-mp-object-size': String(parts.reduce((sum, { bytes }) => sum + bytes, 0)),
+      ...conditionHeaders(condition),
+    },
+    body: Buffer.from(
+      `<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${body.join('')}</CompleteMultipartUpload>`,
+    ),
+    // Servers that put the bytes together in one go take their time.
+    answerBytes: parts.reduce((sum, { bytes }) => sum + bytes, 0),
+    read: (answer) => {
+      const root = readXml(answer, 'CompleteMultipartUploadResult');
+      if (checksum !== undefined) checkKept(childText(root, 'ChecksumSHA256'), checksum);
+      return { etag: quoted(childText(root, 'ETag')), versionId: versionOf(answer) };
+    },
+  });
+}
+
+/** The parts of an unfinished upload that S3 has. */
+export async function listParts(bucket: Bucket, { key, id }: { key: string; id: string }): Promise<StoredPart[]> {
+  const parts: StoredPart[] = [];
+  for (let marker = '0'; ;) {
+    const root = await bucket.requester.send({
+      what: `list the parts of ${nameOf(bucket, key)}`,
+      method: 'GET',
+      key,
+      query: { uploadId: id, 'max-parts': '1000', 'part-number-marker': marker },
+      read: (answer) => readXml(answer, 'ListPartsResult'),
+    });
+    for (const part of childrenNamed(root, 'Part')) {
+      parts.push({
+        number: Number(childText(part, 'PartNumber')),
+        bytes: Number(childText(part, 'Size')),
+        etag: quoted(childText(part, 'ETag')),
+        sha256: emptyToUndefined(childText(part, 'ChecksumSHA256')),
+      });
+    }
+    const next = childText(root, 'NextPartNumberMarker') ?? '';
+    if (childText(root, 'IsTruncated') !== 'true' || next === '' || next === marker) return parts;
+    marker = next;
+  }
+}
+
+/** The unfinished uploads whose keys begin with `prefix`. */
+export async function listUploads(bucket: Bucket, prefix: string): Promise<OpenUpload[]> {
+  const uploads: OpenUpload[] = [];
+  for (let markers: Record<string, string> = {}; ;) {
+    const root: XmlElement = await bucket.requester.send({
+      what: `list the unfinished uploads to ${nameOf(bucket, prefix)}`,
+      method: 'GET',
+      query: { uploads: '', 'encoding-type': 'url', prefix, ...markers },
+      read: (answer) => readXml(answer, 'ListMultipartUploadsResult'),
+    });
+    const encoded = childText(root, 'EncodingType') === 'url';
+    for (const upload of childrenNamed(root, 'Upload')) {
+      const key = decodeKey(childText(upload, 'Key') ?? '', encoded);
+      const id = childText(upload, 'UploadId') ?? '';
+      if (!key.startsWith(prefix) || id === '') continue;
+      uploads.push({
+        key,
+        id,
+        algorithm: emptyToUndefined(childText(upload, 'ChecksumAlgorithm')),
+        initiated: childText(upload, 'Initiated') ?? '',
+      });
+    }
+    const next = {
+      'key-marker': decodeKey(childText(root, 'NextKeyMarker') ?? '', encoded),
+      'upload-id-marker': childText(root, 'NextUploadIdMarker') ?? '',
+    };
+    const same =
+      next['key-marker'] === markers['key-marker'] && next['upload-id-marker'] === markers['upload-id-marker'];
+    if (childText(root, 'IsTruncated') !== 'true' || next['key-marker'] === '' || same) return uploads;
+    markers = next;
+  }
+}
+
+/** Gives up an upload and what was sent of it. One that is not there any more is fine. */
+export async function abortUpload(bucket: Bucket, { key, id }: { key: string; id: string }): Promise<void> {
+  try {
+    await bucket.requester.send({
+      what: `give up the unfinished upload of ${nameOf(bucket, key)}`,
+      method: 'DELETE',
+      key,
+      query: { uploadId: id },
+      read: () => undefined,
+    });
+  } catch (error) {
+    if (!(error instanceof S3Error && error.status === 404)) throw error;
+  }
+}
+
+/** Some servers write the element without a value. */
+function emptyToUndefined(text: string | undefined): string | undefined {
+  return text === '' ? undefined : text;
+}
+
+/** An answer that carries a checksum must carry ours. */
+export function checkKept(kept: string | undefined, ours: string): void {
+  if (kept === undefined || kept === '' || kept === ours) return;
+  throw new S3Failure({ code: 'BadDigest', text: `S3 has the checksum ${kept}, and ${ours} was sent` });
+}

@@ -1,0 +1,227 @@
+import { setMaxListeners } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Agent, IncomingHttpHeaders } from 'node:http';
+import { openAgent } from './agent';
+import { sha256 } from './checksum';
+import { CredentialSource } from './credentials';
+import { encodeKey, encodeQuery, endpointOf, type Endpoint } from './endpoint';
+import { codeOfStatus, S3Error, type FailureDetails } from './errors';
+import { ConnectionFailure, exchange, type Answer } from './exchange';
+import { isOverload, isTransient, waitBefore } from './retry';
+import { Signer } from './sign';
+import { Slots } from './slots';
+import type { StoreOptions } from './types';
+import { childText, MalformedXml, parseXml, type XmlElement } from './xml';
+
+export type { Answer } from './exchange';
+
+/** A request to the bucket, or to an object in it. */
+export interface S3Request<T> {
+  /** The operation as messages name it: "list s3://bucket/prefix". */
+  what: string;
+  method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE';
+  /** Absent: the bucket itself. */
+  key?: string;
+  query?: Readonly<Record<string, string>>;
+  /** Names in lower case. */
+  headers?: Readonly<Record<string, string>>;
+  body?: Uint8Array;
+  /** SHA-256 of the body, where it is known already. */
+  bodySha256?: Buffer;
+  /** Bytes of the answer that the deadline is to allow for. */
+  answerBytes?: number;
+  /**
+   * Reads a good answer. A MalformedXml or S3Failure thrown here counts as a failure of the request, which may be
+   * tried again.
+   */
+  read: (answer: Answer, tries: number) => T;
+}
+
+/** An error in an answer that looked good. */
+export class S3Failure extends Error {
+  override readonly name = 'S3Failure';
+  constructor(readonly details: FailureDetails) {
+    super(details.code);
+  }
+}
+
+/** The slowest connection that is waited for, in bytes a millisecond. */
+const SLOWEST_BYTES_PER_MS = 16;
+
+const NOTHING = sha256(new Uint8Array());
+
+/** Signs requests, sends as many at a time as the server bears, and tries again what may be tried again. */
+export class Requester {
+  readonly endpoint: Endpoint;
+  private readonly signer: Signer;
+  private readonly credentials: CredentialSource;
+  private readonly slots: Slots;
+  private readonly attempts: number;
+  private readonly deadlineMs: number;
+  private readonly agent: Promise<Agent>;
+  private readonly closing = new AbortController();
+  private openedAgent: Agent | undefined;
+  private clockOffsetMs = 0;
+  private answered = false;
+
+  constructor(options: StoreOptions) {
+    // Every request that waits for its next try listens.
+    setMaxListeners(0, this.closing.signal);
+    const { env } = process;
+    const region = options.region ?? env['AWS_REGION'] ?? env['AWS_DEFAULT_REGION'] ?? 'us-east-1';
+    const endpointUrl = options.endpointUrl ?? env['AWS_ENDPOINT_URL_S3'] ?? env['AWS_ENDPOINT_URL'];
+    const connections = options.concurrency ?? 32;
+    this.endpoint = endpointOf(options.bucket, region, endpointUrl);
+    this.signer = new Signer(region);
+    this.credentials = new CredentialSource(options.credentials);
+    this.slots = new Slots(connections);
+    this.attempts = options.attempts ?? 10;
+    this.deadlineMs = options.deadlineMs ?? 120_000;
+    this.agent = openAgent(this.endpoint, { connections, idleTimeoutMs: options.idleTimeoutMs ?? 30_000 });
+  }
+
+  /** Ends all connections; requests under way fail. */
+  close(): void {
+    this.closing.abort();
+    void this.agent.then((agent) => agent.destroy());
+  }
+
+  /**
+   * Sends a request until it succeeds.
+   * @throws S3Error when it cannot, or when the tries or the time are used up
+   */
+  async send<T>(request: S3Request<T>): Promise<T> {
+    const bytes = (request.body?.byteLength ?? 0) + (request.answerBytes ?? 0);
+    let end = Infinity;
+    let clockWasSet = false;
+    for (let tries = 1; ; tries += 1) {
+      const turn = this.slots.acquire();
+      if (turn !== undefined) await turn;
+      // Waiting for the first turn is not the server's fault: the time runs from here.
+      if (tries === 1) end = performance.now() + this.deadlineMs + bytes / SLOWEST_BYTES_PER_MS;
+      const outcome = await this.attempt(request, tries, end).finally(() => this.slots.release());
+      if (!(outcome instanceof S3Error)) return outcome.value;
+      if (outcome.code === 'RequestTimeTooSkewed' && !clockWasSet && outcome.clockOffsetMs !== undefined) {
+        this.clockOffsetMs = outcome.clockOffsetMs;
+        clockWasSet = true;
+        continue;
+      }
+      const wait = waitBefore(outcome, tries, Math.random);
+      const over = tries >= this.attempts || performance.now() + wait >= end || this.closing.signal.aborted;
+      if (over || !isTransient(outcome, this.answered)) throw outcome;
+      if (wait > 0) await this.pause(wait, outcome);
+    }
+  }
+
+  private async pause(milliseconds: number, failure: S3Error): Promise<void> {
+    try {
+      await sleep(milliseconds, undefined, { signal: this.closing.signal });
+    } catch {
+      throw failure;
+    }
+  }
+
+  /** One try. What went wrong is returned, not thrown: it may not be the end. */
+  private async attempt<T>(request: S3Request<T>, tries: number, end: number): Promise<{ value: T } | S3Error> {
+    try {
+      const answer = await this.exchange(request, end - performance.now());
+      this.answered = true;
+      if (answer.status >= 300) throw new S3Failure(failureOf(answer));
+      const value = request.read(answer, tries);
+      this.slots.succeeded();
+      return { value };
+    } catch (error) {
+      const failure = new S3Error(request.what, this.endpoint.url, detailsOf(error));
+      if (isOverload(failure)) this.slots.slowDown();
+      return failure;
+    }
+  }
+
+  private async exchange(request: S3Request<unknown>, timeoutMs: number): Promise<Answer> {
+    this.openedAgent ??= await this.agent;
+    const credentials = this.credentials.get();
+    const bodySha256 = request.bodySha256 ?? (request.body === undefined ? NOTHING : sha256(request.body));
+    const path =
+      request.key === undefined
+        ? `${this.endpoint.bucketPath}/`
+        : `${this.endpoint.bucketPath}/${encodeKey(request.key)}`;
+    const query = request.query === undefined ? '' : encodeQuery(request.query);
+    const headers = this.signer.sign(
+      {
+        method: request.method,
+        path,
+        query,
+        headers: { ...request.headers, host: this.endpoint.host },
+        bodySha256: bodySha256.toString('hex'),
+      },
+      credentials instanceof Promise ? await credentials : credentials,
+      new Date(Date.now() + this.clockOffsetMs),
+    );
+    if (request.body !== undefined || request.method === 'PUT' || request.method === 'POST') {
+      headers['content-length'] = String(request.body?.byteLength ?? 0);
+    }
+    return exchange(this.endpoint, this.openedAgent, {
+      method: request.method,
+      path: query === '' ? path : `${path}?${query}`,
+      headers,
+      body: request.body,
+      timeoutMs: Math.max(1, timeoutMs),
+    });
+  }
+}
+
+/** A header that comes once. */
+export function header(headers: IncomingHttpHeaders, name: string): string | undefined {
+  const value = headers[name];
+  return Array.isArray(value) ? value[0] : value;
+}
+
+/** An ETag as S3 writes it. Some servers leave out the quotes in some of their answers. */
+export function quoted(etag: string | undefined): string {
+  if (etag === undefined || etag === '') return '';
+  return etag.endsWith('"') ? etag : `"${etag}"`;
+}
+
+/**
+ * The XML of an answer. S3 may say 200 and then tell of an error: while it copies or puts parts together it keeps the
+ * connection alive first.
+ * @throws S3Failure, MalformedXml
+ */
+export function readXml(answer: Answer, rootName: string): XmlElement {
+  const root = parseXml(answer.body.toString('utf8'));
+  if (root.name === 'Error') throw new S3Failure(failureOf(answer));
+  if (root.name !== rootName) throw new MalformedXml(`the answer is <${root.name}> instead of <${rootName}>`);
+  return root;
+}
+
+/** What an answer tells of an error. Proxies and HEAD tell the status only. */
+function failureOf({ status, headers, body }: Answer): FailureDetails {
+  let error: XmlElement | undefined;
+  try {
+    error = parseXml(body.toString('utf8'));
+  } catch {
+    error = undefined;
+  }
+  const code = error === undefined ? undefined : childText(error, 'Code');
+  const text = error === undefined ? undefined : childText(error, 'Message');
+  const region =
+    header(headers, 'x-amz-bucket-region') ?? (error === undefined ? undefined : childText(error, 'Region'));
+  const date = Date.parse(header(headers, 'date') ?? '');
+  return {
+    code: code ?? codeOfStatus(status),
+    status,
+    ...(text === undefined ? {} : { text }),
+    ...(region === undefined || region === '' ? {} : { region }),
+    ...(Number.isNaN(date) ? {} : { clockOffsetMs: date - Date.now() }),
+  };
+}
+
+function detailsOf(error: unknown): FailureDetails {
+  if (error instanceof S3Failure) return error.details;
+  if (error instanceof MalformedXml) return { code: 'MalformedAnswer', text: error.message, cause: error };
+  if (error instanceof ConnectionFailure) return { code: error.code, text: error.message, cause: error };
+  const known = error as NodeJS.ErrnoException;
+  if (known.name === 'CredentialsProviderError') return { code: known.name, cause: error };
+  if (known.code !== undefined) return { code: known.code, text: known.message, cause: error };
+  throw error;
+}

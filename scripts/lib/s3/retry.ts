@@ -1,0 +1,59 @@
+import { ConnectionFailure } from './exchange';
+import type { S3Error } from './errors';
+
+/** What may be tried again: the server was too busy, or the way to it broke. */
+const TRANSIENT_CODES = new Set([
+  'RequestTimeout',
+  'RequestTimeoutException',
+  'SlowDown',
+  'ThrottlingException',
+  'Throttling',
+  'TooManyRequests',
+  'InternalError',
+  'ServiceUnavailable',
+  'OperationAborted',
+  'ConditionalRequestConflict',
+  // Bytes changed on the way: what is in memory is sent again.
+  'BadDigest',
+  'InvalidDigest',
+  'MalformedXML',
+  'XAmzContentSHA256Mismatch',
+  'XAmzContentChecksumMismatch',
+  'IncompleteBody',
+  'MalformedAnswer',
+  'ECONNRESET',
+  'ECONNABORTED',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENETDOWN',
+  'HPE_INVALID_CONSTANT',
+]);
+
+/** What may be tried again only with a server that has answered before: else nothing is there. */
+const TRANSIENT_ONCE_ANSWERED = new Set(['ECONNREFUSED', 'ENOTFOUND']);
+
+const TRANSIENT_STATUS = new Set([429, 500, 502, 503, 504]);
+
+const FIRST_WAIT_MS = 50;
+const LONGEST_WAIT_MS = 5000;
+
+/** Whether another try may help. */
+export function isTransient(failure: S3Error, answeredBefore: boolean): boolean {
+  if (TRANSIENT_CODES.has(failure.code)) return true;
+  if (TRANSIENT_ONCE_ANSWERED.has(failure.code)) return answeredBefore;
+  return failure.status !== undefined && TRANSIENT_STATUS.has(failure.status);
+}
+
+/** Whether the server asked for fewer requests. */
+export function isOverload({ status, code }: S3Error): boolean {
+  return status === 503 || status === 429 || code === 'SlowDown';
+}
+
+/** Wait before the next try, in ms: exponential with full jitter, none after a connection that had been idle. */
+export function waitBefore(failure: S3Error, tries: number, random: () => number): number {
+  if (tries === 1 && failure.cause instanceof ConnectionFailure && failure.cause.stale) return 0;
+  return random() * Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));
+}

@@ -1,0 +1,380 @@
+import * as http from 'node:http';
+import * as net from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { UserError } from '../../../scripts/lib/errors';
+import { proxyFor } from '../../../scripts/lib/s3/agent';
+import { checksumOfBytes, PART_BYTES, PreconditionFailed, S3Store } from '../../../scripts/lib/s3/store';
+import type { StoreOptions } from '../../../scripts/lib/s3/store';
+
+interface Seen {
+  method: string;
+  url: string;
+  headers: http.IncomingHttpHeaders;
+  body: Buffer;
+}
+
+interface Reply {
+  status?: number;
+  headers?: Record<string, string>;
+  body?: string;
+}
+
+const KEYS = { accessKeyId: 'a', secretAccessKey: 'b' };
+
+const undo: (() => void)[] = [];
+afterEach(() => {
+  for (const step of undo.splice(0).reverse()) step();
+});
+
+/** A store, and a server that answers as the test says. */
+async function storeWith(
+  answer: (request: Seen, number: number) => Reply,
+  options: Partial<StoreOptions> = {},
+): Promise<{ store: S3Store; seen: Seen[]; server: http.Server }> {
+  const seen: Seen[] = [];
+  const server = http.createServer((incoming, reply) => {
+    const chunks: Buffer[] = [];
+    incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+    incoming.on('end', () => {
+      const { method = '', url = '', headers } = incoming;
+      seen.push({ method, url, headers, body: Buffer.concat(chunks) });
+      const { status = 200, headers: more, body = '' } = answer(seen.at(-1) as Seen, seen.length);
+      reply.writeHead(status, { 'content-length': Buffer.byteLength(body), ...more }).end(body);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const store = new S3Store({
+    bucket: 'bucket',
+    region: 'eu-west-1',
+    endpointUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    credentials: KEYS,
+    attempts: 3,
+    ...options,
+  });
+  undo.push(() => {
+    store.close();
+    server.closeAllConnections();
+    server.close();
+  });
+  return { store, seen, server };
+}
+
+const failure = (code: string, status: number, more = ''): Reply => ({
+  status,
+  body: `<?xml version="1.0"?>\n<Error><Code>${code}</Code><Message>Because.</Message>${more}</Error>`,
+});
+const page = (inner: string): Reply => ({ body: `<ListBucketResult>${inner}</ListBucketResult>` });
+const entry = (key: string, size = '1'): string =>
+  `<Contents><Key>${key}</Key><ETag>"e"</ETag><Size>${size}</Size></Contents>`;
+const LAST = '<IsTruncated>false</IsTruncated>';
+const more = (token: string): string =>
+  `<IsTruncated>true</IsTruncated><NextContinuationToken>${token}</NextContinuationToken>`;
+
+async function errorOf(work: Promise<unknown>): Promise<UserError> {
+  const error: unknown = await work.then(
+    () => undefined,
+    (caught: unknown) => caught,
+  );
+  expect(error).toBeInstanceOf(UserError);
+  return error as UserError;
+}
+
+describe('listings', () => {
+  test('go over all pages', async () => {
+    const { store, seen } = await storeWith((_, number) =>
+      page(number === 1 ? entry('m/a') + more('t&amp;1') : entry('m/b', '5') + LAST),
+    );
+    expect(await store.list('m/')).toEqual([
+      { key: 'm/a', bytes: 1, etag: '"e"' },
+      { key: 'm/b', bytes: 5, etag: '"e"' },
+    ]);
+    expect(seen.map(({ url }) => new URLSearchParams(url.split('?')[1]).get('continuation-token'))).toEqual([
+      null,
+      't&1',
+    ]);
+  });
+
+  test('decode keys only where the server says that it encoded them', async () => {
+    const { store } = await storeWith(() => page(entry('m/a+b%2B%C3%A9') + LAST));
+    expect((await store.list('m/'))[0]?.key).toBe('m/a+b%2B%C3%A9');
+    const encoding = await storeWith(() => page(`<EncodingType>url</EncodingType>${entry('m/a+b%2B%C3%A9')}${LAST}`));
+    expect((await encoding.store.list('m/'))[0]?.key).toBe('m/a b+é');
+  });
+
+  test.each([
+    ['that say nothing of their end', page(entry('m/a'))],
+    ['without the token of the next page', page(`${entry('m/a')}<IsTruncated>true</IsTruncated>`)],
+    ['with an empty token', page(`${entry('m/a')}${more('')}`)],
+    ['with fewer keys than they say', page(`<KeyCount>2</KeyCount>${entry('m/a')}${LAST}`)],
+    ['of another prefix', page(entry('n/a') + LAST)],
+    ['without a size', page(entry('m/a', '') + LAST)],
+    ['with a size that is none', page(entry('m/a', '1x') + LAST)],
+    ['without an ETag', page(`<Contents><Key>m/a</Key><Size>1</Size></Contents>${LAST}`)],
+    ['with a bad encoding', page(`<EncodingType>url</EncodingType>${entry('m/%zz')}${LAST}`)],
+    ['that end in the middle', { body: `<ListBucketResult>${LAST}${entry('m/a')}` }],
+    ['that are empty', { body: '' }],
+    ['that are web pages', { body: '<html><body>Sign in</body></html>' }],
+    ['with an error behind a good status', { ...failure('InternalError', 200) }],
+  ])('%s are an error, never a part', async (_, reply) => {
+    const { store, seen } = await storeWith(() => reply);
+    const error = await errorOf(store.list('m/'));
+    expect(error.message).toMatch(/^cannot list s3:\/\/bucket\/m\/ at http:\/\/127/);
+    expect(error.message).toMatch(/MalformedAnswer|InternalError/);
+    expect(error.hint).toBeDefined();
+    expect(seen).toHaveLength(3);
+  });
+
+  test.each([
+    ['the same page for ever', more('t')],
+    ['a key twice', more('t')],
+  ])('%s is an error', async (what, next) => {
+    const { store } = await storeWith((_, number) =>
+      page(entry('m/a') + (number === 2 && what === 'a key twice' ? LAST : next)),
+    );
+    expect((await errorOf(store.list('m/'))).message).toMatch(/again and again|twice/);
+  });
+});
+
+describe('tries', () => {
+  test.each(['InternalError', 'SlowDown', 'RequestTimeout', 'OperationAborted', 'BadDigest'])(
+    'after %s another one',
+    async (code) => {
+      const status = { InternalError: 500, SlowDown: 503, OperationAborted: 409 }[code] ?? 400;
+      const { store, seen } = await storeWith((_, number) => (number < 3 ? failure(code, status) : page(LAST)));
+      expect(await store.list('m/')).toEqual([]);
+      expect(seen).toHaveLength(3);
+    },
+  );
+
+  test.each([429, 500, 502, 503, 504])('after a bare %d another one', async (status) => {
+    const { store, seen } = await storeWith((_, number) => (number < 2 ? { status } : page(LAST)));
+    await store.list('m/');
+    expect(seen).toHaveLength(2);
+  });
+
+  test.each([
+    ['AccessDenied', 403],
+    ['NoSuchBucket', 404],
+    ['InvalidRequest', 400],
+    ['ExpiredToken', 400],
+  ])('after %s none', async (code, status) => {
+    const { store, seen } = await storeWith(() => failure(code, status));
+    const error = await errorOf(store.list('m/'));
+    expect(error.message).toContain(`${code} (HTTP ${status}) Because.`);
+    expect(seen).toHaveLength(1);
+  });
+
+  test('with a clock that is wrong, one with the clock of the server', async () => {
+    const date = new Date(Date.now() + 3_600_000).toUTCString();
+    const { store, seen } = await storeWith((_, number) =>
+      number === 1 ? { ...failure('RequestTimeTooSkewed', 403), headers: { date } } : page(LAST),
+    );
+    await store.list('m/');
+    const signed = seen.map(({ headers }) => String(headers['x-amz-date']));
+    expect(signed[1]?.slice(0, 11)).toBe(new Date(date).toISOString().replaceAll('-', '').slice(0, 11));
+    expect(signed[1]).not.toBe(signed[0]);
+
+    const stubborn = await storeWith(() => ({ ...failure('RequestTimeTooSkewed', 403), headers: { date } }));
+    expect((await errorOf(stubborn.store.list('m/'))).hint).toMatch(/clock/);
+    expect(stubborn.seen).toHaveLength(2);
+  });
+
+  test('a server that is gone is waited for, if it was there', async () => {
+    const { store, server } = await storeWith(() => page(LAST), { attempts: 10 });
+    await store.list('m/');
+    const { port } = server.address() as AddressInfo;
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+    const stranger = new S3Store({ bucket: 'b', endpointUrl: `http://127.0.0.1:${port}`, credentials: KEYS });
+    undo.push(() => stranger.close());
+    expect((await errorOf(stranger.list('m/'))).message).toMatch(/ECONNREFUSED/);
+
+    const waiting = store.list('m/');
+    setTimeout(() => server.listen(port, '127.0.0.1'), 100);
+    expect(await waiting).toEqual([]);
+  });
+
+  test('end when the store is closed', async () => {
+    const { store } = await storeWith(() => ({ status: 503 }), { attempts: 1000 });
+    const waiting = errorOf(store.list('m/'));
+    setTimeout(() => store.close(), 50);
+    expect((await waiting).message).toMatch(/HTTP 503|ECONNRESET/);
+  });
+});
+
+describe('hints', () => {
+  test.each([
+    [{ status: 301, headers: { 'x-amz-bucket-region': 'us-west-2' } }, /set --region us-west-2/],
+    [failure('AuthorizationHeaderMalformed', 400, '<Region>us-west-2</Region>'), /set --region us-west-2/],
+    [failure('PermanentRedirect', 301), /set --region/],
+    [failure('ExpiredToken', 400), /aws sso login/],
+    [failure('NoSuchBucket', 404), /pulumi up/],
+    [failure('AccessDenied', 403), /publisher role/],
+    [failure('SomethingNew', 500), /try again later/],
+    [{ status: 200, body: 'hello' }, /is this an S3 API/],
+  ])('%j', async (reply, hint) => {
+    const { store } = await storeWith(() => reply, { attempts: 1 });
+    expect((await errorOf(store.list('m/'))).hint).toMatch(hint);
+  });
+
+  test('for an answer to HEAD, which has no body', async () => {
+    const { store } = await storeWith(() => ({ status: 301, headers: { 'x-amz-bucket-region': 'us-west-2' } }));
+    expect((await errorOf(store.checksum('k', 1))).hint).toMatch(/set --region us-west-2/);
+  });
+});
+
+describe('writes', () => {
+  const body = Buffer.from('content');
+
+  test('carry their checksum, and compare that of the answer', async () => {
+    const checksum = checksumOfBytes(body);
+    const { store, seen } = await storeWith(() => ({
+      headers: { etag: '"e"', 'x-amz-checksum-sha256': checksum, 'x-amz-version-id': 'v1' },
+    }));
+    expect(await store.putBytes('a b', body, { ifEtag: '"x"' })).toEqual({ etag: '"e"', checksum, versionId: 'v1' });
+    expect(seen[0]).toMatchObject({ method: 'PUT', url: '/bucket/a%20b', body });
+    expect(seen[0]?.headers).toMatchObject({
+      'x-amz-checksum-sha256': checksum,
+      'x-amz-content-sha256': Buffer.from(checksum, 'base64').toString('hex'),
+      'if-match': '"x"',
+    });
+    const other = await storeWith(() => ({ headers: { etag: '"e"', 'x-amz-checksum-sha256': 'AAAA' } }));
+    expect((await errorOf(other.store.putBytes('k', body))).message).toMatch(/BadDigest/);
+  });
+
+  test('of a condition that conflicts are tried again, then looked up', async () => {
+    const { store, seen } = await storeWith(({ method }) =>
+      method === 'PUT'
+        ? failure('ConditionalRequestConflict', 409)
+        : { headers: { etag: '"e"', 'content-length': '3', 'x-amz-checksum-sha256': 'other' } },
+    );
+    expect(await errorOf(store.putBytes('k', body, { ifAbsent: true }))).toBeInstanceOf(PreconditionFailed);
+    expect(seen.map(({ method }) => method)).toEqual(['PUT', 'PUT', 'PUT', 'HEAD']);
+  });
+
+  const parts = (complete: (number: number) => Reply): ((request: Seen) => Reply) => {
+    let completes = 0;
+    return ({ method, url }) => {
+      if (/\?uploads=&?$/.test(url)) {
+        return { body: '<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>' };
+      }
+      if (method === 'GET') return { body: '<ListMultipartUploadsResult></ListMultipartUploadsResult>' };
+      if (method === 'PUT') return { headers: { etag: '"p"' } };
+      return method === 'POST' ? complete((completes += 1)) : { status: 204 };
+    };
+  };
+  const COMPLETED = { body: '<CompleteMultipartUploadResult><ETag>"e-2"</ETag></CompleteMultipartUploadResult>' };
+  const large = Buffer.alloc(PART_BYTES + 1);
+
+  test('in parts: an error behind a good status is tried again', async () => {
+    const { store, seen } = await storeWith(
+      parts((number) => (number === 1 ? failure('InternalError', 200) : { body: `\n \n${COMPLETED.body}` })),
+    );
+    expect(await store.putBytes('k', large)).toMatchObject({ etag: '"e-2"', checksum: checksumOfBytes(large) });
+    const sent = seen.filter(({ method, url }) => method === 'POST' && url.includes('uploadId=u'));
+    expect(sent).toHaveLength(2);
+    expect(sent[0]?.body.toString()).toMatch(
+      /<Part><PartNumber>1<\/PartNumber><ETag>&#34;p&#34;<\/ETag><ChecksumSHA256>.{44}<\/ChecksumSHA256><\/Part><Part><PartNumber>2</,
+    );
+    expect(sent[0]?.headers['x-amz-mp-object-size']).toBe(String(large.byteLength));
+  });
+
+  test('in parts: another checksum in the answer is an error', async () => {
+    const { store } = await storeWith(
+      parts(() => ({
+        body: '<CompleteMultipartUploadResult><ETag>"e"</ETag><ChecksumSHA256>AAA-2</ChecksumSHA256></CompleteMultipartUploadResult>',
+      })),
+    );
+    expect((await errorOf(store.putBytes('k', large))).message).toMatch(/BadDigest/);
+  });
+
+  test('a copy whose answer is an error behind a good status is tried again', async () => {
+    const checksum = checksumOfBytes(body);
+    const { store, seen } = await storeWith((_, number) =>
+      number === 1
+        ? failure('InternalError', 200)
+        : { body: `<CopyObjectResult><ETag>e</ETag><ChecksumSHA256>${checksum}</ChecksumSHA256></CopyObjectResult>` },
+    );
+    const source = { bucket: 'other', key: 'a b', versionId: 'v/1' };
+    expect(await store.copy(source, 'k', { bytes: body.byteLength, checksum })).toEqual({ etag: '"e"', checksum });
+    expect(seen.map(({ headers }) => headers['x-amz-copy-source'])).toEqual(
+      Array(2).fill('other/a%20b?versionId=v%2F1'),
+    );
+  });
+
+  test('a delete has to speak of every key', async () => {
+    const { store, seen } = await storeWith(() => ({
+      body: '<DeleteResult><Deleted><Key>a</Key></Deleted></DeleteResult>',
+    }));
+    await store.delete(['a']);
+    expect(seen[0]?.body.toString()).toContain('<Object><Key>a</Key></Object>');
+    expect((await errorOf(store.delete(['a', 'b']))).message).toContain('"b"');
+    const refusing = await storeWith(() => ({
+      body: '<DeleteResult><Error><Key>a</Key><Code>AccessDenied</Code><Message>No.</Message></Error></DeleteResult>',
+    }));
+    expect((await errorOf(refusing.store.delete(['a']))).message).toBe('cannot delete s3://bucket/a: AccessDenied No.');
+  });
+});
+
+test('what was read is compared with the checksum that S3 keeps', async () => {
+  const { store } = await storeWith(() => ({
+    body: 'flipped',
+    headers: { 'x-amz-checksum-sha256': checksumOfBytes(Buffer.from('content')) },
+  }));
+  expect((await errorOf(store.get('k'))).message).toMatch(/BadDigest/);
+});
+
+test('the age of an object is the difference of two dates of the server', async () => {
+  const headers = { date: 'Fri, 02 Jan 2026 10:00:30 GMT', 'last-modified': 'Fri, 02 Jan 2026 10:00:00 GMT' };
+  const { store } = await storeWith(() => ({ body: 'x', headers }));
+  expect((await store.get('k'))?.ageMs).toBe(30_000);
+  const undated = await storeWith(() => ({ body: 'x' }));
+  expect((await undated.store.get('k'))?.ageMs).toBe(0);
+});
+
+describe('a proxy', () => {
+  test.each([
+    [{}, undefined],
+    [{ HTTPS_PROXY: 'http://p:3128' }, 'p:3128'],
+    [{ https_proxy: 'p:3128' }, 'p:3128'],
+    [{ HTTPS_PROXY: 'http://p:3128', NO_PROXY: 'other, .amazonaws.com' }, undefined],
+    [{ HTTPS_PROXY: 'http://p:3128', NO_PROXY: 'amazonaws.com:443' }, undefined],
+    [{ HTTPS_PROXY: 'http://p:3128', NO_PROXY: 'amazonaws.com:444' }, 'p:3128'],
+    [{ HTTPS_PROXY: 'http://p:3128', NO_PROXY: 'naws.com' }, 'p:3128'],
+    [{ HTTPS_PROXY: 'http://p:3128', no_proxy: '*' }, undefined],
+  ])('%j', (env, host) => {
+    expect(proxyFor('b.s3.eu-west-1.amazonaws.com', 443, env)?.host).toBe(host);
+  });
+
+  test.each([
+    ['refuses', 'HTTP/1.1 403 No\r\n\r\n', /the proxy 127\.0\.0\.1:\d+ answered 403 to CONNECT s3\.test:443/],
+    ['opens a tunnel', 'HTTP/1.1 200 OK\r\n\r\n', /EPROTO|SSL|ECONNRESET/],
+  ])('that %s', async (_, reply, message) => {
+    const received: Buffer[] = [];
+    const server = net.createServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.on('data', (chunk) => {
+        received.push(chunk);
+        socket.write(received.length === 1 ? reply : 'this is no TLS\r\n');
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { env } = process;
+    process.env = {
+      ...env,
+      HTTPS_PROXY: `http://me:word@127.0.0.1:${(server.address() as AddressInfo).port}`,
+      NO_PROXY: '',
+    };
+    const store = new S3Store({ bucket: 'b', endpointUrl: 'https://s3.test', credentials: KEYS, attempts: 1 });
+    process.env = env;
+    undo.push(() => {
+      store.close();
+      server.close();
+    });
+    expect((await errorOf(store.list(''))).message).toMatch(message);
+    expect(received[0]?.toString()).toMatch(/^CONNECT s3\.test:443 HTTP\/1\.1\r\n/);
+    expect(received[0]?.toString().toLowerCase()).toContain('proxy-authorization: basic bwu6d29yza==');
+    // The first byte of a TLS handshake.
+    if (reply.includes('200')) expect(received[1]?.[0]).toBe(0x16);
+  });
+});
