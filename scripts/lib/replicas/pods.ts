@@ -1,0 +1,42 @@
+/** Triton's HTTP port where neither the caller nor the pod names another. */
+const DEFAULT_PORT = 8000;
+const HTTP_PORT_NAME = 'http';
+
+/** What of a pod's object matters here. */
+export interface ApiPod {
+  metadata?: { name?: string; uid?: string; deletionTimestamp?: Date };
+  spec?: { containers: { ports?: { name?: string; containerPort: number }[] }[] };
+  status?: { phase?: string; conditions?: { type: string; status: string }[] };
+}
+
+/** A pod that serves or is about to. */
+export interface ServingPod {
+  name: string;
+  /** A pod that is made anew under the same name has another one. */
+  uid: string;
+  /** Its HTTP port. */
+  port: number;
+  ready: boolean;
+}
+
+/** The pods that count as replicas, by name. Those that are ending or have ended do not. */
+export function servingPods(pods: readonly ApiPod[], port?: number): ServingPod[] {
+  return pods
+    .filter((pod) => pod.metadata?.deletionTimestamp === undefined && !hasEnded(pod))
+    .map((pod) => ({
+      name: pod.metadata?.name ?? '',
+      uid: pod.metadata?.uid ?? '',
+      port: port ?? httpPort(pod) ?? DEFAULT_PORT,
+      ready: pod.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false,
+    }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function hasEnded(pod: ApiPod): boolean {
+  return pod.status?.phase === 'Failed' || pod.status?.phase === 'Succeeded';
+}
+
+function httpPort(pod: ApiPod): number | undefined {
+  const ports = pod.spec?.containers.flatMap((container) => container.ports ?? []) ?? [];
+  return ports.find(({ name }) => name === HTTP_PORT_NAME)?.containerPort;
+}

@@ -1,0 +1,179 @@
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../errors';
+import { CommandError, exec } from '../exec';
+import { paths } from '../paths';
+import type { Step } from '../progress';
+import { cached, requireFreeSpace } from './cache';
+
+/** A folder for each set of programs that share go.mod and go.sum. */
+const PINS = join(paths.scripts, 'lib', 'toolchain', 'go');
+
+/** A program that is published as a Go module and not as a package. */
+export interface GoProgram {
+  /** Its file name, on PATH and in the cache. */
+  name: string;
+  /** Folder of scripts/lib/toolchain/go whose go.mod and go.sum pin it and everything it is made of. */
+  pins: string;
+  /** The module that `go.mod` requires; its version there is the program's. */
+  module: string;
+  /** The main package of that module. */
+  package: string;
+  /** What the linker is told besides leaving out debug information; the version is as in go.mod: v1.2.3. */
+  ldflags?: (version: string) => string;
+  /** Makes one on PATH tell its version; without it those on PATH are not looked at. */
+  versionArguments?: readonly string[];
+}
+
+/** Module cache, compiler cache and program of the largest one. */
+const BUILD_BYTES = 4e9;
+
+/**
+ * The program's path: the one on PATH if it is of the pinned version, else one that is built once into the cache.
+ * The hashes in go.sum decide what is built, wherever it was downloaded from.
+ * @throws UserError without Go, with one that is too old, or when the modules cannot be had
+ */
+export async function ensureGoProgram(program: GoProgram, step?: Step): Promise<string> {
+  const pins = readPins(program);
+  if (await isOnPath(program, pins.version)) return program.name;
+  const name = `${program.name}-${pins.version}-${pins.digest}-${process.platform}-${process.arch}`;
+  const directory = await cached(name, async (target) => {
+    requireGo(program, pins.go);
+    requireFreeSpace(target, BUILD_BYTES, `building ${program.name}`);
+    step?.update(`building ${program.name} ${pins.version}`);
+    await build(program, pins, join(target, program.name));
+  });
+  return join(directory, program.name);
+}
+
+/** Whether there is a Go that can build every program of the toolchain. */
+export function goIsThere(): boolean {
+  return whyNoGo() === undefined;
+}
+
+/**
+ * Why the programs of `pins` cannot be built here, for tests that are left out; undefined if they can.
+ * Go itself is asked, in the folder whose go.mod says which Go it needs: a newer one may fetch the right one.
+ */
+export function whyNoGo(pins: readonly string[] = readdirSync(PINS)): string | undefined {
+  for (const name of pins) {
+    const { error, status, stderr } = spawnSync('go', ['env', 'GOVERSION'], {
+      encoding: 'utf8',
+      cwd: join(PINS, name),
+      env: goEnvironment(),
+    });
+    if (error !== undefined) return 'there is no Go on PATH';
+    if (status !== 0) return `the Go on PATH will not do: ${stderr.trim().split('\n').at(-1)}`;
+  }
+  return undefined;
+}
+
+function requireGo(program: GoProgram, needed: string): void {
+  const reason = whyNoGo([program.pins]);
+  if (reason === undefined) return;
+  throw new UserError(`${program.name} has to be built, and ${reason}`, {
+    hint: `install Go ${needed} or newer (https://go.dev/doc/install), or put ${program.name} of the pinned version on PATH`,
+  });
+}
+
+/** A workspace around the checkout must not mix in, and no C compiler should be needed. */
+function goEnvironment(): NodeJS.ProcessEnv {
+  return { ...process.env, GOWORK: 'off', CGO_ENABLED: '0' };
+}
+
+interface Pins {
+  directory: string;
+  /** Version of the program's module, with its v. */
+  version: string;
+  /** Oldest Go that can build it. */
+  go: string;
+  /** Of all that decides what comes out. */
+  digest: string;
+}
+
+function readPins(program: GoProgram): Pins {
+  const directory = join(PINS, program.pins);
+  const [mod, sum] = ['go.mod', 'go.sum'].map((file) => readFileSync(join(directory, file), 'utf8')) as [
+    string,
+    string,
+  ];
+  const find = (pattern: RegExp, what: string): string => {
+    const found = pattern.exec(mod)?.[1];
+    if (found === undefined) throw new Error(`${join(directory, 'go.mod')} has no ${what}`);
+    return found;
+  };
+  const quoted = program.module.replaceAll('.', '\\.');
+  const version = find(new RegExp(`^(?:require)?\\s*${quoted} (v\\S+)`, 'm'), `requirement of ${program.module}`);
+  const digest = createHash('sha256').update([mod, sum, program.package, linkerFlags(program, version)].join('\0'));
+  return { directory, version, go: find(/^go (\S+)/m, 'go line'), digest: digest.digest('hex').slice(0, 12) };
+}
+
+async function isOnPath(program: GoProgram, version: string): Promise<boolean> {
+  if (program.versionArguments === undefined) return false;
+  try {
+    const { stdout, stderr } = await exec(program.name, program.versionArguments);
+    return saysVersion(stdout + stderr, version);
+  } catch {
+    return false; // Not there, or not what we know under that name.
+  }
+}
+
+/** Whether `text` has the version, with or without its v, and not as the beginning of a longer one. */
+export function saysVersion(text: string, version: string): boolean {
+  const plain = version.replace(/^v/, '').replaceAll('.', '\\.');
+  return new RegExp(`(?<![\\d.])${plain}(?![\\d.]|-\\w)`).test(text);
+}
+
+function linkerFlags(program: GoProgram, version: string): string {
+  return ['-s -w', program.ldflags?.(version) ?? ''].join(' ').trim();
+}
+
+async function build(program: GoProgram, pins: Pins, output: string): Promise<void> {
+  // readonly: what go.mod and go.sum do not name is an error, not an addition.
+  const args = [
+    'build',
+    '-mod=readonly',
+    '-trimpath',
+    '-buildvcs=false',
+    '-ldflags',
+    linkerFlags(program, pins.version),
+  ];
+  try {
+    await exec('go', [...args, '-o', output, program.package], {
+      cwd: pins.directory,
+      env: goEnvironment(),
+    });
+  } catch (error) {
+    throw explainBuild(program, error);
+  }
+}
+
+/** What stops a build, as Go puts it, in our words. */
+export function explainBuild(program: Pick<GoProgram, 'name'>, error: unknown): unknown {
+  if (!(error instanceof CommandError)) return error;
+  const said = error.output.stderr;
+  const last = said.trim().split('\n').at(-1) ?? '';
+  if (/no space left on device/i.test(said)) {
+    return new UserError(`the disk is full: ${program.name} could not be built`, {
+      hint: 'free about 4 GB, or choose other disks with XDG_CACHE_HOME, GOCACHE and GOMODCACHE',
+      cause: error,
+    });
+  }
+  if (/checksum mismatch|SECURITY ERROR/.test(said)) {
+    return new UserError(`${program.name} is not built: a module is not the one that go.sum pins (${last})`, {
+      hint: 'empty the module cache ("go clean -modcache") and run this again; if it stays, the proxy (GOPROXY) serves other files',
+      cause: error,
+    });
+  }
+  if (
+    /dial tcp|no such host|i\/o timeout|connection re(?:fused|set)|proxyconnect|TLS handshake|: \d{3} [A-Z]/.test(said)
+  ) {
+    return new UserError(`the Go module proxy could not be reached, or lacks a module of ${program.name} (${last})`, {
+      hint: 'check the network, or the settings of Go (GOPROXY, HTTPS_PROXY), and run this again',
+      cause: error,
+    });
+  }
+  return error;
+}

@@ -1,0 +1,66 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { delimiter, dirname, isAbsolute, join } from 'node:path';
+import { exec } from '../../scripts/lib/exec';
+import { ensurePulumi } from '../../scripts/lib/toolchain/pulumi';
+import type { Scratch } from './scratch';
+
+const PROJECT = 'serving';
+
+export interface TestPulumi {
+  /** Folder of the Pulumi project. */
+  directory: string;
+  /** What Pulumi has to be run with: PATH, where its state is, the passphrase of secrets. */
+  env: NodeJS.ProcessEnv;
+  /**
+   * Makes a stack that looks deployed: its state is imported, no program is run.
+   * @param secret outputs that are kept encrypted
+   */
+  createStack(name: string, outputs: Record<string, unknown>, secret?: Record<string, unknown>): Promise<void>;
+}
+
+/** Marks an encrypted value in a state, and the value that says it is one. */
+const SIGNATURE = '4dabf18193072939515e22adb298388d';
+const SECRET = '1b47061264138c4ac30d75fd1eb44270';
+
+/** A real Pulumi CLI with its state in the scratch folder. */
+export async function testPulumi(scratch: Scratch): Promise<TestPulumi> {
+  const program = await ensurePulumi();
+  const directory = join(scratch.directory, 'pulumi', 'project');
+  const home = join(scratch.directory, 'pulumi', 'home');
+  const backend = join(scratch.directory, 'pulumi', 'state');
+  for (const path of [directory, home, backend]) mkdirSync(path, { recursive: true });
+  writeFileSync(join(directory, 'Pulumi.yaml'), `name: ${PROJECT}\nruntime: nodejs\n`);
+  const env: NodeJS.ProcessEnv = {
+    ...process.env,
+    PATH: [...(isAbsolute(program) ? [dirname(program)] : []), process.env['PATH']].join(delimiter),
+    PULUMI_HOME: home,
+    PULUMI_BACKEND_URL: `file://${backend}`,
+    PULUMI_CONFIG_PASSPHRASE: 'of a test',
+    PULUMI_SKIP_UPDATE_CHECK: 'true',
+  };
+  const pulumi = async (...args: string[]): Promise<string> =>
+    (await exec(program, [...args, '--non-interactive'], { cwd: directory, env })).stdout;
+  const createStack: TestPulumi['createStack'] = async (name, outputs, secret = {}) => {
+    await pulumi('stack', 'init', name);
+    // The state of a new stack has the key that its secrets are encrypted with.
+    const state = JSON.parse(await pulumi('stack', 'export', '--stack', name)) as { deployment: object };
+    const deployment = { ...state.deployment, resources: [rootResource(name, outputs, secret)] };
+    const file = join(scratch.directory, 'pulumi', `${name}.json`);
+    writeFileSync(file, JSON.stringify({ ...state, deployment }));
+    await pulumi('stack', 'import', '--stack', name, '--file', file);
+  };
+  return { directory, env, createStack };
+}
+
+/** The stack itself, which is what has outputs. */
+function rootResource(stack: string, outputs: Record<string, unknown>, secret: Record<string, unknown>): object {
+  const hidden: object = Object.fromEntries(
+    Object.entries(secret).map(([name, value]) => [name, { [SIGNATURE]: SECRET, plaintext: JSON.stringify(value) }]),
+  );
+  return {
+    urn: `urn:pulumi:${stack}::${PROJECT}::pulumi:pulumi:Stack::${PROJECT}-${stack}`,
+    custom: false,
+    type: 'pulumi:pulumi:Stack',
+    outputs: { ...outputs, ...hidden },
+  };
+}
