@@ -2,6 +2,7 @@
 export { configText } from './config-text';
 export type { ModelConfig, TensorConfig } from './model-config';
 export { readRepository, stepModels } from './repository';
+export { servedVersions, withServedVersions } from './served-versions';
 export type { Repository, RepositoryModel, Selection } from './repository';
 export type { SourceFile } from './source-files';
 export type { ModelVersion } from './versions';

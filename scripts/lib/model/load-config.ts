@@ -6,6 +6,8 @@ import { configFromYaml } from './from-yaml';
 import type { ModelConfig } from './model-config';
 import { displayPath, reasonOf } from './paths';
 import { ProblemList } from './problems';
+import { withServedVersions } from './served-versions';
+import { isVersion } from './versions';
 
 export const YAML_FILE = 'model.yaml';
 export const TEXT_FILE = 'config.pbtxt';
@@ -40,7 +42,8 @@ export async function loadConfig(root: string): Promise<LoadedConfig | undefined
   if (loaded?.config !== undefined && !loaded.handWritten && names.includes(TEXT_FILE)) {
     const beside = await load(root, TEXT_FILE, configFromText);
     if (beside.config !== undefined && !beside.config.name) beside.config.name = name;
-    if (beside.config === undefined || configText(beside.config) !== configText(loaded.config)) {
+    const versions = names.filter(isVersion).map(Number);
+    if (beside.config === undefined || !saySame(beside.config, loaded.config, versions)) {
       loaded.problems.problems.push({
         file: beside.problems.file,
         message: `says something else than the ${YAML_FILE} beside it`,
@@ -49,6 +52,11 @@ export async function loadConfig(root: string): Promise<LoadedConfig | undefined
     }
   }
   return loaded;
+}
+
+/** Whether both configurations would be published as the same text: `latest: 1` may stand for the version it means. */
+function saySame(a: ModelConfig, b: ModelConfig, versions: readonly number[]): boolean {
+  return configText(withServedVersions(a, versions)) === configText(withServedVersions(b, versions));
 }
 
 async function load(

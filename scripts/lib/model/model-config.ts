@@ -11,6 +11,34 @@ export const DATA_TYPES: readonly string[] = Object.keys(root.lookupEnum('infere
   (name) => name !== 'TYPE_INVALID',
 );
 
+/** Bytes of one element; a text has none of its own. */
+const ELEMENT_BYTES: Readonly<Record<string, number>> = {
+  TYPE_BOOL: 1,
+  TYPE_UINT8: 1,
+  TYPE_UINT16: 2,
+  TYPE_UINT32: 4,
+  TYPE_UINT64: 8,
+  TYPE_INT8: 1,
+  TYPE_INT16: 2,
+  TYPE_INT32: 4,
+  TYPE_INT64: 8,
+  TYPE_FP16: 2,
+  TYPE_FP32: 4,
+  TYPE_FP64: 8,
+  TYPE_BF16: 2,
+};
+
+/** More than a request or a state of any model has; the server takes the memory as soon as it loads the model. */
+export const MOST_ELEMENTS = 2 ** 28;
+
+export const elementsOf = (dims: readonly number[]): number => dims.reduce((product, size) => product * size, 1);
+
+/** Bytes of a tensor; undefined where the type does not say it. */
+export function bytesOf(type: string, dims: readonly number[]): number | undefined {
+  const bytes = Object.hasOwn(ELEMENT_BYTES, type) ? ELEMENT_BYTES[type] : undefined;
+  return bytes === undefined ? undefined : bytes * elementsOf(dims);
+}
+
 /** A 64-bit number: a bigint only where a double would lose digits. */
 export type Int64 = number | bigint;
 
@@ -28,6 +56,8 @@ export interface ModelConfig {
   max_batch_size?: number;
   input?: TensorConfig[];
   output?: TensorConfig[];
+  batch_input?: BatchTensor[];
+  batch_output?: BatchTensor[];
   dynamic_batching?: DynamicBatching;
   sequence_batching?: SequenceBatching;
   ensemble_scheduling?: { step?: EnsembleStep[]; [field: string]: unknown };
@@ -37,6 +67,10 @@ export interface ModelConfig {
   parameters?: Record<string, { string_value?: string }>;
   model_warmup?: Warmup[];
   model_operations?: { op_library_filename?: string[] };
+  model_repository_agents?: { agents?: { name?: string }[] };
+  model_transaction_policy?: { decoupled?: boolean };
+  response_cache?: { enable?: boolean };
+  model_metrics?: { metric_control?: MetricControl[] };
   [field: string]: unknown;
 }
 
@@ -60,6 +94,19 @@ export interface TensorConfig {
   [field: string]: unknown;
 }
 
+/** A tensor that Triton makes of a whole batch, or takes apart. */
+export interface BatchTensor {
+  kind?: string;
+  target_name?: string[];
+  data_type?: string;
+  source_input?: string[];
+}
+
+export interface MetricControl {
+  metric_identifier?: { family?: string };
+  histogram_options?: { buckets?: number[] };
+}
+
 export interface QueuePolicy {
   timeout_action?: string;
   default_timeout_microseconds?: Int64;
@@ -77,17 +124,27 @@ export interface DynamicBatching {
 }
 
 export interface SequenceBatching {
-  control_input?: { name?: string; [field: string]: unknown }[];
+  control_input?: { name?: string; control?: SequenceControl[] }[];
   state?: SequenceState[];
   direct?: { minimum_slot_utilization?: number; [field: string]: unknown };
-  oldest?: { preferred_batch_size?: number[]; [field: string]: unknown };
+  oldest?: { preferred_batch_size?: number[]; max_candidate_sequences?: number; [field: string]: unknown };
   [field: string]: unknown;
+}
+
+export interface SequenceControl {
+  kind?: string;
+  int32_false_true?: number[];
+  fp32_false_true?: number[];
+  bool_false_true?: boolean[];
+  data_type?: string;
 }
 
 export interface SequenceState {
   input_name?: string;
   output_name?: string;
-  initial_state?: { data_file?: string; [field: string]: unknown }[];
+  data_type?: string;
+  dims?: number[];
+  initial_state?: { name?: string; data_type?: string; dims?: number[]; zero_data?: boolean; data_file?: string }[];
   [field: string]: unknown;
 }
 

@@ -1,6 +1,6 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
-import type { ModelConfig } from './model-config';
+import { bytesOf, type ModelConfig } from './model-config';
 import { fieldPath, type ProblemList } from './problems';
 import { readFiles, type SourceFile } from './source-files';
 
@@ -9,6 +9,8 @@ interface Reference {
   field: string;
   /** Path in the model folder. */
   key: string;
+  /** It must have at least so many. */
+  bytes?: number | undefined;
   /** Whether it may lie elsewhere on the server instead. */
   optional?: true;
 }
@@ -23,15 +25,17 @@ function references(config: ModelConfig): Reference[] {
     key: file,
   }));
   const warmups = (config.model_warmup ?? []).flatMap(({ inputs }, index) =>
-    Object.entries(inputs ?? {}).map(([name, { input_data_file: file }]) => ({
+    Object.entries(inputs ?? {}).map(([name, { input_data_file: file, data_type = '', dims = [] }]) => ({
       field: `${fieldPath(`model_warmup[${index}].inputs`, name)}.input_data_file`,
       key: file && `warmup/${file}`,
+      bytes: bytesOf(data_type, dims),
     })),
   );
   const states = (config.sequence_batching?.state ?? []).flatMap(({ initial_state }, index) =>
-    (initial_state ?? []).map(({ data_file: file }, inner) => ({
+    (initial_state ?? []).map(({ data_file: file, data_type = '', dims = [] }, inner) => ({
       field: `sequence_batching.state[${index}].initial_state[${inner}].data_file`,
       key: file && `initial_state/${file}`,
+      bytes: bytesOf(data_type, dims),
     })),
   );
   const parameters = Object.entries(config.parameters ?? {}).map(([name, { string_value: value }]) => ({
@@ -62,7 +66,7 @@ function references(config: ModelConfig): Reference[] {
  */
 export async function readReferences(root: string, config: ModelConfig, problems: ProblemList): Promise<SourceFile[]> {
   const files = new Map<string, SourceFile>();
-  for (const { field, key, optional } of references(config)) {
+  for (const { field, key, bytes, optional } of references(config)) {
     const clean = path.posix.normalize(key);
     const exists = await fs.lstat(path.join(root, clean)).then(
       () => true,
@@ -80,6 +84,12 @@ export async function readReferences(root: string, config: ModelConfig, problems
       continue;
     }
     const found = readFiles(root, clean, problems);
+    const [data] = found;
+    if (bytes !== undefined && data?.key === clean && data.bytes < bytes) {
+      problems.add(field, `names a file that is too short: ${JSON.stringify(clean)} has ${data.bytes} bytes`, {
+        allowed: `${bytes} bytes, by data_type and dims`,
+      });
+    }
     for (const file of found) files.set(file.key, file);
   }
   return [...files.values()].sort((a, b) => (a.key < b.key ? -1 : 1));

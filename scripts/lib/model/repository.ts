@@ -9,13 +9,17 @@ import { displayPath, reasonOf } from './paths';
 import { platformFacts } from './platforms';
 import { ProblemList, describe } from './problems';
 import { readReferences } from './references';
-import { ensembleRules } from './rules/ensemble';
+import { batchIoRules } from './rules/batch-io';
+import { flowRules } from './rules/ensemble-flow';
+import { areComplete, stepRules } from './rules/ensemble-steps';
 import { identityRules } from './rules/identity';
 import type { CheckedModel } from './rules/rule';
 import { schedulingRules } from './rules/scheduling';
+import { sequenceRules } from './rules/sequence';
 import { tensorRules } from './rules/tensors';
 import { versionRules } from './rules/version-policy';
 import { warmupRules } from './rules/warmup';
+import { servedVersions, withServedVersions } from './served-versions';
 import { isIgnored, readFiles, type SourceFile } from './source-files';
 import { checkArtifacts, readVersions, type ModelVersion } from './versions';
 
@@ -24,13 +28,16 @@ export interface RepositoryModel {
   name: string;
   /** Absolute path of its folder. */
   directory: string;
+  /** As its author wrote it. */
   config: ModelConfig;
-  /** The text of its config.pbtxt. */
+  /** The text of its config.pbtxt: `config` with `served` as its version_policy. */
   configText: string;
   /** Triton's platform, or the backend where there is no platform. */
   platform: string;
   /** By number. */
   versions: ModelVersion[];
+  /** Versions that Triton is to serve, ascending. */
+  served: number[];
   /** What is published beside config.pbtxt and the versions: labels, warm-up data and the like. */
   extraFiles: SourceFile[];
 }
@@ -53,7 +60,15 @@ export interface Repository {
   added: string[];
 }
 
-const MODEL_RULES = [...identityRules, ...tensorRules, ...schedulingRules, ...versionRules, ...warmupRules];
+const MODEL_RULES = [
+  ...identityRules,
+  ...tensorRules,
+  ...batchIoRules,
+  ...schedulingRules,
+  ...sequenceRules,
+  ...versionRules,
+  ...warmupRules,
+];
 
 /** Reads a model repository, ours or any of Triton's, and checks all of it that can be checked without a server. */
 export async function readRepository(directory: string, selection: Selection = {}): Promise<Repository> {
@@ -163,7 +178,10 @@ class RepositoryReader {
       const found = this.models.get(name);
       return found?.unreadable.length === 0 ? found.checked : undefined;
     };
-    for (const rule of ensembleRules) rule({ model, steps: steps ?? [], find, names: this.names });
+    const ensemble = { model, steps: steps ?? [], find, names: this.names };
+    for (const rule of stepRules) rule(ensemble);
+    // Of steps without tensors there is no more to say than that.
+    if (areComplete(ensemble.steps)) for (const rule of flowRules) rule(ensemble);
     (steps ?? []).forEach(({ model_name: name = '' }, index) => {
       if (!exclude.includes(name)) return;
       const hint = `exclude ${model.name} too`;
@@ -211,9 +229,12 @@ async function readFolder(
   if (artifacts) await checkArtifacts({ root: directory, config, facts, versions }, problems);
   const name = path.basename(directory);
   const numbers = artifacts ? versions.map(({ version }) => version) : undefined;
-  const checked: CheckedModel = { name, config, handWritten, facts, versions: numbers, problems };
   const platform = facts?.label ?? config.platform ?? '';
-  const model = { name, directory, config, configText: configText(config), platform, versions, extraFiles };
+  const text = configText(withServedVersions(config, numbers ?? []));
+  const served = servedVersions(config, numbers ?? []);
+  const known = numbers === undefined ? undefined : served;
+  const checked: CheckedModel = { name, config, handWritten, facts, versions: numbers, served: known, problems };
+  const model = { name, directory, config, configText: text, platform, versions, served, extraFiles };
   return { model, checked, unreadable };
 }
 

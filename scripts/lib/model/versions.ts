@@ -13,7 +13,8 @@ export interface ModelVersion {
   files: SourceFile[];
 }
 
-const isVersion = (name: string): boolean => /^[1-9]\d*$/.test(name) && Number.isSafeInteger(Number(name));
+/** Whether Triton takes a folder of that name for a version. */
+export const isVersion = (name: string): boolean => /^[1-9]\d*$/.test(name) && Number.isSafeInteger(Number(name));
 
 /**
  * Triton reads a number from the beginning of a folder's name: it skips `01`, takes `1a` for version 1 and then does

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import fs, { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { readRepository, stepModels, type Repository, type Selection } from '../../../scripts/lib/model';
+import { configText, readRepository, stepModels, type Repository, type Selection } from '../../../scripts/lib/model';
 import { folder, modelYaml, removeFolders, texts, torchScript, zip } from './helpers';
 
 afterEach(removeFolders);
@@ -42,10 +42,13 @@ describe('readRepository', () => {
       name: 'm',
       directory: path.join(root, 'm'),
       platform: 'pytorch_libtorch',
+      served: [10],
       extraFiles: [],
     });
     expect(models[0]?.config).toMatchObject({ name: 'm', max_batch_size: 8 });
-    expect(models[0]?.configText).toMatch(/^name: "m"\nplatform: "pytorch_libtorch"\nmax_batch_size: 8\n/);
+    expect(models[0]?.configText).toMatch(
+      /^name: "m"\nplatform: "pytorch_libtorch"\nversion_policy {\n {2}specific {\n {4}versions: \[10\]\n {2}}\n}\nmax_batch_size: 8\n/,
+    );
     expect(models[0]?.versions).toEqual([
       {
         version: 2,
@@ -69,7 +72,7 @@ describe('readRepository', () => {
         model_warmup: [
           { batch_size: 1, inputs: { a: { data_type: 'TYPE_FP32', dims: [1], input_data_file: 'a.bin' } } },
         ],
-        sequence_batching: { state: [{ initial_state: [{ data_file: 'zero' }] }] },
+        sequence_batching: { state: [{ initial_state: [{ name: 'zero', data_file: 'zero' }] }] },
         model_operations: { op_library_filename: ['ops.so', '/usr/lib/libother.so', 'absent.so'] },
       }),
       'm/1/model.py': 'x',
@@ -124,7 +127,7 @@ describe('readRepository', () => {
     expect(models[0]).toMatchObject({ name: 'm', platform: 'python' });
     expect(models[0]?.extraFiles.map(({ key }) => key)).toEqual(['utils/helpers.py', 'vocab.txt']);
     expect(models[0]?.configText).toBe(
-      'name: "m"\nbackend: "python"\nmax_batch_size: 4\ninput {\n  name: "logits"\n  data_type: TYPE_FP32\n  dims: [3]\n}\n',
+      'name: "m"\nbackend: "python"\nversion_policy {\n  specific {\n    versions: [1]\n  }\n}\nmax_batch_size: 4\ninput {\n  name: "logits"\n  data_type: TYPE_FP32\n  dims: [3]\n}\n',
     );
   });
 
@@ -149,6 +152,8 @@ describe('readRepository', () => {
     const root = folder({ 'm/model.yaml': onnx, 'm/1/model.onnx': 'x' });
     const { models } = await read(root);
     writeFileSync(path.join(root, 'm/config.pbtxt'), `# the same\n${models[0]?.configText}`);
+    expect((await read(root)).texts).toEqual([]);
+    writeFileSync(path.join(root, 'm/config.pbtxt'), configText(models[0]?.config ?? { name: 'm' }));
     expect((await read(root)).texts).toEqual([]);
     fs.appendFileSync(path.join(root, 'm/config.pbtxt'), 'backend: "onnxruntime"');
     expect((await read(root)).texts).toEqual([

@@ -466,10 +466,7 @@ describe('rules for ensembles', () => {
     [
       'an input that the model has not',
       ensemble([step('a', { input__1: 'x' }, { output__0: 'between' }), second]),
-      [
-        `${STEP}[0].input_map.input__1: is not an input of a; allowed: input__0\n    -> did you mean "input__0"?`,
-        `${STEP}[0].input_map: does not map the input "input__0" of a`,
-      ],
+      [`${STEP}[0].input_map.input__1: is not an input of a; allowed: input__0\n    -> did you mean "input__0"?`],
     ],
     [
       'an output that the model has not',
@@ -495,14 +492,13 @@ describe('rules for ensembles', () => {
       'a tensor that nobody writes',
       ensemble([first, step('b', { input__0: 'betwen' }, { output__0: 'y' })]),
       [
-        `${STEP}[1].input_map.input__0: reads "betwen", which neither a client nor a step writes; allowed: x, between, y\n    -> did you mean "between"?`,
-        `${STEP}[0].output_map.output__0: writes "between", which nothing reads\n    -> did you mean "betwen"?`,
+        `${STEP}[1].input_map.input__0: reads "betwen", which neither a client nor a step writes; allowed: x, y, between\n    -> did you mean "between"?`,
       ],
     ],
     [
       'an output that nobody writes',
       ensemble([first, second], { output: [tensor('y', 'TYPE_INT64', [5]), tensor('zzzz')] }),
-      ['output[1]: reads "zzzz", which neither a client nor a step writes; allowed: x, between, y'],
+      ['output[1]: reads "zzzz", which neither a client nor a step writes; allowed: x, y, between'],
     ],
     [
       'an input that nobody reads',

@@ -73,6 +73,16 @@ const fileNamesStayInside: ModelRule = ({ config, problems }) => {
   }
 };
 
+/** The server of Triton 2.51 does not refuse an empty list: it crashes, with all other models. */
+const agentsHaveNames: ModelRule = ({ config: { model_repository_agents: agents }, problems }) => {
+  if (agents === undefined) return;
+  if ((agents.agents ?? []).length === 0)
+    problems.add('model_repository_agents', 'names no agent', { hint: 'remove it' });
+  (agents.agents ?? []).forEach(({ name }, index) => {
+    if (!name) problems.add(`model_repository_agents.agents[${index}].name`, 'is missing');
+  });
+};
+
 const scheduleFitsPlatform: ModelRule = ({ config, problems }) => {
   const isEnsemble = config.platform === 'ensemble';
   if (config.ensemble_scheduling !== undefined && !isEnsemble) {
@@ -93,5 +103,6 @@ export const identityRules: readonly ModelRule[] = [
   platformIsKnown,
   platformFitsBackend,
   fileNamesStayInside,
+  agentsHaveNames,
   scheduleFitsPlatform,
 ];

@@ -12,6 +12,8 @@ export interface CheckedModel {
   facts: PlatformFacts | undefined;
   /** Numbers of the version folders; undefined where folders are not looked at. */
   versions: readonly number[] | undefined;
+  /** Those that the version_policy has Triton serve; undefined where folders are not looked at. */
+  served: readonly number[] | undefined;
   problems: ProblemList;
 }
 

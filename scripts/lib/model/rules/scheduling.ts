@@ -1,5 +1,5 @@
 import type { QueuePolicy } from '../model-config';
-import { fieldPath } from '../problems';
+import { describe, fieldPath } from '../problems';
 import type { CheckedModel, ModelRule } from './rule';
 
 const maxBatchSize = ({ config }: CheckedModel): number => config.max_batch_size ?? 0;
@@ -86,17 +86,31 @@ const slotUtilizationIsAFraction: ModelRule = ({ config, problems }) => {
   });
 };
 
+/** Each has a thread or a process; a thousand of an empty model took the server 8 seconds. */
+const MOST_INSTANCES = 1000;
+
 /** Fields of an instance group that only some kinds and platforms have. A count of 0 is Triton's default. */
 const instanceGroupsAreSound: ModelRule = ({ config, facts, problems }) => {
   if (config.ensemble_scheduling !== undefined) return;
   (config.instance_group ?? []).forEach(({ kind, count = 0, gpus = [], profile = [] }, index) => {
     const field = `instance_group[${index}]`;
     if (count < 0) problems.add(`${field}.count`, `must not be negative, got ${count}`, { allowed: '1 or more' });
+    if (count > MOST_INSTANCES) {
+      problems.add(`${field}.count`, `is more than any server can run, got ${count}`, {
+        allowed: `1 to ${MOST_INSTANCES}`,
+      });
+    }
     if ((kind === 'KIND_CPU' || kind === 'KIND_MODEL') && gpus.length > 0) {
       problems.add(`${field}.gpus`, `cannot stand beside ${kind}`, { hint: 'write "kind: KIND_GPU", or remove gpus' });
     }
     gpus.forEach((gpu, place) => {
       if (gpu < 0) problems.add(`${field}.gpus[${place}]`, `is no GPU's number, got ${gpu}`, { allowed: '0, 1, ...' });
+    });
+    profile.forEach((one, place) => {
+      if (facts?.backend !== 'tensorrt' || /^\d+$/.test(one)) return;
+      problems.add(`${field}.profile[${place}]`, `is no profile's number, got ${describe(one)}`, {
+        allowed: '"0", "1", ...',
+      });
     });
     if (profile.length > 0 && facts?.backend !== 'tensorrt') {
       problems.add(`${field}.profile`, 'is for platform tensorrt_plan alone', { hint: 'remove it' });
@@ -114,6 +128,24 @@ const ensembleHasNoInstances: ModelRule = ({ config, problems }) => {
   }
 };
 
+/** Triton keeps one answer for one request, which sequences and decoupled models do not give. */
+const cachedAnswersStandAlone: ModelRule = ({ config, problems }) => {
+  if (!config.response_cache?.enable) return;
+  const hint = 'remove response_cache';
+  if (config.sequence_batching !== undefined)
+    problems.add('response_cache.enable', 'cannot stand beside sequence_batching', { hint });
+  if (config.model_transaction_policy?.decoupled)
+    problems.add('response_cache.enable', 'cannot stand beside a decoupled model_transaction_policy', { hint });
+};
+
+const metricsAreComplete: ModelRule = ({ config, problems }) => {
+  (config.model_metrics?.metric_control ?? []).forEach(({ metric_identifier, histogram_options }, index) => {
+    const field = `model_metrics.metric_control[${index}]`;
+    if (!metric_identifier?.family) problems.add(`${field}.metric_identifier.family`, 'is missing');
+    if (histogram_options?.buckets === undefined) problems.add(`${field}.histogram_options.buckets`, 'is missing');
+  });
+};
+
 /** How requests are queued and where they run. */
 export const schedulingRules: readonly ModelRule[] = [
   batchSizeIsNotNegative,
@@ -124,4 +156,6 @@ export const schedulingRules: readonly ModelRule[] = [
   slotUtilizationIsAFraction,
   instanceGroupsAreSound,
   ensembleHasNoInstances,
+  cachedAnswersStandAlone,
+  metricsAreComplete,
 ];

@@ -107,6 +107,14 @@ const imageFormatsHaveThreeDims: ModelRule = (model) => {
   }
 };
 
+/** What TensorRT calls a format with channels in vectors. */
+const nonLinearFormatsHaveThreeDims: ModelRule = (model) => {
+  for (const [field, { is_non_linear_format_io: isNonLinear, dims = [] }] of tensors(model)) {
+    if (isNonLinear === true && model.facts?.backend === 'tensorrt' && dims.length !== 3)
+      model.problems.add(`${field}.dims`, `is_non_linear_format_io needs 3 of them, got ${dims.length}`);
+  }
+};
+
 const shapeTensorsAreForTensorRt: ModelRule = (model) => {
   if (model.facts?.backend === 'tensorrt') return;
   for (const [field, tensor] of tensors(model)) {
@@ -219,6 +227,7 @@ export const tensorRules: readonly ModelRule[] = [
   dimsAreSizes,
   reshapeKeepsElements,
   imageFormatsHaveThreeDims,
+  nonLinearFormatsHaveThreeDims,
   shapeTensorsAreForTensorRt,
   libtorchNamesArePositions,
   libtorchHasTheType,

@@ -1,4 +1,4 @@
-import type { TensorConfig, Warmup } from '../model-config';
+import { MOST_ELEMENTS, elementsOf, type TensorConfig, type Warmup } from '../model-config';
 import { didYouMean } from '../nearest';
 import { describe, fieldPath } from '../problems';
 import type { CheckedModel, ModelRule } from './rule';
@@ -19,6 +19,18 @@ const batchSizeIsGiven: ModelRule = (model) => {
         allowed: `1 to ${largest}`,
       });
     }
+  }
+};
+
+/** The model is not served before the last of them is answered. */
+const MOST_REPETITIONS = 100_000;
+
+const repetitionsEnd: ModelRule = (model) => {
+  for (const [field, { count = 0 }] of samples(model)) {
+    if (count <= MOST_REPETITIONS) continue;
+    model.problems.add(`${field}.count`, `would keep the model from being served, got ${count}`, {
+      allowed: `0 to ${MOST_REPETITIONS}`,
+    });
   }
 };
 
@@ -67,6 +79,11 @@ const inputsHaveTypeAndShape: ModelRule = (model) => {
           allowed: `[${(tensor.dims ?? []).join(', ')}]`,
         });
       }
+      if (elementsOf(dims) > MOST_ELEMENTS) {
+        model.problems.add(`${at}.dims`, `is larger than a server has memory for, got [${dims.join(', ')}]`, {
+          allowed: `at most ${MOST_ELEMENTS} elements`,
+        });
+      }
       if ([input.zero_data, input.random_data, input.input_data_file].every((one) => one === undefined)) {
         model.problems.add(at, 'says no values', {
           allowed: 'one of zero_data: true, random_data: true, input_data_file',
@@ -82,4 +99,9 @@ function isOneOf(dims: readonly number[], { dims: wanted = [] }: TensorConfig): 
 }
 
 /** The requests that Triton sends before it calls a model READY. */
-export const warmupRules: readonly ModelRule[] = [batchSizeIsGiven, inputsAreTheModels, inputsHaveTypeAndShape];
+export const warmupRules: readonly ModelRule[] = [
+  batchSizeIsGiven,
+  repetitionsEnd,
+  inputsAreTheModels,
+  inputsHaveTypeAndShape,
+];

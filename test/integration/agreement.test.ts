@@ -1,0 +1,174 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { formatProblem } from '../../scripts/lib/errors';
+import { configText, readRepository } from '../../scripts/lib/model';
+import { forEachLimited } from '../../scripts/lib/pool';
+import type { TritonError } from '../../scripts/lib/triton/client';
+import { emptyBackend } from '../support/empty-backend';
+import { PARTS, randomEnsemble, randomModel, randomWarmup, type RandomModel } from '../support/random-models';
+import { Scratch } from '../support/scratch';
+import { testTriton } from '../support/triton';
+import { randomNumbers } from '../unit/model/helpers';
+
+/** SOAK_FACTOR makes the long form: so many times as many models. */
+const FACTOR = Number(process.env['SOAK_FACTOR'] ?? 1);
+/** What the server does not answer in this time it hangs on. An empty model is loaded in a millisecond. */
+const LOAD_TIMEOUT_MS = 20_000;
+/** Most of the time that a process of the python backend takes to start nothing happens. */
+const LOADS_AT_A_TIME = 4;
+
+jest.setTimeout(120_000 + 60_000 * FACTOR);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+/**
+ * What we refuse although this server loads it, each with its reason. A model that is refused for anything else, and
+ * loaded, shows that we are too strict.
+ */
+const STRICTER: [reason: string, problem: RegExp][] = [
+  ['requests address tensors by name: the second of two is never reached', /^(in|out)put\[\d+\]\.name: is the name of/],
+  [
+    'without a batch axis it does nothing: most likely max_batch_size was forgotten',
+    /^dynamic_batching: has no effect/,
+  ],
+  [
+    'the server leaves out a version that is not there, and nothing of the release is served',
+    /^version_policy\.specific\.versions\[\d+\]: has no version folder/,
+  ],
+  ['a negative count becomes 1, silently', /^instance_group\[\d+\]\.count: must not be negative/],
+  ['a thousand instances take the server seconds, more of them minutes', /^instance_group\[\d+\]\.count: is more than/],
+  [
+    'the tensor is written in a shape that its reader refuses when a request comes',
+    /^(ensemble_scheduling\.step\[\d+\]\.input_map|output\[\d+\]).* from (in|out)put ".*, but .* for /,
+  ],
+  ['the server gives the model what it did not ask for', /^model_warmup\[\d+\]\.inputs\.\w+: is not an input/],
+  ['the server skips a warm-up of batch size 0', /^model_warmup\[\d+\]\.batch_size: is 0/],
+];
+
+/**
+ * What ends or stops this server, with all the models it serves: it is not asked. `npm run test:soak` has made sure of
+ * each kind once: see "what we refuse because it ends the server".
+ */
+const DEADLY: RegExp[] = [
+  /^sequence_batching\.state\[\d+\]\.(initial_state|input_name)/,
+  /^sequence_batching\.oldest\.max_candidate_sequences: is the number of sequences/,
+  /^max_batch_size: is the number of sequences/,
+  /^instance_group\[\d+\]\.count: is more than/,
+  /^model_repository_agents: names no agent/,
+  /^model_warmup\[\d+\]\.(inputs\..*\.dims: is larger|count: would keep)/,
+  /^model_warmup\[\d+\]\.batch_size: is more than/,
+];
+
+interface Verdicts {
+  bothTake: number;
+  bothRefuse: number;
+  notAsked: number;
+  stricter: Map<string, number>;
+  disagreements: string[];
+}
+
+/** Our verdict on each model beside the server's. What we accept the server gets as we would publish it. */
+async function compare(name: string, models: ReadonlyMap<string, RandomModel>, program?: string): Promise<Verdicts> {
+  const [source, served] = [join(scratch.directory, name, 'source'), join(scratch.directory, name, 'served')];
+  for (const [model, { config, versions }] of models) {
+    for (const folder of [source, served]) {
+      write(join(folder, model, 'config.pbtxt'), configText(config));
+      for (const version of versions) write(join(folder, model, String(version), 'model.py'), program ?? 'x');
+    }
+  }
+  const repository = await readRepository(source);
+  const problems = new Map<string, string[]>();
+  for (const { file, ...problem } of repository.problems) {
+    const model = file.slice(source.length + 1).split('/')[0] ?? '';
+    problems.set(model, [...(problems.get(model) ?? []), formatProblem({ file: '', ...problem }).slice(2)]);
+  }
+  const accepted = repository.models.filter((model) => !problems.has(model.name));
+  for (const model of accepted) write(join(served, model.name, 'config.pbtxt'), model.configText);
+
+  const server = await testTriton(scratch, served, { load: [], name: `${name}/triton` });
+  write(join(scratch.directory, name, 'triton/backends/empty/libtriton_empty.so'), emptyBackend());
+  const verdicts: Verdicts = { bothTake: 0, bothRefuse: 0, notAsked: 0, stricter: new Map(), disagreements: [] };
+  const disagree = (model: string, what: string): void => {
+    const text = readFileSync(join(served, model, 'config.pbtxt'), 'utf8').replace(/\s+/g, ' ');
+    verdicts.disagreements.push(`${model}: ${what}\n    ${text}`);
+  };
+  const underWay = new Set<string>();
+  await forEachLimited([...models.keys()], LOADS_AT_A_TIME, async (model) => {
+    const ours = problems.get(model);
+    if (ours?.some((problem) => DEADLY.some((one) => one.test(problem)))) {
+      verdicts.notAsked++;
+      return;
+    }
+    underWay.add(model);
+    const theirs = await server.client.loadModel(model, { timeoutMs: LOAD_TIMEOUT_MS }).then(
+      () => undefined,
+      (error: unknown) => error as TritonError,
+    );
+    if (theirs?.status === 'unreachable' || theirs?.status === 'timeout') {
+      const suspects = [...underWay].map((one) => `${one}: ${problems.get(one)?.join('; ') ?? 'accepted'}`);
+      throw new Error(`the server did not survive one of these (${theirs.message}):\n${suspects.join('\n')}`);
+    }
+    const expected = accepted.find((one) => one.name === model)?.served;
+    if (theirs !== undefined) {
+      if (ours === undefined) disagree(model, `we accept, the server refuses: ${theirs.message}`);
+      else verdicts.bothRefuse++;
+    } else if (ours === undefined) {
+      const versions: number[] = [];
+      for (const version of models.get(model)?.versions ?? [])
+        if (await server.client.modelReady(model, version)) versions.push(version);
+      if (versions.join() !== expected?.join()) disagree(model, `serves ${versions.join()}, not ${expected?.join()}`);
+      else verdicts.bothTake++;
+    } else {
+      const reasons = ours.map((problem) => STRICTER.find(([, pattern]) => pattern.test(problem))?.[0]);
+      for (const reason of reasons) {
+        if (reason === undefined) disagree(model, `we refuse, the server accepts: ${ours.join('; ')}`);
+        else verdicts.stricter.set(reason, (verdicts.stricter.get(reason) ?? 0) + 1);
+      }
+    }
+    if (theirs === undefined) await server.client.unloadModel(model);
+    underWay.delete(model);
+  });
+  expect(await server.client.live()).toBe(true);
+  await server.stop();
+  return verdicts;
+}
+
+function write(file: string, content: string | Buffer): void {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, content);
+}
+
+const RESPONDS = `import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [pb_utils.InferenceResponse([]) for _ in requests]
+`;
+
+test('random models and ensembles: what we accept is loaded, and what is loaded we accept or say why not', async () => {
+  for (let round = 0; round < FACTOR; round++) {
+    const random = randomNumbers(1000 + round);
+    const models = new Map<string, RandomModel>(PARTS.map((config) => [config.name, { config, versions: [1] }]));
+    for (let index = 0; index < 400; index++) {
+      models.set(`m${index}`, randomModel(`m${index}`, random));
+      models.set(`e${index}`, randomEnsemble(`e${index}`, PARTS, random));
+    }
+    const verdicts = await compare(`random-${round}`, models);
+    expect(verdicts.disagreements).toEqual([]);
+    // Models that are all sound, or all broken, would test nothing.
+    expect(verdicts.bothTake).toBeGreaterThan(200);
+    expect(verdicts.bothRefuse).toBeGreaterThan(200);
+  }
+});
+
+test('random warm-ups, in processes of the python backend', async () => {
+  const random = randomNumbers(7);
+  const models = new Map<string, RandomModel>();
+  for (let index = 0; index < 24 * FACTOR; index++) models.set(`w${index}`, randomWarmup(`w${index}`, random));
+  const verdicts = await compare('warmup', models, RESPONDS);
+  expect(verdicts.disagreements).toEqual([]);
+  expect(verdicts.bothTake).toBeGreaterThan(4);
+  expect(verdicts.bothRefuse).toBeGreaterThan(4);
+});
