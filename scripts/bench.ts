@@ -28,7 +28,7 @@ const HELP = `Measures this package on this machine, always against something in
                     batching: images a second of gfpgan in batches against one by one
                     sync: sync-models against s5cmd, rclone and aws-cli on an S3 server on this machine
   --repetitions N   rounds of each comparison (default 7)
-  --rows A,B        sync: only these of cold-1000, cold-10000, large, no-op, changed, ready
+  --rows A,B        sync: only these of cold-1000, cold-10000, large, no-op, changed, ready, start
   --quick           sync: a tenth of the files, to see whether all of it works
   --out DIR         results as JSON, one file a benchmark (default: docs/benchmarks; nowhere with --rows or --quick)
   --help
@@ -70,15 +70,9 @@ async function bench(argv: readonly string[]): Promise<number> {
   if (out !== undefined) mkdirSync(out, { recursive: true });
   for (const name of wanted) {
     const result = { date: new Date().toISOString().slice(0, 10), machine: describeMachine(), ...(await all[name]()) };
-    if (out !== undefined) writeFileSync(join(out, `${name}.json`), formatJson(result));
+    if (out !== undefined) writeFileSync(join(out, `${name}.json`), `${JSON.stringify(result, null, 2)}\n`);
   }
   return EXIT.ok;
-}
-
-/** As prettier has it: lists of numbers in one line. */
-function formatJson(value: object): string {
-  const text = JSON.stringify(value, null, 2);
-  return `${text.replaceAll(/\[\s+(-?[\d.e+-]+(?:,\s+-?[\d.e+-]+)*)\s+\]/g, (_, list: string) => `[${list.replaceAll(/\s+/g, ' ')}]`)}\n`;
 }
 
 function describeMachine(): string {

@@ -1,0 +1,76 @@
+import { createHash, randomFillSync } from 'node:crypto';
+import { closeSync, mkdirSync, openSync, utimesSync, writeFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** A model repository whose large files do not compress and are all different. */
+export interface RepositoryShape {
+  models: number;
+  /** Files of `partBytes` in the whole repository; each model has SMALL_FILES besides. */
+  parts: number;
+  partBytes: number;
+}
+
+/** config.pbtxt, labels.txt and model.py. */
+export const SMALL_FILES = 3;
+
+const CHUNK_BYTES = 1 << 20;
+/** Before anything was uploaded, as files that were made some time ago. */
+const MADE = new Date('2024-01-01T00:00:00Z');
+
+/** Writes the repository: MODEL/config.pbtxt, MODEL/labels.txt, MODEL/1/model.py and MODEL/1/part-NNNNN.bin. */
+export function makeRepository(directory: string, { models, parts, partBytes }: RepositoryShape): void {
+  const chunk = randomFillSync(Buffer.allocUnsafe(Math.min(partBytes, CHUNK_BYTES)));
+  for (let i = 0; i < models; i += 1) {
+    const model = modelName(i);
+    const version = join(directory, model, '1');
+    mkdirSync(version, { recursive: true });
+    write(join(directory, model, 'config.pbtxt'), configText(model));
+    write(labelsFile(directory, model), labelsText(0));
+    write(join(version, 'model.py'), '# Is stored, never loaded.\n');
+    for (let part = i; part < parts; part += models) {
+      writePart(join(version, `part-${String(part).padStart(5, '0')}.bin`), partBytes, chunk);
+    }
+  }
+}
+
+export const modelName = (index: number): string => `model-${String(index).padStart(2, '0')}`;
+
+/** Chunk after chunk, each made different by what it begins with. */
+function writePart(path: string, bytes: number, chunk: Buffer): void {
+  const file = openSync(path, 'w');
+  for (let offset = 0; offset < bytes; offset += chunk.length) {
+    createHash('sha256').update(`${path} ${offset}`).digest().copy(chunk);
+    writeSync(file, chunk, 0, Math.min(chunk.length, bytes - offset));
+  }
+  closeSync(file);
+  utimesSync(path, MADE, MADE);
+}
+
+function write(path: string, text: string, time = MADE): void {
+  writeFileSync(path, text);
+  utimesSync(path, time, time);
+}
+
+function configText(name: string): string {
+  return `name: "${name}"
+backend: "python"
+input { name: "INPUT" data_type: TYPE_FP32 dims: [ 1 ] }
+output { name: "OUTPUT" data_type: TYPE_FP32 dims: [ 1 ] label_filename: "labels.txt" }
+version_policy { specific { versions: [ 1 ] } }
+`;
+}
+
+/** The file of a model that may change under its name: those of a version never do. */
+export function labelsFile(directory: string, model: string): string {
+  return join(directory, model, 'labels.txt');
+}
+
+/** Of the same length for every number of up to nine digits. */
+export function labelsText(change: number): string {
+  return `change ${String(change).padStart(9, '0')}\n`;
+}
+
+/** Changes one file of one model: other bytes, the same size, an older time each time. */
+export function changeLabels(directory: string, model: string, change: number): void {
+  write(labelsFile(directory, model), labelsText(change), new Date(MADE.getTime() - change * 60_000));
+}
