@@ -145,8 +145,9 @@ export class RepositoryWriter {
         await this.store.copy({ key: this.at(key) }, removedKey(this.location, key), { bytes, checksum });
       });
     }
-    // What makes a folder a model goes first: no server that starts now finds half of one.
-    await this.delete(configs);
+    // What makes a folder a model goes first: no server that starts now finds half of one. One by one, in the order
+    // given, which is ensembles first: within a request S3 has an order of its own.
+    for (const config of configs) await this.delete([config]);
     await this.delete(keys.filter((key) => !configs.includes(key)));
   }
 

@@ -81,7 +81,8 @@ export async function change(
     }
     const target = await targetOf(seen.head?.release);
     requireRemovable(target, seen.head?.release);
-    const plan = await makePlan(target.models, seen, { store, location, prune: target.prune, remove: target.remove });
+    const remove = ensemblesFirst(target.remove, seen.head?.release);
+    const plan = await makePlan(target.models, seen, { store, location, prune: target.prune, remove });
     options.onPlan?.(plan);
     requireNoConflict(plan);
     const idle = !needsWriting(plan, seen);
@@ -277,15 +278,11 @@ class Change {
   }
 
   private newTarget(): RolloutTarget {
-    const { plan, target } = this.begun;
-    const before = this.begun.seen.head?.release.models ?? {};
-    const removed = target.remove.flatMap((name) => {
-      const released = before[name];
-      return released === undefined ? [] : [servedModel(name, released)];
-    });
+    const { plan, seen } = this.begun;
+    const before = seen.head?.release.models ?? {};
     return {
       models: plan.models.map(({ model }) => model),
-      removed: composingFirst(removed).reverse(),
+      removed: plan.remove.map((name) => servedModel(name, before[name] as ReleasedModel)),
     };
   }
 }
@@ -369,6 +366,17 @@ function intentOf(plan: Plan, target: Target): Intent {
 /** What was found in the bucket is to be changed only once there is a record of it to go back to. */
 const firstIntent = (plan: Plan, target: Target): Intent =>
   plan.models.some(({ foreign }) => foreign) ? NO_INTENT : intentOf(plan, target);
+
+/** Models of a release in the order in which to take them out: no ensemble is ever without what it is made of. */
+function ensemblesFirst(names: readonly string[], release: Release | undefined): string[] {
+  const models = names.flatMap((name) => {
+    const released = release?.models[name];
+    return released === undefined ? [] : [servedModel(name, released)];
+  });
+  return composingFirst(models)
+    .map(({ name }) => name)
+    .reverse();
+}
 
 const isUnfinished = ({ switching, deleting }: Intent): boolean => switching.length + deleting.length > 0;
 

@@ -1,0 +1,228 @@
+import { join } from 'node:path';
+import { UserError } from '../../../scripts/lib/errors';
+import type { S3Store } from '../../../scripts/lib/s3/store';
+import { FAULTS, startFaultProxy, type Fault, type FaultProxy } from '../../support/fault-proxy';
+import { Observer, type Expected, type Snapshot } from '../../support/observer';
+import { PublishProcess } from '../../support/publish-process';
+import { testS3 } from '../../support/s3';
+import { Scratch } from '../../support/scratch';
+import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
+import { changesBetween, type Change } from '../../support/soak-changes';
+import { expectedBetween, twoStates, writeFiles } from '../../support/soak-models';
+import { openBucket, Place } from '../../support/soak-place';
+import { testVersitygw } from '../../support/versitygw';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const random = new SeededRandom(SOAK_SEED);
+const STATES = twoStates(random);
+const CHANGES = changesBetween(
+  writeFiles(join(scratch.directory, 'old'), STATES.old),
+  writeFiles(join(scratch.directory, 'next'), STATES.next),
+);
+
+const FLIP = ['flip'] as const;
+const NETWORK = FAULTS.filter((fault) => fault !== 'flip');
+/** Without those that a command line, whose idle time is 30 s, would spend its time on. */
+const QUICK = NETWORK.filter((fault) => fault !== 'delay');
+
+/** What a change does when nothing happens to it. */
+interface Undisturbed {
+  requests: number;
+  before: Snapshot;
+  after: Snapshot;
+  expected: Expected;
+}
+
+describe.each([
+  ['versitygw', testVersitygw],
+  ['SeaweedFS', testS3],
+] as const)('%s behind a network with faults', (server, start) => {
+  let endpoint: string;
+  let store: S3Store;
+  let places = 0;
+  const newPlace = (): Place => new Place(store, `${(places += 1)}/models`);
+  const plans = new Map<Change, Undisturbed>();
+
+  beforeAll(async () => {
+    ({ endpoint } = await start(scratch));
+    store = await openBucket(scratch, endpoint, 'faults');
+    for (const change of CHANGES) plans.set(change, await undisturbed(change));
+  }, 120_000);
+
+  /** A proxy in front of the server for one change of one place, and a client with little patience on it. */
+  async function withFaults<T>(
+    options: { rate: number; kinds: readonly Fault[]; only?: () => boolean },
+    place: Place,
+    work: (through: Place, proxy: FaultProxy) => Promise<T>,
+  ): Promise<T> {
+    const proxy = await startFaultProxy(endpoint, { seed: random.integer(1, 1e9), delayMs: 1500, ...options });
+    const patient = { idleTimeoutMs: 500, deadlineMs: 60_000 };
+    const client = await openBucket(scratch, proxy.endpoint, 'faults', { ...patient, create: false });
+    try {
+      return await work(new Place(client, place.prefix), proxy);
+    } finally {
+      client.close();
+      await proxy.stop();
+    }
+  }
+
+  async function undisturbed(change: Change): Promise<Undisturbed> {
+    const place = newPlace();
+    const ready = await change.prepare(place);
+    const [before, configs] = [await place.snapshot(), await place.configs()];
+    const requests = await withFaults({ rate: 0, kinds: NETWORK }, place, async (through, proxy) => {
+      await ready.run(through);
+      return proxy.requests.length;
+    });
+    // What only one of the two folders has stays in the bucket, unless it is pruned.
+    const expected = expectedBetween([
+      { files: { ...STATES.next, ...STATES.old }, configs },
+      { files: { ...STATES.old, ...STATES.next }, configs: await place.configs() },
+    ]);
+    const after = await place.snapshot();
+    await place.clear();
+    return { requests, before, after, expected };
+  }
+
+  /** Observes the repository while `work` goes on at a place that is ready for the change. */
+  async function observed<T>(
+    change: Change,
+    work: (place: Place, ready: Awaited<ReturnType<Change['prepare']>>, plan: Undisturbed) => Promise<T>,
+  ): Promise<T> {
+    const plan = plans.get(change) as Undisturbed;
+    const place = newPlace();
+    const ready = await change.prepare(place);
+    const observer = new Observer(store, `${place.prefix}/`, plan.expected);
+    observer.start();
+    try {
+      const result = await work(place, ready, plan);
+      await observer.stop();
+      expect({ change: change.name, violations: observer.violations }).toEqual({ change: change.name, violations: [] });
+      await place.clear();
+      return result;
+    } finally {
+      await observer.stop();
+    }
+  }
+
+  test(
+    'one request in five fails, in any way: the same bytes as without, and few requests more',
+    async () => {
+      const total = { changes: 0, requests: 0, faults: 0 };
+      while (total.changes < repetitions(4)) {
+        await observed(random.pick(CHANGES), async (place, ready, { requests, after }) => {
+          await withFaults({ rate: 0.2, kinds: NETWORK }, place, async (through, proxy) => {
+            await ready.run(through);
+            expect(proxy.requests.length).toBeLessThan(3 * requests);
+            total.requests += proxy.requests.length;
+            total.faults += sum(proxy.counts);
+          });
+          expect(await place.snapshot()).toEqual(after);
+          expect(await place.leftovers()).toEqual([]);
+        });
+        total.changes += 1;
+      }
+      expect(total.faults).toBeGreaterThan(total.requests / 10);
+      report(`${server}, one request in five failed`, total);
+    },
+    patience(4, 60_000),
+  );
+
+  test(
+    'one request in five fails: the command ends with 0',
+    async () => {
+      for (let i = 0; i < repetitions(1); i += 1) {
+        await observed(random.pick(CHANGES), async (place, { command: [name, ...args] }, { after }) => {
+          await withFaults({ rate: 0.2, kinds: QUICK }, place, async (_, proxy) => {
+            const ended = await new PublishProcess(name, [...args, ...place.flags(proxy.endpoint)]).ended;
+            expect(ended).toMatchObject({ code: 0 });
+          });
+          expect(await place.snapshot()).toEqual(after);
+        });
+      }
+    },
+    patience(1, 60_000),
+  );
+
+  // Waiting for a server that is gone takes long, and is the same whichever it is.
+  if (server === 'SeaweedFS' && !IS_LONG) return;
+
+  test(
+    'the server goes away in the middle and comes back: exit code 1 and one error, and the next run ends well',
+    async () => {
+      for (let i = 0; i < repetitions(1); i += 1) {
+        await observed(random.pick(CHANGES), async (place, { command: [name, ...args] }, { requests, after }) => {
+          const last = random.integer(3, requests - 3);
+          let seen = 0;
+          const only = (): boolean => (seen += 1) > last;
+          await withFaults({ rate: 1, kinds: QUICK, only }, place, async (_, proxy) => {
+            const ended = await new PublishProcess(name, [...args, ...place.flags(proxy.endpoint)]).ended;
+            expect({ last, ...ended }).toMatchObject({ code: 1, stderr: ONE_ERROR });
+          });
+          const ended = await new PublishProcess(name, [...args, ...place.flags(endpoint)]).ended;
+          expect({ last, ...ended }).toMatchObject({ code: 0 });
+          expect({ last, found: await place.snapshot() }).toEqual({ last, found: after });
+          expect({ last, left: await place.leftovers() }).toEqual({ last, left: [] });
+        });
+      }
+    },
+    patience(1, 120_000),
+  );
+
+  test('nothing gets through: exit code 1 and one error, and the bucket is as it was', async () => {
+    await observed(random.pick(CHANGES.slice(1)), async (place, { command: [name, ...args] }, { before }) => {
+      const all = await store.list('');
+      await withFaults({ rate: 1, kinds: QUICK }, place, async (_, proxy) => {
+        const ended = await new PublishProcess(name, [...args, ...place.flags(proxy.endpoint)]).ended;
+        expect(ended).toMatchObject({ code: 1, stderr: ONE_ERROR });
+      });
+      expect(await place.snapshot()).toEqual(before);
+      expect(await store.list('')).toEqual(all);
+    });
+  }, 200_000);
+
+  // SeaweedFS reads the XML of a request before it compares it with its checksum: a flipped byte can be another key.
+  if (server === 'SeaweedFS') return;
+
+  test(
+    'bytes change on the way: nothing of that is kept',
+    async () => {
+      const total = { changes: 0, flips: 0, failures: 0 };
+      while (total.changes < repetitions(2)) {
+        await observed(random.pick(CHANGES), async (place, ready, { before, after }) => {
+          const rate = random.pick([0.1, 0.3, 1]);
+          const failure = await withFaults({ rate, kinds: FLIP }, place, async (through, proxy) => {
+            const result = await ready.run(through).then(
+              () => undefined,
+              (error: unknown) => error,
+            );
+            total.flips += sum(proxy.counts);
+            return result;
+          });
+          if (failure === undefined) expect(await place.snapshot()).toEqual(after);
+          else {
+            total.failures += 1;
+            expect(failure).toBeInstanceOf(UserError);
+            if (rate === 1) expect(await place.snapshot()).toEqual(before);
+          }
+          expect({ rate, failure }).toEqual({
+            rate,
+            failure: rate === 1 ? (expect.any(UserError) as UserError) : undefined,
+          });
+          expect(await place.wrongCopies()).toEqual([]);
+        });
+        total.changes += 1;
+      }
+      expect(total.flips).toBeGreaterThan(0);
+      report(`${server}, bytes flipped`, total);
+    },
+    patience(2, 60_000),
+  );
+});
+
+const ONE_ERROR = expect.stringMatching(/^(?!.*\n\s+at )[\s\S]*\nerror: (?![\s\S]*\nerror: )/) as string;
+
+const sum = (counts: Record<string, number>): number =>
+  Object.values(counts).reduce((total, count) => total + count, 0);

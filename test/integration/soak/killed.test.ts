@@ -1,0 +1,196 @@
+import { join } from 'node:path';
+import { changesBetween, type Change, type ReadyChange } from '../../support/soak-changes';
+import { expectedBetween, twoStates, writeFiles } from '../../support/soak-models';
+import { Observer, type Expected, type Snapshot } from '../../support/observer';
+import { PublishProcess, type Ended } from '../../support/publish-process';
+import { testS3 } from '../../support/s3';
+import { Scratch } from '../../support/scratch';
+import { patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
+import { openBucket, Place } from '../../support/soak-place';
+import { startTap, type Tap, type TappedRequest, type TapOptions } from '../../support/tap';
+import { testVersitygw } from '../../support/versitygw';
+import type { S3Store } from '../../../scripts/lib/s3/store';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const random = new SeededRandom(SOAK_SEED);
+const STATES = twoStates(random);
+const CHANGES = changesBetween(
+  writeFiles(join(scratch.directory, 'old'), STATES.old),
+  writeFiles(join(scratch.directory, 'next'), STATES.next),
+);
+
+/** What a change does when nothing happens to it. */
+interface Undisturbed {
+  requests: number;
+  /** From the first request to the end. */
+  milliseconds: number;
+  after: Snapshot;
+  expected: Expected;
+}
+
+/** Where a publisher is killed. */
+type Moment = { request: number; answered: boolean } | { afterMs: number };
+
+describe.each([
+  ['versitygw', testVersitygw],
+  ['SeaweedFS', testS3],
+] as const)('publishers on %s', (server, start) => {
+  let store: S3Store;
+  let tap: Tap;
+  let places = 0;
+  const newPlace = (): Place => new Place(store, `${(places += 1)}/models`);
+
+  beforeAll(async () => {
+    const { endpoint } = await start(scratch);
+    store = await openBucket(scratch, endpoint, 'killed');
+    tap = await startTap(endpoint);
+    scratch.defer(() => tap.stop());
+  }, 60_000);
+
+  /** Runs the command; killed at `moment`, if it gets that far. */
+  async function run([command, ...args]: ReadyChange['command'], place: Place, moment?: Moment): Promise<Ended> {
+    const child = new PublishProcess(command, [...args, ...place.flags(tap.endpoint)]);
+    if (moment !== undefined) tap.set(killAt(child, moment, tap.requests.length + 1));
+    const ended = await child.ended;
+    tap.set({});
+    await tap.untilQuiet();
+    return ended;
+  }
+
+  async function undisturbed(change: Change): Promise<Undisturbed> {
+    const place = newPlace();
+    const { command } = await change.prepare(place);
+    const before = await place.configs();
+    const first = tap.requests.length;
+    let started = 0;
+    tap.set({ onRequest: () => (started = started === 0 ? performance.now() : started) });
+    expect(await run(command, place)).toMatchObject({ code: 0 });
+    const milliseconds = performance.now() - started;
+    // What only one of the two folders has stays in the bucket, unless it is pruned.
+    const expected = expectedBetween([
+      { files: { ...STATES.next, ...STATES.old }, configs: before },
+      { files: { ...STATES.old, ...STATES.next }, configs: await place.configs() },
+    ]);
+    const after = await place.snapshot();
+    expect(await place.leftovers()).toEqual([]);
+    await place.clear();
+    return { requests: tap.requests.length - first, milliseconds, after, expected };
+  }
+
+  async function betweenRequests(change: Change): Promise<void> {
+    const { expected, after } = await undisturbed(change);
+    const place = newPlace();
+    const { command } = await change.prepare(place);
+    const observer = new Observer(store, `${place.prefix}/`, expected);
+    tap.set({ onAnswer: ({ method }) => (['PUT', 'POST', 'DELETE'].includes(method) ? observer.look() : undefined) });
+    expect(await run(command, place)).toMatchObject({ code: 0 });
+    expect(observer.violations).toEqual([]);
+    expect(observer.states.size).toBeGreaterThan(2);
+    expect(await place.snapshot()).toEqual(after);
+    await place.clear();
+  }
+
+  // The order of the requests does not depend on the server.
+  if (server === 'versitygw')
+    test.each(CHANGES)(
+      '$name: between any two requests what the configurations name is there, whole',
+      betweenRequests,
+      120_000,
+    );
+
+  test(
+    'killed at any moment: nothing half-done is ever seen, and the next run ends with the same bytes',
+    async () => {
+      const plans = new Map<Change, Undisturbed>();
+      for (const change of CHANGES) plans.set(change, await undisturbed(change));
+      const moments = new Moments(plans);
+      const counts = { kills: 0, looks: 0, states: 0 };
+      while (counts.kills < repetitions(8)) {
+        const { change, moment } = moments.next();
+        const { after, expected } = plans.get(change) as Undisturbed;
+        const place = newPlace();
+        const { command } = await change.prepare(place);
+        const observer = new Observer(store, `${place.prefix}/`, expected);
+        const killed: Moment[] = [];
+        observer.start();
+        try {
+          for (let at = moment; ; at = moments.another(change)) {
+            observer.noteStart();
+            const { signal } = await run(command, place, at);
+            if (signal === 'SIGKILL') killed.push(at);
+            if (!random.chance(0.35)) break;
+          }
+          observer.noteStart();
+          const { code, stderr } = await run(command, place);
+          await observer.stop();
+          const what = `${change.name}, killed at ${JSON.stringify(killed)}`;
+          expect({ what, code, stderr: code === 0 ? '' : stderr }).toEqual({ what, code: 0, stderr: '' });
+          expect({ what, violations: observer.violations }).toEqual({ what, violations: [] });
+          expect({ what, found: await place.snapshot() }).toEqual({ what, found: after });
+          expect({ what, leftovers: await place.leftovers() }).toEqual({ what, leftovers: [] });
+        } finally {
+          await observer.stop();
+        }
+        counts.kills += killed.length;
+        counts.looks += observer.looks;
+        counts.states += observer.states.size;
+        await place.clear();
+      }
+      report(`${server}, killed publishers`, counts);
+    },
+    patience(8, 60_000),
+  );
+});
+
+/** Has the tap kill the publisher, whose first request has the number `first`. */
+function killAt(child: PublishProcess, moment: Moment, first: number): TapOptions {
+  if ('afterMs' in moment) {
+    return {
+      onRequest: ({ number }) => {
+        if (number === first) setTimeout(() => child.kill(), moment.afterMs).unref();
+      },
+    };
+  }
+  const hit = ({ number }: TappedRequest): boolean => number === first + moment.request - 1;
+  if (moment.answered) return { onAnswer: (request) => void (hit(request) && child.kill()) };
+  return {
+    onRequest: (request) => {
+      if (!hit(request)) return true;
+      child.kill();
+      return false;
+    },
+  };
+}
+
+/** Moments to kill at: every request of every change once, in random order, and in between any time at all. */
+class Moments {
+  private queue: { change: Change; moment: Moment }[] = [];
+
+  constructor(private readonly plans: ReadonlyMap<Change, Undisturbed>) {}
+
+  next(): { change: Change; moment: Moment } {
+    if (random.chance(0.3)) {
+      const change = random.pick(CHANGES);
+      const { milliseconds } = this.plans.get(change) as Undisturbed;
+      return { change, moment: { afterMs: random.fraction() * milliseconds } };
+    }
+    if (this.queue.length === 0) this.fill();
+    return this.queue.splice(random.integer(0, this.queue.length - 1), 1)[0] as { change: Change; moment: Moment };
+  }
+
+  /** For a publisher that begins by clearing up after one that was killed. */
+  another(change: Change): Moment {
+    const { requests } = this.plans.get(change) as Undisturbed;
+    return { request: random.integer(1, requests), answered: random.chance(0.5) };
+  }
+
+  private fill(): void {
+    for (const [change, { requests }] of this.plans) {
+      for (let request = 1; request <= requests; request += 1) {
+        for (const answered of [false, true]) this.queue.push({ change, moment: { request, answered } });
+      }
+    }
+  }
+}

@@ -1,0 +1,65 @@
+import type { Release } from '../../scripts/lib/publish/release';
+import type { Place } from './soak-place';
+
+/** A change of a repository, at a place that is ready for it. */
+export interface ReadyChange {
+  /** As a command line, without the flags for the place. */
+  command: [string, ...string[]];
+  /** In this process. */
+  run(place: Place): Promise<Release>;
+}
+
+export interface Change {
+  name: string;
+  /** Brings an empty place to where the change begins. */
+  prepare(place: Place): Promise<ReadyChange>;
+}
+
+/** Every kind of change between two folders. */
+export function changesBetween(old: string, next: string): Change[] {
+  const publication = (...flags: string[]): ReadyChange => ({
+    command: ['sync-models', '--repo', next, ...flags],
+    run: (place) => place.publish(next, { prune: flags.includes('--prune') }),
+  });
+  const rollback = ({ id }: Release): ReadyChange => ({
+    command: ['rollback', id],
+    run: (place) => place.rollBack(id),
+  });
+  return [
+    {
+      name: 'a first publication',
+      prepare: () => Promise.resolve(publication()),
+    },
+    {
+      name: 'a publication',
+      prepare: async (place) => {
+        await place.publish(old);
+        return publication();
+      },
+    },
+    {
+      name: 'a publication with --prune',
+      prepare: async (place) => {
+        await place.publish(old);
+        return publication('--prune', '--yes');
+      },
+    },
+    {
+      name: 'a rollback',
+      prepare: async (place) => {
+        const before = await place.publish(old);
+        await place.publish(next);
+        return rollback(before);
+      },
+    },
+    {
+      name: 'a rollback to what an earlier one took out',
+      prepare: async (place) => {
+        const before = await place.publish(old);
+        const after = await place.publish(next);
+        await place.rollBack(before.id);
+        return rollback(after);
+      },
+    },
+  ];
+}

@@ -1,0 +1,107 @@
+import { publish } from '../../scripts/lib/publish/publish';
+import { keptKey, lockKey, releasesPrefix, type RepositoryLocation } from '../../scripts/lib/publish/location';
+import { readHead, type Release } from '../../scripts/lib/publish/release';
+import { rollBack } from '../../scripts/lib/publish/rollback';
+import type { ChangeOptions } from '../../scripts/lib/publish/change';
+import { checksumOfBytes, S3Store } from '../../scripts/lib/s3/store';
+import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../scripts/lib/local/s3-server';
+import { snapshot, type Snapshot } from './observer';
+import type { Scratch } from './scratch';
+
+/** What the publisher keeps beside the repository. */
+const KEPT = /^(head\.json|lock\.json|\d{8}T\d{9}Z-[0-9a-f]{8}\.json|kept\/[\w-]+|removed\/.+)$/;
+
+/** A repository in a bucket of a test server, with a prefix of its own. */
+export class Place {
+  readonly location: RepositoryLocation;
+
+  constructor(
+    readonly store: S3Store,
+    readonly prefix: string,
+  ) {
+    this.location = { bucket: store.bucket, prefix };
+  }
+
+  options(more: Partial<ChangeOptions> = {}): ChangeOptions {
+    const { store, location } = this;
+    return { store, location, replicas: undefined, loadTimeoutMs: 60_000, lockTimeoutMs: 60_000, ...more };
+  }
+
+  async publish(repository: string, more: Partial<ChangeOptions & { prune: boolean }> = {}): Promise<Release> {
+    return (await publish({ ...this.options(), repository, ...more })).release as Release;
+  }
+
+  async rollBack(id: string): Promise<Release> {
+    return (await rollBack(id, this.options())).release as Release;
+  }
+
+  async head(): Promise<Release | undefined> {
+    return (await readHead(this.store, this.location))?.release;
+  }
+
+  /** Flags for a command line that works here, through `endpoint`. */
+  flags(endpoint: string): string[] {
+    return ['--bucket', `s3://${this.location.bucket}/${this.prefix}`, '--endpoint-url', endpoint];
+  }
+
+  snapshot(): Promise<Snapshot> {
+    return snapshot(this.store, `${this.prefix}/`);
+  }
+
+  /** Model -> text of its config.pbtxt. */
+  async configs(): Promise<Map<string, string>> {
+    const found = new Map<string, string>();
+    for (const { key } of await this.store.list(`${this.prefix}/`)) {
+      const [, name] = /([^/]+)\/config\.pbtxt$/.exec(key) ?? [];
+      if (name !== undefined) found.set(name, (await this.store.get(key))?.body.toString() ?? '');
+    }
+    return found;
+  }
+
+  /** What a publisher should not have left: a lock that is not free, unfinished uploads, objects of unknown use. */
+  async leftovers(): Promise<string[]> {
+    const folder = `${releasesPrefix(this.location)}/`;
+    const beside = (await this.store.list(folder)).map(({ key }) => key.slice(folder.length));
+    const lock = await this.store.get(lockKey(this.location));
+    const { state } = JSON.parse(lock?.body.toString() ?? '{"state": "free"}') as { state: string };
+    return [
+      ...(state === 'free' ? [] : [`the lock is ${state}`]),
+      ...beside.filter((key) => !KEPT.test(key)),
+      ...(await this.store.abortUploads(this.prefix)).map((key) => `unfinished upload of ${key}`),
+    ];
+  }
+
+  /** Copies beside the repository whose bytes are not what their name says. */
+  async wrongCopies(): Promise<string[]> {
+    const wrong: string[] = [];
+    for (const { key } of await this.store.list(`${releasesPrefix(this.location)}/kept/`)) {
+      const { body = Buffer.alloc(0) } = (await this.store.get(key)) ?? {};
+      if (keptKey(this.location, checksumOfBytes(body)) !== key) wrong.push(key);
+    }
+    return wrong;
+  }
+
+  /** Deletes all of it. */
+  async clear(): Promise<void> {
+    await this.store.delete((await this.store.list(this.prefix)).map(({ key }) => key));
+  }
+}
+
+/** A bucket on a test server, for places; `create: false` for one that is there. */
+export async function openBucket(
+  scratch: Scratch,
+  endpoint: string,
+  bucket: string,
+  { create = true, ...options }: { create?: boolean; idleTimeoutMs?: number; deadlineMs?: number } = {},
+): Promise<S3Store> {
+  const store = new S3Store({
+    bucket,
+    endpointUrl: endpoint,
+    region: LOCAL_REGION,
+    credentials: LOCAL_CREDENTIALS,
+    ...options,
+  });
+  scratch.defer(() => store.close());
+  if (create) await store.ensureBucket();
+  return store;
+}

@@ -1,0 +1,62 @@
+/** How many times as long as in `npm test` the proofs run; `npm run test:soak` sets it. */
+const FACTOR = Number(process.env['SOAK_FACTOR'] ?? 1);
+
+/** Whether this is the long form. */
+export const IS_LONG = FACTOR > 1;
+
+/** Start of every random sequence: the same one makes the same choices. */
+export const SOAK_SEED = Number(process.env['SOAK_SEED'] ?? 1);
+
+/** A number of repetitions, given the one for `npm test`. */
+export function repetitions(short: number): number {
+  return Math.max(1, Math.round(short * FACTOR));
+}
+
+/** Time for a test of so many repetitions that take `eachMs` on a busy machine, in ms. */
+export function patience(short: number, eachMs: number): number {
+  return 60_000 + repetitions(short) * eachMs;
+}
+
+/** Says on stderr what a long proof has counted. */
+export function report(what: string, counts: Record<string, number>): void {
+  const texts = Object.entries(counts).map(([name, count]) => `${count} ${name}`);
+  process.stderr.write(`${what} (seed ${SOAK_SEED}): ${texts.join(', ')}\n`);
+}
+
+/** Random numbers from a seed (mulberry32). */
+export class SeededRandom {
+  private state: number;
+
+  constructor(seed: number) {
+    this.state = Math.imul(seed, 0x9e3779b1) >>> 0;
+  }
+
+  /** In [0, 1). */
+  fraction(): number {
+    this.state = (this.state + 0x6d2b79f5) >>> 0;
+    let x = this.state;
+    x = Math.imul(x ^ (x >>> 15), x | 1);
+    x ^= x + Math.imul(x ^ (x >>> 7), x | 61);
+    return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32;
+  }
+
+  /** A whole number from `least` to `most`, both included. */
+  integer(least: number, most: number): number {
+    return least + Math.floor(this.fraction() * (most - least + 1));
+  }
+
+  chance(probability: number): boolean {
+    return this.fraction() < probability;
+  }
+
+  pick<T>(items: readonly T[]): T {
+    return items[this.integer(0, items.length - 1)] as T;
+  }
+
+  bytes(length: number): Buffer {
+    const buffer = Buffer.allocUnsafe(length);
+    for (let i = 0; i + 4 <= length; i += 4) buffer.writeUInt32LE(Math.floor(this.fraction() * 2 ** 32), i);
+    for (let i = length & ~3; i < length; i += 1) buffer[i] = this.integer(0, 255);
+    return buffer;
+  }
+}
