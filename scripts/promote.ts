@@ -12,6 +12,7 @@ const HELP = `Publishes a release of one repository to another one: the same byt
   --to STACK | s3://NAME/PREFIX    where to publish it
   --release ID               which release (default: the one that --from is at)
   --models A,B               only these models of it
+  --stack-dir DIR            folder of the Pulumi program (default: this package)
   --endpoint-url URL         an S3 API other than AWS's, for both
   --region NAME              region of both buckets
   --triton URL               a running server of --to; may be given again (default: those of the stack)
@@ -27,6 +28,7 @@ async function runPromote(argv: readonly string[]): Promise<number> {
     to: { type: 'string' },
     release: { type: 'string' },
     models: { type: 'string' },
+    'stack-dir': { type: 'string' },
     'endpoint-url': { type: 'string' },
     region: { type: 'string' },
     triton: { type: 'string', multiple: true },
@@ -38,7 +40,7 @@ async function runPromote(argv: readonly string[]): Promise<number> {
   }
   const { release } = flags;
   const models = parseList('models', flags.models);
-  const shared = { 'endpoint-url': flags['endpoint-url'], region: flags.region };
+  const shared = { 'stack-dir': flags['stack-dir'], 'endpoint-url': flags['endpoint-url'], region: flags.region };
   const opened: CommandTarget[] = [];
   try {
     const from = await openTarget({ ...place('from', flags.from), ...shared });

@@ -7,6 +7,7 @@ import { S3Store } from '../s3/store';
 /** Flags of every command that works on a repository in S3 and the servers of it. */
 export const TARGET_FLAGS = {
   stack: { type: 'string' },
+  'stack-dir': { type: 'string' },
   bucket: { type: 'string' },
   'endpoint-url': { type: 'string' },
   region: { type: 'string' },
@@ -18,6 +19,7 @@ export const TARGET_FLAGS = {
 } as const;
 
 export const TARGET_HELP = `  --stack NAME               take bucket, region and cluster from the outputs of this Pulumi stack
+  --stack-dir DIR            folder of the Pulumi program (default: this package)
   --bucket s3://NAME/PREFIX  where the repository is in S3
   --endpoint-url URL         an S3 API other than AWS's
   --region NAME              region of the bucket (default: AWS_REGION, AWS_DEFAULT_REGION, us-east-1)
@@ -29,6 +31,7 @@ export const TARGET_HELP = `  --stack NAME               take bucket, region and
 
 export interface TargetFlags {
   stack?: string | undefined;
+  'stack-dir'?: string | undefined;
   bucket?: string | undefined;
   'endpoint-url'?: string | undefined;
   region?: string | undefined;
@@ -57,7 +60,7 @@ export async function openTarget(flags: TargetFlags, options: { concurrency?: nu
   if (flags.stack !== undefined) {
     // Loaded when needed: most runs in CI name the bucket.
     const { readStackOutputs } = await import('../stack-outputs');
-    const outputs = await readStackOutputs(flags.stack, paths.root);
+    const outputs = await readStackOutputs(flags.stack, flags['stack-dir'] ?? paths.root);
     given.bucket ??= outputs.modelRepository;
     given.region ??= outputs.region;
     given['endpoint-url'] ??= outputs.endpointUrl;
