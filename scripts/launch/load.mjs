@@ -1,11 +1,12 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { cachedDataVersionTag } from 'node:v8';
 import { Script } from 'node:vm';
 import { nameSources } from './stack-traces.mjs';
 
-/** What V8 accepts is bound to its version. */
-const CODE_SUFFIX = `.code-${process.version}-${process.arch}`;
+/** V8 takes back only what was compiled by its own version, with the same flags, on the same kind of processor. */
+const CODE_SUFFIX = `.code-${cachedDataVersionTag()}`;
 
 /**
  * Runs a bundle.

@@ -1,4 +1,6 @@
 import { mkdirSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { formatProblem, UserError } from '../../scripts/lib/errors';
 import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
@@ -11,7 +13,7 @@ import type { S3Store } from '../../scripts/lib/s3/store';
 import type { S3Server } from '../../scripts/lib/local/s3-server';
 import { publisher } from '../support/publish';
 import { writeRepository } from '../support/repository';
-import { runCommandLine } from '../support/run';
+import { runCommandLine, startCommandLine } from '../support/run';
 import { testS3, testStore } from '../support/s3';
 import { Scratch } from '../support/scratch';
 
@@ -301,10 +303,66 @@ describe('npm run sync-models', () => {
     expect(second).toMatchObject({ code: 0, stdout: expect.stringContaining('Nothing to publish') as string });
   });
 
+  test('a plan as a table, and nothing but errors with --quiet', async () => {
+    writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
+    const planned = await runCommandLine('sync-models', [...flags(), '--dry-run'], credentials);
+    expect(planned.stdout).toMatch(/a +1 +publish +2 +\d+ B +0\nDry run: nothing was written\./);
+    const quiet = await runCommandLine('sync-models', [...flags(), '--quiet'], credentials);
+    expect(quiet).toEqual({ code: 0, stdout: '', stderr: '' });
+  });
+
+  test('what --prune would delete is shown; without a terminal to ask on, --yes is needed', async () => {
+    writeRepository(repository, TWO_MODELS);
+    await publishNow();
+    rmSync(join(repository, 'b'), { recursive: true });
+    const shown = await runCommandLine('sync-models', [...flags(), '--prune', '--dry-run'], credentials);
+    expect(shown.stdout).toMatch(/b +- +remove[\s\S]*Objects to delete: 2\n {2}b\/1\/weights.bin\n {2}b\/config.pbtxt/);
+    const asked = await runCommandLine('sync-models', [...flags(), '--prune'], credentials);
+    expect(asked).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/no terminal to ask on[\s\S]*--yes/) as string,
+    });
+    expect(await models()).toContain('b/1/weights.bin');
+    expect(await runCommandLine('sync-models', [...flags(), '--prune', '--yes'], credentials)).toMatchObject({
+      code: 0,
+    });
+    expect(await models()).not.toContain('b/1/weights.bin');
+  });
+
+  test('Ctrl-C while servers are told: exit code 130, and what was there before is there again', async () => {
+    writeRepository(repository, TWO_MODELS);
+    await publishNow();
+    const before = await text('models/a/config.pbtxt');
+    writeRepository(repository, { 'a/config.pbtxt': CONFIG.replace('[1]', '[1, 2]'), 'a/2/weights.bin': 'a2' });
+    // A server that never gets done with loading.
+    const slow = createServer((request, response) => {
+      if (request.url?.endsWith('/index') === true) response.end('[]');
+      else if (request.url?.endsWith('/load') === true) child.kill('SIGINT');
+    });
+    await new Promise<void>((resolve) => slow.listen(0, '127.0.0.1', resolve));
+    scratch.defer(() => {
+      slow.closeAllConnections();
+      slow.close();
+    });
+    const url = `http://127.0.0.1:${(slow.address() as AddressInfo).port}`;
+    const args = [...flags(), '--triton', url, '--load-timeout', '2'];
+    const child = startCommandLine('sync-models', args, credentials);
+    const finished = await child.finished;
+    expect(finished).toMatchObject({
+      code: 130,
+      stderr: expect.stringMatching(/interrupted: ending in order/) as string,
+    });
+    expect(await text('models/a/config.pbtxt')).toBe(before);
+  });
+
   test.each([
     [['--bukket', 'x'], 2, /Unknown option '--bukket'/],
     [['--bucket', 's3://Bad/models'], 2, /"Bad" cannot be a bucket name/],
     [['--triton', 'localhost:8000'], 2, /--triton localhost:8000: not an address/],
+    [['--concurrency', '0'], 2, /--concurrency 0: a whole number from 1 to 256/],
+    [['--namespace', 'x'], 2, /--namespace is given without --selector/],
+    [['--triton', 'http://127.0.0.1:9', '--selector', 'a=b'], 2, /--triton and --selector both/],
+    [['extra'], 2, /extra/],
     [['--load-timeout', 'soon'], 2, /--load-timeout soon: a whole number/],
     [['--models', 'nope'], 1, /nope/],
     [['--bucket', 's3://not-there/models'], 1, /NoSuchBucket[\s\S]*create it with "pulumi up"/],

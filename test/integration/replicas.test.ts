@@ -203,6 +203,24 @@ test('a replica that appears while we publish serves the new version as well', a
   expect(await answers('adds', 4)).toEqual([41, 41]);
 });
 
+test('an interrupt while a server is loading: it ends with what it served before, however long the load takes', async () => {
+  const before = await config('adds');
+  const files = addingModel('adds', { 4: 40, 5: 50 });
+  files['adds/5/model.py'] = `import time\ntime.sleep(8)\n${files['adds/5/model.py']}`;
+  writeRepository(repository, files);
+  const controller = new AbortController();
+  const publishing = publishNow({ signal: controller.signal });
+  // The load follows the switch at once, and takes eight seconds.
+  while ((await config('adds')) === before) await sleep(20);
+  await sleep(1000);
+  controller.abort(new Error('Ctrl-C'));
+  await expect(publishing).rejects.toThrow('Ctrl-C');
+  expect(await config('adds')).toBe(before);
+  expect(isAsReleased(await status())).toBe(true);
+  expect(await answers('adds', 4)).toEqual([41, 41]);
+  rmSync(join(repository, 'adds', '5'), { recursive: true });
+});
+
 test('a server on another repository is found out, and left as it is', async () => {
   writeRepository(repository, addingModel('adds', { 4: 40, 5: 50 }));
   await publisher(store, { bucket: LOCATION.bucket, prefix: 'elsewhere' }, repository, urls)

@@ -439,8 +439,14 @@ describe.each(names)('with %s', (name) => {
       kinds: ['lostReply'],
       only: ({ url }) => /\?uploads=/.test(url) && url.includes('begin') && (lost += 1) <= 1,
     });
-    await shaky.putBytes('begin', big());
+    const body = big();
+    const { checksum } = await shaky.putBytes('begin', body);
     expect(proxy.counts.lostReply).toBe(1);
+    expect(await store.abortUploads('begin')).toEqual([]);
+
+    lost = 0;
+    await shaky.copy({ key: 'begin' }, 'begin-copy', { bytes: body.byteLength, checksum });
+    expect(proxy.counts.lostReply).toBe(2);
     expect(await store.abortUploads('begin')).toEqual([]);
   });
 
@@ -505,7 +511,7 @@ function sorted<T extends { key: string }>(objects: readonly T[]): T[] {
 /** Begins an upload and leaves it, as a process that is killed does. */
 async function beginUpload(store: S3Store, key: string, firstPart?: Buffer): Promise<void> {
   const { createUpload, uploadPart } = await import('../../scripts/lib/s3/multipart');
-  const { id } = await createUpload(bucketOf(store), key);
+  const id = await createUpload(bucketOf(store), key);
   if (firstPart === undefined) return;
   const { sha256 } = await import('../../scripts/lib/s3/checksum');
   await uploadPart(bucketOf(store), key, id, { number: 1, body: firstPart, digest: sha256(firstPart) });
@@ -516,7 +522,7 @@ async function putInPartsOf(store: S3Store, key: string, content: Buffer, sizes:
   const { completeUpload, createUpload, uploadPart } = await import('../../scripts/lib/s3/multipart');
   const { sha256 } = await import('../../scripts/lib/s3/checksum');
   const bucket = bucketOf(store);
-  const { id } = await createUpload(bucket, key);
+  const id = await createUpload(bucket, key);
   const parts = [];
   let at = 0;
   for (const [i, size] of sizes.entries()) {

@@ -66,6 +66,18 @@ export function twoStates(random: SeededRandom): { old: Files; next: Files } {
   };
 }
 
+/** What a team makes of the repository of twoStates().old: like-named models, with its own bytes in `version`. */
+export function stateOfTeam(base: Files, team: string, version: number, random: SeededRandom): Files {
+  const added = { '1/weights.bin': base['added/1/weights.bin'] as Buffer };
+  return {
+    ...base,
+    ...model('added', [1, version], { ...added, [`${version}/weights.bin`]: random.bytes(5000) }),
+    ...model('switched', [version], several(version, random), `${team}\nwolf\n`),
+    ...model('large', [version], { [`${version}/weights.bin`]: random.bytes(PART_BYTES + 1000) }),
+    ...ensemble(`of_${team}`, ['large', 'switched']),
+  };
+}
+
 export function writeFiles(directory: string, files: Files): string {
   for (const [path, content] of Object.entries(files)) {
     const file = join(directory, path);

@@ -1,6 +1,6 @@
 import { publish } from '../../scripts/lib/publish/publish';
 import { keptKey, lockKey, releasesPrefix, type RepositoryLocation } from '../../scripts/lib/publish/location';
-import { readHead, type Release } from '../../scripts/lib/publish/release';
+import { readHead, readRelease, type Release } from '../../scripts/lib/publish/release';
 import { rollBack } from '../../scripts/lib/publish/rollback';
 import type { ChangeOptions } from '../../scripts/lib/publish/change';
 import { checksumOfBytes, S3Store } from '../../scripts/lib/s3/store';
@@ -29,6 +29,27 @@ export class Place {
 
   async publish(repository: string, more: Partial<ChangeOptions & { prune: boolean }> = {}): Promise<Release> {
     return (await publish({ ...this.options(), repository, ...more })).release as Release;
+  }
+
+  /** What publishing the folder now changes, with the lock free: nothing, if it is what is there. */
+  async changedByPublishing(repository: string): Promise<string[]> {
+    const before = await this.store.list(this.prefix);
+    const { isNew } = await publish({ ...this.options({ lockTimeoutMs: 0 }), repository });
+    const known = new Set(before.map(({ key, etag }) => `${key} ${etag}`));
+    const changed = (await this.store.list(this.prefix)).filter(({ key, etag }) => !known.has(`${key} ${etag}`));
+    return [...(isNew ? ['a new release'] : []), ...changed.map(({ key }) => key)];
+  }
+
+  /** Where the releases came from, the first one first. */
+  async origins(): Promise<string[]> {
+    const origins: string[] = [];
+    let release = await this.head();
+    while (release !== undefined) {
+      origins.unshift(release.origin);
+      release =
+        release.previous === undefined ? undefined : await readRelease(this.store, this.location, release.previous);
+    }
+    return origins;
   }
 
   async rollBack(id: string): Promise<Release> {

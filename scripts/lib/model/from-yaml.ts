@@ -1,6 +1,6 @@
 import protobuf from 'protobufjs/light';
 import { modelConfigType, type Int64, type ModelConfig } from './model-config';
-import { didYouMean } from './nearest';
+import { didYouMean, nearest } from './nearest';
 import { describe, fieldPath, type ProblemList } from './problems';
 import { parseYaml } from './yaml-text';
 
@@ -80,6 +80,8 @@ class Reader {
       const at = fieldPath(path, key);
       const field = Object.hasOwn(type.fields, key) ? type.fields[key] : undefined;
       if (field === undefined) {
+        const meant = nearest(key, Object.keys(type.fields));
+        if (meant !== undefined) this.list.misspelt.push(fieldPath(path, meant));
         this.problem(at, `unknown field of ${type.name}`, {
           allowed: Object.keys(type.fields).join(', '),
           hint: didYouMean(key, Object.keys(type.fields)),

@@ -65,14 +65,26 @@ async function load(
   parse: (text: string, problems: ProblemList) => ModelConfig | undefined,
 ): Promise<LoadedConfig> {
   const problems = new ProblemList(displayPath(path.join(root, file)));
-  const text = await readText(path.join(root, file), problems);
+  const text = await readText(root, file, problems);
   const config = text === undefined ? undefined : parse(text, problems);
   return { config, handWritten: file === TEXT_FILE, problems };
 }
 
-async function readText(file: string, problems: ProblemList): Promise<string | undefined> {
+async function readText(root: string, name: string, problems: ProblemList): Promise<string | undefined> {
+  const file = path.join(root, name);
   try {
-    const { size } = await fs.stat(file);
+    const real = await fs.realpath(file);
+    if (path.relative(await fs.realpath(root), real).startsWith('..')) {
+      problems.add('', `is a link that leaves the model folder, to ${real}`, { hint: 'copy the file here instead' });
+      return undefined;
+    }
+    const stat = await fs.stat(real);
+    // Of a pipe one could read for ever.
+    if (!stat.isFile() && !stat.isDirectory()) {
+      problems.add('', 'is not a regular file', { hint: 'remove it' });
+      return undefined;
+    }
+    const { size } = stat;
     if (size > MOST_BYTES) {
       problems.add('', `is no configuration: it has ${size} bytes`, { allowed: `at most ${MOST_BYTES}` });
       return undefined;

@@ -6,6 +6,10 @@ export function displayPath(file: string): string {
   return relative === '' ? '.' : relative.startsWith('..') ? file : relative;
 }
 
+/** Whether a path that a configuration names stays in the folder that it starts from. */
+export const staysInside = (file: string): boolean =>
+  file !== '' && !file.startsWith('/') && !file.split('/').includes('..');
+
 /** What the system's error codes mean, for those that a user can do something about. */
 const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',

@@ -3,6 +3,8 @@ import type { Problem } from '../errors';
 /** Collects what is wrong with one file. */
 export class ProblemList {
   readonly problems: Problem[] = [];
+  /** Fields that were meant by a name that is none: that they are missing was said with that name. */
+  readonly misspelt: string[] = [];
   constructor(readonly file: string) {}
 
   /** `field` is the path in the file's own names, empty for the file as a whole. */

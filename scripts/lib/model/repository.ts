@@ -5,6 +5,7 @@ import { configText } from './config-text';
 import { TEXT_FILE, YAML_FILE, loadConfig, type LoadedConfig } from './load-config';
 import type { ModelConfig } from './model-config';
 import { nearest } from './nearest';
+import { withoutFollowUps } from './follow-ups';
 import { displayPath, reasonOf } from './paths';
 import { platformFacts } from './platforms';
 import { ProblemList, describe } from './problems';
@@ -123,9 +124,9 @@ class RepositoryReader {
     const wanted = (models ?? this.names).filter((name) => this.names.includes(name) && !exclude.includes(name));
     const { all, added } = await this.withStepModels([...new Set(wanted)], exclude, artifacts);
     const read = all.map((name) => this.models.get(name)).filter((model) => model !== undefined);
-    for (const { checked } of read) {
-      for (const rule of MODEL_RULES) rule(checked);
-      this.checkEnsemble(checked, exclude);
+    for (const one of read) {
+      for (const rule of MODEL_RULES) rule(one.checked);
+      this.checkEnsemble(one, exclude);
     }
     this.problems.push(...read.flatMap(allProblems));
     return { models: read.map(({ model }) => model), problems: this.problems, added };
@@ -170,9 +171,11 @@ class RepositoryReader {
     return undefined;
   }
 
-  private checkEnsemble(model: CheckedModel, exclude: readonly string[]): void {
-    const steps = model.config.ensemble_scheduling?.step;
-    if (model.config.ensemble_scheduling === undefined) return;
+  private checkEnsemble({ checked: model, unreadable }: ReadModel, exclude: readonly string[]): void {
+    const { platform, ensemble_scheduling: scheduling } = model.config;
+    // Steps of another platform are a problem as such.
+    if (scheduling === undefined || platform !== 'ensemble') return;
+    const { step: steps } = scheduling;
     // What a broken configuration says of its tensors is half of the truth.
     const find = (name: string): CheckedModel | undefined => {
       const found = this.models.get(name);
@@ -180,8 +183,8 @@ class RepositoryReader {
     };
     const ensemble = { model, steps: steps ?? [], find, names: this.names };
     for (const rule of stepRules) rule(ensemble);
-    // Of steps without tensors there is no more to say than that.
-    if (areComplete(ensemble.steps)) for (const rule of flowRules) rule(ensemble);
+    // Where tensors go is not known before all of the steps are.
+    if (unreadable.length === 0 && areComplete(ensemble.steps)) for (const rule of flowRules) rule(ensemble);
     (steps ?? []).forEach(({ model_name: name = '' }, index) => {
       if (!exclude.includes(name)) return;
       const hint = `exclude ${model.name} too`;
@@ -262,8 +265,7 @@ const isInVersion = (key: string): boolean => /^\d+\//.test(key);
 
 /** All problems of a model, without those that only follow from what could not be read. */
 function allProblems({ checked, unreadable }: ReadModel): Problem[] {
-  const broken = unreadable.map(({ field = '' }) => field.replace(/\[\d+\]$/, '')).filter((field) => field !== '');
-  const follows = ({ field = '' }: Problem): boolean =>
-    field !== '' && broken.some((one) => field.startsWith(one) || one.startsWith(field));
-  return [...unreadable, ...checked.problems.problems.slice(unreadable.length).filter((problem) => !follows(problem))];
+  const fields = unreadable.map(({ field }) => field).filter((field) => field !== undefined);
+  const found = checked.problems.problems.slice(unreadable.length);
+  return [...unreadable, ...withoutFollowUps(found, [...fields, ...checked.problems.misspelt])];
 }

@@ -1,7 +1,7 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
 import type { ModelConfig } from './model-config';
-import { displayPath, reasonOf } from './paths';
+import { displayPath, reasonOf, staysInside } from './paths';
 import type { PlatformFacts } from './platforms';
 import type { ProblemList } from './problems';
 import { readFiles, type SourceFile } from './source-files';
@@ -77,11 +77,11 @@ export async function checkArtifacts(
 /** Names of the files that a version must hold: one for each GPU generation, or the one for all. */
 function artifactNames(config: ModelConfig, facts: PlatformFacts | undefined): string[] {
   const byComputeCapability = Object.values(config.cc_model_filenames ?? {});
-  if (byComputeCapability.length > 0) return byComputeCapability;
+  if (byComputeCapability.length > 0) return byComputeCapability.filter(staysInside);
   const { default_model_filename: given = '' } = config;
   const name = given === '' ? facts?.artifact?.name : given;
   // A runtime other than the backend's own (`runtime: "model.py"`) opens a file of its own choosing.
-  return name === undefined || config.runtime ? [] : [name];
+  return name === undefined || config.runtime || !staysInside(name) ? [] : [name];
 }
 
 async function checkArtifact(

@@ -17,6 +17,9 @@ const intTag = defineScalarTag<number | bigint>('tag:yaml.org,2002:int', {
   identify: () => false,
 });
 
+/** What the parser says of blanks and comments alone. */
+const NO_DOCUMENT = 'expected a document';
+
 /** YAML 1.2 with merge keys (`<<`) and with mappings as `Map`: keys keep their types, and none can reach a prototype. */
 const SCHEMA = CORE_SCHEMA.withTags(intTag, mergeTag, realMapTag);
 
@@ -29,6 +32,10 @@ export function parseYaml(text: string, list: ProblemList): unknown {
   try {
     return load(text, { schema: SCHEMA });
   } catch (error) {
+    if (error instanceof YAMLException && error.reason.startsWith(NO_DOCUMENT)) {
+      list.add('', 'is empty', { hint: 'start with "platform: pytorch_libtorch"' });
+      return undefined;
+    }
     list.add('', describeYamlError(error));
     if (!(error instanceof YAMLException) || error.reason !== 'duplicated mapping key') return undefined;
   }

@@ -1,3 +1,4 @@
+import { abortable } from '../abort';
 import { UserError } from '../errors';
 import { configFromText } from '../model/config-text';
 import { ProblemList } from '../model/problems';
@@ -40,6 +41,7 @@ export class RepositoryWriter {
     );
     // The large ones first: they take longest, and small ones fill the gaps.
     const order = [...objects].sort((a, b) => b.object.bytes - a.object.bytes);
+    // Does not wait for a large upload when we are to end; the store is closed then.
     await abortable(
       forEachLimited(order, AT_ONCE, (planned) => this.write(planned)),
       this.progress.signal,
@@ -270,22 +272,6 @@ export async function ensurePlaceholder(store: S3Store, location: RepositoryLoca
     await store.putBytes(`${location.prefix}/.keep`, body, { ifAbsent: true });
   } catch (error) {
     if (!(error instanceof PreconditionFailed)) throw error;
-  }
-}
-
-/** Does not wait for a large upload when we are to end; the store is closed then. */
-async function abortable(work: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
-  if (signal === undefined) return work;
-  work.catch(() => undefined);
-  let onAbort = (): void => undefined;
-  const aborted = new Promise<never>((_, reject) => {
-    onAbort = (): void => reject(signal.reason as Error);
-    signal.addEventListener('abort', onAbort, { once: true });
-  });
-  try {
-    await Promise.race([work, aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }
 

@@ -103,17 +103,22 @@ export async function change(
   }
 }
 
-/** Undoes what a killed publisher had begun to switch, and finishes what it had begun to delete. */
-async function recover(seen: SeenRepository, options: ChangeOptions): Promise<void> {
+/**
+ * Undoes what a killed publisher had begun to switch, and finishes what it had begun to delete.
+ * @returns whether it got the lock
+ */
+async function recover(seen: SeenRepository, options: ChangeOptions, ours: readonly string[] = []): Promise<boolean> {
   const { store, location } = options;
-  const lock = await Lock.take(store, location, seen.lock, NO_INTENT);
-  if (lock === undefined) return;
-  options.onStage?.('an earlier publisher was interrupted: undo what it had begun');
+  const lock = await Lock.take(store, location, seen.lock, { ...NO_INTENT, switching: [...ours] });
+  if (lock === undefined) return false;
+  if (isUnfinished(seen.lock.unfinished)) {
+    options.onStage?.('an earlier publisher was interrupted: undo what it had begun');
+  }
   const writer = new RepositoryWriter(store, location, lock);
   const { switching, deleting, keepDeleted } = seen.lock.unfinished;
   try {
     const released = seen.head?.release.models ?? {};
-    for (const name of [...switching].reverse()) await writer.restoreModel(name, released[name]);
+    for (const name of [...switching, ...ours].reverse()) await writer.restoreModel(name, released[name]);
     const kept = new Set(Object.values(released).flatMap(({ objects }) => Object.keys(objects)));
     const gone = deleting.filter((key) => !kept.has(key));
     await writer.removeObjects(gone, { keep: keepDeleted, bytesOf: (key) => seen.objects.get(key)?.bytes });
@@ -124,6 +129,19 @@ async function recover(seen: SeenRepository, options: ChangeOptions): Promise<vo
     throw error;
   }
   await lock.release();
+  return true;
+}
+
+/**
+ * Puts models back to what the release says by now. For a publisher that lost the lock without noticing: of a model
+ * that the next one did not touch, it may have written the configuration.
+ */
+async function putRight(models: readonly string[], options: ChangeOptions): Promise<void> {
+  const waiting = new WaitForLock(options);
+  for (;;) {
+    const seen = await lookAt(options.store, options.location);
+    if (!(await waiting.isHeld(seen)) && (await recover(seen, options, models))) return;
+  }
 }
 
 interface Begun {
@@ -139,6 +157,7 @@ class Change {
   private readonly writer: RepositoryWriter;
   private readonly changed: PlannedModel[];
   private head: Head | undefined;
+  private readonly unsure = new Set<string>();
 
   constructor(private readonly begun: Begun) {
     const { options, lock, plan, seen } = begun;
@@ -160,6 +179,7 @@ class Change {
         await this.upload();
       }
       try {
+        if (this.changed.length > 0) await lock.confirm(); // The upload may have taken hours.
         for (const planned of this.changed) await this.writer.switchModel(planned);
         await this.load(this.newTarget());
         if (!idle) await this.release();
@@ -207,7 +227,7 @@ class Change {
 
   private async load(target: RolloutTarget): Promise<void> {
     const { options } = this.begun;
-    if (options.replicas !== undefined) await rollOut(options.replicas, target, options);
+    if (options.replicas !== undefined) await rollOut(options.replicas, target, { ...options, unsure: this.unsure });
   }
 
   private async release(): Promise<void> {
@@ -234,9 +254,10 @@ class Change {
   }
 
   private async prune(): Promise<void> {
-    const { plan, options, target, seen } = this.begun;
+    const { plan, options, target, seen, lock } = this.begun;
     if (plan.prune.length === 0) return;
     options.onStage?.(`delete ${plan.prune.length} objects that are no longer needed`);
+    await lock.confirm();
     await this.writer.removeObjects(plan.prune, {
       keep: target.keepRemoved,
       bytesOf: (key) => seen.objects.get(key)?.bytes,
@@ -248,10 +269,15 @@ class Change {
   /** Puts back and loads what was there before. */
   private async restore(reason: unknown): Promise<void> {
     const { options, lock } = this.begun;
-    lock.requireHeld(); // Otherwise the next holder has undone it, and it is not ours to write.
     const before = this.head?.release.models ?? {};
     const names = this.changed.map(({ model }) => model.name);
     if (names.length === 0) return;
+    try {
+      await lock.confirm();
+    } catch (error) {
+      if (!(error instanceof LockLost)) throw error;
+      return putRight(names, options);
+    }
     options.onStage?.(`${(reason as Error).message}\n     restore what was served before`);
     for (const name of [...names].reverse()) await this.writer.restoreModel(name, before[name]);
     if (options.replicas === undefined) return;
@@ -267,6 +293,7 @@ class Change {
     };
     await rollOut(options.replicas, target, {
       ...withoutSignal,
+      unsure: this.unsure,
       onFailure: (replica, error) => failed.push(`${replica}: ${error.message}`),
     });
     if (failed.length > 0) {

@@ -71,6 +71,7 @@ export async function seeLock(store: S3Store, location: RepositoryLocation): Pro
 export class Lock {
   private readonly timer: NodeJS.Timeout;
   private renewed = performance.now();
+  private renewedAt = Date.now();
   private lost: Error | undefined;
   /** Writes of the lock, one after the other. */
   private queue: Promise<void> = Promise.resolve();
@@ -123,10 +124,19 @@ export class Lock {
     await this.write({ intent });
   }
 
-  /** To be called before each write that somebody else's would contradict. */
+  /**
+   * Asks the bucket whether it is still ours. After the machine slept no clock of ours may tell.
+   * @throws LockLost
+   */
+  async confirm(): Promise<void> {
+    await this.write({});
+  }
+
+  /** To be called before each write that somebody else's would contradict: as far as our clocks tell. */
   requireHeld(): void {
     if (this.lost !== undefined) throw this.lost;
-    if (performance.now() - this.renewed > EXPIRES_MS) {
+    // The first of them stands still while a machine sleeps, the other one can be set.
+    if (Math.max(performance.now() - this.renewed, Date.now() - this.renewedAt) > EXPIRES_MS) {
       throw new LockLost('the lock of the repository could not be renewed in time; another publisher may have it now');
     }
   }
@@ -149,11 +159,12 @@ export class Lock {
       this.requireHeld();
       const body = { ...this.body, ...changes, id: newId() };
       try {
-        const started = performance.now();
+        const [started, startedAt] = [performance.now(), Date.now()];
         const { etag } = await this.store.putBytes(lockKey(this.location), encode(body), { ifEtag: this.etag });
         this.body = body;
         this.etag = etag;
         this.renewed = started;
+        this.renewedAt = startedAt;
       } catch (error) {
         if (!(error instanceof PreconditionFailed)) throw error;
         this.lost = new LockLost('another publisher took over the repository while this one was running', {

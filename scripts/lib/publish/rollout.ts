@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { abortable } from '../abort';
 import { UserError } from '../errors';
 import type { Replica, ReplicaSource } from '../replicas/source';
+import { TritonError } from '../triton/client';
 import { TritonHttpClient, type ModelIndexEntry } from '../triton/http';
 import { DIGEST_PARAMETER } from './wanted';
 
@@ -31,6 +33,11 @@ export interface RolloutOptions {
   /** For one model on one replica, from the request to load it to READY. */
   loadTimeoutMs: number;
   signal?: AbortSignal;
+  /**
+   * Loads that were asked for and not answered, as `REPLICA MODEL`: kept here, and in a rollout after it not taken
+   * for what the server shows, which may still change.
+   */
+  unsure?: Set<string>;
   onReady?: (replica: string, model: string, milliseconds: number) => void;
   onUnloaded?: (replica: string, model: string) => void;
   /** Called instead of throwing: the other replicas are gone on with. */
@@ -90,16 +97,20 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
     const index = await readIndex(client, replica);
     for (const model of target.models) {
       options.signal?.throwIfAborted();
-      if (await servesAsPublished(client, index, model)) continue;
+      const load = `${replica.name} ${model.name}`;
+      if (options.unsure?.has(load) !== true && (await servesAsPublished(client, index, model))) continue;
       const started = Date.now();
-      await load(client, replica, model, options.loadTimeoutMs);
-      await waitUntilReady(client, replica, model, started + options.loadTimeoutMs);
+      options.unsure?.add(load);
+      await loadModel(client, replica, model, options, () => options.unsure?.delete(load));
+      await waitUntilReady(client, replica, model, { ...options, deadline: started + options.loadTimeoutMs });
       await requirePublished(client, replica, model);
       options.onReady?.(replica.name, model.name, Date.now() - started);
     }
     for (const model of target.removed) {
-      if (!(await servesOurs(client, model))) continue;
+      const load = `${replica.name} ${model.name}`;
+      if (options.unsure?.has(load) !== true && !(await servesOurs(client, model))) continue;
       await unload(client, replica, model.name, options.loadTimeoutMs);
+      options.unsure?.delete(load);
       options.onUnloaded?.(replica.name, model.name);
     }
   } finally {
@@ -179,10 +190,19 @@ async function requirePublished(client: TritonHttpClient, replica: Replica, mode
   );
 }
 
-async function load(client: TritonHttpClient, replica: Replica, model: ServedModel, timeoutMs: number): Promise<void> {
+async function loadModel(
+  client: TritonHttpClient,
+  replica: Replica,
+  model: ServedModel,
+  { loadTimeoutMs, signal }: RolloutOptions,
+  onAnswer: () => void,
+): Promise<void> {
   try {
-    await client.loadModel(model.name, { timeoutMs });
+    await abortable(client.loadModel(model.name, { timeoutMs: loadTimeoutMs }), signal);
+    onAnswer();
   } catch (cause) {
+    signal?.throwIfAborted();
+    if (cause instanceof TritonError && cause.status.startsWith('HTTP')) onAnswer();
     const message = (cause as Error).message;
     throw new UserError(`${replica.name} could not load ${model.name}: ${message}`, {
       hint: /explicit/i.test(message)
@@ -198,10 +218,11 @@ async function waitUntilReady(
   client: TritonHttpClient,
   replica: Replica,
   model: ServedModel,
-  deadline: number,
+  { signal, deadline }: RolloutOptions & { deadline: number },
 ): Promise<void> {
   const loaded = Date.now();
   for (;;) {
+    signal?.throwIfAborted();
     const states = statesOf(await client.repositoryIndex(), model);
     const [first, ...others] = states.filter(({ state }) => state !== 'READY');
     if (first === undefined) return;

@@ -90,7 +90,7 @@ async function copyInParts(
 ): Promise<Written> {
   const ours = await lookBeforeWriting(bucket, key, bytes, checksum, condition);
   if (ours !== undefined) return ours;
-  const { id } = await createUpload(bucket, key);
+  const id = await createUpload(bucket, key);
   try {
     const parts = await copyParts(bucket, source, key, id, bytes);
     if (parts !== undefined) {

@@ -25,20 +25,25 @@ export interface StoredPart {
   sha256: string | undefined;
 }
 
-/** Begins an upload; `retried` when an earlier try may have begun another one. */
-export async function createUpload(bucket: Bucket, key: string): Promise<{ id: string; retried: boolean }> {
-  return bucket.requester.send({
+/** Begins an upload, and gives its id. */
+export async function createUpload(bucket: Bucket, key: string): Promise<string> {
+  const { id, tries } = await bucket.requester.send({
     what: `begin to write ${nameOf(bucket, key)}`,
     method: 'POST',
     key,
     query: { uploads: '' },
     headers: { 'x-amz-checksum-algorithm': 'SHA256', 'x-amz-checksum-type': 'COMPOSITE' },
-    read: (answer, tries) => {
-      const id = childText(readXml(answer, 'InitiateMultipartUploadResult'), 'UploadId') ?? '';
-      if (id === '') throw new MalformedXml('the upload has no id');
-      return { id, retried: tries > 1 };
-    },
+    read: (answer, tries) => ({ id: idOf(readXml(answer, 'InitiateMultipartUploadResult')), tries }),
   });
+  // A try whose answer was lost may have begun one of its own.
+  if (tries > 1) await abortOthers(bucket, key, id);
+  return id;
+}
+
+function idOf(root: XmlElement): string {
+  const id = childText(root, 'UploadId') ?? '';
+  if (id === '') throw new MalformedXml('the upload has no id');
+  return id;
 }
 
 /** Sends one part, which S3 compares with its SHA-256. */
@@ -203,6 +208,29 @@ export async function abortUpload(bucket: Bucket, { key, id }: { key: string; id
     });
   } catch (error) {
     if (!(error instanceof S3Error && error.status === 404)) throw error;
+  }
+}
+
+/** The unfinished uploads of just this key. */
+export async function uploadsOf(bucket: Bucket, key: string): Promise<OpenUpload[]> {
+  try {
+    return (await listUploads(bucket, key)).filter((upload) => upload.key === key);
+  } catch (error) {
+    // A server that cannot list them leaves nothing to go on with.
+    if (error instanceof S3Error && (error.status === 501 || error.status === 405)) return [];
+    throw error;
+  }
+}
+
+/** Gives up the unfinished uploads of a key, but for one. */
+export async function abortOthers(
+  bucket: Bucket,
+  key: string,
+  keep: string | undefined,
+  uploads?: readonly { id: string }[],
+): Promise<void> {
+  for (const { id } of uploads ?? (await uploadsOf(bucket, key))) {
+    if (id !== keep) await abortUpload(bucket, { key, id });
   }
 }
 

@@ -94,6 +94,7 @@ export class Requester {
     const bytes = (request.body?.byteLength ?? 0) + (request.answerBytes ?? 0);
     let end = Infinity;
     let clockWasSet = false;
+    let before: S3Error | undefined;
     for (let tries = 1; ; tries += 1) {
       const turn = this.slots.acquire();
       if (turn !== undefined) await turn;
@@ -108,7 +109,9 @@ export class Requester {
       }
       const wait = waitBefore(outcome, tries, Math.random);
       const over = tries >= this.attempts || performance.now() + wait >= end || this.closing.signal.aborted;
-      if (over || !isTransient(outcome, this.answered)) throw outcome;
+      // The try that the deadline cut says less than the one before it.
+      if (over || !isTransient(outcome, this.answered)) throw performance.now() >= end ? (before ?? outcome) : outcome;
+      before = outcome;
       if (wait > 0) await this.pause(wait, outcome);
     }
   }

@@ -4,14 +4,14 @@ import { nameOf, type Bucket } from './bucket';
 import { checksumOfParts, partsOf, sha256, type Part } from './checksum';
 import { FileChanged, PreconditionFailed, S3Error } from './errors';
 import {
+  abortOthers,
   abortUpload,
   checkKept,
   completeUpload,
   createUpload,
   listParts,
-  listUploads,
   uploadPart,
-  type OpenUpload,
+  uploadsOf,
   type StoredPart,
 } from './multipart';
 import { checkObject, conditionHeaders, headObject, isRefused, preconditionFailed, versionOf } from './objects';
@@ -78,11 +78,8 @@ export async function putParts(bucket: Bucket, key: string, source: Source, opti
       await abortUpload(bucket, { key, id: earlier.id });
     }
   }
-  const { id, retried } = await createUpload(bucket, key);
-  const written = await putInto(bucket, key, source, options, { id, parts: new Map() });
-  // A try whose answer was lost may have left an upload of its own.
-  if (retried) await abortOthers(bucket, key, undefined);
-  return written;
+  const id = await createUpload(bucket, key);
+  return putInto(bucket, key, source, options, { id, parts: new Map() });
 }
 
 interface Earlier {
@@ -104,27 +101,6 @@ async function findEarlier(bucket: Bucket, key: string): Promise<Earlier | undef
   } catch (error) {
     if (error instanceof S3Error && error.code === 'NoSuchUpload') return undefined;
     throw error;
-  }
-}
-
-async function uploadsOf(bucket: Bucket, key: string): Promise<OpenUpload[]> {
-  try {
-    return (await listUploads(bucket, key)).filter((upload) => upload.key === key);
-  } catch (error) {
-    // A server that cannot list them leaves nothing to go on with.
-    if (error instanceof S3Error && (error.status === 501 || error.status === 405)) return [];
-    throw error;
-  }
-}
-
-async function abortOthers(
-  bucket: Bucket,
-  key: string,
-  keep: string | undefined,
-  uploads?: readonly { id: string }[],
-): Promise<void> {
-  for (const { id } of uploads ?? (await uploadsOf(bucket, key))) {
-    if (id !== keep) await abortUpload(bucket, { key, id });
   }
 }
 

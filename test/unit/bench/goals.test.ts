@@ -82,7 +82,7 @@ describe('the rows', () => {
     const times = { 'sync-models': [1.04], 'sync-models, nothing changed': [1] };
     expect(judged('changed', row(times, { figures: { 'files written': 2 } }))).toEqual({
       'time, of the own no-op': true,
-      'PUT requests for files': false,
+      'PUT requests for files, not config.pbtxt': false,
     });
   });
 });

@@ -36,6 +36,10 @@ test('a row as text', () => {
   );
 });
 
+test('a row without goals has no table of them', () => {
+  expect(rowText({ ...ROW, goals: [] })).not.toContain('goal');
+});
+
 test('a row as JSON has every round', () => {
   const { name, contestants, goals } = JSON.parse(JSON.stringify(rowJson(ROW))) as Record<string, unknown>;
   expect({ name, goals }).toEqual({ name: 'no-op', goals: ROW.goals });

@@ -40,7 +40,7 @@ describe('configFromYaml', () => {
         'must be a mapping of Triton\'s ModelConfig fields, got nothing\n    -> start with "platform: pytorch_libtorch"',
       ],
     ],
-    ['nothing', '', ['not valid YAML: expected a document, but the input is empty']],
+    ['nothing', '', ['is empty\n    -> start with "platform: pytorch_libtorch"']],
     [
       'several documents',
       'name: a\n---\nname: b',

@@ -96,7 +96,6 @@ describe('rules for one model', () => {
       { ensemble_scheduling: { step: [] } },
       [
         'ensemble_scheduling: is for platform ensemble alone, got "pytorch_libtorch"\n    -> write "platform: ensemble"',
-        'ensemble_scheduling.step: is empty: an ensemble has at least one step',
       ],
     ],
     [
@@ -162,10 +161,7 @@ describe('rules for one model', () => {
     [
       'a reshape to a size of 0',
       { input: [input({ dims: [1], reshape: { shape: [0] } })] },
-      [
-        `input[0].reshape.shape[0]: is not a size, got 0; allowed: ${SIZES}`,
-        'input[0].reshape.shape: holds another number of elements than dims, got [0]; allowed: any shape with as many as [1]',
-      ],
+      [`input[0].reshape.shape[0]: is not a size, got 0; allowed: ${SIZES}`],
     ],
     [
       'a reshape to nothing without a batch axis',

@@ -164,6 +164,12 @@ describe('tries', () => {
     expect(seen).toHaveLength(1);
   });
 
+  test('none after an error behind a good status that is for good', async () => {
+    const { store, seen } = await storeWith(() => failure('AccessDenied', 200));
+    expect((await errorOf(store.list('m/'))).message).toContain('AccessDenied (HTTP 200) Because.');
+    expect(seen).toHaveLength(1);
+  });
+
   test('with a clock that is wrong, one with the clock of the server', async () => {
     const date = new Date(Date.now() + 3_600_000).toUTCString();
     const { store, seen } = await storeWith((_, number) =>
@@ -190,7 +196,8 @@ describe('tries', () => {
     expect((await errorOf(stranger.list('m/'))).message).toMatch(/ECONNREFUSED/);
 
     const waiting = store.list('m/');
-    setTimeout(() => server.listen(port, '127.0.0.1'), 100);
+    const timer = setTimeout(() => server.listen(port, '127.0.0.1'), 100);
+    undo.push(() => clearTimeout(timer));
     expect(await waiting).toEqual([]);
   });
 

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../local/s3-server';
 import { paths } from '../../paths';
@@ -10,7 +11,7 @@ export interface Contestant {
   /** Contestants of one family are one program in several settings; the best of them counts. */
   family: 'ours' | 's5cmd' | 'rclone' | 'aws';
   /** Makes `s3://bucket/prefix` equal to the folder `source`. */
-  sync(source: string, bucket: string, prefix: string): Command;
+  sync: (source: string, bucket: string, prefix: string) => Command;
 }
 
 export interface Surroundings {
@@ -74,10 +75,17 @@ export function allContestants({ endpoint, python, peers, home }: Surroundings):
   ];
 }
 
-/** Our command as the npm script runs it, without npm. */
+/** What `npm run sync-models` runs, without npm. */
 export function syncModels(endpoint: string, source: string, bucket: string, prefix: string): string[] {
-  const command = [process.execPath, join(paths.scripts, 'run.mjs'), 'sync-models'];
-  return [...command, '--repo', source, '--bucket', `s3://${bucket}/${prefix}`, '--endpoint-url', endpoint];
+  return [...npmScript(OURS), '--repo', source, '--bucket', `s3://${bucket}/${prefix}`, '--endpoint-url', endpoint];
+}
+
+/** The command line of a script in package.json, `node [flags] scripts/run.mjs NAME`, with full paths. */
+export function npmScript(name: string): string[] {
+  const file = readFileSync(join(paths.root, 'package.json'), 'utf8');
+  const { scripts } = JSON.parse(file) as { scripts: Record<string, string> };
+  const [, ...words] = (scripts[name] ?? '').split(' ');
+  return [process.execPath, ...words.map((word) => (word.endsWith('.mjs') ? join(paths.root, word) : word))];
 }
 
 export function baseEnvironment(home: string): NodeJS.ProcessEnv {

@@ -9,7 +9,8 @@ export interface JudgedRow extends RowResult {
 
 /** The row as tables for the terminal. */
 export function rowText(row: JudgedRow): string {
-  return [row.title, contestantTable(row), goalTable(row)].join('\n\n');
+  const tables = [contestantTable(row), ...(row.goals.length === 0 ? [] : [goalTable(row)])];
+  return [row.title, ...tables].join('\n\n');
 }
 
 function contestantTable(row: JudgedRow): string {

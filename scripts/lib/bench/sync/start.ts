@@ -1,6 +1,5 @@
-import { join } from 'node:path';
 import { paths } from '../../paths';
-import { OURS } from './contestants';
+import { npmScript, OURS } from './contestants';
 import type { Course, Measured } from './course';
 import type { Sample } from './measure';
 import { rounds } from './rounds';
@@ -17,7 +16,7 @@ export async function start({ arena, sources, repetitions, onRun }: Course): Pro
     (): Promise<Sample> =>
       arena.measure({ argv, env: { ...arena.env, PYTHONPATH: peers.aws.packages } });
   const entries = new Map([
-    [OURS, run(process.execPath, join(paths.scripts, 'run.mjs'), 'sync-models', '--help')],
+    [OURS, run(...npmScript(OURS), '--help')],
     ['npm run sync-models', run('/usr/bin/env', 'npm', '--prefix', paths.root, 'run', 'sync-models', '--', '--help')],
     ['node alone', run(process.execPath, '-e', '0')],
     ['s5cmd', run(peers.s5cmd, 'version')],

@@ -1,6 +1,7 @@
 import { didYouMean } from '../nearest';
 import { BACKENDS, PLATFORMS } from '../platforms';
 import { describe } from '../problems';
+import { staysInside } from '../paths';
 import type { ModelRule } from './rule';
 
 /** Triton refuses a model whose configuration has another name than its folder. */
@@ -68,7 +69,7 @@ const fileNamesStayInside: ModelRule = ({ config, problems }) => {
   ]);
   if (config.default_model_filename) names.push(['default_model_filename', config.default_model_filename]);
   for (const [field, file] of names) {
-    if (file !== '' && !file.startsWith('/') && !file.split('/').includes('..')) continue;
+    if (staysInside(file)) continue;
     problems.add(field, `must name a file in the version folder, got ${describe(file)}`);
   }
 };

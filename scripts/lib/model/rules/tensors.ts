@@ -62,9 +62,11 @@ const dimsAreSizes: ModelRule = (model) => {
   }
 };
 
+const isSize = (size: number): boolean => size >= 1 || size === -1;
+
 function wrongSizes(model: CheckedModel, field: string, sizes: readonly number[]): void {
   sizes.forEach((size, index) => {
-    if (size >= 1 || size === -1) return;
+    if (isSize(size)) return;
     model.problems.add(`${field}[${index}]`, `is not a size, got ${size}`, {
       allowed: '1 or more, or -1 for any size',
     });
@@ -79,7 +81,7 @@ const reshapeKeepsElements: ModelRule = (model) => {
     wrongSizes(model, `${field}.reshape.shape`, shape);
     if (shape.length === 0 && (model.config.max_batch_size ?? 0) === 0) {
       model.problems.add(`${field}.reshape.shape`, 'is empty, which needs a batch axis: max_batch_size is 0');
-    } else if (runs(dims).join() !== runs(shape).join()) {
+    } else if ([...dims, ...shape].every(isSize) && runs(dims).join() !== runs(shape).join()) {
       model.problems.add(
         `${field}.reshape.shape`,
         `holds another number of elements than dims, got [${shape.join(', ')}]`,

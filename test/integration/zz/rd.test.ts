@@ -1,0 +1,259 @@
+import { join } from 'node:path';
+import type { S3Store } from '../../../scripts/lib/s3/store';
+import { Observer, sha256, type Expected, type Snapshot } from '../../support/observer';
+import { PublishProcess, type Ended } from '../../support/publish-process';
+import { testS3 } from '../../support/s3';
+import { Scratch } from '../../support/scratch';
+import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
+import { expectedBetween, stateOfTeam, twoStates, writeFiles, type Files } from '../../support/soak-models';
+import { openBucket, Place } from '../../support/soak-place';
+import { startTap, type Tap } from '../../support/tap';
+import { testVersitygw } from '../../support/versitygw';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const random = new SeededRandom(SOAK_SEED);
+const BASE = twoStates(random).old;
+const BASE_FOLDER = writeFiles(join(scratch.directory, 'base'), BASE);
+
+interface Team {
+  files: Files;
+  folder: string;
+}
+
+/** Two folders that go on from the same one, and what each order of publishing them leads to. */
+interface Rivalry {
+  teams: [Team, Team];
+  /** Folders that got published, in this order -> the repository then. */
+  after: Map<string, Snapshot>;
+  expected: Expected;
+  /** Of one publication. */
+  requests: number;
+}
+
+const RIVALS = [
+  ['the same version numbers', 2, 2],
+  ['other version numbers', 2, 3],
+] as const;
+
+/** Longer than it takes for the lock of a publisher that gives no sign of life to expire. */
+const EXPIRED_MS = 61_000;
+
+describe.each([
+  ['versitygw', testVersitygw],
+  ['SeaweedFS', testS3],
+] as const)('two publishers on %s', (server, start) => {
+  let endpoint: string;
+  let store: S3Store;
+  let taps: [Tap, Tap];
+  let places = 0;
+  const newPlace = (): Place => new Place(store, `${(places += 1)}/models`);
+  const rivalries: Rivalry[] = [];
+
+  beforeAll(async () => {
+    ({ endpoint } = await start(scratch));
+    store = await openBucket(scratch, endpoint, 'rivals');
+    taps = [await startTap(endpoint), await startTap(endpoint)];
+    for (const tap of taps) scratch.defer(() => tap.stop());
+    for (const [name, one, two] of RIVALS) {
+      const team = (who: string, version: number): Team => {
+        const files = stateOfTeam(BASE, who, version, random);
+        return { files, folder: writeFiles(join(scratch.directory, server, name, who), files) };
+      };
+      rivalries.push(await inOrder([team('red', one), team('blue', two)]));
+    }
+  }, 120_000);
+
+  /** Publishes one team after the other, in both orders. */
+  async function inOrder(teams: [Team, Team]): Promise<Rivalry> {
+    const after = new Map<string, Snapshot>();
+    const states: Parameters<typeof expectedBetween>[0][number][] = [];
+    let requests = 0;
+    for (const order of [teams, [...teams].reverse()]) {
+      const place = newPlace();
+      await place.publish(BASE_FOLDER);
+      states.push({ files: BASE, configs: await place.configs() });
+      const before = taps[0].requests.length;
+      const through = new Place(await openBucket(scratch, taps[0].endpoint, 'rivals', { create: false }), place.prefix);
+      let files = BASE;
+      for (const team of order) {
+        // Of the same version numbers the second one is refused.
+        if ((await settled(through.publish(team.folder))) !== 'done') continue;
+        files = { ...files, ...team.files };
+        after.set((await place.origins()).slice(1).join(), await place.snapshot());
+        states.push({ files, configs: await place.configs() });
+        if (requests === 0) requests = taps[0].requests.length - before;
+      }
+      await place.clear();
+    }
+    return { teams, after, expected: expectedBetween(states), requests };
+  }
+
+  const begin = (team: Team, tap: Tap, place: Place): PublishProcess =>
+    new PublishProcess('sync-models', ['--repo', team.folder, '--lock-timeout', '45', ...place.flags(tap.endpoint)]);
+
+  /** Lets the two publish, then compares what is there with what the releases say that happened. */
+  async function contest(
+    { teams, after, expected }: Rivalry,
+    work: (place: Place, observer: Observer) => Promise<[Outcome, Outcome]>,
+    options: { mayLeave: boolean },
+  ): Promise<string> {
+    const place = newPlace();
+    await place.publish(BASE_FOLDER);
+    const observer = new Observer(store, `${place.prefix}/`, expected);
+    observer.start();
+    try {
+      const outcomes = await work(place, observer);
+      for (const tap of taps) {
+        tap.set({});
+        await tap.untilQuiet();
+      }
+      await observer.stop();
+      const origins = (await place.origins()).slice(1);
+      const what = JSON.stringify({ origins, outcomes }, null, 2);
+      const right = after.get(origins.join());
+      const found = await place.snapshot();
+      for (const [key, hash] of found) {
+        const left = teams.some(({ files }) => sha256(files[key] ?? '') === hash);
+        if (options.mayLeave && right?.has(key) === false && /\/\d+\//.test(key) && left) found.delete(key);
+      }
+      expect({ what, found }).toEqual({ what, found: right });
+      expect({ what, violations: observer.violations }).toEqual({ what, violations: [] });
+      for (const [i, outcome] of outcomes.entries()) {
+        const published = origins.includes(`sync-models ${teams[i]?.folder}`);
+        if (outcome !== 'killed')
+          expect({ what, team: i, outcome }).toEqual({ what, team: i, outcome: published ? 'done' : REFUSED });
+      }
+      const last = teams.find(({ folder }) => origins.at(-1) === `sync-models ${folder}`) as Team;
+      const LK = (await store.get(place.prefix + '.releases/lock.json'))!.body.toString();
+ if (!LK.includes('free')) require('fs').writeFileSync('/tmp/h5/rd.json', JSON.stringify({LK, what, t: taps.map((t) => t.requests)}));
+      expect({ what, changed: await place.changedByPublishing(last.folder) }).toEqual({ what, changed: [] });
+      expect({ what, left: await place.leftovers() }).toEqual({ what, left: [] });
+      await place.clear();
+      return origins.map((origin) => (origin.endsWith('red') ? 'red' : 'blue')).join(' then ');
+    } finally {
+      await observer.stop();
+    }
+  }
+
+  test(
+    'at once: what is published is whole, of one or of one after the other',
+    async () => {
+      const seen: Record<string, number> = {};
+      for (let i = 0; i < repetitions(4); i += 1) {
+        const rivalry = rivalries[i % 2] as Rivalry;
+        const headStart = random.integer(0, rivalry.requests);
+        const inProcess = i % 4 > 1;
+        const result = await contest(
+          rivalry,
+          async (place) => {
+            const [red, blue] = rivalry.teams;
+            if (inProcess)
+              return Promise.all([settled(place.publish(red.folder)), settled(place.publish(blue.folder))]);
+            const first = begin(red, taps[0], place);
+            await reached(taps[0], headStart, first);
+            const second = begin(blue, taps[1], place);
+            return [outcomeOf(await first.ended), outcomeOf(await second.ended)];
+          },
+          { mayLeave: false },
+        );
+        seen[result] = (seen[result] ?? 0) + 1;
+      }
+      report(`${server}, two publishers`, seen);
+    },
+    patience(4, 60_000),
+  );
+
+  test(
+    'one is killed: the other one takes over',
+    async () => {
+      const seen: Record<string, number> = {};
+      for (let i = 0; i < repetitions(2); i += 1) {
+        const rivalry = rivalries[i % 2] as Rivalry;
+        const at = random.integer(4, rivalry.requests);
+        const result = await contest(
+          rivalry,
+          async (place, observer) => {
+            const [red, blue] = rivalry.teams;
+            const first = begin(red, taps[0], place);
+            const second = begin(blue, taps[1], place);
+            await reached(taps[0], at, first);
+            first.kill();
+            await first.ended;
+            observer.noteStart();
+            return [outcomeOf(await first.ended), outcomeOf(await second.ended)];
+          },
+          { mayLeave: true },
+        );
+        seen[result] = (seen[result] ?? 0) + 1;
+      }
+      report(`${server}, one of two publishers killed`, seen);
+    },
+    patience(2, 60_000),
+  );
+
+  const stopped = (name: string, count: number, clockOffsetMs: number | undefined): void =>
+    test(
+      name,
+      async () => {
+        const seen: Record<string, number> = {};
+        for (let i = 0; i < count; i += 1) {
+          const rivalry = rivalries[i % 2] as Rivalry;
+          const at = random.integer(4, rivalry.requests);
+          const result = await contest(
+            rivalry,
+            async (place, observer) => {
+              const [red, blue] = rivalry.teams;
+              const first = begin(red, taps[0], place);
+              await reached(taps[0], at, first);
+              first.pause();
+              if (clockOffsetMs !== undefined) taps[1].set({ clockOffsetMs });
+              const second = begin(blue, taps[1], place);
+              const ended = await second.ended;
+              observer.noteStart();
+              first.resume();
+              return [outcomeOf(await first.ended), outcomeOf(ended)];
+            },
+            { mayLeave: true },
+          );
+          seen[result] = (seen[result] ?? 0) + 1;
+        }
+        report(`${server}, one of two publishers stopped`, seen);
+      },
+      120_000 + count * 100_000,
+    );
+
+  // As after the sleep of a laptop, during which its own clock stands still.
+  stopped('one is stopped, without noticing, until its lock has expired', repetitions(2), EXPIRED_MS);
+  if (IS_LONG) stopped('one is stopped for longer than its lock holds', 3, undefined);
+});
+
+type Outcome = 'done' | 'killed' | string;
+
+/** What a publisher says that another one has overtaken. */
+const REFUSED = expect.stringMatching(
+  /published versions are never changed|somebody else wrote it|another publisher (took over|finished)|could not be renewed/,
+) as string;
+
+const outcomeOf = ({ code, signal, stderr }: Ended): Outcome =>
+  signal === null ? (code === 0 ? 'done' : `exit code ${code}: ${stderr}`) : 'killed';
+
+const settled = (publication: Promise<unknown>): Promise<Outcome> =>
+  publication.then(
+    () => 'done',
+    (error: unknown) => (error as Error).message,
+  );
+
+/** Waits until a publisher has made so many requests more, or has ended. */
+async function reached(tap: Tap, requests: number, publisher: PublishProcess): Promise<void> {
+  const last = tap.requests.length + requests;
+  const there = new Promise<void>((resolve) => {
+    const check = ({ number }: { number: number }): void => {
+      if (number >= last) resolve();
+    };
+    tap.set({ onRequest: check });
+    if (requests === 0) resolve();
+  });
+  await Promise.race([there, publisher.ended]);
+}

@@ -1,0 +1,227 @@
+import { torchScript, zip } from '../../unit/model/helpers';
+import { ARTIFACT, begins, escaped, sound, type Malformed, type MalformedCase } from './case';
+import { state, warmup } from './rules';
+import { SOUND_YAML } from './yaml';
+
+const YAML = { 'm/model.yaml': JSON.stringify(sound()) };
+const file = (
+  name: string,
+  files: Record<string, Malformed>,
+  problem: string | RegExp,
+  more: Partial<MalformedCase> = {},
+): MalformedCase => ({
+  name: `files: ${name}`,
+  files: { ...YAML, ...files },
+  problem: typeof problem === 'string' ? begins(problem) : problem,
+  ...more,
+});
+
+/** Files and folders that cannot be published. */
+export const FILES: readonly MalformedCase[] = [
+  file('no version folder', {}, 'm: has no version folder'),
+  file('an empty version folder', { 'm/1/': '' }, 'm/1/model.pt: is missing'),
+  file('another file', { 'm/1/model.onnx': 'x' }, 'm/1/model.pt: is missing'),
+  file('another name', { 'm/1/Model.pt': torchScript() }, 'm/1/model.pt: is missing'),
+  file('an empty artifact', { 'm/1/model.pt': '' }, 'm/1/model.pt: is empty'),
+  file('a folder as artifact', { 'm/1/model.pt/x': 'x' }, 'm/1/model.pt: is a folder; a file is needed'),
+  file('prose as artifact', { 'm/1/model.pt': 'hello world' }, 'm/1/model.pt: is not TorchScript'),
+  file(
+    'a pointer of Git LFS as artifact',
+    { 'm/1/model.pt': 'version https://git-lfs.github.com/spec/v1\n' },
+    'm/1/model.pt: is not TorchScript',
+  ),
+  file('two bytes as artifact', { 'm/1/model.pt': 'PK' }, 'm/1/model.pt: is not TorchScript'),
+  file(
+    'a pickle as artifact',
+    { 'm/1/model.pt': Buffer.from([0x80, 2, 0x8a]) },
+    'm/1/model.pt: is a pickle, not TorchScript',
+  ),
+  file(
+    'weights alone as artifact',
+    { 'm/1/model.pt': zip(['model/data.pkl', 'model/data/0']) },
+    'm/1/model.pt: is a zip archive without code',
+  ),
+  file('an archive cut short', { 'm/1/model.pt': torchScript().subarray(0, 90) }, 'm/1/model.pt: is cut short'),
+  file('an archive without its end', { 'm/1/model.pt': torchScript().subarray(0, -10) }, 'm/1/model.pt: is cut short'),
+  file('one broken version of two', { ...ARTIFACT, 'm/2/model.pt': 'x' }, 'm/2/model.pt: is not TorchScript'),
+  file('version 01', { ...ARTIFACT, 'm/01/model.pt': torchScript() }, 'm/01: is not a version that Triton serves'),
+  file('version 0', { ...ARTIFACT, 'm/0/model.pt': torchScript() }, 'm/0: is not a version that Triton serves'),
+  file('version -1', { ...ARTIFACT, 'm/-1/model.pt': torchScript() }, 'm/-1: is not a version that Triton serves'),
+  file('version +1', { ...ARTIFACT, 'm/+1/model.pt': torchScript() }, 'm/+1: is not a version that Triton serves'),
+  file(
+    'version 1abc',
+    { ...ARTIFACT, 'm/1abc/model.pt': torchScript() },
+    'm/1abc: is not a version that Triton serves',
+  ),
+  file('version 1.0', { ...ARTIFACT, 'm/1.0/model.pt': torchScript() }, 'm/1.0: is not a version that Triton serves'),
+  file('version v2', { ...ARTIFACT, 'm/v2/model.pt': torchScript() }, 'm/v2: is not a version that Triton serves'),
+  file(
+    'a version beyond all numbers',
+    { ...ARTIFACT, 'm/99999999999999999999/model.pt': 'x' },
+    'm/99999999999999999999: is not a version',
+  ),
+  file(
+    'a file with the name of a version',
+    { ...ARTIFACT, 'm/2': 'x' },
+    'm/2: has the name of a version, but is a file',
+  ),
+  file(
+    'a link that leads nowhere',
+    { ...ARTIFACT, 'm/1/gone': { link: 'nowhere' } },
+    'm/1/gone: cannot be read: there is no such file',
+  ),
+  file('an artifact that leads nowhere', { 'm/1/model.pt': { link: 'nowhere' } }, 'm/1/model.pt: cannot be read'),
+  file(
+    'a link out of the folder',
+    { ...ARTIFACT, 'm/1/x': { link: '/etc/hostname' } },
+    'm/1/x: is a link that leaves the model folder',
+  ),
+  file(
+    'a link to another model',
+    { ...ARTIFACT, 'm/1/x': { link: '../../README' }, README: 'x' },
+    'm/1/x: is a link that leaves the model folder',
+  ),
+  file(
+    'a link to itself',
+    { ...ARTIFACT, 'm/1/x': { link: 'x' } },
+    'm/1/x: cannot be read: its links lead in a circle',
+  ),
+  file(
+    'a link to the folder above',
+    { ...ARTIFACT, 'm/1/x': { link: '..' } },
+    'm/1/x: is a link to a folder that it lies in',
+  ),
+  file(
+    'a link to its own folder',
+    { ...ARTIFACT, 'm/1/x': { link: '.' } },
+    'm/1/x: is a link to a folder that it lies in',
+  ),
+  file(
+    'a version that leads out',
+    { ...ARTIFACT, 'm/2': { link: '/usr' } },
+    'm/2: is a link that leaves the model folder',
+    { problems: 2 },
+  ),
+  file('a pipe', { ...ARTIFACT, 'm/1/pipe': { pipe: true } }, 'm/1/pipe: is not a regular file'),
+  file('a pipe as artifact', { 'm/1/model.pt': { pipe: true } }, 'm/1/model.pt: is not a regular file'),
+  file('a backslash', { ...ARTIFACT, 'm/1/a\\b': 'x' }, 'm/1/a\\b: has a name that S3 and Triton cannot take'),
+  file('a line break', { ...ARTIFACT, 'm/1/a\nb': 'x' }, 'm/1/a\nb: has a name that S3 and Triton cannot take'),
+  file(
+    'a control character',
+    { ...ARTIFACT, 'm/1/a\u0007': 'x' },
+    'm/1/a\u0007: has a name that S3 and Triton cannot take',
+  ),
+  file(
+    'a path longer than S3 takes',
+    { ...ARTIFACT, [`m/1/${Array(4).fill('d'.repeat(200)).join('/')}`]: 'x' },
+    /^m\/1\/.*: has a path of 805 bytes/,
+  ),
+  file(
+    'an artifact that may not be read',
+    { 'm/1/model.pt': { mode: 0, content: torchScript() } },
+    'm/1/model.pt: cannot be read: permission denied',
+    { notForRoot: true },
+  ),
+  file(
+    'a configuration that may not be read',
+    { ...ARTIFACT, 'm/model.yaml': { mode: 0, content: SOUND_YAML } },
+    'm/model.yaml: cannot be read: permission denied',
+    { notForRoot: true },
+  ),
+  file(
+    'a warm-up file that is too short',
+    {
+      ...ARTIFACT,
+      'm/model.yaml': JSON.stringify(sound(warmup({}, { zero_data: undefined, input_data_file: 'a' }))),
+      'm/warmup/a': 'x',
+    },
+    'm/model.yaml: model_warmup[0].inputs.input__0.input_data_file: names a file that is too short: "warmup/a" has 1 bytes; allowed: 12 bytes',
+  ),
+  file(
+    'an initial state that is too short',
+    {
+      ...ARTIFACT,
+      'm/model.yaml': JSON.stringify(sound(state({}, { zero_data: undefined, data_file: 'a' }))),
+      'm/initial_state/a': '',
+    },
+    'm/model.yaml: sequence_batching.state[0].initial_state[0].data_file: names a file that is too short',
+  ),
+  file(
+    'both languages, with different words',
+    { ...ARTIFACT, 'm/config.pbtxt': 'platform: "pytorch_libtorch"' },
+    'm/config.pbtxt: says something else than the model.yaml beside it',
+  ),
+  file(
+    'both languages, one of them broken',
+    { ...ARTIFACT, 'm/config.pbtxt': '{' },
+    'm/config.pbtxt: says something else than the model.yaml beside it',
+  ),
+  file(
+    'a configuration that leads nowhere',
+    { ...ARTIFACT, 'm/model.yaml': { link: 'nowhere' } },
+    'm/model.yaml: cannot be read: there is no such file',
+  ),
+  {
+    name: 'files: no configuration',
+    files: ARTIFACT,
+    problem: begins('m: has version folders, but neither model.yaml nor config.pbtxt'),
+  },
+  {
+    name: 'files: a folder as model.yaml',
+    files: { ...ARTIFACT, 'm/model.yaml/': '' },
+    problem: begins('m/model.yaml: cannot be read: it is a folder'),
+  },
+  {
+    name: 'files: a folder as config.pbtxt',
+    files: { ...ARTIFACT, 'm/config.pbtxt/': '' },
+    problem: begins('m/config.pbtxt: cannot be read: it is a folder'),
+  },
+  {
+    name: 'files: a pipe as model.yaml',
+    files: { ...ARTIFACT, 'm/model.yaml': { pipe: true } },
+    problem: begins('m/model.yaml: is not a regular file'),
+  },
+  {
+    name: 'files: a pipe as config.pbtxt',
+    files: { ...ARTIFACT, 'm/config.pbtxt': { pipe: true } },
+    problem: begins('m/config.pbtxt: is not a regular file'),
+  },
+  {
+    name: 'files: a configuration that leads out',
+    files: { ...ARTIFACT, 'm/model.yaml': { link: '/etc/hostname' } },
+    problem: begins('m/model.yaml: is a link that leaves the model folder'),
+  },
+  { name: 'files: nothing', files: { README: 'x' }, problem: begins('.: holds no model') },
+  {
+    name: 'files: a model that leads out',
+    files: { m: { link: '/usr' }, 'n/1/': '' },
+    problem: begins('n: has version folders, but neither'),
+  },
+];
+
+/** Names that S3 and Triton do not both take. */
+export const NAMES: readonly MalformedCase[] = [
+  'a b',
+  'a+b',
+  'a%b',
+  'a&b',
+  'a?b',
+  'a#b',
+  'a:b',
+  "a'b",
+  'a"b',
+  'é',
+  '模型',
+  '-a',
+  'a*b',
+  'a,b',
+  'a@b',
+  'a$b',
+  'a=b',
+  'a~b',
+  'a\\b',
+].map((name) => ({
+  name: `names: a model called ${name}`,
+  files: { [`${name}/model.yaml`]: JSON.stringify(sound()), [`${name}/1/model.pt`]: torchScript() },
+  problem: new RegExp(`^${escaped(name)}/model\\.yaml: name: cannot be used as a name in S3`),
+}));

@@ -1,0 +1,20 @@
+import type { MalformedCase } from './case';
+import { ENSEMBLE_CASES } from './ensembles';
+import { FIELDS } from './fields';
+import { FILES, NAMES } from './files';
+import { TEXT_TRAPS } from './pbtxt';
+import { RULE_CASES } from './rules';
+import { YAML_TRAPS } from './yaml';
+
+export { writeMalformed, type Malformed, type MalformedCase } from './case';
+
+/** Model repositories that cannot be published, with what is said of each. */
+export const MALFORMED: readonly MalformedCase[] = [
+  ...FIELDS,
+  ...YAML_TRAPS,
+  ...TEXT_TRAPS,
+  ...RULE_CASES,
+  ...ENSEMBLE_CASES,
+  ...FILES,
+  ...NAMES,
+];

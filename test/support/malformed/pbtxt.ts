@@ -1,0 +1,82 @@
+import { ARTIFACT, begins, type MalformedCase } from './case';
+import { SOUND_YAML } from './yaml';
+
+const pbtxt = (name: string, text: string | Buffer, problem: string | RegExp): MalformedCase => ({
+  name: `config.pbtxt: ${name}`,
+  files: { ...ARTIFACT, 'm/config.pbtxt': text },
+  problem: typeof problem === 'string' ? begins(`m/config.pbtxt: ${problem}`) : problem,
+});
+
+const SOUND_TEXT = `platform: "pytorch_libtorch"
+max_batch_size: 8
+input { name: "input__0" data_type: TYPE_FP32 dims: 3 }
+output { name: "output__0" data_type: TYPE_FP32 dims: 4 }
+`;
+
+const line = (number: number): string => `line ${number}: not a ModelConfig in protobuf text format: `;
+
+/** Texts that are no protobuf text format, or not what they look like. */
+export const TEXT_TRAPS: readonly MalformedCase[] = [
+  pbtxt('YAML', SOUND_YAML, line(1)),
+  pbtxt('JSON', '{ "platform": "pytorch_libtorch" }', line(1)),
+  pbtxt('XML', '<config/>', line(1)),
+  pbtxt('prose', 'This model classifies pictures.\n', line(1)),
+  pbtxt('an open brace', `${SOUND_TEXT}parameters {\n`, /^m\/config\.pbtxt: line \d+: /),
+  pbtxt('a brace too many', `${SOUND_TEXT}}\n`, line(5)),
+  pbtxt('an open quote', `${SOUND_TEXT}name: "m\n`, line(5)),
+  pbtxt('an open list', SOUND_TEXT.replace('dims: 3', 'dims: [3'), line(3)),
+  pbtxt('a comma at the end of a list', SOUND_TEXT.replace('dims: 3', 'dims: [3,]'), line(3)),
+  pbtxt('no colon', SOUND_TEXT.replace('max_batch_size: 8', 'max_batch_size 8'), line(2)),
+  pbtxt('an equals sign', SOUND_TEXT.replace('max_batch_size: 8', 'max_batch_size = 8'), line(2)),
+  pbtxt('a value twice', `${SOUND_TEXT}max_batch_size: 4\n`, line(5)),
+  pbtxt('no value', `${SOUND_TEXT}max_batch_size:\n`, /^m\/config\.pbtxt: line \d+: /),
+  pbtxt('a word for a text', SOUND_TEXT.replace('"pytorch_libtorch"', 'pytorch_libtorch'), line(1)),
+  pbtxt('a text for a number', SOUND_TEXT.replace('8', '"8"'), line(2)),
+  pbtxt('a fraction for a number', SOUND_TEXT.replace('8', '8.5'), line(2)),
+  pbtxt('true for a number', SOUND_TEXT.replace('8', 'true'), line(2)),
+  pbtxt('a number of 32 bits and more', SOUND_TEXT.replace('8', '2147483648'), line(2)),
+  pbtxt('a negative number without sign', `${SOUND_TEXT}model_warmup { batch_size: -1 }\n`, line(5)),
+  pbtxt('a text for an enum', SOUND_TEXT.replace('TYPE_FP32', '"TYPE_FP32"'), line(3)),
+  pbtxt('no such enum', SOUND_TEXT.replace('TYPE_FP32', 'FP32'), line(3)),
+  pbtxt(
+    'no such enum number',
+    SOUND_TEXT.replace('TYPE_FP32', '99'),
+    /^m\/config\.pbtxt: input\[0\]\.data_type: is not one of the values of DataType, got 99/,
+  ),
+  pbtxt(
+    'a size of 64 bits',
+    SOUND_TEXT.replace('dims: 3', 'dims: 9223372036854775807'),
+    'input[0].dims[0]: is out of range, got 9223372036854775807',
+  ),
+  pbtxt('a size of more than 64 bits', SOUND_TEXT.replace('dims: 3', 'dims: 92233720368547758070'), line(3)),
+  pbtxt('a comment of another language', `// mine\n${SOUND_TEXT}`, line(1)),
+  pbtxt('a control character', `${SOUND_TEXT}\u0001`, line(5)),
+  pbtxt('a zero byte', `${SOUND_TEXT}\0`, line(5)),
+  pbtxt('bytes that are no UTF-8', Buffer.from([0x61, 0x3a, 0xff]), 'is not text in UTF-8'),
+  pbtxt('UTF-16', Buffer.from(`\uFEFF${SOUND_TEXT}`, 'utf16le'), 'is not text in UTF-8'),
+  pbtxt('2 MiB', `${SOUND_TEXT}# ${'x'.repeat(2 ** 21)}\n`, 'is no configuration: it has '),
+  pbtxt(
+    'binary protobuf',
+    Buffer.from([0x0a, 0x01, 0x6d, 0x12, 0x10, 0x70]),
+    /^m\/config\.pbtxt: line \d: not a ModelConfig/,
+  ),
+  pbtxt('two kinds of scheduling', `${SOUND_TEXT}dynamic_batching {}\nsequence_batching {}\n`, line(6)),
+  pbtxt('two version policies', `${SOUND_TEXT}version_policy { all {} latest { num_versions: 1 } }\n`, line(5)),
+  pbtxt('an extension', `${SOUND_TEXT}[my.extension]: 1\n`, line(5)),
+  pbtxt(
+    'braces a hundred thousand deep',
+    `parameters ${'{ value '.repeat(100_000)}`,
+    /^m\/config\.pbtxt: (line \d+: )?not a ModelConfig/,
+  ),
+  pbtxt(
+    'messages that hold each other',
+    `optimization ${'{ cuda '.repeat(10_000)}`,
+    /^m\/config\.pbtxt: (line \d+: )?not a ModelConfig/,
+  ),
+  pbtxt('a text with half an escape', `${SOUND_TEXT}name: "m\\"\n`, line(5)),
+  pbtxt(
+    'an unknown field',
+    SOUND_TEXT.replace('max_batch_size', 'max_batchsize'),
+    /^m\/config\.pbtxt: line 2: .*did you mean "max_batch_size"/s,
+  ),
+];

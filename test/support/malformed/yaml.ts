@@ -1,0 +1,157 @@
+import { zip } from '../../unit/model/helpers';
+import { ARTIFACT, begins, type MalformedCase } from './case';
+
+export const SOUND_YAML = `platform: pytorch_libtorch
+max_batch_size: 8
+input: [{ name: input__0, data_type: TYPE_FP32, dims: [3] }]
+output: [{ name: output__0, data_type: TYPE_FP32, dims: [4] }]
+`;
+
+const yaml = (name: string, text: string | Buffer, problem: string | RegExp, problems = 1): MalformedCase => ({
+  name: `model.yaml: ${name}`,
+  files: { ...ARTIFACT, 'm/model.yaml': text },
+  problem: typeof problem === 'string' ? begins(`m/model.yaml: ${problem}`) : problem,
+  problems,
+});
+
+const bomb = (): string => {
+  const levels = Array.from({ length: 9 }, (_, i) => `a${i + 1}: &a${i + 1} [${Array(9).fill(`*a${i}`).join(', ')}]`);
+  return `a0: &a0 x\n${levels.join('\n')}\n`;
+};
+
+const NO_YAML = 'not valid YAML: line ';
+const NO_MAPPING = "must be a mapping of Triton's ModelConfig fields, got ";
+
+/** Texts that are no YAML, or not what they look like. */
+export const YAML_TRAPS: readonly MalformedCase[] = [
+  yaml('empty', '', 'is empty'),
+  yaml('comments alone', '# nothing yet\n', 'is empty'),
+  yaml('blanks alone', ' \n\n', 'is empty'),
+  yaml('a byte order mark alone', '\uFEFF', 'is empty'),
+  yaml('a word', 'pytorch\n', `${NO_MAPPING}"pytorch"`),
+  yaml('a number', '42\n', `${NO_MAPPING}42`),
+  yaml('a list', '- platform\n- input\n', `${NO_MAPPING}a list`),
+  yaml('null', '~\n', `${NO_MAPPING}nothing`),
+  yaml(
+    'a key twice',
+    `${SOUND_YAML}max_batch_size: 4\n`,
+    /^m\/model\.yaml: not valid YAML: line 5, column \d+: duplicated mapping key/,
+  ),
+  yaml(
+    'a key twice in a part',
+    SOUND_YAML.replace('dims: [3]', 'dims: [3], dims: [4]'),
+    /^m\/model\.yaml: not valid YAML: line 3, column \d+: duplicated/,
+  ),
+  yaml('a tab as indentation', 'platform: pytorch_libtorch\ninput:\n\t- name: x\n', NO_YAML),
+  yaml('an open bracket', `${SOUND_YAML}parameters: [\n`, NO_YAML),
+  yaml('an open brace', `${SOUND_YAML}parameters: { a: 1\n`, NO_YAML),
+  yaml('an open quote', `${SOUND_YAML}name: "m\n`, NO_YAML),
+  yaml('two documents', `${SOUND_YAML}---\n${SOUND_YAML}`, 'not valid YAML: '),
+  yaml('an anchor that is not there', SOUND_YAML.replace('TYPE_FP32', '*type'), NO_YAML),
+  yaml('aliases of aliases', bomb(), /^m\/model\.yaml: a0: unknown field of ModelConfig/, 12),
+  yaml(
+    'an alias in itself',
+    'platform: pytorch_libtorch\noutput: [{ name: output__0, data_type: TYPE_FP32, dims: [4] }]\ninput: &a\n  - *a\n',
+    /^m\/model\.yaml: (not valid YAML|input\[0\]: must be a mapping, got a list)/,
+  ),
+  yaml('a tag of Python', `${SOUND_YAML}name: !!python/object:os.system m\n`, NO_YAML),
+  yaml('a tag of one’s own', `${SOUND_YAML}name: !model m\n`, NO_YAML),
+  yaml('a control character', `${SOUND_YAML}name: "m\u0001"\n`, NO_YAML),
+  yaml('a zero byte', `${SOUND_YAML}\0`, 'not valid YAML: '),
+  yaml('bytes that are no UTF-8', Buffer.from([0x61, 0x3a, 0x20, 0xc3, 0x28]), 'is not text in UTF-8'),
+  yaml('UTF-16', Buffer.from(`\uFEFF${SOUND_YAML}`, 'utf16le'), 'is not text in UTF-8'),
+  yaml('UTF-16 without a mark', Buffer.from(SOUND_YAML, 'utf16le'), 'not valid YAML: '),
+  yaml(
+    'half of a surrogate pair',
+    `${SOUND_YAML}name: "\\uD800"\n`,
+    /^m\/model\.yaml: (not valid YAML|name: must be a text that UTF-8 can hold)/,
+  ),
+  yaml('2 MiB', `${SOUND_YAML}# ${'x'.repeat(2 ** 21)}\n`, 'is no configuration: it has '),
+  yaml('a picture', Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]), 'is not text in UTF-8'),
+  yaml('a zip archive', zip(['a']), /^m\/model\.yaml: (is not text in UTF-8|not valid YAML)/),
+  yaml('a config.pbtxt', 'platform: "pytorch_libtorch"\ninput [ { name: "x" } ]\n', NO_YAML),
+  yaml(
+    'a thousand brackets',
+    `${SOUND_YAML}parameters: ${'['.repeat(1000)}${']'.repeat(1000)}\n`,
+    /^m\/model\.yaml: (not valid YAML|parameters: must be a mapping)/,
+  ),
+  yaml('a hundred thousand brackets', `parameters: ${'['.repeat(100_000)}`, 'not valid YAML: '),
+  yaml('not a number', SOUND_YAML.replace('[3]', '[.nan]'), 'input[0].dims[0]: must be a whole number, got NaN'),
+  yaml('infinity', SOUND_YAML.replace('8\n', '.inf\n'), 'max_batch_size: must be a whole number, got Infinity'),
+  yaml(
+    'a size of 64 bits and more',
+    SOUND_YAML.replace('[3]', '[18446744073709551616]'),
+    'input[0].dims[0]: is out of range, got 18446744073709551616',
+  ),
+  yaml(
+    'a size that doubles cannot tell',
+    SOUND_YAML.replace('[3]', '[9007199254740993]'),
+    'input[0].dims[0]: is out of range, got 9007199254740993',
+  ),
+  yaml(
+    'a batch of 32 bits',
+    SOUND_YAML.replace('8\n', '2147483648\n'),
+    'max_batch_size: is out of range, got 2147483648',
+  ),
+  yaml('a number of a thousand digits', SOUND_YAML.replace('8\n', `${'9'.repeat(1000)}\n`), 'max_batch_size: '),
+  yaml(
+    'a number with an underscore',
+    SOUND_YAML.replace('8\n', '1_000\n'),
+    'max_batch_size: must be a whole number, got "1_000"',
+  ),
+  yaml('a key that is a number', `${SOUND_YAML}1: x\n`, 'field names are words, got 1'),
+  yaml('a key that is true', `${SOUND_YAML}true: x\n`, 'field names are words, got true'),
+  yaml('a key that is a list', `${SOUND_YAML}? [a]\n: x\n`, 'field names are words, got a list'),
+  yaml('a key that is nothing', `${SOUND_YAML}? ~\n: x\n`, 'field names are words, got nothing'),
+  yaml('a prototype', `${SOUND_YAML}__proto__: { max_batch_size: 1 }\n`, '__proto__: unknown field of ModelConfig'),
+  yaml('a constructor', `${SOUND_YAML}constructor: 1\n`, 'constructor: unknown field of ModelConfig'),
+  yaml(
+    'capitals',
+    SOUND_YAML.replace('max_batch_size', 'MAX_BATCH_SIZE'),
+    /^m\/model\.yaml: MAX_BATCH_SIZE: unknown field of ModelConfig.*did you mean "max_batch_size"/s,
+  ),
+  yaml(
+    'camel case',
+    SOUND_YAML.replace('max_batch_size', 'maxBatchSize'),
+    /^m\/model\.yaml: maxBatchSize: .*did you mean "max_batch_size"/s,
+  ),
+  yaml(
+    'a type as PyTorch calls it',
+    SOUND_YAML.replace('TYPE_FP32', 'float32'),
+    /^m\/model\.yaml: input\[0\]\.data_type: .*TYPE_FP32 is meant/s,
+  ),
+  yaml(
+    'a type as NumPy calls it',
+    SOUND_YAML.replace('TYPE_FP32', 'np.int64'),
+    /^m\/model\.yaml: input\[0\]\.data_type: .*TYPE_INT64 is meant/s,
+  ),
+  yaml(
+    'two kinds of scheduling',
+    `${SOUND_YAML}dynamic_batching: {}\nsequence_batching: {}\n`,
+    'sequence_batching: cannot stand beside dynamic_batching',
+  ),
+  yaml(
+    'two version policies',
+    `${SOUND_YAML}version_policy: { all: {}, latest: { num_versions: 1 } }\n`,
+    /^m\/model\.yaml: version_policy\.(all|latest): cannot stand beside/,
+  ),
+  // The name that was meant is not said to be missing too.
+  ...(
+    [
+      ['platfrom', 'platform', ''],
+      ['inputs', 'input', ''],
+      ['outputs', 'output', ''],
+      ['nam', 'name', 'input[0].'],
+      ['data-type', 'data_type', 'input[0].'],
+      ['datatype', 'data_type', 'input[0].'],
+      ['dim', 'dims', 'input[0].'],
+      ['Dims', 'dims', 'input[0].'],
+    ] as const
+  ).map(([written, meant, parent]) =>
+    yaml(
+      `${parent}${written} for ${meant}`,
+      SOUND_YAML.replace(new RegExp(`\\b${meant}:`), `${written}:`),
+      `${/^\w+$/.test(written) ? `${parent}${written}` : `${parent.slice(0, -1)}["${written}"]`}: unknown field of `,
+    ),
+  ),
+];
