@@ -56,10 +56,9 @@ export async function startTap(target: string, initial: TapOptions = {}): Promis
 
   const handle = async (incoming: http.IncomingMessage, reply: http.ServerResponse): Promise<void> => {
     const request = { number: requests.length + 1, method: incoming.method ?? '', path: incoming.url ?? '' };
-    requests.push(request); (request as any).t = performance.now();
+    requests.push(request);
     if ((await options.onRequest?.(request)) === false) return void incoming.socket.destroy();
     const { answer, body } = await passOn(incoming);
-    (request as any).a = performance.now(); (request as any).s = answer.statusCode; (request as any).sent = answer.headers.etag;
     await options.onAnswer?.(request);
     const { connection: _, 'keep-alive': __, ...headers } = answer.headers;
     const { clockOffsetMs } = options;

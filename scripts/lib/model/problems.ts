@@ -22,12 +22,20 @@ export class ProblemList {
 /** Path of a member: `input[0].data_type`; a key that is no identifier is quoted: `parameters["a b"]`. */
 export function fieldPath(parent: string, key: string): string {
   if (!/^[A-Za-z_]\w*$/.test(key)) return `${parent}[${shorten(JSON.stringify(key))}]`;
-  return parent === '' ? key : `${parent}.${key}`;
+  return parent === '' ? shorten(key) : `${parent}.${shorten(key)}`;
 }
 
 const LONGEST_QUOTE = 80;
 
 const shorten = (text: string): string => (text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}...` : text);
+
+const MOST_NAMES = 30;
+
+/** Names that there are, as an error message lists them: not all of hundreds. */
+export function listed(names: readonly string[]): string {
+  const more = names.length - MOST_NAMES;
+  return more > 0 ? `${names.slice(0, MOST_NAMES).join(', ')} and ${more} more` : names.join(', ');
+}
 
 /** A value as an error message shows it: never long, never recursive, whatever it is. */
 export function describe(value: unknown): string {

@@ -8,7 +8,7 @@ import { nearest } from './nearest';
 import { withoutFollowUps } from './follow-ups';
 import { displayPath, reasonOf } from './paths';
 import { platformFacts } from './platforms';
-import { ProblemList, describe } from './problems';
+import { ProblemList, describe, listed } from './problems';
 import { readReferences } from './references';
 import { batchIoRules } from './rules/batch-io';
 import { flowRules } from './rules/ensemble-flow';
@@ -201,7 +201,7 @@ class RepositoryReader {
       this.problems.push({
         file: displayPath(this.directory),
         message: `has no model ${describe(name)}`,
-        allowed: this.names.join(', '),
+        allowed: listed(this.names),
         ...(near === undefined ? {} : { hint: `did you mean ${near}?` }),
       });
     }

@@ -214,15 +214,20 @@ class Change {
     await lock.setIntent(intentOf(plan, target));
   }
 
+  /** All that no server sees yet. */
   private async upload(): Promise<void> {
-    const { plan, options, seen } = this.begun;
-    // First of all: when we are killed, the next run finds the repository no longer empty.
-    if (seen.objects.size === 0) await ensurePlaceholder(options.store, options.location);
-    await this.writer.uploadVersions(plan.models);
-    // Nobody else uploads while we have the lock: what is unfinished now was given up.
-    if (this.changed.length > 0) await options.store.abortUploads(`${options.location.prefix}/`);
-    await this.writer.keepCopies(this.changed);
+    const { plan, options } = this.begun;
+    await Promise.all([
+      this.writer.uploadVersions(plan.models).then(() => this.giveUpUploads()),
+      this.writer.keepCopies(this.changed),
+    ]);
     options.signal?.throwIfAborted();
+  }
+
+  /** Nobody else uploads while we have the lock: what is unfinished now will never be finished. */
+  private async giveUpUploads(): Promise<void> {
+    const { options } = this.begun;
+    if (this.changed.length > 0) await options.store.abortUploads(`${options.location.prefix}/`);
   }
 
   private async load(target: RolloutTarget): Promise<void> {
@@ -233,8 +238,8 @@ class Change {
   private async release(): Promise<void> {
     const { seen, plan, options, target, lock } = this.begun;
     const before = this.head?.release.models ?? {};
-    const models: Record<string, ReleasedModel> = { ...before };
-    for (const name of target.remove) delete models[name];
+    const kept = Object.entries(before).filter(([name]) => !target.remove.includes(name));
+    const models: Record<string, ReleasedModel> = Object.fromEntries(kept);
     const pruned = new Set(plan.prune);
     for (const planned of plan.models) {
       const { name } = planned.model;
@@ -262,6 +267,8 @@ class Change {
       keep: target.keepRemoved,
       bytesOf: (key) => seen.objects.get(key)?.bytes,
     });
+    // An empty repository is none to Triton.
+    if (seen.objects.size <= plan.prune.length) await ensurePlaceholder(options.store, options.location);
     // A server that started before the deletion may have loaded what is gone now.
     await this.load(this.newTarget());
   }
@@ -281,7 +288,8 @@ class Change {
     options.onStage?.(`${(reason as Error).message}\n     restore what was served before`);
     for (const name of [...names].reverse()) await this.writer.restoreModel(name, before[name]);
     if (options.replicas === undefined) return;
-    const { signal: _, ...withoutSignal } = options;
+    const withoutSignal = { ...options };
+    delete withoutSignal.signal;
     const failed: string[] = [];
     const known = names.filter((name) => before[name] !== undefined);
     const target = {

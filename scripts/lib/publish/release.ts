@@ -52,7 +52,7 @@ export async function readHead(store: S3Store, location: RepositoryLocation): Pr
   const key = headKey(location);
   const found = await store.get(key);
   if (found === undefined) return undefined;
-  const { release: id } = parse<{ release: string }>(found.body, `s3://${store.bucket}/${key}`);
+  const { release: id } = parse(found.body, `s3://${store.bucket}/${key}`) as { release: string };
   const release = await readRelease(store, location, id);
   if (release === undefined) {
     throw new UserError(`s3://${store.bucket}/${releaseKey(location, id)} is missing, and the repository is at it`, {
@@ -70,7 +70,7 @@ export async function readRelease(
 ): Promise<Release | undefined> {
   const key = releaseKey(location, id);
   const found = await store.get(key);
-  return found === undefined ? undefined : parse<Release>(found.body, `s3://${store.bucket}/${key}`);
+  return found === undefined ? undefined : (parse(found.body, `s3://${store.bucket}/${key}`) as Release);
 }
 
 /** Ids of all releases, the newest first. */
@@ -112,7 +112,7 @@ export async function writeHead(
   return { release, etag };
 }
 
-function parse<T>(body: Buffer, where: string): T {
+function parse(body: Buffer, where: string): object {
   let content: { format?: unknown };
   try {
     content = JSON.parse(body.toString('utf8')) as { format?: unknown };
@@ -124,5 +124,5 @@ function parse<T>(body: Buffer, where: string): T {
       hint: 'update this checkout',
     });
   }
-  return content as T;
+  return content;
 }

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, join, resolve } from 'node:path';
-import type { KubeConfig } from '@kubernetes/client-node';
+import { KubeConfig } from '@kubernetes/client-node';
 import { UserError } from '../errors';
 
 /** Present in a pod that may talk to its own cluster. */
@@ -17,8 +17,7 @@ const HINT =
  * @param context undefined for the kubeconfig's own current one
  * @throws UserError when there is none or it cannot be used; what it says is never in the message, as it holds secrets
  */
-export async function loadKubeconfig(kubeconfig?: string, context?: string): Promise<KubeConfig> {
-  const { KubeConfig } = await import('@kubernetes/client-node');
+export function loadKubeconfig(kubeconfig?: string, context?: string): KubeConfig {
   const config = new KubeConfig();
   const origin = read(config, kubeconfig);
   chooseContext(config, origin, context);

@@ -1,6 +1,7 @@
 import { PassThrough, type Readable, type Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { CoreV1Api, KubeConfig, PortForward } from '@kubernetes/client-node';
+// Slow to load: whoever imports this file does it when there is a cluster to ask.
+import { CoreV1Api, PortForward, type KubeConfig } from '@kubernetes/client-node';
 import { explainCluster, type ClusterCall } from './cluster-errors';
 import { loadKubeconfig } from './kubeconfig';
 import { PodForward, type PodStream } from './pod-forward';
@@ -39,7 +40,7 @@ interface Cluster {
 }
 
 class KubernetesReplicas implements ReplicaSource {
-  private cluster: Promise<Cluster> | undefined;
+  private cluster: Cluster | undefined;
   /** By the pod's uid. */
   private readonly forwards = new Map<string, Promise<PodForward>>();
   private mayForward = false;
@@ -57,7 +58,7 @@ class KubernetesReplicas implements ReplicaSource {
   async list(): Promise<Replica[]> {
     if (this.closed) throw new Error(`${this.describe()}: closed`);
     this.cluster ??= connect(this.options);
-    const cluster = await this.cluster;
+    const { cluster } = this;
     const pods = await this.findPods(cluster);
     await this.checkForward(cluster, pods);
     await this.dropGone(pods);
@@ -135,10 +136,8 @@ class KubernetesReplicas implements ReplicaSource {
 }
 
 /** Reads the kubeconfig; the cluster is not asked yet. */
-async function connect(options: KubernetesReplicaOptions): Promise<Cluster> {
-  const config = await loadKubeconfig(options.kubeconfig, options.context);
-  // Slow to load, and needed by those alone who find their servers through a cluster.
-  const { CoreV1Api, PortForward } = await import('@kubernetes/client-node');
+function connect(options: KubernetesReplicaOptions): Cluster {
+  const config = loadKubeconfig(options.kubeconfig, options.context);
   return { config, pods: config.makeApiClient(CoreV1Api), forward: new PortForward(config) };
 }
 

@@ -113,6 +113,9 @@ describe.each([
       const origins = (await place.origins()).slice(1);
       const what = JSON.stringify({ origins, outcomes }, null, 2);
       const right = after.get(origins.join());
+      const last = teams.find(({ folder }) => origins.at(-1) === `sync-models ${folder}`) as Team;
+      // One that was killed after the other one had ended has left its beginnings to the next run.
+      if (outcomes.includes('killed')) await place.publish(last.folder);
       const found = await place.snapshot();
       for (const [key, hash] of found) {
         const left = teams.some(({ files }) => sha256(files[key] ?? '') === hash);
@@ -125,7 +128,6 @@ describe.each([
         if (outcome !== 'killed')
           expect({ what, team: i, outcome }).toEqual({ what, team: i, outcome: published ? 'done' : REFUSED });
       }
-      const last = teams.find(({ folder }) => origins.at(-1) === `sync-models ${folder}`) as Team;
       expect({ what, changed: await place.changedByPublishing(last.folder) }).toEqual({ what, changed: [] });
       expect({ what, left: await place.leftovers() }).toEqual({ what, left: [] });
       await place.clear();

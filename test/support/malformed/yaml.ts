@@ -154,4 +154,25 @@ export const YAML_TRAPS: readonly MalformedCase[] = [
       `${/^\w+$/.test(written) ? `${parent}${written}` : `${parent.slice(0, -1)}["${written}"]`}: unknown field of `,
     ),
   ),
+  yaml(
+    'a name of a megabyte',
+    `${'a'.repeat(900_000)}: 1\n${SOUND_YAML}`,
+    `${'a'.repeat(80)}...: unknown field of ModelConfig`,
+  ),
+  // What only follows from a field that cannot be read is not said.
+  yaml(
+    'a batch size that is a text, with what depends on it',
+    `${SOUND_YAML.replace('8\n', 'eight\n')}dynamic_batching: { preferred_batch_size: [4] }\n`,
+    'max_batch_size: must be a whole number, got "eight"',
+  ),
+  yaml(
+    'a platform that is a number, with what depends on it',
+    SOUND_YAML.replace('pytorch_libtorch', '5').replace('dims: [3]', 'dims: [3], is_shape_tensor: true'),
+    'platform: must be a text, got 5',
+  ),
+  yaml(
+    'an unknown type, with a warm-up of it',
+    `${SOUND_YAML.replace('TYPE_FP32', 'FP32')}model_warmup: [{ batch_size: 1, inputs: { input__0: { data_type: TYPE_FP32, dims: [3], zero_data: true } } }]\n`,
+    'input[0].data_type: is not one of the values of DataType, got "FP32"',
+  ),
 ];

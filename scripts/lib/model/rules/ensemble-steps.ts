@@ -1,6 +1,6 @@
 import type { EnsembleStep } from '../model-config';
 import { didYouMean } from '../nearest';
-import { describe, fieldPath } from '../problems';
+import { describe, fieldPath, listed } from '../problems';
 import type { CheckedModel } from './rule';
 
 /** An ensemble and the models around it. */
@@ -40,7 +40,7 @@ const modelsExist: EnsembleRule = ({ model: { problems }, steps, names }) => {
   steps.forEach(({ model_name: name, model_namespace: namespace }, index) => {
     if (!name || namespace || names.includes(name)) return;
     problems.add(`${STEP}[${index}].model_name`, `is not in the repository, got ${describe(name)}`, {
-      allowed: names.join(', '),
+      allowed: listed(names),
       hint: didYouMean(name, names),
     });
   });
