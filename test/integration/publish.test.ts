@@ -1,4 +1,5 @@
-import { mkdirSync, rmSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -9,7 +10,7 @@ import { readHead, type Release } from '../../scripts/lib/publish/release';
 import { listReleases } from '../../scripts/lib/publish/releases';
 import { rollBack } from '../../scripts/lib/publish/rollback';
 import { promote } from '../../scripts/lib/publish/promote';
-import type { S3Store } from '../../scripts/lib/s3/store';
+import { PART_BYTES, type S3Store } from '../../scripts/lib/s3/store';
 import type { S3Server } from '../../scripts/lib/local/s3-server';
 import { publisher } from '../support/publish';
 import { writeRepository } from '../support/repository';
@@ -63,7 +64,7 @@ describe('sync-models', () => {
     const first = await publishNow();
     expect(first.uploaded.slice(0, 2).sort()).toEqual(['a/1/weights.bin', 'b/1/weights.bin']);
     expect(first.uploaded.slice(2)).toEqual(['a/config.pbtxt', 'b/config.pbtxt']);
-    expect(await models()).toEqual(['.keep', 'a/1/weights.bin', 'a/config.pbtxt', 'b/1/weights.bin', 'b/config.pbtxt']);
+    expect(await models()).toEqual(['a/1/weights.bin', 'a/config.pbtxt', 'b/1/weights.bin', 'b/config.pbtxt']);
     expect((await head())?.id).toBe(first.release?.id);
     const before = await store.list('');
 
@@ -232,7 +233,7 @@ describe('rollback and promote', () => {
     writeRepository(repository, TWO_MODELS);
     const two = (await publishNow()).release as Release;
     await rollBack(undefined, bucket().options());
-    expect(await models()).toEqual(['.keep', 'a/1/weights.bin', 'a/config.pbtxt']);
+    expect(await models()).toEqual(['a/1/weights.bin', 'a/config.pbtxt']);
     await rollBack(two.id, bucket().options());
     expect(await text('models/b/1/weights.bin')).toBe('b');
     expect(await models()).toContain('b/config.pbtxt');
@@ -265,6 +266,22 @@ describe('rollback and promote', () => {
     // Published from the folder, it is the same release content.
     expect((await to.publish()).isNew).toBe(false);
   });
+});
+
+test('promotes to a bucket of another server, with files large and small', async () => {
+  const second = await testStore(scratch, await testS3(scratch, 'second'), 'prod');
+  writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/small.bin': 'a', 'a/labels.txt': 'l' });
+  const large = randomBytes(PART_BYTES * 2 + 12_345);
+  writeFileSync(join(repository, 'a', '1', 'weights.bin'), large);
+  await publishNow();
+  const prod = { bucket: 'prod', prefix: 'models' };
+  await promote({ ...publisher(second, prod, repository).options(), from: { store, location: LOCATION } });
+  expect((await second.get('models/a/1/weights.bin'))?.body.equals(large)).toBe(true);
+  expect((await second.list('models/')).map(({ key }) => key)).toEqual(
+    (await store.list('models/')).map(({ key }) => key),
+  );
+  // Published from the folder, it is the same release content.
+  expect((await publisher(second, prod, repository).publish()).isNew).toBe(false);
 });
 
 test('the placeholder of an empty repository is written once', async () => {
@@ -334,10 +351,16 @@ describe('npm run sync-models', () => {
     await publishNow();
     const before = await text('models/a/config.pbtxt');
     writeRepository(repository, { 'a/config.pbtxt': CONFIG.replace('[1]', '[1, 2]'), 'a/2/weights.bin': 'a2' });
-    // A server that never gets done with loading.
+    // A server that takes for ever to load what is new, and serves what was there before.
+    const digest = (await head())?.models['a']?.digest;
+    let loads = 0;
     const slow = createServer((request, response) => {
-      if (request.url?.endsWith('/index') === true) response.end('[]');
-      else if (request.url?.endsWith('/load') === true) child.kill('SIGINT');
+      const { url = '' } = request;
+      if (url.endsWith('/index')) response.end(JSON.stringify([{ name: 'a', version: '1', state: 'READY' }]));
+      else if (url.endsWith('/config'))
+        response.end(JSON.stringify({ parameters: { published_digest: { string_value: digest } } }));
+      else if (url.endsWith('/load') && (loads += 1) > 1) response.end();
+      else child.kill('SIGINT');
     });
     await new Promise<void>((resolve) => slow.listen(0, '127.0.0.1', resolve));
     scratch.defer(() => {
@@ -345,7 +368,7 @@ describe('npm run sync-models', () => {
       slow.close();
     });
     const url = `http://127.0.0.1:${(slow.address() as AddressInfo).port}`;
-    const args = [...flags(), '--triton', url, '--load-timeout', '2'];
+    const args = [...flags(), '--triton', url];
     const child = startCommandLine('sync-models', args, credentials);
     const finished = await child.finished;
     expect(finished).toMatchObject({
@@ -353,6 +376,7 @@ describe('npm run sync-models', () => {
       stderr: expect.stringMatching(/interrupted: ending in order/) as string,
     });
     expect(await text('models/a/config.pbtxt')).toBe(before);
+    expect(loads).toBe(2);
   });
 
   test.each([

@@ -52,8 +52,12 @@ export class Place {
     return origins;
   }
 
-  async rollBack(id: string): Promise<Release> {
-    return (await rollBack(id, this.options())).release as Release;
+  async rollBack(id: string, more: Partial<ChangeOptions> = {}): Promise<Release> {
+    return (await rollBack(id, this.options(more))).release as Release;
+  }
+
+  async release(id: string): Promise<Release> {
+    return (await readRelease(this.store, this.location, id)) as Release;
   }
 
   async head(): Promise<Release | undefined> {

@@ -59,7 +59,7 @@ export class RepositoryWriter {
       else if ('file' in object.source) {
         const file = { path: object.source.file, bytes: object.bytes };
         await this.store.putFile(key, file, { condition: { ifAbsent: true }, ...checksumOption(object.checksum) });
-      } else if (!object.source.stored.some((place) => place.bucket === undefined && place.key === key)) {
+      } else if (!object.source.stored.some((place) => place.store === undefined && place.key === key)) {
         await this.copyFrom(object.source.stored, key, object, { ifAbsent: true });
       }
     });
@@ -236,12 +236,11 @@ export class RepositoryWriter {
     let last: unknown;
     for (const place of places) {
       try {
-        const checksum = object.checksum ?? (await this.store.checksum(place.key, bytes)) ?? '';
-        return await this.store.copy(place, key, {
-          bytes,
-          checksum,
-          ...(condition === undefined ? {} : { condition }),
-        });
+        const { store = this.store, ...source } = place;
+        const checksum = object.checksum ?? (await store.checksum(place.key, bytes)) ?? '';
+        const options = { bytes, checksum, ...(condition === undefined ? {} : { condition }) };
+        if (store === this.store) return await store.copy(source, key, options);
+        return await this.store.copyFrom(store, source, key, options);
       } catch (error) {
         if (error instanceof PreconditionFailed) throw error;
         last = error;

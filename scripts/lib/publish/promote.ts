@@ -15,7 +15,7 @@ export interface PromoteOptions extends ChangeOptions {
 }
 
 /**
- * Publishes the very bytes of a release of one repository to another one, copied by S3 itself.
+ * Publishes the very bytes of a release of one repository to another one, copied by S3 itself where it can.
  * Models that only the other one has stay as they are.
  */
 export async function promote(options: PromoteOptions): Promise<Changed> {
@@ -31,7 +31,7 @@ export async function promote(options: PromoteOptions): Promise<Changed> {
   }
   const all = modelsOf(release, (key, { checksum }) => {
     const at = isSwitched(key) ? keptKey(from.location, checksum) : `${from.location.prefix}/${key}`;
-    return { source: { stored: [{ bucket: from.location.bucket, key: at }] } };
+    return { source: { stored: [{ store: from.store, key: at }] } };
   });
   const unknown = selection?.find((name) => release.models[name] === undefined);
   if (unknown !== undefined) {

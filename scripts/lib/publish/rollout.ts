@@ -231,9 +231,10 @@ async function waitUntilReady(
     const worst = [first, ...others].find(isLost);
     if (worst !== undefined || Date.now() > deadline) {
       const { version, state, reason } = worst ?? first;
+      const elsewhere = state === 'absent' || reason === 'unloaded';
       throw new UserError(
         `${replica.name}: ${model.name} version ${version} is ${state}${reason === '' ? '' : `: ${reason}`}`,
-        state === 'absent' ? { hint: 'check that its --model-repository is the place that is published to' } : {},
+        elsewhere ? { hint: 'check that its --model-repository is the place that is published to' } : {},
       );
     }
     await sleep(POLL_MS);

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { configText, stepModels, withServedVersions, type RepositoryModel } from '../model';
-import { checksumOfBytes, checksumOfFile } from '../s3/store';
+import { checksumOfBytes, checksumOfFile, type S3Store } from '../s3/store';
 import { CONFIG_FILE, isTraceRecord } from './keys';
 
 /** One object that the repository in S3 should hold. */
@@ -20,7 +20,8 @@ export interface WantedObject {
 export type ObjectSource = { file: string } | { body: Buffer } | { stored: StoredPlace[] };
 
 export interface StoredPlace {
-  bucket?: string;
+  /** Another bucket, maybe of another server; undefined: the one that is published to. */
+  store?: S3Store;
   /** The whole key. */
   key: string;
   versionId?: string;

@@ -1,7 +1,7 @@
 import { UserError } from '../errors';
 import { forEachLimited } from '../pool';
 import { nameOf, type Bucket } from './bucket';
-import { checksumOfParts, PART_BYTES, partsOf, type Part } from './checksum';
+import { checksumOfParts, PART_BYTES, partsOf, sha256, type Part } from './checksum';
 import { FileChanged, S3Error } from './errors';
 import { encodeKey, encodeText } from './endpoint';
 import { abortUpload, copyPart, createUpload, type StoredPart } from './multipart';
@@ -9,7 +9,7 @@ import { checkObject, conditionHeaders, getObject, headObject, isRefused, versio
 import { quoted, readXml } from './requester';
 import type { Source } from './source';
 import type { PutCondition, Written } from './types';
-import { acceptOurs, complete, lookBeforeWriting, putParts, writtenAs } from './upload';
+import { acceptOurs, complete, lookBeforeWriting, putObject, putParts, writtenAs } from './upload';
 import { childText } from './xml';
 
 export interface CopySource {
@@ -135,14 +135,23 @@ async function copyParts(
   return parts.length === copied.length ? parts : undefined;
 }
 
-/** Reads and writes the bytes, for servers that are not up to more. */
-async function copyThroughHere(
+/**
+ * Reads the bytes from `from` and writes them, in the parts in which they would be uploaded: where S3 itself cannot
+ * copy, because the server is not up to it or the two buckets are of different servers or accounts.
+ * @throws UserError when they are not what they are expected to be
+ */
+export async function copyThroughHere(
   bucket: Bucket,
   source: CopySource,
   key: string,
   { bytes, checksum, condition }: CopyOptions,
+  from: Bucket = source.bucket === undefined ? bucket : bucket.other(source.bucket),
 ): Promise<Written> {
-  const from = source.bucket === undefined ? bucket : bucket.other(source.bucket);
+  if (bytes <= PART_BYTES) {
+    const got = await getObject(from, source.key, { bytes, versionId: source.versionId });
+    if (got === undefined || sha256(got.body).toString('base64') !== checksum) throw otherContent(from, source);
+    return putObject(bucket, key, got.body, { condition });
+  }
   const pieces: Source = {
     bytes,
     read: async (start, buffer) => {

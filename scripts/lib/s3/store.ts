@@ -1,7 +1,7 @@
 import { Buffers } from './buffers';
 import type { Bucket } from './bucket';
 import { checksumOfParts, PART_BYTES, partsOf, sha256 } from './checksum';
-import { copyObject, type CopyOptions, type CopySource } from './copy';
+import { copyObject, copyThroughHere, type CopyOptions, type CopySource } from './copy';
 import { deleteObjects } from './delete';
 import { S3Error } from './errors';
 import { listObjects } from './list';
@@ -120,6 +120,19 @@ export class S3Store {
   /** Lets S3 copy an object, whose content has to have this checksum. */
   async copy(source: CopySource, key: string, options: CopyOptions): Promise<Written> {
     return copyObject(this.at, source, key, options);
+  }
+
+  /** As copy, from a bucket of another server or account: what S3 cannot copy itself goes through this process. */
+  async copyFrom(other: S3Store, source: CopySource, key: string, options: CopyOptions): Promise<Written> {
+    if (other.options.endpointUrl === this.options.endpointUrl) {
+      try {
+        return await copyObject(this.at, { ...source, bucket: other.bucket }, key, options);
+      } catch (error) {
+        // These credentials may not read there; the other store's may.
+        if (!(error instanceof S3Error) || error.status !== 403) throw error;
+      }
+    }
+    return copyThroughHere(this.at, source, key, options, other.at);
   }
 
   /** Deletes exactly these keys. */

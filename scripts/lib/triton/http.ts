@@ -41,6 +41,7 @@ export class TritonHttpClient implements InferenceClient {
   private readonly url: string;
   private readonly transport: typeof http | typeof https;
   private readonly agent: http.Agent;
+  private closed = false;
 
   /** @param url `http://HOST:PORT` or `https://HOST:PORT`, a path behind it if a proxy wants one */
   constructor(url: string) {
@@ -114,6 +115,7 @@ export class TritonHttpClient implements InferenceClient {
   }
 
   close(): void {
+    this.closed = true;
     this.agent.destroy();
   }
 
@@ -164,7 +166,7 @@ export class TritonHttpClient implements InferenceClient {
       request.on('error', (error: NodeJS.ErrnoException) => {
         // The server closed an idle connection just as it was used again, so it has seen nothing of this call.
         const stale = request.reusedSocket && error.code === 'ECONNRESET';
-        if (stale && !signal.aborted) this.send(call, signal).then(resolve, reject);
+        if (stale && !signal.aborted && !this.closed) this.send(call, signal).then(resolve, reject);
         else reject(error);
       });
       request.on('response', (response) => {

@@ -91,7 +91,7 @@ describe.each([
   }
 
   const begin = (team: Team, tap: Tap, place: Place): PublishProcess =>
-    new PublishProcess('sync-models', ['--repo', team.folder, '--lock-timeout', '45', ...place.flags(tap.endpoint)]);
+    new PublishProcess('sync-models', ['--repo', team.folder, '--lock-timeout', '200', ...place.flags(tap.endpoint)]);
 
   /** Lets the two publish, then compares what is there with what the releases say that happened. */
   async function contest(
@@ -129,7 +129,9 @@ describe.each([
           expect({ what, team: i, outcome }).toEqual({ what, team: i, outcome: published ? 'done' : REFUSED });
       }
       expect({ what, changed: await place.changedByPublishing(last.folder) }).toEqual({ what, changed: [] });
-      expect({ what, left: await place.leftovers() }).toEqual({ what, left: [] });
+      // What the loser had begun to upload is gone on with when it runs again.
+      const left = (await place.leftovers()).filter((text) => !(options.mayLeave && /^unfinished upload/.test(text)));
+      expect({ what, left }).toEqual({ what, left: [] });
       await place.clear();
       return origins.map((origin) => (origin.endsWith('red') ? 'red' : 'blue')).join(' then ');
     } finally {
@@ -233,7 +235,7 @@ type Outcome = 'done' | 'killed' | string;
 
 /** What a publisher says that another one has overtaken. */
 const REFUSED = expect.stringMatching(
-  /published versions are never changed|somebody else wrote it|another publisher (took over|finished)|could not be renewed/,
+  /published versions are never changed|somebody else wrote it|another publisher (took over|finished)|could not be renewed|NoSuchUpload/,
 ) as string;
 
 const outcomeOf = ({ code, signal, stderr }: Ended): Outcome =>

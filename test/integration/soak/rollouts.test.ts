@@ -1,0 +1,214 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { ensurePlaceholder } from '../../../scripts/lib/publish/apply';
+import { tritonRepositoryUrl } from '../../../scripts/lib/publish/location';
+import { isAsReleased, repositoryStatus } from '../../../scripts/lib/publish/status';
+import { fixedReplicas } from '../../../scripts/lib/replicas/source';
+import type { S3Store } from '../../../scripts/lib/s3/store';
+import { startFaultProxy } from '../../support/fault-proxy';
+import { PublishProcess, type Ended } from '../../support/publish-process';
+import { addingEnsemble, addingModel, writeRepository } from '../../support/repository';
+import { testS3 } from '../../support/s3';
+import { Scratch } from '../../support/scratch';
+import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
+import { openBucket, Place } from '../../support/soak-place';
+import { startTap, type Tap } from '../../support/tap';
+import { Traffic } from '../../support/traffic';
+import { testTriton } from '../../support/triton';
+
+jest.setTimeout(180_000);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const random = new SeededRandom(SOAK_SEED);
+const SERVERS = ['one', 'two', ...(IS_LONG ? ['three'] : [])];
+const folder = join(scratch.directory, 'repository');
+let store: S3Store;
+let place: Place;
+let tap: Tap;
+let urls: string[];
+let traffic: Traffic;
+/** Number of the version in service. */
+let serving = 1;
+/** The last one that was made. */
+let newest = 1;
+
+beforeAll(async () => {
+  const { endpoint } = await testS3(scratch);
+  store = await openBucket(scratch, endpoint, 'rollouts');
+  place = new Place(store, 'models');
+  tap = await startTap(endpoint);
+  scratch.defer(() => tap.stop());
+  await ensurePlaceholder(store, place.location);
+  const repository = tritonRepositoryUrl(place.location, endpoint);
+  urls = [];
+  for (const name of SERVERS) urls.push((await testTriton(scratch, repository, { name })).httpUrl);
+  traffic = new Traffic(urls, ['adds', 'through']);
+  writeVersion(1);
+  await place.publish(folder, { replicas: fixedReplicas(urls) });
+  traffic.admit(amountOf(1));
+  traffic.start();
+  scratch.defer(() => traffic.stop());
+}, 180_000);
+
+afterEach(async () => {
+  expect(traffic.faults).toEqual([]);
+  await expectInService();
+});
+
+const amountOf = (version: number): number => 10 * version;
+
+/** A folder whose model has this version alone; `prelude` is Python that runs when it is loaded. */
+function writeVersion(version: number, prelude = ''): void {
+  rmSync(folder, { recursive: true, force: true });
+  const files = { ...addingModel('adds', { [version]: amountOf(version) }), ...addingEnsemble('through', 'adds') };
+  files[`adds/${version}/model.py`] = `${prelude}${files[`adds/${version}/model.py`]}`;
+  writeRepository(folder, files);
+}
+
+/** While `work` goes on both versions may answer, afterwards only the one that is in service then. */
+async function towards<T>(version: number, work: () => Promise<T>): Promise<T> {
+  if (version !== serving) traffic.admit(amountOf(version));
+  const before = serving;
+  try {
+    const result = await work();
+    serving = version;
+    return result;
+  } finally {
+    for (const one of [before, version]) if (one !== serving) traffic.retire(amountOf(one));
+  }
+}
+
+const replicas = (): { replicas: ReturnType<typeof fixedReplicas> } => ({ replicas: fixedReplicas(urls) });
+
+async function publishNext(): Promise<void> {
+  newest += 1;
+  writeVersion(newest);
+  await towards(newest, () => place.publish(folder, replicas()));
+}
+
+/** To the release before, which need not be the one of the version before. */
+async function rollBack(): Promise<void> {
+  const previous = (await place.head())?.previous as string;
+  const version = (await place.release(previous)).models['adds']?.served[0] as number;
+  await towards(version, () => place.rollBack(previous, replicas()));
+}
+
+/** Every server is in service, with what the release says. */
+async function expectInService(): Promise<void> {
+  const status = await repositoryStatus(store, place.location, fixedReplicas(urls));
+  expect(status.replicas.map(({ versions }) => versions.filter(({ ok }) => !ok))).toEqual(urls.map(() => []));
+  expect(isAsReleased(status)).toBe(true);
+  for (const url of urls) expect((await fetch(`${url}/v2/health/ready`)).status).toBe(200);
+}
+
+/** The command, on the servers, killed when `killed` settles. */
+async function sync(endpoint: string, killed?: (child: PublishProcess) => Promise<unknown>): Promise<Ended> {
+  const target = [...place.flags(endpoint), ...urls.flatMap((url) => ['--triton', url])];
+  const child = new PublishProcess('sync-models', ['--repo', folder, ...target]);
+  if (killed !== undefined) await killed(child).then(() => child.kill());
+  return child.ended;
+}
+
+test(
+  'versions roll forward and back under traffic: every answer comes, and is that of a version in service',
+  async () => {
+    for (let i = 0; i < repetitions(4); i += 1) {
+      await (i % 3 === 2 ? rollBack() : publishNext());
+      if (i % 10 === 0) await expectInService();
+      expect(traffic.faults).toEqual([]);
+    }
+  },
+  patience(4, 60_000),
+);
+
+test.each([
+  ['every server', 'True'],
+  ['the last server alone', `server == "${SERVERS.at(-1)}"`],
+])(
+  'a version that %s cannot load: the one before goes on answering everywhere',
+  async (_, where) => {
+    for (let i = 0; i < repetitions(1); i += 1) {
+      const broken = newest + 1;
+      const server = 'import os\nserver = os.environ["TRITON_AWS_MOUNT_DIRECTORY"].split("/")[-2]\n';
+      writeVersion(broken, `${server}if ${where}:\n    raise RuntimeError("the weights are broken")\n`);
+      const failed = towards(broken, () => place.publish(folder, replicas()));
+      await expect(failed).rejects.toThrow(/could not load adds[\s\S]*the weights are broken/);
+      expect((await place.head())?.models['adds']?.served).toEqual([serving]);
+      await publishNext(); // The same version, with weights that can be loaded.
+    }
+  },
+  patience(1, 60_000),
+);
+
+test(
+  'the publisher is killed at any moment of a rollout: the next run finishes it',
+  async () => {
+    let kills = 0;
+    for (let i = 0; i < repetitions(2); i += 1) {
+      newest += 1;
+      writeVersion(newest);
+      await towards(newest, async () => {
+        const killed = await sync(tap.endpoint, (child) => Promise.race([child.ended, randomMoment()]));
+        if (killed.signal === 'SIGKILL') kills += 1;
+        expect(await sync(tap.endpoint)).toMatchObject({ code: 0 });
+      });
+    }
+    report('rollouts', { kills });
+  },
+  patience(2, 60_000),
+);
+
+/** Right before the configuration is written, or while the servers are told. */
+async function randomMoment(): Promise<void> {
+  await new Promise<void>((resolve) => {
+    tap.set({
+      onAnswer: ({ method, path }) => {
+        if (method !== 'PUT' || !path.endsWith('/adds/config.pbtxt')) return;
+        tap.set({});
+        if (random.chance(0.3)) resolve();
+        else setTimeout(resolve, random.integer(0, 3000));
+      },
+    });
+  });
+}
+
+test('a model is removed, and the last server fails: it is in service again, or was all the time', async () => {
+  const side = addingModel('side', { 1: 5 });
+  newest += 1;
+  writeVersion(newest);
+  writeRepository(folder, side);
+  await towards(newest, () => place.publish(folder, replicas()));
+  const watch = new Traffic(urls, ['side']);
+  watch.admit(5);
+  watch.start();
+  const broken = newest + 1;
+  writeVersion(
+    broken,
+    'import os\nif "/' +
+      SERVERS.at(-1) +
+      '/" in os.environ["TRITON_AWS_MOUNT_DIRECTORY"]:\n    raise RuntimeError("broken")\n',
+  );
+  const failed = towards(broken, () => place.publish(folder, { ...replicas(), prune: true }));
+  await expect(failed).rejects.toThrow(/could not load adds/);
+  await expectInService();
+  await watch.stop();
+  expect(watch.faults).toEqual([]);
+});
+
+test('no request to S3 gets through: exit code 1, and the servers go on as they are', async () => {
+  const proxy = await startFaultProxy(tap.endpoint, { seed: SOAK_SEED, rate: 1, kinds: ['error500', 'resetBefore'] });
+  try {
+    const before = await place.snapshot();
+    writeVersion(newest + 1);
+    expect(await sync(proxy.endpoint)).toMatchObject({ code: 1 });
+    expect(await place.snapshot()).toEqual(before);
+  } finally {
+    await proxy.stop();
+  }
+});
+
+afterAll(() => {
+  report('rollouts', { requests: traffic.requests, 'a second': traffic.perSecond, versions: newest });
+});

@@ -1,0 +1,94 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { TritonHttpClient } from '../../scripts/lib/triton/http';
+
+/** A time during which an answer is right, by performance.now(). */
+interface Period {
+  amount: number;
+  from: number;
+  to: number;
+}
+
+/** Each client waits so long between two requests. */
+const PAUSE_MS = 20;
+/** Connections to each server, kept open. */
+const CLIENTS = 3;
+
+/**
+ * Asks models that add an amount, on several servers, without an end; each answer has to be that of a version which
+ * was in service between its request and its arrival.
+ */
+export class Traffic {
+  /** What failed or was wrong. */
+  readonly faults: string[] = [];
+  requests = 0;
+  private readonly clients: TritonHttpClient[] = [];
+  private readonly periods: Period[] = [];
+  private stopping = false;
+  private running: Promise<unknown> = Promise.resolve();
+  private started = 0;
+  private stopped = 0;
+
+  constructor(
+    private readonly urls: readonly string[],
+    private readonly models: readonly string[],
+  ) {}
+
+  /** From now on answers with this amount are right, until it is retired. */
+  admit(amount: number): void {
+    this.periods.push({ amount, from: performance.now(), to: Infinity });
+  }
+
+  /** From now on requests have to get another answer. */
+  retire(amount: number): void {
+    for (const period of this.periods) {
+      if (period.amount === amount && period.to === Infinity) period.to = performance.now();
+    }
+  }
+
+  start(): void {
+    this.started = performance.now();
+    const asking = this.urls.flatMap((url) => Array.from({ length: CLIENTS }, (_, i) => this.ask(url, i)));
+    this.running = Promise.all(asking);
+  }
+
+  async stop(): Promise<void> {
+    this.stopping = true;
+    await this.running;
+    this.stopped = performance.now();
+    for (const client of this.clients) client.close();
+  }
+
+  /** Answers in a second, all servers together. */
+  get perSecond(): number {
+    return Math.round((1000 * this.requests) / (this.stopped - this.started));
+  }
+
+  private async ask(url: string, seed: number): Promise<void> {
+    const client = new TritonHttpClient(url);
+    this.clients.push(client);
+    for (let i = seed; !this.stopping; i += 1) {
+      const model = this.models[i % this.models.length] as string;
+      const value = i % 1000;
+      const from = performance.now();
+      try {
+        const input = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(value) } as const;
+        const { outputs } = await client.infer(model, [input]);
+        const amount = Number(outputs[0]?.data[0]) - value;
+        if (!this.isRight(amount, from)) this.fault(`${url}: ${model} added ${amount}`);
+      } catch (error) {
+        this.fault(`${url}: ${model}: ${(error as Error).message}`);
+      }
+      this.requests += 1;
+      await sleep(PAUSE_MS);
+    }
+  }
+
+  private isRight(amount: number, from: number): boolean {
+    const to = performance.now();
+    return this.periods.some((period) => period.amount === amount && period.from < to && from < period.to);
+  }
+
+  private fault(text: string): void {
+    if (this.faults.length < 20) this.faults.push(`${text} (after ${Math.round(performance.now() - this.started)} ms)`);
+  }
+}
