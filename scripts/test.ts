@@ -8,12 +8,19 @@ import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
 import { ensurePython, type PythonEnvironment } from './lib/toolchain/python';
 
+/** How many times as long the proofs run with --soak. */
+const SOAK_FACTOR = 25;
+/** Where they are: each takes its repetitions from test/support/soak.ts. */
+const SOAK_TESTS = 'test/integration/(soak/|s3-client|agreement)';
+
 const HELP = `Runs all tests: unit and integration (jest) and Python (pytest), after making what they need.
 
   npm test [-- options]
 
   --only NAME     unit, integration or python
   --filter TEXT   jest: only test files whose path has TEXT; pytest: its -k
+  --soak          only the proofs, ${SOAK_FACTOR} times as long, from a new seed; SOAK_FACTOR and SOAK_SEED in the
+                  environment set both
   --help
 `;
 
@@ -34,6 +41,7 @@ async function test(argv: readonly string[]): Promise<number> {
   const flags = parseFlags(argv, {
     only: { type: 'string' },
     filter: { type: 'string' },
+    soak: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   });
   if (flags.help) {
@@ -43,7 +51,15 @@ async function test(argv: readonly string[]): Promise<number> {
   if (flags.only !== undefined && !(SUITES as readonly string[]).includes(flags.only)) {
     throw new UsageError(`--only ${flags.only}: no such suite`, { hint: SUITES.join(', ') });
   }
-  const suites = SUITES.filter((suite) => flags.only === undefined || flags.only === suite);
+  if (flags.soak && (flags.only ?? 'integration') !== 'integration') {
+    throw new UsageError(`--soak with --only ${flags.only}: the proofs are integration tests`, {
+      hint: 'leave --only out',
+    });
+  }
+  if (flags.soak) process.env = { ...process.env, ...soakEnvironment() };
+  const only = flags.soak ? 'integration' : flags.only;
+  const filter = flags.filter ?? (flags.soak ? SOAK_TESTS : undefined);
+  const suites = SUITES.filter((suite) => only === undefined || only === suite);
   const environment = await new Progress().run('Python environment', (step) =>
     ensurePython(step, { development: true, embeddable: true }),
   );
@@ -54,7 +70,7 @@ async function test(argv: readonly string[]): Promise<number> {
       process.stderr.write(`\n== ${suite} tests\n`);
       const report = join(scratch, suite);
       const counts =
-        suite === 'python' ? pytest(environment, report, flags.filter) : jest(suite, environment, report, flags.filter);
+        suite === 'python' ? pytest(environment, report, filter) : jest(suite, environment, report, filter);
       for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += counts[key];
     }
   } finally {
@@ -63,6 +79,13 @@ async function test(argv: readonly string[]): Promise<number> {
   const skipped = total.skipped === 0 ? '' : `, ${total.skipped} skipped`;
   process.stdout.write(`\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
   return total.failed === 0 && total.passed > 0 ? EXIT.ok : EXIT.failed;
+}
+
+function soakEnvironment(): Record<string, string> {
+  const { env } = process;
+  const seed = env['SOAK_SEED'] ?? String(Math.floor(Date.now() / 1000));
+  process.stderr.write(`SOAK_SEED=${seed}\n`);
+  return { SOAK_FACTOR: env['SOAK_FACTOR'] ?? String(SOAK_FACTOR), SOAK_SEED: seed };
 }
 
 function jest(suite: Suite, environment: PythonEnvironment, report: string, filter: string | undefined): Counts {

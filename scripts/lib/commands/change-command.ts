@@ -1,4 +1,3 @@
-import { createInterface } from 'node:readline/promises';
 import { EXIT, parseInteger } from '../cli';
 import { UsageError } from '../errors';
 import { formatBytes, formatDuration, formatTable } from '../format';
@@ -177,6 +176,7 @@ async function confirm(keys: readonly string[], progress: Progress): Promise<boo
     });
   }
   progress.erase();
+  const { createInterface } = await import('node:readline/promises');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
     const answer = await terminal.question(`Delete ${keys.length} objects from the bucket? (yes/no) `);

@@ -34,6 +34,8 @@ export interface ChangeOptions extends RolloutOptions {
   dryRun?: boolean;
   /** How long to wait for another publisher. */
   lockTimeoutMs: number;
+  /** A look that was begun before, while the target was read. */
+  firstLook?: Promise<SeenRepository>;
   /** Called before anything is written; again if the repository changed meanwhile. */
   onPlan?: (plan: Plan) => void;
   /** Asked before anything is deleted; no is an error. */
@@ -71,9 +73,9 @@ export async function change(
   const { store, location } = options;
   let confirmed = new Set<string>();
   const waiting = new WaitForLock(options);
-  for (;;) {
+  for (let look = options.firstLook; ; look = undefined) {
     options.signal?.throwIfAborted();
-    const seen = await lookAt(store, location);
+    const seen = await (look ?? lookAt(store, location));
     if (options.dryRun !== true && (await waiting.isHeld(seen))) continue;
     if (options.dryRun !== true && isUnfinished(seen.lock.unfinished)) {
       await recover(seen, options);
@@ -174,14 +176,18 @@ class Change {
     const { lock, plan, options } = this.begun;
     let unfinished = false;
     try {
-      if (!idle) {
-        await this.adopt();
-        await this.upload();
-      }
+      if (!idle) await this.adopt();
+      await this.writer.uploadVersions(plan.models);
+      options.signal?.throwIfAborted();
+      // What later releases need of this one; nothing waits for it but the release.
+      const keeping = Promise.all([this.writer.keepCopies(this.changed), this.giveUpUploads()]);
+      keeping.catch(() => undefined);
       try {
-        if (this.changed.length > 0) await lock.confirm(); // The upload may have taken hours.
         for (const planned of this.changed) await this.writer.switchModel(planned);
-        await this.load(this.newTarget());
+        await this.load({ ...this.newTarget(), removed: [] });
+        // Only when every server took the new ones: a model that is unloaded cannot be had back without a gap.
+        if (plan.remove.length > 0) await this.load(this.newTarget());
+        await keeping;
         if (!idle) await this.release();
       } catch (error) {
         unfinished = true;
@@ -212,16 +218,6 @@ class Change {
     const release = newRelease({ previous: this.head?.release.id, origin, models });
     this.head = await writeHead(options.store, options.location, release, this.head);
     await lock.setIntent(intentOf(plan, target));
-  }
-
-  /** All that no server sees yet. */
-  private async upload(): Promise<void> {
-    const { plan, options } = this.begun;
-    await Promise.all([
-      this.writer.uploadVersions(plan.models).then(() => this.giveUpUploads()),
-      this.writer.keepCopies(this.changed),
-    ]);
-    options.signal?.throwIfAborted();
   }
 
   /** Nobody else uploads while we have the lock: what is unfinished now will never be finished. */
@@ -275,10 +271,10 @@ class Change {
 
   /** Puts back and loads what was there before. */
   private async restore(reason: unknown): Promise<void> {
-    const { options, lock } = this.begun;
+    const { options, lock, plan } = this.begun;
     const before = this.head?.release.models ?? {};
     const names = this.changed.map(({ model }) => model.name);
-    if (names.length === 0) return;
+    if (names.length + plan.remove.length === 0) return;
     try {
       await lock.confirm();
     } catch (error) {
@@ -291,7 +287,7 @@ class Change {
     const withoutSignal = { ...options };
     delete withoutSignal.signal;
     const failed: string[] = [];
-    const known = names.filter((name) => before[name] !== undefined);
+    const known = [...names, ...plan.remove].filter((name) => before[name] !== undefined);
     const target = {
       models: composingFirst(known.map((name) => servedModel(name, before[name] as ReleasedModel))),
       removed: this.changed

@@ -6,8 +6,13 @@ export const modelOf = (key: string): string => key.slice(0, Math.max(key.indexO
 
 /** The number of the version folder that the object lies in; undefined for what lies beside the version folders. */
 export function versionOf(key: string): number | undefined {
-  const folder = key.split('/', 3)[1] ?? '';
-  return /^[1-9]\d*$/.test(folder) && key.split('/', 3).length === 3 ? Number(folder) : undefined;
+  // Asked many times of each of thousands of keys.
+  const start = key.indexOf('/') + 1;
+  const end = key.indexOf('/', start);
+  const first = key.charCodeAt(start);
+  if (start === 0 || end < 0 || first < 0x31 || first > 0x39) return undefined;
+  const folder = key.slice(start, end);
+  return /^\d+$/.test(folder) ? Number(folder) : undefined;
 }
 
 /**

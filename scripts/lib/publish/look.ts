@@ -1,7 +1,7 @@
 import type { ListedObject, S3Store } from '../s3/store';
 import { seeLock, type SeenLock } from './lock';
 import type { RepositoryLocation } from './location';
-import { readHead, type Head } from './release';
+import { readHead, type Head, type Release } from './release';
 
 /** The repository in the bucket at one moment. */
 export interface SeenRepository {
@@ -11,10 +11,21 @@ export interface SeenRepository {
   objects: Map<string, ListedObject>;
 }
 
-/** Reads the lock first: whoever takes it then, unchanged, knows that the rest is still as it was read. */
-export async function lookAt(store: S3Store, location: RepositoryLocation): Promise<SeenRepository> {
+/**
+ * Reads the lock first: whoever takes it then, unchanged, knows that the rest is still as it was read.
+ * @param onHead gets the current release, before the listing is complete
+ */
+export async function lookAt(
+  store: S3Store,
+  location: RepositoryLocation,
+  onHead: (release: Release | undefined) => void = () => undefined,
+): Promise<SeenRepository> {
   const lock = await seeLock(store, location);
-  const [head, objects] = await Promise.all([readHead(store, location), listRepository(store, location)]);
+  const reading = readHead(store, location).then((head) => {
+    onHead(head?.release);
+    return head;
+  });
+  const [head, objects] = await Promise.all([reading, listRepository(store, location)]);
   return { lock, head, objects };
 }
 

@@ -3,7 +3,7 @@ import { checksumOfFile, type ListedObject, type S3Store } from '../s3/store';
 import { CONFIG_FILE, isReplaceable, modelOf, versionOf } from './keys';
 import type { RepositoryLocation } from './location';
 import type { SeenRepository } from './look';
-import type { ReleasedModel } from './release';
+import type { Release, ReleasedModel } from './release';
 import type { WantedModel, WantedObject } from './wanted';
 
 /**
@@ -171,12 +171,40 @@ class ModelPlanner {
   }
 }
 
-/** Of a file it is computed here, and kept. */
-export async function checksumOf(object: WantedObject): Promise<string | undefined> {
-  if (object.checksum === undefined && 'file' in object.source) {
-    object.checksum = await checksumOfFile(object.source.file, object.bytes);
+/** Files are hashed once; what is under way or done is kept here. */
+const hashed = new WeakMap<WantedObject, Promise<string>>();
+
+/** The object's checksum; of a file it is computed. */
+export function checksumOf(object: WantedObject): Promise<string> | string | undefined {
+  if (object.checksum !== undefined || !('file' in object.source)) return object.checksum;
+  const known = hashed.get(object) ?? checksumOfFile(object.source.file, object.bytes);
+  hashed.set(object, known);
+  return known;
+}
+
+/** For so long others wait for their turn. */
+const SLICE_MS = 4;
+
+/**
+ * Hashes the files that the release has under the same name and of the same size: they will have to be compared, and
+ * there is time while the bucket is listed. What goes wrong shows when they are.
+ */
+export async function hashAhead(models: readonly WantedModel[], release: Release | undefined): Promise<void> {
+  let slice = performance.now();
+  for (const { name, objects } of models) {
+    const released = release?.models[name]?.objects ?? {};
+    for (const object of objects) {
+      if (released[object.key]?.bytes !== object.bytes) continue;
+      try {
+        await checksumOf(object);
+      } catch {
+        return;
+      }
+      if (performance.now() - slice < SLICE_MS) continue;
+      await new Promise(setImmediate);
+      slice = performance.now();
+    }
   }
-  return object.checksum;
 }
 
 function keysByModel(objects: ReadonlyMap<string, ListedObject>): Map<string, string[]> {

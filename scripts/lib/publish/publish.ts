@@ -1,6 +1,9 @@
 import { UserError } from '../errors';
 import { readRepository, type Repository } from '../model';
 import { change, type ChangeOptions, type Changed } from './change';
+import { lookAt } from './look';
+import { hashAhead } from './plan';
+import type { Release } from './release';
 import { wantedModels, type WantedModel } from './wanted';
 
 export { VersionConflict } from './change';
@@ -25,9 +28,15 @@ export interface Published extends Changed {
  * and gets each replica to serve it. Nothing is written unless everything was found valid.
  */
 export async function publish(options: PublishOptions): Promise<Published> {
-  const { repository, prune = false } = options;
+  const { repository, store, location, prune = false } = options;
+  // The bucket is looked at while the folder is read: nothing is written before both are known.
+  let headIsKnown: (release: Release | undefined) => void = () => undefined;
+  const head = new Promise<Release | undefined>((resolve) => (headIsKnown = resolve));
+  const firstLook = lookAt(store, location, headIsKnown);
+  firstLook.catch(() => headIsKnown(undefined));
   const read = await readValid(options);
   const models = await wantedModels(read.models);
+  void head.then((release) => hashAhead(models, release));
   const names = new Set(models.map(({ name }) => name));
   const whole = options.models === undefined && options.exclude === undefined;
   const changed = await change(
@@ -40,7 +49,7 @@ export async function publish(options: PublishOptions): Promise<Published> {
         prune,
         origin: `sync-models ${repository}`,
       }),
-    options,
+    { ...options, firstLook },
   );
   return { ...changed, models, added: read.added };
 }

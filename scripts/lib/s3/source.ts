@@ -75,6 +75,34 @@ export function readSmallFile(path: string, buffer: Buffer): void {
   }
 }
 
+/**
+ * Reads a small file with as few calls of the system as can be: to compare it, thousands of times. What is uploaded is
+ * read by readSmallFile.
+ * @throws FileChanged when it has another size
+ */
+export function readWholeFile(path: string, bytes: number): Uint8Array {
+  // One byte more shows a file that has grown.
+  if (whole.byteLength <= bytes) whole = Buffer.allocUnsafeSlow(2 * bytes + 1);
+  let descriptor: number;
+  try {
+    descriptor = openSync(path, 'r');
+  } catch (error) {
+    cannotRead(path, error);
+  }
+  try {
+    const count = readSync(descriptor, whole, 0, bytes + 1, 0);
+    if (count !== bytes) {
+      throw new FileChanged(`${path} does not have ${bytes} bytes any more: it changed meanwhile`, { hint: HINT });
+    }
+    return whole.subarray(0, bytes);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Used by each call of readWholeFile anew. */
+let whole = Buffer.alloc(0);
+
 async function readFully(handle: FileHandle, path: string, start: number, buffer: Buffer): Promise<void> {
   for (let at = 0; at < buffer.byteLength;) {
     const { bytesRead } = await handle.read(buffer, at, buffer.byteLength - at, start + at);

@@ -8,7 +8,7 @@ import { listObjects } from './list';
 import { abortUpload, listUploads } from './multipart';
 import { checkObject, getObject, type GotObject } from './objects';
 import { Requester } from './requester';
-import { fileSource, memorySource, readSmallFile, type Source } from './source';
+import { fileSource, memorySource, readSmallFile, readWholeFile, type Source } from './source';
 import type { ListedObject, PutCondition, StoreOptions, Written } from './types';
 import { putObject, putParts, type UploadOptions } from './upload';
 import { escapeXml } from './xml';
@@ -150,14 +150,10 @@ export class S3Store {
 
 /**
  * Checksum of a file, as S3 keeps it when S3Store uploads it.
- * @throws FileChanged when the file has another size, or changed while it was read
+ * @throws FileChanged when the file has another size; a large one also when it changed while it was read
  */
 export async function checksumOfFile(path: string, bytes: number): Promise<string> {
-  if (bytes <= SMALL_BYTES) {
-    const buffer = Buffer.allocUnsafe(bytes);
-    readSmallFile(path, buffer);
-    return sha256(buffer).toString('base64');
-  }
+  if (bytes <= SMALL_BYTES) return sha256(readWholeFile(path, bytes)).toString('base64');
   return withFile(path, bytes, async (source) => {
     const parts = partsOf(bytes);
     const buffer = Buffer.allocUnsafeSlow(parts[0]?.bytes ?? 0);
