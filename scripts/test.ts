@@ -56,7 +56,7 @@ async function test(argv: readonly string[]): Promise<number> {
       hint: 'leave --only out',
     });
   }
-  if (flags.soak) process.env = { ...process.env, ...soakEnvironment() };
+  if (flags.soak) Object.assign(process.env, soakEnvironment());
   const only = flags.soak ? 'integration' : flags.only;
   const filter = flags.filter ?? (flags.soak ? SOAK_TESTS : undefined);
   const suites = SUITES.filter((suite) => only === undefined || only === suite);

@@ -60,7 +60,9 @@ export async function startTap(target: string, initial: TapOptions = {}): Promis
     if ((await options.onRequest?.(request)) === false) return void incoming.socket.destroy();
     const { answer, body } = await passOn(incoming);
     await options.onAnswer?.(request);
-    const { connection: _, 'keep-alive': __, ...headers } = answer.headers;
+    const headers = { ...answer.headers };
+    delete headers.connection;
+    delete headers['keep-alive'];
     const { clockOffsetMs } = options;
     if (clockOffsetMs !== undefined && headers.date !== undefined) {
       headers.date = new Date(Date.parse(headers.date) + clockOffsetMs).toUTCString();

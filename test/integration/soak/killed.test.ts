@@ -154,7 +154,13 @@ function killAt(child: PublishProcess, moment: Moment, first: number): TapOption
     };
   }
   const hit = ({ number }: TappedRequest): boolean => number === first + moment.request - 1;
-  if (moment.answered) return { onAnswer: (request) => void (hit(request) && child.kill()) };
+  if (moment.answered) {
+    return {
+      onAnswer: (request) => {
+        if (hit(request)) child.kill();
+      },
+    };
+  }
   return {
     onRequest: (request) => {
       if (!hit(request)) return true;

@@ -67,6 +67,13 @@ function writeVersion(version: number, prelude = ''): void {
   writeRepository(folder, files);
 }
 
+/** Python that fails on the servers where `condition` is true. */
+const failsOn = (condition: string): string => `import os
+server = os.environ["TRITON_AWS_MOUNT_DIRECTORY"].split("/")[-2]
+if ${condition}:
+    raise RuntimeError("the weights are broken")
+`;
+
 /** While `work` goes on both versions may answer, afterwards only the one that is in service then. */
 async function towards<T>(version: number, work: () => Promise<T>): Promise<T> {
   if (version !== serving) traffic.admit(amountOf(version));
@@ -131,8 +138,7 @@ test.each([
   async (_, where) => {
     for (let i = 0; i < repetitions(1); i += 1) {
       const broken = newest + 1;
-      const server = 'import os\nserver = os.environ["TRITON_AWS_MOUNT_DIRECTORY"].split("/")[-2]\n';
-      writeVersion(broken, `${server}if ${where}:\n    raise RuntimeError("the weights are broken")\n`);
+      writeVersion(broken, failsOn(where));
       const failed = towards(broken, () => place.publish(folder, replicas()));
       await expect(failed).rejects.toThrow(/could not load adds[\s\S]*the weights are broken/);
       expect((await place.head())?.models['adds']?.served).toEqual([serving]);
@@ -184,12 +190,7 @@ test('a model is removed, and the last server fails: it was in service all the t
   watch.admit(5);
   watch.start();
   const broken = newest + 1;
-  writeVersion(
-    broken,
-    'import os\nif "/' +
-      SERVERS.at(-1) +
-      '/" in os.environ["TRITON_AWS_MOUNT_DIRECTORY"]:\n    raise RuntimeError("broken")\n',
-  );
+  writeVersion(broken, failsOn(`server == "${SERVERS.at(-1)}"`));
   try {
     const failed = towards(broken, () => place.publish(folder, { ...replicas(), prune: true }));
     await expect(failed).rejects.toThrow(/could not load adds/);
