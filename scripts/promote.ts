@@ -1,7 +1,8 @@
 import { EXIT, parseFlags, parseList, runCommand } from './lib/cli';
 import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from './lib/commands/change-command';
-import { openTarget, type CommandTarget, type TargetFlags } from './lib/commands/target';
+import { openTarget, SERVER_FLAGS, SERVER_HELP, type CommandTarget, type TargetFlags } from './lib/commands/target';
 import { UsageError } from './lib/errors';
+import { formatLocation } from './lib/publish/location';
 import { promote } from './lib/publish/promote';
 
 const HELP = `Publishes a release of one repository to another one: the same bytes, copied by S3.
@@ -15,8 +16,8 @@ const HELP = `Publishes a release of one repository to another one: the same byt
   --stack-dir DIR            folder of the Pulumi program (default: this package)
   --endpoint-url URL         an S3 API other than AWS's, for both
   --region NAME              region of both buckets
-  --triton URL               a running server of --to; may be given again (default: those of the stack)
-${CHANGE_HELP}`;
+The servers of --to (default: those of the stack):
+${SERVER_HELP}${CHANGE_HELP}`;
 
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => runPromote(argv));
@@ -31,7 +32,7 @@ async function runPromote(argv: readonly string[]): Promise<number> {
     'stack-dir': { type: 'string' },
     'endpoint-url': { type: 'string' },
     region: { type: 'string' },
-    triton: { type: 'string', multiple: true },
+    ...SERVER_FLAGS,
     ...CHANGE_FLAGS,
   });
   if (flags.help) {
@@ -41,15 +42,20 @@ async function runPromote(argv: readonly string[]): Promise<number> {
   const { release } = flags;
   const models = parseList('models', flags.models);
   const shared = { 'stack-dir': flags['stack-dir'], 'endpoint-url': flags['endpoint-url'], region: flags.region };
+  const { triton, namespace, selector, kubeconfig, context } = flags;
+  const servers = { triton, namespace, selector, kubeconfig, context };
   const opened: CommandTarget[] = [];
   try {
     const from = await openTarget({ ...place('from', flags.from), ...shared });
     opened.push(from);
     const to = await openTarget(
-      { ...place('to', flags.to), ...shared, triton: flags.triton },
+      { ...place('to', flags.to), ...shared, ...servers },
       { concurrency: parseConcurrency(flags) },
     );
     opened.push(to);
+    if (formatLocation(from.location) === formatLocation(to.location)) {
+      throw new UsageError(`--from and --to are the same place, ${formatLocation(to.location)}`);
+    }
     return await runChange(`promote ${from.name} to ${to.name}`, flags, to, (options) =>
       promote({
         ...options,

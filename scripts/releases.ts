@@ -1,5 +1,5 @@
 import { EXIT, parseFlags, parseInteger, runCommand } from './lib/cli';
-import { openTarget, TARGET_FLAGS, TARGET_HELP } from './lib/commands/target';
+import { openTarget, STORE_FLAGS, STORE_HELP } from './lib/commands/target';
 import { formatTable } from './lib/format';
 import { listReleases, type ListedRelease } from './lib/publish/releases';
 
@@ -7,7 +7,7 @@ const HELP = `Lists the releases of a repository in S3, the newest first.
 
   npm run releases -- --stack NAME [options]
 
-${TARGET_HELP}  --limit N                  at most so many (default: 20)
+${STORE_HELP}  --limit N                  at most so many (default: 20)
   --json                     as JSON
   --help
 
@@ -20,7 +20,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 
 async function releases(argv: readonly string[]): Promise<number> {
   const flags = parseFlags(argv, {
-    ...TARGET_FLAGS,
+    ...STORE_FLAGS,
     limit: { type: 'string', default: '20' },
     json: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
@@ -43,6 +43,9 @@ async function releases(argv: readonly string[]): Promise<number> {
 
 const table = (found: readonly ListedRelease[]): string =>
   formatTable(
-    ['', 'release', 'made by', 'changed against the one before'],
-    found.map(({ id, isCurrent, origin, changes }) => [isCurrent ? '*' : '', id, origin, changes.join(', ')]),
+    ['', 'release', 'UTC', 'by', 'from', 'changed against the one before'],
+    found.map(({ id, isCurrent, createdAt, by, origin, changes }) => {
+      const time = createdAt.slice(0, 16).replace('T', ' ');
+      return [isCurrent ? '*' : '', id, time, by, origin, changes.join(', ')];
+    }),
   );

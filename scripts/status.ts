@@ -34,7 +34,9 @@ async function status(argv: readonly string[]): Promise<number> {
     const summary = { release: release?.id ?? null, asReleased: isAsReleased(found), ...rest };
     if (flags.json) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
     else process.stdout.write(`${describe(target.name, found)}\n`);
-    return isAsReleased(found) ? EXIT.ok : EXIT.failed;
+    const nobody = target.replicas !== undefined && found.replicas.length === 0;
+    if (nobody) process.stderr.write(`There is no server: ${target.replicas?.describe()}\n`);
+    return isAsReleased(found) && !nobody ? EXIT.ok : EXIT.failed;
   } finally {
     await target.close();
   }

@@ -13,6 +13,7 @@ ${TARGET_HELP}  --repo DIR                 model repository to publish (default:
   --models A,B               only these; what an ensemble is made of comes along
   --exclude A,B              all but these
   --prune                    delete from the bucket what the repository does not have: models, versions, files
+  --yes                      do not ask before that
 ${CHANGE_HELP}`;
 
 export async function main(argv: readonly string[]): Promise<number> {
@@ -26,6 +27,7 @@ async function syncModels(argv: readonly string[]): Promise<number> {
     models: { type: 'string' },
     exclude: { type: 'string' },
     prune: { type: 'boolean', default: false },
+    yes: { type: 'boolean', default: false },
     ...CHANGE_FLAGS,
   });
   if (flags.help) {

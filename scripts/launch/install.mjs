@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { lstatSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LaunchError } from './errors.mjs';
 
@@ -8,6 +8,12 @@ export function install(root, { isInstalled, stamp, wanted }) {
   const unlock = lockInstall(root);
   try {
     if (isInstalled()) return; // Another command finished it while we waited.
+    if (lstatSync(join(root, 'node_modules'), { throwIfNoEntry: false })?.isSymbolicLink() === true) {
+      // npm ci would empty the folder that it leads to, which is somebody else's.
+      throw new LaunchError(
+        'node_modules is a link, and not what package-lock.json wants; install where it leads to, or remove it',
+      );
+    }
     process.stderr.write('Installing node modules (npm ci) ...\n');
     // No dependency needs its install script; skipping them keeps third-party code from running at install time.
     const npm = process.platform === 'win32' ? 'npm.cmd' : 'npm';

@@ -1,8 +1,9 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import { formatProblem, UsageError, UserError } from './errors';
+import { nearest } from './model/nearest';
+import { formatProblem, Incomplete, UsageError, UserError } from './errors';
 
 /** Exit codes of every command. */
-export const EXIT = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
+export const EXIT = { ok: 0, failed: 1, usage: 2, incomplete: 3, interrupted: 130 } as const;
 
 type Options = NonNullable<ParseArgsConfig['options']>;
 
@@ -13,14 +14,26 @@ export function parseFlags<const T extends Options>(argv: readonly string[], opt
 
 /** As parseFlags, with at most `most` arguments that are no flags. */
 export function parseFlagsAndArguments<const T extends Options>(argv: readonly string[], options: T, most: number) {
+  // npm has flags of these names itself, and keeps those that are not behind "--".
+  if ('dry-run' in options && process.env['npm_config_dry_run'] === 'true' && !argv.includes('--dry-run')) {
+    throw new UsageError('npm took --dry-run for itself, and this would not be a dry run', {
+      hint: 'write it behind "--": npm run NAME -- --dry-run',
+    });
+  }
   try {
     const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: most > 0, strict: true });
     if (positionals.length > most) throw new Error(`Unexpected argument '${positionals[most]}'`);
     return { flags: values, positionals };
   } catch (cause) {
     const known = Object.keys(options).map((name) => `--${name}`);
+    const unknown = /'(--[\w-]+)/.exec((cause as Error).message)?.[1];
+    const near = unknown === undefined ? undefined : nearest(unknown, known);
+    const lost =
+      argv.length > 0 && !argv[0]?.startsWith('-')
+        ? 'flags for a command come after "--": npm run NAME -- --FLAG; '
+        : '';
     throw new UsageError((cause as Error).message.split('. ')[0] ?? 'bad arguments', {
-      hint: `flags: ${known.join(' ')}`,
+      hint: near === undefined ? `${lost}flags: ${known.join(' ')}` : `did you mean ${near}?`,
       cause,
     });
   }
@@ -53,7 +66,8 @@ export async function runCommand(command: () => Promise<number>): Promise<number
     return await command();
   } catch (error) {
     process.stderr.write(`${describeError(error)}\n`);
-    return error instanceof UsageError ? EXIT.usage : EXIT.failed;
+    if (error instanceof UsageError) return EXIT.usage;
+    return error instanceof Incomplete ? EXIT.incomplete : EXIT.failed;
   }
 }
 

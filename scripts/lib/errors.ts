@@ -29,6 +29,11 @@ export class UsageError extends UserError {
   override readonly name = 'UsageError';
 }
 
+/** It did not end in one of the two states it may end in: all done, or all as before. */
+export class Incomplete extends UserError {
+  override readonly name = 'Incomplete';
+}
+
 /** One problem as text: `file: field: message; allowed: ...` and the next step on a line of its own. */
 export function formatProblem(problem: Problem): string {
   const where = problem.field === undefined ? problem.file : `${problem.file}: ${problem.field}`;

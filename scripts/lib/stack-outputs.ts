@@ -92,7 +92,7 @@ type OutputName = keyof typeof STACK_OUTPUTS;
 export async function readStackOutputs(stack: string, cwd: string): Promise<StackOutputs> {
   if (!existsSync(cwd)) {
     throw new UserError(`there is no folder ${cwd}, where stack ${stack} would be read from`, {
-      hint: 'name the folder of the Pulumi program, or give --bucket instead of a stack',
+      hint: 'name the folder of the Pulumi program, or give s3://NAME/PREFIX instead of a stack',
     });
   }
   const text = await runPulumi(['stack', 'output', '--json', '--show-secrets', '--stack', stack], cwd).catch(
@@ -167,7 +167,7 @@ async function explain(stack: string, cwd: string, error: unknown): Promise<unkn
   if (!(error instanceof CommandError)) return error;
   if (error.exitCode === null && /ENOENT/.test(error.message)) {
     return new UserError('pulumi is not on PATH', {
-      hint: 'install it (https://www.pulumi.com/docs/install), or give --bucket instead of a stack',
+      hint: 'install it (https://www.pulumi.com/docs/install), or give s3://NAME/PREFIX instead of a stack',
     });
   }
   const said = error.output.stderr.trim();

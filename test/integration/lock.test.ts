@@ -47,7 +47,14 @@ test('whoever saw it before somebody else had it in between does not get it', as
 });
 
 test('what a holder that is gone had begun is known to the next one, until that has dealt with it', async () => {
-  const intent = { switching: ['a'], deleting: ['b/1/x'], keepDeleted: true };
+  const intent = {
+    ...NO_INTENT,
+    switching: ['a'],
+    removing: ['b'],
+    digests: { a: 'd' },
+    deleting: ['b/1/x'],
+    keepDeleted: true,
+  };
   const lock = await take(intent);
   const dead = spawnSync(process.execPath, ['-e', '']).pid;
   const { holder } = (await body()) as { holder: object };

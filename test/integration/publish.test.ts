@@ -389,7 +389,7 @@ describe('npm run sync-models', () => {
     [['extra'], 2, /extra/],
     [['--load-timeout', 'soon'], 2, /--load-timeout soon: a whole number/],
     [['--models', 'nope'], 1, /nope/],
-    [['--bucket', 's3://not-there/models'], 1, /NoSuchBucket[\s\S]*create it with "pulumi up"/],
+    [['--bucket', 's3://not-there/models'], 1, /NoSuchBucket[\s\S]*create it \("pulumi up"/],
     [['--triton', 'http://127.0.0.1:9'], 1, /http:\/\/127.0.0.1:9 does not answer/],
   ])('%p: exit code %d and one clear error', async (extra, code, message) => {
     writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });

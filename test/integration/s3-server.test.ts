@@ -64,7 +64,7 @@ test('what was acknowledged survives the end of the server', async () => {
 });
 
 test.each([
-  ['a bucket that is not there', { bucket: 'missing' }, /NoSuchBucket/, /create it with "pulumi up"/],
+  ['a bucket that is not there', { bucket: 'missing' }, /NoSuchBucket/, /create it \("pulumi up"/],
   [
     'a wrong key',
     { credentials: { accessKeyId: 'other', secretAccessKey: 'x' } },

@@ -1,9 +1,11 @@
 import { EXIT, parseInteger } from '../cli';
-import { UsageError } from '../errors';
+import { UsageError, UserError } from '../errors';
 import { formatBytes, formatDuration, formatTable } from '../format';
 import { Progress } from '../progress';
 import type { ChangeOptions, Changed } from '../publish/change';
-import { isChanged, type Plan, type PlannedObject } from '../publish/plan';
+import { modelOf } from '../publish/keys';
+import { isChanged, type Plan, type PlannedModel, type PlannedObject } from '../publish/plan';
+import type { RolloutResult } from '../publish/rollout';
 import { Interrupted, withInterrupts } from './interrupts';
 import type { CommandTarget } from './target';
 import { Transfer } from './transfer';
@@ -17,7 +19,6 @@ export const CHANGE_FLAGS = {
   'dry-run': { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
   quiet: { type: 'boolean', default: false },
-  yes: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 } as const;
 
@@ -28,10 +29,10 @@ export const CHANGE_HELP = `  --no-load                  change the repository o
   --dry-run                  show what would be done, write nothing
   --json                     plan and result as JSON on stdout
   --quiet                    no progress; errors only
-  --yes                      do not ask before something is deleted
   --help
 
-Exit codes: 0 done, 1 failed and everything is as it was before, 2 wrong command line, 130 interrupted (and as it was before).
+Exit codes: 0 done; 1 failed, and everything is as it was before; 2 wrong command line; 3 neither: see the message and
+"npm run status"; 130 interrupted, and as it was before.
 Credentials come from where the AWS tools look for them: environment, profile, SSO, the role of a pod or machine.
 `;
 
@@ -43,7 +44,8 @@ export interface ChangeFlags {
   'dry-run': boolean;
   json: boolean;
   quiet: boolean;
-  yes: boolean;
+  /** Of commands that delete: do not ask. */
+  yes?: boolean;
 }
 
 export const parseConcurrency = (flags: ChangeFlags): number => parseInteger('concurrency', flags.concurrency, 1, 256);
@@ -53,7 +55,7 @@ export const parseConcurrency = (flags: ChangeFlags): number => parseInteger('co
  * in order.
  */
 export async function runChange(
-  title: string,
+  what: string,
   flags: ChangeFlags,
   target: CommandTarget,
   work: (options: ChangeOptions) => Promise<Changed>,
@@ -71,7 +73,7 @@ export async function runChange(
   const started = Date.now();
   try {
     const changed = await withInterrupts((signal) =>
-      progress.run(title, (step) => {
+      progress.run(flags['dry-run'] ? `plan: ${what}` : what, (step) => {
         let transfer = new Transfer(0);
         return work({
           store: target.store,
@@ -84,7 +86,7 @@ export async function runChange(
             transfer = new Transfer(bytesToWrite(plan));
             print(`${describePlan(plan)}\n`);
           },
-          confirmPrune: (keys) => (flags.yes ? Promise.resolve(true) : confirm(keys, progress)),
+          confirmPrune: (keys) => (flags.yes === true ? Promise.resolve(true) : confirm(keys, progress, signal)),
           onBytes: (_, bytes) => step.update(transfer.add(bytes)),
           onStage: (text) => progress.line(`     ${text}`),
           onReady: (replica, model, ms) => {
@@ -100,9 +102,13 @@ export async function runChange(
     else print(`${describeResult(changed, flags, target)}\n`);
     return EXIT.ok;
   } catch (error) {
-    if (!(error instanceof Interrupted)) throw error;
-    process.stderr.write('interrupted; what is served is what was served before\n');
-    return EXIT.interrupted;
+    if (error instanceof Interrupted) {
+      process.stderr.write('interrupted; what is served is what was served before\n');
+      return EXIT.interrupted;
+    }
+    if (flags.json && error instanceof UserError)
+      process.stdout.write(`${JSON.stringify(errorAsJson(error), null, 2)}\n`);
+    throw error;
   }
 }
 
@@ -112,20 +118,33 @@ function describePlan(plan: Plan): string {
     const written = all.filter(isWritten);
     return [
       planned.model.name,
-      planned.model.served.join(' '),
-      isChanged(planned) ? 'publish' : 'unchanged',
+      servedVersions(planned),
+      actionOf(planned, plan),
       String(written.length),
       formatBytes(sumBytes(written)),
       String(all.length - written.length),
     ];
   });
-  const removed = plan.remove.map((name) => [name, '-', 'remove', '0', '0 B', '0']);
+  const removed = [...plan.remove].sort().map((name) => [name, '-', 'remove', '0', '0 B', '0']);
   const table = formatTable(
     ['model', 'serves versions', 'action', 'objects to write', 'bytes', 'objects kept'],
     [...rows, ...removed],
   );
   if (plan.prune.length === 0) return table;
-  return `${table}\nObjects to delete: ${plan.prune.length}\n${listed(plan.prune)}`;
+  const what = plan.keepPruned ? 'Objects to move aside (a rollback can bring them back)' : 'Objects to delete';
+  return `${table}\n${what}: ${plan.prune.length}\n${listed(plan.prune)}`;
+}
+
+/** `1 -> 2`, or `2` where nothing changes. */
+function servedVersions({ model, before }: PlannedModel): string {
+  const now = model.served.join(' ');
+  return before === undefined || before.join(' ') === now ? now : `${before.join(' ')} -> ${now}`;
+}
+
+function actionOf(planned: PlannedModel, plan: Plan): string {
+  if (planned.surplus.length > 0 || planned.objects.some(({ action }) => action === 'conflict')) return 'conflict';
+  if (isChanged(planned)) return 'publish';
+  return plan.prune.some((key) => modelOf(key) === planned.model.name) ? 'prune' : 'unchanged';
 }
 
 function listed(keys: readonly string[], most = 20): string {
@@ -133,19 +152,38 @@ function listed(keys: readonly string[], most = 20): string {
   return [...shown, ...(keys.length > most ? [`  and ${keys.length - most} more`] : [])].join('\n');
 }
 
-function describeResult({ plan, release, isNew }: Changed, flags: ChangeFlags, target: CommandTarget): string {
+function describeResult(
+  { plan, release, isNew, replicas }: Changed,
+  flags: ChangeFlags,
+  target: CommandTarget,
+): string {
   if (flags['dry-run']) return 'Dry run: nothing was written.';
-  const loaded = flags['no-load'] || target.replicas === undefined ? 'No server was told.' : 'Every replica serves it.';
-  if (!isNew) return `Nothing to publish: ${target.name} is at release ${release?.id}. ${loaded}`;
-  const names = plan.models.filter(isChanged).map(({ model }) => model.name);
+  const servers = describeServers(replicas, target);
+  if (!isNew) return `Nothing to publish: ${target.name} is at release ${release?.id}. ${servers}`;
+  const names = plan.models.filter(isChanged).map(({ model }) => `${model.name} ${model.served.join(' ')}`);
   const done = [
-    ...(names.length > 0 ? [`published ${names.join(', ')}`] : []),
-    ...(plan.remove.length > 0 ? [`removed ${plan.remove.join(', ')}`] : []),
+    ...(names.length > 0 ? [`serves ${names.join(', ')}`] : []),
+    ...(plan.remove.length > 0 ? [`removed ${[...plan.remove].sort().join(', ')}`] : []),
+    ...(plan.prune.length > 0 ? [`${plan.prune.length} objects ${plan.keepPruned ? 'moved aside' : 'deleted'}`] : []),
   ].join(', ');
-  return `Release ${release?.id}: ${done === '' ? 'as found' : done}. ${loaded}`;
+  return `Release ${release?.id}: ${done === '' ? 'what was found there' : done}. ${servers}`;
 }
 
-function asJson({ plan, release, isNew }: Changed, flags: ChangeFlags, milliseconds: number): object {
+function describeServers(replicas: RolloutResult | undefined, target: CommandTarget): string {
+  if (replicas === undefined) return 'No server was told.';
+  const { settled, starting } = replicas;
+  if (settled.length + starting.length === 0) return `There is no server: ${target.replicas?.describe()}.`;
+  const done = `${settled.length} ${settled.length === 1 ? 'replica serves' : 'replicas serve'} it`;
+  if (starting.length === 0) return `Every replica serves it: ${settled.join(', ')}.`;
+  return `${done}; still starting, and not seen yet: ${starting.join(', ')}.`;
+}
+
+function errorAsJson(error: UserError): object {
+  const { message, hint, problems } = error;
+  return { error: message, ...(hint === undefined ? {} : { hint }), ...(problems.length === 0 ? {} : { problems }) };
+}
+
+function asJson({ plan, release, isNew, replicas }: Changed, flags: ChangeFlags, milliseconds: number): object {
   const objects = plan.models.flatMap((planned) => [...planned.objects, planned.config]);
   const written = objects.filter(isWritten).map(({ object: { key, bytes }, action }) => ({ key, bytes, action }));
   return {
@@ -154,6 +192,13 @@ function asJson({ plan, release, isNew }: Changed, flags: ChangeFlags, milliseco
     isNew,
     changed: plan.models.filter(isChanged).map(({ model }) => model.name),
     removed: plan.remove,
+    models: plan.models.map((planned) => ({
+      name: planned.model.name,
+      action: actionOf(planned, plan),
+      before: planned.before ?? [],
+      serves: planned.model.served,
+    })),
+    replicas: replicas ?? null,
     written,
     deleted: plan.prune,
     kept: objects.length - written.length,
@@ -169,18 +214,25 @@ const sumBytes = (objects: readonly PlannedObject[]): number =>
 const bytesToWrite = (plan: Plan): number =>
   sumBytes(plan.models.flatMap(({ objects, config }) => [...objects, config].filter(isWritten)));
 
-async function confirm(keys: readonly string[], progress: Progress): Promise<boolean> {
+async function confirm(keys: readonly string[], progress: Progress, signal: AbortSignal): Promise<boolean> {
+  const what = keys.length === 1 ? '1 object' : `${keys.length} objects`;
   if (!process.stdin.isTTY) {
-    throw new UsageError(`${keys.length} objects would be deleted, and there is no terminal to ask on`, {
+    throw new UsageError(`${what} would be deleted, and there is no terminal to ask on`, {
       hint: 'say --yes, or look at the list first with --dry-run',
     });
   }
   progress.erase();
   const { createInterface } = await import('node:readline/promises');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  const closed = new Promise<string>((resolve) => terminal.once('close', () => resolve('no')));
   try {
-    const answer = await terminal.question(`Delete ${keys.length} objects from the bucket? (yes/no) `);
-    return /^y(es)?$/i.test(answer.trim());
+    process.stderr.write(`${listed(keys)}\n`);
+    const asked = terminal.question(`Delete ${what} from the bucket for good? (yes/no) `, { signal });
+    return /^y(es)?$/i.test((await Promise.race([asked, closed])).trim());
+  } catch (error) {
+    // Ctrl-C in a terminal that reads a line is no signal.
+    if ((error as Error).name === 'AbortError') throw new Interrupted('interrupted');
+    throw error;
   } finally {
     terminal.close();
   }

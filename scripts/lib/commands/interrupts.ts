@@ -2,7 +2,7 @@ import { EXIT } from '../cli';
 import { UserError } from '../errors';
 
 /** One Ctrl-C may come twice at once: from the terminal, and passed on by npm. */
-const SAME_SIGNAL_MS = 1000;
+const SAME_SIGNAL_MS = 300;
 
 /** Ctrl-C or SIGTERM. */
 export class Interrupted extends UserError {

@@ -4,13 +4,17 @@ import { formatLocation, parseLocation, type RepositoryLocation } from '../publi
 import { fixedReplicas, type ReplicaSource } from '../replicas/source';
 import { S3Store } from '../s3/store';
 
-/** Flags of every command that works on a repository in S3 and the servers of it. */
-export const TARGET_FLAGS = {
+/** Flags of every command that works on a repository in S3. */
+export const STORE_FLAGS = {
   stack: { type: 'string' },
   'stack-dir': { type: 'string' },
   bucket: { type: 'string' },
   'endpoint-url': { type: 'string' },
   region: { type: 'string' },
+} as const;
+
+/** Flags that say where servers are. */
+export const SERVER_FLAGS = {
   triton: { type: 'string', multiple: true },
   namespace: { type: 'string' },
   selector: { type: 'string' },
@@ -18,16 +22,23 @@ export const TARGET_FLAGS = {
   context: { type: 'string' },
 } as const;
 
-export const TARGET_HELP = `  --stack NAME               take bucket, region and cluster from the outputs of this Pulumi stack
+/** Flags of every command that works on a repository in S3 and the servers of it. */
+export const TARGET_FLAGS = { ...STORE_FLAGS, ...SERVER_FLAGS };
+
+export const STORE_HELP = `  --stack NAME               take bucket, region and cluster from the outputs of this Pulumi stack; flags go before them
   --stack-dir DIR            folder of the Pulumi program (default: this package)
   --bucket s3://NAME/PREFIX  where the repository is in S3
   --endpoint-url URL         an S3 API other than AWS's
   --region NAME              region of the bucket (default: AWS_REGION, AWS_DEFAULT_REGION, us-east-1)
-  --triton URL               a running server, http://HOST:PORT; may be given again
+`;
+
+export const SERVER_HELP = `  --triton URL               a running server, http://HOST:PORT; may be given again
   --selector LABELS          or: the servers are the pods with these labels, app=triton, reached through the Kubernetes API
   --namespace NAME           of those pods (default: default)
   --kubeconfig FILE, --context NAME  which cluster (default: as kubectl)
 `;
+
+export const TARGET_HELP = STORE_HELP + SERVER_HELP;
 
 export interface TargetFlags {
   stack?: string | undefined;

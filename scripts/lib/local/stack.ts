@@ -217,10 +217,7 @@ async function publishAll(store: S3Store, options: StackOptions): Promise<Wanted
 }
 
 async function emptyRepository(store: S3Store): Promise<void> {
-  const objects = [
-    ...(await store.list(`${LOCATION.prefix}/`)),
-    ...(await store.list(`${releasesPrefix(LOCATION)}/`)),
-  ];
+  const objects = [...(await store.list(`${LOCATION.prefix}/`)), ...(await store.list(`${releasesPrefix(LOCATION)}/`))];
   await store.delete(objects.map(({ key }) => key));
   await ensurePlaceholder(store, LOCATION);
 }

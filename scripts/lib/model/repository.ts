@@ -119,7 +119,12 @@ class RepositoryReader {
   }
 
   async read({ models, exclude = [], artifacts = true }: Selection): Promise<Repository> {
-    if (this.names.length === 0) this.problem('', 'holds no model', `a model is a folder with a ${YAML_FILE}`);
+    if (this.names.length === 0)
+      this.problem(
+        '',
+        'holds no model',
+        `a model is a folder with a ${YAML_FILE} or a ${TEXT_FILE}; name the folder that the models are in`,
+      );
     this.checkNames([...(models ?? []), ...exclude]);
     const wanted = (models ?? this.names).filter((name) => this.names.includes(name) && !exclude.includes(name));
     const { all, added } = await this.withStepModels([...new Set(wanted)], exclude, artifacts);

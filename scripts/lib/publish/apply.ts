@@ -1,15 +1,15 @@
 import { abortable } from '../abort';
 import { UserError } from '../errors';
-import { configFromText } from '../model/config-text';
+import { configFromText, configText } from '../model/config-text';
 import { ProblemList } from '../model/problems';
-import { servedVersions, stepModels } from '../model';
+import { servedVersions, stepModels, withServedVersions } from '../model';
 import { forEachLimited } from '../pool';
 import { checksumOfBytes, PreconditionFailed, type PutCondition, type S3Store, type Written } from '../s3/store';
-import { CONFIG_FILE, isSwitched, modelOf, versionOf } from './keys';
-import { keptKey, removedKey, type RepositoryLocation } from './location';
+import { CONFIG_FILE, isReplaceable, modelOf, versionOf } from './keys';
+import { keptKey, type RepositoryLocation } from './location';
 import type { Lock } from './lock';
 import type { SeenRepository } from './look';
-import type { PlannedModel, PlannedObject } from './plan';
+import { checksumOf, type PlannedModel, type PlannedObject } from './plan';
 import type { ReleasedModel, ReleasedObject } from './release';
 import type { StoredPlace } from './wanted';
 
@@ -50,15 +50,25 @@ export class RepositoryWriter {
     if (leftovers.length > 0) await this.delete(leftovers);
   }
 
-  /** Keeps a copy of what later releases may replace, so that this one can be restored from the bucket alone. */
-  async keepCopies(models: readonly PlannedModel[]): Promise<void> {
-    const switched = models.flatMap(switchedObjects).filter(({ action }) => action !== 'keep');
-    await forEachLimited(switched, AT_ONCE, async ({ object }) => {
-      const key = keptKey(this.location, object.checksum ?? '');
+  /**
+   * Keeps a copy of what later releases may replace, so that this one can be restored from the bucket alone.
+   * @param before of a model, what the release has of it now: of that there is a copy
+   */
+  async keepCopies(
+    models: readonly PlannedModel[],
+    before: (name: string) => ReleasedModel | undefined,
+  ): Promise<void> {
+    const replaceable = models.flatMap((planned) =>
+      [...planned.objects, planned.config].map(({ object }) => object).filter(({ key }) => isReplaceable(key)),
+    );
+    await forEachLimited(replaceable, AT_ONCE, async (object) => {
+      const checksum = (await checksumOf(object)) ?? '';
+      if (before(modelOf(object.key))?.objects[object.key]?.checksum === checksum) return;
+      const key = keptKey(this.location, checksum);
       if ('body' in object.source) await this.store.putBytes(key, object.source.body, { ifAbsent: true });
       else if ('file' in object.source) {
         const file = { path: object.source.file, bytes: object.bytes };
-        await this.store.putFile(key, file, { condition: { ifAbsent: true }, ...checksumOption(object.checksum) });
+        await this.store.putFile(key, file, { condition: { ifAbsent: true }, checksum });
       } else if (!object.source.stored.some((place) => place.store === undefined && place.key === key)) {
         await this.copyFrom(object.source.stored, key, object, { ifAbsent: true });
       }
@@ -79,7 +89,7 @@ export class RepositoryWriter {
     const present = new Map(
       (await this.store.list(`${this.location.prefix}/${name}/`)).map((object) => [object.key, object]),
     );
-    const keys = Object.keys(released?.objects ?? {}).filter(isSwitched);
+    const keys = Object.keys(released?.objects ?? {}).filter(isReplaceable);
     // The configuration first here: of old labels and a new configuration nobody has use.
     const config = `${name}/${CONFIG_FILE}`;
     if (!keys.includes(config)) {
@@ -115,7 +125,7 @@ export class RepositoryWriter {
     for (const [key, { bytes, etag }] of seen.objects) {
       if (modelOf(key) !== name) continue;
       objects[key] = { bytes, etag, checksum: '' };
-      if (!isSwitched(key)) continue;
+      if (!isReplaceable(key)) continue;
       const found = await this.store.get(this.at(key));
       if (found === undefined || found.etag !== etag) throw raced(key);
       const { checksum } = await this.keepBytes(found.body);
@@ -124,8 +134,18 @@ export class RepositoryWriter {
     }
     const config = configFromText(text, new ProblemList(`${name}/${CONFIG_FILE}`));
     const versions = Object.keys(objects).flatMap((key) => versionOf(key) ?? []);
+    const served = config === undefined ? [] : servedVersions(config, versions);
+    if (config !== undefined && config.version_policy?.specific === undefined && served.length > 0) {
+      // One that serves the newest version there is would serve what is uploaded before it is complete.
+      const key = `${name}/${CONFIG_FILE}`;
+      const body = Buffer.from(configText(withServedVersions(config, versions)));
+      await this.keepBytes(body);
+      this.lock.requireHeld();
+      const written = await this.store.putBytes(this.at(key), body, { ifEtag: objects[key]?.etag ?? '' });
+      objects[key] = { bytes: body.byteLength, ...written };
+    }
     return {
-      served: config === undefined ? [] : servedVersions(config, versions),
+      served,
       digest: '',
       composedOf: config === undefined ? [] : stepModels(config),
       weights: {},
@@ -144,7 +164,7 @@ export class RepositoryWriter {
         const bytes = bytesOf(key);
         const checksum = bytes === undefined ? undefined : await this.store.checksum(this.at(key), bytes);
         if (bytes === undefined || checksum === undefined) return; // It is gone already.
-        await this.store.copy({ key: this.at(key) }, removedKey(this.location, key), { bytes, checksum });
+        await this.store.copy({ key: this.at(key) }, keptKey(this.location, checksum), { bytes, checksum });
       });
     }
     // What makes a folder a model goes first: no server that starts now finds half of one. One by one, in the order
@@ -177,7 +197,7 @@ export class RepositoryWriter {
       ...wanted.map(({ object, etag, checksum }): [string, ReleasedObject] => [
         object.key,
         this.written.get(object.key) ??
-          this.known(object.key, before) ?? {
+          this.known(object.key, etag, before) ?? {
             bytes: object.bytes,
             checksum: checksum ?? '',
             etag: etag ?? '',
@@ -194,15 +214,17 @@ export class RepositoryWriter {
     } satisfies ReleasedModel;
   }
 
-  private known(key: string, before: ReleasedModel | undefined): ReleasedObject | undefined {
+  /** What the release before has, if it is still that. */
+  private known(key: string, etag: string | undefined, before: ReleasedModel | undefined): ReleasedObject | undefined {
     const known = before?.objects[key];
-    return known?.checksum === '' ? undefined : known;
+    return known?.checksum === '' || known?.etag !== etag ? undefined : known;
   }
 
   private async write(planned: PlannedObject): Promise<void> {
     const { object, action, etag } = planned;
     if (action === 'keep') return;
     this.progress.signal?.throwIfAborted();
+    this.lock.requireHeld();
     const condition: PutCondition = etag === undefined ? { ifAbsent: true } : { ifEtag: etag };
     let sent = 0;
     const onBytes = (bytes: number): void => {

@@ -1,14 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { UserError } from '../errors';
+import { abortable } from '../abort';
+import { Incomplete, UserError } from '../errors';
 import type { ReplicaSource } from '../replicas/source';
 import { PreconditionFailed, type S3Store } from '../s3/store';
 import { ensurePlaceholder, RepositoryWriter } from './apply';
 import { Lock, LockLost, NO_INTENT, type Intent } from './lock';
+import { versionOf } from './keys';
 import { releasesPrefix, type RepositoryLocation } from './location';
 import { lookAt, type SeenRepository } from './look';
 import { conflicts, isChanged, makePlan, type Plan, type PlannedModel } from './plan';
 import { newRelease, writeHead, type Head, type Release, type ReleasedModel } from './release';
-import { requireAnswers, rollOut, type RolloutOptions, type RolloutTarget, type ServedModel } from './rollout';
+import {
+  requireAnswers,
+  rollOut,
+  type RolloutOptions,
+  type RolloutResult,
+  type RolloutTarget,
+  type ServedModel,
+} from './rollout';
 import { composingFirst, type WantedModel } from './wanted';
 
 const LOOK_AGAIN_MS = 1000;
@@ -24,6 +33,10 @@ export interface Target {
   prune: boolean;
   /** For the release: what made it. */
   origin: string;
+  /** For the release: which one it goes back to. */
+  restores?: string;
+  /** @throws UserError when the plan cannot be carried out, which a dry run is to tell as well */
+  check?: (plan: Plan) => Promise<void>;
 }
 
 export interface ChangeOptions extends RolloutOptions {
@@ -51,6 +64,8 @@ export interface Changed {
   release: Release | undefined;
   /** Whether it is a new one. */
   isNew: boolean;
+  /** Undefined when the servers were not told. */
+  replicas?: RolloutResult | undefined;
 }
 
 /**
@@ -84,9 +99,12 @@ export async function change(
     const target = await targetOf(seen.head?.release);
     requireRemovable(target, seen.head?.release);
     const remove = ensemblesFirst(target.remove, seen.head?.release);
-    const plan = await makePlan(target.models, seen, { store, location, prune: target.prune, remove });
+    const { prune, keepRemoved } = target;
+    const plan = await makePlan(target.models, seen, { store, location, prune, remove, keepRemoved });
     options.onPlan?.(plan);
     requireNoConflict(plan);
+    await target.check?.(plan);
+    await requireReplicas(options);
     const idle = !needsWriting(plan, seen);
     if (options.dryRun === true || (idle && options.replicas === undefined)) {
       return { plan, release: seen.head?.release, isNew: false };
@@ -99,39 +117,76 @@ export async function change(
       }
       confirmed = new Set(plan.prune);
     }
-    await requireReplicas(options);
     const lock = await Lock.take(store, location, seen.lock, firstIntent(plan, target));
     if (lock !== undefined) return new Change({ seen, plan, target, lock, options }).carryOut(idle);
   }
 }
 
 /**
- * Undoes what a killed publisher had begun to switch, and finishes what it had begun to delete.
+ * Undoes what a killed publisher had begun to switch, in the bucket and on the servers, and finishes what it had begun
+ * to delete. What cannot be done is told, and does not keep later publishers from their work: what they publish is
+ * compared with what is there.
+ * @param ours further models to put back
  * @returns whether it got the lock
  */
 async function recover(seen: SeenRepository, options: ChangeOptions, ours: readonly string[] = []): Promise<boolean> {
-  const { store, location } = options;
+  const { store, location, onStage } = options;
+  const { unfinished } = seen.lock;
   const lock = await Lock.take(store, location, seen.lock, { ...NO_INTENT, switching: [...ours] });
   if (lock === undefined) return false;
-  if (isUnfinished(seen.lock.unfinished)) {
-    options.onStage?.('an earlier publisher was interrupted: undo what it had begun');
-  }
-  const writer = new RepositoryWriter(store, location, lock);
-  const { switching, deleting, keepDeleted } = seen.lock.unfinished;
+  if (isUnfinished(unfinished)) onStage?.('an earlier publisher was interrupted: undo what it had begun');
+  const attempt = async (what: string, work: () => Promise<unknown>): Promise<void> => {
+    try {
+      await work();
+    } catch (error) {
+      if (error instanceof LockLost || options.signal?.aborted === true) throw error;
+      onStage?.(`${what}: ${(error as Error).message}`);
+    }
+  };
   try {
+    const writer = new RepositoryWriter(store, location, lock);
     const released = seen.head?.release.models ?? {};
-    for (const name of [...switching, ...ours].reverse()) await writer.restoreModel(name, released[name]);
+    const switching = [...new Set([...unfinished.switching, ...ours])];
+    for (const name of [...switching].reverse()) {
+      await attempt(`${name} cannot be put back`, () => writer.restoreModel(name, released[name]));
+    }
+    await attempt('not every server could be put back', () => recoverServers(unfinished, released, options));
     const kept = new Set(Object.values(released).flatMap(({ objects }) => Object.keys(objects)));
-    const gone = deleting.filter((key) => !kept.has(key));
-    await writer.removeObjects(gone, { keep: keepDeleted, bytesOf: (key) => seen.objects.get(key)?.bytes });
-    // Copies that it had begun: nobody goes on with them. Uploads of files are gone on with, by upload().
-    await store.abortUploads(`${releasesPrefix(location)}/`);
+    const gone = unfinished.deleting.filter((key) => !kept.has(key));
+    const removal = { keep: unfinished.keepDeleted, bytesOf: (key: string) => seen.objects.get(key)?.bytes };
+    await attempt('not everything could be deleted', () => writer.removeObjects(gone, removal));
+    // Copies that it had begun: nobody goes on with them. Uploads of files are gone on with, by uploadVersions.
+    await attempt('unfinished copies are left', () => store.abortUploads(`${releasesPrefix(location)}/`));
   } catch (error) {
     await lock.release({ unfinished: true });
     throw error;
   }
   await lock.release();
   return true;
+}
+
+/** Brings servers back to the release, in what a killed publisher may have asked of them. */
+async function recoverServers(
+  { switching, digests, removing }: Intent,
+  released: Readonly<Record<string, ReleasedModel>>,
+  options: ChangeOptions,
+): Promise<void> {
+  const names = [...new Set([...switching, ...removing])];
+  if (names.length === 0) return;
+  if (options.replicas === undefined) {
+    options.onStage?.(`servers may serve ${names.join(', ')} other than released: "npm run status" tells`);
+    return;
+  }
+  const known = names.flatMap((name) => {
+    const model = released[name];
+    return model === undefined ? [] : [servedModel(name, model)];
+  });
+  const unknown = names.filter((name) => released[name] === undefined && (digests[name] ?? '') !== '');
+  const target = {
+    models: composingFirst(known),
+    removed: unknown.reverse().map((name) => ({ name, served: [], digest: digests[name] ?? '' })),
+  };
+  await rollOut(options.replicas, target, { ...options, reload: true, patient: false });
 }
 
 /**
@@ -160,6 +215,8 @@ class Change {
   private readonly changed: PlannedModel[];
   private head: Head | undefined;
   private readonly unsure = new Set<string>();
+  /** What the last rollout came to. */
+  private replicas: RolloutResult | undefined;
 
   constructor(private readonly begun: Begun) {
     const { options, lock, plan, seen } = begun;
@@ -173,32 +230,24 @@ class Change {
   }
 
   async carryOut(idle: boolean): Promise<Changed> {
-    const { lock, plan, options } = this.begun;
+    const { lock, options, plan } = this.begun;
     let unfinished = false;
     try {
       if (!idle) await this.adopt();
       await this.writer.uploadVersions(plan.models);
       options.signal?.throwIfAborted();
-      // What later releases need of this one; nothing waits for it but the release.
-      const keeping = Promise.all([this.writer.keepCopies(this.changed), this.giveUpUploads()]);
-      keeping.catch(() => undefined);
+      unfinished = true;
       try {
-        for (const planned of this.changed) await this.writer.switchModel(planned);
-        await this.load({ ...this.newTarget(), removed: [] });
-        // Only when every server took the new ones: a model that is unloaded cannot be had back without a gap.
-        if (plan.remove.length > 0) await this.load(this.newTarget());
-        await keeping;
-        if (!idle) await this.release();
+        await this.putIntoService(idle);
       } catch (error) {
-        unfinished = true;
         await this.restore(error);
         unfinished = false;
         throw error;
       }
-      unfinished = plan.prune.length > 0;
       await this.prune();
       unfinished = false;
-      return { plan, release: this.head?.release, isNew: !idle };
+      const release = this.head?.release;
+      return { plan, release, isNew: !idle, replicas: this.replicas };
     } finally {
       await lock.release({ unfinished }).catch((error: unknown) => {
         // It expires by itself.
@@ -207,13 +256,33 @@ class Change {
     }
   }
 
+  private async putIntoService(idle: boolean): Promise<void> {
+    const { plan } = this.begun;
+    // What later releases need of this one; nothing waits for it but the release.
+    const before = (name: string): ReleasedModel | undefined => this.head?.release.models[name];
+    const keeping = this.writer.keepCopies(this.changed, before);
+    keeping.catch(() => undefined);
+    for (const planned of this.changed) await this.writer.switchModel(planned);
+    await this.load({ ...this.newTarget(), removed: [] });
+    // Only when every server took the new ones: a model that is unloaded cannot be had back without a gap.
+    if (plan.remove.length > 0) await this.load(this.newTarget(), { patient: false });
+    await keeping;
+    await this.giveUpUploads();
+    if (!idle) await this.release();
+  }
+
   /** Before anything of somebody else's is changed, it is recorded as a release that can be gone back to. */
   private async adopt(): Promise<void> {
     const { seen, plan, target, options, lock } = this.begun;
     const foreign = plan.models.filter((planned) => planned.foreign);
     if (foreign.length === 0) return;
     const models: Record<string, ReleasedModel> = { ...this.head?.release.models };
-    for (const { model } of foreign) models[model.name] = await this.writer.adopt(model.name, seen);
+    for (const { model, config } of foreign) {
+      const adopted = await this.writer.adopt(model.name, seen);
+      models[model.name] = adopted;
+      const etag = adopted.objects[config.object.key]?.etag;
+      if (etag !== undefined) config.etag = etag;
+    }
     const origin = 'found in the bucket';
     const release = newRelease({ previous: this.head?.release.id, origin, models });
     this.head = await writeHead(options.store, options.location, release, this.head);
@@ -222,13 +291,21 @@ class Change {
 
   /** Nobody else uploads while we have the lock: what is unfinished now will never be finished. */
   private async giveUpUploads(): Promise<void> {
-    const { options } = this.begun;
-    if (this.changed.length > 0) await options.store.abortUploads(`${options.location.prefix}/`);
+    const { options, lock } = this.begun;
+    if (this.changed.length === 0) return;
+    lock.requireHeld();
+    try {
+      await options.store.abortUploads(`${options.location.prefix}/`);
+    } catch (error) {
+      // Housekeeping, for which not everybody has the right.
+      options.onStage?.(`unfinished uploads are left: ${(error as Error).message}`);
+    }
   }
 
-  private async load(target: RolloutTarget): Promise<void> {
+  private async load(target: RolloutTarget, more: Partial<RolloutOptions> = {}): Promise<void> {
     const { options } = this.begun;
-    if (options.replicas !== undefined) await rollOut(options.replicas, target, { ...options, unsure: this.unsure });
+    if (options.replicas === undefined) return;
+    this.replicas = await rollOut(options.replicas, target, { ...options, unsure: this.unsure, ...more });
   }
 
   private async release(): Promise<void> {
@@ -241,7 +318,13 @@ class Change {
       const { name } = planned.model;
       models[name] = this.writer.describe(planned, seen, before[name], pruned);
     }
-    const release = newRelease({ previous: this.head?.release.id, origin: target.origin, models });
+    const { origin, restores } = target;
+    const release = newRelease({
+      previous: this.head?.release.id,
+      origin,
+      models,
+      ...(restores === undefined ? {} : { restores }),
+    });
     lock.requireHeld();
     try {
       this.head = await writeHead(options.store, options.location, release, this.head);
@@ -254,34 +337,64 @@ class Change {
     }
   }
 
+  /** The release is in service by now: whatever fails here does not undo it. */
   private async prune(): Promise<void> {
     const { plan, options, target, seen, lock } = this.begun;
     if (plan.prune.length === 0) return;
-    options.onStage?.(`delete ${plan.prune.length} objects that are no longer needed`);
-    await lock.confirm();
-    await this.writer.removeObjects(plan.prune, {
-      keep: target.keepRemoved,
-      bytesOf: (key) => seen.objects.get(key)?.bytes,
-    });
-    // An empty repository is none to Triton.
-    if (seen.objects.size <= plan.prune.length) await ensurePlaceholder(options.store, options.location);
-    // A server that started before the deletion may have loaded what is gone now.
-    await this.load(this.newTarget());
+    options.onStage?.(
+      `${plan.keepPruned ? 'move aside' : 'delete'} what is no longer needed: ${plan.prune.length} objects`,
+    );
+    try {
+      await lock.confirm();
+      await this.writer.removeObjects(plan.prune, {
+        keep: target.keepRemoved,
+        bytesOf: (key) => seen.objects.get(key)?.bytes,
+      });
+      // An empty repository is none to Triton.
+      if (seen.objects.size <= plan.prune.length) await ensurePlaceholder(options.store, options.location);
+      // A server that started before the deletion may have loaded what is gone now.
+      await this.load(this.newTarget(), { patient: false });
+    } catch (error) {
+      const { message } = error as Error;
+      throw new Incomplete(`release ${this.head?.release.id} is in service, but not all was deleted: ${message}`, {
+        hint: 'the next sync-models or rollback goes on with it',
+        cause: error,
+      });
+    }
   }
 
-  /** Puts back and loads what was there before. */
+  /**
+   * Puts back and loads what was there before.
+   * @throws Incomplete when that fails too
+   */
   private async restore(reason: unknown): Promise<void> {
+    const { options, plan } = this.begun;
+    if (this.changed.length + plan.remove.length === 0) return;
+    try {
+      await this.putBack();
+    } catch (error) {
+      throw new Incomplete(
+        `${(reason as Error).message}\nPutting back what was there before failed too: ${(error as Error).message}`,
+        {
+          hint: '"npm run status" tells what each replica serves; the next sync-models or rollback tries again',
+          cause: reason,
+        },
+      );
+    }
+    options.onStage?.(`restored: the repository is at ${this.head?.release.id ?? 'no release'}`);
+  }
+
+  private async putBack(): Promise<void> {
     const { options, lock, plan } = this.begun;
     const before = this.head?.release.models ?? {};
     const names = this.changed.map(({ model }) => model.name);
-    if (names.length + plan.remove.length === 0) return;
     try {
       await lock.confirm();
     } catch (error) {
       if (!(error instanceof LockLost)) throw error;
       return putRight(names, options);
     }
-    options.onStage?.(`${(reason as Error).message}\n     restore what was served before`);
+    options.onStage?.('it failed: restore what was served before');
     for (const name of [...names].reverse()) await this.writer.restoreModel(name, before[name]);
     if (options.replicas === undefined) return;
     const withoutSignal = { ...options };
@@ -289,7 +402,10 @@ class Change {
     const failed: string[] = [];
     const known = [...names, ...plan.remove].filter((name) => before[name] !== undefined);
     const target = {
-      models: composingFirst(known.map((name) => servedModel(name, before[name] as ReleasedModel))),
+      models: [
+        ...composingFirst(known.map((name) => servedModel(name, before[name] as ReleasedModel))),
+        ...this.dependents(),
+      ],
       removed: this.changed
         .map(({ model }) => model)
         .filter(({ name }) => before[name] === undefined)
@@ -297,24 +413,35 @@ class Change {
     };
     await rollOut(options.replicas, target, {
       ...withoutSignal,
+      patient: false,
       unsure: this.unsure,
       onFailure: (replica, error) => failed.push(`${replica}: ${error.message}`),
     });
-    if (failed.length > 0) {
-      throw new UserError(
-        `${(reason as Error).message}\nThe configurations in the bucket were put back, but not every replica serves them:\n  ${failed.join('\n  ')}`,
-        { hint: '"npm run status" tells what each replica serves; restart those that do not recover', cause: reason },
-      );
-    }
+    if (failed.length > 0) throw new UserError(`not every replica serves it\n  ${failed.join('\n  ')}`);
   }
 
   private newTarget(): RolloutTarget {
     const { plan, seen } = this.begun;
     const before = seen.head?.release.models ?? {};
     return {
-      models: plan.models.map(({ model }) => model),
+      models: [...plan.models.map(({ model }) => model), ...this.dependents()],
       removed: plan.remove.map((name) => servedModel(name, before[name] as ReleasedModel)),
     };
+  }
+
+  /** Ensembles that are not published now, of models that are: they have to go on being served. */
+  private dependents(): ServedModel[] {
+    const { plan } = this.begun;
+    const planned = new Set([...plan.models.map(({ model }) => model.name), ...plan.remove]);
+    const others = Object.entries(this.begun.seen.head?.release.models ?? {})
+      .filter(([name]) => !planned.has(name))
+      .map(([name, model]) => servedModel(name, model));
+    const touched = new Set(this.changed.map(({ model }) => model.name));
+    return composingFirst(others).filter(({ name, composedOf }) => {
+      const depends = composedOf.some((step) => touched.has(step));
+      if (depends) touched.add(name);
+      return depends;
+    });
   }
 }
 
@@ -343,7 +470,7 @@ class WaitForLock {
     if (this.announced !== heldBy) this.options.onStage?.(`another publisher is at work, waiting: ${heldBy}`);
     this.announced = heldBy;
     const { signal } = this.options;
-    await sleep(LOOK_AGAIN_MS, undefined, signal === undefined ? {} : { signal });
+    await abortable(sleep(LOOK_AGAIN_MS), signal);
     return true;
   }
 }
@@ -357,8 +484,17 @@ function requireNoConflict(plan: Plan): void {
   const found = conflicts(plan);
   if (found.length === 0) return;
   throw new VersionConflict(`published versions are never changed, and these would be:\n  ${found.join('\n  ')}`, {
-    hint: 'put the new files into a new version folder (1 -> 2) and name it in version_policy; nothing was uploaded',
+    hint: `put the new files into a new version folder, ${nextFolder(plan)}; nothing was uploaded`,
   });
+}
+
+/** The folder to use instead: `resnet/3`. */
+function nextFolder(plan: Plan): string {
+  const isConflict = ({ objects, surplus }: PlannedModel): boolean =>
+    surplus.length > 0 || objects.some(({ action }) => action === 'conflict');
+  const planned = plan.models.find(isConflict);
+  const versions = planned?.objects.flatMap(({ object }) => versionOf(object.key) ?? []) ?? [];
+  return `${planned?.model.name}/${Math.max(...versions, ...(planned?.before ?? [])) + 1}`;
 }
 
 /** An ensemble that stays must keep what it is made of. */
@@ -387,8 +523,11 @@ async function requireReplicas({ replicas, onStage }: ChangeOptions): Promise<vo
 }
 
 function intentOf(plan: Plan, target: Target): Intent {
+  const changed = plan.models.filter(isChanged).map(({ model }) => model);
   return {
-    switching: plan.models.filter(isChanged).map(({ model }) => model.name),
+    switching: changed.map(({ name }) => name),
+    digests: Object.fromEntries(changed.map(({ name, digest }) => [name, digest])),
+    removing: plan.remove,
     deleting: plan.prune,
     keepDeleted: target.keepRemoved,
   };
@@ -409,7 +548,8 @@ function ensemblesFirst(names: readonly string[], release: Release | undefined):
     .reverse();
 }
 
-const isUnfinished = ({ switching, deleting }: Intent): boolean => switching.length + deleting.length > 0;
+const isUnfinished = ({ switching, removing, deleting }: Intent): boolean =>
+  switching.length + removing.length + deleting.length > 0;
 
 /** Whether the bucket or the release would be another one afterwards. */
 function needsWriting(plan: Plan, { head }: SeenRepository): boolean {

@@ -23,6 +23,3 @@ export const isTraceRecord = (key: string): boolean => key.endsWith('.trace.json
 
 /** Whether other bytes may take its place: not in a version folder, from which servers may load at any time. */
 export const isReplaceable = (key: string): boolean => versionOf(key) === undefined || isTraceRecord(key);
-
-/** Whether a server reads the object and another may take its place: what a restore has to put back. */
-export const isSwitched = (key: string): boolean => versionOf(key) === undefined;

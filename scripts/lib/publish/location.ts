@@ -32,6 +32,11 @@ export function parseLocation(text: string): RepositoryLocation {
       hint: `write for example s3://${bucket}/models; releases are kept beside it, in s3://${bucket}/models.releases`,
     });
   }
+  if (prefix.endsWith('.releases')) {
+    throw new UsageError(`--bucket ${text}: what ends in .releases is what the publisher keeps beside a repository`, {
+      hint: `the repository is s3://${bucket}/${prefix.slice(0, -'.releases'.length)}`,
+    });
+  }
   if (!/^[\w!.*'()-]+(\/[\w!.*'()-]+)*$/.test(prefix)) {
     throw new UsageError(
       `--bucket ${text}: prefix "${prefix}" has an empty part or characters that Triton cannot read`,
@@ -73,10 +78,6 @@ export const lockKey = (location: RepositoryLocation): string => `${releasesPref
 export const releaseKey = (location: RepositoryLocation, id: string): string =>
   `${releasesPrefix(location)}/${id}.json`;
 
-/** A copy, by content, of an object that a later release may replace: what a release is restored from. */
+/** A copy, by content, of an object that a later release replaces or takes out: what a release is restored from. */
 export const keptKey = (location: RepositoryLocation, checksum: string): string =>
   `${releasesPrefix(location)}/kept/${checksum.replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')}`;
-
-/** Where the objects of a removed model are, which a rollback may bring back. */
-export const removedKey = (location: RepositoryLocation, key: string): string =>
-  `${releasesPrefix(location)}/removed/${key}`;

@@ -14,13 +14,17 @@ const RENEW_MS = 15_000;
 export interface Intent {
   /** Models whose configuration is being switched: until the head says otherwise, the release before is what counts. */
   switching: string[];
+  /** Digests of what they are being switched to: tells whether a server has it loaded. */
+  digests: Record<string, string>;
+  /** Models that are being taken out of service. */
+  removing: string[];
   /** Keys under the repository prefix to be deleted, once the head does not have them any more. */
   deleting: string[];
   /** Whether copies of them are to stay beside the repository. */
   keepDeleted: boolean;
 }
 
-export const NO_INTENT: Intent = { switching: [], deleting: [], keepDeleted: false };
+export const NO_INTENT: Intent = { switching: [], digests: {}, removing: [], deleting: [], keepDeleted: false };
 
 interface LockBody {
   state: 'free' | 'held';
@@ -73,6 +77,8 @@ export class Lock {
   private renewed = performance.now();
   private renewedAt = Date.now();
   private lost: Error | undefined;
+  /** Why it could not be renewed. */
+  private trouble: unknown;
   /** Writes of the lock, one after the other. */
   private queue: Promise<void> = Promise.resolve();
 
@@ -82,7 +88,7 @@ export class Lock {
     private body: LockBody,
     private etag: string,
   ) {
-    this.timer = setInterval(() => void this.write({}).catch(() => undefined), RENEW_MS);
+    this.timer = setInterval(() => void this.renew(), RENEW_MS);
     this.timer.unref();
   }
 
@@ -100,6 +106,8 @@ export class Lock {
       since: new Date().toISOString(),
       intent: {
         switching: [...new Set([...seen.unfinished.switching, ...intent.switching])],
+        digests: { ...seen.unfinished.digests, ...intent.digests },
+        removing: [...new Set([...seen.unfinished.removing, ...intent.removing])],
         deleting: [...new Set([...seen.unfinished.deleting, ...intent.deleting])],
         keepDeleted: seen.unfinished.keepDeleted || intent.keepDeleted,
       },
@@ -114,9 +122,12 @@ export class Lock {
     }
   }
 
-  /** For the next conditional write: as seeLock would read it. */
-  get seen(): SeenLock {
-    return { etag: this.etag, heldBy: undefined, unfinished: NO_INTENT };
+  private async renew(): Promise<void> {
+    try {
+      await this.write({});
+    } catch (error) {
+      this.trouble = error;
+    }
   }
 
   /** Notes what is about to be changed, before it is. */
@@ -137,7 +148,11 @@ export class Lock {
     if (this.lost !== undefined) throw this.lost;
     // The first of them stands still while a machine sleeps, the other one can be set.
     if (Math.max(performance.now() - this.renewed, Date.now() - this.renewedAt) > EXPIRES_MS) {
-      throw new LockLost('the lock of the repository could not be renewed in time; another publisher may have it now');
+      const why = this.trouble instanceof Error ? `: ${this.trouble.message}` : '';
+      throw new LockLost(
+        `the lock of the repository could not be renewed in time; another publisher may have it now${why}`,
+        { cause: this.trouble },
+      );
     }
   }
 
@@ -185,9 +200,14 @@ export class LockLost extends UserError {
 /** Whether the holder may still be at work. On our own machine we can tell at once. */
 function isThere(holder: Holder, ageMs: number): boolean {
   if (holder.pid === 0) return false;
-  if (holder.place === ourselves().place) return isAlive(holder.pid) && ageMs < EXPIRES_MS;
+  // Without the name of a boot, two machines may have the same name.
+  const isHere = holder.place === place() && holder.place !== hostname();
+  if (isHere) return isAlive(holder.pid) && ageMs < EXPIRES_MS;
   return ageMs < EXPIRES_MS;
 }
+
+/** `user@host` */
+export const ourName = (): string => `${userName()}@${hostname()}`;
 
 function ourselves(): Holder {
   return { user: userName(), host: hostname(), pid: process.pid, place: place() };
@@ -218,7 +238,8 @@ const encode = (body: LockBody): Buffer => Buffer.from(`${JSON.stringify(body, n
 /** What cannot be read is nobody's: it is taken over. */
 function parse(body: Buffer): LockBody {
   try {
-    return JSON.parse(body.toString('utf8')) as LockBody;
+    const content = JSON.parse(body.toString('utf8')) as LockBody;
+    return { ...content, intent: { ...NO_INTENT, ...content.intent } };
   } catch {
     return { state: 'free', id: '', holder: ourselves(), since: '', intent: NO_INTENT };
   }

@@ -30,6 +30,8 @@ export interface PlannedObject {
 
 export interface PlannedModel {
   model: WantedModel;
+  /** Versions in service by the release now; undefined for a model that it does not have. */
+  before: number[] | undefined;
   objects: PlannedObject[];
   config: PlannedObject;
   /** Objects in a published version folder of the bucket that the folder here does not have. */
@@ -48,6 +50,8 @@ export interface Plan {
   remove: string[];
   /** Keys to be deleted once nothing serves them: of removed models, and with pruning of versions no longer wanted. */
   prune: string[];
+  /** Whether copies of those stay beside the repository. */
+  keepPruned: boolean;
 }
 
 export interface PlanOptions {
@@ -57,6 +61,7 @@ export interface PlanOptions {
   prune: boolean;
   /** Models that the release has, and that are to be removed. */
   remove: readonly string[];
+  keepRemoved: boolean;
 }
 
 /** Whether anything of the model has to be written. */
@@ -95,6 +100,7 @@ export async function makePlan(
   return {
     models: planners.map((planner) => planner.result((object) => planned.get(object) as PlannedObject)),
     remove: [...options.remove],
+    keepPruned: options.keepRemoved,
     prune: [
       ...options.remove.flatMap((name) => byModel.get(name) ?? []),
       ...(options.prune ? planners.flatMap((planner) => planner.unwanted()) : []),
@@ -141,6 +147,7 @@ class ModelPlanner {
     });
     return {
       model: this.model,
+      before: this.released?.served,
       objects: this.model.objects.map(planned),
       config: planned(this.model.config),
       surplus: extra.filter((key) => this.committed(versionOf(key) as number)),

@@ -1,10 +1,10 @@
 import { UserError } from '../errors';
 import type { S3Store } from '../s3/store';
 import { change, type ChangeOptions, type Changed } from './change';
-import { isSwitched } from './keys';
+import { isReplaceable } from './keys';
 import { formatLocation, keptKey, type RepositoryLocation } from './location';
-import { readHead, readRelease } from './release';
-import { modelsOf } from './rollback';
+import { readHead } from './release';
+import { findRelease, modelsOf } from './rollback';
 
 export interface PromoteOptions extends ChangeOptions {
   from: { store: S3Store; location: RepositoryLocation };
@@ -21,17 +21,17 @@ export interface PromoteOptions extends ChangeOptions {
 export async function promote(options: PromoteOptions): Promise<Changed> {
   const { from, models: selection } = options;
   const where = formatLocation(from.location);
-  const head = await readHead(from.store, from.location);
   const release =
-    options.release === undefined ? head?.release : await readRelease(from.store, from.location, options.release);
+    options.release === undefined
+      ? (await readHead(from.store, from.location))?.release
+      : await findRelease(from.store, from.location, options.release);
   if (release === undefined) {
-    throw new UserError(`${where} has no release ${options.release ?? 'yet'}`, {
-      hint: '"npm run releases" lists those there are',
-    });
+    throw new UserError(`${where} has no release yet`, { hint: 'publish one there first: npm run sync-models' });
   }
   const all = modelsOf(release, (key, { checksum }) => {
-    const at = isSwitched(key) ? keptKey(from.location, checksum) : `${from.location.prefix}/${key}`;
-    return { source: { stored: [{ store: from.store, key: at }] } };
+    const kept = { store: from.store, key: keptKey(from.location, checksum) };
+    const there = { store: from.store, key: `${from.location.prefix}/${key}` };
+    return { source: { stored: isReplaceable(key) ? [kept] : [there, kept] } };
   });
   const unknown = selection?.find((name) => release.models[name] === undefined);
   if (unknown !== undefined) {

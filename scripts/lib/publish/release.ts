@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { UserError } from '../errors';
 import type { S3Store } from '../s3/store';
+import { ourName } from './lock';
 import { headKey, releaseKey, releasesPrefix, type RepositoryLocation } from './location';
 
 /** What is known of one object of the repository. `etag` ties it to what a listing shows. */
@@ -36,6 +37,10 @@ export interface Release {
   previous?: string;
   /** What made it: `sync-models`, `rollback to ID`, `promoted from s3://...`. */
   origin: string;
+  /** Who made it: `user@host`. */
+  by: string;
+  /** Of a rollback: the release that it went back to. */
+  restores?: string;
   models: Record<string, ReleasedModel>;
 }
 
@@ -81,7 +86,12 @@ export async function releaseIds(store: S3Store, location: RepositoryLocation): 
 }
 
 export function newRelease(
-  content: { previous: string | undefined; origin: string; models: Record<string, ReleasedModel> },
+  content: {
+    previous: string | undefined;
+    origin: string;
+    restores?: string;
+    models: Record<string, ReleasedModel>;
+  },
   now: Date = new Date(),
 ): Release {
   const models = Object.entries(content.models).sort(([a], [b]) => (a < b ? -1 : 1));
@@ -91,6 +101,8 @@ export function newRelease(
     createdAt: now.toISOString(),
     ...(content.previous === undefined ? {} : { previous: content.previous }),
     origin: content.origin,
+    by: ourName(),
+    ...(content.restores === undefined ? {} : { restores: content.restores }),
     models: Object.fromEntries(models),
   };
 }

@@ -1,5 +1,5 @@
 import type { S3Store } from '../s3/store';
-import { CONFIG_FILE } from './keys';
+import { CONFIG_FILE, versionOf } from './keys';
 import type { RepositoryLocation } from './location';
 import { readHead, readRelease, releaseIds, type Release, type ReleasedModel } from './release';
 
@@ -8,6 +8,7 @@ export interface ListedRelease {
   id: string;
   createdAt: string;
   origin: string;
+  by: string;
   isCurrent: boolean;
   /** Model -> versions in service. */
   serves: Record<string, number[]>;
@@ -37,6 +38,7 @@ export async function listReleases(
       id,
       createdAt: release.createdAt,
       origin: release.origin,
+      by: release.by,
       isCurrent: id === head?.release.id,
       serves: Object.fromEntries(Object.entries(release.models).map(([name, { served }]) => [name, served])),
       changes: changesBetween(before, release),
@@ -53,9 +55,15 @@ export function changesBetween(before: Release | undefined, after: Release): str
     if (now === undefined) return [`removed ${name}`];
     if (old === undefined) return [`new ${name} ${now.served.join(' ')}`];
     if (old.served.join() !== now.served.join()) return [`${name} ${old.served.join(' ')} -> ${now.served.join(' ')}`];
-    return configOf(name, old) === configOf(name, now) ? [] : [`${name}: configuration`];
+    if (configOf(name, old) !== configOf(name, now)) return [`${name}: configuration`];
+    const gone = versionsOf(old).filter((version) => !versionsOf(now).includes(version));
+    return gone.length === 0 ? [] : [`${name}: deleted ${gone.join(' ')}`];
   });
 }
+
+const versionsOf = (model: ReleasedModel): number[] => [
+  ...new Set(Object.keys(model.objects).flatMap((key) => versionOf(key) ?? [])),
+];
 
 const configOf = (name: string, model: ReleasedModel): string | undefined =>
   model.objects[`${name}/${CONFIG_FILE}`]?.checksum;

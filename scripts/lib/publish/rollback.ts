@@ -1,33 +1,56 @@
 import { UserError } from '../errors';
 import type { S3Store } from '../s3/store';
 import { change, type ChangeOptions, type Changed } from './change';
-import { CONFIG_FILE, isSwitched, versionOf } from './keys';
-import { keptKey, removedKey, type RepositoryLocation } from './location';
-import { readHead, readRelease, releaseIds, type Release, type ReleasedModel, type ReleasedObject } from './release';
+import type { Plan } from './plan';
+import { CONFIG_FILE, isReplaceable, versionOf } from './keys';
+import { formatLocation, keptKey, type RepositoryLocation } from './location';
+import { readRelease, releaseIds, type Release, type ReleasedModel, type ReleasedObject } from './release';
 import { composingFirst, type StoredPlace, type WantedModel, type WantedObject } from './wanted';
 
 /**
  * Brings the repository and the servers back to a release: its configurations, and from what is still in the bucket.
  * Models that came after it are taken out of service; their bytes stay beside the repository.
- * @param id undefined: the release before the one that the repository is at
+ * @param id undefined: the release before the one that the repository is at; after a rollback, the one before that which
+ *   it went back to
  */
 export async function rollBack(id: string | undefined, options: ChangeOptions): Promise<Changed> {
-  const release = await findRelease(id, options);
-  const models = modelsOf(release, (key, object) => ({
-    source: { stored: placesOf(options.location, key, object) },
-    etag: object.etag,
-  }));
-  return change(
-    (current) =>
-      Promise.resolve({
-        models,
-        remove: Object.keys(current?.models ?? {}).filter((name) => release.models[name] === undefined),
-        keepRemoved: true,
-        prune: false,
-        origin: `rollback to ${release.id}`,
-      }),
-    options,
-  );
+  const { store, location } = options;
+  let announced: string | undefined;
+  return change(async (current) => {
+    const release = await findRelease(store, location, id ?? (await releaseBefore(store, location, current)));
+    const { createdAt, by, origin } = release;
+    if (announced !== release.id) options.onStage?.(`to release ${release.id} of ${createdAt} by ${by} (${origin})`);
+    announced = release.id;
+    const models = modelsOf(release, (key, object) => ({
+      source: { stored: placesOf(location, key, object) },
+      etag: object.etag,
+    }));
+    return {
+      models,
+      remove: Object.keys(current?.models ?? {}).filter((name) => release.models[name] === undefined),
+      keepRemoved: true,
+      prune: false,
+      origin: `rollback to ${release.id}`,
+      restores: release.id,
+      check: (plan) => requireBytes(plan, options),
+    };
+  }, options);
+}
+
+/** Says before anything is written that bytes are gone for good. */
+async function requireBytes(plan: Plan, { store, location }: ChangeOptions): Promise<void> {
+  const needed = plan.models
+    .flatMap(({ objects }) => objects)
+    .filter(({ object, action }) => action !== 'keep' && versionOf(object.key) !== undefined);
+  if (needed.length === 0) return;
+  const aside = new Set((await store.list(keptKey(location, ''))).map(({ key }) => key));
+  const isThere = ({ source }: WantedObject): boolean =>
+    'stored' in source && source.stored.some(({ key, versionId }) => versionId !== undefined || aside.has(key));
+  const gone = needed.map(({ object }) => object).filter((object) => !isThere(object));
+  if (gone.length === 0) return;
+  throw new UserError(`${gone.map(({ key }) => key).join(', ')} cannot be brought back: deleted by --prune`, {
+    hint: 'publish that version again from its files; nothing was changed',
+  });
 }
 
 /** What a release has in service, as it is to be published. Versions that it only kept are left out. */
@@ -61,32 +84,40 @@ export function modelsOf(
 
 /** Where the bytes of an object of a release may still be, in this bucket. */
 function placesOf(location: RepositoryLocation, key: string, { checksum, versionId }: ReleasedObject): StoredPlace[] {
-  if (isSwitched(key)) return [{ key: keptKey(location, checksum) }];
-  return [
-    { key: removedKey(location, key) },
-    ...(versionId === undefined ? [] : [{ key: `${location.prefix}/${key}`, versionId }]),
-  ];
+  const kept = checksum === '' ? [] : [{ key: keptKey(location, checksum) }];
+  if (isReplaceable(key)) return kept;
+  return [...kept, ...(versionId === undefined ? [] : [{ key: `${location.prefix}/${key}`, versionId }])];
 }
 
-async function findRelease(
-  id: string | undefined,
-  { store, location }: { store: S3Store; location: RepositoryLocation },
-): Promise<Release> {
-  const head = await readHead(store, location);
-  const where = `s3://${store.bucket}/${location.prefix}`;
-  if (head === undefined) {
+/** A rollback is no step forward: the release before it is the one before its goal. */
+async function releaseBefore(
+  store: S3Store,
+  location: RepositoryLocation,
+  release: Release | undefined,
+): Promise<string> {
+  const where = formatLocation(location);
+  if (release === undefined) {
     throw new UserError(`${where} has no release yet`, { hint: 'publish one: npm run sync-models' });
   }
-  const wanted = id ?? head.release.previous;
-  if (wanted === undefined) {
-    throw new UserError(`${head.release.id} is the first release of ${where}: there is none before it`);
+  if (release.restores !== undefined) {
+    return releaseBefore(store, location, await readRelease(store, location, release.restores));
   }
-  const found = await readRelease(store, location, wanted);
-  if (found !== undefined) return found;
+  if (release.previous === undefined) {
+    throw new UserError(`${release.id} is the first release of ${where}: there is none before it`);
+  }
+  return release.previous;
+}
+
+/** The release of that id, or the only one whose id has this in it. */
+export async function findRelease(store: S3Store, location: RepositoryLocation, id: string): Promise<Release> {
   const ids = await releaseIds(store, location);
-  const [only, ...others] = ids.filter((one) => one.includes(wanted));
-  if (only !== undefined && others.length === 0) return (await readRelease(store, location, only)) as Release;
-  throw new UserError(`${where} has ${only === undefined ? 'no' : 'more than one'} release "${wanted}"`, {
-    hint: `the newest are: ${ids.slice(0, 5).join(', ')}; "npm run releases" lists all`,
-  });
+  const [only, ...others] = ids.includes(id) ? [id] : ids.filter((one) => one.includes(id));
+  const found = only === undefined || others.length > 0 ? undefined : await readRelease(store, location, only);
+  if (found !== undefined) return found;
+  throw new UserError(
+    `${formatLocation(location)} has ${only === undefined ? 'no' : 'more than one'} release "${id}"`,
+    {
+      hint: `the newest are: ${ids.slice(0, 5).join(', ')}; "npm run releases" lists all`,
+    },
+  );
 }

@@ -9,6 +9,8 @@ import { DIGEST_PARAMETER } from './wanted';
 const POLL_MS = 100;
 const WAIT_FOR_PODS_MS = 1000;
 
+const ELSEWHERE = 'check that its --model-repository is the place that is published to';
+
 /** Time for a version to appear in the index once the server said that it was loaded. */
 const APPEARS_MS = 3000;
 
@@ -38,52 +40,81 @@ export interface RolloutOptions {
    * for what the server shows, which may still change.
    */
   unsure?: Set<string>;
+  /** Loaded again whatever a replica shows: somebody who is gone may have asked it for another state. */
+  reload?: boolean;
   onReady?: (replica: string, model: string, milliseconds: number) => void;
   onUnloaded?: (replica: string, model: string) => void;
   /** Called instead of throwing: the other replicas are gone on with. */
   onFailure?: (replica: string, error: Error) => void;
-  /** Replicas that are still starting are waited for. */
+  /** False: those that are still starting are not waited for. */
+  patient?: boolean;
+  /** Called while replicas that are still starting are waited for. */
   onWaiting?: (replicas: readonly string[]) => void;
+}
+
+/** What a rollout came to. */
+export interface RolloutResult {
+  /** Names of the replicas that were found to serve the target. */
+  settled: string[];
+  /** Those that were still starting when the time was up: nobody has seen what they serve. */
+  starting: string[];
 }
 
 /**
  * Brings every replica to the target, one after the other: the first is the canary, and if it refuses no other one is
- * touched. Replicas that appear meanwhile are brought there too; those that disappear are forgotten.
+ * touched. Replicas that appear meanwhile are brought there too; of those that disappear the first one is forgotten.
  * @throws UserError with the server's own reason when a model does not become READY
  */
-export async function rollOut(source: ReplicaSource, target: RolloutTarget, options: RolloutOptions): Promise<void> {
-  const settled = new Set<string>();
-  const deadline = Date.now() + options.loadTimeoutMs;
+export async function rollOut(
+  source: ReplicaSource,
+  target: RolloutTarget,
+  options: RolloutOptions,
+): Promise<RolloutResult> {
+  const settled = new Map<string, Replica>();
+  let lost = 0;
+  let deadline = Date.now() + options.loadTimeoutMs;
   for (;;) {
     options.signal?.throwIfAborted();
     const replicas = await source.list();
-    const next = replicas.find(({ name, ready }) => ready && !settled.has(name));
+    const next = replicas.find((replica) => replica.ready && !settled.has(idOf(replica)));
     if (next !== undefined) {
-      if (await settleUnlessGone(source, next, target, options)) settled.add(next.name);
+      if (await settleUnlessGone(source, next, target, options, lost > 0)) settled.set(idOf(next), next);
+      else lost += 1;
+      deadline = Date.now() + options.loadTimeoutMs;
       continue;
     }
-    const starting = replicas.filter(({ ready }) => !ready).map(({ name }) => name);
-    if (starting.length === 0) return;
-    // A pod that starts now may have read what was there before. One that never gets ready must not hold us up for ever.
+    // A pod that starts now may have read what was there before; one whose server does not run yet has read nothing.
+    const starting = replicas.filter(({ ready, started }) => !ready && started !== false).map(({ name }) => name);
+    // One that never gets ready must not hold us up for ever.
+    if (starting.length === 0 || options.patient === false || Date.now() > deadline) {
+      return { settled: [...settled.values()].map(({ name }) => name), starting };
+    }
     options.onWaiting?.(starting);
-    if (Date.now() > deadline) return;
-    await sleep(WAIT_FOR_PODS_MS, undefined, options.signal === undefined ? {} : { signal: options.signal });
+    await abortable(sleep(WAIT_FOR_PODS_MS), options.signal);
   }
 }
 
-/** A pod may be deleted while we talk to it, by a rollout of its Deployment or a scale-down: no failure of ours. */
+const idOf = ({ name, uid }: Replica): string => uid ?? name;
+
+/**
+ * A pod may be deleted while we talk to it, by a rollout of its Deployment or a scale-down: once that is no failure of
+ * ours. A server that is still there, or a second one that is lost, was probably brought down by the new models.
+ * @param isSecond whether one was lost before
+ */
 async function settleUnlessGone(
   source: ReplicaSource,
   replica: Replica,
   target: RolloutTarget,
   options: RolloutOptions,
+  isSecond: boolean,
 ): Promise<boolean> {
   try {
     await settle(replica, target, options);
     return true;
   } catch (error) {
-    const still = await source.list();
-    if (!still.some(({ name, ready }) => name === replica.name && ready)) return false;
+    options.signal?.throwIfAborted();
+    const isListed = (await source.list()).some((other) => idOf(other) === idOf(replica));
+    if (!isListed && !isSecond) return false;
     if (options.onFailure === undefined) throw error;
     options.onFailure(replica.name, error as Error);
     return true;
@@ -98,7 +129,8 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
     for (const model of target.models) {
       options.signal?.throwIfAborted();
       const load = `${replica.name} ${model.name}`;
-      if (options.unsure?.has(load) !== true && (await servesAsPublished(client, index, model))) continue;
+      const isSure = options.reload !== true && options.unsure?.has(load) !== true;
+      if (isSure && (await servesAsPublished(client, index, model))) continue;
       const started = Date.now();
       options.unsure?.add(load);
       await loadModel(client, replica, model, options, () => options.unsure?.delete(load));
@@ -109,7 +141,7 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
     for (const model of target.removed) {
       const load = `${replica.name} ${model.name}`;
       if (options.unsure?.has(load) !== true && !(await servesOurs(client, model))) continue;
-      await unload(client, replica, model.name, options.loadTimeoutMs);
+      await unload(client, replica, model.name, options);
       options.unsure?.delete(load);
       options.onUnloaded?.(replica.name, model.name);
     }
@@ -186,7 +218,7 @@ async function requirePublished(client: TritonHttpClient, replica: Replica, mode
   throw new UserError(
     `${replica.name} loaded ${model.name}, but not what was published (its configuration has ` +
       `${DIGEST_PARAMETER} ${digest ?? 'not set'}, the published one ${model.digest})`,
-    { hint: 'check that its --model-repository is the place that is published to' },
+    { hint: ELSEWHERE },
   );
 }
 
@@ -202,12 +234,15 @@ async function loadModel(
     onAnswer();
   } catch (cause) {
     signal?.throwIfAborted();
-    if (cause instanceof TritonError && cause.status.startsWith('HTTP')) onAnswer();
-    const message = (cause as Error).message;
+    if (cause instanceof TritonError && cause.answered) onAnswer();
+    // A model of Python comes with the place in Triton's own files where it failed, which helps nobody.
+    const message = (cause as Error).message.split(/\n+At:/)[0]?.trim() ?? '';
     throw new UserError(`${replica.name} could not load ${model.name}: ${message}`, {
       hint: /explicit/i.test(message)
         ? 'start that server with --model-control-mode=explicit'
-        : `its other models, and the versions of ${model.name} it served before, go on being served`,
+        : /failed to poll/.test(message)
+          ? ELSEWHERE
+          : `mend ${model.name} ${model.served.join(' ')}, under the same version number if you like, and run it again`,
       cause,
     });
   }
@@ -234,23 +269,30 @@ async function waitUntilReady(
       const elsewhere = state === 'absent' || reason === 'unloaded';
       throw new UserError(
         `${replica.name}: ${model.name} version ${version} is ${state}${reason === '' ? '' : `: ${reason}`}`,
-        elsewhere ? { hint: 'check that its --model-repository is the place that is published to' } : {},
+        elsewhere ? { hint: ELSEWHERE } : {},
       );
     }
     await sleep(POLL_MS);
   }
 }
 
-async function unload(client: TritonHttpClient, replica: Replica, name: string, timeoutMs: number): Promise<void> {
+async function unload(
+  client: TritonHttpClient,
+  replica: Replica,
+  name: string,
+  { loadTimeoutMs: timeoutMs, signal }: RolloutOptions,
+): Promise<void> {
   try {
     await client.unloadModel(name);
     const deadline = Date.now() + timeoutMs;
     const inService = ['READY', 'UNLOADING', 'LOADING'];
     while ((await client.repositoryIndex()).some((entry) => entry.name === name && inService.includes(entry.state))) {
+      signal?.throwIfAborted();
       if (Date.now() > deadline) throw new UserError(`it is still there after ${timeoutMs / 1000} s`);
       await sleep(POLL_MS);
     }
   } catch (cause) {
+    signal?.throwIfAborted();
     throw new UserError(`${replica.name} could not unload ${name}: ${(cause as Error).message}`, { cause });
   }
 }

@@ -40,7 +40,9 @@ export async function repositoryStatus(
 ): Promise<RepositoryStatus> {
   const { head, lock, objects } = await lookAt(store, location);
   const released = Object.entries(head?.release.models ?? {});
-  const drift = released.flatMap(([, model]) =>
+  // What another publisher is switching right now is on its way, not amiss.
+  const settled = released.filter(([name]) => lock.heldBy === undefined || !lock.unfinished.switching.includes(name));
+  const drift = settled.flatMap(([, model]) =>
     Object.entries(model.objects).flatMap(([key, { etag, bytes }]) => {
       const present = objects.get(key);
       if (present === undefined) return [`${key} is missing`];
@@ -76,11 +78,16 @@ async function replicaStatus(replica: Replica, models: readonly ServedModel[]): 
     const versions: ReplicaVersion[] = [];
     for (const model of models) {
       const states = statesOf(index, model);
-      const ready = states.some(({ state }) => state === 'READY');
-      const digest = ready && model.digest !== '' ? await loadedDigest(client, model) : model.digest;
+      const served = states.filter(({ state }) => state === 'READY').map(({ version }) => version);
+      const digest =
+        served.length > 0 && model.digest !== '' ? await loadedDigest(client, { ...model, served }) : model.digest;
       for (const state of states) {
         const ok = state.state === 'READY' && digest === model.digest;
-        const verdict = ok ? 'as released' : state.state === 'READY' ? 'other configuration' : state.reason;
+        const verdict = ok
+          ? 'as released'
+          : state.state === 'READY'
+            ? 'other configuration'
+            : state.reason || 'missing';
         versions.push({ ...state, ok, verdict });
       }
     }
@@ -89,6 +96,7 @@ async function replicaStatus(replica: Replica, models: readonly ServedModel[]): 
       if (state !== 'READY' || known.has(`${name}/${version}`)) continue;
       versions.push({ model: name, version: Number(version), state, reason, ok: false, verdict: 'not in the release' });
     }
+    versions.sort((a, b) => (a.model === b.model ? a.version - b.version : a.model < b.model ? -1 : 1));
     return { replica: replica.name, versions };
   } catch (error) {
     return { replica: replica.name, problem: (error as Error).message, versions: [] };

@@ -122,7 +122,8 @@ class KubernetesReplicas implements ReplicaSource {
       );
       this.forwards.set(pod.uid, forward);
     }
-    return { name: pod.name, url: (await forward).url, ready: pod.ready };
+    const { name, uid, ready, started } = pod;
+    return { name, uid, url: (await forward).url, ready, started };
   }
 
   private describeCall({ config }: Cluster, what: string): ClusterCall {

@@ -6,7 +6,11 @@ const HTTP_PORT_NAME = 'http';
 export interface ApiPod {
   metadata?: { name?: string; uid?: string; deletionTimestamp?: Date };
   spec?: { containers: { ports?: { name?: string; containerPort: number }[] }[] };
-  status?: { phase?: string; conditions?: { type: string; status: string }[] };
+  status?: {
+    phase?: string;
+    conditions?: { type: string; status: string }[];
+    containerStatuses?: { state?: { running?: object } }[];
+  };
 }
 
 /** A pod that serves or is about to. */
@@ -17,6 +21,8 @@ export interface ServingPod {
   /** Its HTTP port. */
   port: number;
   ready: boolean;
+  /** Whether one of its containers runs. */
+  started: boolean;
 }
 
 /** The pods that count as replicas, by name. Those that are ending or have ended do not. */
@@ -28,6 +34,7 @@ export function servingPods(pods: readonly ApiPod[], port?: number): ServingPod[
       uid: pod.metadata?.uid ?? '',
       port: port ?? httpPort(pod) ?? DEFAULT_PORT,
       ready: pod.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false,
+      started: pod.status?.containerStatuses?.some(({ state }) => state?.running !== undefined) ?? false,
     }))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }

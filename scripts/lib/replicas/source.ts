@@ -6,6 +6,10 @@ export interface Replica {
   url: string;
   /** False while a pod is starting; by itself it loads what the repository says then. */
   ready: boolean;
+  /** False for a pod whose server does not run yet: what it loads, it has not read. */
+  started?: boolean;
+  /** Another one than before under the same name. */
+  uid?: string;
 }
 
 /** Where the running servers are found. */

@@ -77,7 +77,7 @@ async function copyWhole(
     await removeWrong(bucket, key, written);
     throw otherContent(bucket, source);
   } catch (error) {
-    if (!isRefused(error, condition)) throw error;
+    if (!isRefused(error, condition, true)) throw error;
     return acceptOurs(bucket, key, bytes, checksum, error);
   }
 }

@@ -52,8 +52,8 @@ export class S3Error extends UserError {
 
 /** Next step, by error code. */
 const ADVICE: Record<string, string> = {
-  NoSuchBucket: 'create it with "pulumi up", or correct --bucket',
-  NotFound: 'create it with "pulumi up", or correct --bucket',
+  NoSuchBucket: 'create it ("pulumi up", or aws s3 mb s3://NAME), or correct --bucket',
+  NotFound: 'create it ("pulumi up", or aws s3 mb s3://NAME), or correct --bucket',
   AccessDenied: 'the credentials in use may not do this: check the publisher role and the bucket policy',
   Forbidden: 'the credentials in use may not do this: check the publisher role, the bucket policy and --region',
   AllAccessDisabled: 'access to the bucket is disabled: check --bucket',

@@ -185,12 +185,15 @@ export function conditionHeaders(condition: PutCondition): Record<string, string
   return 'ifAbsent' in condition ? { 'if-none-match': '*' } : { 'if-match': condition.ifEtag };
 }
 
-/** Whether S3 refused a write because of its condition. */
-export function isRefused(error: unknown, condition: PutCondition): error is S3Error {
+/**
+ * Whether S3 refused a write because of its condition.
+ * @param copies then NoSuchKey is said of the object to copy
+ */
+export function isRefused(error: unknown, condition: PutCondition, copies = false): error is S3Error {
   if (condition === undefined || !(error instanceof S3Error)) return false;
   if (error.status === 412 || error.code === 'ConditionalRequestConflict') return true;
   // The object that was to be replaced is gone.
-  return 'ifEtag' in condition && error.code === 'NoSuchKey';
+  return !copies && 'ifEtag' in condition && error.code === 'NoSuchKey';
 }
 
 export function preconditionFailed(bucket: Bucket, key: string, cause?: unknown): PreconditionFailed {

@@ -101,14 +101,17 @@ export class TritonError extends UserError {
    */
   readonly status: string;
   readonly model: string | undefined;
+  /** Whether the server itself answered, and not a proxy on the way to it. */
+  readonly answered: boolean;
 
   constructor(
     message: string,
-    details: { status: string; model?: string | undefined; hint?: string; cause?: unknown },
+    details: { status: string; model?: string | undefined; answered?: boolean; hint?: string; cause?: unknown },
   ) {
     const { hint, cause } = details;
     super(message, { cause, ...(hint === undefined ? {} : { hint }) });
     this.status = details.status;
     this.model = details.model;
+    this.answered = details.answered ?? false;
   }
 }

@@ -28,6 +28,8 @@ interface Call {
   timeoutMs: number;
   /** For the error. */
   model?: string;
+  /** What must not be sent twice gets a connection of its own, which cannot be one that the server just gave up. */
+  once?: boolean;
 }
 
 interface Answer {
@@ -41,6 +43,7 @@ export class TritonHttpClient implements InferenceClient {
   private readonly url: string;
   private readonly transport: typeof http | typeof https;
   private readonly agent: http.Agent;
+  private readonly onceAgent: http.Agent;
   private closed = false;
 
   /** @param url `http://HOST:PORT` or `https://HOST:PORT`, a path behind it if a proxy wants one */
@@ -48,6 +51,7 @@ export class TritonHttpClient implements InferenceClient {
     this.url = url.replace(/\/+$/, '');
     this.transport = this.url.startsWith('https:') ? https : http;
     this.agent = new this.transport.Agent({ keepAlive: true });
+    this.onceAgent = new this.transport.Agent();
   }
 
   live(options: CallOptions = {}): Promise<boolean> {
@@ -93,7 +97,7 @@ export class TritonHttpClient implements InferenceClient {
 
   async loadModel(model: string, options: CallOptions = {}): Promise<void> {
     const path = `v2/repository/models/${encodeURIComponent(model)}/load`;
-    await this.ok({ method: 'POST', path, timeoutMs: options.timeoutMs ?? LOAD_TIMEOUT_MS, model });
+    await this.ok({ method: 'POST', path, timeoutMs: options.timeoutMs ?? LOAD_TIMEOUT_MS, model, once: true });
   }
 
   async unloadModel(model: string, options: UnloadOptions = {}): Promise<void> {
@@ -117,6 +121,7 @@ export class TritonHttpClient implements InferenceClient {
   close(): void {
     this.closed = true;
     this.agent.destroy();
+    this.onceAgent.destroy();
   }
 
   private async isOk(path: string, options: CallOptions): Promise<boolean> {
@@ -132,8 +137,13 @@ export class TritonHttpClient implements InferenceClient {
   private async ok(call: Call): Promise<Answer> {
     const answer = await this.call(call);
     if (answer.status === 200) return answer;
-    const message = serverMessage(answer.body) ?? `${this.url}/${call.path} answered without a reason`;
-    throw new TritonError(message, { status: `HTTP ${answer.status}`, model: call.model });
+    const reason = serverMessage(answer.body);
+    const message = reason ?? `${this.url}/${call.path} answered without a reason`;
+    throw new TritonError(message, {
+      status: `HTTP ${answer.status}`,
+      model: call.model,
+      answered: reason !== undefined,
+    });
   }
 
   private async call(call: Call): Promise<Answer> {
@@ -159,7 +169,7 @@ export class TritonHttpClient implements InferenceClient {
     return new Promise((resolve, reject) => {
       const request = this.transport.request(`${this.url}/${call.path}`, {
         method: call.method,
-        agent: this.agent,
+        agent: call.once === true ? this.onceAgent : this.agent,
         headers: { ...call.headers, 'Content-Length': body.length },
         signal,
       });

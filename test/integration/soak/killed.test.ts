@@ -84,7 +84,7 @@ describe.each([
     const place = newPlace();
     const { command } = await change.prepare(place);
     const observer = new Observer(store, `${place.prefix}/`, expected);
-    tap.set({ onAnswer: ({ method }) => (['PUT', 'POST', 'DELETE'].includes(method) ? observer.look() : undefined) });
+    tap.set(lookAfterWrites(observer));
     expect(await run(command, place)).toMatchObject({ code: 0 });
     expect(observer.violations).toEqual([]);
     expect(observer.states.size).toBeGreaterThan(2);
@@ -123,6 +123,7 @@ describe.each([
             if (!random.chance(0.35)) break;
           }
           observer.noteStart();
+          if (random.chance(0.3)) tap.set(lookAfterWrites(observer));
           const { code, stderr } = await run(command, place);
           await observer.stop();
           const what = `${change.name}, killed at ${JSON.stringify(killed)}`;
@@ -143,6 +144,13 @@ describe.each([
     patience(8, 60_000),
   );
 });
+
+/** Has the publisher wait after each of its writes until the observer has looked. */
+function lookAfterWrites(observer: Observer): TapOptions {
+  return {
+    onAnswer: ({ method }) => (method === 'GET' || method === 'HEAD' ? undefined : observer.look()),
+  };
+}
 
 /** Has the tap kill the publisher, whose first request has the number `first`. */
 function killAt(child: PublishProcess, moment: Moment, first: number): TapOptions {

@@ -30,6 +30,7 @@ const RELEASED: Release = {
   id: 'r',
   createdAt: '2026-11-20T00:00:00Z',
   origin: 'test',
+  by: 'me@here',
   models: {
     m: {
       served: [1],
@@ -61,7 +62,7 @@ async function plan(
     ),
   };
   const { prune = false, remove = [], model = MODEL } = options;
-  const made = await makePlan([model], seen, { store, location: LOCATION, prune, remove });
+  const made = await makePlan([model], seen, { store, location: LOCATION, prune, remove, keepRemoved: false });
   const planned = made.models[0];
   const actions = planned === undefined ? [] : [...planned.objects, planned.config].map(({ action }) => action);
   return { plan: made, planned, asked, actions };

@@ -80,11 +80,11 @@ export function syncModels(endpoint: string, source: string, bucket: string, pre
   return [...npmScript(OURS), '--repo', source, '--bucket', `s3://${bucket}/${prefix}`, '--endpoint-url', endpoint];
 }
 
-/** The command line of a script in package.json, `node [flags] scripts/run.mjs NAME`, with full paths. */
+/** The command line of a script in package.json, `exec node [flags] scripts/run.mjs NAME`, with full paths. */
 export function npmScript(name: string): string[] {
   const file = readFileSync(join(paths.root, 'package.json'), 'utf8');
   const { scripts } = JSON.parse(file) as { scripts: Record<string, string> };
-  const [, ...words] = (scripts[name] ?? '').split(' ');
+  const [, , ...words] = (scripts[name] ?? '').split(' ');
   return [process.execPath, ...words.map((word) => (word.endsWith('.mjs') ? join(paths.root, word) : word))];
 }
 

@@ -71,7 +71,11 @@ export const ROWS: readonly Row[] = [
     title: '1 of 10,000 files changed: same size, older time',
     goals: [
       { what: 'time, of the own no-op', limit: 1.05, value: (row) => ratioTo(row, 'seconds', NOTHING_CHANGED) },
-      { what: 'PUT requests for files, not config.pbtxt', limit: 1, value: (row) => row.figures?.['files written'] ?? NaN },
+      {
+        what: 'PUT requests for files, not config.pbtxt',
+        limit: 1,
+        value: (row) => row.figures?.['files written'] ?? NaN,
+      },
     ],
     run: changed,
   },
