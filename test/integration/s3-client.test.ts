@@ -462,7 +462,7 @@ describe.each(names)('with %s', (name) => {
       'a bucket that is not there',
       { bucket: 'missing' },
       /list s3:\/\/missing\/m .*NoSuchBucket/,
-      /create it with "pulumi up"/,
+      /create it \("pulumi up"/,
     ],
     [
       'a wrong key',

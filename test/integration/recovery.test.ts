@@ -1,0 +1,222 @@
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Lock, NO_INTENT, seeLock } from '../../scripts/lib/publish/lock';
+import { keptKey, lockKey } from '../../scripts/lib/publish/location';
+import { readHead, type Release } from '../../scripts/lib/publish/release';
+import { rollBack } from '../../scripts/lib/publish/rollback';
+import { rollOut } from '../../scripts/lib/publish/rollout';
+import { repositoryStatus } from '../../scripts/lib/publish/status';
+import type { Replica, ReplicaSource } from '../../scripts/lib/replicas/source';
+import { checksumOfBytes, type S3Store } from '../../scripts/lib/s3/store';
+import { fakeTriton, type Loading } from '../support/fake-triton';
+import { publisher } from '../support/publish';
+import { writeRepository } from '../support/repository';
+import { testS3, testStore } from '../support/s3';
+import { Scratch } from '../support/scratch';
+
+jest.setTimeout(60_000);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const LOCATION = { bucket: 'recovery-test', prefix: 'models' };
+const repository = join(scratch.directory, 'repository');
+let store: S3Store;
+
+beforeAll(async () => {
+  store = await testStore(scratch, await testS3(scratch), LOCATION.bucket);
+});
+beforeEach(async () => {
+  rmSync(repository, { recursive: true, force: true });
+  mkdirSync(repository);
+  await store.delete((await store.list('')).map(({ key }) => key));
+});
+
+const serving = (...versions: number[]): string =>
+  `backend: "anything"\nversion_policy { specific { versions: [${versions.join(', ')}] } }\n`;
+const bucket = (...urls: string[]) =>
+  publisher(store, LOCATION, repository, () => (urls.length === 0 ? undefined : urls));
+const text = async (key: string): Promise<string | undefined> => (await store.get(key))?.body.toString();
+const head = async (): Promise<Release | undefined> => (await readHead(store, LOCATION))?.release;
+const drift = async (): Promise<string[]> => (await repositoryStatus(store, LOCATION, undefined)).drift;
+
+function pods(replicas: () => Replica[]): ReplicaSource {
+  return { describe: () => 'pods', list: () => Promise.resolve(replicas()), close: () => Promise.resolve() };
+}
+
+describe('servers that go away while they load', () => {
+  const TARGET = { models: [{ name: 'm', served: [1], digest: 'd' }], removed: [] };
+
+  /** Three pods; the one that is asked to load crashes, and `state` says what the cluster shows of it then. */
+  async function crashing(state: 'not ready' | 'gone') {
+    const alive = [true, true, true];
+    const servers = await Promise.all(
+      alive.map((_, i) =>
+        fakeTriton(scratch, store, (): Loading => {
+          alive[i] = false;
+          return 'crash';
+        }),
+      ),
+    );
+    const source = pods(() =>
+      servers
+        .map(({ url }, i) => ({ name: `pod-${i}`, url, ready: alive[i] === true }))
+        .filter(({ ready }) => ready || state === 'not ready'),
+    );
+    return { servers, source };
+  }
+
+  test('a model that crashes them: the first one stops the rollout', async () => {
+    const { servers, source } = await crashing('not ready');
+    await expect(rollOut(source, TARGET, { loadTimeoutMs: 2000 })).rejects.toThrow(/pod-0 could not load m/);
+    expect(servers.map(({ loads }) => loads.length)).toEqual([1, 0, 0]);
+  });
+
+  test('one pod may vanish, as in a scale-down; a second one stops the rollout', async () => {
+    const { servers, source } = await crashing('gone');
+    await expect(rollOut(source, TARGET, { loadTimeoutMs: 2000 })).rejects.toThrow(/pod-1 could not load m/);
+    expect(servers.map(({ loads }) => loads.length)).toEqual([1, 1, 0]);
+  });
+
+  test('a pod that never gets ready is told of; one whose server does not run yet is not waited for', async () => {
+    const starting = pods(() => [{ name: 'a', url: '', ready: false }]);
+    expect(await rollOut(starting, TARGET, { loadTimeoutMs: 100 })).toEqual({ settled: [], starting: ['a'] });
+    const pending = pods(() => [{ name: 'a', url: '', ready: false, started: false }]);
+    expect(await rollOut(pending, TARGET, { loadTimeoutMs: 60_000 })).toEqual({ settled: [], starting: [] });
+  });
+});
+
+test('a configuration of somebody else that serves the newest version is pinned before a newer one is uploaded', async () => {
+  await store.putBytes('models/m/config.pbtxt', Buffer.from('backend: "anything"\n'));
+  await store.putBytes('models/m/1/weights.bin', Buffer.from('one'));
+  writeRepository(repository, { 'm/config.pbtxt': serving(2), 'm/2/weights.bin': 'broken' });
+  const { url } = await fakeTriton(scratch, store, () => 'refuse');
+  let atUpload: string | undefined;
+  const watching = Object.create(store) as S3Store;
+  watching.putFile = async (key, file, options) => {
+    if (key.endsWith('/2/weights.bin')) atUpload = await text('models/m/config.pbtxt');
+    return store.putFile(key, file, options);
+  };
+  await expect(publisher(watching, LOCATION, repository, () => [url]).publish()).rejects.toThrow(/it is broken/);
+  expect(atUpload).toMatch(/versions: \[1\]/);
+  expect(await text('models/m/config.pbtxt')).toBe(atUpload);
+  expect((await head())?.models['m']?.served).toEqual([1]);
+});
+
+test('the record beside an artifact may change, and is rolled back and restored like the rest', async () => {
+  const files = { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a', 'a/1/weights.bin.trace.json': '{"x":1}' };
+  writeRepository(repository, files);
+  await bucket().publish();
+  const next = { 'a/config.pbtxt': serving(2), 'a/2/weights.bin': 'b', 'a/1/weights.bin.trace.json': '{"x":22}' };
+  writeRepository(repository, next);
+  const { url } = await fakeTriton(scratch, store, () => 'refuse');
+  await expect(bucket(url).publish()).rejects.toThrow(/it is broken/);
+  expect(await drift()).toEqual([]);
+  await bucket().publish();
+  await rollBack(undefined, bucket().options());
+  expect(await text('models/a/1/weights.bin.trace.json')).toBe('{"x":1}');
+});
+
+test('there is a copy of every file that can be replaced, also of one that was in the bucket before', async () => {
+  await store.putBytes('models/a/labels.txt', Buffer.from('cat\n'));
+  writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a', 'a/labels.txt': 'cat\n' });
+  await bucket().publish();
+  writeRepository(repository, { 'a/labels.txt': 'dog\n' });
+  const { url } = await fakeTriton(scratch, store, () => 'refuse');
+  await expect(bucket(url).publish()).rejects.toThrow(/it is broken/);
+  expect(await text('models/a/labels.txt')).toBe('cat\n');
+});
+
+test('a copy that is gone keeps one model from being restored, and nobody from publishing', async () => {
+  writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
+  await bucket().publish();
+  const config = await store.get('models/a/config.pbtxt');
+  await store.delete([keptKey(LOCATION, checksumOfBytes(config?.body ?? Buffer.alloc(0)))]);
+  writeRepository(repository, { 'a/config.pbtxt': serving(2), 'a/2/weights.bin': 'b' });
+  const { url } = await fakeTriton(scratch, store, () => 'refuse');
+  const failed = bucket(url).publish();
+  await expect(failed).rejects.toThrow(/it is broken[\s\S]*Putting back[\s\S]*its copy .* is gone/);
+  await expect(failed).rejects.toMatchObject({ name: 'Incomplete' });
+  const stages: string[] = [];
+  await bucket().publish({ onStage: (stage) => stages.push(stage) });
+  expect(stages.join('\n')).toMatch(/a cannot be put back/);
+  expect((await head())?.models['a']?.served).toEqual([2]);
+});
+
+test('what a publisher did to servers before it was killed is undone by the next one, whatever that publishes', async () => {
+  writeRepository(repository, {
+    'a/config.pbtxt': serving(1),
+    'a/1/weights.bin': 'a',
+    'b/config.pbtxt': serving(1),
+    'b/1/weights.bin': 'b',
+  });
+  const triton = await fakeTriton(scratch, store);
+  await bucket(triton.url).publish();
+  const released = (await head())?.models['a']?.digest;
+  writeRepository(repository, {
+    'a/config.pbtxt': serving(2),
+    'a/2/weights.bin': 'a2',
+    'c/config.pbtxt': serving(1),
+    'c/1/weights.bin': 'c',
+  });
+  // It goes on for ever once its canary has everything: as good as dead for the others.
+  let loads = 0;
+  let died = (): void => undefined;
+  const dead = new Promise<void>((resolve) => (died = resolve));
+  const replica = { name: 'a pod', url: triton.url, ready: true };
+  const stuck: ReplicaSource = {
+    ...pods(() => []),
+    list: async () => {
+      if (loads > 0) {
+        died();
+        await new Promise(() => undefined);
+      }
+      return [replica];
+    },
+  };
+  void bucket().publish({ replicas: stuck, onReady: () => (loads += 1) });
+  await dead;
+  expect(triton.loaded.get('a')?.versions).toEqual(['2']);
+  const lock = JSON.parse((await text(lockKey(LOCATION))) ?? '') as { holder: { pid: number } };
+  lock.holder.pid = 0;
+  await store.putBytes(lockKey(LOCATION), Buffer.from(JSON.stringify(lock)));
+
+  await bucket(triton.url).publish({ models: ['b'] });
+  expect(triton.loaded.get('a')).toEqual({ digest: released, versions: ['1'] });
+  expect([...triton.loaded.keys()].sort()).toEqual(['a', 'b']);
+  expect(await drift()).toEqual([]);
+});
+
+test('a rollback of a rollback goes further back, not forward again', async () => {
+  for (const version of [1, 2, 3]) {
+    writeRepository(repository, { 'a/config.pbtxt': serving(version), [`a/${version}/weights.bin`]: `${version}` });
+    await bucket().publish();
+  }
+  for (const version of [2, 1]) {
+    await rollBack(undefined, bucket().options());
+    expect((await head())?.models['a']?.served).toEqual([version]);
+  }
+  await expect(rollBack(undefined, bucket().options())).rejects.toThrow(/is the first release/);
+});
+
+test('two models of one name that were both taken out: each comes back with its own bytes', async () => {
+  writeRepository(repository, { 'z/config.pbtxt': serving(1), 'z/1/weights.bin': 'z' });
+  await bucket().publish();
+  const releases: string[] = [];
+  for (const content of ['first', 'second']) {
+    writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': content });
+    releases.push((await bucket().publish()).release?.id ?? '');
+    await rollBack(undefined, bucket().options());
+  }
+  await rollBack(releases[0], bucket().options());
+  expect(await text('models/a/1/weights.bin')).toBe('first');
+});
+
+test('an interrupt ends the wait for another publisher', async () => {
+  writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
+  const lock = await Lock.take(store, LOCATION, await seeLock(store, LOCATION), NO_INTENT);
+  const controller = new AbortController();
+  const waiting = bucket().publish({ signal: controller.signal, onStage: () => controller.abort(new Error('Ctrl-C')) });
+  await expect(waiting).rejects.toThrow('Ctrl-C');
+  await lock?.release();
+});
