@@ -580,7 +580,9 @@ describe('selection', () => {
 
   it('says that there is nothing', async () => {
     const empty = folder({ 'docs/a.md': '' });
-    expect((await read(empty)).texts).toEqual(['.: holds no model\n    -> a model is a folder with a model.yaml']);
+    expect((await read(empty)).texts).toEqual([
+      '.: holds no model\n    -> a model is a folder with a model.yaml or a config.pbtxt; name the folder that the models are in',
+    ]);
     const gone = path.join(empty, 'gone');
     expect((await read(gone)).texts).toEqual([`.: cannot be read: there is no such file or folder`]);
     writeFileSync(path.join(empty, 'file'), '');

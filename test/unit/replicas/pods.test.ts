@@ -21,7 +21,11 @@ const pod = ({ name = 'triton-0', phase = 'Running', ready = 'True', ending = fa
 });
 
 test('a running pod with its name, uid, port and readiness', () => {
-  expect(servingPods([pod()])).toEqual([{ name: 'triton-0', uid: 'uid of triton-0', port: 8000, ready: true }]);
+  const { status, ...rest } = pod();
+  const running = { ...rest, status: { ...status, containerStatuses: [{ state: {} }, { state: { running: {} } }] } };
+  const found = { name: 'triton-0', uid: 'uid of triton-0', port: 8000, ready: true };
+  expect(servingPods([running])).toEqual([{ ...found, started: true }]);
+  expect(servingPods([pod()])).toEqual([{ ...found, started: false }]);
 });
 
 test('by name, whatever the order of the answer', () => {
