@@ -191,6 +191,22 @@ test('rollback brings the servers back, and takes out of service what came later
   expect(await answers('later')).toEqual([8, 8]);
 });
 
+test('configurations that change within a second are all seen by the servers, although S3 tells times in seconds', async () => {
+  // Ensembles load in no time.
+  writeRepository(repository, { ...addingModel('base', { 1: 1 }), ...addingEnsemble('quick', 'base') });
+  await publishNow();
+  const config = addingEnsemble('quick', 'base')['quick/config.pbtxt'] as string;
+  for (let i = 0; i < 4; i += 1) {
+    writeRepository(repository, {
+      'quick/config.pbtxt': `${config}parameters { key: "n" value { string_value: "${i}" } }\n`,
+    });
+    await publishNow();
+    expect(isAsReleased(await status())).toBe(true);
+  }
+  await rollBack(undefined, bucket().options());
+  expect(isAsReleased(await status())).toBe(true);
+});
+
 test('a replica that appears while we publish serves the new version as well', async () => {
   writeRepository(repository, addingModel('adds', { 1: 10, 2: 20, 3: 30, 4: 40 }));
   const [one, two] = await fixedReplicas(urls()).list();

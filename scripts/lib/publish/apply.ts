@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../abort';
 import { UserError } from '../errors';
 import { configFromText, configText } from '../model/config-text';
@@ -15,6 +16,12 @@ import type { StoredPlace } from './wanted';
 
 /** Requests in flight; the store keeps to its number of connections. */
 const AT_ONCE = 32;
+
+/**
+ * S3 tells times in whole seconds, and Triton does not load a model again whose files are not newer than when it loaded
+ * them: of two configurations written within a second it may never see the second one.
+ */
+const NEXT_SECOND_MS = 1100;
 
 export interface UploadProgress {
   /** Called as bytes leave: `bytes` more of `key`. */
@@ -80,6 +87,7 @@ export class RepositoryWriter {
     const [beside, config] = [switchedObjects(planned).slice(0, -1), planned.config];
     this.lock.requireHeld();
     for (const one of beside) await this.write(one);
+    if (config.recent === true) await abortable(sleep(NEXT_SECOND_MS), this.progress.signal);
     this.lock.requireHeld();
     await this.write(config);
   }
@@ -109,6 +117,7 @@ export class RepositoryWriter {
           },
         );
       }
+      if (key === config && there?.recent === true) await sleep(NEXT_SECOND_MS);
       this.lock.requireHeld();
       const condition = there === undefined ? ({ ifAbsent: true } as const) : { ifEtag: there.etag };
       await this.store.putBytes(this.at(key), kept.body, condition);

@@ -26,6 +26,8 @@ export interface PlannedObject {
   etag?: string;
   /** What is there now, where it was compared. */
   checksum?: string;
+  /** What is there now was written just before. */
+  recent?: true;
 }
 
 export interface PlannedModel {
@@ -136,7 +138,8 @@ class ModelPlanner {
     }
     const version = versionOf(object.key);
     const replaceable = isReplaceable(object.key) || version === undefined || !this.committed(version);
-    return { object, action: replaceable ? 'replace' : 'conflict', etag };
+    const recent = present.recent === true ? { recent: true as const } : {};
+    return { object, action: replaceable ? 'replace' : 'conflict', etag, ...recent };
   }
 
   result(planned: (object: WantedObject) => PlannedObject): PlannedModel {

@@ -1,8 +1,11 @@
 import { UserError } from '../errors';
 import { nameOf, type Bucket } from './bucket';
-import { type Answer, quoted, readXml } from './requester';
+import { type Answer, header, quoted, readXml } from './requester';
 import type { ListedObject } from './types';
 import { childrenNamed, childText, MalformedXml, type XmlElement } from './xml';
+
+/** More than the two seconds by which a Date and a LastModified may be rounded apart. */
+const RECENT_MS = 3000;
 
 interface Page {
   objects: ListedObject[];
@@ -45,19 +48,28 @@ export async function listObjects(bucket: Bucket, prefix: string): Promise<Liste
 function readPage(answer: Answer, prefix: string): Page {
   const root = readXml(answer, 'ListBucketResult');
   const encoded = childText(root, 'EncodingType') === 'url';
+  const recently = timeBefore(answer);
   const objects = childrenNamed(root, 'Contents').map((entry) => {
     const key = decodeKey(required(entry, 'Key'), encoded);
     if (!key.startsWith(prefix))
       throw new MalformedXml(`the listing has "${key}", which does not begin with "${prefix}"`);
     const bytes = Number(required(entry, 'Size') || 'none');
     if (!Number.isSafeInteger(bytes) || bytes < 0) throw new MalformedXml(`the listing has no size for "${key}"`);
-    return { key, bytes, etag: quoted(required(entry, 'ETag')) };
+    const etag = quoted(required(entry, 'ETag'));
+    const isRecent = (childText(entry, 'LastModified') ?? '') >= recently;
+    return isRecent ? { key, bytes, etag, recent: true as const } : { key, bytes, etag };
   });
   const count = childText(root, 'KeyCount');
   if (count !== undefined && Number(count) !== objects.length) {
     throw new MalformedXml(`the page has ${objects.length} keys and should have ${count}`);
   }
   return { objects, token: tokenOf(root) };
+}
+
+/** A moment shortly before the answer, in the form of LastModified; without a Date nothing is told apart. */
+function timeBefore(answer: Answer): string {
+  const date = Date.parse(header(answer.headers, 'date') ?? '');
+  return Number.isNaN(date) ? '' : new Date(date - RECENT_MS).toISOString();
 }
 
 function tokenOf(root: XmlElement): string | undefined {

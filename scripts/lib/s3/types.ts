@@ -28,6 +28,8 @@ export interface ListedObject {
   key: string;
   bytes: number;
   etag: string;
+  /** Set when it was written in the seconds before the listing, by the server's clock. */
+  recent?: true;
 }
 
 /** Condition under which something is written: nothing is there yet, or just this. */
