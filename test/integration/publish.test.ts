@@ -46,6 +46,8 @@ beforeEach(async () => {
 const bucket = () => publisher(store, LOCATION, repository);
 const publishNow = (options: Parameters<ReturnType<typeof bucket>['publish']>[0] = {}) => bucket().publish(options);
 
+/** What is in the bucket, by content. */
+const contents = async (): Promise<string[]> => (await store.list('')).map(({ key, etag }) => `${key} ${etag}`);
 const keys = async (prefix = ''): Promise<string[]> => (await store.list(prefix)).map(({ key }) => key).sort();
 const models = async (): Promise<string[]> => (await keys('models/')).map((key) => key.slice('models/'.length));
 const text = async (key: string): Promise<string | undefined> => (await store.get(key))?.body.toString();
@@ -66,11 +68,11 @@ describe('sync-models', () => {
     expect(first.uploaded.slice(2)).toEqual(['a/config.pbtxt', 'b/config.pbtxt']);
     expect(await models()).toEqual(['a/1/weights.bin', 'a/config.pbtxt', 'b/1/weights.bin', 'b/config.pbtxt']);
     expect((await head())?.id).toBe(first.release?.id);
-    const before = await store.list('');
+    const before = await contents();
 
     const second = await publishNow();
     expect(second).toMatchObject({ uploaded: [], isNew: false, release: { id: first.release?.id } });
-    expect(await store.list('')).toEqual(before);
+    expect(await contents()).toEqual(before);
   });
 
   test('a dry run writes nothing', async () => {
@@ -84,10 +86,10 @@ describe('sync-models', () => {
   test('a published version is never changed: nothing at all is uploaded', async () => {
     writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
     await publishNow();
-    const before = await store.list('');
+    const before = await contents();
     writeRepository(repository, { 'a/1/weights.bin': 'A', 'b/config.pbtxt': CONFIG, 'b/1/weights.bin': 'b' });
     await expect(publishNow()).rejects.toThrow(VersionConflict);
-    expect(await store.list('')).toEqual(before);
+    expect(await contents()).toEqual(before);
   });
 
   test('a version that a failed run left behind, and no release has, may be published with other bytes', async () => {

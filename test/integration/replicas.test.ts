@@ -69,7 +69,8 @@ test('a server that started on an empty repository serves a model as soon as it 
 });
 
 test('a second run publishes nothing and loads nothing', async () => {
-  const repositoryNow = (): Promise<unknown> => store.list('models/');
+  const repositoryNow = async (): Promise<string[]> =>
+    (await store.list('models/')).map(({ key, etag }) => `${key} ${etag}`);
   const before = await repositoryNow();
   const ready: string[] = [];
   expect((await publishNow({ onReady: (replica) => ready.push(replica) })).isNew).toBe(false);

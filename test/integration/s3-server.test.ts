@@ -24,7 +24,7 @@ test('the store and the S3 server that npm run local starts', async () => {
   await store.ensureBucket(); // A second time changes nothing.
 
   const { etag } = await store.putBytes('a/one', one, { ifAbsent: true });
-  expect(await store.list('a/')).toEqual([{ key: 'a/one', bytes: 3, etag }]);
+  expect(await store.list('a/')).toEqual([{ key: 'a/one', bytes: 3, etag, recent: true }]);
   expect(await store.get('a/one')).toMatchObject({ body: one, etag });
   expect(await store.get('a/two')).toBeUndefined();
   expect(await store.checksum('a/one', 3)).toBe(checksumOfBytes(one));

@@ -33,6 +33,10 @@ export interface UploadProgress {
 export class RepositoryWriter {
   /** What each object of the plan is like in the bucket by now. */
   readonly written = new Map<string, ReleasedObject>();
+  /** When a configuration was last switched, by us or, for all we know, by somebody before us. */
+  private switched = performance.now();
+  /** Whatever was there when the writer was made was written before this. */
+  private readonly opened = performance.now();
 
   constructor(
     private readonly store: S3Store,
@@ -87,9 +91,10 @@ export class RepositoryWriter {
     const [beside, config] = [switchedObjects(planned).slice(0, -1), planned.config];
     this.lock.requireHeld();
     for (const one of beside) await this.write(one);
-    if (config.recent === true) await abortable(sleep(NEXT_SECOND_MS), this.progress.signal);
+    if (config.recent === true) await abortable(sinceThen(this.opened), this.progress.signal);
     this.lock.requireHeld();
     await this.write(config);
+    this.switched = performance.now();
   }
 
   /** Puts back what a release says of a model; without one there was no such model, and it has no configuration. */
@@ -117,7 +122,7 @@ export class RepositoryWriter {
           },
         );
       }
-      if (key === config && there?.recent === true) await sleep(NEXT_SECOND_MS);
+      if (key === config && there?.recent === true) await sinceThen(this.switched);
       this.lock.requireHeld();
       const condition = there === undefined ? ({ ifAbsent: true } as const) : { ifEtag: there.etag };
       await this.store.putBytes(this.at(key), kept.body, condition);
@@ -294,6 +299,9 @@ export class RepositoryWriter {
     return `${this.location.prefix}/${key}`;
   }
 }
+
+/** Waits until a second has passed since a moment of performance.now(). */
+const sinceThen = (moment: number): Promise<void> => sleep(Math.max(0, moment + NEXT_SECOND_MS - performance.now()));
 
 /** Keeps an object in the repository's folder, which Triton needs to take an empty repository for a directory. */
 export async function ensurePlaceholder(store: S3Store, location: RepositoryLocation): Promise<void> {
