@@ -138,9 +138,12 @@ describe.each(names)('with %s', (name) => {
   });
 
   test('a listing goes over its pages', async () => {
-    const keys = Array.from({ length: 1100 }, (_, i) => `pages/${String(i).padStart(4, '0')}`);
+    const keys = Array.from({ length: 2100 }, (_, i) => `pages/${String(i).padStart(4, '0')}`);
     await Promise.all(keys.map((key) => store.putBytes(key, Buffer.from(key))));
-    expect(sorted(await store.list('pages/')).map(({ key }) => key)).toEqual(keys);
+    const listed = await store.list('pages/');
+    expect(sorted(listed).map(({ key }) => key)).toEqual(keys);
+    // Two pages at the same time.
+    expect(await store.list('pages/', Promise.resolve(keys))).toEqual(listed);
     await store.delete(keys);
     expect(await store.list('pages/')).toEqual([]);
   });

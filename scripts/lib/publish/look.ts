@@ -25,12 +25,27 @@ export async function lookAt(
     onHead(head?.release);
     return head;
   });
-  const [head, objects] = await Promise.all([reading, listRepository(store, location)]);
+  // What goes wrong there is told by `reading`.
+  const expected = reading.then(
+    (head) => keysOf(head?.release, location),
+    () => [],
+  );
+  const [head, objects] = await Promise.all([reading, listRepository(store, location, expected)]);
   return { lock, head, objects };
 }
 
-export async function listRepository(store: S3Store, location: RepositoryLocation): Promise<Map<string, ListedObject>> {
+async function listRepository(
+  store: S3Store,
+  location: RepositoryLocation,
+  expected: Promise<string[]>,
+): Promise<Map<string, ListedObject>> {
   const folder = `${location.prefix}/`;
-  const listed = await store.list(folder);
+  const listed = await store.list(folder, expected);
   return new Map(listed.map((object) => [object.key.slice(folder.length), object]));
+}
+
+/** Keys of what a release has, sorted. */
+function keysOf(release: Release | undefined, { prefix }: RepositoryLocation): string[] {
+  const keys = Object.values(release?.models ?? {}).flatMap(({ objects }) => Object.keys(objects));
+  return keys.map((key) => `${prefix}/${key}`).sort();
 }

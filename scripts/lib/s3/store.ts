@@ -64,9 +64,12 @@ export class S3Store {
     }
   }
 
-  /** Everything whose key begins with `prefix`, complete or not at all; a folder's prefix ends in a slash. */
-  async list(prefix: string): Promise<ListedObject[]> {
-    return listObjects(this.at, prefix);
+  /**
+   * Everything whose key begins with `prefix`, complete or not at all; a folder's prefix ends in a slash.
+   * @param expected keys that are probably there, sorted: quicker, and no other result
+   */
+  async list(prefix: string, expected?: Promise<readonly string[]>): Promise<ListedObject[]> {
+    return listObjects(this.at, prefix, expected);
   }
 
   /**
