@@ -8,7 +8,7 @@ import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/scratch';
 
-jest.setTimeout(300_000);
+jest.setTimeout(600_000);
 
 const scratch = new Scratch();
 const repository = writeRepository(join(scratch.directory, 'repository'), addingModel('adds', { 1: 10 }));
@@ -61,12 +61,20 @@ function start(...args: string[]): { child: ChildProcess; said: () => string; en
   return { child, said: () => text, ended: new Promise((resolve) => child.once('close', resolve)) };
 }
 
-async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (let i = 0; i < 600; i += 1) {
-    if (await condition()) return;
+/** Waits for long, as the machine may be busy. `said` is put into the error. */
+async function until(what: string, condition: () => boolean, said: () => string = () => ''): Promise<void> {
+  for (let i = 0; i < 1800; i += 1) {
+    if (condition()) return;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
-  throw new Error(`waited in vain until ${what}`);
+  throw new Error(`waited in vain until ${what}\n${said()}`);
+}
+
+/** Waits until `npm run local` says that everything is there; fails at once when it has ended instead. */
+async function untilUp({ child, said }: ReturnType<typeof start>): Promise<void> {
+  const isUp = (): boolean => said().includes('Ctrl-C stops everything');
+  await until('it is up', () => isUp() || child.exitCode !== null, said);
+  if (!isUp()) throw new Error(`it ended with ${child.exitCode}:\n${said()}`);
 }
 
 function address(text: string, what: string): string {
@@ -87,8 +95,9 @@ test('--once serves a repository of the user’s own, asks it over HTTP and gRPC
 });
 
 test('stays up until Ctrl-C, which is a good end', async () => {
-  const { child, said, ended } = start();
-  await until('it is up', () => said().includes('Ctrl-C stops everything'));
+  const local = start();
+  const { child, said, ended } = local;
+  await untilUp(local);
   const http = address(said(), 'Triton HTTP');
   expect((await fetch(`${http}/v2/models/adds/ready`)).status).toBe(200);
   expect((await fetch(address(said(), 'Triton metrics'))).status).toBe(200);
@@ -105,7 +114,7 @@ test('stays up until Ctrl-C, which is a good end', async () => {
 
 test('interrupted while the server starts: stops what was started', async () => {
   const { child, said, ended } = start();
-  await until('tritonserver runs', () => ourProcesses().some((command) => command.includes('bin/tritonserver')));
+  await until('tritonserver runs', () => ourProcesses().some((command) => command.includes('bin/tritonserver')), said);
   child.kill('SIGTERM');
   expect(await ended).toBe(130);
   expect(said()).not.toMatch(/\n\s+at /);
@@ -114,8 +123,9 @@ test('interrupted while the server starts: stops what was started', async () => 
 test('serves what was asked for, and not what an earlier run published', async () => {
   writeRepository(repository, addingModel('adds_too', { 1: 1 }));
   expect(await runCommandLine('local', ['--repo', repository, '--once', ...PORTS])).toMatchObject({ code: 0 });
-  const { child, said, ended } = start('--models', 'adds');
-  await until('it is up', () => said().includes('Ctrl-C stops everything'));
+  const local = start('--models', 'adds');
+  const { child, said, ended } = local;
+  await untilUp(local);
   const index = await fetch(`${address(said(), 'Triton HTTP')}/v2/repository/index`, { method: 'POST' });
   const models = (await index.json()) as { name: string; state?: string }[];
   expect(models.filter(({ state }) => state === 'READY').map(({ name }) => name)).toEqual(['adds']);
@@ -125,8 +135,9 @@ test('serves what was asked for, and not what an earlier run published', async (
 });
 
 test('killed: the system ends the servers, and the next run cleans up and works', async () => {
-  const { child, said, ended } = start();
-  await until('it is up', () => said().includes('Ctrl-C stops everything'));
+  const local = start();
+  const { child, ended } = local;
+  await untilUp(local);
   child.kill('SIGKILL');
   await ended;
   await until('its servers have ended', () => ourProcesses().length === 0);

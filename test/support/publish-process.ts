@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../scripts/lib/local/s3-server';
 import { paths } from '../../scripts/lib/paths';
+import type { Scratch } from './scratch';
 
 export interface Ended {
   /** Null when a signal ended it. */
@@ -11,13 +12,14 @@ export interface Ended {
   stderr: string;
 }
 
-/** One of our commands as a process of its own, which can be killed and stopped. */
+/** One of our commands as a process of its own, which can be killed and stopped; ended with the scratch folder. */
 export class PublishProcess {
   readonly ended: Promise<Ended>;
   private readonly child: ChildProcess;
   private isOver = false;
 
-  constructor(command: string, args: readonly string[]) {
+  constructor(scratch: Scratch, command: string, args: readonly string[]) {
+    scratch.defer(() => this.kill());
     this.child = spawn(process.execPath, [join(paths.scripts, 'run.mjs'), command, ...args], {
       cwd: paths.root,
       env: {

@@ -22,7 +22,7 @@ export interface Tap {
   endpoint: string;
   /** Of every request so far. */
   requests: TappedRequest[];
-  /** Changes what is done from now on. */
+  /** Does this from now on, and what it was started with. */
   set(options: TapOptions): void;
   /** Waits until the server has answered all that was passed on. */
   untilQuiet(): Promise<void>;
@@ -30,8 +30,8 @@ export interface Tap {
 }
 
 /** Stands between a client and a server and passes everything on as it is, so that a test knows how far the client is. */
-export async function startTap(target: string, initial: TapOptions = {}): Promise<Tap> {
-  let options = initial;
+export async function startTap(target: string, always: TapOptions = {}): Promise<Tap> {
+  let options = always;
   let open = 0;
   const requests: TappedRequest[] = [];
   const { hostname, port } = new URL(target);
@@ -81,7 +81,7 @@ export async function startTap(target: string, initial: TapOptions = {}): Promis
   return {
     endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     requests,
-    set: (changed) => (options = changed),
+    set: (changed) => (options = { ...always, ...changed }),
     untilQuiet: async () => {
       while (open > 0) await sleep(2);
     },

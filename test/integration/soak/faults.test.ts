@@ -9,7 +9,7 @@ import { Scratch } from '../../support/scratch';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
 import { changesBetween, type Change } from '../../support/soak-changes';
 import { expectedBetween, twoStates, writeFiles } from '../../support/soak-models';
-import { openBucket, Place } from '../../support/soak-place';
+import { openBucket, Place, withoutWaiting } from '../../support/soak-place';
 import { testVersitygw } from '../../support/versitygw';
 
 const scratch = new Scratch();
@@ -46,7 +46,7 @@ describe.each([
   const plans = new Map<Change, Undisturbed>();
 
   beforeAll(async () => {
-    ({ endpoint } = await start(scratch));
+    endpoint = await withoutWaiting(scratch, (await start(scratch)).endpoint);
     store = await openBucket(scratch, endpoint, 'faults');
     for (const change of CHANGES) plans.set(change, await undisturbed(change));
   }, 120_000);
@@ -60,8 +60,8 @@ describe.each([
     work: (through: Place, proxy: FaultProxy) => Promise<T>,
   ): Promise<T> {
     const proxy = await startFaultProxy(endpoint, { seed: random.integer(1, 1e9), delayMs: 1500, ...options });
-    const patient = { idleTimeoutMs: 500, deadlineMs: 60_000 };
-    const client = await openBucket(scratch, proxy.endpoint, 'faults', { ...patient, create: false });
+    const settings = { idleTimeoutMs: 500, deadlineMs: 60_000, ...(options.rate === 1 ? { attempts: 4 } : {}) };
+    const client = await openBucket(scratch, proxy.endpoint, 'faults', { ...settings, create: false });
     try {
       return await work(new Place(client, place.prefix), proxy);
     } finally {
@@ -141,7 +141,7 @@ describe.each([
       for (let i = 0; i < repetitions(1); i += 1) {
         await observed(random.pick(CHANGES), async (place, { command: [name, ...args] }, { after }) => {
           await withFaults({ rate: 0.2, kinds: QUICK }, place, async (_, proxy) => {
-            const ended = await new PublishProcess(name, [...args, ...place.flags(proxy.endpoint)]).ended;
+            const ended = await new PublishProcess(scratch, name, [...args, ...place.flags(proxy.endpoint)]).ended;
             expect(ended).toMatchObject({ code: 0 });
           });
           expect(await place.snapshot()).toEqual(after);
@@ -160,10 +160,10 @@ describe.each([
           let seen = 0;
           const only = (): boolean => (seen += 1) > last;
           await withFaults({ rate: 1, kinds: QUICK, only }, place, async (_, proxy) => {
-            const ended = await new PublishProcess(name, [...args, ...place.flags(proxy.endpoint)]).ended;
+            const ended = await new PublishProcess(scratch, name, [...args, ...place.flags(proxy.endpoint)]).ended;
             expect({ last, ...ended }).toMatchObject({ code: 1, stderr: ONE_ERROR });
           });
-          const ended = await new PublishProcess(name, [...args, ...place.flags(endpoint)]).ended;
+          const ended = await new PublishProcess(scratch, name, [...args, ...place.flags(endpoint)]).ended;
           expect({ last, ...ended }).toMatchObject({ code: 0 });
           expect({ last, found: await place.snapshot() }).toEqual({ last, found: after });
           expect({ last, left: await place.leftovers() }).toEqual({ last, left: [] });
@@ -177,7 +177,7 @@ describe.each([
     await observed(random.pick(CHANGES.slice(1)), async (place, { command: [name, ...args] }, { before }) => {
       const all = await everything();
       await withFaults({ rate: 1, kinds: QUICK }, place, async (_, proxy) => {
-        const ended = await new PublishProcess(name, [...args, ...place.flags(proxy.endpoint)]).ended;
+        const ended = await new PublishProcess(scratch, name, [...args, ...place.flags(proxy.endpoint)]).ended;
         expect(ended).toMatchObject({ code: 1, stderr: ONE_ERROR });
       });
       expect(await place.snapshot()).toEqual(before);

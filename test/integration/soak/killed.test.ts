@@ -6,7 +6,7 @@ import { PublishProcess, type Ended } from '../../support/publish-process';
 import { testS3 } from '../../support/s3';
 import { Scratch } from '../../support/scratch';
 import { patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
-import { openBucket, Place } from '../../support/soak-place';
+import { openBucket, Place, withoutWaiting } from '../../support/soak-place';
 import { startTap, type Tap, type TappedRequest, type TapOptions } from '../../support/tap';
 import { testVersitygw } from '../../support/versitygw';
 import type { S3Store } from '../../../scripts/lib/s3/store';
@@ -43,7 +43,7 @@ describe.each([
   const newPlace = (): Place => new Place(store, `${(places += 1)}/models`);
 
   beforeAll(async () => {
-    const { endpoint } = await start(scratch);
+    const endpoint = await withoutWaiting(scratch, (await start(scratch)).endpoint);
     store = await openBucket(scratch, endpoint, 'killed');
     tap = await startTap(endpoint);
     scratch.defer(() => tap.stop());
@@ -51,7 +51,7 @@ describe.each([
 
   /** Runs the command; killed at `moment`, if it gets that far. */
   async function run([command, ...args]: ReadyChange['command'], place: Place, moment?: Moment): Promise<Ended> {
-    const child = new PublishProcess(command, [...args, ...place.flags(tap.endpoint)]);
+    const child = new PublishProcess(scratch, command, [...args, ...place.flags(tap.endpoint)]);
     if (moment !== undefined) tap.set(killAt(child, moment, tap.requests.length + 1));
     const ended = await child.ended;
     tap.set({});
@@ -107,7 +107,7 @@ describe.each([
       for (const change of CHANGES) plans.set(change, await undisturbed(change));
       const moments = new Moments(plans);
       const counts = { kills: 0, looks: 0, states: 0 };
-      while (counts.kills < repetitions(8)) {
+      while (counts.kills < repetitions(10)) {
         const { change, moment } = moments.next();
         const { after, expected } = plans.get(change) as Undisturbed;
         const place = newPlace();
@@ -141,7 +141,7 @@ describe.each([
       }
       report(`${server}, killed publishers`, counts);
     },
-    patience(8, 60_000),
+    patience(10, 60_000),
   );
 });
 

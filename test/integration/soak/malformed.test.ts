@@ -60,7 +60,7 @@ test(
     for (let i = 0; i < repetitions(3); i += 1) {
       const one = random.pick(CASES);
       const flags = ['--repo', folderOf(one), ...place.flags(tap.endpoint)];
-      const { code, stdout, stderr } = await new PublishProcess('sync-models', flags).ended;
+      const { code, stdout, stderr } = await new PublishProcess(scratch, 'sync-models', flags).ended;
       expect({ name: one.name, code, stdout }).toEqual({ name: one.name, code: 1, stdout: '' });
       expect(stderr).toMatch(/\nerror: .* is not ready to be published; nothing was uploaded\n/);
       expect(stderr).not.toMatch(/\n\s+at /);

@@ -6,7 +6,7 @@ import { testS3 } from '../../support/s3';
 import { Scratch } from '../../support/scratch';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
 import { expectedBetween, stateOfTeam, twoStates, writeFiles, type Files } from '../../support/soak-models';
-import { openBucket, Place } from '../../support/soak-place';
+import { openBucket, Place, withoutWaiting } from '../../support/soak-place';
 import { startTap, type Tap } from '../../support/tap';
 import { testVersitygw } from '../../support/versitygw';
 
@@ -52,7 +52,7 @@ describe.each([
   const rivalries: Rivalry[] = [];
 
   beforeAll(async () => {
-    ({ endpoint } = await start(scratch));
+    endpoint = await withoutWaiting(scratch, (await start(scratch)).endpoint);
     store = await openBucket(scratch, endpoint, 'rivals');
     taps = [await startTap(endpoint), await startTap(endpoint)];
     for (const tap of taps) scratch.defer(() => tap.stop());
@@ -91,7 +91,13 @@ describe.each([
   }
 
   const begin = (team: Team, tap: Tap, place: Place): PublishProcess =>
-    new PublishProcess('sync-models', ['--repo', team.folder, '--lock-timeout', '200', ...place.flags(tap.endpoint)]);
+    new PublishProcess(scratch, 'sync-models', [
+      '--repo',
+      team.folder,
+      '--lock-timeout',
+      '200',
+      ...place.flags(tap.endpoint),
+    ]);
 
   /** Lets the two publish, then compares what is there with what the releases say that happened. */
   async function contest(

@@ -113,7 +113,7 @@ async function expectInService(): Promise<void> {
 /** The command, on the servers, killed when `killed` settles. */
 async function sync(endpoint: string, killed?: (child: PublishProcess) => Promise<unknown>): Promise<Ended> {
   const target = [...place.flags(endpoint), ...urls.flatMap((url) => ['--triton', url])];
-  const child = new PublishProcess('sync-models', ['--repo', folder, ...target]);
+  const child = new PublishProcess(scratch, 'sync-models', ['--repo', folder, ...target]);
   if (killed !== undefined) await killed(child).then(() => child.kill());
   return child.ended;
 }
