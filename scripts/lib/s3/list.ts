@@ -62,9 +62,13 @@ const within = ({ until }: Range, objects: ListedObject[]): ListedObject[] =>
 const isSorted = (objects: readonly ListedObject[]): boolean =>
   objects.every(({ key }, i) => i === 0 || key > (objects[i - 1] as ListedObject).key);
 
+/** Of lists that are both sorted. */
 function hasAll(objects: readonly ListedObject[], keys: readonly string[]): boolean {
-  const found = new Set(objects.map(({ key }) => key));
-  return keys.every((key) => found.has(key));
+  let at = 0;
+  return keys.every((key) => {
+    while (at < objects.length && (objects[at] as ListedObject).key < key) at += 1;
+    return objects[at]?.key === key;
+  });
 }
 
 class Lister {
