@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../abort';
 import { Incomplete, UserError } from '../errors';
 import type { ReplicaSource } from '../replicas/source';
-import { PreconditionFailed, type S3Store } from '../s3/store';
+import { PART_BYTES, PreconditionFailed, S3Error, type S3Store } from '../s3/store';
 import { ensurePlaceholder, RepositoryWriter } from './apply';
 import { Lock, LockLost, NO_INTENT, type Intent } from './lock';
 import { versionOf } from './keys';
@@ -21,6 +21,9 @@ import {
 import { composingFirst, type WantedModel } from './wanted';
 
 const LOOK_AGAIN_MS = 1000;
+
+/** For who lost the lock. */
+const RUN_AGAIN = 'run it again to publish on top of what the other one published';
 
 /** What the repository and the servers are to be brought to. */
 export interface Target {
@@ -106,7 +109,8 @@ export async function change(
     await target.check?.(plan);
     await requireReplicas(options);
     const idle = !needsWriting(plan, seen);
-    if (options.dryRun === true || (idle && options.replicas === undefined)) {
+    const tidy = !seen.lock.unfinished.uploads;
+    if (options.dryRun === true || (idle && tidy && options.replicas === undefined)) {
       return { plan, release: seen.head?.release, isNew: false };
     }
     if (plan.prune.some((key) => !confirmed.has(key)) && !plan.keepPruned) {
@@ -211,6 +215,8 @@ class Change {
   private readonly changed: PlannedModel[];
   private head: Head | undefined;
   private readonly unsure = new Set<string>();
+  /** Whether no part of an upload is left in the bucket. */
+  private tidy = false;
   /** What the last rollout came to. */
   private replicas: RolloutResult | undefined;
 
@@ -229,26 +235,52 @@ class Change {
     const { lock, options, plan } = this.begun;
     let unfinished = false;
     try {
-      if (!idle) await this.adopt();
-      await this.writer.uploadVersions(plan.models);
-      options.signal?.throwIfAborted();
+      await this.upload(idle);
       unfinished = true;
       try {
         await this.putIntoService(idle);
       } catch (error) {
-        await this.restore(error);
+        const trouble = await this.askForLock();
+        const reason = reasonOf(error, trouble);
+        await this.restore(reason, trouble);
         unfinished = false;
-        throw error;
+        throw reason;
       }
       await this.prune();
       unfinished = false;
       const release = this.head?.release;
       return { plan, release, isNew: !idle, replicas: this.replicas };
     } finally {
-      await lock.release({ unfinished }).catch((error: unknown) => {
+      await lock.release({ unfinished, tidy: this.tidy }).catch((error: unknown) => {
         // It expires by itself.
         options.onStage?.(`the lock could not be given back: ${(error as Error).message}`);
       });
+    }
+  }
+
+  private async upload(idle: boolean): Promise<void> {
+    const { options, plan } = this.begun;
+    try {
+      if (!idle) await this.adopt();
+      await this.writer.uploadVersions(plan.models);
+    } catch (error) {
+      throw await this.explained(error);
+    }
+    options.signal?.throwIfAborted();
+  }
+
+  /** The error, or the loss of the lock that caused it. */
+  private async explained(error: unknown): Promise<unknown> {
+    return isOfBucket(error) ? reasonOf(error, await this.askForLock()) : error;
+  }
+
+  /** @returns undefined while the lock is ours, else LockLost, or why the bucket cannot tell */
+  private async askForLock(): Promise<Error | undefined> {
+    try {
+      await this.begun.lock.confirm();
+      return undefined;
+    } catch (error) {
+      return error as Error;
     }
   }
 
@@ -287,11 +319,12 @@ class Change {
 
   /** Nobody else uploads while we have the lock: what is unfinished now will never be finished. */
   private async giveUpUploads(): Promise<void> {
-    const { options, lock } = this.begun;
-    if (this.changed.length === 0) return;
+    const { options, lock, seen } = this.begun;
+    if (this.changed.length === 0 && !seen.lock.unfinished.uploads) return;
     lock.requireHeld();
     try {
       await options.store.abortUploads(`${options.location.prefix}/`);
+      this.tidy = true;
     } catch (error) {
       // Housekeeping, for which not everybody has the right.
       options.onStage?.(`unfinished uploads are left: ${(error as Error).message}`);
@@ -327,7 +360,7 @@ class Change {
     } catch (error) {
       if (!(error instanceof PreconditionFailed)) throw error;
       throw new LockLost('another publisher finished a release while this one was running', {
-        hint: 'run it again to publish on top of it',
+        hint: RUN_AGAIN,
         cause: error,
       });
     }
@@ -348,7 +381,7 @@ class Change {
       // A server that started before the deletion may have loaded what is gone now.
       await this.load(this.newTarget(), { patient: false });
     } catch (error) {
-      const { message } = error as Error;
+      const { message } = (await this.explained(error)) as Error;
       throw new Incomplete(`release ${this.head?.release.id} is in service, but not all was deleted: ${message}`, {
         hint: 'the next sync-models or rollback goes on with it',
         cause: error,
@@ -358,13 +391,14 @@ class Change {
 
   /**
    * Puts back and loads what was there before.
+   * @param trouble what askForLock() gave
    * @throws Incomplete when that fails too
    */
-  private async restore(reason: unknown): Promise<void> {
+  private async restore(reason: unknown, trouble: Error | undefined): Promise<void> {
     const { options, plan } = this.begun;
     if (this.changed.length + plan.remove.length === 0) return;
     try {
-      await this.putBack();
+      await this.putBack(trouble);
     } catch (error) {
       throw new Incomplete(
         `${(reason as Error).message}\nPutting back what was there before failed too: ${(error as Error).message}`,
@@ -377,16 +411,12 @@ class Change {
     options.onStage?.(`restored: the repository is at ${this.head?.release.id ?? 'no release'}`);
   }
 
-  private async putBack(): Promise<void> {
-    const { options, lock, plan } = this.begun;
+  private async putBack(trouble: Error | undefined): Promise<void> {
+    const { options, plan } = this.begun;
     const before = this.head?.release.models ?? {};
     const names = this.changed.map(({ model }) => model.name);
-    try {
-      await lock.confirm();
-    } catch (error) {
-      if (!(error instanceof LockLost)) throw error;
-      return putRight(names, options);
-    }
+    if (trouble instanceof LockLost) return putRight(names, options);
+    if (trouble !== undefined) throw trouble;
     options.onStage?.('it failed: restore what was served before');
     for (const name of [...names].reverse()) await this.writer.restoreModel(name, before[name]);
     if (options.replicas === undefined) return;
@@ -527,11 +557,28 @@ function intentOf(plan: Plan): Intent {
     removing: plan.remove,
     deleting: plan.prune,
     keepDeleted: plan.keepPruned,
+    uploads: uploadsInParts(plan),
   };
 }
 
 /** What was found in the bucket is to be changed only once there is a record of it to go back to. */
-const firstIntent = (plan: Plan): Intent => (plan.models.some(({ foreign }) => foreign) ? NO_INTENT : intentOf(plan));
+const firstIntent = (plan: Plan): Intent =>
+  plan.models.some(({ foreign }) => foreign) ? { ...NO_INTENT, uploads: uploadsInParts(plan) } : intentOf(plan);
+
+const uploadsInParts = (plan: Plan): boolean =>
+  plan.models.flatMap(objectsOf).some(({ object, action }) => action !== 'keep' && object.bytes > PART_BYTES);
+
+/** Why work under the lock failed: when the lock is lost, S3 refuses things for reasons that say nothing of that. */
+function reasonOf(error: unknown, trouble: Error | undefined): unknown {
+  if (!(trouble instanceof LockLost) || error instanceof LockLost || !isOfBucket(error)) return error;
+  return new LockLost(trouble.message, { hint: RUN_AGAIN, cause: error });
+}
+
+/** Whether it comes from what S3 said, or did not say. */
+function isOfBucket(error: unknown): boolean {
+  if (error instanceof S3Error || error instanceof PreconditionFailed) return true;
+  return error instanceof Error && error.cause !== undefined && isOfBucket(error.cause);
+}
 
 /** Models of a release in the order in which to take them out: no ensemble is ever without what it is made of. */
 function ensemblesFirst(names: readonly string[], release: Release | undefined): string[] {

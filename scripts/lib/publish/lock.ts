@@ -22,9 +22,18 @@ export interface Intent {
   deleting: string[];
   /** Whether copies of them are to stay beside the repository. */
   keepDeleted: boolean;
+  /** Whether parts of large files may be left in the bucket: known so long until somebody has given them up. */
+  uploads: boolean;
 }
 
-export const NO_INTENT: Intent = { switching: [], digests: {}, removing: [], deleting: [], keepDeleted: false };
+export const NO_INTENT: Intent = {
+  switching: [],
+  digests: {},
+  removing: [],
+  deleting: [],
+  keepDeleted: false,
+  uploads: false,
+};
 
 interface LockBody {
   state: 'free' | 'held';
@@ -49,7 +58,7 @@ export interface SeenLock {
   etag: string | undefined;
   /** The holder, if there is one that lives: `ana@build-7, process 4711, since 2026-11-20T10:00:00Z`. */
   heldBy: string | undefined;
-  /** What a holder that died had begun. */
+  /** What a holder that died had begun; of one that failed in order, what it left. */
   unfinished: Intent;
 }
 
@@ -63,7 +72,7 @@ export async function seeLock(store: S3Store, location: RepositoryLocation): Pro
     heldBy: held
       ? `${body.holder.user}@${body.holder.host}, process ${body.holder.pid}, since ${body.since}`
       : undefined,
-    unfinished: body.state === 'held' ? body.intent : NO_INTENT,
+    unfinished: body.intent,
   };
 }
 
@@ -110,6 +119,7 @@ export class Lock {
         removing: [...new Set([...seen.unfinished.removing, ...intent.removing])],
         deleting: [...new Set([...seen.unfinished.deleting, ...intent.deleting])],
         keepDeleted: seen.unfinished.keepDeleted || intent.keepDeleted,
+        uploads: seen.unfinished.uploads || intent.uploads,
       },
     };
     try {
@@ -132,7 +142,7 @@ export class Lock {
 
   /** Notes what is about to be changed, before it is. */
   async setIntent(intent: Intent): Promise<void> {
-    await this.write({ intent });
+    await this.write({ intent: { ...intent, uploads: intent.uploads || this.body.intent.uploads } });
   }
 
   /**
@@ -156,14 +166,18 @@ export class Lock {
     }
   }
 
-  /** Gives it up. With `unfinished` the next holder is told what was begun. */
-  async release(options: { unfinished?: boolean } = {}): Promise<void> {
+  /**
+   * Gives it up. With `unfinished` the next holder is told what was begun; with `tidy` no part of an upload is left.
+   */
+  async release(options: { unfinished?: boolean; tidy?: boolean } = {}): Promise<void> {
     clearInterval(this.timer);
     if (this.lost !== undefined) return;
+    const uploads = this.body.intent.uploads && options.tidy !== true;
     // Held by somebody who is not there: the next publisher takes over, and finds the intent.
-    const holder = options.unfinished === true ? { ...this.body.holder, pid: 0 } : this.body.holder;
-    const changes =
-      options.unfinished === true ? { holder } : ({ state: 'free', intent: NO_INTENT } satisfies Partial<LockBody>);
+    const changes: Partial<LockBody> =
+      options.unfinished === true
+        ? { holder: { ...this.body.holder, pid: 0 }, intent: { ...this.body.intent, uploads } }
+        : { state: 'free', intent: { ...NO_INTENT, uploads } };
     await this.write(changes).catch((error: unknown) => {
       if (!(error instanceof LockLost)) throw error;
     });
