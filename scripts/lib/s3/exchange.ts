@@ -34,8 +34,9 @@ export class ConnectionFailure extends Error {
 }
 
 /**
- * Sends one request and reads the whole answer. An answer that ends before its Content-Length, or to a request that
- * was not read to its end, is a failure.
+ * Sends one request and reads the whole answer. An answer that ends before its Content-Length is a failure, and so is a
+ * good one to a request that was not read to its end. A refusal may come before the request was sent whole: it counts,
+ * whatever becomes of the connection, with as much of its body as came.
  * @throws ConnectionFailure
  */
 export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireRequest): Promise<Answer> {
@@ -51,27 +52,34 @@ export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireReques
       headers: wire.headers,
       setHost: false,
     });
+    let refusal: (() => Answer) | undefined;
     const fail = (code: string, message: string, cause?: unknown): void => {
       clearTimeout(timer);
-      reject(new ConnectionFailure(code, message, request.reusedSocket && code === 'ECONNRESET', cause));
+      if (refusal !== undefined) resolve(refusal());
+      else reject(new ConnectionFailure(code, message, request.reusedSocket && code === 'ECONNRESET', cause));
       request.destroy();
     };
     const timer = setTimeout(() => fail('ETIMEDOUT', 'it took too long'), wire.timeoutMs);
     request.on('timeout', () => fail('ETIMEDOUT', 'no byte came or went for too long'));
-    request.on('error', (error: NodeJS.ErrnoException) => fail(codeOf(error), firstLine(error.message), error));
+    request.on('error', (error: NodeJS.ErrnoException) => {
+      // A server that refused need not read on. What has come of its answer still comes, and then its end.
+      if (refusal === undefined) fail(codeOf(error), firstLine(error.message), error);
+    });
     request.on('response', (response) => {
       const chunks: Buffer[] = [];
+      const status = response.statusCode ?? 0;
+      const answer = (): Answer => ({ status, headers: response.headers, body: joined(chunks) });
+      if (status >= 400 && !request.writableFinished) refusal = answer;
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.on('error', (error: NodeJS.ErrnoException) => fail(codeOf(error), 'the answer was cut short', error));
       response.on('end', () => {
         if (!response.complete) return fail('ECONNRESET', 'the answer was cut short');
-        const status = response.statusCode ?? 0;
         if (!request.writableFinished) {
           if (status < 300) return fail('ECONNRESET', 'the answer came before the request was sent');
           request.destroy();
         }
         clearTimeout(timer);
-        resolve({ status, headers: response.headers, body: joined(chunks) });
+        resolve(answer());
       });
     });
     request.end(wire.body);
