@@ -26,7 +26,7 @@ async function serverThat(act: (socket: net.Socket) => void): Promise<{ url: str
 }
 
 /** PUTs a body that no socket takes in one go. */
-function put(url: string, body = Buffer.alloc(PART_BYTES)): Promise<Answer> {
+function put(url: string, body: Buffer = Buffer.alloc(PART_BYTES)): Promise<Answer> {
   const agent = new http.Agent({ keepAlive: true, timeout: 2000 });
   undo.push(() => agent.destroy());
   return exchange(endpointOf('bucket', 'us-east-1', url), agent, {
