@@ -252,6 +252,49 @@ describe('rollback and promote', () => {
     expect(await text('models/a/config.pbtxt')).toBe(config);
   });
 
+  describe('a manifest whose publisher was killed before the repository was at it', () => {
+    /** Publishes version 1, then 2 without an end, then 3; gives the three manifests. */
+    async function publishTwoAndAHalf(): Promise<{ one: string; lost: string; three: string }> {
+      const version = (n: number): void =>
+        void writeRepository(repository, {
+          'a/config.pbtxt': CONFIG.replace('[1]', `[${n}]`),
+          [`a/${n}/weights.bin`]: `${n}`,
+        });
+      version(1);
+      const one = (await publishNow()).release as Release;
+      version(2);
+      const dying = Object.create(store) as S3Store;
+      dying.putBytes = (key, body, condition) =>
+        key.endsWith('/head.json') ? Promise.reject(new Error('killed')) : store.putBytes(key, body, condition);
+      await expect(publisher(dying, LOCATION, repository).publish()).rejects.toThrow('killed');
+      version(3);
+      const three = (await publishNow()).release as Release;
+      const ids = (await keys('models.releases/2')).map((key) => /([^/]+)\.json$/.exec(key)?.[1] ?? '');
+      const [lost = '', ...more] = ids.filter((id) => id !== one.id && id !== three.id);
+      expect(more).toEqual([]);
+      return { one: one.id, lost, three: three.id };
+    }
+
+    test('is not listed, and is none to go back to or to promote', async () => {
+      const { one, lost, three } = await publishTwoAndAHalf();
+      const listed = await listReleases(store, LOCATION, 9);
+      expect(listed.map(({ id, isCurrent, changes }) => [id, isCurrent, changes])).toEqual([
+        [three, true, ['a 1 -> 3']],
+        [one, false, ['new a 1']],
+      ]);
+      expect((await listReleases(store, LOCATION, 1)).map(({ changes }) => changes)).toEqual([['a 1 -> 3']]);
+      const before = await contents();
+      const refusal = new RegExp(`^release ${lost} of s3://publish-test/models never was in service`);
+      await expect(rollBack(lost, bucket().options())).rejects.toThrow(refusal);
+      await expect(rollBack(lost.slice(-8), bucket().options())).rejects.toThrow(refusal);
+      const to = publisher(store, { bucket: LOCATION.bucket, prefix: 'prod' }, repository);
+      const promotion = { from: { store, location: LOCATION }, release: lost };
+      await expect(promote({ ...to.options(), ...promotion })).rejects.toThrow(refusal);
+      expect(await contents()).toEqual(before);
+      expect((await rollBack(one, bucket().options())).release?.origin).toBe(`rollback to ${one}`);
+    });
+  });
+
   test('promotes the same bytes to another repository', async () => {
     writeRepository(repository, TWO_MODELS);
     const { release } = await publishNow();

@@ -21,10 +21,9 @@ export interface PromoteOptions extends ChangeOptions {
 export async function promote(options: PromoteOptions): Promise<Changed> {
   const { from, models: selection } = options;
   const where = formatLocation(from.location);
+  const current = (await readHead(from.store, from.location))?.release;
   const release =
-    options.release === undefined
-      ? (await readHead(from.store, from.location))?.release
-      : await findRelease(from.store, from.location, options.release);
+    options.release === undefined ? current : await findRelease(from.store, from.location, options.release, current);
   if (release === undefined) {
     throw new UserError(`${where} has no release yet`, { hint: 'publish one there first: npm run sync-models' });
   }

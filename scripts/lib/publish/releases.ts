@@ -1,7 +1,8 @@
 import type { S3Store } from '../s3/store';
+import { releaseHistory } from './history';
 import { CONFIG_FILE, versionOf } from './keys';
 import type { RepositoryLocation } from './location';
-import { readHead, readRelease, releaseIds, type Release, type ReleasedModel } from './release';
+import { readHead, releaseIds, type Release, type ReleasedModel } from './release';
 
 /** A release as `npm run releases` shows it. */
 export interface ListedRelease {
@@ -16,35 +17,26 @@ export interface ListedRelease {
   changes: string[];
 }
 
-/** The newest releases first. */
+/** The releases that the repository was at, the newest first. */
 export async function listReleases(
   store: S3Store,
   location: RepositoryLocation,
   limit: number,
 ): Promise<ListedRelease[]> {
   const [head, ids] = await Promise.all([readHead(store, location), releaseIds(store, location)]);
-  const cache = new Map<string, Promise<Release | undefined>>();
-  const read = (id: string): Promise<Release | undefined> => {
-    const known = cache.get(id) ?? readRelease(store, location, id);
-    cache.set(id, known);
-    return known;
-  };
-  const listed: ListedRelease[] = [];
-  for (const id of ids.slice(0, limit)) {
-    const release = await read(id);
-    if (release === undefined) continue;
-    const before = release.previous === undefined ? undefined : await read(release.previous);
-    listed.push({
-      id,
-      createdAt: release.createdAt,
-      origin: release.origin,
-      by: release.by,
-      isCurrent: id === head?.release.id,
-      serves: Object.fromEntries(Object.entries(release.models).map(([name, { served }]) => [name, served])),
-      changes: changesBetween(before, release),
-    });
-  }
-  return listed;
+  const releases: Release[] = [];
+  // One more, for what the last one changed.
+  const history = releaseHistory(store, location, { head: head?.release, ids, most: limit + 1 });
+  for await (const release of history) releases.push(release);
+  return releases.slice(0, limit).map((release, i) => ({
+    id: release.id,
+    createdAt: release.createdAt,
+    origin: release.origin,
+    by: release.by,
+    isCurrent: i === 0,
+    serves: Object.fromEntries(Object.entries(release.models).map(([name, { served }]) => [name, served])),
+    changes: changesBetween(releases[i + 1], release),
+  }));
 }
 
 /** What a release changed, in words. */

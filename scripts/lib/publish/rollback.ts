@@ -2,6 +2,7 @@ import { UserError } from '../errors';
 import type { S3Store } from '../s3/store';
 import { change, type ChangeOptions, type Changed } from './change';
 import type { Plan } from './plan';
+import { releaseHistory, wasReleased } from './history';
 import { CONFIG_FILE, isReplaceable, versionOf } from './keys';
 import { formatLocation, keptKey, type RepositoryLocation } from './location';
 import { readRelease, releaseIds, type Release, type ReleasedModel, type ReleasedObject } from './release';
@@ -17,7 +18,8 @@ export async function rollBack(id: string | undefined, options: ChangeOptions): 
   const { store, location } = options;
   let announced: string | undefined;
   return change(async (current) => {
-    const release = await findRelease(store, location, id ?? (await releaseBefore(store, location, current)));
+    const goal = id ?? (await releaseBefore(store, location, current));
+    const release = await findRelease(store, location, goal, current);
     const { createdAt, by, origin } = release;
     if (announced !== release.id) options.onStage?.(`to release ${release.id} of ${createdAt} by ${by} (${origin})`);
     announced = release.id;
@@ -108,16 +110,32 @@ async function releaseBefore(
   return release.previous;
 }
 
-/** The release of that id, or the only one whose id has this in it. */
-export async function findRelease(store: S3Store, location: RepositoryLocation, id: string): Promise<Release> {
+/**
+ * The release of that id, or the only one whose id has this in it.
+ * @param current the one that the repository is at
+ * @throws UserError also when the repository never was at it
+ */
+export async function findRelease(
+  store: S3Store,
+  location: RepositoryLocation,
+  id: string,
+  current: Release | undefined,
+): Promise<Release> {
+  const where = formatLocation(location);
   const ids = await releaseIds(store, location);
+  const history = (most?: number): AsyncIterable<Release> =>
+    releaseHistory(store, location, { head: current, ids, ...(most === undefined ? {} : { most }) });
   const [only, ...others] = ids.includes(id) ? [id] : ids.filter((one) => one.includes(id));
   const found = only === undefined || others.length > 0 ? undefined : await readRelease(store, location, only);
-  if (found !== undefined) return found;
-  throw new UserError(
-    `${formatLocation(location)} has ${only === undefined ? 'no' : 'more than one'} release "${id}"`,
-    {
-      hint: `the newest are: ${ids.slice(0, 5).join(', ')}; "npm run releases" lists all`,
-    },
-  );
+  if (found === undefined) {
+    const newest: string[] = [];
+    for await (const release of history(5)) newest.push(release.id);
+    throw new UserError(`${where} has ${only === undefined ? 'no' : 'more than one'} release "${id}"`, {
+      hint: `the newest are: ${newest.join(', ')}; "npm run releases" lists all`,
+    });
+  }
+  if (await wasReleased(found, history())) return found;
+  throw new UserError(`release ${found.id} of ${where} never was in service: its publisher ended before it was done`, {
+    hint: 'publish it again from its files; "npm run releases" lists those that were in service',
+  });
 }
