@@ -24,6 +24,8 @@ import { Scratch } from '../support/scratch';
 import { patience, repetitions, SeededRandom, SOAK_SEED } from '../support/soak';
 import { testVersitygw } from '../support/versitygw';
 
+jest.setTimeout(120_000);
+
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
