@@ -1,6 +1,7 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
 import type { Problem } from '../errors';
+import { forEachLimited } from '../pool';
 import { configText } from './config-text';
 import { TEXT_FILE, YAML_FILE, loadConfig, type LoadedConfig } from './load-config';
 import type { ModelConfig } from './model-config';
@@ -97,8 +98,12 @@ interface ReadModel {
   unreadable: readonly Problem[];
 }
 
+/** Models whose folders are looked at together: the disk is waited for once, not for each of them. */
+const AT_ONCE = 8;
+
 class RepositoryReader {
-  private readonly models = new Map<string, ReadModel | undefined>();
+  /** What could not be read is there with the reasons. */
+  private readonly models = new Map<string, ReadModel | Problem[]>();
   private readonly problems: Problem[] = [];
 
   private constructor(
@@ -119,16 +124,14 @@ class RepositoryReader {
   }
 
   async read({ models, exclude = [], artifacts = true }: Selection): Promise<Repository> {
-    if (this.names.length === 0)
-      this.problem(
-        '',
-        'holds no model',
-        `a model is a folder with a ${YAML_FILE} or a ${TEXT_FILE}; name the folder that the models are in`,
-      );
+    if (this.names.length === 0) {
+      const hint = `a model is a folder with a ${YAML_FILE} or a ${TEXT_FILE}; name the folder that the models are in`;
+      this.problems.push(this.problem('', 'holds no model', hint));
+    }
     this.checkNames([...(models ?? []), ...exclude]);
     const wanted = (models ?? this.names).filter((name) => this.names.includes(name) && !exclude.includes(name));
     const { all, added } = await this.withStepModels([...new Set(wanted)], exclude, artifacts);
-    const read = all.map((name) => this.models.get(name)).filter((model) => model !== undefined);
+    const read = all.flatMap((name) => this.modelNamed(name) ?? []);
     for (const one of read) {
       for (const rule of MODEL_RULES) rule(one.checked);
       this.checkEnsemble(one, exclude);
@@ -145,35 +148,49 @@ class RepositoryReader {
   ): Promise<{ all: string[]; added: string[] }> {
     const queue = [...wanted];
     const added: string[] = [];
-    for (const name of queue) {
-      const read = await this.readModel(name, artifacts);
-      this.models.set(name, read);
-      for (const step of read === undefined ? [] : stepModels(read.model.config)) {
+    for (let done = 0; done < queue.length;) {
+      const next = queue.slice(done);
+      done = queue.length;
+      await forEachLimited(next, AT_ONCE, async (name) => {
+        this.models.set(name, await this.readModel(name, artifacts));
+      });
+      const read = next.flatMap((name) => this.modelNamed(name) ?? []);
+      for (const step of read.flatMap(({ model }) => stepModels(model.config))) {
         if (queue.includes(step) || exclude.includes(step) || !this.names.includes(step)) continue;
         queue.push(step);
         added.push(step);
       }
     }
+    for (const name of queue) {
+      const read = this.models.get(name);
+      if (Array.isArray(read)) this.problems.push(...read);
+    }
     return { all: queue.sort(), added: added.sort() };
   }
 
-  private async readModel(name: string, artifacts: boolean): Promise<ReadModel | undefined> {
+  private modelNamed(name: string): ReadModel | undefined {
+    const read = this.models.get(name);
+    return Array.isArray(read) ? undefined : read;
+  }
+
+  private async readModel(name: string, artifacts: boolean): Promise<ReadModel | Problem[]> {
     const directory = path.join(this.directory, name);
     try {
       const real = await fs.realpath(directory);
       if (path.dirname(real) !== this.directory) {
-        this.problem(name, `is a link that leaves the repository, to ${real}`, 'copy the folder here instead');
-        return undefined;
+        return [this.problem(name, `is a link that leaves the repository, to ${real}`, 'copy the folder here instead')];
       }
       const loaded = await loadConfig(directory);
-      if (loaded?.config !== undefined)
-        return await readFolder(directory, { ...loaded, config: loaded.config }, artifacts);
-      if (loaded !== undefined) this.problems.push(...loaded.problems.problems);
-      else this.problem(name, `has version folders, but neither ${YAML_FILE} nor ${TEXT_FILE}`, 'write one of them');
+      if (loaded === undefined) {
+        return [
+          this.problem(name, `has version folders, but neither ${YAML_FILE} nor ${TEXT_FILE}`, 'write one of them'),
+        ];
+      }
+      if (loaded.config === undefined) return loaded.problems.problems;
+      return await readFolder(directory, { ...loaded, config: loaded.config }, artifacts);
     } catch (error) {
-      this.problem(name, `cannot be read: ${reasonOf(error)}`);
+      return [this.problem(name, `cannot be read: ${reasonOf(error)}`)];
     }
-    return undefined;
   }
 
   private checkEnsemble({ checked: model, unreadable }: ReadModel, exclude: readonly string[]): void {
@@ -183,7 +200,7 @@ class RepositoryReader {
     const { step: steps } = scheduling;
     // What a broken configuration says of its tensors is half of the truth.
     const find = (name: string): CheckedModel | undefined => {
-      const found = this.models.get(name);
+      const found = this.modelNamed(name);
       return found?.unreadable.length === 0 ? found.checked : undefined;
     };
     const ensemble = { model, steps: steps ?? [], find, names: this.names };
@@ -212,9 +229,9 @@ class RepositoryReader {
     }
   }
 
-  private problem(name: string, message: string, hint?: string): void {
+  private problem(name: string, message: string, hint?: string): Problem {
     const file = displayPath(path.join(this.directory, name));
-    this.problems.push({ file, message, ...(hint === undefined ? {} : { hint }) });
+    return { file, message, ...(hint === undefined ? {} : { hint }) };
   }
 }
 

@@ -16,6 +16,8 @@ export interface SourceFile {
 /** S3 takes keys of 1,024 bytes; what is left is for the prefix and the model's name. */
 const LONGEST_KEY_BYTES = 700;
 
+const READABLE_BY_ALL = 0o444;
+
 /** Names that are never published: what editors, tools and unfinished writes leave behind. `.keep` is ours. */
 export const isIgnored = (name: string): boolean =>
   (name.startsWith('.') && name !== '.keep') || name.includes('.tmp') || name.endsWith('~') || name === '__pycache__';
@@ -78,8 +80,9 @@ class FolderReader {
 
   private file(key: string): void {
     this.guard(key, (at) => {
-      const { size } = fs.statSync(at);
-      fs.accessSync(at, fs.constants.R_OK);
+      const { size, mode } = fs.statSync(at);
+      // Worth a call for each file only where not everybody may read it.
+      if ((mode & READABLE_BY_ALL) !== READABLE_BY_ALL) fs.accessSync(at, fs.constants.R_OK);
       if (this.isPublishable(key)) this.files.push({ path: at, key, bytes: size });
     });
   }

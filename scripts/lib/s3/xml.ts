@@ -43,7 +43,7 @@ export function parseXml(text: string): XmlElement {
     } else {
       const element: XmlElement = { name: match(NAME, text, at), text: '', children: [] };
       at += element.name.length;
-      at += match(ATTRIBUTES, text, at).length;
+      if (text.charCodeAt(at) !== 0x3e) at += match(ATTRIBUTES, text, at).length;
       parent.children.push(element);
       if (text.startsWith('/>', at)) {
         at += 2;

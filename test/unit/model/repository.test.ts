@@ -366,6 +366,7 @@ describe('files that cannot be published', () => {
 
   it('says what cannot be read', async () => {
     const root = folder(sound);
+    fs.chmodSync(path.join(root, 'm/1/model.pt'), 0o600);
     const denied = Object.assign(new Error('EACCES'), { code: 'EACCES' });
     // Tests may run as root, whom no permission stops.
     const access = jest.spyOn(fs, 'accessSync').mockImplementation((file) => {

@@ -1,5 +1,6 @@
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../local/s3-server';
 import { freePorts } from '../../ports';
 import { Progress } from '../../progress';
@@ -15,6 +16,12 @@ import { rounds } from './rounds';
 
 const MODELS = ['first', 'second', 'third'] as const;
 const CHANGING = 'second';
+
+/**
+ * A configuration that was written within the last seconds is not replaced at once: Triton tells times by the second.
+ * Nobody publishes the same model every few seconds, so here it is left to age first.
+ */
+const UNTIL_OLD_MS = 5000;
 
 /**
  * A new version of one model of three, until a real Triton says that it is READY. Ours: the whole publish, from the
@@ -53,6 +60,7 @@ export async function measureReady(course: Course): Promise<Measured> {
         OURS,
         async () => {
           writeVersion(source, CHANGING, (version += 1));
+          await sleep(UNTIL_OLD_MS);
           const sample = await publish('--triton', fromBucket.httpUrl);
           await requireReady(bucketClient, version);
           return sample;
