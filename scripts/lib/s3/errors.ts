@@ -50,6 +50,8 @@ export class S3Error extends UserError {
   }
 }
 
+const NO_ROOM = 'the server has no room left: make some, and run it again';
+
 /** Next step, by error code. */
 const ADVICE: Record<string, string> = {
   NoSuchBucket: 'create it ("pulumi up", or aws s3 mb s3://NAME), or correct --bucket',
@@ -74,7 +76,8 @@ const ADVICE: Record<string, string> = {
   SlowDown: 'S3 asks for fewer requests: try again later',
   EntityTooLarge: 'S3 does not take an object of this size',
   InternalError: 'the server has a problem: try again later',
-  QuotaExceeded: 'the server has no room left',
+  QuotaExceeded: NO_ROOM,
+  InsufficientStorage: NO_ROOM,
   NotImplemented: 'this S3 server lacks an operation that is needed here: use another one',
   MalformedAnswer: 'is this an S3 API? check --endpoint-url, and proxies on the way',
   ECONNREFUSED: 'nothing listens there: check --endpoint-url',
@@ -92,6 +95,11 @@ const ADVICE: Record<string, string> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'the certificate is not trusted: name its authority in NODE_EXTRA_CA_CERTS',
 };
 
+/** Whether the server has no room for what was to be written. */
+export function isOutOfRoom(error: unknown): boolean {
+  return error instanceof S3Error && (error.status === 507 || error.code === 'QuotaExceeded');
+}
+
 /** Codes for answers without a body, as those to HEAD. */
 const CODE_OF_STATUS: Record<number, string> = {
   301: 'PermanentRedirect',
@@ -106,6 +114,7 @@ const CODE_OF_STATUS: Record<number, string> = {
   502: 'BadGateway',
   503: 'ServiceUnavailable',
   504: 'GatewayTimeout',
+  507: 'InsufficientStorage',
 };
 
 /** Name for an answer that has none. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { forEachLimited } from '../pool';
 import { nameOf, type Bucket } from './bucket';
 import { checksumOfParts, partsOf, sha256, type Part } from './checksum';
-import { FileChanged, PreconditionFailed, S3Error } from './errors';
+import { FileChanged, isOutOfRoom, PreconditionFailed, S3Error } from './errors';
 import {
   abortOthers,
   abortUpload,
@@ -134,6 +134,8 @@ async function putInto(
   } catch (error) {
     // What no later run can go on with is not left behind. After a failure of the network the next run goes on.
     if (error instanceof FileChanged || error instanceof PreconditionFailed) await abortUpload(bucket, { key, id });
+    // Parts would take the room that others need, down to the lock. That there is none is what has to be told.
+    if (isOutOfRoom(error)) await abortUpload(bucket, { key, id }).catch(() => undefined);
     throw error;
   }
 }

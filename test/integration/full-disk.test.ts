@@ -1,0 +1,92 @@
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { PART_BYTES, type S3Store } from '../../scripts/lib/s3/store';
+import { PublishProcess } from '../support/publish-process';
+import { writeRepository } from '../support/repository';
+import { Scratch } from '../support/scratch';
+import { onSmallDisk, whyNoSmallDisk } from '../support/small-disk';
+import { openBucket, Place } from '../support/soak-place';
+import { testVersitygw } from '../support/versitygw';
+
+jest.setTimeout(120_000);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const PIECE_BYTES = 4 * 1024 ** 2;
+/** Room for a model twice, which the server needs while it puts parts together. */
+const DISK_BYTES = 20 * PIECE_BYTES;
+
+const directory = join(scratch.directory, 'disk');
+mkdirSync(directory);
+const why = whyNoSmallDisk(directory);
+if (why !== undefined) process.stderr.write(`no test of a full disk, as none can be mounted here: ${why}\n`);
+
+(why === undefined ? describe : describe.skip)('a server whose disk is full', () => {
+  const repository = join(scratch.directory, 'repository');
+  let endpoint: string;
+  let store: S3Store;
+
+  beforeAll(async () => {
+    const server = await testVersitygw(scratch, { directory, through: onSmallDisk(directory, DISK_BYTES) });
+    ({ endpoint } = server);
+    store = await openBucket(scratch, endpoint, 'full-disk');
+  }, 300_000);
+
+  const serves = (...versions: number[]): string =>
+    `backend: "anything"\nversion_policy { specific { versions: [${versions.join(', ')}] } }\n`;
+  const publish = (place: Place) =>
+    new PublishProcess(scratch, 'sync-models', ['--repo', repository, ...place.flags(endpoint)]).ended;
+
+  /** Leaves room for one piece, and for less than two. */
+  async function fillTheDisk(): Promise<void> {
+    const piece = randomBytes(PIECE_BYTES);
+    for (let n = 0; ; n += 1) {
+      try {
+        await store.putBytes(`ballast/${n}`, piece);
+      } catch (error) {
+        expect(error).toMatchObject({ status: 507 });
+        return store.delete([`ballast/${n - 1}`]);
+      }
+    }
+  }
+
+  const makeRoom = async (): Promise<void> => store.delete((await store.list('ballast/')).map(({ key }) => key));
+
+  test.each([
+    ['one request', PART_BYTES],
+    ['parts', 3 * PART_BYTES],
+  ])(
+    'a model that does not fit, in %s: one clear error, nothing changes; with room it is published',
+    async (name, bytes) => {
+      const place = new Place(store, `${name.replace(' ', '-')}/models`);
+      rmSync(repository, { recursive: true, force: true });
+      writeRepository(repository, { 'a/config.pbtxt': serves(1), 'a/1/weights.bin': 'a' });
+      await place.publish(repository);
+      const [before, head] = [await place.snapshot(), await place.head()];
+      await fillTheDisk();
+
+      writeRepository(repository, { 'a/config.pbtxt': serves(1, 2), 'a/2/weights.bin': '' });
+      writeFileSync(join(repository, 'a', '2', 'weights.bin'), randomBytes(bytes));
+      const { code, stderr } = await publish(place);
+      expect(stderr).toMatch(
+        /\nerror: cannot write .*a\/2\/weights\.bin .*\(HTTP 507\).*\n {2}-> .*no room left: make some/,
+      );
+      expect(stderr.match(/^error: /gm)).toHaveLength(1);
+      expect(stderr).not.toMatch(/\n\s+at /);
+      expect(code).toBe(1);
+      expect(await place.snapshot()).toEqual(before);
+      expect(await place.head()).toEqual(head);
+      expect(await place.leftovers()).toEqual([]);
+
+      await makeRoom();
+      expect(await publish(place)).toMatchObject({ code: 0 });
+      expect(await place.changedByPublishing(repository)).toEqual([]);
+      expect((await place.head())?.models['a']?.served).toEqual([1, 2]);
+      expect((await store.get(`${place.prefix}/a/2/weights.bin`))?.body.byteLength).toBe(bytes);
+      expect(await place.leftovers()).toEqual([]);
+      await place.clear();
+    },
+  );
+});
