@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { EXIT, parseFlags, parseInteger, parseList, runCommand } from './lib/cli';
+import { Interrupted, watchInterrupts } from './lib/commands/interrupts';
 import { UserError } from './lib/errors';
 import { stopCommands } from './lib/exec';
 import { killAll, stopAll } from './lib/managed-process';
@@ -34,11 +35,6 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted before all w
 const STOP_GRACE_MS = 5000;
 
 const SAME_SIGNAL_MS = 1000;
-
-/** Ctrl-C or SIGTERM. */
-class Interrupted extends UserError {
-  override readonly name = 'Interrupted';
-}
 
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => local(argv));
@@ -76,7 +72,7 @@ async function local(argv: readonly string[]): Promise<number> {
   const progress = new Progress();
   const timings = new Timings();
   const undo: (() => Promise<void> | void)[] = [];
-  const interruption = watchInterrupts();
+  const interruption = untilInterrupted();
   const serve = async (): Promise<number> => {
     const stack = await startStack({
       repository,
@@ -141,28 +137,24 @@ async function local(argv: readonly string[]): Promise<number> {
  * Ctrl-C while things are starting ends the start with an error; once all is up it is the ordinary way to stop.
  * A second Ctrl-C does not wait for anything.
  */
-function watchInterrupts() {
+function untilInterrupted() {
   let ordinary = false;
-  let first: number | undefined;
   let request: (value: undefined) => void = () => undefined;
   let fail: (error: Interrupted) => void = () => undefined;
   const requested = new Promise<undefined>((resolve) => (request = resolve));
   const thrown = new Promise<never>((_, reject) => (fail = reject));
   thrown.catch(() => undefined);
-  const onSignal = (): void => {
-    const now = Date.now();
-    // One Ctrl-C may come twice at once: from the terminal, and passed on by npm.
-    if (first !== undefined && now - first < SAME_SIGNAL_MS) return;
-    if (first !== undefined) {
+  const stopWatching = watchInterrupts({
+    sameSignalMs: SAME_SIGNAL_MS,
+    first: () => {
+      if (ordinary) request(undefined);
+      else fail(new Interrupted('interrupted'));
+    },
+    again: () => {
       killAll();
       process.exit(EXIT.interrupted);
-    }
-    first = now;
-    if (ordinary) request(undefined);
-    else fail(new Interrupted('interrupted'));
-  };
-  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-  for (const signal of signals) process.on(signal, onSignal);
+    },
+  });
   return {
     /** Settles when an interrupt came after becomeOrdinary. */
     requested,
@@ -171,8 +163,6 @@ function watchInterrupts() {
     becomeOrdinary: (): void => {
       ordinary = true;
     },
-    stopWatching: (): void => {
-      for (const signal of signals) process.off(signal, onSignal);
-    },
+    stopWatching,
   };
 }

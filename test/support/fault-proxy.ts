@@ -1,6 +1,6 @@
-import * as http from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { startProxy, type PassOn, type WholeAnswer } from './proxy';
 import { SeededRandom } from './soak';
 
 export const FAULTS = [
@@ -57,13 +57,12 @@ const SLOW_DOWN =
 
 /**
  * Stands between a client and an S3 server and does to requests what networks and overloaded servers do. Everything
- * else passes as it is, the Host header among it, which is signed.
+ * else passes as it is.
  */
 export async function startFaultProxy(target: string, options: FaultOptions): Promise<FaultProxy> {
   const random = new SeededRandom(options.seed);
   const counts = Object.fromEntries(FAULTS.map((kind) => [kind, 0])) as Record<Fault, number>;
   const requests: ProxiedRequest[] = [];
-  const agent = new http.Agent({ keepAlive: true });
   let { rate } = options;
 
   const draw = (request: ProxiedRequest, bodyBytes: number): Fault | undefined => {
@@ -76,7 +75,7 @@ export async function startFaultProxy(target: string, options: FaultOptions): Pr
     return kind;
   };
 
-  const server = http.createServer((incoming, reply) => {
+  const handle = async (incoming: IncomingMessage, reply: ServerResponse, passOn: PassOn): Promise<void> => {
     const bodyBytes = Number(incoming.headers['content-length'] ?? 0);
     const request: ProxiedRequest = {
       method: incoming.method ?? '',
@@ -86,8 +85,6 @@ export async function startFaultProxy(target: string, options: FaultOptions): Pr
     };
     request.fault = draw(request, bodyBytes);
     requests.push(request);
-    incoming.on('error', () => undefined);
-    reply.on('error', () => undefined);
     if (request.fault === 'error500') {
       reply.writeHead(500, { connection: 'close', 'content-length': 0 }).end();
     } else if (request.fault === 'slowDown') {
@@ -95,73 +92,32 @@ export async function startFaultProxy(target: string, options: FaultOptions): Pr
     } else if (request.fault === 'resetBefore') {
       incoming.socket.resetAndDestroy();
     } else {
-      const flipAt = request.fault === 'flip' ? random.integer(0, bodyBytes - 1) : undefined;
-      forward(target, agent, incoming, flipAt)
-        .then((answer) => {
-          request.answered = true;
-          return answerWith(request.fault, answer, incoming, reply, options.delayMs ?? 1000);
-        })
-        .catch(() => incoming.socket.destroy());
+      const flip = request.fault === 'flip' ? flipByteAt(random.integer(0, bodyBytes - 1)) : undefined;
+      const answer = await passOn(incoming, flip);
+      request.answered = true;
+      await answerWith(request.fault, answer, incoming, reply, options.delayMs ?? 1000);
     }
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    counts,
-    requests,
-    setRate: (changed) => (rate = changed),
-    stop: async () => {
-      const closed = new Promise((resolve) => server.close(resolve));
-      server.closeAllConnections();
-      await closed;
-      agent.destroy();
-    },
   };
+
+  const { endpoint, stop } = await startProxy(target, handle);
+  return { endpoint, counts, requests, setRate: (changed) => (rate = changed), stop };
 }
 
-interface WholeAnswer {
-  answer: http.IncomingMessage;
-  body: Buffer;
-}
-
-function forward(
-  target: string,
-  agent: http.Agent,
-  incoming: http.IncomingMessage,
-  flipAt: number | undefined,
-): Promise<WholeAnswer> {
-  return new Promise((resolve, reject) => {
-    const { hostname, port } = new URL(target);
-    const { method, url, headers } = incoming;
-    const outgoing = http.request({ agent, hostname, port, method, path: url, headers }, (answer) => {
-      const chunks: Buffer[] = [];
-      answer.on('data', (chunk: Buffer) => chunks.push(chunk));
-      answer.on('error', reject);
-      answer.on('end', () => resolve({ answer, body: Buffer.concat(chunks) }));
-    });
-    outgoing.on('error', reject);
-    incoming.on('close', () => {
-      if (!incoming.complete) outgoing.destroy(new Error('the client is gone'));
-    });
-    let at = 0;
-    incoming.on('data', (chunk: Buffer) => {
-      const position = flipAt === undefined ? -1 : flipAt - at;
-      if (position >= 0 && position < chunk.byteLength) chunk[position] = (chunk[position] as number) ^ 1;
-      at += chunk.byteLength;
-      if (!outgoing.write(chunk)) {
-        incoming.pause();
-        outgoing.once('drain', () => incoming.resume());
-      }
-    });
-    incoming.on('end', () => outgoing.end());
-  });
+/** Changes one byte of all that it is given, piece by piece. */
+function flipByteAt(flipAt: number): (chunk: Buffer) => void {
+  let at = 0;
+  return (chunk) => {
+    const position = flipAt - at;
+    if (position >= 0 && position < chunk.byteLength) chunk[position] = (chunk[position] as number) ^ 1;
+    at += chunk.byteLength;
+  };
 }
 
 async function answerWith(
   fault: Fault | undefined,
-  { answer, body }: WholeAnswer,
-  incoming: http.IncomingMessage,
-  reply: http.ServerResponse,
+  { status, headers, body }: WholeAnswer,
+  incoming: IncomingMessage,
+  reply: ServerResponse,
   delayMs: number,
 ): Promise<void> {
   const cut = fault === 'cutShort' && body.byteLength > 0;
@@ -170,10 +126,7 @@ async function answerWith(
     return;
   }
   if (fault === 'delay') await sleep(delayMs, undefined, { ref: false });
-  const headers = new Map(Object.entries(answer.headers));
-  for (const name of ['connection', 'keep-alive']) headers.delete(name);
-  if (headers.delete('transfer-encoding')) headers.set('content-length', String(body.byteLength));
-  reply.writeHead(answer.statusCode ?? 502, Object.fromEntries(headers));
+  reply.writeHead(status, headers);
   if (!cut) {
     reply.end(body);
     return;

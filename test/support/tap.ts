@@ -1,6 +1,6 @@
-import * as http from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { startProxy, type PassOn } from './proxy';
 
 export interface TappedRequest {
   /** Counts from 1. */
@@ -34,62 +34,31 @@ export async function startTap(target: string, always: TapOptions = {}): Promise
   let options = always;
   let open = 0;
   const requests: TappedRequest[] = [];
-  const { hostname, port } = new URL(target);
-  const agent = new http.Agent({ keepAlive: true });
 
-  const passOn = (incoming: http.IncomingMessage): Promise<{ answer: http.IncomingMessage; body: Buffer }> =>
-    new Promise((resolve, reject) => {
-      const { method, url, headers } = incoming;
-      const outgoing = http.request({ hostname, port, agent, method, path: url, headers }, (answer) => {
-        const chunks: Buffer[] = [];
-        answer.on('data', (chunk: Buffer) => chunks.push(chunk));
-        answer.on('error', reject);
-        answer.on('end', () => resolve({ answer, body: Buffer.concat(chunks) }));
-      });
-      outgoing.on('error', reject);
-      // A client that was killed in the middle of its request has sent no whole one.
-      incoming.on('close', () => {
-        if (!incoming.complete) outgoing.destroy(new Error('the client is gone'));
-      });
-      incoming.pipe(outgoing);
-    });
-
-  const handle = async (incoming: http.IncomingMessage, reply: http.ServerResponse): Promise<void> => {
+  const handle = async (incoming: IncomingMessage, reply: ServerResponse, passOn: PassOn): Promise<void> => {
     const request = { number: requests.length + 1, method: incoming.method ?? '', path: incoming.url ?? '' };
     requests.push(request);
     if ((await options.onRequest?.(request)) === false) return void incoming.socket.destroy();
-    const { answer, body } = await passOn(incoming);
+    const { status, headers, body } = await passOn(incoming);
     await options.onAnswer?.(request);
-    const headers = { ...answer.headers };
-    delete headers.connection;
-    delete headers['keep-alive'];
     const { clockOffsetMs } = options;
-    if (clockOffsetMs !== undefined && headers.date !== undefined) {
-      headers.date = new Date(Date.parse(headers.date) + clockOffsetMs).toUTCString();
+    if (clockOffsetMs !== undefined && typeof headers['date'] === 'string') {
+      headers['date'] = new Date(Date.parse(headers['date']) + clockOffsetMs).toUTCString();
     }
-    reply.writeHead(answer.statusCode ?? 502, headers);
-    reply.end(body);
+    reply.writeHead(status, headers).end(body);
   };
 
-  const server = http.createServer((incoming, reply) => {
+  const { endpoint, stop } = await startProxy(target, (...exchange) => {
     open += 1;
-    handle(incoming, reply)
-      .catch(() => incoming.socket.destroy())
-      .finally(() => (open -= 1));
+    return handle(...exchange).finally(() => (open -= 1));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
-    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    endpoint,
     requests,
     set: (changed) => (options = { ...always, ...changed }),
     untilQuiet: async () => {
       while (open > 0) await sleep(2);
     },
-    stop: async () => {
-      const closed = new Promise((resolve) => server.close(resolve));
-      server.closeAllConnections();
-      await closed;
-      agent.destroy();
-    },
+    stop,
   };
 }

@@ -1,12 +1,41 @@
 import { EXIT } from '../cli';
 import { UserError } from '../errors';
 
-/** One Ctrl-C may come twice at once: from the terminal, and passed on by npm. */
 const SAME_SIGNAL_MS = 300;
 
 /** Ctrl-C or SIGTERM. */
 export class Interrupted extends UserError {
   override readonly name = 'Interrupted';
+}
+
+export interface InterruptWatch {
+  /**
+   * What comes so soon after the first one is the same: one Ctrl-C may come twice at once, from the terminal and passed
+   * on by npm.
+   */
+  sameSignalMs: number;
+  first: () => void;
+  /** Called for each one after it. */
+  again: () => void;
+}
+
+/** Calls back at Ctrl-C and what else asks us to end; gives the function that ends the watch. */
+export function watchInterrupts({ sameSignalMs, first, again }: InterruptWatch): () => void {
+  let firstAt: number | undefined;
+  const onSignal = (): void => {
+    const now = Date.now();
+    if (firstAt !== undefined) {
+      if (now - firstAt >= sameSignalMs) again();
+      return;
+    }
+    firstAt = now;
+    first();
+  };
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+  for (const signal of signals) process.on(signal, onSignal);
+  return () => {
+    for (const signal of signals) process.off(signal, onSignal);
+  };
 }
 
 /**
@@ -15,20 +44,17 @@ export class Interrupted extends UserError {
  */
 export async function withInterrupts<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
-  let first: number | undefined;
-  const onSignal = (): void => {
-    const now = Date.now();
-    if (first !== undefined && now - first < SAME_SIGNAL_MS) return;
-    if (first !== undefined) process.exit(EXIT.interrupted);
-    first = now;
-    process.stderr.write('\ninterrupted: ending in order; once more ends at once\n');
-    controller.abort(new Interrupted('interrupted'));
-  };
-  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-  for (const signal of signals) process.on(signal, onSignal);
+  const stopWatching = watchInterrupts({
+    sameSignalMs: SAME_SIGNAL_MS,
+    first: () => {
+      process.stderr.write('\ninterrupted: ending in order; once more ends at once\n');
+      controller.abort(new Interrupted('interrupted'));
+    },
+    again: () => process.exit(EXIT.interrupted),
+  });
   try {
     return await work(controller.signal);
   } finally {
-    for (const signal of signals) process.off(signal, onSignal);
+    stopWatching();
   }
 }

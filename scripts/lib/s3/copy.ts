@@ -39,9 +39,11 @@ export async function copyObject(
   key: string,
   options: CopyOptions,
 ): Promise<Written> {
-  return options.bytes <= PART_BYTES
-    ? copyWhole(bucket, source, key, options)
-    : copyInParts(bucket, source, key, options);
+  const { bytes, checksum, condition } = options;
+  // Not every server knows conditions of copies.
+  const ours = await lookBeforeWriting(bucket, key, bytes, checksum, condition);
+  if (ours !== undefined) return ours;
+  return bytes <= PART_BYTES ? copyWhole(bucket, source, key, options) : copyInParts(bucket, source, key, options);
 }
 
 async function copyWhole(
@@ -50,9 +52,6 @@ async function copyWhole(
   key: string,
   { bytes, checksum, condition }: CopyOptions,
 ): Promise<Written> {
-  // Not every server knows conditions of copies.
-  const ours = await lookBeforeWriting(bucket, key, bytes, checksum, condition);
-  if (ours !== undefined) return ours;
   try {
     const { written, kept } = await bucket.requester.send({
       what: `copy ${textOf(bucket, source)} to ${nameOf(bucket, key)}`,
@@ -88,8 +87,6 @@ async function copyInParts(
   key: string,
   { bytes, checksum, condition }: CopyOptions,
 ): Promise<Written> {
-  const ours = await lookBeforeWriting(bucket, key, bytes, checksum, condition);
-  if (ours !== undefined) return ours;
   const id = await createUpload(bucket, key);
   try {
     const parts = await copyParts(bucket, source, key, id, bytes);

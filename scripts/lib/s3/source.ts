@@ -55,13 +55,7 @@ export async function fileSource(path: string, bytes: number): Promise<Source> {
  * @throws FileChanged
  */
 export function readSmallFile(path: string, buffer: Buffer): void {
-  let descriptor: number;
-  try {
-    descriptor = openSync(path, 'r');
-  } catch (error) {
-    cannotRead(path, error);
-  }
-  try {
+  withDescriptor(path, (descriptor) => {
     const before = fstatSync(descriptor);
     checkSize(path, before, buffer.byteLength);
     for (let at = 0; at < buffer.byteLength;) {
@@ -70,9 +64,7 @@ export function readSmallFile(path: string, buffer: Buffer): void {
       at += count;
     }
     checkSame(path, before, fstatSync(descriptor));
-  } finally {
-    closeSync(descriptor);
-  }
+  });
 }
 
 /**
@@ -83,6 +75,19 @@ export function readSmallFile(path: string, buffer: Buffer): void {
 export function readWholeFile(path: string, bytes: number): Uint8Array {
   // One byte more shows a file that has grown.
   if (whole.byteLength <= bytes) whole = Buffer.allocUnsafeSlow(2 * bytes + 1);
+  return withDescriptor(path, (descriptor) => {
+    const count = readSync(descriptor, whole, 0, bytes + 1, 0);
+    if (count !== bytes) {
+      throw new FileChanged(`${path} does not have ${bytes} bytes any more: it changed meanwhile`, { hint: HINT });
+    }
+    return whole.subarray(0, bytes);
+  });
+}
+
+/** Used by each call of readWholeFile anew. */
+let whole = Buffer.alloc(0);
+
+function withDescriptor<T>(path: string, work: (descriptor: number) => T): T {
   let descriptor: number;
   try {
     descriptor = openSync(path, 'r');
@@ -90,18 +95,11 @@ export function readWholeFile(path: string, bytes: number): Uint8Array {
     cannotRead(path, error);
   }
   try {
-    const count = readSync(descriptor, whole, 0, bytes + 1, 0);
-    if (count !== bytes) {
-      throw new FileChanged(`${path} does not have ${bytes} bytes any more: it changed meanwhile`, { hint: HINT });
-    }
-    return whole.subarray(0, bytes);
+    return work(descriptor);
   } finally {
     closeSync(descriptor);
   }
 }
-
-/** Used by each call of readWholeFile anew. */
-let whole = Buffer.alloc(0);
 
 async function readFully(handle: FileHandle, path: string, start: number, buffer: Buffer): Promise<void> {
   for (let at = 0; at < buffer.byteLength;) {

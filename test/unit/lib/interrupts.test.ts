@@ -1,0 +1,22 @@
+import { watchInterrupts } from '../../../scripts/lib/commands/interrupts';
+
+test('one Ctrl-C that comes twice is one; a later one is another; afterwards nobody listens', () => {
+  const now = jest.spyOn(Date, 'now').mockReturnValue(0);
+  const calls: string[] = [];
+  const listeners = process.listenerCount('SIGINT');
+  const stop = watchInterrupts({
+    sameSignalMs: 300,
+    first: () => calls.push('first'),
+    again: () => calls.push('again'),
+  });
+  const after: string[][] = [];
+  for (const at of [10_000, 10_299, 10_300, 10_301]) {
+    now.mockReturnValue(at);
+    process.emit(at === 10_299 ? 'SIGTERM' : 'SIGINT');
+    after.push([...calls]);
+  }
+  stop();
+  now.mockRestore();
+  expect(after).toEqual([['first'], ['first'], ['first', 'again'], ['first', 'again', 'again']]);
+  expect(process.listenerCount('SIGINT')).toBe(listeners);
+});
