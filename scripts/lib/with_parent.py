@@ -16,7 +16,7 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, death_signal)
     if os.getppid() != parent:  # It died before the request above.
         sys.exit(1)
-    os.execv(command[0], command)
+    os.execvp(command[0], command)
 
 
 main()

