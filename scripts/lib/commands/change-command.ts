@@ -4,7 +4,7 @@ import { formatBytes, formatDuration, formatTable } from '../format';
 import { Progress } from '../progress';
 import type { ChangeOptions, Changed } from '../publish/change';
 import { modelOf } from '../publish/keys';
-import { isChanged, type Plan, type PlannedModel, type PlannedObject } from '../publish/plan';
+import { isChanged, isConflict, objectsOf, type Plan, type PlannedModel, type PlannedObject } from '../publish/plan';
 import type { RolloutResult } from '../publish/rollout';
 import { Interrupted, withInterrupts } from './interrupts';
 import type { CommandTarget } from './target';
@@ -114,7 +114,7 @@ export async function runChange(
 
 function describePlan(plan: Plan): string {
   const rows = plan.models.map((planned) => {
-    const all = [...planned.objects, planned.config];
+    const all = objectsOf(planned);
     const written = all.filter(isWritten);
     return [
       planned.model.name,
@@ -142,7 +142,7 @@ function servedVersions({ model, before }: PlannedModel): string {
 }
 
 function actionOf(planned: PlannedModel, plan: Plan): string {
-  if (planned.surplus.length > 0 || planned.objects.some(({ action }) => action === 'conflict')) return 'conflict';
+  if (isConflict(planned)) return 'conflict';
   if (isChanged(planned)) return 'publish';
   return plan.prune.some((key) => modelOf(key) === planned.model.name) ? 'prune' : 'unchanged';
 }
@@ -184,7 +184,7 @@ function errorAsJson(error: UserError): object {
 }
 
 function asJson({ plan, release, isNew, replicas }: Changed, flags: ChangeFlags, milliseconds: number): object {
-  const objects = plan.models.flatMap((planned) => [...planned.objects, planned.config]);
+  const objects = plan.models.flatMap(objectsOf);
   const written = objects.filter(isWritten).map(({ object: { key, bytes }, action }) => ({ key, bytes, action }));
   return {
     dryRun: flags['dry-run'],
@@ -211,8 +211,7 @@ const isWritten = ({ action }: PlannedObject): boolean => action === 'upload' ||
 const sumBytes = (objects: readonly PlannedObject[]): number =>
   objects.reduce((sum, { object }) => sum + object.bytes, 0);
 
-const bytesToWrite = (plan: Plan): number =>
-  sumBytes(plan.models.flatMap(({ objects, config }) => [...objects, config].filter(isWritten)));
+const bytesToWrite = (plan: Plan): number => sumBytes(plan.models.flatMap(objectsOf).filter(isWritten));
 
 async function confirm(keys: readonly string[], progress: Progress, signal: AbortSignal): Promise<boolean> {
   const what = keys.length === 1 ? '1 object' : `${keys.length} objects`;

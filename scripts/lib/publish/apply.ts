@@ -10,9 +10,9 @@ import { CONFIG_FILE, isReplaceable, modelOf, versionOf } from './keys';
 import { keptKey, type RepositoryLocation } from './location';
 import type { Lock } from './lock';
 import type { SeenRepository } from './look';
-import { checksumOf, type PlannedModel, type PlannedObject } from './plan';
+import { checksumOf, objectsOf, type PlannedModel, type PlannedObject } from './plan';
 import type { ReleasedModel, ReleasedObject } from './release';
-import type { StoredPlace } from './wanted';
+import type { StoredPlace, WantedObject } from './wanted';
 
 /** Requests in flight; the store keeps to its number of connections. */
 const AT_ONCE = 32;
@@ -69,30 +69,27 @@ export class RepositoryWriter {
     models: readonly PlannedModel[],
     before: (name: string) => ReleasedModel | undefined,
   ): Promise<void> {
-    const replaceable = models.flatMap((planned) =>
-      [...planned.objects, planned.config].map(({ object }) => object).filter(({ key }) => isReplaceable(key)),
-    );
+    const replaceable = models
+      .flatMap(objectsOf)
+      .map(({ object }) => object)
+      .filter(({ key }) => isReplaceable(key));
     await forEachLimited(replaceable, AT_ONCE, async (object) => {
       const checksum = (await checksumOf(object)) ?? '';
       if (before(modelOf(object.key))?.objects[object.key]?.checksum === checksum) return;
       const key = keptKey(this.location, checksum);
-      if ('body' in object.source) await this.store.putBytes(key, object.source.body, { ifAbsent: true });
-      else if ('file' in object.source) {
-        const file = { path: object.source.file, bytes: object.bytes };
-        await this.store.putFile(key, file, { condition: { ifAbsent: true }, checksum });
-      } else if (!object.source.stored.some((place) => place.store === undefined && place.key === key)) {
-        await this.copyFrom(object.source.stored, key, object, { ifAbsent: true });
-      }
+      const isThere = 'stored' in object.source && object.source.stored.some((place) => isHere(place, key));
+      // With the checksum: a file that changed since it was taken is refused.
+      const checked = checksum === '' ? object : { ...object, checksum };
+      if (!isThere) await this.put(checked, key, { condition: { ifAbsent: true } });
     });
   }
 
   /** Switches one model over: what its configuration refers to, then the configuration. */
   async switchModel(planned: PlannedModel): Promise<void> {
-    const [beside, config] = [switchedObjects(planned).slice(0, -1), planned.config];
-    this.lock.requireHeld();
+    const { objects, config } = planned;
+    const beside = objects.filter(({ object }) => versionOf(object.key) === undefined);
     for (const one of beside) await this.write(one);
     if (config.recent === true) await abortable(sinceThen(this.opened), this.progress.signal);
-    this.lock.requireHeld();
     await this.write(config);
     this.switched = performance.now();
   }
@@ -170,14 +167,15 @@ export class RepositoryWriter {
   /** Takes objects out of the repository; with `keep` their bytes stay beside it, for a rollback. */
   async removeObjects(
     keys: readonly string[],
-    { keep, bytesOf }: { keep: boolean; bytesOf: (key: string) => number | undefined },
+    { objects }: SeenRepository,
+    { keep }: { keep: boolean },
   ): Promise<void> {
     const configs = keys.filter((key) => key === `${modelOf(key)}/${CONFIG_FILE}`);
     if (keep) {
       await forEachLimited(keys, AT_ONCE, async (key) => {
-        const bytes = bytesOf(key);
-        const checksum = bytes === undefined ? undefined : await this.store.checksum(this.at(key), bytes);
-        if (bytes === undefined || checksum === undefined) return; // It is gone already.
+        const bytes = objects.get(key)?.bytes ?? 0;
+        const checksum = objects.has(key) ? await this.store.checksum(this.at(key), bytes) : undefined;
+        if (checksum === undefined) return; // It is gone already.
         await this.store.copy({ key: this.at(key) }, keptKey(this.location, checksum), { bytes, checksum });
       });
     }
@@ -200,7 +198,7 @@ export class RepositoryWriter {
     pruned: ReadonlySet<string>,
   ) {
     const { model } = planned;
-    const wanted = [...planned.objects, planned.config];
+    const wanted = objectsOf(planned);
     const versions = new Set(wanted.map(({ object }) => versionOf(object.key)));
     const carried = Object.entries(before?.objects ?? {}).filter(
       ([key]) =>
@@ -246,20 +244,26 @@ export class RepositoryWriter {
       sent = bytes;
     };
     try {
-      const { source } = object;
-      const key = this.at(object.key);
-      let done: Written;
-      if ('body' in source) done = await this.store.putBytes(key, source.body, condition);
-      else if ('file' in source) {
-        const file = { path: source.file, bytes: object.bytes };
-        done = await this.store.putFile(key, file, { condition, onBytes, ...checksumOption(object.checksum) });
-      } else done = await this.copyFrom(source.stored, key, object, condition);
+      const done = await this.put(object, this.at(object.key), { condition, onBytes });
       onBytes(object.bytes);
       this.written.set(object.key, { bytes: object.bytes, ...done });
     } catch (error) {
       if (error instanceof PreconditionFailed) throw raced(object.key, error);
       throw error;
     }
+  }
+
+  /** Brings an object's bytes to a key, from wherever they are. */
+  private put(
+    object: WantedObject,
+    key: string,
+    options: { condition: PutCondition; onBytes?: (sent: number) => void },
+  ): Promise<Written> {
+    const { source, bytes, checksum } = object;
+    if ('body' in source) return this.store.putBytes(key, source.body, options.condition);
+    if ('stored' in source) return this.copyFrom(source.stored, key, object, options.condition);
+    const expected = checksum === undefined ? {} : { checksum };
+    return this.store.putFile(key, { path: source.file, bytes }, { ...options, ...expected });
   }
 
   private async copyFrom(
@@ -313,13 +317,8 @@ export async function ensurePlaceholder(store: S3Store, location: RepositoryLoca
   }
 }
 
-/** What lies beside the version folders, the configuration last. */
-function switchedObjects({ objects, config }: PlannedModel): PlannedObject[] {
-  return [...objects.filter(({ object }) => versionOf(object.key) === undefined), config];
-}
-
-const checksumOption = (checksum: string | undefined): { checksum?: string } =>
-  checksum === undefined ? {} : { checksum };
+/** Whether a place is this key of the bucket that is published to. */
+const isHere = (place: StoredPlace, key: string): boolean => place.store === undefined && place.key === key;
 
 const raced = (key: string, cause?: unknown): UserError =>
   new UserError(`${key}: somebody else wrote it while this publisher was running`, {

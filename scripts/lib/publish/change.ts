@@ -8,7 +8,7 @@ import { Lock, LockLost, NO_INTENT, type Intent } from './lock';
 import { versionOf } from './keys';
 import { releasesPrefix, type RepositoryLocation } from './location';
 import { lookAt, type SeenRepository } from './look';
-import { conflicts, isChanged, makePlan, type Plan, type PlannedModel } from './plan';
+import { conflicts, isChanged, isConflict, makePlan, objectsOf, type Plan, type PlannedModel } from './plan';
 import { newRelease, writeHead, type Head, type Release, type ReleasedModel } from './release';
 import {
   requireAnswers,
@@ -109,7 +109,7 @@ export async function change(
     if (options.dryRun === true || (idle && options.replicas === undefined)) {
       return { plan, release: seen.head?.release, isNew: false };
     }
-    if (plan.prune.some((key) => !confirmed.has(key)) && !target.keepRemoved) {
+    if (plan.prune.some((key) => !confirmed.has(key)) && !plan.keepPruned) {
       if ((await options.confirmPrune?.(plan.prune)) === false) {
         throw new UserError('nothing was done: the deletion was not confirmed', {
           hint: 'leave out --prune, or say --yes',
@@ -117,7 +117,7 @@ export async function change(
       }
       confirmed = new Set(plan.prune);
     }
-    const lock = await Lock.take(store, location, seen.lock, firstIntent(plan, target));
+    const lock = await Lock.take(store, location, seen.lock, firstIntent(plan));
     if (lock !== undefined) return new Change({ seen, plan, target, lock, options }).carryOut(idle);
   }
 }
@@ -153,8 +153,8 @@ async function recover(seen: SeenRepository, options: ChangeOptions, ours: reado
     await attempt('not every server could be put back', () => recoverServers(unfinished, released, options));
     const kept = new Set(Object.values(released).flatMap(({ objects }) => Object.keys(objects)));
     const gone = unfinished.deleting.filter((key) => !kept.has(key));
-    const removal = { keep: unfinished.keepDeleted, bytesOf: (key: string) => seen.objects.get(key)?.bytes };
-    await attempt('not everything could be deleted', () => writer.removeObjects(gone, removal));
+    const { keepDeleted: keep } = unfinished;
+    await attempt('not everything could be deleted', () => writer.removeObjects(gone, seen, { keep }));
     // Copies that it had begun: nobody goes on with them. Uploads of files are gone on with, by uploadVersions.
     await attempt('unfinished copies are left', () => store.abortUploads(`${releasesPrefix(location)}/`));
   } catch (error) {
@@ -177,13 +177,9 @@ async function recoverServers(
     options.onStage?.(`servers may serve ${names.join(', ')} other than released: "npm run status" tells`);
     return;
   }
-  const known = names.flatMap((name) => {
-    const model = released[name];
-    return model === undefined ? [] : [servedModel(name, model)];
-  });
   const unknown = names.filter((name) => released[name] === undefined && (digests[name] ?? '') !== '');
   const target = {
-    models: composingFirst(known),
+    models: servedModels(names, released),
     removed: unknown.reverse().map((name) => ({ name, served: [], digest: digests[name] ?? '' })),
   };
   await rollOut(options.replicas, target, { ...options, reload: true, patient: false });
@@ -273,7 +269,7 @@ class Change {
 
   /** Before anything of somebody else's is changed, it is recorded as a release that can be gone back to. */
   private async adopt(): Promise<void> {
-    const { seen, plan, target, options, lock } = this.begun;
+    const { seen, plan, options, lock } = this.begun;
     const foreign = plan.models.filter((planned) => planned.foreign);
     if (foreign.length === 0) return;
     const models: Record<string, ReleasedModel> = { ...this.head?.release.models };
@@ -286,7 +282,7 @@ class Change {
     const origin = 'found in the bucket';
     const release = newRelease({ previous: this.head?.release.id, origin, models });
     this.head = await writeHead(options.store, options.location, release, this.head);
-    await lock.setIntent(intentOf(plan, target));
+    await lock.setIntent(intentOf(plan));
   }
 
   /** Nobody else uploads while we have the lock: what is unfinished now will never be finished. */
@@ -339,17 +335,14 @@ class Change {
 
   /** The release is in service by now: whatever fails here does not undo it. */
   private async prune(): Promise<void> {
-    const { plan, options, target, seen, lock } = this.begun;
+    const { plan, options, seen, lock } = this.begun;
     if (plan.prune.length === 0) return;
     options.onStage?.(
       `${plan.keepPruned ? 'move aside' : 'delete'} what is no longer needed: ${plan.prune.length} objects`,
     );
     try {
       await lock.confirm();
-      await this.writer.removeObjects(plan.prune, {
-        keep: target.keepRemoved,
-        bytesOf: (key) => seen.objects.get(key)?.bytes,
-      });
+      await this.writer.removeObjects(plan.prune, seen, { keep: plan.keepPruned });
       // An empty repository is none to Triton.
       if (seen.objects.size <= plan.prune.length) await ensurePlaceholder(options.store, options.location);
       // A server that started before the deletion may have loaded what is gone now.
@@ -400,12 +393,8 @@ class Change {
     const withoutSignal = { ...options };
     delete withoutSignal.signal;
     const failed: string[] = [];
-    const known = [...names, ...plan.remove].filter((name) => before[name] !== undefined);
     const target = {
-      models: [
-        ...composingFirst(known.map((name) => servedModel(name, before[name] as ReleasedModel))),
-        ...this.dependents(),
-      ],
+      models: [...servedModels([...names, ...plan.remove], before), ...this.dependents()],
       removed: this.changed
         .map(({ model }) => model)
         .filter(({ name }) => before[name] === undefined)
@@ -451,6 +440,16 @@ export function servedModel(name: string, released: ReleasedModel): ServedModel 
   return { name, served, digest, composedOf };
 }
 
+/** Those of the models that a release has, what an ensemble is made of before the ensemble. */
+function servedModels(names: readonly string[], released: Readonly<Record<string, ReleasedModel>>) {
+  return composingFirst(
+    names.flatMap((name) => {
+      const model = released[name];
+      return model === undefined ? [] : [servedModel(name, model)];
+    }),
+  );
+}
+
 /** Waits while another publisher has the lock, and says so once. */
 class WaitForLock {
   private readonly deadline: number;
@@ -490,8 +489,6 @@ function requireNoConflict(plan: Plan): void {
 
 /** The folder to use instead: `resnet/3`. */
 function nextFolder(plan: Plan): string {
-  const isConflict = ({ objects, surplus }: PlannedModel): boolean =>
-    surplus.length > 0 || objects.some(({ action }) => action === 'conflict');
   const planned = plan.models.find(isConflict);
   const versions = planned?.objects.flatMap(({ object }) => versionOf(object.key) ?? []) ?? [];
   return `${planned?.model.name}/${Math.max(...versions, ...(planned?.before ?? [])) + 1}`;
@@ -522,28 +519,23 @@ async function requireReplicas({ replicas, onStage }: ChangeOptions): Promise<vo
   for (const replica of found) if (replica.ready) await requireAnswers(replica);
 }
 
-function intentOf(plan: Plan, target: Target): Intent {
+function intentOf(plan: Plan): Intent {
   const changed = plan.models.filter(isChanged).map(({ model }) => model);
   return {
     switching: changed.map(({ name }) => name),
     digests: Object.fromEntries(changed.map(({ name, digest }) => [name, digest])),
     removing: plan.remove,
     deleting: plan.prune,
-    keepDeleted: target.keepRemoved,
+    keepDeleted: plan.keepPruned,
   };
 }
 
 /** What was found in the bucket is to be changed only once there is a record of it to go back to. */
-const firstIntent = (plan: Plan, target: Target): Intent =>
-  plan.models.some(({ foreign }) => foreign) ? NO_INTENT : intentOf(plan, target);
+const firstIntent = (plan: Plan): Intent => (plan.models.some(({ foreign }) => foreign) ? NO_INTENT : intentOf(plan));
 
 /** Models of a release in the order in which to take them out: no ensemble is ever without what it is made of. */
 function ensemblesFirst(names: readonly string[], release: Release | undefined): string[] {
-  const models = names.flatMap((name) => {
-    const released = release?.models[name];
-    return released === undefined ? [] : [servedModel(name, released)];
-  });
-  return composingFirst(models)
+  return servedModels(names, release?.models ?? {})
     .map(({ name }) => name)
     .reverse();
 }
@@ -554,8 +546,8 @@ const isUnfinished = ({ switching, removing, deleting }: Intent): boolean =>
 /** Whether the bucket or the release would be another one afterwards. */
 function needsWriting(plan: Plan, { head }: SeenRepository): boolean {
   if (plan.prune.length > 0 || plan.remove.length > 0 || plan.models.some(isChanged)) return true;
-  return plan.models.some(({ model, objects, config }) => {
-    const released = head?.release.models[model.name];
-    return [...objects, config].some(({ object, etag }) => released?.objects[object.key]?.etag !== etag);
+  return plan.models.some((planned) => {
+    const released = head?.release.models[planned.model.name];
+    return objectsOf(planned).some(({ object, etag }) => released?.objects[object.key]?.etag !== etag);
   });
 }

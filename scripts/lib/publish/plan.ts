@@ -66,9 +66,20 @@ export interface PlanOptions {
   keepRemoved: boolean;
 }
 
+/** Every object of a model, its configuration last. */
+export const objectsOf = ({ objects, config }: Pick<PlannedModel, 'objects' | 'config'>): PlannedObject[] => [
+  ...objects,
+  config,
+];
+
 /** Whether anything of the model has to be written. */
 export function isChanged(planned: PlannedModel): boolean {
-  return [...planned.objects, planned.config].some(({ action }) => action !== 'keep') || planned.leftovers.length > 0;
+  return objectsOf(planned).some(({ action }) => action !== 'keep') || planned.leftovers.length > 0;
+}
+
+/** Whether a published version of it would be changed. */
+export function isConflict({ objects, surplus }: PlannedModel): boolean {
+  return surplus.length > 0 || objects.some(({ action }) => action === 'conflict');
 }
 
 /** Every reason why the plan may not be carried out, as sentences. */
@@ -112,8 +123,11 @@ export async function makePlan(
 
 class ModelPlanner {
   private readonly released: ReleasedModel | undefined;
-  private readonly committed: (version: number) => boolean;
+  /** Versions that a release has; undefined: all, as somebody else published the model. */
+  private readonly releasedVersions: ReadonlySet<number | undefined> | undefined;
   private readonly wantedKeys: ReadonlySet<string>;
+  /** Versions that are wanted, and undefined for what lies beside them. */
+  private readonly wantedVersions: ReadonlySet<number | undefined>;
 
   constructor(
     readonly model: WantedModel,
@@ -123,8 +137,10 @@ class ModelPlanner {
   ) {
     this.released = seen.head?.release.models[model.name];
     this.wantedKeys = new Set([...model.objects, model.config].map(({ key }) => key));
-    const versions = new Set(Object.keys(this.released?.objects ?? {}).map(versionOf));
-    this.committed = this.isForeign() ? () => true : (version) => versions.has(version);
+    this.wantedVersions = new Set(model.objects.map(({ key }) => versionOf(key)));
+    this.releasedVersions = this.isForeign()
+      ? undefined
+      : new Set(Object.keys(this.released?.objects ?? {}).map(versionOf));
   }
 
   async planObject(object: WantedObject): Promise<PlannedObject> {
@@ -136,35 +152,36 @@ class ModelPlanner {
     if (checksum !== undefined && checksum === (await checksumOf(object))) {
       return { object, action: 'keep', etag, checksum };
     }
-    const version = versionOf(object.key);
-    const replaceable = isReplaceable(object.key) || version === undefined || !this.committed(version);
+    const replaceable = isReplaceable(object.key) || !this.isCommitted(object.key);
     const recent = present.recent === true ? { recent: true as const } : {};
     return { object, action: replaceable ? 'replace' : 'conflict', etag, ...recent };
   }
 
   result(planned: (object: WantedObject) => PlannedObject): PlannedModel {
-    const versions = new Set(this.model.objects.map(({ key }) => versionOf(key)));
-    const extra = this.present.filter((key) => {
-      const version = versionOf(key);
-      return version !== undefined && versions.has(version) && !this.wantedKeys.has(key) && !isReplaceable(key);
-    });
+    const extra = this.present.filter(
+      (key) => !isReplaceable(key) && this.wantedVersions.has(versionOf(key)) && !this.wantedKeys.has(key),
+    );
     return {
       model: this.model,
       before: this.released?.served,
       objects: this.model.objects.map(planned),
       config: planned(this.model.config),
-      surplus: extra.filter((key) => this.committed(versionOf(key) as number)),
-      leftovers: extra.filter((key) => !this.committed(versionOf(key) as number)),
+      surplus: extra.filter((key) => this.isCommitted(key)),
+      leftovers: extra.filter((key) => !this.isCommitted(key)),
       foreign: this.isForeign(),
     };
   }
 
   /** What lies in the model's folder of the bucket and is not part of it any more. */
   unwanted(): string[] {
-    const versions = new Set(this.model.objects.map(({ key }) => versionOf(key)));
-    return this.present.filter(
-      (key) => !this.wantedKeys.has(key) && !(versionOf(key) !== undefined && versions.has(versionOf(key))),
-    );
+    const isInWantedVersion = (key: string): boolean =>
+      versionOf(key) !== undefined && this.wantedVersions.has(versionOf(key));
+    return this.present.filter((key) => !this.wantedKeys.has(key) && !isInWantedVersion(key));
+  }
+
+  /** Whether the object's version was published, so that servers may load from it at any time. */
+  private isCommitted(key: string): boolean {
+    return this.releasedVersions?.has(versionOf(key)) ?? true;
   }
 
   private isForeign(): boolean {
