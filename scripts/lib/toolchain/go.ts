@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
 import { CommandError, exec } from '../exec';
 import { paths } from '../paths';
 import type { Step } from '../progress';
-import { cached, requireFreeSpace } from './cache';
+import { cached, makeDirectory, requireFreeSpace } from './cache';
 
 /** A folder for each set of programs that share go.mod and go.sum. */
 const PINS = join(paths.scripts, 'lib', 'toolchain', 'go');
@@ -25,7 +25,15 @@ export interface GoProgram {
   ldflags?: (version: string) => string;
   /** Makes one on PATH tell its version; without it those on PATH are not looked at. */
   versionArguments?: readonly string[];
+  /**
+   * Files that a main package of our own (main.go beside go.mod) embeds and that are made out of the module:
+   * name -> content, given the module's folder.
+   */
+  embeds?: (module: string) => Record<string, string>;
 }
+
+/** The main package of our own, for a program that has `embeds`. */
+const MAIN = 'main.go';
 
 /** Module cache, compiler cache and program of the largest one. */
 const BUILD_BYTES = 4e9;
@@ -43,7 +51,8 @@ export async function ensureGoProgram(program: GoProgram, step?: Step): Promise<
     requireGo(program, pins.go);
     requireFreeSpace(target, BUILD_BYTES, `building ${program.name}`);
     step?.update(`building ${program.name} ${pins.version}`);
-    await build(program, pins, join(target, program.name));
+    const directory = program.embeds === undefined ? pins.directory : await gather(program, pins, target);
+    await build(program, { ...pins, directory }, join(target, program.name));
   });
   return join(directory, program.name);
 }
@@ -106,7 +115,9 @@ function readPins(program: GoProgram): Pins {
   };
   const quoted = program.module.replaceAll('.', '\\.');
   const version = find(new RegExp(`^(?:require)?\\s*${quoted} (v\\S+)`, 'm'), `requirement of ${program.module}`);
-  const digest = createHash('sha256').update([mod, sum, program.package, linkerFlags(program, version)].join('\0'));
+  const main = program.embeds === undefined ? [] : [readFileSync(join(directory, MAIN), 'utf8')];
+  const parts = [mod, sum, program.package, linkerFlags(program, version), ...main];
+  const digest = createHash('sha256').update(parts.join('\0'));
   return { directory, version, go: find(/^go (\S+)/m, 'go line'), digest: digest.digest('hex').slice(0, 12) };
 }
 
@@ -128,6 +139,24 @@ export function saysVersion(text: string, version: string): boolean {
 
 function linkerFlags(program: GoProgram, version: string): string {
   return ['-s -w', program.ldflags?.(version) ?? ''].join(' ').trim();
+}
+
+/** Puts the main package of our own, its pins and what it embeds into one folder. */
+async function gather(program: GoProgram, pins: Pins, target: string): Promise<string> {
+  const source = join(target, 'source');
+  makeDirectory(source);
+  for (const file of ['go.mod', 'go.sum', MAIN]) copyFileSync(join(pins.directory, file), join(source, file));
+  try {
+    const options = { cwd: source, env: goEnvironment() };
+    const { stdout } = await exec('go', ['mod', 'download', '-json', program.module], options);
+    const { Dir: module } = JSON.parse(stdout) as { Dir: string };
+    for (const [file, content] of Object.entries(program.embeds?.(module) ?? {})) {
+      writeFileSync(join(source, file), content);
+    }
+  } catch (error) {
+    throw explainBuild(program, error);
+  }
+  return source;
 }
 
 async function build(program: GoProgram, pins: Pins, output: string): Promise<void> {

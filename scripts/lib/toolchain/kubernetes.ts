@@ -8,23 +8,38 @@ export interface KubernetesPrograms {
   kwok: string;
 }
 
+/** What makes an API server a cluster: controllers that keep what objects ask for, and a scheduler. */
+export interface ControlPlanePrograms extends KubernetesPrograms {
+  controllerManager: string;
+  scheduler: string;
+}
+
 /** Builds, one after the other, what is not on PATH in the pinned version. */
 export async function ensureKubernetes(step?: Step): Promise<KubernetesPrograms> {
   return {
-    apiServer: await ensureApiServer(step),
+    apiServer: await ensureKubernetesProgram('kube-apiserver', step),
     etcd: await ensureEtcd(step),
     kwok: await ensureKwok(step),
   };
 }
 
-function ensureApiServer(step: Step | undefined): Promise<string> {
+/** The same, and the rest of a control plane. */
+export async function ensureControlPlane(step?: Step): Promise<ControlPlanePrograms> {
+  return {
+    ...(await ensureKubernetes(step)),
+    controllerManager: await ensureKubernetesProgram('kube-controller-manager', step),
+    scheduler: await ensureKubernetesProgram('kube-scheduler', step),
+  };
+}
+
+function ensureKubernetesProgram(name: string, step: Step | undefined): Promise<string> {
   return ensureGoProgram(
     {
-      name: 'kube-apiserver',
+      name,
       pins: 'kubernetes',
       module: 'k8s.io/kubernetes',
-      package: 'k8s.io/kubernetes/cmd/kube-apiserver',
-      // It takes its default feature gates from this version.
+      package: `k8s.io/kubernetes/cmd/${name}`,
+      // They take their default feature gates from this version.
       ldflags: (version) => `-X k8s.io/component-base/version.gitVersion=${version}`,
       versionArguments: ['--version'],
     },
@@ -55,6 +70,19 @@ function ensureKwok(step: Step | undefined): Promise<string> {
       package: 'sigs.k8s.io/kwok/cmd/kwok',
       ldflags: (version) => `-X sigs.k8s.io/kwok/pkg/consts.Version=${version}`,
       versionArguments: ['--version'],
+    },
+    step,
+  );
+}
+
+/** Karpenter with the cloud provider that makes KWOK's nodes; each of its releases is built, none is distributed. */
+export function ensureKarpenter(step?: Step): Promise<string> {
+  return ensureGoProgram(
+    {
+      name: 'karpenter-kwok',
+      pins: 'karpenter',
+      module: 'sigs.k8s.io/karpenter',
+      package: 'sigs.k8s.io/karpenter/kwok',
     },
     step,
   );

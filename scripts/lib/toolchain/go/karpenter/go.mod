@@ -1,0 +1,5 @@
+module triton-serving/karpenter
+
+go 1.26.4
+
+require sigs.k8s.io/karpenter v1.13.0
