@@ -19,20 +19,20 @@ export interface GoProgram {
   pins: string;
   /** The module that `go.mod` requires; its version there is the program's. */
   module: string;
-  /** The main package of that module. */
+  /** The main package of that module; `.` for one of our own, which is main.go beside go.mod. */
   package: string;
   /** What the linker is told besides leaving out debug information; the version is as in go.mod: v1.2.3. */
   ldflags?: (version: string) => string;
   /** Makes one on PATH tell its version; without it those on PATH are not looked at. */
   versionArguments?: readonly string[];
   /**
-   * Files that a main package of our own (main.go beside go.mod) embeds and that are made out of the module:
-   * name -> content, given the module's folder.
+   * Files that a main package of our own embeds and that are made out of the module: name -> content, given the
+   * module's folder.
    */
   embeds?: (module: string) => Record<string, string>;
 }
 
-/** The main package of our own, for a program that has `embeds`. */
+/** A main package of our own. */
 const MAIN = 'main.go';
 
 /** Module cache, compiler cache and program of the largest one. */
@@ -115,7 +115,7 @@ function readPins(program: GoProgram): Pins {
   };
   const quoted = program.module.replaceAll('.', '\\.');
   const version = find(new RegExp(`^(?:require)?\\s*${quoted} (v\\S+)`, 'm'), `requirement of ${program.module}`);
-  const main = program.embeds === undefined ? [] : [readFileSync(join(directory, MAIN), 'utf8')];
+  const main = program.package === '.' ? [readFileSync(join(directory, MAIN), 'utf8')] : [];
   const parts = [mod, sum, program.package, linkerFlags(program, version), ...main];
   const digest = createHash('sha256').update(parts.join('\0'));
   return { directory, version, go: find(/^go (\S+)/m, 'go line'), digest: digest.digest('hex').slice(0, 12) };

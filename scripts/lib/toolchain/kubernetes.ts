@@ -75,14 +75,14 @@ function ensureKwok(step: Step | undefined): Promise<string> {
   );
 }
 
-/** Karpenter with the cloud provider that makes KWOK's nodes; each of its releases is built, none is distributed. */
+/** Karpenter with the cloud provider that makes KWOK's nodes, which can be out of machines. */
 export function ensureKarpenter(step?: Step): Promise<string> {
   return ensureGoProgram(
     {
       name: 'karpenter-kwok',
       pins: 'karpenter',
       module: 'sigs.k8s.io/karpenter',
-      package: 'sigs.k8s.io/karpenter/kwok',
+      package: '.',
     },
     step,
   );
