@@ -97,8 +97,10 @@ export type Exposure =
       authentication: IngressAuthentication;
       /** Where the ingress controller's addresses are: the subnets of its load balancer, or the VPC. */
       controllerCidrs: pulumi.Input<pulumi.Input<string>[]>;
-      /** Which controller. Default: alb. */
+      /** Which class of Ingress. Default: alb. */
       className?: string;
+      /** Make that class, for EKS Auto Mode's controller, which comes without one. Default: false. */
+      createAutoModeClass?: boolean;
       /** Default: internal. */
       scheme?: 'internal' | 'internet-facing';
       /** Who may call, as CIDRs. Default: everybody that reaches the address. */
@@ -107,7 +109,7 @@ export type Exposure =
 
 export type IngressTls =
   | {
-      /** A certificate of AWS Certificate Manager, for the alb class. */
+      /** A certificate of AWS Certificate Manager, with a controller of AWS. */
       kind: 'acm';
       certificateArn: pulumi.Input<string>;
     }
@@ -119,13 +121,20 @@ export type IngressTls =
 
 export type IngressAuthentication =
   | {
-      /** Clients show a certificate. For programs, with the alb class. */
+      /** Clients show a certificate. For programs, with a controller of AWS. */
       kind: 'mutual-tls';
       /** Trust store of the load balancer that holds the authority of the clients' certificates. */
       trustStoreArn: pulumi.Input<string>;
     }
   | {
-      /** People sign in with an OpenID Connect provider. With the alb class. */
+      /** Clients send a token (`Authorization: Bearer ...`). For programs, with AWS Load Balancer Controller 2.16 or newer. */
+      kind: 'jwt';
+      issuer: string;
+      /** Address of the issuer's public keys. */
+      jwksEndpoint: string;
+    }
+  | {
+      /** People sign in with an OpenID Connect provider. With a controller of AWS. */
       kind: 'oidc';
       issuer: string;
       authorizationEndpoint: string;
@@ -147,23 +156,28 @@ export interface NetworkAccess {
   clientNamespaces?: string[];
   /** Namespace of Prometheus, the only one that reads metrics. Default: monitoring. */
   monitoringNamespace?: string;
-  /** Where AWS's APIs (or the S3 endpoint) are: the only destinations, besides DNS. Default: 0.0.0.0/0 without link-local. */
+  /** Where AWS's APIs, or the S3 endpoint, are: the only destinations, besides DNS. Default: 0.0.0.0/0 without link-local. */
   egressCidrs?: string[];
+  /** On which ports; of an endpoint inside of the cluster, the port of its pods. Default: that of `endpointUrl`, or 443. */
+  egressPorts?: number[];
 }
 
 /** The number of replicas that follows the load. */
 export interface AutoscalingArgs {
   /**
-   * Who scales: `keda` (a ScaledObject that asks Prometheus), or `custom-metrics` (a HorizontalPodAutoscaler, the custom metrics API
-   * of an adapter such as prometheus-adapter, and the recording rule of `monitoring`).
+   * Who scales: `keda` (a ScaledObject that asks Prometheus; KEDA 2.17 or newer), or `custom-metrics` (a HorizontalPodAutoscaler,
+   * the custom metrics API of an adapter such as prometheus-adapter, and the recording rule of `monitoring.alerts`).
    */
   kind: 'keda' | 'custom-metrics';
   /** At least 1: without a pod there is nothing that would tell of a queue. */
   minReplicas: number;
   maxReplicas: number;
-  /** Mean time that requests to the busiest model wait in its queue, beyond which there are to be more pods. Default: 50 ms. */
+  /** Mean time that requests to the slowest model wait in its queue, beyond which there are to be more pods. Default: 50 ms. */
   queueMilliseconds?: number;
-  /** Address of Prometheus for KEDA. Default: http://prometheus-operated.MONITORING_NAMESPACE.svc:9090. */
+  /**
+   * Address of the Prometheus that KEDA asks. It has to read the pods' metrics as `monitoring.serviceMonitor` tells it to, under
+   * the labels namespace, job (the name of the component) and pod. Default: http://prometheus-operated.MONITORING_NAMESPACE.svc:9090.
+   */
   prometheusUrl?: string;
   /** Wait that long with fewer pods after the load went down: a new pod takes minutes to start. Default: 600 s. */
   scaleDownAfterSeconds?: number;

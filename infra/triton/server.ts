@@ -1,5 +1,19 @@
 import * as pulumi from '@pulumi/pulumi';
 import type { TritonServerArgs } from './args';
+import { createAutoscaling } from './autoscaling';
+import { checkArguments } from './check';
+import { createDeployment } from './deployment';
+import { createDisruptionBudget } from './disruption-budget';
+import { createExposure } from './exposure';
+import { createMonitoring } from './monitoring';
+import { podSelector } from './names';
+import { createNamespace } from './namespace';
+import { createNetworkPolicies } from './network-policy';
+import { createPublisherAccess } from './publisher-access';
+import { createSecrets } from './secrets';
+import { createService, serviceUrl } from './service';
+import { createServiceAccount } from './service-account';
+import { withDefaults } from './settings';
 
 export type * from './args';
 
@@ -14,12 +28,30 @@ export class TritonServer extends pulumi.ComponentResource {
   /** Where clients outside of the cluster find it; undefined for exposure `cluster`. */
   readonly externalUrl: pulumi.Output<string | undefined>;
 
+  /**
+   * @param name of the Deployment, its Service and whatever else is made; also of the namespace where none is given
+   * @throws RunError that lists every argument that will not do
+   */
   constructor(name: string, args: TritonServerArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:TritonServer', name, {}, options);
-    this.namespace = pulumi.output(args.namespace?.name ?? name);
-    this.podSelector = pulumi.output('');
-    this.serviceUrl = pulumi.output('');
-    this.externalUrl = pulumi.output(undefined);
+    const settings = checkArguments(withDefaults(name, args));
+    const parent = { parent: this };
+    this.namespace = createNamespace(settings, parent);
+    const part = { settings, namespace: this.namespace, options: parent };
+
+    createNetworkPolicies(part);
+    createPublisherAccess(part);
+    const serviceAccount = createServiceAccount(part);
+    const secrets = createSecrets(part);
+    const deployment = createDeployment(part, { serviceAccount, secrets });
+    createDisruptionBudget(part);
+    createService(part);
+    createAutoscaling(part, deployment.metadata.name);
+    createMonitoring(part);
+
+    this.podSelector = pulumi.output(podSelector(name));
+    this.serviceUrl = serviceUrl(part);
+    this.externalUrl = createExposure(part);
     this.registerOutputs({
       namespace: this.namespace,
       podSelector: this.podSelector,

@@ -1,0 +1,18 @@
+import * as kubernetes from '@pulumi/kubernetes';
+import type * as pulumi from '@pulumi/pulumi';
+import { labels } from './names';
+import type { Part } from './part';
+
+/**
+ * The identity of the pods. Its own token is not mounted: Triton does not talk to Kubernetes. The token that AWS takes
+ * for the role is another one, which EKS mounts because of the annotation.
+ */
+export function createServiceAccount({ settings, namespace, options }: Part): pulumi.Output<string> {
+  const { name, credentials } = settings;
+  const annotations = credentials.kind === 'role' ? { 'eks.amazonaws.com/role-arn': credentials.roleArn } : {};
+  return new kubernetes.core.v1.ServiceAccount(
+    name,
+    { metadata: { name, namespace, labels: labels(name), annotations }, automountServiceAccountToken: false },
+    options,
+  ).metadata.name;
+}
