@@ -7,6 +7,9 @@ export interface TappedRequest {
   number: number;
   method: string;
   path: string;
+  headers: http.IncomingHttpHeaders;
+  /** Of a request that deletes objects or completes an upload; others may be large, and are not kept. */
+  body: string;
 }
 
 export interface TapOptions {
@@ -37,9 +40,13 @@ export async function startTap(target: string, initial: TapOptions = {}): Promis
   const { hostname, port } = new URL(target);
   const agent = new http.Agent({ keepAlive: true });
 
-  const passOn = (incoming: http.IncomingMessage): Promise<{ answer: http.IncomingMessage; body: Buffer }> =>
+  const passOn = (
+    incoming: http.IncomingMessage,
+    request: TappedRequest,
+  ): Promise<{ answer: http.IncomingMessage; body: Buffer }> =>
     new Promise((resolve, reject) => {
       const { method, url, headers } = incoming;
+      if (method === 'POST') incoming.on('data', (chunk: Buffer) => (request.body += chunk.toString('latin1')));
       const outgoing = http.request({ hostname, port, agent, method, path: url, headers }, (answer) => {
         const chunks: Buffer[] = [];
         answer.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -55,10 +62,11 @@ export async function startTap(target: string, initial: TapOptions = {}): Promis
     });
 
   const handle = async (incoming: http.IncomingMessage, reply: http.ServerResponse): Promise<void> => {
-    const request = { number: requests.length + 1, method: incoming.method ?? '', path: incoming.url ?? '' };
+    const { method = '', url: path = '', headers: sent } = incoming;
+    const request: TappedRequest = { number: requests.length + 1, method, path, headers: sent, body: '' };
     requests.push(request);
     if ((await options.onRequest?.(request)) === false) return void incoming.socket.destroy();
-    const { answer, body } = await passOn(incoming);
+    const { answer, body } = await passOn(incoming, request);
     await options.onAnswer?.(request);
     const headers = { ...answer.headers };
     delete headers.connection;
