@@ -7,6 +7,9 @@ import { servicePorts } from './service';
 
 type LoadBalancer = Extract<Exposure, { kind: 'internal-load-balancer' }>;
 
+/** What of its status matters; a preview has none, and manifests that are only written do not either. */
+type LoadBalancerStatus = { loadBalancer?: { ingress?: { hostname?: string; ip?: string }[] } } | undefined;
+
 /** The class of EKS Auto Mode; AWS's controller in the cluster has service.k8s.aws/nlb. */
 const AUTO_MODE_CLASS = 'eks.amazonaws.com/nlb';
 
@@ -54,8 +57,8 @@ export function createLoadBalancer(
     },
     options,
   );
-  return service.status.apply((status) => {
-    const ingress = (status as typeof status | undefined)?.loadBalancer?.ingress?.[0];
+  return service.status.apply((status: unknown) => {
+    const ingress = (status as LoadBalancerStatus)?.loadBalancer?.ingress?.[0];
     return `http://${ingress?.hostname ?? ingress?.ip ?? 'unknown'}:${PORTS.http}`;
   });
 }

@@ -9,10 +9,11 @@ import type { Part } from './part';
  */
 export function createServiceAccount({ settings, namespace, options }: Part): pulumi.Output<string> {
   const { name, credentials } = settings;
-  const annotations = credentials.kind === 'role' ? { 'eks.amazonaws.com/role-arn': credentials.roleArn } : {};
+  const role =
+    credentials.kind === 'role' ? { annotations: { 'eks.amazonaws.com/role-arn': credentials.roleArn } } : {};
   return new kubernetes.core.v1.ServiceAccount(
     name,
-    { metadata: { name, namespace, labels: labels(name), annotations }, automountServiceAccountToken: false },
+    { metadata: { name, namespace, labels: labels(name), ...role }, automountServiceAccountToken: false },
     options,
   ).metadata.name;
 }
