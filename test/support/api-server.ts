@@ -47,6 +47,8 @@ export interface ApiServerOptions {
   programs: { etcd: string; apiServer: string };
   /** Users besides "admin"; they may do what is granted. */
   users?: readonly string[];
+  /** Group that a user is in. */
+  groups?: Readonly<Record<string, string>>;
   /** Flags of kube-apiserver besides those that it always gets. */
   flags?: readonly string[];
 }
@@ -58,10 +60,13 @@ export async function startApiServer(processes: ClusterProcesses, options: ApiSe
   const etcd = { name: 'etcd', command: options.programs.etcd, args: etcdArguments(directory, etcdPort, peerPort) };
   await processes.start(etcd, () => answers(`http://127.0.0.1:${etcdPort}/health`));
 
-  const tokens = new Map([ADMIN, ...(options.users ?? [])].map((user) => [user, `${user}-token-of-a-test`]));
+  const groups: Record<string, string> = { [ADMIN]: 'system:masters', ...options.groups };
+  const users = new Set([...Object.keys(groups), ...(options.users ?? [])]);
+  const tokens = new Map([...users].map((user) => [user, `${user}-token-of-a-test`]));
   const server = `https://127.0.0.1:${apiPort}`;
   const access = new Access(server, directory, tokens);
-  const args = [...apiServerArguments(access, etcdPort, apiPort, tokens), ...(options.flags ?? [])];
+  const rows = [...tokens].map(([user, token]) => [token, user, user, groups[user]].join(',').replace(/,$/, ''));
+  const args = [...apiServerArguments(access, etcdPort, apiPort, rows), ...(options.flags ?? [])];
   await processes.start({ name: 'kube-apiserver', command: options.programs.apiServer, args }, () => access.isReady());
   return access;
 }
@@ -79,18 +84,13 @@ function etcdArguments(directory: string, port: number, peerPort: number): strin
   ];
 }
 
-function apiServerArguments(
-  access: Access,
-  etcdPort: number,
-  port: number,
-  tokens: ReadonlyMap<string, string>,
-): string[] {
+/** @param users rows of the token file: token, name, id, group */
+function apiServerArguments(access: Access, etcdPort: number, port: number, users: readonly string[]): string[] {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const key = access.serviceAccountKeyFile;
   writeFileSync(key, privateKey.export({ type: 'pkcs8', format: 'pem' }), { mode: 0o600 });
   const tokenFile = join(access.directory, 'tokens.csv');
-  const rows = [...tokens].map(([user, token]) => `${token},${user},${user}${user === ADMIN ? ',system:masters' : ''}`);
-  writeFileSync(tokenFile, `${rows.join('\n')}\n`, { mode: 0o600 });
+  writeFileSync(tokenFile, `${users.join('\n')}\n`, { mode: 0o600 });
   return [
     `--etcd-servers=http://127.0.0.1:${etcdPort}`,
     '--bind-address=127.0.0.1',

@@ -1,3 +1,4 @@
+/* eslint-disable @typescript-eslint/no-unsafe-class-instance-assignment -- the API's classes are types of plain objects */
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type {
@@ -14,7 +15,7 @@ import type {
 } from '@kubernetes/client-node';
 import { freePorts } from '../../scripts/lib/ports';
 import { ensureControlPlane } from '../../scripts/lib/toolchain/kubernetes';
-import { answers, ClusterProcesses, startApiServer, type Access } from './api-server';
+import { answers, ClusterProcesses, startApiServer, type Access, type ApiServerOptions } from './api-server';
 import type { Scratch } from './scratch';
 import { until } from './until';
 
@@ -50,11 +51,11 @@ export class ControlPlane {
     readonly config: KubeConfig,
   ) {}
 
-  /** Builds what is missing, once, and starts it; ended with the scratch folder. */
-  static async start(scratch: Scratch, options: { users?: readonly string[] } = {}): Promise<ControlPlane> {
+  /** Builds what is missing, once, and starts it; ended with the scratch folder. `groups` has the users besides "admin". */
+  static async start(scratch: Scratch, options: Pick<ApiServerOptions, 'groups'> = {}): Promise<ControlPlane> {
     const programs = await ensureControlPlane();
     const processes = await ClusterProcesses.in(scratch);
-    const access = await startApiServer(processes, { programs, users: options.users ?? [] });
+    const access = await startApiServer(processes, { programs, ...options });
     const kubeconfig = `--kubeconfig=${access.kubeconfigFile()}`;
     // One of each: there is nobody to elect a leader among. Nobody reads their metrics.
     const alone = [kubeconfig, '--leader-elect=false', '--secure-port=0'];
@@ -71,7 +72,7 @@ export class ControlPlane {
 
     const config = await loadConfig(access);
     const plane = new ControlPlane(access, processes, await connect(config), config);
-    await plane.client.objects.create(PORT_FORWARDS as KubernetesObject);
+    await plane.client.objects.create(PORT_FORWARDS);
     await plane.startKwok(programs.kwok, kubeconfig);
     // Pods are refused before their namespace has its service account.
     await until('the controllers work', async () => {

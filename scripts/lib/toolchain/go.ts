@@ -87,6 +87,20 @@ function requireGo(program: GoProgram, needed: string): void {
   });
 }
 
+/**
+ * The folder of a module that the pins of a program name, for the files in it that are no code.
+ * @throws UserError without Go, or when the module cannot be had
+ */
+export async function moduleDirectory(pins: string, module: string): Promise<string> {
+  try {
+    const options = { cwd: join(PINS, pins), env: goEnvironment() };
+    const { stdout } = await exec('go', ['mod', 'download', '-json', module], options);
+    return (JSON.parse(stdout) as { Dir: string }).Dir;
+  } catch (error) {
+    throw explainBuild({ name: module }, error);
+  }
+}
+
 /** A workspace around the checkout must not mix in, and no C compiler should be needed. */
 function goEnvironment(): NodeJS.ProcessEnv {
   return { ...process.env, GOWORK: 'off', CGO_ENABLED: '0' };
@@ -146,16 +160,9 @@ async function gather(program: GoProgram, pins: Pins, target: string): Promise<s
   const source = join(target, 'source');
   makeDirectory(source);
   for (const file of ['go.mod', 'go.sum', MAIN]) copyFileSync(join(pins.directory, file), join(source, file));
-  try {
-    const options = { cwd: source, env: goEnvironment() };
-    const { stdout } = await exec('go', ['mod', 'download', '-json', program.module], options);
-    const { Dir: module } = JSON.parse(stdout) as { Dir: string };
-    for (const [file, content] of Object.entries(program.embeds?.(module) ?? {})) {
-      writeFileSync(join(source, file), content);
-    }
-  } catch (error) {
-    throw explainBuild(program, error);
-  }
+  const module = await moduleDirectory(program.pins, program.module);
+  for (const [file, content] of Object.entries(program.embeds?.(module) ?? {}))
+    writeFileSync(join(source, file), content);
   return source;
 }
 

@@ -1,5 +1,7 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Step } from '../progress';
-import { ensureGoProgram } from './go';
+import { ensureGoProgram, moduleDirectory } from './go';
 
 /** The parts of a Kubernetes control plane, and KWOK, which plays its nodes. For tests; they listen on loopback. */
 export interface KubernetesPrograms {
@@ -75,15 +77,21 @@ function ensureKwok(step: Step | undefined): Promise<string> {
   );
 }
 
+/** A Karpenter, and the kinds that it works with. */
+export interface KarpenterProgram {
+  program: string;
+  /** Files with the definitions of its kinds, NodePool among them. */
+  definitions: string[];
+}
+
 /** Karpenter with the cloud provider that makes KWOK's nodes, which can be out of machines. */
-export function ensureKarpenter(step?: Step): Promise<string> {
-  return ensureGoProgram(
-    {
-      name: 'karpenter-kwok',
-      pins: 'karpenter',
-      module: 'sigs.k8s.io/karpenter',
-      package: '.',
-    },
-    step,
-  );
+export async function ensureKarpenter(step?: Step): Promise<KarpenterProgram> {
+  const [pins, module] = ['karpenter', 'sigs.k8s.io/karpenter'];
+  const program = await ensureGoProgram({ name: 'karpenter-kwok', pins, module, package: '.' }, step);
+  const source = await moduleDirectory(pins, module);
+  const folders = [join(source, 'pkg', 'apis', 'crds'), join(source, 'kwok', 'apis', 'crds')];
+  return {
+    program,
+    definitions: folders.flatMap((folder) => readdirSync(folder).map((file) => join(folder, file))),
+  };
 }
