@@ -1,4 +1,3 @@
-/* eslint-disable @typescript-eslint/no-unsafe-class-instance-assignment -- the API's classes are types of plain objects */
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type {

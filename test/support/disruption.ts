@@ -1,4 +1,3 @@
-/* eslint-disable @typescript-eslint/no-unsafe-class-instance-assignment -- the API's classes are types of plain objects */
 import type { V1Pod } from '@kubernetes/client-node';
 import { isServing, type ControlPlane } from './control-plane';
 import { until } from './until';

@@ -1,4 +1,3 @@
-/* eslint-disable @typescript-eslint/no-unsafe-class-instance-assignment -- the API's classes are types of plain objects */
 import { BlockList } from 'node:net';
 import type { V1LabelSelector, V1NetworkPolicy, V1NetworkPolicyPeer } from '@kubernetes/client-node';
 

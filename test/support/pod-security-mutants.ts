@@ -1,4 +1,3 @@
-/* eslint-disable @typescript-eslint/no-unsafe-class-instance-assignment -- the API's classes are types of plain objects */
 import type { V1Container, V1Pod, V1PodSpec, V1SecurityContext } from '@kubernetes/client-node';
 
 /** A pod that breaks one control of the PodSecurity profile "restricted", and what the API server then says. */
