@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../scripts/lib/local/s3-server';
-import { releasesPrefix, tritonRepositoryUrl } from '../../scripts/lib/publish/location';
+import { keptKey, releasesPrefix, tritonRepositoryUrl } from '../../scripts/lib/publish/location';
 import { readHead } from '../../scripts/lib/publish/release';
 import { rollBack } from '../../scripts/lib/publish/rollback';
 import { repositoryStatus } from '../../scripts/lib/publish/status';
@@ -120,12 +120,20 @@ test('the publisher asks for what is listed of it, and stays in its place', asyn
   await abandonUpload(tap.endpoint);
 
   // Another version takes the place of the first, which is deleted, and then had back.
-  const first = (await readHead(store, LOCATION))?.release.id;
+  const current = async (): Promise<string | undefined> => (await readHead(store, LOCATION))?.release.id;
+  const first = await current();
   rmSync(join(repository, 'small'), { recursive: true });
   writeRepository(repository, addingModel('small', { 2: 2 }));
   await publish({ prune: true });
+  const second = await current();
   await rollBack(first, options());
   await repositoryStatus(store, LOCATION, undefined);
+
+  // What is kept aside has been tampered with: the copy that S3 makes of it is taken back.
+  for (const { key, bytes } of await store.list(keptKey(LOCATION, ''))) {
+    await store.putBytes(key, Buffer.alloc(bytes, '#'));
+  }
+  await expect(rollBack(second, options())).rejects.toThrow(/its content is not what was recorded/);
   store.close();
 
   const calls = callsOf(tap);

@@ -32,6 +32,8 @@ export const TRITON_PERMISSIONS: readonly Permission[] = [
 
 /** All that the publisher asks for, as recorded from publish, resume, prune, rollback and status. */
 export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
+  // Again without a prefix: it is not a listing.
+  { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is told as missing, not as forbidden' },
   { action: 's3:ListBucket', of: 'listing', why: 'what is there' },
   { action: 's3:ListBucketMultipartUploads', of: 'bucket', why: 'uploads that an earlier run began' },
   { action: 's3:GetObject', of: 'object', why: 'the lock, releases, checksums of what is there' },
@@ -40,6 +42,7 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
   { action: 's3:ListMultipartUploadParts', of: 'object', why: 'parts that need not be sent again' },
   { action: 's3:AbortMultipartUpload', of: 'object', why: 'uploads that nobody will go on with' },
   { action: 's3:DeleteObject', of: 'object', why: '--prune, giving the lock back' },
+  { action: 's3:DeleteObjectVersion', of: 'object', why: 'taking a copy back that turned out to be wrong' },
   { action: 'kms:GenerateDataKey', of: 'key', why: 'writing what is encrypted' },
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted, and the parts of an upload' },
 ];

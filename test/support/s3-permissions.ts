@@ -7,6 +7,8 @@ export interface S3Request {
   path: string;
   headers?: Readonly<Record<string, string | string[] | undefined>>;
   body?: string;
+  /** Of the answer. */
+  status?: number | undefined;
 }
 
 const bucketArn = (bucket: string): string => `arn:aws:s3:::${bucket}`;
@@ -32,13 +34,21 @@ export function permissionsFor(request: S3Request, kmsKey?: string): Call[] {
 
   if (key === '') return ofBucket(request, bucket, searchParams);
   const resource = objectArn(bucket, key);
+  // That an object is missing is told only to whoever may list the bucket; to others it is forbidden.
+  const missing = request.status === 404 ? [{ action: 's3:ListBucket', resource: bucketArn(bucket) }] : [];
   const on = (action: string): Call => ({ action: `s3:${action}`, resource });
   const version = has('versionId') ? 'Version' : '';
   switch (method) {
     case 'HEAD':
-      return [on(`GetObject${version}`), ...(header(request, 'x-amz-checksum-mode') === '' ? [] : kms('Decrypt'))];
+      return [
+        on(`GetObject${version}`),
+        ...missing,
+        ...(header(request, 'x-amz-checksum-mode') === '' ? [] : kms('Decrypt')),
+      ];
     case 'GET':
-      return has('uploadId') ? [on('ListMultipartUploadParts')] : [on(`GetObject${version}`), ...kms('Decrypt')];
+      return has('uploadId')
+        ? [on('ListMultipartUploadParts')]
+        : [on(`GetObject${version}`), ...missing, ...kms('Decrypt')];
     case 'PUT': {
       // A part is encrypted with the data key of its upload, which KMS has to open first.
       const encrypted = has('uploadId') ? kms('GenerateDataKey', 'Decrypt') : kms('GenerateDataKey');

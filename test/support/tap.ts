@@ -10,6 +10,8 @@ export interface TappedRequest {
   headers: http.IncomingHttpHeaders;
   /** Of a request that deletes objects or completes an upload; others may be large, and are not kept. */
   body: string;
+  /** Undefined until the server has answered. */
+  status: number | undefined;
 }
 
 export interface TapOptions {
@@ -63,10 +65,18 @@ export async function startTap(target: string, initial: TapOptions = {}): Promis
 
   const handle = async (incoming: http.IncomingMessage, reply: http.ServerResponse): Promise<void> => {
     const { method = '', url: path = '', headers: sent } = incoming;
-    const request: TappedRequest = { number: requests.length + 1, method, path, headers: sent, body: '' };
+    const request: TappedRequest = {
+      number: requests.length + 1,
+      method,
+      path,
+      headers: sent,
+      body: '',
+      status: undefined,
+    };
     requests.push(request);
     if ((await options.onRequest?.(request)) === false) return void incoming.socket.destroy();
     const { answer, body } = await passOn(incoming, request);
+    request.status = answer.statusCode;
     await options.onAnswer?.(request);
     const headers = { ...answer.headers };
     delete headers.connection;
