@@ -168,7 +168,7 @@ export class Cluster extends pulumi.ComponentResource {
   }
 
   private oidcProvider(name: string, cluster: eks.Cluster): iam.OpenIdConnectProvider {
-    const issuer = cluster.identities.apply(([identity]) => identity?.oidcs?.[0]?.issuer ?? '');
+    const issuer = cluster.identities.apply(([identity]) => identity?.oidcs[0]?.issuer ?? '');
     return new iam.OpenIdConnectProvider(
       `${name}-pods`,
       { url: issuer, clientIdLists: ['sts.amazonaws.com'] },

@@ -85,7 +85,7 @@ export class Network extends pulumi.ComponentResource {
         {
           vpcId: vpc.id,
           availabilityZone: zone,
-          cidrBlock: ranges[index] as string,
+          cidrBlock: ranges[index] ?? '',
           mapPublicIpOnLaunch: false,
           tags: { Name: `${name}-public-${zone}`, 'kubernetes.io/role/elb': '1' },
         },
@@ -136,7 +136,7 @@ export class Network extends pulumi.ComponentResource {
       const tags = { Name: label, 'kubernetes.io/role/internal-elb': '1' };
       const subnet = new ec2.Subnet(
         label,
-        { vpcId: vpc.id, availabilityZone: zone, cidrBlock: ranges[index] as string, mapPublicIpOnLaunch: false, tags },
+        { vpcId: vpc.id, availabilityZone: zone, cidrBlock: ranges[index] ?? '', mapPublicIpOnLaunch: false, tags },
         { parent: vpc },
       );
       const table = new ec2.RouteTable(label, { vpcId: vpc.id, tags: { Name: label } }, { parent: vpc });

@@ -1,4 +1,3 @@
-import * as pulumi from '@pulumi/pulumi';
 import type { ProblemList } from '../../scripts/lib/model/problems';
 import { subnetRanges } from '../cidr';
 import type { ConfigValues } from './config';
@@ -17,9 +16,20 @@ export function clusterSettings(values: ConfigValues, stack: string, problems: P
     if (values.vpcId !== undefined) {
       problems.add('vpcId', 'is given for a cluster that is there already', { hint: 'leave it out' });
     }
+    if (values.kubeconfig === undefined && values.kubeContext === undefined) {
+      problems.add('kubeContext', 'is missing, and so is kubeconfig', {
+        allowed: 'a context of your kubeconfig, or a kubeconfig',
+        hint: 'whichever context happens to be the current one is not taken',
+      });
+    }
+    if (values.oidcProviderArn === undefined && values.s3Endpoint === undefined) {
+      problems.add('oidcProviderArn', 'is missing: pods need it to take a role that reads the bucket', {
+        allowed: 'the IAM provider of an EKS cluster; or s3Endpoint with its keys',
+      });
+    }
     return {
       kind: 'existing',
-      kubeconfig: values.kubeconfig === undefined ? undefined : pulumi.secret(values.kubeconfig),
+      kubeconfig: values.kubeconfig,
       context: values.kubeContext,
       oidcProviderArn: values.oidcProviderArn,
     };

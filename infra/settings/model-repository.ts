@@ -40,6 +40,9 @@ export function modelRepositorySettings(
   for (const key of missing) {
     problems.add(key, 'is missing', { allowed: `${ELSEWHERE.join(', ')} are given together, or none of them` });
   }
+  if (values.publisherSubjects.length > 0) {
+    problems.add('publisherSubjects', 'is given, and the bucket is not in AWS', { hint: 'leave it out' });
+  }
   return {
     kind: 'elsewhere',
     prefix,

@@ -38,30 +38,36 @@ function valueWithout(field: Field): unknown {
 
 /** @returns undefined for a value that is not allowed, which is then in `problems` */
 function readField(field: Field, value: unknown, problems: ProblemList, at: string): unknown {
-  const refuse = (): undefined => {
+  const fits = isKind(field, value);
+  if (!fits) {
     const shown = field.kind === 'text' && field.secret === true ? 'a value that is not shown' : describe(value);
     problems.add(at, `is ${shown}`, { allowed: allowedOf(field) });
     return undefined;
-  };
+  }
+  if (field.kind === 'texts') return readTexts(field, value as unknown[], problems, at);
+  if (field.kind === 'object') return readFields(field.fields, value as Record<string, unknown>, problems, at);
+  if (field.kind === 'objects') return readObjects(field.fields, value as unknown[], problems, at);
+  return value;
+}
+
+/** Whether a value is of the field's kind; what is in lists and mappings is looked at afterwards. */
+function isKind(field: Field, value: unknown): boolean {
   switch (field.kind) {
     case 'text':
-      return typeof value === 'string' && (field.pattern?.test(value) ?? true) ? value : refuse();
+      return typeof value === 'string' && (field.pattern?.test(value) ?? true);
     case 'choice':
-      return field.choices.includes(value as string) ? value : refuse();
+      return field.choices.includes(value as string);
     case 'integer':
-      return Number.isInteger(value) && (value as number) >= field.minimum && (value as number) <= field.maximum
-        ? value
-        : refuse();
+      return Number.isInteger(value) && (value as number) >= field.minimum && (value as number) <= field.maximum;
     case 'flag':
-      return typeof value === 'boolean' ? value : refuse();
+      return typeof value === 'boolean';
     case 'texts':
-      return Array.isArray(value) ? readTexts(field, value, problems, at) : refuse();
-    case 'map':
-      return isMapping(value) && Object.values(value).every((text) => typeof text === 'string') ? value : refuse();
-    case 'object':
-      return isMapping(value) ? readFields(field.fields, value, problems, at) : refuse();
     case 'objects':
-      return Array.isArray(value) ? readObjects(field.fields, value, problems, at) : refuse();
+      return Array.isArray(value);
+    case 'map':
+      return isMapping(value) && Object.values(value).every((text) => typeof text === 'string');
+    case 'object':
+      return isMapping(value);
     default:
       return field satisfies never;
   }

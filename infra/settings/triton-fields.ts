@@ -129,6 +129,15 @@ export const TRITON_FIELDS = {
         optional: true,
         description: 'Annotations that make another controller authenticate.',
       },
+      jwt: {
+        kind: 'object',
+        optional: true,
+        fields: {
+          issuer: { kind: 'text', description: 'Issuer.' },
+          jwksEndpoint: { kind: 'text', description: "Address of the issuer's public keys." },
+        },
+        description: 'Programs send a token of this issuer.',
+      },
       oidc: {
         kind: 'object',
         optional: true,
@@ -143,7 +152,7 @@ export const TRITON_FIELDS = {
       },
     },
     description:
-      'Of exposure ingress: host, certificateArn or tlsSecretName, and one of trustStoreArn, oidc, annotations.',
+      'Of exposure ingress: host, certificateArn or tlsSecretName, and one of trustStoreArn, jwt, oidc, annotations.',
   },
   ingressOidcClientSecret: { kind: 'text', optional: true, secret: true, description: 'Secret of ingress.oidc.' },
   clientNamespaces: texts('Namespaces whose pods may call. Empty: the own one.'),

@@ -45,6 +45,12 @@ function given<K extends keyof ConfigValues>(
 function exposure(values: ConfigValues, problems: ProblemList): Exposure {
   const clientCidrs = values.clientCidrs;
   const near = values.loadBalancerCidrs.length > 0 ? values.loadBalancerCidrs : [values.vpcCidr];
+  const ownNetwork = values.cluster === 'create' && values.vpcId === undefined;
+  if (values.exposure !== 'cluster' && !ownNetwork && values.loadBalancerCidrs.length === 0) {
+    problems.add('loadBalancerCidrs', 'is empty, and the network is not made here', {
+      allowed: 'where the load balancer or ingress controller is, ["10.0.0.0/16"]',
+    });
+  }
   switch (values.exposure) {
     case 'cluster':
       return { kind: 'cluster' };
@@ -80,7 +86,7 @@ function ingress(values: ConfigValues, controllerCidrs: string[], problems: Prob
   }
   if (ways.length !== 1) {
     problems.add('ingress', `has ${ways.length} ways to authenticate`, {
-      allowed: 'one of trustStoreArn, oidc, annotations',
+      allowed: 'one of trustStoreArn, jwt, oidc, annotations',
     });
   }
   const [certificate] = tls;
@@ -92,6 +98,8 @@ function ingress(values: ConfigValues, controllerCidrs: string[], problems: Prob
     tls: certificate,
     authentication,
     controllerCidrs,
+    // Auto Mode brings the controller, and no class that leads to it.
+    createAutoModeClass: values.cluster === 'create' && values.autoMode && (asked.className ?? 'alb') === 'alb',
     ...(asked.className === undefined ? {} : { className: asked.className }),
     ...(asked.scheme === undefined ? {} : { scheme: asked.scheme }),
     ...(clientCidrs.length === 0 ? {} : { clientCidrs }),
@@ -99,7 +107,7 @@ function ingress(values: ConfigValues, controllerCidrs: string[], problems: Prob
 }
 
 function waysToAuthenticate(values: ConfigValues, problems: ProblemList): IngressAuthentication[] {
-  const { trustStoreArn, oidc, annotations } = values.ingress ?? {};
+  const { trustStoreArn, jwt, oidc, annotations } = values.ingress ?? {};
   const secret = values.ingressOidcClientSecret;
   if ((oidc === undefined) !== (secret === undefined)) {
     problems.add(oidc === undefined ? 'ingress.oidc' : 'ingressOidcClientSecret', 'is missing', {
@@ -108,6 +116,7 @@ function waysToAuthenticate(values: ConfigValues, problems: ProblemList): Ingres
   }
   return [
     ...(trustStoreArn === undefined ? [] : [{ kind: 'mutual-tls', trustStoreArn } as const]),
+    ...(jwt === undefined ? [] : [{ kind: 'jwt', ...jwt } as const]),
     ...(oidc === undefined ? [] : [{ kind: 'oidc', ...oidc, clientSecret: pulumi.secret(secret ?? '') } as const]),
     ...(annotations === undefined ? [] : [{ kind: 'annotations', annotations } as const]),
   ];

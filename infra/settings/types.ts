@@ -33,8 +33,8 @@ export type ClusterSettings =
     }
   | {
       kind: 'existing';
-      /** Text or path; undefined: as kubectl finds it. */
-      kubeconfig: pulumi.Output<string> | undefined;
+      /** Text (then secret) or path; undefined: as kubectl finds it. */
+      kubeconfig: string | undefined;
       context: string | undefined;
       /** Undefined: pods cannot take IAM roles. */
       oidcProviderArn: string | undefined;
