@@ -126,6 +126,10 @@ export class Access {
     this.serviceAccountKeyFile = join(directory, 'service-account.pem');
   }
 
+  token(user = ADMIN): string {
+    return this.tokens.get(user) ?? 'unknown-token';
+  }
+
   /** Text of a kubeconfig, with a context named after the user. */
   kubeconfig(user = ADMIN): string {
     const certificate = readFileSync(this.certificateFile).toString('base64');
@@ -134,7 +138,7 @@ export class Access {
       kind: 'Config',
       clusters: [{ name: 'test', cluster: { server: this.server, 'certificate-authority-data': certificate } }],
       // A user that the API server does not know gets a token that it does not know.
-      users: [{ name: user, user: { token: this.tokens.get(user) ?? 'unknown-token' } }],
+      users: [{ name: user, user: { token: this.token(user) } }],
       contexts: [{ name: user, context: { cluster: 'test', user } }],
       'current-context': user,
     });
@@ -149,7 +153,7 @@ export class Access {
 
   async isReady(): Promise<boolean> {
     if (!existsSync(this.certificateFile)) return false;
-    const headers = { authorization: `Bearer ${this.tokens.get(ADMIN)}` };
+    const headers = { authorization: `Bearer ${this.token()}` };
     const options = { headers, ca: readFileSync(this.certificateFile), timeout: 1000 };
     return new Promise((resolve) => {
       get(`${this.server}/readyz`, options, (response) => {

@@ -27,12 +27,9 @@ export class Karpenter {
   private constructor(private readonly outOfCapacity: string) {}
 
   static async start(plane: ControlPlane, options: KarpenterOptions): Promise<Karpenter> {
-    const { program, definitions } = await ensureKarpenter();
+    const { program } = await ensureKarpenter();
     const { objects } = plane.client;
-    for (const file of definitions) {
-      for (const definition of loadAll(readFileSync(file, 'utf8')))
-        await objects.create(definition as KubernetesObject);
-    }
+    await defineKarpenterKinds(plane);
     const nodeClass = { apiVersion: 'karpenter.kwok.sh/v1alpha1', kind: 'KWOKNodeClass', metadata: { name: 'test' } };
     await until('the kinds of Karpenter are served', async () => {
       await objects.create({ ...nodeClass, spec: {} } as KubernetesObject);
@@ -67,6 +64,16 @@ export class Karpenter {
   /** From now on no machine can be had so; none: all can be had again. */
   runOut(...types: CapacityType[]): void {
     writeFileSync(this.outOfCapacity, types.join('\n'));
+  }
+}
+
+/** Makes the API server take NodePools and what else is Karpenter's, checked by Karpenter's own definitions. */
+export async function defineKarpenterKinds(plane: ControlPlane): Promise<void> {
+  const { definitions } = await ensureKarpenter();
+  for (const file of definitions) {
+    for (const definition of loadAll(readFileSync(file, 'utf8'))) {
+      await plane.client.objects.create(definition as KubernetesObject);
+    }
   }
 }
 

@@ -1,9 +1,10 @@
-import { join } from 'node:path';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
 import { ManagedProcess } from '../../scripts/lib/managed-process';
 import { freePorts } from '../../scripts/lib/ports';
 import { Progress } from '../../scripts/lib/progress';
 import { ensureLockedPackages, ensurePython } from '../../scripts/lib/toolchain/python';
-import { answers } from './api-server';
+import { answers, type Access } from './api-server';
 import type { Scratch } from './scratch';
 
 const START_TIMEOUT_MS = 60_000;
@@ -16,8 +17,11 @@ export interface Moto {
   env: NodeJS.ProcessEnv;
 }
 
-/** Starts it on loopback; ended with the scratch folder. */
-export async function testMoto(scratch: Scratch): Promise<Moto> {
+/**
+ * Starts it on loopback; ended with the scratch folder.
+ * @param access the Kubernetes API that every EKS cluster has; default: none that answers
+ */
+export async function testMoto(scratch: Scratch, access?: Access): Promise<Moto> {
   const python = await ensurePython(new Progress(process.stderr, true).step(''));
   const packages = await ensureLockedPackages('moto', python);
   const [port] = (await freePorts(1)) as [number];
@@ -25,15 +29,27 @@ export async function testMoto(scratch: Scratch): Promise<Moto> {
     name: 'moto',
     command: python.python,
     args: ['-m', 'moto_server', '-H', '127.0.0.1', '-p', String(port)],
-    env: { ...process.env, PYTHONPATH: `${packages}:${__dirname}` },
-    logFile: join(scratch.directory, 'moto.log'),
+    env: {
+      ...process.env,
+      PYTHONPATH: `${packages}:${__dirname}`,
+      ...(access === undefined
+        ? {}
+        : {
+            KUBERNETES_ENDPOINT: access.server,
+            KUBERNETES_CERTIFICATE: readFileSync(access.certificateFile).toString('base64'),
+          }),
+    },
+    logFile: join(scratch.directory, `moto-${port}.log`),
     python: python.python,
   });
   const stop = (): Promise<void> => server.stop(STOP_GRACE_MS);
   scratch.defer(stop);
   const endpoint = `http://127.0.0.1:${port}`;
   await server.untilReady(() => answers(`${endpoint}/moto-api/`), START_TIMEOUT_MS, stop);
+  const programs = join(scratch.directory, 'aws-programs');
+  if (access !== undefined) writeTokenProgram(programs, access);
   const env = {
+    PATH: [programs, process.env['PATH']].join(delimiter),
     AWS_ENDPOINT_URL: endpoint,
     AWS_ACCESS_KEY_ID: 'mock',
     AWS_SECRET_ACCESS_KEY: 'mock',
@@ -43,4 +59,33 @@ export async function testMoto(scratch: Scratch): Promise<Moto> {
     AWS_EC2_METADATA_DISABLED: 'true',
   };
   return { endpoint, env };
+}
+
+/** In the place of the AWS CLI, which kubeconfigs of EKS ask for a token. */
+function writeTokenProgram(directory: string, access: Access): void {
+  const credential = {
+    apiVersion: 'client.authentication.k8s.io/v1beta1',
+    kind: 'ExecCredential',
+    status: { token: access.token() },
+  };
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, 'aws'), `#!/bin/sh\necho '${JSON.stringify(credential)}'\n`, { mode: 0o755 });
+}
+
+/** What moto still has of the kinds that a stack makes: `service kind id`. */
+export async function leftovers(moto: Moto): Promise<string[]> {
+  const data = (await (await fetch(`${moto.endpoint}/moto-api/data.json`)).json()) as Record<
+    string,
+    Record<string, { id?: string; name?: string }[]>
+  >;
+  const kinds: readonly (readonly [service: string, kind: string])[] = [
+    ['ec2', 'NatGateway'],
+    ['eks', 'Cluster'],
+    ['iam', 'OpenIDConnectProvider'],
+    ['logs', 'LogGroup'],
+    ['s3', 'FakeBucket'],
+  ];
+  return kinds.flatMap(([service, kind]) =>
+    (data[service]?.[kind] ?? []).map(({ id, name }) => `${service} ${kind} ${name ?? id ?? ''}`),
+  );
 }

@@ -1,19 +1,25 @@
-import { copyFileSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
+import { dump, load } from 'js-yaml';
 import { exec } from '../../scripts/lib/exec';
 import { paths } from '../../scripts/lib/paths';
 import { ensureLanguageHost, installPlugin, type ResourcePlugin } from '../../scripts/lib/toolchain/pulumi';
 import { pulumiEnvironment } from './pulumi';
 import type { Scratch } from './scratch';
 
+const PROJECT = 'triton-serving';
+
 /** What a program of ours needs beside it. */
 const LINKED = ['infra', 'model-repo', 'node_modules', 'package-lock.json', 'package.json', 'policy', 'scripts'];
 
+/** Values by key; those of this project without its name. */
+export type StackConfig = Readonly<Record<string, unknown>>;
+
 export interface StackOptions {
   plugins: readonly ResourcePlugin[];
-  /** Keys of the stack file that differ from the one in the repository; a path such as `cluster.context` is one too. */
-  config?: Readonly<Record<string, string>>;
-  /** The same, to be encrypted. */
+  /** Keys of the stack file that differ from the one in the repository. */
+  config?: StackConfig;
+  /** Keys whose values are encrypted. */
   secrets?: Readonly<Record<string, string>>;
   env?: NodeJS.ProcessEnv;
 }
@@ -57,24 +63,32 @@ export class TestStack {
       directory,
       {
         ...env,
-        PATH: [...(isAbsolute(host) ? [dirname(host)] : []), env['PATH']].join(delimiter),
+        ...options.env,
+        PATH: [
+          ...[host, program].filter((path) => isAbsolute(path)).map((path) => dirname(path)),
+          options.env?.['PATH'] ?? process.env['PATH'],
+        ].join(delimiter),
         // A plugin that is missing is an error, not a download.
         PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION: 'true',
-        ...options.env,
       },
       program,
     );
     await stack.pulumi('stack', 'init', name);
-    await stack.configure(options.config ?? {});
-    await stack.configure(options.secrets ?? {}, '--secret');
+    stack.configure(options.config ?? {});
+    for (const [key, value] of Object.entries(options.secrets ?? {})) {
+      await stack.pulumi('config', 'set', '--stack', name, '--secret', key, '--', value);
+    }
     return stack;
   }
 
-  /** Changes the configuration; the next `up` makes it so. */
-  async configure(values: Readonly<Record<string, string>>, ...flags: string[]): Promise<void> {
+  /** Changes the stack file; the next `up` makes it so. A value that is undefined goes. */
+  configure(values: StackConfig): void {
+    const text = load(readFileSync(this.file, 'utf8')) as { config?: Record<string, unknown> };
+    const config = { ...text.config };
     for (const [key, value] of Object.entries(values)) {
-      await this.pulumi('config', 'set', '--stack', this.name, '--path', ...flags, key, '--', value);
+      config[key.includes(':') ? key : `${PROJECT}:${key}`] = value;
     }
+    writeFileSync(this.file, dump({ ...text, config: JSON.parse(JSON.stringify(config)) as object }));
   }
 
   /** @returns what Pulumi printed */
@@ -85,6 +99,13 @@ export class TestStack {
   /** What the next `up` would do. */
   preview(...flags: string[]): Promise<string> {
     return this.pulumi('preview', '--stack', this.name, '--diff', ...flags);
+  }
+
+  /** What it would do, resource by resource. */
+  async changes(): Promise<{ op: string; urn: string }[]> {
+    const text = await this.pulumi('preview', '--stack', this.name, '--json');
+    const { steps = [] } = JSON.parse(text) as { steps?: { op: string; urn: string }[] };
+    return steps.filter(({ op }) => op !== 'same' && op !== 'read').map(({ op, urn }) => ({ op, urn }));
   }
 
   destroy(...flags: string[]): Promise<string> {
@@ -105,9 +126,8 @@ export class TestStack {
     return state.deployment.resources ?? [];
   }
 
-  /** The stack file as it is now. */
-  get file(): string {
-    return readFileSync(join(this.directory, `Pulumi.${this.name}.yaml`), 'utf8');
+  private get file(): string {
+    return join(this.directory, `Pulumi.${this.name}.yaml`);
   }
 
   async pulumi(...args: string[]): Promise<string> {

@@ -1,5 +1,6 @@
 """Clusters: Auto Mode, access configuration, updates and their status."""
 
+import os
 import uuid
 from typing import Any
 
@@ -28,8 +29,7 @@ class Clusters(Base):
         for parameter, (attribute, default) in SETTINGS.items():
             given = self._get_param(parameter)
             value = {**default, **(given or {})} if isinstance(default, dict) else (default if given is None else given)
-            # What AWS gives the cluster's creator is not asked for again.
-            if value is not None:
+                if value is not None:
                 setattr(cluster, attribute, value)
         cluster.kubernetes_network_config = {**NETWORK, **(cluster.kubernetes_network_config or {})}
         subnets = (cluster.resources_vpc_config or {}).get("subnetIds") or []
@@ -45,6 +45,10 @@ class Clusters(Base):
         # Everyone has the same issuer in moto; a second cluster's OpenID Connect provider would then exist already.
         issuer = f"https://oidc.eks.{self.region}.amazonaws.com/id/{uuid.uuid4().hex.upper()}"
         cluster.identity = {"oidc": {"issuer": issuer}}
+        # A Kubernetes API that is really there.
+        if "KUBERNETES_ENDPOINT" in os.environ:
+            cluster.endpoint = os.environ["KUBERNETES_ENDPOINT"]
+            cluster.certificate_authority = {"data": os.environ["KUBERNETES_CERTIFICATE"]}
         return result
 
     def _check_auto_mode(self) -> None:
