@@ -59,6 +59,7 @@ export class Cluster extends pulumi.ComponentResource {
   /** Security group that EKS made for the control plane and all nodes. */
   readonly securityGroupId: pulumi.Output<string>;
   readonly version: EksVersion;
+  readonly autoMode: boolean;
   /** To be waited for before there are pods. */
   readonly ready: pulumi.Resource[];
 
@@ -91,6 +92,7 @@ export class Cluster extends pulumi.ComponentResource {
           );
 
     this.version = args.version;
+    this.autoMode = autoMode;
     this.clusterName = cluster.name;
     this.arn = cluster.arn;
     this.oidcProviderArn = provider.arn;

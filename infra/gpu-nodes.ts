@@ -37,7 +37,20 @@ export class GpuNodes extends pulumi.ComponentResource {
       );
     });
     this.agents(name, args);
+    if (args.cluster?.autoMode === true) this.enforceNetworkPolicies(name, args.cluster);
     this.registerOutputs();
+  }
+
+  /** Auto Mode takes network policies, and enforces them only where it is told to. */
+  private enforceNetworkPolicies(name: string, cluster: Cluster): void {
+    new core.ConfigMap(
+      `${name}-network-policies`,
+      {
+        metadata: { name: 'amazon-vpc-cni', namespace: 'kube-system' },
+        data: { 'enable-network-policy-controller': 'true' },
+      },
+      { parent: this, dependsOn: cluster.ready },
+    );
   }
 
   private place({ cluster, subnetIds = [], zones = [] }: GpuNodesArgs, { role }: RoleWithPolicies): GpuNodePoolPlace {
@@ -75,16 +88,7 @@ export class GpuNodes extends pulumi.ComponentResource {
       },
       { parent: entry, deleteBeforeReplace: true },
     );
-    // Auto Mode enforces network policies only where it is told to.
-    const networkPolicies = new core.ConfigMap(
-      `${name}-network-policies`,
-      {
-        metadata: { name: 'amazon-vpc-cni', namespace: 'kube-system' },
-        data: { 'enable-network-policy-controller': 'true' },
-      },
-      { parent: this, dependsOn: cluster.ready },
-    );
-    return { ...nodes, dependsOn: [...nodes.attachments, admission, networkPolicies] };
+    return { ...nodes, dependsOn: [...nodes.attachments, admission] };
   }
 
   /** EKS itself admits the role of managed node groups. */

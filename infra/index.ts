@@ -3,7 +3,6 @@ import * as pulumi from '@pulumi/pulumi';
 import { formatLocation } from '../scripts/lib/publish/location';
 import type { STACK_OUTPUTS } from '../scripts/lib/stack-outputs';
 import { Cluster } from './cluster';
-import { supportWarning } from './eks-versions';
 import { cloudWatchLogsStatement, EncryptionKey } from './encryption-key';
 import { GPU_LABEL } from './gpu-labels';
 import { GpuNodes } from './gpu-nodes';
@@ -16,6 +15,7 @@ import type { RepositoryPlace } from './repository-policies';
 import { readSettings, type ClusterSettings, type Settings } from './settings';
 import { TritonAccess } from './triton-access';
 import { TritonServer, type RepositoryCredentials } from './triton/server';
+import { warningsOf } from './warnings';
 
 /** Name of the server, of its service account and its Service. */
 const SERVER = 'triton';
@@ -30,6 +30,7 @@ export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<
 
 /** Everything of a stack, from its settings. */
 export function program(settings: Settings = readSettings()): ProgramOutputs {
+  for (const warning of warningsOf(settings, new Date())) void pulumi.log.warn(warning);
   const name = `triton-${settings.stack}`;
   const cluster = clusterOf(name, settings);
   const repository = repositoryOf(name, settings);
@@ -112,8 +113,6 @@ function newCluster(
       : Object.assign(new Network(`${name}-network`, { ...settings.network, region, logKeyArn: logKey.arn }), {
           zones: settings.network.zones,
         });
-  const warning = supportWarning(settings.version, new Date());
-  if (warning !== undefined) void pulumi.log.warn(warning);
   const cluster = new Cluster(
     `${name}-cluster`,
     {
