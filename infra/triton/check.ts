@@ -209,13 +209,13 @@ function extraArguments({ extraArguments: given }: TritonSettings, problems: Pro
 }
 
 /** Variables that are ours to set. */
-const OWN_VARIABLES = /^(AWS_.*|TRITON_AWS_MOUNT_DIRECTORY|MODEL_CONTROL_KEY|HOME)$/;
+const OWN_VARIABLES = /^(AWS_.*|TRITON_AWS_MOUNT_DIRECTORY|MODEL_CONTROL_KEY|HOME|USER)$/;
 
 function environment({ environment: given }: TritonSettings, problems: ProblemList): void {
   for (const name of Object.keys(given)) {
     if (/^[A-Za-z_]\w*$/.test(name) && !OWN_VARIABLES.test(name)) continue;
     problems.add('environment', `has ${describe(name)}`, {
-      allowed: 'letters, digits and _, but not AWS_*, TRITON_AWS_MOUNT_DIRECTORY, MODEL_CONTROL_KEY, HOME',
+      allowed: 'letters, digits and _, but not AWS_*, TRITON_AWS_MOUNT_DIRECTORY, MODEL_CONTROL_KEY, HOME, USER',
     });
   }
 }

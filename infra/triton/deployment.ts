@@ -2,12 +2,13 @@ import * as kubernetes from '@pulumi/kubernetes';
 import type * as pulumi from '@pulumi/pulumi';
 import { environment, type SecretNames } from './environment';
 import { flags } from './flags';
+import { hasDigest } from './image';
 import { labels, PORTS, selectorLabels, USER_ID } from './names';
 import type { Part } from './part';
 import { probes } from './probes';
 import { resourceRequirements, scheduling } from './scheduling';
 import type { TritonSettings } from './settings';
-import { graceSeconds, MIN_READY_SECONDS, podReadySeconds, rolloutSeconds } from './timing';
+import { graceSeconds, MIN_READY_SECONDS, podReadySeconds, rolloutTimeouts } from './timing';
 import { VOLUME_MOUNTS, volumes } from './volumes';
 
 type PodSpec = kubernetes.types.input.core.v1.PodSpec;
@@ -17,7 +18,7 @@ type Container = kubernetes.types.input.core.v1.Container;
  * Triton wants the folder for downloads empty. A container that is restarted in its pod finds what the one before it left.
  * `exec`: so that the stop signal reaches the server.
  */
-const START = ['/bin/sh', '-c', 'find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete && exec "$@"', 'start'];
+const START = ['/bin/sh', '-c', 'find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"', 'start'];
 
 /** NVIDIA's own start of its images: it finds the libraries that fit the driver. */
 const PROGRAM = ['/opt/nvidia/nvidia_entrypoint.sh', 'tritonserver'];
@@ -31,7 +32,6 @@ export interface DeploymentNeeds {
 export function createDeployment(part: Part, needs: DeploymentNeeds): kubernetes.apps.v1.Deployment {
   const { settings, namespace, options } = part;
   const { name, autoscaling } = settings;
-  const timeout = `${rolloutSeconds(settings)}s`;
   return new kubernetes.apps.v1.Deployment(
     name,
     {
@@ -51,7 +51,7 @@ export function createDeployment(part: Part, needs: DeploymentNeeds): kubernetes
       // The autoscaler's number is not to be set back by every "pulumi up".
       ...(autoscaling === undefined ? {} : { ignoreChanges: ['spec.replicas'] }),
       // "pulumi up" waits until the pods are ready, which for machines that start with the pods takes longer than its default.
-      customTimeouts: { create: timeout, update: timeout },
+      customTimeouts: rolloutTimeouts(settings),
     },
   );
 }
@@ -91,8 +91,8 @@ function container(settings: TritonSettings, secrets: SecretNames): Container {
   return {
     name: 'triton',
     image: settings.image,
-    // A tag that is not moved and a digest need not be looked up at every start.
-    imagePullPolicy: 'IfNotPresent',
+    // A tag may be moved, and then all pods are to run the same. A digest may not: no registry is asked at a restart.
+    imagePullPolicy: hasDigest(settings.image) ? 'IfNotPresent' : 'Always',
     command: START,
     args: [...PROGRAM, ...flags(settings)],
     env: environment(settings, secrets),

@@ -28,8 +28,9 @@ export function environment(settings: TritonSettings, secrets: SecretNames): Env
       AWS_DEFAULT_REGION: settings.region,
       // The role of the pod or its keys, never those of the machine it runs on.
       AWS_EC2_METADATA_DISABLED: 'true',
-      // The root file system is read-only.
+      // The root file system is read-only, and its list of users does not have ours.
       HOME: '/tmp',
+      USER: 'triton',
       ...(settings.gpusPerPod === 0 ? CPU_VARIABLES : {}),
     }),
     ...(secrets.credentials === undefined

@@ -10,9 +10,14 @@ export function defaultImage(): string {
   return `nvcr.io/nvidia/tritonserver:${release}-py3`;
 }
 
+/** Whether the image is named by its content. */
+export function hasDigest(image: string): boolean {
+  return /@sha256:[0-9a-f]{64}$/.test(image);
+}
+
 /** Whether a pod that is started tomorrow runs the same program: a digest, or a tag that is not moved. */
 export function isPinned(image: string): boolean {
-  if (/@sha256:[0-9a-f]{64}$/.test(image)) return true;
+  if (image.includes('@')) return hasDigest(image);
   const tag = /:([\w][\w.-]{0,127})$/.exec(image)?.[1];
   return tag !== undefined && tag !== 'latest';
 }

@@ -4,6 +4,7 @@ import type { Exposure, IngressAuthentication } from './args';
 import { labels } from './names';
 import type { Part } from './part';
 import { createSecret } from './secrets';
+import { rolloutTimeouts } from './timing';
 
 type IngressExposure = Extract<Exposure, { kind: 'ingress' }>;
 type Annotations = Record<string, pulumi.Input<string>>;
@@ -40,7 +41,8 @@ export function createIngress(part: Part, exposure: IngressExposure): pulumi.Out
         rules: [{ host: exposure.host, http: { paths: PATHS.map((path) => ({ ...path, backend: { service } })) } }],
       },
     },
-    options,
+    // Pulumi waits for pods behind it.
+    { ...options, customTimeouts: rolloutTimeouts(settings) },
   );
   return pulumi.output(`https://${exposure.host}`);
 }

@@ -4,6 +4,7 @@ import type { Exposure } from './args';
 import { labels, PORTS, selectorLabels } from './names';
 import type { Part } from './part';
 import { servicePorts } from './service';
+import { rolloutTimeouts } from './timing';
 
 type LoadBalancer = Extract<Exposure, { kind: 'internal-load-balancer' }>;
 
@@ -55,7 +56,8 @@ export function createLoadBalancer(
         ports: servicePorts('http', 'grpc'),
       },
     },
-    options,
+    // Its health checks wait for the pods.
+    { ...options, customTimeouts: rolloutTimeouts(settings) },
   );
   return service.status.apply((status: unknown) => {
     const ingress = (status as LoadBalancerStatus)?.loadBalancer?.ingress?.[0];

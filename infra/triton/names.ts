@@ -1,8 +1,11 @@
 /** Ports of the container and of its Services, by the names that probes, policies and the publisher use. */
 export const PORTS = { http: 8000, grpc: 8001, metrics: 8002 } as const;
 
-/** The user that Triton's image is made for, by number: "not root" can be checked of a number only. */
-export const USER_ID = 1000;
+/**
+ * The user of the pods, by number: "not root" can be checked of a number only. Not the 1000 of Triton's image, which on
+ * a node may be somebody: whatever gets out of the container is nobody there. What it needs of the image all may read.
+ */
+export const USER_ID = 10_001;
 
 /** What selects the pods of one server. It cannot be changed in a Deployment that is there. */
 export function selectorLabels(name: string): Record<string, string> {

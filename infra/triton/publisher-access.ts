@@ -4,7 +4,7 @@ import type { Part } from './part';
 
 /** What publishing does in the cluster: it finds the pods and forwards ports to them. */
 const RULES = [
-  { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list'] },
+  { apiGroups: [''], resources: ['pods'], verbs: ['list'] },
   // A port-forward over WebSocket is a GET, over SPDY a POST.
   { apiGroups: [''], resources: ['pods/portforward'], verbs: ['get', 'create'] },
 ];

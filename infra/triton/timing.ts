@@ -26,12 +26,18 @@ export function podReadySeconds(settings: Pick<TritonSettings, 'startup'>): numb
   return NODE_SECONDS + IMAGE_PULL_SECONDS + startupSeconds(settings) + MIN_READY_SECONDS;
 }
 
+type OfRollout = Pick<TritonSettings, 'startup' | 'shutdown' | 'rollout' | 'replicas' | 'autoscaling'>;
+
 /** For every pod to be replaced, as many at a time as the rollout allows. */
-export function rolloutSeconds(
-  settings: Pick<TritonSettings, 'startup' | 'shutdown' | 'rollout' | 'replicas' | 'autoscaling'>,
-): number {
+export function rolloutSeconds(settings: OfRollout): number {
   const pods = settings.autoscaling?.maxReplicas ?? settings.replicas;
   const atOnce = settings.rollout.strategy === 'surge' ? 1 : settings.rollout.maxUnavailable;
   const steps = Math.max(1, Math.ceil(pods / atOnce));
   return steps * (podReadySeconds(settings) + graceSeconds(settings));
+}
+
+/** How long Pulumi waits for what needs pods that are ready; its default is over before a first pod is. */
+export function rolloutTimeouts(settings: OfRollout): { create: string; update: string } {
+  const timeout = `${rolloutSeconds(settings)}s`;
+  return { create: timeout, update: timeout };
 }

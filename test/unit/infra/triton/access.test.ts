@@ -116,7 +116,7 @@ test('a publisher may find the pods and forward ports to them, here and nothing 
     kind: 'Role',
     metadata,
     rules: [
-      { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list'] },
+      { apiGroups: [''], resources: ['pods'], verbs: ['list'] },
       { apiGroups: [''], resources: ['pods/portforward'], verbs: ['get', 'create'] },
     ],
   });

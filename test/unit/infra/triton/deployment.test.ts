@@ -63,9 +63,9 @@ test('the whole of it, with nothing chosen', async () => {
           terminationGracePeriodSeconds: 60,
           securityContext: {
             runAsNonRoot: true,
-            runAsUser: 1000,
-            runAsGroup: 1000,
-            fsGroup: 1000,
+            runAsUser: 10_001,
+            runAsGroup: 10_001,
+            fsGroup: 10_001,
             seccompProfile: { type: 'RuntimeDefault' },
           },
           tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }],
@@ -95,13 +95,8 @@ test('the whole of it, with nothing chosen', async () => {
             {
               name: 'triton',
               image: 'nvcr.io/nvidia/tritonserver:26.11-py3',
-              imagePullPolicy: 'IfNotPresent',
-              command: [
-                '/bin/sh',
-                '-c',
-                'find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete && exec "$@"',
-                'start',
-              ],
+              imagePullPolicy: 'Always',
+              command: ['/bin/sh', '-c', 'find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"', 'start'],
               args: [
                 '/opt/nvidia/nvidia_entrypoint.sh',
                 'tritonserver',
@@ -117,6 +112,7 @@ test('the whole of it, with nothing chosen', async () => {
                 { name: 'AWS_DEFAULT_REGION', value: 'eu-central-1' },
                 { name: 'AWS_EC2_METADATA_DISABLED', value: 'true' },
                 { name: 'HOME', value: '/tmp' },
+                { name: 'USER', value: 'triton' },
               ],
               ports: [
                 { name: 'http', containerPort: 8000 },
@@ -186,7 +182,7 @@ describe('resources', () => {
       requests: { cpu: '2', memory: '8Gi', 'ephemeral-storage': '22Gi' },
       limits: { cpu: '4', memory: '8Gi', 'ephemeral-storage': '22Gi' },
     });
-    expect(container.env.slice(4)).toEqual([
+    expect(container.env.slice(5)).toEqual([
       { name: 'OMP_WAIT_POLICY', value: 'PASSIVE' },
       {
         name: 'GLIBC_TUNABLES',
@@ -295,13 +291,18 @@ describe('where pods run', () => {
 });
 
 describe('the program', () => {
+  test('a digest is not asked for again: a restart does not need the registry', async () => {
+    const { container } = await deployment({ image: `triton@sha256:${'0'.repeat(64)}` });
+    expect(container['imagePullPolicy']).toBe('IfNotPresent');
+  });
+
   test('an endpoint of its own is part of the address, with its keys in a Secret', async () => {
     const { container } = await deployment({
       endpointUrl: 'http://minio.storage.svc:9000/',
       credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
     });
     expect(container.args).toContain('--model-repository=s3://http://minio.storage.svc:9000/models-prod/models');
-    expect(container.env.slice(4)).toEqual([
+    expect(container.env.slice(5)).toEqual([
       {
         name: 'AWS_ACCESS_KEY_ID',
         valueFrom: { secretKeyRef: { name: 'triton-credentials-a1b2c3d4', key: 'accessKeyId' } },
@@ -318,7 +319,7 @@ describe('the program', () => {
     const { container, manifest } = await deployment({ modelControl: { key } });
     const guard = 'model-repository,shared-memory,trace,logging:triton-model-control-key=$(MODEL_CONTROL_KEY)';
     expect(container.args.slice(8)).toEqual([`--http-restricted-api=${guard}`, `--grpc-restricted-protocol=${guard}`]);
-    expect(container.env.slice(4)).toEqual([
+    expect(container.env.slice(5)).toEqual([
       {
         name: 'MODEL_CONTROL_KEY',
         valueFrom: { secretKeyRef: { name: 'triton-model-control-a1b2c3d4', key: 'key' } },

@@ -21,6 +21,14 @@ type Spec = { ingress: object[]; egress: object[] };
 const policy = async (more?: Parameters<typeof render>[0]): Promise<Spec> =>
   (await render(more)).only('NetworkPolicy', 'triton')['spec'] as Spec;
 
+const INGRESS = {
+  kind: 'ingress',
+  host: 'triton.example.com',
+  controllerCidrs: ['10.0.0.0/16'],
+  tls: { kind: 'acm', certificateArn: 'arn:aws:acm:eu-central-1:123456789012:certificate/1' },
+  authentication: { kind: 'mutual-tls', trustStoreArn: 'arn:aws:elasticloadbalancing:eu-central-1:1:truststore/a/1' },
+} as const;
+
 test('the Service: the three ports, of the pods of this server', async () => {
   const { only } = await render();
   expect(only('Service')).toEqual({
@@ -163,6 +171,17 @@ describe('an internal load balancer', () => {
     ]);
   });
 
+  test('Pulumi waits for them as long as for the pods', async () => {
+    for (const [more, type, name] of [
+      [exposure, 'kubernetes:core/v1:Service', 'triton-internal'],
+      [INGRESS, 'kubernetes:networking.k8s.io/v1:Ingress', 'triton'],
+    ] as const) {
+      const { objects } = await render({ exposure: more });
+      const timeouts = objects.find((one) => one.type === type && one.name === name)?.timeouts;
+      expect(timeouts).toEqual({ create: '2540s', update: '2540s' });
+    }
+  });
+
   test('another controller; the address is what it answers, where it does', async () => {
     const { only, outputs } = await render({ exposure: { ...exposure, loadBalancerClass: 'service.k8s.aws/nlb' } });
     expect(only('Service', 'triton-internal')['spec']).toMatchObject({ loadBalancerClass: 'service.k8s.aws/nlb' });
@@ -172,13 +191,6 @@ describe('an internal load balancer', () => {
 
 describe('an ingress', () => {
   const alb = 'alb.ingress.kubernetes.io';
-  const ingress = {
-    kind: 'ingress',
-    host: 'triton.example.com',
-    controllerCidrs: ['10.0.0.0/16'],
-    tls: { kind: 'acm', certificateArn: 'arn:aws:acm:eu-central-1:123456789012:certificate/1' },
-    authentication: { kind: 'mutual-tls', trustStoreArn: 'arn:aws:elasticloadbalancing:eu-central-1:1:truststore/a/1' },
-  } as const;
   const COMMON = {
     [`${alb}/scheme`]: 'internal',
     [`${alb}/target-type`]: 'ip',
@@ -193,7 +205,7 @@ describe('an ingress', () => {
     (manifest['metadata'] as { annotations: unknown }).annotations;
 
   test('lets asking through and not loading, for clients with a certificate', async () => {
-    const { only, outputs, kinds } = await render({ exposure: ingress });
+    const { only, outputs, kinds } = await render({ exposure: INGRESS });
     expect(only('Ingress')).toEqual({
       apiVersion: 'networking.k8s.io/v1',
       kind: 'Ingress',
@@ -226,7 +238,7 @@ describe('an ingress', () => {
     });
     expect(outputs.externalUrl).toBe('https://triton.example.com');
     expect(kinds()).not.toContain('IngressClass');
-    expect((await policy({ exposure: ingress })).ingress).toEqual([
+    expect((await policy({ exposure: INGRESS })).ingress).toEqual([
       { from: [{ podSelector: {} }], ports: SERVING },
       { from: [{ ipBlock: { cidr: '10.0.0.0/16' } }], ports: HTTP },
       { from: [named('monitoring')], ports: METRICS },
@@ -236,7 +248,7 @@ describe('an ingress', () => {
   test('with tokens, from the internet, for some addresses', async () => {
     const { only } = await render({
       exposure: {
-        ...ingress,
+        ...INGRESS,
         scheme: 'internet-facing',
         clientCidrs: ['192.0.2.0/24', '198.51.100.0/24'],
         authentication: { kind: 'jwt', issuer: 'https://id.example.com', jwksEndpoint: 'https://id.example.com/keys' },
@@ -253,7 +265,7 @@ describe('an ingress', () => {
   test('with people that sign in: the secret of the client can be read by the controller, and no other', async () => {
     const { only } = await render({
       exposure: {
-        ...ingress,
+        ...INGRESS,
         authentication: {
           kind: 'oidc',
           issuer: 'https://id.example.com',
@@ -290,7 +302,7 @@ describe('an ingress', () => {
   test('with another controller: its annotations, a certificate from a Secret', async () => {
     const { only } = await render({
       exposure: {
-        ...ingress,
+        ...INGRESS,
         className: 'traefik',
         tls: { kind: 'secret', secretName: 'triton-tls' },
         authentication: {
@@ -309,7 +321,7 @@ describe('an ingress', () => {
   });
 
   test('on EKS Auto Mode: the class that its controller needs', async () => {
-    const { only } = await render({ exposure: { ...ingress, createAutoModeClass: true, className: 'serving' } });
+    const { only } = await render({ exposure: { ...INGRESS, createAutoModeClass: true, className: 'serving' } });
     expect(only('IngressClassParams')).toEqual({
       apiVersion: 'eks.amazonaws.com/v1',
       kind: 'IngressClassParams',
