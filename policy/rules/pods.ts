@@ -1,12 +1,9 @@
 import type { Report, Resource, Rule } from '../rule';
 import type { Value } from '../value';
-import { POD_SPEC } from './types';
+import { NODE_NAMESPACES, POD_SPEC } from './types';
 
 /** Pods that take requests, or go on until they are stopped. */
 const SERVING = ['kubernetes:apps/v1:Deployment', 'kubernetes:apps/v1:StatefulSet'];
-
-/** Namespaces whose pods are part of the nodes: drivers and device plugins have to reach what is theirs. */
-const OF_THE_NODES = ['kube-system', 'gpu-operator'];
 
 /** The pod that a resource makes. */
 export const podOf = (resource: Resource): Value => resource.props.at(POD_SPEC[resource.type] ?? 'spec');
@@ -113,11 +110,11 @@ function restrictedRule(): Rule {
   return {
     name: 'pod-restricted',
     description:
-      'Pods keep to the Pod Security Standard "restricted": not root, no capabilities, no privileges, nothing of the host. Those of the nodes themselves, in kube-system, are excepted.',
+      'Pods keep to the Pod Security Standard "restricted": not root, no capabilities, no privileges, nothing of the host. Those of the nodes themselves, in namespaces of their own, are excepted.',
     each: {
       types: Object.keys(POD_SPEC),
       check: (resource, report) => {
-        if (resource.props.at('metadata.namespace').is(...OF_THE_NODES)) return;
+        if (resource.props.at('metadata.namespace').is(...NODE_NAMESPACES)) return;
         const pod = podOf(resource);
         for (const name of ['hostNetwork', 'hostPID', 'hostIPC']) {
           const at = pod.at(name);

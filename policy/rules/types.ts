@@ -23,3 +23,6 @@ export const POD_SPEC: Readonly<Record<string, string>> = {
 };
 
 export const NODE_POOL = 'kubernetes:karpenter.sh/v1:NodePool';
+
+/** Namespaces whose pods are part of the nodes: drivers and device plugins have to reach what is theirs. */
+export const NODE_NAMESPACES = ['kube-system', 'gpu-operator', 'gpu-node-agents'] as const;

@@ -1,5 +1,6 @@
 import type { Resource, Rule } from '../rule';
 import type { Value } from '../value';
+import { NODE_NAMESPACES } from './types';
 
 const NAMESPACE = 'kubernetes:core/v1:Namespace';
 const DEPLOYMENTS = ['kubernetes:apps/v1:Deployment', 'kubernetes:apps/v1:StatefulSet'];
@@ -33,10 +34,12 @@ const inSameNamespace = (one: Resource, other: Resource): boolean => {
 export const workloadRules: readonly Rule[] = [
   {
     name: 'namespace-restricted',
-    description: 'A namespace of a stack refuses pods that do not keep to the Pod Security Standard "restricted".',
+    description:
+      'A namespace refuses pods that do not keep to the Pod Security Standard "restricted", but for those of the nodes.',
     each: {
       types: [NAMESPACE],
       check: (resource, report) => {
+        if (resource.props.at('metadata.name').is(...NODE_NAMESPACES)) return;
         const at = resource.props.at('metadata.labels').key('pod-security.kubernetes.io/enforce');
         if (!at.mayBe('restricted')) report({ resource, at, fix: 'set it to restricted' });
       },

@@ -13,3 +13,4 @@ compile() {
 compile runtime
 compile development
 compile moto
+compile checkov

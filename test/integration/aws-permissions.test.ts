@@ -139,6 +139,9 @@ test('the publisher asks for what is listed of it, and stays in its place', asyn
   const calls = callsOf(tap);
   expect(kinds(calls)).toEqual(PUBLISHER_PERMISSIONS.map(({ action, of }) => `${action} of ${of}`).sort());
   expect(outside(calls, PLACES)).toEqual([]);
+  const restricted = PUBLISHER_PERMISSIONS.filter(({ repositoryOnly }) => repositoryOnly).map(({ action }) => action);
+  const ofThese = calls.filter(({ action }) => restricted.includes(action));
+  expect(outside(ofThese, [`${LOCATION.prefix}/`])).toEqual([]);
 });
 
 const completes = (method: string, path: string): boolean => method === 'POST' && path.includes('uploadId=');

@@ -14,6 +14,8 @@ interface Permission {
   action: string;
   /** What it is asked of: the bucket, as a listing of it or not; an object; or the key that objects are encrypted with. */
   of: 'bucket' | 'listing' | 'object' | 'key';
+  /** Only asked of objects in the repository itself, not of what the publisher keeps beside it. */
+  repositoryOnly?: true;
   /** What asks for it. */
   why: string;
 }
@@ -37,7 +39,7 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
   { action: 's3:ListBucket', of: 'listing', why: 'what is there' },
   { action: 's3:ListBucketMultipartUploads', of: 'bucket', why: 'uploads that an earlier run began' },
   { action: 's3:GetObject', of: 'object', why: 'the lock, releases, checksums of what is there' },
-  { action: 's3:GetObjectVersion', of: 'object', why: 'a rollback to what was pruned' },
+  { action: 's3:GetObjectVersion', of: 'object', repositoryOnly: true, why: 'a rollback to what was pruned' },
   { action: 's3:PutObject', of: 'object', why: 'models, releases, the lock' },
   { action: 's3:ListMultipartUploadParts', of: 'object', why: 'parts that need not be sent again' },
   { action: 's3:AbortMultipartUpload', of: 'object', why: 'uploads that nobody will go on with' },
@@ -47,17 +49,20 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted, and the parts of an upload' },
 ];
 
-/** One call for each permission and each place: prefixes of listings, keys of objects. */
+/** One call for each permission and each place: prefixes of listings, keys of objects. The first place is the repository. */
 export function callsOf(permissions: readonly Permission[], at: RepositoryArns, places: readonly string[]): Call[] {
   const bucket = `arn:aws:s3:::${at.bucket}`;
-  return permissions.flatMap(({ action, of }): Call[] => {
+  return permissions.flatMap(({ action, of, repositoryOnly = false }): Call[] => {
     switch (of) {
       case 'bucket':
         return [{ action, resource: bucket }];
       case 'listing':
         return places.map((place) => ({ action, resource: bucket, context: { 's3:prefix': `${place}/` } }));
       case 'object':
-        return places.map((place) => ({ action, resource: `${bucket}/${place}/bert/1/model.pt` }));
+        return (repositoryOnly ? places.slice(0, 1) : places).map((place) => ({
+          action,
+          resource: `${bucket}/${place}/bert/1/model.pt`,
+        }));
       case 'key':
         return [{ action, resource: at.key, context: { 'kms:ViaService': `s3.${at.region}.amazonaws.com` } }];
     }

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { findings } from '../../../policy/rule';
 import { rules } from '../../../policy/rules';
@@ -10,6 +10,11 @@ import { machineCases } from './cases/machines';
 import { networkCases } from './cases/networks';
 import { podCases } from './cases/pods';
 import { workloadCases } from './cases/workloads';
+
+const ROOT = join(__dirname, '..', '..', '..');
+
+/** Comes before the table of rules in docs/policy.md; with UPDATE_DOCS=1 that is made anew. */
+const TABLE = '<!-- the rules; made with UPDATE_DOCS=1 npx jest unit/policy -->';
 
 const cases: Cases = {
   ...bucketCases,
@@ -38,10 +43,28 @@ describe('policy pack', () => {
     }
   });
 
+  test('the documentation has each of them', () => {
+    const file = join(ROOT, 'docs', 'policy.md');
+    const text = readFileSync(file, 'utf8');
+    const rows = rules.map(({ name, description }) => `| \`${name}\` | ${description} |`);
+    if (process.env['UPDATE_DOCS'] === '1') {
+      const [before = '', after = ''] = text.split(TABLE);
+      const rest = after.replace(/^\s*(\|.*\n)*/, '');
+      writeFileSync(
+        file,
+        [before, TABLE, '\n\n| rule | demands |\n| --- | --- |\n', rows.join('\n'), '\n\n', rest].join(''),
+      );
+    }
+    const documented = readFileSync(file, 'utf8')
+      .split('\n')
+      .filter((line) => line.startsWith('| `'))
+      .map((line) => line.replace(/ +/g, ' '));
+    expect(documented).toEqual(rows);
+  });
+
   test('the pack is of the version of the project', () => {
-    const root = join(__dirname, '..', '..', '..');
-    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
-    expect(readFileSync(join(root, 'policy', 'PulumiPolicy.yaml'), 'utf8')).toContain(`\nversion: ${version}\n`);
+    const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
+    expect(readFileSync(join(ROOT, 'policy', 'PulumiPolicy.yaml'), 'utf8')).toContain(`\nversion: ${version}\n`);
   });
 });
 

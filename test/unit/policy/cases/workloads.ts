@@ -86,7 +86,10 @@ export const workloadCases: Cases = {
     },
   },
   'namespace-restricted': {
-    passes: { restricted: [resource(NAMESPACE, 'triton', { metadata: { labels: { [ENFORCE]: 'restricted' } } })] },
+    passes: {
+      restricted: [resource(NAMESPACE, 'triton', { metadata: { labels: { [ENFORCE]: 'restricted' } } })],
+      "the nodes' own": [resource(NAMESPACE, 'agents', { metadata: { name: 'gpu-node-agents' } })],
+    },
     fails: {
       baseline: {
         stack: [resource(NAMESPACE, 'triton', { metadata: { labels: { [ENFORCE]: 'baseline' } } })],

@@ -1,0 +1,124 @@
+import { mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { Progress } from '../../scripts/lib/progress';
+import { whyNoGo } from '../../scripts/lib/toolchain/go';
+import { ensureKubernetesSchemas } from '../../scripts/lib/toolchain/kubernetes-schemas';
+import { ensurePython } from '../../scripts/lib/toolchain/python';
+import { ensureCheckov, ensureKubeconform, ensureKubeScore, type Checkov } from '../../scripts/lib/toolchain/scanners';
+import { ServiceReference } from '../support/aws-service-reference';
+import type { Statement } from '../support/iam';
+import { manifestsOf, writeManifests } from '../support/manifests';
+import { registeredStack, type RegisteredStack } from '../support/registered-stack';
+import {
+  scanWithCheckov,
+  scanWithKubeconform,
+  scanWithKubeScore,
+  writePlan,
+  type ScannerFinding,
+} from '../support/scanners';
+import { Scratch } from '../support/scratch';
+import { terraformPlan } from '../support/terraform-plan';
+import { isWaived, MOST_WAIVERS, WAIVERS } from '../support/waivers';
+
+const BUILD_MS = 30 * 60_000;
+jest.setTimeout(300_000);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+/** Kinds that nobody publishes a schema of. */
+const WITHOUT_SCHEMA = ['NodeClass'];
+
+/** The stacks as they are, and one with everything that can be chosen besides. */
+const STACKS: Readonly<Record<string, { of: string; changes: Readonly<Record<string, unknown>> }>> = {
+  staging: { of: 'staging', changes: {} },
+  prod: { of: 'prod', changes: {} },
+};
+
+const step = new Progress(process.stderr, true).step('');
+const noGo = whyNoGo(['kube-score', 'kubeconform', 'kubernetes']);
+if (noGo !== undefined) process.stderr.write(`kube-score and kubeconform are left out: ${noGo}\n`);
+const withGo = noGo === undefined ? test : test.skip;
+
+/** Every finding that is waived, by any scanner. */
+const waived: ScannerFinding[] = [];
+
+function unwaived(findings: readonly ScannerFinding[]): ScannerFinding[] {
+  waived.push(...findings.filter(isWaived));
+  return findings.filter((finding) => !isWaived(finding));
+}
+
+describe.each(Object.entries(STACKS))('%s', (name, { of, changes }) => {
+  const directory = join(scratch.directory, name);
+  const folders = { manifests: join(directory, 'manifests'), plan: join(directory, 'plan') };
+  let stack: RegisteredStack;
+  const files = (): string[] => readdirSync(folders.manifests).map((file) => join(folders.manifests, file));
+
+  beforeAll(async () => {
+    stack = await registeredStack(of, changes);
+    for (const folder of Object.values(folders)) mkdirSync(folder, { recursive: true });
+    writeManifests(manifestsOf(stack.resources), folders.manifests);
+    writePlan(terraformPlan(stack.resources), folders.plan);
+  });
+
+  describe('checkov', () => {
+    let checkov: Checkov;
+    beforeAll(async () => {
+      checkov = await ensureCheckov(await ensurePython(step), step);
+    }, BUILD_MS);
+
+    test('has nothing against the manifests', async () => {
+      const { passed, failed } = await scanWithCheckov(checkov, 'kubernetes', folders.manifests);
+      expect(passed).toBeGreaterThan(50);
+      expect(unwaived(failed)).toEqual([]);
+    });
+
+    test('has nothing against the plan', async () => {
+      const { passed, failed } = await scanWithCheckov(checkov, 'terraform_plan', folders.plan);
+      expect(passed).toBeGreaterThan(50);
+      expect(unwaived(failed)).toEqual([]);
+    });
+
+    test("the roles' policies name actions that exist, and conditions that requests meet", () => {
+      const reference = new ServiceReference(checkov.packages);
+      const policies = stack.resources.filter(({ type }) => type === 'aws:iam/rolePolicy:RolePolicy');
+      expect(policies.length).toBeGreaterThan(1);
+      const problems = policies.flatMap(({ name: role, inputs }) => {
+        const { Statement } = JSON.parse(inputs['policy'] as string) as { Statement: Statement[] };
+        return Statement.flatMap((statement) =>
+          reference.problemsOf(statement).map((problem) => `${role}: ${problem}`),
+        );
+      });
+      expect(problems).toEqual([]);
+    });
+  });
+
+  withGo(
+    'kube-score has nothing against the manifests',
+    async () => {
+      const { passed, failed } = await scanWithKubeScore(await ensureKubeScore(step), files(), '1.34');
+      expect(passed).toBeGreaterThan(20);
+      expect(unwaived(failed)).toEqual([]);
+    },
+    BUILD_MS,
+  );
+
+  withGo(
+    'kubeconform has nothing against the manifests',
+    async () => {
+      const [program, schemas] = [await ensureKubeconform(step), await ensureKubernetesSchemas(step)];
+      const { passed, failed, skipped } = await scanWithKubeconform(program, files(), schemas, WITHOUT_SCHEMA);
+      expect(unwaived(failed)).toEqual([]);
+      const skippable = manifestsOf(stack.resources).filter(({ kind }) => WITHOUT_SCHEMA.includes(kind));
+      expect({ passed, skipped }).toEqual({ passed: files().length - skippable.length, skipped: skippable.length });
+    },
+    BUILD_MS,
+  );
+});
+
+test('waivers are few, have reasons, and are needed', () => {
+  expect(WAIVERS.length).toBeLessThanOrEqual(MOST_WAIVERS);
+  for (const { reason } of WAIVERS) expect(reason).toMatch(/^.{40,}\.$/s);
+  const needed = WAIVERS.filter(({ check }) => waived.some((finding) => finding.check === check));
+  if (noGo === undefined) expect(needed).toEqual(WAIVERS);
+});
