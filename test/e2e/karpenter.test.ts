@@ -67,23 +67,22 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
     await stack.up('--expect-no-changes');
   });
 
-  test('a node for each server, and never more GPUs than the pool may have', async () => {
-    const { apps } = plane.client;
-    const name = { name: 'triton', namespace: NAMESPACE };
-    const body = await apps.readNamespacedDeploymentScale(name);
-    Object.assign((body.spec ??= {}), { replicas: MAXIMUM_GPUS + 1 });
-    await apps.replaceNamespacedDeploymentScale({ ...name, body });
+  test('a node for each pod that needs a GPU, and never more GPUs than the pool may have', async () => {
+    const names = [...Array(MAXIMUM_GPUS).keys()].map((index) => `other-${index}`);
+    for (const name of names) {
+      const container = { name, image: 'other', resources: { limits: { 'nvidia.com/gpu': '1' } } };
+      const tolerations = [{ key: 'nvidia.com/gpu', operator: 'Exists' }];
+      const body = { metadata: { name }, spec: { containers: [container], tolerations } };
+      await plane.client.core.createNamespacedPod({ namespace: 'default', body });
+    }
     await until('the pool is as large as it may be', async () => (await gpuNodes()).length === MAXIMUM_GPUS);
-    await until(
-      'the server that is left over is refused a node',
-      async () =>
-        (await plane.client.core.listNamespacedEvent({ namespace: NAMESPACE })).items.some(({ message }) =>
-          /exceed limit/.test(message ?? ''),
-        ),
-      120_000,
-    );
+    await until('the pod that is left over is refused a node', async () => {
+      const { items } = await plane.client.core.listNamespacedEvent({ namespace: 'default' });
+      return items.some(({ message }) => /exceed limit/.test(message ?? ''));
+    });
     expect(await gpuNodes()).toHaveLength(MAXIMUM_GPUS);
-    expect(await plane.readyPods(NAMESPACE, selector)).toHaveLength(MAXIMUM_GPUS);
+    expect(await plane.readyPods('default')).toHaveLength(MAXIMUM_GPUS - 1);
+    for (const name of names) await plane.client.core.deleteNamespacedPod({ namespace: 'default', name });
   });
 
   test('goes back to 0', async () => {

@@ -207,7 +207,6 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
     test('publishers may find the pods and forward ports, in this namespace', async () => {
       const groups = ['triton-publishers', 'system:authenticated'];
       expect(await granted(PUBLISHER, groups)).toEqual([
-        'get pods',
         'list pods',
         'get pods/portforward',
         'create pods/portforward',

@@ -104,6 +104,8 @@ function apiServerArguments(access: Access, etcdPort: number, port: number, user
     '--service-cluster-ip-range=10.0.0.0/24',
     `--token-auth-file=${tokenFile}`,
     '--authorization-mode=RBAC',
+    // As in most clusters: it is PodSecurity that refuses such pods.
+    '--allow-privileged=true',
     // Nobody looks for the API server inside of the cluster, and loopback would be refused as its address there.
     '--endpoint-reconciler-type=none',
     // The nodes' names do not resolve.

@@ -1,6 +1,6 @@
 import type { V1Pod } from '@kubernetes/client-node';
 import { isServing, type ControlPlane } from './control-plane';
-import { until } from './until';
+import { retriedOnConflict, until } from './until';
 
 /** Watches the pods of a Deployment and remembers the fewest that ever served at a time. */
 export class ServingWatch {
@@ -56,18 +56,20 @@ export class ServingWatch {
 /** Replaces every pod, as a new image or setting does, and waits until the Deployment says that it is done. */
 export async function rollOut(plane: ControlPlane, namespace: string, name: string, mark: string): Promise<void> {
   const { apps } = plane.client;
-  const deployment = await apps.readNamespacedDeployment({ namespace, name });
-  const template = deployment.spec?.template.metadata;
-  if (template === undefined) throw new Error(`Deployment ${name} has no pod template`);
-  template.annotations = { ...template.annotations, 'test/roll-out': mark };
-  const { metadata } = await apps.replaceNamespacedDeployment({ namespace, name, body: deployment });
+  const generation = await retriedOnConflict(async () => {
+    const body = await apps.readNamespacedDeployment({ namespace, name });
+    const template = body.spec?.template.metadata;
+    if (template === undefined) throw new Error(`Deployment ${name} has no pod template`);
+    template.annotations = { ...template.annotations, 'test/roll-out': mark };
+    return (await apps.replaceNamespacedDeployment({ namespace, name, body })).metadata?.generation ?? 0;
+  });
   await until(
     `Deployment ${name} is rolled out`,
     async () => {
       const { spec, status } = await apps.readNamespacedDeployment({ namespace, name });
       const wanted = spec?.replicas;
       return (
-        (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0) &&
+        (status?.observedGeneration ?? 0) >= generation &&
         status?.updatedReplicas === wanted &&
         status?.replicas === wanted &&
         status?.availableReplicas === wanted
@@ -113,7 +115,9 @@ export async function drain(plane: ControlPlane, node: string): Promise<number> 
 
 /** Forbids or allows new pods on a node. */
 export async function cordon(plane: ControlPlane, name: string, unschedulable: boolean): Promise<void> {
-  const node = await plane.client.core.readNode({ name });
-  Object.assign((node.spec ??= {}), { unschedulable });
-  await plane.client.core.replaceNode({ name, body: node });
+  await retriedOnConflict(async () => {
+    const body = await plane.client.core.readNode({ name });
+    Object.assign((body.spec ??= {}), { unschedulable });
+    await plane.client.core.replaceNode({ name, body });
+  });
 }

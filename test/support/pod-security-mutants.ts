@@ -21,7 +21,11 @@ export const MUTANTS: readonly Mutant[] = [
   {
     control: 'host process',
     says: 'hostProcess',
-    mutate: (pod) => (context(pod).windowsOptions = { hostProcess: true }),
+    mutate: (pod) => {
+      // It would not be valid otherwise.
+      spec(pod).hostNetwork = true;
+      context(pod).windowsOptions = { hostProcess: true };
+    },
   },
   { control: 'host network', says: 'host namespaces', mutate: (pod) => (spec(pod).hostNetwork = true) },
   { control: 'host process ids', says: 'host namespaces', mutate: (pod) => (spec(pod).hostPID = true) },
@@ -57,7 +61,11 @@ export const MUTANTS: readonly Mutant[] = [
   {
     control: '/proc mount',
     says: 'procMount',
-    mutate: (pod) => Object.assign(context(pod), { procMount: 'Unmasked' }),
+    mutate: (pod) => {
+      // It would not be valid otherwise.
+      spec(pod).hostUsers = false;
+      context(pod).procMount = 'Unmasked';
+    },
   },
   {
     control: 'sysctls',

@@ -1,7 +1,7 @@
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
 import { dump, load } from 'js-yaml';
-import { exec } from '../../scripts/lib/exec';
+import { CommandError, exec } from '../../scripts/lib/exec';
 import { paths } from '../../scripts/lib/paths';
 import { ensureLanguageHost, installPlugin, type ResourcePlugin } from '../../scripts/lib/toolchain/pulumi';
 import { pulumiEnvironment } from './pulumi';
@@ -132,6 +132,13 @@ export class TestStack {
 
   async pulumi(...args: string[]): Promise<string> {
     const options = { cwd: this.directory, env: this.env };
-    return (await exec(this.program, [...args, '--non-interactive', '--color', 'never'], options)).stdout;
+    try {
+      return (await exec(this.program, ['--non-interactive', '--color', 'never', ...args], options)).stdout;
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error;
+      // What went wrong is on stdout, among what was done.
+      const { stdout, stderr } = error.output;
+      throw new Error(`pulumi ${args.join(' ')}: exit code ${error.exitCode}\n${stdout}\n${stderr}`, { cause: error });
+    }
   }
 }

@@ -20,3 +20,16 @@ export async function until(what: string, check: () => Promise<boolean>, timeout
     await sleep(POLL_MS);
   }
 }
+
+const CONFLICT = 409;
+
+/** Reads and writes an object again as long as somebody else has changed it in between. */
+export async function retriedOnConflict<T>(change: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await change();
+    } catch (error) {
+      if ((error as { code?: number }).code !== CONFLICT) throw error;
+    }
+  }
+}
