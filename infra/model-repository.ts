@@ -162,7 +162,8 @@ export class ModelRepository extends pulumi.ComponentResource {
         content: 'This object lets Triton start on a repository that holds no model yet.\n',
         contentType: 'text/plain',
       },
-      { parent: bucket, dependsOn },
+      // Another prefix gets another one; the bucket's protection is not meant for it.
+      { parent: bucket, dependsOn, protect: false },
     );
   }
 }

@@ -43,13 +43,8 @@ export function publisherStatements(place: RepositoryPlace): PolicyStatement[] {
   const prefixes = [place.prefix, releasesPrefix({ bucket: '', prefix: place.prefix })];
   return [
     listing(place, prefixes),
-    {
-      Sid: 'ListUploads',
-      Effect: 'Allow',
-      Action: 's3:ListBucketMultipartUploads',
-      Resource: place.bucketArn,
-      Condition: { StringLike: { 's3:prefix': prefixes.map((prefix) => `${prefix}/*`) } },
-    },
+    // IAM knows no prefix of such a listing.
+    { Sid: 'ListUploads', Effect: 'Allow', Action: 's3:ListBucketMultipartUploads', Resource: place.bucketArn },
     {
       Sid: 'Publish',
       Effect: 'Allow',

@@ -40,10 +40,10 @@ test('what scales costs more at most', () => {
 });
 
 test('machines are filled, and the cheapest one that holds a server is taken', () => {
-  const pool = { ...POOL, instanceTypes: ['g5.48xlarge', 'g5.12xlarge', 'g5.xlarge'], capacityTypes: ['on-demand'] };
+  const pool = { ...POOL, instanceTypes: ['g5.48xlarge', 'g5.12xlarge', 'g5.24xlarge'], capacityTypes: ['on-demand'] };
   const found = estimate({ gpuNodePools: [{ ...pool, maximumGpus: 16 }], gpusPerPod: 2, replicas: 3 });
   expect(items(found)['pool gpu']).toBe(`${(2 * 5.672 * 730).toFixed(2)} (2 x g5.12xlarge, on-demand)`);
-}, 5000);
+});
 
 test('a second pool takes what the first has no room for', () => {
   const pools = [
@@ -101,7 +101,7 @@ describe('npm run cost', () => {
   test('prints a table that tells of when its prices are', async () => {
     expect(await main(['staging'])).toBe(0);
     expect(printed).toMatch(/^Stack staging, a month of serving, at prices of 2026-08-17 in us-east-1:\n/);
-    expect(printed).toMatch(/\nall +with the usual number of servers +1130\.69\n/);
+    expect(printed).toMatch(/\nall +with the usual number of servers +1130\.70\n/);
   });
 
   test('--json', async () => {

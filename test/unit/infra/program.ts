@@ -121,8 +121,11 @@ export async function registerStack(source: ConfigSource): Promise<RegisteredSta
       isComponent: !request.getCustom(),
     });
   };
+  // Its warnings have tests of their own.
+  const quiet = jest.spyOn(console, 'warn').mockImplementation(() => undefined);
   const outputs = await plainOutput(program(readSettings(source)));
   await pulumi.runtime.disconnect();
+  quiet.mockRestore();
   const all = (type: string): Registered[] => resources.filter((one) => one.type === type);
   return {
     resources,
@@ -164,7 +167,7 @@ function stateOf(type: string, name: string, inputs: object): object {
 
 async function plainOutput(value: object): Promise<Record<string, unknown>> {
   const entries = Object.entries(value).map(async ([key, one]) => {
-    const output = pulumi.output(one as pulumi.Input<unknown>);
+    const output = pulumi.output(one) as pulumi.Output<unknown>;
     const inner = await new Promise((resolve) => output.apply(resolve));
     return [key, (await pulumi.isSecret(output)) ? { secret: inner } : inner] as const;
   });

@@ -311,14 +311,14 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
   test('the repository is never empty, and Triton waits for that', () => {
     const placeholder = made.only('aws:s3/bucketObjectv2:BucketObjectv2');
     expect(placeholder.inputs).toMatchObject({ bucket: `triton-${stack}-models`, key: 'models/.keep' });
-    expect(made.only('kubernetes:apps/v1:Deployment').dependsOn).toContain(placeholder.name);
+    expect(made.only('triton-serving:infra:TritonServer').dependsOn).toContain(placeholder.name);
   });
 
-  test('what is protected', () => {
+  test('protection is of what cannot be made again, and of the settings of buckets', () => {
     const names = made.resources
       .filter(({ protect }) => protect)
       .map(({ type, name }) => `${type.split(':').at(-1)} ${name}`);
-    expect(names.sort()).toEqual(
+    expect(names.filter((name) => !/^Bucket[A-Z]/.test(name)).sort()).toEqual(
       stack === 'staging'
         ? []
         : [
@@ -331,6 +331,10 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
             'Key triton-prod-secrets',
           ],
     );
+    const settings = made.resources.filter(({ type }) => /:Bucket[A-Z]\w+$/.test(type) && !type.endsWith('v2'));
+    expect(settings.map(({ protect }) => protect)).toEqual(settings.map(() => stack === 'prod'));
+    // Another prefix replaces it.
+    expect(made.only('aws:s3/bucketObjectv2:BucketObjectv2').protect).toBe(false);
   });
 
   test('all in Kubernetes goes to the cluster that is made, nothing to whatever kubectl points at', () => {

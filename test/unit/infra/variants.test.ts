@@ -93,8 +93,11 @@ test('AL2023 slices GPUs by the device plugin, which knows one number: pools wit
   const pools = [GROUP, { ...GROUP, name: 'sliced', timeSlices: 4 }, { ...GROUP, name: 'watched', dcgmExporter: true }];
   const made = await variant({ gpuNodePools: pools });
   expect(
-    made.all('kubernetes:apps/v1:DaemonSet').map(({ name }) => name.replace('triton-staging-gpu-agents-', '')),
-  ).toEqual(['device-plugin-1', 'device-plugin-4', 'dcgm-exporter']);
+    made
+      .all('kubernetes:apps/v1:DaemonSet')
+      .map(({ name }) => name.replace('triton-staging-gpu-agents-', ''))
+      .sort(),
+  ).toEqual(['dcgm-exporter', 'device-plugin-1', 'device-plugin-4']);
   const sliced = made.all('kubernetes:core/v1:ConfigMap').find(({ name }) => name.endsWith('device-plugin-4'));
   expect(JSON.parse((sliced?.inputs['data'] as { 'config.yaml': string })['config.yaml'])).toEqual({
     version: 'v1',
@@ -157,7 +160,8 @@ test('without Auto Mode: its switches are off together, add-ons and untainted sy
   // Nodes are not ready without a network, and CoreDNS has no place without nodes.
   const coredns = made.only('aws:eks/addon:Addon', 'triton-staging-cluster-addons-coredns');
   expect(coredns.dependsOn).toContain(system.name);
-  expect(system.dependsOn).toEqual(
+  const group = made.only('triton-serving:infra:NodeGroup', 'triton-staging-cluster-addons-system');
+  expect(group.dependsOn).toEqual(
     expect.arrayContaining(['triton-staging-cluster-addons-vpc-cni', 'triton-staging-cluster-addons-kube-proxy']),
   );
   expect(made.all('kubernetes:core/v1:ConfigMap').map(({ name }) => name)).not.toContain(
