@@ -50,6 +50,11 @@ describeUnless(whyNoEngines(), 'publishing to the local stack', () => {
       AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
       AWS_SECRET_ACCESS_KEY: LOCAL_CREDENTIALS.secretAccessKey,
     });
+  const succeed = async (command: string, ...args: string[]): Promise<Finished> => {
+    const finished = await run(command, ...args);
+    if (finished.code !== 0) throw new Error(`${command}: exit code ${finished.code}\n${finished.stderr}`);
+    return finished;
+  };
   const expectServed = async (): Promise<void> => {
     const status = JSON.parse((await run('status', '--json')).stdout) as { replicas: { replica: string }[] };
     expect(status).toMatchObject({ asReleased: true });
@@ -58,8 +63,8 @@ describeUnless(whyNoEngines(), 'publishing to the local stack', () => {
 
   test('sync-models finds the servers through the API, and loads the models on each', async () => {
     writeRepository(repository, addingModel('adds', { 1: 10 }));
-    const published = await run('sync-models', '--repo', repository);
-    expect(published).toMatchObject({ code: 0, stdout: expect.stringMatching(/Every replica serves it/) as string });
+    const published = await succeed('sync-models', '--repo', repository);
+    expect(published.stdout).toMatch(/Every replica serves it/);
     const pods = await podNames();
     expect(pods).toHaveLength(2);
     for (const pod of pods) expect(published.stderr).toContain(`${pod}: adds READY`);
@@ -81,8 +86,8 @@ describeUnless(whyNoEngines(), 'publishing to the local stack', () => {
 
   test('rolls back on each', async () => {
     writeRepository(repository, addingModel('adds', { 2: 20 }));
-    expect(await run('sync-models', '--repo', repository)).toMatchObject({ code: 0 });
-    expect(await run('rollback')).toMatchObject({ code: 0 });
+    await succeed('sync-models', '--repo', repository);
+    await succeed('rollback');
     await expectServed();
   });
 });

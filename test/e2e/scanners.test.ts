@@ -7,8 +7,8 @@ import { ensurePython } from '../../scripts/lib/toolchain/python';
 import { ensureCheckov, ensureKubeconform, ensureKubeScore, type Checkov } from '../../scripts/lib/toolchain/scanners';
 import { ServiceReference } from '../support/aws-service-reference';
 import type { Statement } from '../support/iam';
-import { manifestsOf, writeManifests } from '../support/manifests';
-import { registeredStack, type RegisteredStack } from '../support/registered-stack';
+import { manifestsOf, writeManifests, type Manifest } from '../support/manifests';
+import { registeredStack, type RegisteredResource, type RegisteredStack } from '../support/registered-stack';
 import {
   scanWithCheckov,
   scanWithKubeconform,
@@ -39,6 +39,20 @@ const step = new Progress(process.stderr, true).step('');
 const noGo = whyNoGo(['kube-score', 'kubeconform', 'kubernetes']);
 if (noGo !== undefined) process.stderr.write(`kube-score and kubeconform are left out: ${noGo}\n`);
 const withGo = noGo === undefined ? test : test.skip;
+
+/** What nobody should deploy, with a field that Kubernetes does not know. */
+const BARE = {
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name: 'bare' },
+  spec: {
+    selector: { matchLabels: { app: 'bare' } },
+    template: {
+      metadata: { labels: { app: 'bare' } },
+      spec: { containers: [{ name: 'bare', image: 'tritonserver:latest', imagePolicy: 'Always' }] },
+    },
+  },
+};
 
 /** Every finding that is waived, by any scanner. */
 const waived: ScannerFinding[] = [];
@@ -111,6 +125,45 @@ describe.each(Object.entries(STACKS))('%s', (name, { of, changes }) => {
       expect(unwaived(failed)).toEqual([]);
       const skippable = manifestsOf(stack.resources).filter(({ kind }) => WITHOUT_SCHEMA.includes(kind));
       expect({ passed, skipped }).toEqual({ passed: files().length - skippable.length, skipped: skippable.length });
+    },
+    BUILD_MS,
+  );
+});
+
+describe('they find what is wrong', () => {
+  const directory = join(scratch.directory, 'bare');
+  const plan = join(scratch.directory, 'bare-plan');
+  let files: string[];
+
+  beforeAll(() => {
+    for (const folder of [directory, plan]) mkdirSync(folder, { recursive: true });
+    files = writeManifests([BARE as Manifest], directory);
+    const bucket = { type: 'aws:s3/bucket:Bucket', name: 'models', inputs: { bucket: 'models' }, custom: true };
+    writePlan(terraformPlan([{ ...bucket, propertyDependencies: {} } as unknown as RegisteredResource]), plan);
+  });
+
+  test(
+    'checkov',
+    async () => {
+      const checkov = await ensureCheckov(await ensurePython(step), step);
+      const manifests = await scanWithCheckov(checkov, 'kubernetes', directory);
+      expect(manifests.failed.map(({ check }) => check)).toEqual(expect.arrayContaining(['CKV_K8S_14', 'CKV_K8S_20']));
+      const { failed } = await scanWithCheckov(checkov, 'terraform_plan', plan);
+      expect(failed.map(({ check }) => check)).toEqual(expect.arrayContaining(['CKV_AWS_21', 'CKV2_AWS_6']));
+    },
+    BUILD_MS,
+  );
+
+  withGo(
+    'kube-score and kubeconform',
+    async () => {
+      const { failed } = await scanWithKubeScore(await ensureKubeScore(step), files, '1.34');
+      expect(failed.map(({ check }) => check)).toEqual(
+        expect.arrayContaining(['container-image-tag', 'pod-networkpolicy']),
+      );
+      const schemas = await ensureKubernetesSchemas(step);
+      const conformity = await scanWithKubeconform(await ensureKubeconform(step), files, schemas, []);
+      expect(conformity.failed.map(({ what }) => what).join()).toContain('imagePolicy');
     },
     BUILD_MS,
   );

@@ -29,7 +29,7 @@ class Clusters(Base):
         for parameter, (attribute, default) in SETTINGS.items():
             given = self._get_param(parameter)
             value = {**default, **(given or {})} if isinstance(default, dict) else (default if given is None else given)
-                if value is not None:
+            if value is not None:
                 setattr(cluster, attribute, value)
         cluster.kubernetes_network_config = {**NETWORK, **(cluster.kubernetes_network_config or {})}
         subnets = (cluster.resources_vpc_config or {}).get("subnetIds") or []
