@@ -1,4 +1,4 @@
-import * as cloudwatch from '@pulumi/aws/cloudwatch';
+import { LogGroup } from '@pulumi/aws/cloudwatch/logGroup';
 import * as eks from '@pulumi/aws/eks';
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
@@ -103,8 +103,8 @@ export class Cluster extends pulumi.ComponentResource {
   }
 
   /** Made here, before EKS makes it: its own is kept for ever and is not encrypted with our key. */
-  private logGroup(name: string, { clusterName, logDays, logKeyArn }: ClusterArgs): cloudwatch.LogGroup {
-    return new cloudwatch.LogGroup(
+  private logGroup(name: string, { clusterName, logDays, logKeyArn }: ClusterArgs): LogGroup {
+    return new LogGroup(
       `${name}-control-plane`,
       { name: `/aws/eks/${clusterName}/cluster`, retentionInDays: logDays, kmsKeyId: logKeyArn },
       { parent: this },

@@ -1,6 +1,6 @@
 import * as apps from '@pulumi/kubernetes/apps/v1';
 import * as core from '@pulumi/kubernetes/core/v1';
-import type * as types from '@pulumi/kubernetes/types/input';
+import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
 import { GPU_POOL_LABEL } from './gpu-labels';
 import type { GpuNodePoolSettings } from './settings/types';
@@ -117,7 +117,7 @@ const labelsOf = (name: string): Record<string, string> => ({
 });
 
 /** On every node of these pools, whatever its taints, before anything else. */
-function daemonSet(name: string, pools: string[], pod: types.core.v1.PodSpec): apps.DaemonSetArgs {
+function daemonSet(name: string, pools: string[], pod: input.core.v1.PodSpec): apps.DaemonSetArgs {
   const labels = labelsOf(name);
   return {
     metadata: { namespace: NAMESPACE, labels },

@@ -1,4 +1,4 @@
-import * as k8s from '@pulumi/kubernetes/apiextensions';
+import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import * as pulumi from '@pulumi/pulumi';
 import type { EksVersion } from './eks-versions';
 import { nodeClassSpec, nodePoolSpec, poolLabels, poolTaints, type NodeClassReference } from './gpu-node-pool-spec';
@@ -53,7 +53,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
   }
 
   private nodeClass(name: string, pool: GpuNodePoolSettings, place: GpuNodePoolPlace) {
-    const nodeClass = new k8s.CustomResource(
+    const nodeClass = new CustomResource(
       `${name}-class`,
       {
         apiVersion: 'eks.amazonaws.com/v1',
@@ -78,7 +78,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
     pool: GpuNodePoolSettings,
     nodeClass: { reference: NodeClassReference; dependsOn: pulumi.Resource[] },
   ): void {
-    new k8s.CustomResource(
+    new CustomResource(
       name,
       {
         apiVersion: 'karpenter.sh/v1',

@@ -1,5 +1,5 @@
 import * as eks from '@pulumi/aws/eks';
-import * as core from '@pulumi/kubernetes/core/v1';
+import { ConfigMap } from '@pulumi/kubernetes/core/v1/configMap';
 import * as pulumi from '@pulumi/pulumi';
 import type { Cluster } from './cluster';
 import { GpuNodeAgents } from './gpu-node-agents';
@@ -43,7 +43,7 @@ export class GpuNodes extends pulumi.ComponentResource {
 
   /** Auto Mode takes network policies, and enforces them only where it is told to. */
   private enforceNetworkPolicies(name: string, cluster: Cluster): void {
-    new core.ConfigMap(
+    new ConfigMap(
       `${name}-network-policies`,
       {
         metadata: { name: 'amazon-vpc-cni', namespace: 'kube-system' },

@@ -24,7 +24,7 @@ const SERVER = 'triton';
 export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<string> } & {
   clusterName?: pulumi.Input<string>;
   serviceUrl: pulumi.Output<string>;
-  externalUrl: pulumi.Output<string | undefined>;
+  externalUrl?: pulumi.Output<string | undefined>;
   publisherRoleArn?: pulumi.Output<string>;
 };
 
@@ -67,7 +67,8 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     podSelector: triton.podSelector,
     ...(cluster.nodes === undefined ? {} : { clusterName: cluster.nodes.cluster.clusterName }),
     serviceUrl: triton.serviceUrl,
-    externalUrl: triton.externalUrl,
+    // Pulumi warns of outputs without a value.
+    ...(settings.triton.exposure?.kind === 'cluster' ? {} : { externalUrl: triton.externalUrl }),
     ...(publisher === undefined ? {} : { publisherRoleArn: publisher.roleArn }),
   };
 }

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { Provider } from '@pulumi/kubernetes';
+import { Provider } from '@pulumi/kubernetes/provider';
 import * as pulumi from '@pulumi/pulumi';
 import { paths } from '../scripts/lib/paths';
 import { readKubeconfig } from './kubeconfig';

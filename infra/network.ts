@@ -1,4 +1,4 @@
-import * as cloudwatch from '@pulumi/aws/cloudwatch';
+import { LogGroup } from '@pulumi/aws/cloudwatch/logGroup';
 import * as ec2 from '@pulumi/aws/ec2';
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
@@ -181,11 +181,7 @@ export class Network extends pulumi.ComponentResource {
 
   private flowLogs(name: string, vpc: ec2.Vpc, { flowLogDays, logKeyArn }: NetworkArgs): void {
     const label = `${name}-flow-logs`;
-    const group = new cloudwatch.LogGroup(
-      label,
-      { retentionInDays: flowLogDays, kmsKeyId: logKeyArn },
-      { parent: vpc },
-    );
+    const group = new LogGroup(label, { retentionInDays: flowLogDays, kmsKeyId: logKeyArn }, { parent: vpc });
     const role = new iam.Role(
       label,
       { description: `Writes the flow logs of ${name}`, assumeRolePolicy: serviceTrust('vpc-flow-logs.amazonaws.com') },

@@ -17,7 +17,7 @@ const HELP = `Estimates what a stack costs in a month, from its stack file and t
 `;
 
 export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(async () => cost(argv));
+  return runCommand(() => Promise.resolve().then(() => cost(argv)));
 }
 
 function cost(argv: readonly string[]): number {

@@ -32,7 +32,7 @@ test('staging, line by line', () => {
 });
 
 test('what scales costs more at most', () => {
-  const found = estimate({}, 'prod');
+  const found = estimate({ autoscaling: { kind: 'keda', minReplicas: 3, maxReplicas: 12 } }, 'prod');
   expect(items(found)['pool a10g']).toBe('1327.14 (3 x g5.2xlarge, spot at 50% of the on-demand price)');
   expect(items(found)['NAT gateways']).toBe('109.50 (3, with an address each)');
   // Nine machines more: half of 1.212 and 12% of it an hour, and 200 GiB of disk each.

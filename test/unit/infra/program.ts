@@ -46,7 +46,10 @@ export function configOf(stack: string, values: Readonly<Record<string, unknown>
     config: Record<string, unknown>;
   };
   const own = Object.entries(file.config).filter(([key]) => key.startsWith('triton-serving:'));
-  const given = { ...Object.fromEntries(own.map(([key, value]) => [key.split(':')[1], value])), ...values };
+  const given: Record<string, unknown> = {
+    ...Object.fromEntries(own.map(([key, value]) => [key.slice('triton-serving:'.length), value])),
+    ...values,
+  };
   return {
     stack,
     region: file.config['aws:region'] as string | undefined,
