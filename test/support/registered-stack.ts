@@ -107,7 +107,7 @@ export async function registered(run: () => Record<string, unknown>, stack: stri
     return {
       type,
       name,
-      urn: `urn:pulumi:${stack}::${PROJECT}::${type}::${name}`,
+      urn: urnOf(stack, request),
       parent: request.getParent(),
       ...(made.get(`${type} ${name}`) ?? { inputs: {}, state: {} }),
       protect: request.getProtect(),
@@ -122,6 +122,13 @@ export async function registered(run: () => Record<string, unknown>, stack: stri
 /** AWS account of the mocks. */
 export const ACCOUNT = '111122223333';
 const CALLER = 'aws:index/getCallerIdentity:getCallerIdentity';
+
+/** As Pulumi's mocks make it: with the type of the resource that it belongs to. */
+function urnOf(stack: string, request: Request): string {
+  const owner = request.getParent().split('::')[2]?.split('$').at(-1) ?? '';
+  const type = ['', 'pulumi:pulumi:Stack'].includes(owner) ? request.getType() : `${owner}$${request.getType()}`;
+  return `urn:pulumi:${stack}::${PROJECT}::${type}::${request.getName()}`;
+}
 
 function watchRegistrations(): Request[] {
   const requests: Request[] = [];

@@ -38,6 +38,7 @@ const TYPES: Readonly<Record<string, { type: string; names?: Readonly<Record<str
     names: { rules: 'rule' },
   },
   'aws:s3/bucketLogging:BucketLogging': { type: 'aws_s3_bucket_logging' },
+  'aws:s3/bucketNotification:BucketNotification': { type: 'aws_s3_bucket_notification' },
   'aws:s3/bucketObjectv2:BucketObjectv2': { type: 'aws_s3_object' },
   'aws:s3/bucketOwnershipControls:BucketOwnershipControls': { type: 'aws_s3_bucket_ownership_controls' },
   'aws:s3/bucketPolicy:BucketPolicy': { type: 'aws_s3_bucket_policy' },
@@ -63,13 +64,16 @@ export function terraformPlan(resources: readonly RegisteredResource[]): object 
   const addresses = new Map(aws.map((resource) => [resource.urn, addressOf(resource)]));
   const planned = aws.map((resource) => {
     const { type, names = {} } = typeOf(resource);
+    const references = expressionsOf(resource, addresses);
+    // What comes from a resource that is still to be made is not known in a plan.
+    const known = Object.entries(inTerraform(resource.inputs, names) as object).filter(([key]) => !(key in references));
     return {
       address: addressOf(resource),
       mode: 'managed',
       type,
       name: nameOf(resource),
       provider_name: 'registry.terraform.io/hashicorp/aws',
-      values: inTerraform(resource.inputs, names),
+      values: Object.fromEntries(known),
     };
   });
   return {
