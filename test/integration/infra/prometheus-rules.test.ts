@@ -122,7 +122,7 @@ const quiet = [up(POD), up(OTHER), ...requests(POD, 150, 5), ...requests(OTHER, 
       const stopped = [up(POD, '1x20 0x400')];
       expect(await fires('TritonDown', 6, stopped, [])).toBe('');
       expect(await fires('TritonDown', 8, stopped, expected)).toBe('');
-      expect(await fires('TritonDown', 3, [], [{ ...expected[0], job: 'triton' } as Record<string, string>])).toBe('');
+      expect(await fires('TritonDown', 3, [], [{ ...expected[0], job: 'triton' }])).toBe('');
     });
 
     test('TritonReplicasMissing: longer than it takes a pod to come', async () => {

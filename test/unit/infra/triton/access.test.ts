@@ -92,7 +92,7 @@ describe('who the pods are', () => {
     const { only } = await render({
       credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
     });
-    expect((only('ServiceAccount')['metadata'] as object) ?? {}).not.toHaveProperty('annotations');
+    expect(only('ServiceAccount')['metadata']).not.toHaveProperty('annotations');
     expect(only('Secret')).toEqual({
       apiVersion: 'v1',
       kind: 'Secret',

@@ -150,7 +150,7 @@ describe('the dashboard', () => {
 
   test('Grafana takes 40 characters for its id, and one for each', async () => {
     const name = 'a-server-with-a-rather-long-name-that-is';
-    const [one, other] = [await dashboard({}, `${name}`), await dashboard({}, `${name.slice(0, -1)}t`)];
+    const [one, other] = [await dashboard({}, name), await dashboard({}, `${name.slice(0, -1)}t`)];
     expect(one.uid.length).toBeLessThanOrEqual(40);
     expect(one.uid).not.toBe(other.uid);
   });

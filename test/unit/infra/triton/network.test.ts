@@ -21,13 +21,13 @@ type Spec = { ingress: object[]; egress: object[] };
 const policy = async (more?: Parameters<typeof render>[0]): Promise<Spec> =>
   (await render(more)).only('NetworkPolicy', 'triton')['spec'] as Spec;
 
-const INGRESS = {
+const INGRESS: Extract<Exposure, { kind: 'ingress' }> = {
   kind: 'ingress',
   host: 'triton.example.com',
   controllerCidrs: ['10.0.0.0/16'],
   tls: { kind: 'acm', certificateArn: 'arn:aws:acm:eu-central-1:123456789012:certificate/1' },
   authentication: { kind: 'mutual-tls', trustStoreArn: 'arn:aws:elasticloadbalancing:eu-central-1:1:truststore/a/1' },
-} as const;
+};
 
 test('the Service: the three ports, of the pods of this server', async () => {
   const { only } = await render();

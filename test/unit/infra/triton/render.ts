@@ -24,8 +24,9 @@ export interface Rendered {
   /** The values of the component's outputs. */
   outputs: { namespace: string; podSelector: string; serviceUrl: string; externalUrl: string | undefined };
   /** The only object of a kind, with that name in Pulumi where one is given. */
-  only(kind: string, name?: string): Record<string, unknown>;
-  kinds(): string[];
+  only: (kind: string, name?: string) => Record<string, unknown>;
+  /** The kinds of all objects, sorted. */
+  kinds: () => string[];
 }
 
 export const ARGS: TritonServerArgs = {
