@@ -26,8 +26,8 @@ jest.setTimeout(300_000);
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-/** Kinds that nobody publishes a schema of. */
-const WITHOUT_SCHEMA = ['NodeClass'];
+/** Kinds of EKS Auto Mode, of which nobody publishes a schema. */
+const WITHOUT_SCHEMA = ['NodeClass', 'IngressClassParams'];
 
 interface Scanned {
   of: string;
@@ -50,7 +50,6 @@ const STACKS: Readonly<Record<string, Scanned>> = {
         certificateArn: 'arn:aws:acm:us-east-1:111122223333:certificate/1',
         jwt: { issuer: 'https://login.example.com', jwksEndpoint: 'https://login.example.com/keys' },
       },
-      modelControlKey: 'a-key-of-a-test-0123',
       publisherGroup: 'publishers',
     },
   },

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { get } from 'node:https';
+import { request } from 'node:https';
 import { join } from 'node:path';
 import { ManagedProcess } from '../../scripts/lib/managed-process';
 import { freePorts } from '../../scripts/lib/ports';
@@ -10,6 +10,8 @@ import type { Scratch } from './scratch';
 
 const START_TIMEOUT_MS = 60_000;
 const STOP_GRACE_MS = 5000;
+const REQUEST_TIMEOUT_MS = 10_000;
+const CREATED = 201;
 
 /** The user who may do everything. */
 export const ADMIN = 'admin';
@@ -155,15 +157,32 @@ export class Access {
 
   async isReady(): Promise<boolean> {
     if (!existsSync(this.certificateFile)) return false;
-    const headers = { authorization: `Bearer ${this.token()}` };
-    const options = { headers, ca: readFileSync(this.certificateFile), timeout: 1000 };
-    return new Promise((resolve) => {
-      get(`${this.server}/readyz`, options, (response) => {
-        response.resume();
-        resolve(response.statusCode === 200);
-      })
-        .on('timeout', () => resolve(false))
-        .on('error', () => resolve(false));
+    return (await this.request('GET', '/readyz').catch(() => undefined))?.status === 200;
+  }
+
+  /**
+   * Defines a kind, as the definition says. The client library's types would drop what they have other names for:
+   * x-kubernetes-validations, for one.
+   */
+  async define(definition: object): Promise<void> {
+    const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+    const { status, text } = await this.request('POST', path, definition);
+    if (status !== CREATED) throw new Error(`a kind could not be defined: ${text}`);
+  }
+
+  /** One request as the administrator. */
+  private request(method: string, path: string, body?: object): Promise<{ status: number | undefined; text: string }> {
+    const headers = { authorization: `Bearer ${this.token()}`, 'content-type': 'application/json' };
+    const options = { method, headers, ca: readFileSync(this.certificateFile), timeout: REQUEST_TIMEOUT_MS };
+    return new Promise((resolve, reject) => {
+      const sent = request(`${this.server}${path}`, options, (response) => {
+        let text = '';
+        response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+        response.on('end', () => resolve({ status: response.statusCode, text })).on('error', reject);
+      });
+      sent.on('timeout', () => sent.destroy(new Error('no answer')));
+      sent.on('error', reject);
+      sent.end(body === undefined ? undefined : JSON.stringify(body));
     });
   }
 }

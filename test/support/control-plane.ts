@@ -71,7 +71,7 @@ export class ControlPlane {
 
     const config = await loadConfig(access);
     const plane = new ControlPlane(access, processes, await connect(config), config);
-    await plane.client.objects.create(PORT_FORWARDS);
+    await access.define(PORT_FORWARDS);
     await plane.startKwok(programs.kwok, kubeconfig);
     // Pods are refused before their namespace has its service account.
     await until('the controllers work', async () => {

@@ -30,6 +30,6 @@ export async function defineForeignKinds(plane: ControlPlane): Promise<void> {
         ],
       },
     };
-    await plane.client.objects.create(definition);
+    await plane.access.define(definition);
   }
 }

@@ -72,7 +72,7 @@ export async function defineKarpenterKinds(plane: ControlPlane): Promise<void> {
   const { definitions } = await ensureKarpenter();
   for (const file of definitions) {
     for (const definition of loadAll(readFileSync(file, 'utf8'))) {
-      await plane.client.objects.create(definition as KubernetesObject);
+      await plane.access.define(definition as object);
     }
   }
 }
