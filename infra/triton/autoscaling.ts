@@ -1,4 +1,6 @@
-import * as kubernetes from '@pulumi/kubernetes';
+import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
+import { HorizontalPodAutoscaler } from '@pulumi/kubernetes/autoscaling/v2';
+import type { input } from '@pulumi/kubernetes/types';
 import type * as pulumi from '@pulumi/pulumi';
 import type { AutoscalingArgs } from './args';
 import { labels } from './names';
@@ -6,7 +8,7 @@ import type { Part } from './part';
 import { QUEUE_METRIC, scalingQuery } from './queries';
 import { seriesOf } from './monitoring';
 
-type Behavior = kubernetes.types.input.autoscaling.v2.HorizontalPodAutoscalerBehavior;
+type Behavior = input.autoscaling.v2.HorizontalPodAutoscalerBehavior;
 
 /** How often KEDA asks. */
 const POLLING_SECONDS = 15;
@@ -42,7 +44,7 @@ function createScaledObject(
   target: pulumi.Input<string>,
 ): void {
   const { name } = settings;
-  new kubernetes.apiextensions.CustomResource(
+  new CustomResource(
     `${name}-scaling`,
     {
       apiVersion: 'keda.sh/v1alpha1',
@@ -81,7 +83,7 @@ function createAutoscaler(
   target: pulumi.Input<string>,
 ): void {
   const { name } = settings;
-  new kubernetes.autoscaling.v2.HorizontalPodAutoscaler(
+  new HorizontalPodAutoscaler(
     `${name}-scaling`,
     {
       metadata: { name, namespace, labels: labels(name) },

@@ -1,4 +1,5 @@
-import * as kubernetes from '@pulumi/kubernetes';
+import { Deployment } from '@pulumi/kubernetes/apps/v1';
+import type { input } from '@pulumi/kubernetes/types';
 import type * as pulumi from '@pulumi/pulumi';
 import { environment, type SecretNames } from './environment';
 import { flags } from './flags';
@@ -11,8 +12,8 @@ import type { TritonSettings } from './settings';
 import { graceSeconds, MIN_READY_SECONDS, podReadySeconds, rolloutTimeouts } from './timing';
 import { VOLUME_MOUNTS, volumes } from './volumes';
 
-type PodSpec = kubernetes.types.input.core.v1.PodSpec;
-type Container = kubernetes.types.input.core.v1.Container;
+type PodSpec = input.core.v1.PodSpec;
+type Container = input.core.v1.Container;
 
 /**
  * Triton wants the folder for downloads empty. A container that is restarted in its pod finds what the one before it left.
@@ -29,10 +30,10 @@ export interface DeploymentNeeds {
   secrets: SecretNames;
 }
 
-export function createDeployment(part: Part, needs: DeploymentNeeds): kubernetes.apps.v1.Deployment {
+export function createDeployment(part: Part, needs: DeploymentNeeds): Deployment {
   const { settings, namespace, options } = part;
   const { name, autoscaling } = settings;
-  return new kubernetes.apps.v1.Deployment(
+  return new Deployment(
     name,
     {
       metadata: { name, namespace, labels: labels(name) },

@@ -1,4 +1,4 @@
-import * as kubernetes from '@pulumi/kubernetes';
+import { PodDisruptionBudget } from '@pulumi/kubernetes/policy/v1';
 import { labels, selectorLabels } from './names';
 import type { Part } from './part';
 
@@ -8,7 +8,7 @@ import type { Part } from './part';
  */
 export function createDisruptionBudget({ settings, namespace, options }: Part): void {
   const { name, rollout } = settings;
-  new kubernetes.policy.v1.PodDisruptionBudget(
+  new PodDisruptionBudget(
     name,
     {
       metadata: { name, namespace, labels: labels(name) },

@@ -1,10 +1,10 @@
-import type * as kubernetes from '@pulumi/kubernetes';
+import type { input } from '@pulumi/kubernetes/types';
 import type * as pulumi from '@pulumi/pulumi';
 import { CONTROL_KEY_VARIABLE } from './flags';
 import type { TritonSettings } from './settings';
 import { SCRATCH_DIRECTORY } from './volumes';
 
-type EnvVar = kubernetes.types.input.core.v1.EnvVar;
+type EnvVar = input.core.v1.EnvVar;
 
 /** The Secrets that the container reads, where there are such. */
 export interface SecretNames {

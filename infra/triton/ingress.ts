@@ -1,4 +1,6 @@
-import * as kubernetes from '@pulumi/kubernetes';
+import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
+import { Ingress, IngressClass } from '@pulumi/kubernetes/networking/v1';
+import { Role, RoleBinding } from '@pulumi/kubernetes/rbac/v1';
 import * as pulumi from '@pulumi/pulumi';
 import type { Exposure, IngressAuthentication } from './args';
 import { labels } from './names';
@@ -29,7 +31,7 @@ export function createIngress(part: Part, exposure: IngressExposure): pulumi.Out
   const { settings, namespace, options } = part;
   const { name } = settings;
   const service = { name, port: { name: 'http' } };
-  new kubernetes.networking.v1.Ingress(
+  new Ingress(
     name,
     {
       metadata: { name, namespace, labels: labels(name), annotations: annotations(part, exposure) },
@@ -53,7 +55,7 @@ function createClass({ settings, options }: Part, exposure: IngressExposure): pu
   if (exposure.createAutoModeClass !== true) return className;
   const metadata = { name: className, labels: labels(settings.name) };
   const group = 'eks.amazonaws.com';
-  const parameters = new kubernetes.apiextensions.CustomResource(
+  const parameters = new CustomResource(
     `${settings.name}-ingress-class`,
     {
       apiVersion: `${group}/v1`,
@@ -63,7 +65,7 @@ function createClass({ settings, options }: Part, exposure: IngressExposure): pu
     },
     options,
   );
-  return new kubernetes.networking.v1.IngressClass(
+  return new IngressClass(
     `${settings.name}-ingress-class`,
     {
       metadata,
@@ -139,12 +141,12 @@ function createOidcSecret(
   const secretName = createSecret(part, 'oidc', { clientID: clientId, clientSecret });
   const name = `${settings.name}-oidc`;
   const metadata = { name, namespace, labels: labels(settings.name) };
-  const role = new kubernetes.rbac.v1.Role(
+  const role = new Role(
     name,
     { metadata, rules: [{ apiGroups: [''], resources: ['secrets'], resourceNames: [secretName], verbs: ['get'] }] },
     options,
   );
-  new kubernetes.rbac.v1.RoleBinding(
+  new RoleBinding(
     name,
     {
       metadata,

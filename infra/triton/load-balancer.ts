@@ -1,4 +1,4 @@
-import * as kubernetes from '@pulumi/kubernetes';
+import { Service } from '@pulumi/kubernetes/core/v1';
 import type * as pulumi from '@pulumi/pulumi';
 import type { Exposure } from './args';
 import { labels, PORTS, selectorLabels } from './names';
@@ -25,7 +25,7 @@ export function createLoadBalancer(
   exposure: LoadBalancer,
 ): pulumi.Output<string> {
   const name = `${settings.name}-internal`;
-  const service = new kubernetes.core.v1.Service(
+  const service = new Service(
     name,
     {
       metadata: {

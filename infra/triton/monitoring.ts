@@ -1,4 +1,5 @@
-import * as kubernetes from '@pulumi/kubernetes';
+import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
+import { ConfigMap } from '@pulumi/kubernetes/core/v1';
 import { alerts, type Alert } from './alerts';
 import type { MonitoringArgs } from './args';
 import { dashboard } from './dashboard';
@@ -35,7 +36,7 @@ export function createMonitoring(part: Part): void {
 
 function createServiceMonitor({ settings, namespace, options }: Part, monitoring: Required<MonitoringArgs>): void {
   const { name } = settings;
-  new kubernetes.apiextensions.CustomResource(
+  new CustomResource(
     `${name}-monitor`,
     {
       apiVersion: API,
@@ -54,7 +55,7 @@ function createServiceMonitor({ settings, namespace, options }: Part, monitoring
 
 function createRules({ settings, namespace, options }: Part, monitoring: Required<MonitoringArgs>): void {
   const { name } = settings;
-  new kubernetes.apiextensions.CustomResource(
+  new CustomResource(
     `${name}-rules`,
     {
       apiVersion: API,
@@ -110,7 +111,7 @@ function alertRule({ name, severity, forSeconds, expression, summary }: Alert, o
 function createDashboard({ settings, namespace, options }: Part): void {
   const { name } = settings;
   const of = seriesOf(settings);
-  new kubernetes.core.v1.ConfigMap(
+  new ConfigMap(
     `${name}-dashboard`,
     {
       metadata: { name: `${name}-dashboard`, namespace, labels: { ...labels(name), grafana_dashboard: '1' } },

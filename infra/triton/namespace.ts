@@ -1,4 +1,4 @@
-import * as kubernetes from '@pulumi/kubernetes';
+import { Namespace } from '@pulumi/kubernetes/core/v1';
 import * as pulumi from '@pulumi/pulumi';
 import { labels } from './names';
 import type { TritonSettings } from './settings';
@@ -19,5 +19,5 @@ export function createNamespace(
   const { name, namespace } = settings;
   if (!namespace.create) return pulumi.output(namespace.name);
   const metadata = { name: namespace.name, labels: { ...labels(name), ...RESTRICTED } };
-  return new kubernetes.core.v1.Namespace(name, { metadata }, options).metadata.name;
+  return new Namespace(name, { metadata }, options).metadata.name;
 }

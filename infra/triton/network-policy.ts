@@ -1,13 +1,14 @@
-import * as kubernetes from '@pulumi/kubernetes';
+import { NetworkPolicy } from '@pulumi/kubernetes/networking/v1';
+import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
 import { labels, NAMESPACE_LABEL, PORTS, selectorLabels } from './names';
 import type { Part } from './part';
 import type { TritonSettings } from './settings';
 
-type Ingress = kubernetes.types.input.networking.v1.NetworkPolicyIngressRule;
-type Egress = kubernetes.types.input.networking.v1.NetworkPolicyEgressRule;
-type Peer = kubernetes.types.input.networking.v1.NetworkPolicyPeer;
-type Port = kubernetes.types.input.networking.v1.NetworkPolicyPort;
+type IngressRule = input.networking.v1.NetworkPolicyIngressRule;
+type EgressRule = input.networking.v1.NetworkPolicyEgressRule;
+type Peer = input.networking.v1.NetworkPolicyPeer;
+type Port = input.networking.v1.NetworkPolicyPort;
 
 /** Where a cloud machine hands out its own credentials. */
 const LINK_LOCAL = '169.254.0.0/16';
@@ -21,7 +22,7 @@ const block = (cidr: pulumi.Input<string>): Peer => ({ ipBlock: { cidr } });
 export function createNetworkPolicies({ settings, namespace, options }: Part): void {
   const { name } = settings;
   const metadata = { namespace, labels: labels(name) };
-  new kubernetes.networking.v1.NetworkPolicy(
+  new NetworkPolicy(
     name,
     {
       metadata: { ...metadata, name },
@@ -36,7 +37,7 @@ export function createNetworkPolicies({ settings, namespace, options }: Part): v
   );
   // Whatever else gets into a namespace of ours has to say what it needs.
   if (!settings.namespace.create) return;
-  new kubernetes.networking.v1.NetworkPolicy(
+  new NetworkPolicy(
     `${name}-default-deny`,
     {
       metadata: { ...metadata, name: `${name}-default-deny` },
@@ -46,7 +47,7 @@ export function createNetworkPolicies({ settings, namespace, options }: Part): v
   );
 }
 
-function ingressRules(settings: TritonSettings): Ingress[] {
+function ingressRules(settings: TritonSettings): IngressRule[] {
   const { network } = settings;
   const ownNamespace: Peer = { podSelector: {} };
   return [
@@ -57,7 +58,7 @@ function ingressRules(settings: TritonSettings): Ingress[] {
 }
 
 /** Those who come through the load balancer or the ingress controller. */
-function outsideRules(exposure: TritonSettings['exposure']): Ingress[] {
+function outsideRules(exposure: TritonSettings['exposure']): IngressRule[] {
   switch (exposure.kind) {
     case 'cluster':
       return [];
@@ -77,7 +78,7 @@ function blocks(cidrs: pulumi.Input<pulumi.Input<string>[]>): pulumi.Output<Peer
   return pulumi.output(cidrs).apply((all) => all.map(block));
 }
 
-function egressRules(settings: TritonSettings): Egress[] {
+function egressRules(settings: TritonSettings): EgressRule[] {
   const { network, endpointUrl } = settings;
   const ports = network.egressPorts ?? [pulumi.output(endpointUrl).apply(portOf)];
   return [

@@ -1,8 +1,8 @@
-import type * as kubernetes from '@pulumi/kubernetes';
+import type { input } from '@pulumi/kubernetes/types';
 import type { TritonSettings } from './settings';
 import { STARTUP_PERIOD_SECONDS, startupSeconds } from './timing';
 
-type Probes = Pick<kubernetes.types.input.core.v1.Container, 'startupProbe' | 'readinessProbe' | 'livenessProbe'>;
+type Probes = Pick<input.core.v1.Container, 'startupProbe' | 'readinessProbe' | 'livenessProbe'>;
 
 const READY = { path: '/v2/health/ready', port: 'http' };
 const LIVE = { path: '/v2/health/live', port: 'http' };

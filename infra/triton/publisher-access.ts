@@ -1,4 +1,4 @@
-import * as kubernetes from '@pulumi/kubernetes';
+import { Role, RoleBinding } from '@pulumi/kubernetes/rbac/v1';
 import { labels } from './names';
 import type { Part } from './part';
 
@@ -15,8 +15,8 @@ export function createPublisherAccess({ settings, namespace, options }: Part): v
   if (publisherGroup === undefined) return;
   const name = `${settings.name}-publisher`;
   const metadata = { name, namespace, labels: labels(settings.name) };
-  const role = new kubernetes.rbac.v1.Role(name, { metadata, rules: RULES }, options);
-  new kubernetes.rbac.v1.RoleBinding(
+  const role = new Role(name, { metadata, rules: RULES }, options);
+  new RoleBinding(
     name,
     {
       metadata,

@@ -1,10 +1,10 @@
-import type * as kubernetes from '@pulumi/kubernetes';
+import type { input } from '@pulumi/kubernetes/types';
 import { selectorLabels } from './names';
 import type { TritonSettings } from './settings';
 import { TEMPORARY_GIB } from './volumes';
 
-type PodSpec = kubernetes.types.input.core.v1.PodSpec;
-type ResourceRequirements = kubernetes.types.input.core.v1.ResourceRequirements;
+type PodSpec = input.core.v1.PodSpec;
+type ResourceRequirements = input.core.v1.ResourceRequirements;
 
 /** The taint that keeps everything else off machines with GPUs. */
 const GPU_TAINT = { key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' };

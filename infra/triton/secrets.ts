@@ -1,4 +1,4 @@
-import * as kubernetes from '@pulumi/kubernetes';
+import { Secret } from '@pulumi/kubernetes/core/v1';
 import * as pulumi from '@pulumi/pulumi';
 import type { SecretNames } from './environment';
 import { labels } from './names';
@@ -31,7 +31,7 @@ export function createSecret(
   what: string,
   data: Record<string, pulumi.Input<string>>,
 ): pulumi.Output<string> {
-  return new kubernetes.core.v1.Secret(
+  return new Secret(
     `${settings.name}-${what}`,
     { metadata: { namespace, labels: labels(settings.name) }, stringData: pulumi.secret(data) },
     options,

@@ -1,4 +1,4 @@
-import * as kubernetes from '@pulumi/kubernetes';
+import { ServiceAccount } from '@pulumi/kubernetes/core/v1';
 import type * as pulumi from '@pulumi/pulumi';
 import { labels } from './names';
 import type { Part } from './part';
@@ -11,7 +11,7 @@ export function createServiceAccount({ settings, namespace, options }: Part): pu
   const { name, credentials } = settings;
   const role =
     credentials.kind === 'role' ? { annotations: { 'eks.amazonaws.com/role-arn': credentials.roleArn } } : {};
-  return new kubernetes.core.v1.ServiceAccount(
+  return new ServiceAccount(
     name,
     { metadata: { name, namespace, labels: labels(name), ...role }, automountServiceAccountToken: false },
     options,

@@ -1,9 +1,10 @@
-import * as kubernetes from '@pulumi/kubernetes';
+import { Service } from '@pulumi/kubernetes/core/v1';
+import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
 import { labels, PORTS, selectorLabels } from './names';
 import type { Part } from './part';
 
-type ServicePort = kubernetes.types.input.core.v1.ServicePort;
+type ServicePort = input.core.v1.ServicePort;
 
 /** gRPC is HTTP/2 without TLS, which proxies have to be told. */
 const APP_PROTOCOLS = { http: 'http', grpc: 'kubernetes.io/h2c', metrics: 'http' } as const;
@@ -14,9 +15,9 @@ export function servicePorts(...names: (keyof typeof PORTS)[]): ServicePort[] {
 }
 
 /** Where clients inside of the cluster find the servers. Who may is up to the NetworkPolicy. */
-export function createService({ settings, namespace, options }: Part): kubernetes.core.v1.Service {
+export function createService({ settings, namespace, options }: Part): Service {
   const { name } = settings;
-  return new kubernetes.core.v1.Service(
+  return new Service(
     name,
     {
       // What is waited for is the Deployment, which knows how long pods may take.

@@ -1,8 +1,8 @@
-import type * as kubernetes from '@pulumi/kubernetes';
+import type { input } from '@pulumi/kubernetes/types';
 import type { TritonSettings } from './settings';
 
-type Volume = kubernetes.types.input.core.v1.Volume;
-type VolumeMount = kubernetes.types.input.core.v1.VolumeMount;
+type Volume = input.core.v1.Volume;
+type VolumeMount = input.core.v1.VolumeMount;
 
 /** Where models from S3 are downloaded to, as in the Dockerfile. */
 export const SCRATCH_DIRECTORY = '/var/cache/triton';
