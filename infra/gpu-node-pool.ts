@@ -3,7 +3,8 @@ import * as pulumi from '@pulumi/pulumi';
 import type { EksVersion } from './eks-versions';
 import { nodeClassSpec, nodePoolSpec, poolLabels, poolTaints, type NodeClassReference } from './gpu-node-pool-spec';
 import { NodeGroup } from './node-group';
-import type { GpuNodePoolSettings } from './settings/types';
+import { completePool } from './settings/complete-pool';
+import type { GpuNodePoolInput, GpuNodePoolSettings } from './settings/types';
 
 /** Where a pool's nodes are, if they are made by AWS. */
 export interface GpuNodePoolPlace {
@@ -20,7 +21,8 @@ export interface GpuNodePoolPlace {
 }
 
 export interface GpuNodePoolArgs {
-  pool: GpuNodePoolSettings;
+  /** Its name and machines; the rest has defaults (settings/pool-fields.ts). */
+  pool: GpuNodePoolInput;
   /** Not for mechanism karpenter, whose node class knows. */
   place?: GpuNodePoolPlace;
 }
@@ -35,7 +37,8 @@ const NODE_GROUP_EFFECTS: Record<string, 'NO_SCHEDULE' | 'PREFER_NO_SCHEDULE' | 
 export class GpuNodePool extends pulumi.ComponentResource {
   constructor(name: string, args: GpuNodePoolArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:GpuNodePool', name, {}, options);
-    const { pool, place } = args;
+    const { place } = args;
+    const pool = completePool(args.pool);
     switch (pool.mechanism) {
       case 'auto-mode':
         this.nodePool(name, pool, this.nodeClass(name, pool, placeOf(name, place)));

@@ -6,10 +6,12 @@ import { GpuNodeAgents } from './gpu-node-agents';
 import { GpuNodePool, type GpuNodePoolPlace } from './gpu-node-pool';
 import { accessPolicyArn, serviceTrust } from './policy-document';
 import { AUTO_MODE_NODE_POLICIES, NODE_GROUP_POLICIES, roleWithPolicies, type RoleWithPolicies } from './role';
-import type { GpuNodePoolSettings } from './settings/types';
+import { completePool } from './settings/complete-pool';
+import type { GpuNodePoolInput, GpuNodePoolSettings } from './settings/types';
 
 export interface GpuNodesArgs {
-  pools: GpuNodePoolSettings[];
+  /** Their names and machines; the rest has defaults (settings/pool-fields.ts). */
+  pools: GpuNodePoolInput[];
   region: string;
   /** The cluster, where it is made here. Default: pools of mechanism karpenter only. */
   cluster?: Cluster;
@@ -19,13 +21,17 @@ export interface GpuNodesArgs {
   zones?: string[];
 }
 
+/** With the defaults of the pools. */
+type Completed = Omit<GpuNodesArgs, 'pools'> & { pools: GpuNodePoolSettings[] };
+
 /** All GPU node pools of a cluster, and what they share: the role of the nodes, and what runs on each node. */
 export class GpuNodes extends pulumi.ComponentResource {
   /** To be waited for before there are pods that need a GPU, and deleted after them. */
   readonly pools: GpuNodePool[];
 
-  constructor(name: string, args: GpuNodesArgs, options?: pulumi.ComponentResourceOptions) {
+  constructor(name: string, given: GpuNodesArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:GpuNodes', name, {}, options);
+    const args = { ...given, pools: given.pools.map(completePool) };
     const autoMode = this.autoMode(name, args);
     const groups = this.nodeGroupRole(name, args);
     this.pools = args.pools.map((pool) => {
@@ -60,7 +66,7 @@ export class GpuNodes extends pulumi.ComponentResource {
   }
 
   /** The role of Auto Mode's GPU nodes, which the cluster has to admit. */
-  private autoMode(name: string, { pools, region, cluster }: GpuNodesArgs) {
+  private autoMode(name: string, { pools, region, cluster }: Completed) {
     if (cluster === undefined || !pools.some(({ mechanism }) => mechanism === 'auto-mode')) return undefined;
     const label = `${name}-auto-mode`;
     const nodes = roleWithPolicies(
@@ -92,7 +98,7 @@ export class GpuNodes extends pulumi.ComponentResource {
   }
 
   /** EKS itself admits the role of managed node groups. */
-  private nodeGroupRole(name: string, { pools, region }: GpuNodesArgs) {
+  private nodeGroupRole(name: string, { pools, region }: Completed) {
     if (!pools.some(({ mechanism }) => mechanism === 'managed-node-group')) return undefined;
     const nodes: RoleWithPolicies = roleWithPolicies(
       `${name}-groups`,
@@ -107,7 +113,7 @@ export class GpuNodes extends pulumi.ComponentResource {
     return { ...nodes, dependsOn: nodes.attachments };
   }
 
-  private agents(name: string, { pools, cluster }: GpuNodesArgs): void {
+  private agents(name: string, { pools, cluster }: Completed): void {
     const groups = pools.filter(({ mechanism }) => mechanism === 'managed-node-group');
     if (!groups.some(({ ami, dcgmExporter }) => ami === 'AL2023' || dcgmExporter)) return;
     new GpuNodeAgents(`${name}-agents`, { pools: groups }, { parent: this, dependsOn: cluster?.ready ?? [] });

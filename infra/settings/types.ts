@@ -40,7 +40,11 @@ export type ClusterSettings =
       oidcProviderArn: string | undefined;
     };
 
+/** A GPU node pool with all of its defaults. */
 export type GpuNodePoolSettings = Values<typeof POOL_FIELDS>;
+
+/** A GPU node pool as one writes it: a name, machines, and what differs from the defaults (settings/pool-fields.ts). */
+export type GpuNodePoolInput = Pick<GpuNodePoolSettings, 'name' | 'instanceTypes'> & Partial<GpuNodePoolSettings>;
 
 /** The bucket of the models. */
 export type ModelRepositorySettings = {

@@ -1,6 +1,7 @@
 import { subnetRanges } from '../../../infra/cidr';
 import { EKS_VERSIONS, supportWarning } from '../../../infra/eks-versions';
 import { computeCapabilityOf, GPU_INSTANCE_TYPE_NAMES, GPU_INSTANCE_TYPES } from '../../../infra/gpu-instance-types';
+import { completePool } from '../../../infra/settings/complete-pool';
 import { readKubeconfig } from '../../../infra/kubeconfig';
 
 describe('subnets of a network', () => {
@@ -94,5 +95,20 @@ describe('the kubeconfig of an existing cluster', () => {
     expect(() => readKubeconfig(config, 'broken')).toThrow(/no complete context "broken"/);
     expect(() => readKubeconfig('{ token: hidden', undefined)).toThrow(/^kubeconfig is not a kubeconfig$/);
     expect(() => readKubeconfig('no/such/file', undefined)).toThrow(/^there is no kubeconfig at .*no\/such\/file$/);
+  });
+});
+
+describe('a pool for programs of others', () => {
+  test('has the defaults of a stack file', () => {
+    expect(completePool({ name: 'a10g', instanceTypes: ['g5.xlarge'], diskGiB: 300 })).toMatchObject({
+      mechanism: 'auto-mode',
+      capacityTypes: ['spot', 'on-demand'],
+      maximumGpus: 8,
+      diskGiB: 300,
+    });
+  });
+
+  test('is refused where it is wrong', () => {
+    expect(() => completePool({ name: 'A10G', instanceTypes: ['g5.xlarge'] })).toThrow('the pool A10G cannot be made');
   });
 });
