@@ -1,5 +1,7 @@
 """Single calls of S3, IAM and EC2 that moto answers otherwise than AWS."""
 
+import json
+from types import SimpleNamespace
 from typing import Any
 
 import xmltodict
@@ -9,6 +11,7 @@ def install() -> None:
     keep_tags_of_new_buckets()
     empty_buckets_with_versions()
     heed_conditions_of_denials()
+    read_policies_for_everybody()
     keep_tags_of_launch_templates_apart()
 
 
@@ -52,6 +55,22 @@ def heed_conditions_of_denials() -> None:
         return original(self, *args, **kwargs)
 
     IAMPolicyStatement.is_action_permitted = permitted
+
+
+def read_policies_for_everybody() -> None:
+    """moto fails (500) on a policy with the principal "*" when it looks whether access logs may be written."""
+    from moto.s3.models import FakeBucket  # noqa: PLC0415
+
+    original = FakeBucket._log_permissions_enabled_policy
+
+    def enabled(target_bucket: Any, target_prefix: str | None) -> bool:
+        policy = json.loads(target_bucket.policy.decode()) if target_bucket.policy else {"Statement": []}
+        statements = [one for one in policy["Statement"] if isinstance(one.get("Principal"), dict)]
+        named = json.dumps({**policy, "Statement": statements}).encode()
+        bucket = SimpleNamespace(policy=named, partition=target_bucket.partition, name=target_bucket.name)
+        return bool(original(bucket, target_prefix))
+
+    FakeBucket._log_permissions_enabled_policy = staticmethod(enabled)
 
 
 def keep_tags_of_launch_templates_apart() -> None:
