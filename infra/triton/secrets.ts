@@ -39,11 +39,14 @@ export function createSecret(
 }
 
 function checkedKey(key: pulumi.Input<string>): pulumi.Output<string> {
-  return pulumi.secret(key).apply((text) => {
-    if (CONTROL_KEY.test(text)) return text;
-    throw new pulumi.RunError(
-      `modelControl.key: ${text.length} characters that are not shown; allowed: at least 16 letters, digits, _ or -` +
-        '\n  -> make one with "openssl rand -hex 24"',
-    );
-  });
+  return pulumi.secret(key).apply(requireControlKey);
+}
+
+/** @throws RunError that does not show the key */
+export function requireControlKey(key: string): string {
+  if (CONTROL_KEY.test(key)) return key;
+  throw new pulumi.RunError(
+    `modelControl.key: ${key.length} characters that are not shown; allowed: at least 16 letters, digits, _ or -` +
+      '\n  -> make one with "openssl rand -hex 24"',
+  );
 }

@@ -1,3 +1,4 @@
+import { requireControlKey } from '../../../../infra/triton/secrets';
 import { render } from './render';
 
 const LABELS = {
@@ -107,6 +108,16 @@ describe('who the pods are', () => {
     expect(only('Secret', 'triton-model-control')['stringData']).toEqual({ secret: { key: 'a-key-of-a-test-0123' } });
   });
 });
+
+test.each(['too-short', 'a key with spaces in it', 'a,comma:and=more-of-them', `${'a'.repeat(16)}\n`])(
+  'the key %j is refused, and not shown',
+  (key) => {
+    expect(() => requireControlKey(key)).toThrow(
+      `modelControl.key: ${key.length} characters that are not shown; allowed: at least 16 letters, digits, _ or -`,
+    );
+    expect(requireControlKey('a-key-of-a_test-0')).toBe('a-key-of-a_test-0');
+  },
+);
 
 test('a publisher may find the pods and forward ports to them, here and nothing more', async () => {
   const { only } = await render({ publisherGroup: 'publishers' });
