@@ -7,7 +7,7 @@ const inNamespace = (namespace: string, labels: Record<string, string> = {}): En
   namespace,
   namespaceLabels: { 'kubernetes.io/metadata.name': namespace },
 });
-const policy = (spec: object): V1NetworkPolicy => ({ metadata: { namespace: 'own' }, spec }) as V1NetworkPolicy;
+const policy = (spec: object): V1NetworkPolicy => ({ metadata: { namespace: 'own' }, spec });
 const SERVER = { app: 'server' };
 const SELECTED = { podSelector: { matchLabels: SERVER } };
 
