@@ -308,6 +308,37 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   });
 
+  test('only S3 writes access logs, and only those of this bucket; only the service of flow logs writes flow logs', () => {
+    const logs = `triton-${stack}-models-access-logs`;
+    const [, delivery] = (
+      made.only('aws:s3/bucketPolicy:BucketPolicy', logs).inputs['policy'] as { Statement: object[] }
+    ).Statement;
+    expect(delivery).toEqual({
+      Sid: 'LogDelivery',
+      Effect: 'Allow',
+      Principal: { Service: 'logging.s3.amazonaws.com' },
+      Action: 's3:PutObject',
+      Resource: `arn:aws:s3:::${logs}/*`,
+      Condition: {
+        ArnLike: { 'aws:SourceArn': `arn:aws:s3:::triton-${stack}-models` },
+        StringEquals: { 'aws:SourceAccount': ACCOUNT },
+      },
+    });
+    const flowLogs = `triton-${stack}-network-flow-logs`;
+    const group = `arn:aws:test::${ACCOUNT}:${flowLogs}`;
+    expect(made.only('aws:iam/rolePolicy:RolePolicy', flowLogs).inputs['policy']).toEqual({
+      Version: '2012-10-17',
+      Statement: [
+        {
+          Sid: 'WriteFlowLogs',
+          Effect: 'Allow',
+          Action: ['logs:CreateLogStream', 'logs:PutLogEvents', 'logs:DescribeLogStreams'],
+          Resource: [group, `${group}:*`],
+        },
+      ],
+    });
+  });
+
   test('the repository is never empty, and Triton waits for that', () => {
     const placeholder = made.only('aws:s3/bucketObjectv2:BucketObjectv2');
     expect(placeholder.inputs).toMatchObject({ bucket: `triton-${stack}-models`, key: 'models/.keep' });
