@@ -99,7 +99,7 @@ function isOfGpus(requirements: Value): boolean {
       .at('values')
       .items()
       .map((value) => value.text() ?? '');
-    if (requirement.at('operator').is('DoesNotExist', 'NotIn')) return false;
+    if (requirement.at('operator').mayBe('DoesNotExist', 'NotIn')) return false;
     if (/\/instance-gpu-/.test(key)) return true;
     const isFamily = /\/(instance-type|instance-family|instance-category)$/.test(key);
     return isFamily && values.length > 0 && values.every((value) => /^(g|p)(\d|$)/.test(value));

@@ -14,7 +14,7 @@ export const machineRules: readonly Rule[] = [
       check: (resource, report) => {
         const tokens = resource.props.at('metadataOptions.httpTokens');
         const endpoint = resource.props.at('metadataOptions.httpEndpoint');
-        if (endpoint.is('disabled')) return;
+        if (endpoint.mayBe('disabled')) return;
         if (!tokens.mayBe('required')) report({ resource, at: tokens, fix: 'set it to required' });
         const hops = resource.props.at('metadataOptions.httpPutResponseHopLimit');
         if (!hops.isUnknown() && Number(hops.raw ?? 1) > 1) {
@@ -92,7 +92,7 @@ export const machineRules: readonly Rule[] = [
       check: (resource, report) => {
         const rotation = resource.props.at('enableKeyRotation');
         // Only keys that encrypt with one and the same secret can be rotated.
-        if (resource.props.at('customerMasterKeySpec').mayBe(undefined, 'SYMMETRIC_DEFAULT') && !rotation.mayBe(true)) {
+        if (resource.props.at('customerMasterKeySpec').is(undefined, 'SYMMETRIC_DEFAULT') && !rotation.mayBe(true)) {
           report({ resource, at: rotation, fix: 'set it to true' });
         }
       },

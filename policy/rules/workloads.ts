@@ -51,7 +51,7 @@ export const workloadRules: readonly Rule[] = [
     stack: (resources, report) => {
       for (const resource of resources.filter(({ type }) => DEPLOYMENTS.includes(type))) {
         const replicas = resource.props.at('spec.replicas');
-        if (replicas.is(0, 1)) continue;
+        if (replicas.mayBe(0, 1)) continue;
         const budgets = resources.filter(
           (budget) =>
             budget.type === BUDGET &&
