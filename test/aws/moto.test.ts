@@ -1,4 +1,4 @@
-import { testMoto, type Moto } from '../support/moto';
+import { leftovers, testMoto, type Moto } from '../support/moto';
 import { Scratch } from '../support/scratch';
 
 jest.setTimeout(120_000);
@@ -41,6 +41,7 @@ describe('the mock of EKS', () => {
   };
 
   test('keeps what makes a cluster one with Auto Mode', async () => {
+    expect(await leftovers(moto)).toEqual([]);
     expect(await ask('POST', '/clusters', cluster('auto', AUTO_MODE))).toMatchObject({ status: 200 });
     expect(await ask('GET', '/clusters/auto')).toMatchObject({
       answer: {
@@ -52,6 +53,7 @@ describe('the mock of EKS', () => {
         },
       },
     });
+    expect(await leftovers(moto)).toEqual(['auto']);
   });
 
   test.each([

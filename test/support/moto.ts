@@ -72,20 +72,32 @@ function writeTokenProgram(directory: string, access: Access): void {
   writeFileSync(join(directory, 'aws'), `#!/bin/sh\necho '${JSON.stringify(credential)}'\n`, { mode: 0o755 });
 }
 
-/** What moto still has of the kinds that a stack makes: `service kind id`. */
+/** What is left of the kinds that a stack makes, by name. */
 export async function leftovers(moto: Moto): Promise<string[]> {
-  const data = (await (await fetch(`${moto.endpoint}/moto-api/data.json`)).json()) as Record<
-    string,
-    Record<string, { id?: string; name?: string }[]>
-  >;
-  const kinds: readonly (readonly [service: string, kind: string])[] = [
-    ['ec2', 'NatGateway'],
-    ['eks', 'Cluster'],
-    ['iam', 'OpenIDConnectProvider'],
-    ['logs', 'LogGroup'],
-    ['s3', 'FakeBucket'],
-  ];
-  return kinds.flatMap(([service, kind]) =>
-    (data[service]?.[kind] ?? []).map(({ id, name }) => `${service} ${kind} ${name ?? id ?? ''}`),
-  );
+  const form = { 'content-type': 'application/x-www-form-urlencoded' };
+  const target = { 'x-amz-target': 'Logs_20140328.DescribeLogGroups', 'content-type': 'application/x-amz-json-1.1' };
+  const { clusters } = JSON.parse(await ask(moto, 'eks', '/clusters')) as { clusters: string[] };
+  const { logGroups } = JSON.parse(await ask(moto, 'logs', '/', target, '{}')) as {
+    logGroups: { logGroupName: string }[];
+  };
+  const buckets = namesIn(await ask(moto, 's3', '/'), 'Name');
+  const roles = namesIn(await ask(moto, 'iam', '/', form, 'Action=ListRoles&Version=2010-05-08'), 'RoleName');
+  return [...clusters, ...logGroups.map(({ logGroupName }) => logGroupName), ...buckets, ...roles];
+}
+
+function namesIn(xml: string, element: string): string[] {
+  return [...xml.matchAll(new RegExp(`<${element}>([^<]*)</${element}>`, 'g'))].map(([, name]) => name ?? '');
+}
+
+/** One request to a service; with a body it is a POST. */
+async function ask(moto: Moto, service: string, path: string, headers = {}, body?: string): Promise<string> {
+  const scope = `Credential=mock/20260101/us-east-1/${service}/aws4_request`;
+  const response = await fetch(`${moto.endpoint}${path}`, {
+    // The scope of the signature tells the service; the signature itself is not looked at.
+    headers: { authorization: `AWS4-HMAC-SHA256 ${scope}, SignedHeaders=host, Signature=0`, ...headers },
+    ...(body === undefined ? {} : { method: 'POST', body }),
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${service} of the mock answers ${response.status}: ${text}`);
+  return text;
 }

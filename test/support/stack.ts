@@ -108,8 +108,9 @@ export class TestStack {
     return steps.filter(({ op }) => op !== 'same' && op !== 'read').map(({ op, urn }) => ({ op, urn }));
   }
 
+  /** With its preview, as people run it: what is protected is found there, before anything is deleted. */
   destroy(...flags: string[]): Promise<string> {
-    return this.pulumi('destroy', '--stack', this.name, '--yes', '--skip-preview', ...flags);
+    return this.pulumi('destroy', '--stack', this.name, '--yes', ...flags);
   }
 
   /** The outputs, secret ones included. */
