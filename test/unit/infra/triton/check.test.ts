@@ -109,6 +109,10 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { exposure: balanced(['10.0.0.256/16']) },
   ],
   [
+    'exposure.clientCidrs: has "10.0.0.0/33"; allowed: ranges such as 10.0.0.0/16',
+    { exposure: balanced(['10.0.0.0/33']) },
+  ],
+  [
     'exposure.host: is "https://triton.example.com"; allowed: a name such as triton.example.com',
     { exposure: ingress({ host: 'https://triton.example.com' }) },
   ],

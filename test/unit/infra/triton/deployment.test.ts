@@ -174,6 +174,10 @@ test('"pulumi up" waits as long as replacing every pod, one after the other, may
   expect(surge.registered.timeouts.update).toBe(`${5 * one}s`);
 });
 
+test('none at all is a number, too', async () => {
+  expect((await deployment({ replicas: 0 })).manifest.spec.replicas).toBe(0);
+});
+
 describe('resources', () => {
   test('no GPU: neither asked for nor tolerated, and the settings for models that share cores', async () => {
     const { pod, container } = await deployment({ gpusPerPod: 0 });
