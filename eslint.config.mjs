@@ -26,11 +26,19 @@ export default tseslint.config(
     rules: {
       // Stand-ins for asynchronous functions have nothing to wait for.
       '@typescript-eslint/require-await': 'off',
+      // The classes of @kubernetes/client-node are types of plain objects.
+      '@typescript-eslint/no-unsafe-class-instance-assignment': 'off',
     },
   },
   {
     files: ['jest.config.js'],
     languageOptions: { globals: { module: 'writable', __dirname: 'readonly' } },
+  },
+  {
+    files: ['**/*.cjs'],
+    languageOptions: {
+      globals: { __dirname: 'readonly', exports: 'writable', module: 'writable', require: 'readonly' },
+    },
   },
   {
     files: ['**/*.mjs'],

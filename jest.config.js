@@ -1,4 +1,5 @@
-/** Unit tests need nothing but node_modules; integration tests run real servers, one file at a time. */
+/** Unit tests need nothing but node_modules; integration tests run real servers, end-to-end ones real
+ * engines of Pulumi and Kubernetes, both one file at a time. */
 const common = {
   testEnvironment: 'node',
   transform: { '^.+\\.[jt]s$': ['@swc/jest', { jsc: { target: 'es2022' } }] },
@@ -11,5 +12,6 @@ module.exports = {
   projects: [
     { ...common, displayName: 'unit', testMatch: ['<rootDir>/test/unit/**/*.test.ts'] },
     { ...common, displayName: 'integration', testMatch: ['<rootDir>/test/integration/**/*.test.ts'] },
+    { ...common, displayName: 'e2e', testMatch: ['<rootDir>/test/{e2e,aws}/**/*.test.ts'] },
   ],
 };

@@ -10,22 +10,28 @@ import { ensurePython, type PythonEnvironment } from './lib/toolchain/python';
 
 /** How many times as long the proofs run with --soak. */
 const SOAK_FACTOR = 25;
-/** Where they are: each takes its repetitions from test/support/soak.ts. */
-const SOAK_TESTS = 'test/integration/(soak/|s3-client|agreement)';
+/** Where they are, by suite: each takes its repetitions from test/support/soak.ts. */
+const SOAK_TESTS: Partial<Record<Suite, string>> = {
+  integration: 'test/integration/(soak/|s3-client|agreement)',
+  e2e: 'test/e2e/disruption',
+};
 
-const HELP = `Runs all tests: unit and integration (jest) and Python (pytest), after making what they need.
+const HELP = `Runs tests: unit and integration (jest) and Python (pytest), after making what they need.
 
   npm test [-- options]
 
-  --only NAME     unit, integration or python
+  --all           end-to-end tests too: stacks on real engines of Pulumi and Kubernetes (see README.md, "Tests")
+  --only NAME     unit, integration, python or e2e
   --filter TEXT   jest: only test files whose path has TEXT; pytest: its -k
-  --soak          only the proofs, ${SOAK_FACTOR} times as long, from a new seed; SOAK_FACTOR and SOAK_SEED in the
-                  environment set both
+  --soak          only the proofs of the integration tests (or, with --only e2e, of those), ${SOAK_FACTOR} times as long,
+                  from a new seed; SOAK_FACTOR and SOAK_SEED in the environment set both
   --help
 `;
 
-const SUITES = ['unit', 'integration', 'python'] as const;
+const SUITES = ['unit', 'integration', 'python', 'e2e'] as const;
 type Suite = (typeof SUITES)[number];
+/** Builds programs of Go for half an hour the first time, so it has to be asked for. */
+const ON_REQUEST: Suite = 'e2e';
 
 interface Counts {
   passed: number;
@@ -39,6 +45,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 
 async function test(argv: readonly string[]): Promise<number> {
   const flags = parseFlags(argv, {
+    all: { type: 'boolean', default: false },
     only: { type: 'string' },
     filter: { type: 'string' },
     soak: { type: 'boolean', default: false },
@@ -48,18 +55,23 @@ async function test(argv: readonly string[]): Promise<number> {
     process.stdout.write(HELP);
     return EXIT.ok;
   }
-  if (flags.only !== undefined && !(SUITES as readonly string[]).includes(flags.only)) {
+  const chosen = SUITES.find((suite) => suite === flags.only);
+  if (flags.only !== undefined && chosen === undefined) {
     throw new UsageError(`--only ${flags.only}: no such suite`, { hint: SUITES.join(', ') });
   }
-  if (flags.soak && (flags.only ?? 'integration') !== 'integration') {
-    throw new UsageError(`--soak with --only ${flags.only}: the proofs are integration tests`, {
-      hint: 'leave --only out',
+  if (flags.all && (flags.soak || chosen !== undefined)) {
+    throw new UsageError(`--all with ${flags.soak ? '--soak' : '--only'}: which of them?`, { hint: 'leave one out' });
+  }
+  const proofs = flags.soak ? SOAK_TESTS[chosen ?? 'integration'] : undefined;
+  if (flags.soak && proofs === undefined) {
+    throw new UsageError(`--soak with --only ${flags.only}: it has no proofs`, {
+      hint: `--only ${Object.keys(SOAK_TESTS).join(' or ')}`,
     });
   }
   if (flags.soak) Object.assign(process.env, soakEnvironment());
-  const only = flags.soak ? 'integration' : flags.only;
-  const filter = flags.filter ?? (flags.soak ? SOAK_TESTS : undefined);
-  const suites = SUITES.filter((suite) => only === undefined || only === suite);
+  const only = flags.soak ? (chosen ?? 'integration') : chosen;
+  const filter = flags.filter ?? proofs;
+  const suites = SUITES.filter((suite) => (only === undefined ? flags.all || suite !== ON_REQUEST : suite === only));
   const environment = await new Progress().run('Python environment', (step) =>
     ensurePython(step, { development: true, embeddable: true }),
   );
@@ -90,8 +102,8 @@ function soakEnvironment(): Record<string, string> {
 
 function jest(suite: Suite, environment: PythonEnvironment, report: string, filter: string | undefined): Counts {
   const args = ['--selectProjects', suite, '--json', '--outputFile', report];
-  // Integration tests share the processor with the servers they start.
-  if (suite === 'integration') args.push('--runInBand');
+  // These share the processor with the servers they start.
+  if (suite !== 'unit') args.push('--runInBand');
   if (filter !== undefined) args.push('--passWithNoTests', filter);
   const binary = join(paths.root, 'node_modules', 'jest', 'bin', 'jest.js');
   const { status } = spawnSync(process.execPath, [binary, ...args], {

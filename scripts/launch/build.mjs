@@ -18,8 +18,8 @@ import { bundlesFolder, digestOf, entryFile, OWN_SOURCES, recordFile } from './b
 import { LaunchError } from './errors.mjs';
 
 const TARGET = 'node20';
-/** Packages that load native code from their own folder. */
-const NATIVE = ['sharp'];
+/** Packages that load native code or files from their own folder. */
+const EXTERNAL = ['sharp', '@pulumi/*'];
 /** What esbuild names the entry. */
 const ENTRY = 'main.cjs';
 const DAY_MS = 86_400_000;
@@ -71,7 +71,7 @@ async function compile(root, command, modules) {
       splitting: true,
       // Of a CommonJS package that is imported by `await import()` only the default export would be there.
       mainFields: ['module', 'main'],
-      external: NATIVE,
+      external: EXTERNAL,
       sourcemap: 'inline',
       sourcesContent: false,
       legalComments: 'none',

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes runtime.txt and development.txt from the .in files: exact versions for every Python we support.
+# Writes a .txt from each .in file: exact versions for every Python we support.
 set -euo pipefail
 cd "$(dirname "$0")"
 # The CUDA libraries are left out: PyTorch's own metadata pins them, and its CPU builds do not have them.
@@ -12,3 +12,5 @@ compile() {
 }
 compile runtime
 compile development
+compile moto
+compile checkov

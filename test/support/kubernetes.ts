@@ -1,20 +1,12 @@
-/* eslint-disable @typescript-eslint/no-unsafe-class-instance-assignment -- the API's classes are types of plain objects */
-import { generateKeyPairSync } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { get } from 'node:https';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CoreV1Api, RbacAuthorizationV1Api } from '@kubernetes/client-node';
-import { ManagedProcess } from '../../scripts/lib/managed-process';
 import { freePorts } from '../../scripts/lib/ports';
-import { Progress } from '../../scripts/lib/progress';
 import { ensureKubernetes } from '../../scripts/lib/toolchain/kubernetes';
-import { ensurePython } from '../../scripts/lib/toolchain/python';
+import { ADMIN, answers, ClusterProcesses, startApiServer, type Access } from './api-server';
 import type { Scratch } from './scratch';
 
-const START_TIMEOUT_MS = 60_000;
-const STOP_GRACE_MS = 5000;
 const NODE = 'node-0';
-const ADMIN = 'admin';
 
 export interface TestClusterOptions {
   /** Where a port-forward to each pod leads: name of the pod -> port on loopback where something listens. */
@@ -63,94 +55,25 @@ export interface TestCluster {
  */
 export async function testKubernetes(scratch: Scratch, options: TestClusterOptions): Promise<TestCluster> {
   const programs = await ensureKubernetes();
-  const { python } = await ensurePython(new Progress(process.stderr, true).step(''));
   const namespace = options.namespace ?? 'serving';
-  const directory = join(scratch.directory, 'kubernetes');
-  mkdirSync(directory, { recursive: true });
-  const [etcdPort, peerPort, apiPort, kubeletPort] = (await freePorts(4)) as [number, number, number, number];
-  const start = (name: string, command: string, args: string[]): ManagedProcess => {
-    const started = new ManagedProcess({ name, command, args, logFile: join(directory, `${name}.log`), python });
-    scratch.defer(() => started.stop(STOP_GRACE_MS));
-    return started;
-  };
+  const processes = await ClusterProcesses.in(scratch);
+  // No controller makes the service accounts that pods would need.
+  const flags = ['--disable-admission-plugins=ServiceAccount'];
+  const access = await startApiServer(processes, { programs, flags, users: options.users ?? [] });
 
-  const etcd = start('etcd', programs.etcd, etcdArguments(directory, etcdPort, peerPort));
-  await etcd.untilReady(
-    () => answers(`http://127.0.0.1:${etcdPort}/health`),
-    START_TIMEOUT_MS,
-    () => etcd.stop(STOP_GRACE_MS),
-  );
-  const tokens = new Map([ADMIN, ...(options.users ?? [])].map((user) => [user, `${user}-token-of-a-test`]));
-  const server = `https://127.0.0.1:${apiPort}`;
-  const access = new Access(server, join(directory, 'certificates', 'apiserver.crt'), tokens);
-  const api = start('kube-apiserver', programs.apiServer, apiServerArguments(directory, etcdPort, apiPort, tokens));
-  await api.untilReady(
-    () => access.isReady(),
-    START_TIMEOUT_MS,
-    () => api.stop(STOP_GRACE_MS),
-  );
-
-  writeFileSync(join(directory, 'kwok.yaml'), kwokConfiguration(options.targets, namespace, kubeletPort));
-  writeFileSync(join(directory, 'kubeconfig'), access.kubeconfig(ADMIN));
-  const kwok = start('kwok', programs.kwok, [
-    `--config=${join(directory, 'kwok.yaml')}`,
-    `--kubeconfig=${join(directory, 'kubeconfig')}`,
+  const [port] = (await freePorts(1)) as [number];
+  const config = join(processes.directory, 'kwok.yaml');
+  writeFileSync(config, kwokConfiguration(options.targets, namespace, port));
+  const args = [
+    `--config=${config}`,
+    `--kubeconfig=${access.kubeconfigFile()}`,
     '--manage-all-nodes=true',
-    `--server-address=127.0.0.1:${kubeletPort}`,
-  ]);
-  await kwok.untilReady(
-    () => answers(`http://127.0.0.1:${kubeletPort}/healthz`),
-    START_TIMEOUT_MS,
-    () => kwok.stop(STOP_GRACE_MS),
+    `--server-address=127.0.0.1:${port}`,
+  ];
+  await processes.start({ name: 'kwok', command: programs.kwok, args }, () =>
+    answers(`http://127.0.0.1:${port}/healthz`),
   );
   return ApiCluster.prepare(access, namespace);
-}
-
-function etcdArguments(directory: string, port: number, peerPort: number): string[] {
-  const [client, peer] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${peerPort}`];
-  return [
-    `--data-dir=${join(directory, 'etcd')}`,
-    `--listen-client-urls=${client}`,
-    `--advertise-client-urls=${client}`,
-    `--listen-peer-urls=${peer}`,
-    `--initial-advertise-peer-urls=${peer}`,
-    `--initial-cluster=default=${peer}`,
-    '--unsafe-no-fsync',
-  ];
-}
-
-function apiServerArguments(
-  directory: string,
-  etcdPort: number,
-  port: number,
-  tokens: ReadonlyMap<string, string>,
-): string[] {
-  const key = join(directory, 'service-account.pem');
-  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
-  writeFileSync(key, privateKey.export({ type: 'pkcs8', format: 'pem' }), { mode: 0o600 });
-  const tokenFile = join(directory, 'tokens.csv');
-  const rows = [...tokens].map(([user, token]) => `${token},${user},${user}${user === ADMIN ? ',system:masters' : ''}`);
-  writeFileSync(tokenFile, `${rows.join('\n')}\n`, { mode: 0o600 });
-  return [
-    `--etcd-servers=http://127.0.0.1:${etcdPort}`,
-    '--bind-address=127.0.0.1',
-    '--advertise-address=127.0.0.1',
-    `--secure-port=${port}`,
-    // Its own certificate is made there.
-    `--cert-dir=${join(directory, 'certificates')}`,
-    `--service-account-key-file=${key}`,
-    `--service-account-signing-key-file=${key}`,
-    '--service-account-issuer=https://kubernetes.default.svc',
-    '--service-cluster-ip-range=10.0.0.0/24',
-    `--token-auth-file=${tokenFile}`,
-    '--authorization-mode=RBAC',
-    // No controller makes the service accounts that pods would need.
-    '--disable-admission-plugins=ServiceAccount',
-    // Nobody looks for the API server inside of the cluster, and loopback would be refused as its address there.
-    '--endpoint-reconciler-type=none',
-    // The node's name does not resolve.
-    '--kubelet-preferred-address-types=InternalIP',
-  ];
 }
 
 /** JSON documents, which are YAML: how the node gets its status, and where port-forwards lead. */
@@ -182,42 +105,6 @@ function kwokConfiguration(targets: Readonly<Record<string, number>>, namespace:
     spec: { forwards: [{ target: { address: '127.0.0.1', port } }] },
   }));
   return [stage, ...forwards].map((document) => JSON.stringify(document)).join('\n---\n');
-}
-
-/** How users reach the API server. */
-class Access {
-  constructor(
-    readonly server: string,
-    private readonly certificateFile: string,
-    private readonly tokens: ReadonlyMap<string, string>,
-  ) {}
-
-  kubeconfig(user: string): string {
-    const certificate = readFileSync(this.certificateFile).toString('base64');
-    return JSON.stringify({
-      apiVersion: 'v1',
-      kind: 'Config',
-      clusters: [{ name: 'test', cluster: { server: this.server, 'certificate-authority-data': certificate } }],
-      // A user that the API server does not know gets a token that it does not know.
-      users: [{ name: user, user: { token: this.tokens.get(user) ?? 'unknown-token' } }],
-      contexts: [{ name: user, context: { cluster: 'test', user } }],
-      'current-context': user,
-    });
-  }
-
-  async isReady(): Promise<boolean> {
-    if (!existsSync(this.certificateFile)) return false;
-    const headers = { authorization: `Bearer ${this.tokens.get(ADMIN)}` };
-    const options = { headers, ca: readFileSync(this.certificateFile), timeout: 1000 };
-    return new Promise((resolve) => {
-      get(`${this.server}/readyz`, options, (response) => {
-        response.resume();
-        resolve(response.statusCode === 200);
-      })
-        .on('timeout', () => resolve(false))
-        .on('error', () => resolve(false));
-    });
-  }
 }
 
 class ApiCluster implements TestCluster {
@@ -285,13 +172,5 @@ class ApiCluster implements TestCluster {
     const pod = await this.core.readNamespacedPod({ namespace: this.namespace, name });
     pod.status = { phase, conditions: [{ type: 'Ready', status: ready ? 'True' : 'False' }] };
     await this.core.replaceNamespacedPodStatus({ namespace: this.namespace, name, body: pod });
-  }
-}
-
-async function answers(url: string): Promise<boolean> {
-  try {
-    return (await fetch(url, { signal: AbortSignal.timeout(1000) })).ok;
-  } catch {
-    return false;
   }
 }

@@ -22,14 +22,12 @@ export interface TestPulumi {
 const SIGNATURE = '4dabf18193072939515e22adb298388d';
 const SECRET = '1b47061264138c4ac30d75fd1eb44270';
 
-/** A real Pulumi CLI with its state in the scratch folder. */
-export async function testPulumi(scratch: Scratch): Promise<TestPulumi> {
+/** A real Pulumi CLI, and what it has to be run with so that nothing outside of the scratch folder is touched. */
+export async function pulumiEnvironment(scratch: Scratch): Promise<{ program: string; env: NodeJS.ProcessEnv }> {
   const program = await ensurePulumi();
-  const directory = join(scratch.directory, 'pulumi', 'project');
   const home = join(scratch.directory, 'pulumi', 'home');
   const backend = join(scratch.directory, 'pulumi', 'state');
-  for (const path of [directory, home, backend]) mkdirSync(path, { recursive: true });
-  writeFileSync(join(directory, 'Pulumi.yaml'), `name: ${PROJECT}\nruntime: nodejs\n`);
+  for (const path of [home, backend]) mkdirSync(path, { recursive: true });
   const env: NodeJS.ProcessEnv = {
     ...process.env,
     PATH: [...(isAbsolute(program) ? [dirname(program)] : []), process.env['PATH']].join(delimiter),
@@ -38,6 +36,15 @@ export async function testPulumi(scratch: Scratch): Promise<TestPulumi> {
     PULUMI_CONFIG_PASSPHRASE: 'of a test',
     PULUMI_SKIP_UPDATE_CHECK: 'true',
   };
+  return { program, env };
+}
+
+/** A stack whose state can be made up, for commands that read it. */
+export async function testPulumi(scratch: Scratch): Promise<TestPulumi> {
+  const { program, env } = await pulumiEnvironment(scratch);
+  const directory = join(scratch.directory, 'pulumi', 'project');
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, 'Pulumi.yaml'), `name: ${PROJECT}\nruntime: nodejs\n`);
   const pulumi = async (...args: string[]): Promise<string> =>
     (await exec(program, [...args, '--non-interactive'], { cwd: directory, env })).stdout;
   const createStack: TestPulumi['createStack'] = async (name, outputs, secret = {}) => {

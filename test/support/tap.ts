@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startProxy, type PassOn } from './proxy';
 
@@ -7,6 +7,11 @@ export interface TappedRequest {
   number: number;
   method: string;
   path: string;
+  headers: IncomingHttpHeaders;
+  /** Of a request that deletes objects or completes an upload; others may be large, and are not kept. */
+  body: string;
+  /** Undefined until the server has answered. */
+  status: number | undefined;
 }
 
 export interface TapOptions {
@@ -36,10 +41,14 @@ export async function startTap(target: string, always: TapOptions = {}): Promise
   const requests: TappedRequest[] = [];
 
   const handle = async (incoming: IncomingMessage, reply: ServerResponse, passOn: PassOn): Promise<void> => {
-    const request = { number: requests.length + 1, method: incoming.method ?? '', path: incoming.url ?? '' };
+    const { method = '', url: path = '', headers: sent } = incoming;
+    const number = requests.length + 1;
+    const request: TappedRequest = { number, method, path, headers: sent, body: '', status: undefined };
     requests.push(request);
     if ((await options.onRequest?.(request)) === false) return void incoming.socket.destroy();
-    const { status, headers, body } = await passOn(incoming);
+    const keep = (chunk: Buffer): unknown => (request.body += chunk.toString('latin1'));
+    const { status, headers, body } = await passOn(incoming, method === 'POST' ? keep : undefined);
+    request.status = status;
     await options.onAnswer?.(request);
     const { clockOffsetMs } = options;
     if (clockOffsetMs !== undefined && typeof headers['date'] === 'string') {

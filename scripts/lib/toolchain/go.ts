@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
 import { CommandError, exec } from '../exec';
 import { paths } from '../paths';
 import type { Step } from '../progress';
-import { cached, requireFreeSpace } from './cache';
+import { cached, makeDirectory, requireFreeSpace } from './cache';
 
 /** A folder for each set of programs that share go.mod and go.sum. */
 const PINS = join(paths.scripts, 'lib', 'toolchain', 'go');
@@ -19,13 +19,21 @@ export interface GoProgram {
   pins: string;
   /** The module that `go.mod` requires; its version there is the program's. */
   module: string;
-  /** The main package of that module. */
+  /** The main package of that module; `.` for one of our own, which is main.go beside go.mod. */
   package: string;
   /** What the linker is told besides leaving out debug information; the version is as in go.mod: v1.2.3. */
   ldflags?: (version: string) => string;
   /** Makes one on PATH tell its version; without it those on PATH are not looked at. */
   versionArguments?: readonly string[];
+  /**
+   * Files that a main package of our own embeds and that are made out of the module: name -> content, given the
+   * module's folder.
+   */
+  embeds?: (module: string) => Record<string, string>;
 }
+
+/** A main package of our own. */
+const MAIN = 'main.go';
 
 /** Module cache, compiler cache and program of the largest one. */
 const BUILD_BYTES = 4e9;
@@ -43,7 +51,8 @@ export async function ensureGoProgram(program: GoProgram, step?: Step): Promise<
     requireGo(program, pins.go);
     requireFreeSpace(target, BUILD_BYTES, `building ${program.name}`);
     step?.update(`building ${program.name} ${pins.version}`);
-    await build(program, pins, join(target, program.name));
+    const directory = program.embeds === undefined ? pins.directory : await gather(program, pins, target);
+    await build(program, { ...pins, directory }, join(target, program.name));
   });
   return join(directory, program.name);
 }
@@ -78,6 +87,20 @@ function requireGo(program: GoProgram, needed: string): void {
   });
 }
 
+/**
+ * The folder of a module that the pins of a program name, for the files in it that are no code.
+ * @throws UserError without Go, or when the module cannot be had
+ */
+export async function moduleDirectory(pins: string, module: string): Promise<string> {
+  try {
+    const options = { cwd: join(PINS, pins), env: goEnvironment() };
+    const { stdout } = await exec('go', ['mod', 'download', '-json', module], options);
+    return (JSON.parse(stdout) as { Dir: string }).Dir;
+  } catch (error) {
+    throw explainBuild({ name: module }, error);
+  }
+}
+
 /** A workspace around the checkout must not mix in, and no C compiler should be needed. */
 function goEnvironment(): NodeJS.ProcessEnv {
   return { ...process.env, GOWORK: 'off', CGO_ENABLED: '0' };
@@ -106,7 +129,9 @@ function readPins(program: GoProgram): Pins {
   };
   const quoted = program.module.replaceAll('.', '\\.');
   const version = find(new RegExp(`^(?:require)?\\s*${quoted} (v\\S+)`, 'm'), `requirement of ${program.module}`);
-  const digest = createHash('sha256').update([mod, sum, program.package, linkerFlags(program, version)].join('\0'));
+  const main = program.package === '.' ? [readFileSync(join(directory, MAIN), 'utf8')] : [];
+  const parts = [mod, sum, program.package, linkerFlags(program, version), ...main];
+  const digest = createHash('sha256').update(parts.join('\0'));
   return { directory, version, go: find(/^go (\S+)/m, 'go line'), digest: digest.digest('hex').slice(0, 12) };
 }
 
@@ -128,6 +153,17 @@ export function saysVersion(text: string, version: string): boolean {
 
 function linkerFlags(program: GoProgram, version: string): string {
   return ['-s -w', program.ldflags?.(version) ?? ''].join(' ').trim();
+}
+
+/** Puts the main package of our own, its pins and what it embeds into one folder. */
+async function gather(program: GoProgram, pins: Pins, target: string): Promise<string> {
+  const source = join(target, 'source');
+  makeDirectory(source);
+  for (const file of ['go.mod', 'go.sum', MAIN]) copyFileSync(join(pins.directory, file), join(source, file));
+  const module = await moduleDirectory(program.pins, program.module);
+  for (const [file, content] of Object.entries(program.embeds?.(module) ?? {}))
+    writeFileSync(join(source, file), content);
+  return source;
 }
 
 async function build(program: GoProgram, pins: Pins, output: string): Promise<void> {

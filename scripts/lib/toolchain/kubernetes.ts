@@ -1,5 +1,7 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Step } from '../progress';
-import { ensureGoProgram } from './go';
+import { ensureGoProgram, moduleDirectory } from './go';
 
 /** The parts of a Kubernetes control plane, and KWOK, which plays its nodes. For tests; they listen on loopback. */
 export interface KubernetesPrograms {
@@ -8,23 +10,38 @@ export interface KubernetesPrograms {
   kwok: string;
 }
 
+/** What makes an API server a cluster: controllers that keep what objects ask for, and a scheduler. */
+export interface ControlPlanePrograms extends KubernetesPrograms {
+  controllerManager: string;
+  scheduler: string;
+}
+
 /** Builds, one after the other, what is not on PATH in the pinned version. */
 export async function ensureKubernetes(step?: Step): Promise<KubernetesPrograms> {
   return {
-    apiServer: await ensureApiServer(step),
+    apiServer: await ensureKubernetesProgram('kube-apiserver', step),
     etcd: await ensureEtcd(step),
     kwok: await ensureKwok(step),
   };
 }
 
-function ensureApiServer(step: Step | undefined): Promise<string> {
+/** The same, and the rest of a control plane. */
+export async function ensureControlPlane(step?: Step): Promise<ControlPlanePrograms> {
+  return {
+    ...(await ensureKubernetes(step)),
+    controllerManager: await ensureKubernetesProgram('kube-controller-manager', step),
+    scheduler: await ensureKubernetesProgram('kube-scheduler', step),
+  };
+}
+
+function ensureKubernetesProgram(name: string, step: Step | undefined): Promise<string> {
   return ensureGoProgram(
     {
-      name: 'kube-apiserver',
+      name,
       pins: 'kubernetes',
       module: 'k8s.io/kubernetes',
-      package: 'k8s.io/kubernetes/cmd/kube-apiserver',
-      // It takes its default feature gates from this version.
+      package: `k8s.io/kubernetes/cmd/${name}`,
+      // They take their default feature gates from this version.
       ldflags: (version) => `-X k8s.io/component-base/version.gitVersion=${version}`,
       versionArguments: ['--version'],
     },
@@ -58,4 +75,23 @@ function ensureKwok(step: Step | undefined): Promise<string> {
     },
     step,
   );
+}
+
+/** A Karpenter, and the kinds that it works with. */
+export interface KarpenterProgram {
+  program: string;
+  /** Files with the definitions of its kinds, NodePool among them. */
+  definitions: string[];
+}
+
+/** Karpenter with the cloud provider that makes KWOK's nodes, which can be out of machines. */
+export async function ensureKarpenter(step?: Step): Promise<KarpenterProgram> {
+  const [pins, module] = ['karpenter', 'sigs.k8s.io/karpenter'];
+  const program = await ensureGoProgram({ name: 'karpenter-kwok', pins, module, package: '.' }, step);
+  const source = await moduleDirectory(pins, module);
+  const folders = [join(source, 'pkg', 'apis', 'crds'), join(source, 'kwok', 'apis', 'crds')];
+  return {
+    program,
+    definitions: folders.flatMap((folder) => readdirSync(folder).map((file) => join(folder, file))),
+  };
 }

@@ -250,6 +250,22 @@ export async function unpackPackage(
   });
 }
 
+/**
+ * The folder of the packages that `scripts/requirements/NAME.txt` locks, apart from the environment that models are
+ * traced and served in. With it as PYTHONPATH they can be imported; their programs are in its `bin`.
+ */
+export async function ensureLockedPackages(name: string, python: PythonEnvironment, step?: Step): Promise<string> {
+  const lock = join(paths.requirements, `${name}.txt`);
+  return cached(`${name}-python${python.version}-${digest(readFileSync(lock))}`, async (target) => {
+    const uv = await ensureUv(python.python);
+    step?.update(`installing ${name}`);
+    const args = ['--quiet', '--no-build', '--no-deps', '--python', python.python, '--target', target, '-r', lock];
+    await exec(uv, ['pip', 'install', ...args]).catch((error: unknown) => {
+      throw explainInstall(error);
+    });
+  });
+}
+
 function digest(...parts: readonly (string | Buffer)[]): string {
   const hash = createHash('sha256');
   for (const part of parts) hash.update(part).update('\0');

@@ -1,0 +1,181 @@
+import { factsOf, type GpuInstanceType } from './gpu-instance-types';
+import {
+  AUTO_MODE_FEE,
+  GPU_INSTANCE_USD_PER_HOUR,
+  HOURS_PER_MONTH,
+  PRICES_AS_OF,
+  PRICES_REGION,
+  SPOT_SHARE,
+  USD,
+} from './prices';
+import type { GpuNodePoolSettings, Settings } from './settings/types';
+
+/** One line of an estimate. */
+export interface CostItem {
+  item: string;
+  /** What the price is for, in words. */
+  basis: string;
+  usdPerMonth: number;
+}
+
+export interface CostEstimate {
+  stack: string;
+  region: string;
+  pricesAsOf: string;
+  pricesRegion: string;
+  items: CostItem[];
+  usdPerMonth: number;
+  /** With as many servers as there may be. */
+  mostUsdPerMonth: number;
+  /** What is not in it, or assumed. */
+  notes: string[];
+}
+
+/** Nodes of Auto Mode that the system's own pods keep busy. */
+const AUTO_MODE_SYSTEM_NODES = 1;
+const GIB_OF_MODELS = 50;
+/** Of its logs and of its secrets. */
+const CLUSTER_KEYS = 2;
+
+/**
+ * What a stack costs in a month in which it serves all the time.
+ * @param settings of the stack
+ * @param modelsGiB models in the bucket, old versions included. Default: 50 GiB.
+ */
+export function estimateCost(settings: Settings, modelsGiB = GIB_OF_MODELS): CostEstimate {
+  const { autoscaling, replicas = 2 } = settings.triton;
+  const fewest = autoscaling?.minReplicas ?? replicas;
+  const most = autoscaling?.maxReplicas ?? replicas;
+  const fixed = [...clusterItems(settings), ...repositoryItems(settings, modelsGiB)];
+  const items = [...fixed, ...nodeItems(settings, fewest)];
+  return {
+    stack: settings.stack,
+    region: settings.modelRepository.region,
+    pricesAsOf: PRICES_AS_OF,
+    pricesRegion: PRICES_REGION,
+    items,
+    usdPerMonth: total(items),
+    mostUsdPerMonth: total([...fixed, ...nodeItems(settings, most)]),
+    notes: notes(settings),
+  };
+}
+
+function clusterItems({ cluster }: Settings): CostItem[] {
+  if (cluster.kind === 'existing') return [];
+  const { network, autoMode } = cluster;
+  const gateways = network.kind === 'existing' ? 0 : network.natGateways === 'one' ? 1 : network.zones.length;
+  const nodes = autoMode ? AUTO_MODE_SYSTEM_NODES : cluster.systemNodes.count;
+  const fee = autoMode ? 1 + AUTO_MODE_FEE : 1;
+  return [
+    hourly('EKS control plane', '1 cluster', USD.controlPlaneHour),
+    hourly(
+      'system nodes',
+      `${nodes} x m7i.large${autoMode ? `, with the fee of Auto Mode (${percent(AUTO_MODE_FEE)})` : ''}`,
+      nodes * USD.systemNodeHour * fee,
+    ),
+    ...(gateways === 0
+      ? []
+      : [
+          hourly(
+            'NAT gateways',
+            `${gateways}, with an address each`,
+            gateways * (USD.natGatewayHour + USD.publicAddressHour),
+          ),
+        ]),
+    { item: 'KMS keys of the cluster', basis: `${CLUSTER_KEYS} keys`, usdPerMonth: CLUSTER_KEYS * USD.keyMonth },
+  ];
+}
+
+function repositoryItems({ modelRepository }: Settings, modelsGiB: number): CostItem[] {
+  if (modelRepository.kind !== 'create') return [];
+  return [
+    { item: 'model repository', basis: `${modelsGiB} GiB in S3`, usdPerMonth: modelsGiB * USD.s3GiBMonth },
+    { item: 'KMS key of the models', basis: '1 key', usdPerMonth: USD.keyMonth },
+  ];
+}
+
+/** Servers fill the first pools first; what no pool has room for would wait. */
+function nodeItems({ gpuNodePools: pools, triton }: Settings, replicas: number): CostItem[] {
+  const gpusPerPod = triton.gpusPerPod ?? 1;
+  if (gpusPerPod === 0) return [];
+  let waiting = replicas;
+  return pools.flatMap((pool) => {
+    const type = cheapest(pool, gpusPerPod);
+    if (type === undefined) return [];
+    const slices = pool.mechanism === 'managed-node-group' ? pool.timeSlices : 1;
+    const podsPerNode = Math.floor((factsOf(type).gpus * slices) / gpusPerPod);
+    const room = nodesOf(pool, type);
+    const nodes = Math.min(Math.max(Math.ceil(waiting / podsPerNode), room.fewest), room.most);
+    waiting -= Math.min(waiting, nodes * podsPerNode);
+    return nodes === 0 ? [] : poolItems(pool, type, nodes);
+  });
+}
+
+/** How many nodes a pool may have. */
+function nodesOf(pool: GpuNodePoolSettings, type: GpuInstanceType): { fewest: number; most: number } {
+  if (pool.mechanism === 'managed-node-group') {
+    // A group for spot and one for on-demand, each of this size.
+    const groups = pool.capacityTypes.length;
+    return { fewest: pool.minimumNodes * groups, most: pool.maximumNodes * groups };
+  }
+  return { fewest: 0, most: Math.floor(pool.maximumGpus / factsOf(type).gpus) };
+}
+
+function poolItems(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: number): CostItem[] {
+  const onDemand = GPU_INSTANCE_USD_PER_HOUR[type];
+  const spot = pool.capacityTypes.includes('spot');
+  const count = `${nodes} x ${type}`;
+  return [
+    hourly(
+      `pool ${pool.name}`,
+      spot ? `${count}, spot at ${percent(SPOT_SHARE)} of the on-demand price` : `${count}, on-demand`,
+      nodes * onDemand * (spot ? SPOT_SHARE : 1),
+    ),
+    ...(pool.mechanism === 'auto-mode'
+      ? [
+          hourly(
+            `pool ${pool.name}, fee of Auto Mode`,
+            `${percent(AUTO_MODE_FEE)} of the on-demand price of ${count}`,
+            nodes * onDemand * AUTO_MODE_FEE,
+          ),
+        ]
+      : []),
+    {
+      item: `pool ${pool.name}, disks`,
+      basis: `${nodes} x ${pool.diskGiB} GiB`,
+      usdPerMonth: nodes * pool.diskGiB * USD.diskGiBMonth,
+    },
+  ];
+}
+
+/** The machine that Karpenter would take for one server. */
+function cheapest(pool: GpuNodePoolSettings, gpusPerPod: number): GpuInstanceType | undefined {
+  const slices = pool.mechanism === 'managed-node-group' ? pool.timeSlices : 1;
+  return pool.instanceTypes
+    .filter((type) => factsOf(type).gpus * slices >= gpusPerPod)
+    .sort((a, b) => GPU_INSTANCE_USD_PER_HOUR[a] - GPU_INSTANCE_USD_PER_HOUR[b])[0];
+}
+
+function notes(settings: Settings): string[] {
+  const { cluster, modelRepository } = settings;
+  return [
+    'Not in it: traffic, requests to S3 and KMS, logs, load balancers, taxes; discounts are not deducted.',
+    ...(modelRepository.region === PRICES_REGION
+      ? []
+      : [`The prices are those of ${PRICES_REGION}; in ${modelRepository.region} most are higher.`]),
+    ...(cluster.kind === 'existing' ? ['The cluster is there already and is not in it.'] : []),
+    ...(settings.gpuNodePools.some(({ capacityTypes }) => capacityTypes.includes('reserved'))
+      ? ['Reserved capacity is counted as on-demand; it is paid for whether it is used or not.']
+      : []),
+  ];
+}
+
+const percent = (share: number): string => `${Math.round(share * 100)}%`;
+
+const hourly = (item: string, basis: string, usdPerHour: number): CostItem => ({
+  item,
+  basis,
+  usdPerMonth: usdPerHour * HOURS_PER_MONTH,
+});
+
+const total = (items: readonly CostItem[]): number => items.reduce((sum, { usdPerMonth }) => sum + usdPerMonth, 0);

@@ -1,0 +1,28 @@
+/** The Kubernetes versions that EKS offers and this program was made for. */
+export const EKS_VERSIONS = {
+  '1.34': { standardSupportUntil: '2026-12-02' },
+  '1.35': { standardSupportUntil: '2027-03-27' },
+} as const satisfies Record<string, { standardSupportUntil: string }>;
+
+/** When this table was compared with AWS's calendar. */
+export const EKS_VERSIONS_AS_OF = '2026-04-24';
+
+export type EksVersion = keyof typeof EKS_VERSIONS;
+
+export const EKS_VERSION_NAMES = Object.keys(EKS_VERSIONS) as EksVersion[];
+
+const WARN_DAYS = 60;
+const DAY_MS = 86_400_000;
+
+/**
+ * A warning when the standard support of a version ends soon or has ended: from then on a cluster costs six times as
+ * much an hour.
+ * @param today a date, for tests
+ */
+export function supportWarning(version: EksVersion, today: Date): string | undefined {
+  const { standardSupportUntil } = EKS_VERSIONS[version];
+  const daysLeft = Math.floor((Date.parse(standardSupportUntil) - today.getTime()) / DAY_MS);
+  if (daysLeft > WARN_DAYS) return undefined;
+  const when = daysLeft < 0 ? 'ended' : 'ends';
+  return `standard support of Kubernetes ${version} ${when} on ${standardSupportUntil}: set kubernetesVersion to a newer one`;
+}

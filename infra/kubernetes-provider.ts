@@ -1,0 +1,33 @@
+import { resolve } from 'node:path';
+import { Provider } from '@pulumi/kubernetes/provider';
+import * as pulumi from '@pulumi/pulumi';
+import { paths } from '../scripts/lib/paths';
+import { readKubeconfig } from './kubeconfig';
+
+/** How a cluster is reached. */
+export interface ClusterAccess {
+  /** Text of a kubeconfig: secret. */
+  kubeconfigText: pulumi.Output<string>;
+  /** What tells the cluster from another one. Default: its server, as the kubeconfig names it. */
+  clusterIdentifier?: pulumi.Input<string>;
+}
+
+/** A cluster that is there. */
+export function existingAccess(kubeconfig: string | undefined, context: string | undefined): ClusterAccess {
+  return { kubeconfigText: pulumi.secret(readKubeconfig(kubeconfig, context)) };
+}
+
+/**
+ * The provider of what is in the cluster.
+ * @param renderTo folder for the objects as YAML, instead of a cluster
+ */
+export function kubernetesProvider(name: string, access: ClusterAccess, renderTo: string | undefined): Provider {
+  if (renderTo !== undefined) {
+    return new Provider(`${name}-manifests`, { renderYamlToDirectory: resolve(paths.root, renderTo) });
+  }
+  const { clusterIdentifier } = access;
+  return new Provider(`${name}-kubernetes`, {
+    kubeconfig: access.kubeconfigText,
+    ...(clusterIdentifier === undefined ? {} : { clusterIdentifier }),
+  });
+}

@@ -1,0 +1,36 @@
+import * as pulumi from '@pulumi/pulumi';
+
+/** A statement of an IAM, key or bucket policy. */
+export interface PolicyStatement {
+  Sid: string;
+  Effect: 'Allow' | 'Deny';
+  Principal?: '*' | Record<string, pulumi.Input<string>>;
+  Action: string | string[];
+  Resource: pulumi.Input<string> | pulumi.Input<string>[];
+  Condition?: Record<string, Record<string, pulumi.Input<string | string[]>>>;
+}
+
+/** A policy as AWS takes it. */
+export const policyDocument = (statements: PolicyStatement[]): pulumi.Output<string> =>
+  pulumi.jsonStringify({ Version: '2012-10-17', Statement: statements });
+
+/** Who may take a role: an AWS service. */
+export const serviceTrust = (service: string, ...actions: string[]): pulumi.Output<string> =>
+  pulumi.jsonStringify({
+    Version: '2012-10-17',
+    Statement: [{ Effect: 'Allow', Principal: { Service: service }, Action: ['sts:AssumeRole', ...actions] }],
+  });
+
+/** The part of AWS that a region belongs to, as ARNs name it. */
+export function partitionOf(region: string): string {
+  if (region.startsWith('cn-')) return 'aws-cn';
+  return region.startsWith('us-gov-') ? 'aws-us-gov' : 'aws';
+}
+
+/** ARN of a policy that AWS maintains. */
+export const managedPolicyArn = (region: string, name: string): string =>
+  `arn:${partitionOf(region)}:iam::aws:policy/${name}`;
+
+/** ARN of a policy for Kubernetes that AWS maintains. */
+export const accessPolicyArn = (region: string, policy: string): string =>
+  `arn:${partitionOf(region)}:eks::aws:cluster-access-policy/${policy}`;

@@ -1,0 +1,45 @@
+import { UserError } from '../scripts/lib/errors';
+import { ProblemList } from '../scripts/lib/model/problems';
+import { clusterSettings } from './settings/cluster';
+import { CONFIG_FIELDS, parseValues } from './settings/config';
+import { checkPools } from './settings/gpu-node-pools';
+import { modelRepositorySettings, publisherSettings } from './settings/model-repository';
+import { readFields } from './settings/reader';
+import { pulumiConfig, type ConfigSource } from './settings/source';
+import { tritonSettings } from './settings/triton';
+import type { Settings } from './settings/types';
+
+export type { ConfigSource } from './settings/source';
+export type * from './settings/types';
+
+/**
+ * Everything that the configuration says, checked.
+ * @throws UserError that tells all that is wrong with it
+ */
+export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
+  const problems = new ProblemList(`Pulumi.${source.stack}.yaml`);
+  const given = parseValues(source, problems);
+  const values = readFields(CONFIG_FIELDS, given, problems);
+  refuseIfAny(problems);
+  const settings: Settings = {
+    stack: source.stack,
+    protect: values.protect,
+    cluster: clusterSettings(values, source.stack, problems),
+    gpuNodePools: values.gpuNodePools,
+    modelRepository: modelRepositorySettings(values, source.region, problems),
+    publisher: publisherSettings(values),
+    triton: tritonSettings(values, problems),
+    renderManifestsTo: values.renderManifestsTo,
+  };
+  checkPools(settings, values.modelGpus, problems);
+  refuseIfAny(problems);
+  return settings;
+}
+
+function refuseIfAny({ file, problems }: ProblemList): void {
+  if (problems.length === 0) return;
+  throw new UserError(`${file} cannot be used as it is`, {
+    problems,
+    hint: 'every key is described in Pulumi.yaml; set one with "pulumi config set KEY VALUE"',
+  });
+}

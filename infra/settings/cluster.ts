@@ -1,0 +1,96 @@
+import type { ProblemList } from '../../scripts/lib/model/problems';
+import { subnetRanges } from '../cidr';
+import type { ConfigValues } from './config';
+import type { ClusterSettings, NetworkSettings } from './types';
+
+/** Days that CloudWatch takes for keeping logs. */
+const LOG_DAYS = [
+  1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
+];
+const FEWEST_ZONES = 2;
+const MOST_ZONES = 6;
+
+/** Which cluster, and the network of one that is made. */
+export function clusterSettings(values: ConfigValues, stack: string, problems: ProblemList): ClusterSettings {
+  if (values.cluster === 'existing') {
+    if (values.vpcId !== undefined) {
+      problems.add('vpcId', 'is given for a cluster that is there already', { hint: 'leave it out' });
+    }
+    if (values.kubeconfig === undefined && values.kubeContext === undefined) {
+      problems.add('kubeContext', 'is missing, and so is kubeconfig', {
+        allowed: 'a context of your kubeconfig, or a kubeconfig',
+        hint: 'whichever context happens to be the current one is not taken',
+      });
+    }
+    if (values.oidcProviderArn === undefined && values.s3Endpoint === undefined) {
+      problems.add('oidcProviderArn', 'is missing: pods need it to take a role that reads the bucket', {
+        allowed: 'the IAM provider of an EKS cluster; or s3Endpoint with its keys',
+      });
+    }
+    return {
+      kind: 'existing',
+      kubeconfig: values.kubeconfig,
+      context: values.kubeContext,
+      oidcProviderArn: values.oidcProviderArn,
+    };
+  }
+  for (const key of ['kubeconfig', 'kubeContext', 'oidcProviderArn'] as const) {
+    if (values[key] !== undefined) {
+      problems.add(key, 'is given, and a cluster is to be made', { hint: 'set cluster to existing, or leave it out' });
+    }
+  }
+  checkLogDays('controlPlaneLogDays', values.controlPlaneLogDays, problems);
+  values.publicAccessCidrs.forEach((cidr, index) => {
+    if (!cidr.endsWith('/0')) return;
+    problems.add(`publicAccessCidrs[${index}]`, `is ${cidr}: that is everybody`, {
+      allowed: 'the addresses of people and CI who need it',
+      hint: 'leave the list empty to reach the API from inside of the VPC only',
+    });
+  });
+  return {
+    kind: 'create',
+    name: values.clusterName ?? `triton-${stack}`,
+    version: values.kubernetesVersion,
+    autoMode: values.autoMode,
+    systemNodes: { instanceTypes: values.systemInstanceTypes, count: values.systemNodes },
+    admins: values.clusterAdmins,
+    publicAccessCidrs: values.publicAccessCidrs,
+    logDays: values.controlPlaneLogDays,
+    network: networkSettings(values, problems),
+  };
+}
+
+function networkSettings(values: ConfigValues, problems: ProblemList): NetworkSettings {
+  const { vpcId, privateSubnetIds, vpcCidr: cidr, availabilityZones: zones } = values;
+  if (vpcId !== undefined) {
+    if (privateSubnetIds.length < FEWEST_ZONES) {
+      problems.add('privateSubnetIds', `has ${privateSubnetIds.length} subnets`, {
+        allowed: 'at least two, in different zones',
+        hint: 'name the private subnets of the VPC',
+      });
+    }
+    return { kind: 'existing', vpcId, privateSubnetIds };
+  }
+  if (privateSubnetIds.length > 0) {
+    problems.add('privateSubnetIds', 'is given without vpcId', { hint: 'name the VPC too, or leave it out' });
+  }
+  const different = new Set(zones).size;
+  if (different !== zones.length || different < FEWEST_ZONES || different > MOST_ZONES) {
+    problems.add('availabilityZones', `has ${different} different zones`, {
+      allowed: `from ${FEWEST_ZONES} to ${MOST_ZONES}, each once`,
+      hint: '"aws ec2 describe-availability-zones" lists those of the region',
+    });
+  } else {
+    try {
+      subnetRanges(cidr, zones.length);
+    } catch (error) {
+      problems.add('vpcCidr', `is ${cidr}: ${(error as Error).message}`, { allowed: 'from /16 to /20, "10.0.0.0/16"' });
+    }
+  }
+  checkLogDays('flowLogDays', values.flowLogDays, problems);
+  return { kind: 'create', cidr, zones, natGateways: values.natGateways, flowLogDays: values.flowLogDays };
+}
+
+function checkLogDays(key: string, days: number, problems: ProblemList): void {
+  if (!LOG_DAYS.includes(days)) problems.add(key, `is ${days}`, { allowed: LOG_DAYS.join(', ') });
+}

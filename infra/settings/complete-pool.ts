@@ -1,0 +1,18 @@
+import { UserError } from '../../scripts/lib/errors';
+import { ProblemList } from '../../scripts/lib/model/problems';
+import { POOL_FIELDS } from './pool-fields';
+import { readFields } from './reader';
+import type { GpuNodePoolInput, GpuNodePoolSettings } from './types';
+
+/**
+ * A pool with its defaults, for programs that use the components without a stack file of ours.
+ * @throws UserError that tells all that is wrong with it
+ */
+export function completePool(pool: GpuNodePoolInput): GpuNodePoolSettings {
+  const problems = new ProblemList(`pool ${pool.name}`);
+  const complete = readFields(POOL_FIELDS, { ...pool }, problems);
+  if (problems.problems.length > 0) {
+    throw new UserError(`the pool ${pool.name} cannot be made`, { problems: problems.problems });
+  }
+  return complete;
+}

@@ -1,0 +1,33 @@
+import type { ProblemList } from '../../scripts/lib/model/problems';
+import type { Field, Fields, Values } from './fields';
+import type { ConfigSource } from './source';
+import { STACK_FIELDS } from './stack-fields';
+import { TRITON_FIELDS } from './triton-fields';
+
+/** Every key of the configuration. Pulumi.yaml is made from this table. */
+export const CONFIG_FIELDS = { ...STACK_FIELDS, ...TRITON_FIELDS } as const satisfies Fields;
+
+export type ConfigValues = Values<typeof CONFIG_FIELDS>;
+
+/** The values in their types: Pulumi gives everything as text. A secret that is not encrypted is a problem. */
+export function parseValues(source: ConfigSource, problems: ProblemList): Record<string, unknown> {
+  const fields: Fields = CONFIG_FIELDS;
+  const entries = Object.entries(source.values).map(([key, value]) => {
+    const field = fields[key];
+    if (field?.kind === 'text' && field.secret === true && value !== '' && !source.encrypted.has(key)) {
+      problems.add(key, 'is not encrypted', { hint: `pulumi config set --secret ${key}` });
+    }
+    return [key, field === undefined || typeof value !== 'string' ? value : parseValue(field, value)];
+  });
+  return Object.fromEntries(entries) as Record<string, unknown>;
+}
+
+/** What cannot be parsed stays text, which the reader then refuses with what is allowed. */
+function parseValue(field: Field, text: string): unknown {
+  if (field.kind === 'text' || field.kind === 'choice' || text === '') return text;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
+}

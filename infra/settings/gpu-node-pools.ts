@@ -1,0 +1,135 @@
+import type { ProblemList } from '../../scripts/lib/model/problems';
+import { computeCapabilityOf, factsOf, GPU_INSTANCE_TYPE_NAMES, type GpuInstanceType } from '../gpu-instance-types';
+import type { GpuNodePoolSettings, Settings } from './types';
+
+/** GiB that the system and the image of Triton take of a node's disk. */
+const SYSTEM_AND_IMAGE_GIB = 40;
+const DEFAULT_SCRATCH_GIB = 20;
+
+interface ModelGpu {
+  model: string;
+  computeCapabilities: string[];
+}
+
+/** What pools must not say together, and what the models and servers need of them. */
+export function checkPools(settings: Settings, models: readonly ModelGpu[], problems: ProblemList): void {
+  const { gpuNodePools: pools, cluster, triton } = settings;
+  pools.forEach((pool, index) => {
+    const at = (field: string): string => `gpuNodePools[${index}].${field}`;
+    if (pools.findIndex(({ name }) => name === pool.name) !== index) {
+      problems.add(at('name'), `is "${pool.name}", as that of another pool`, { allowed: 'each name once' });
+    }
+    checkInstanceTypes(pool, triton.gpusPerPod ?? 1, problems, at);
+    if (pool.mechanism === 'managed-node-group') checkNodeGroup(pool, cluster.kind, problems, at);
+    else checkKarpenterPool(pool, settings, problems, at);
+    checkZones(pool, settings, problems, at);
+    const scratch = triton.resources?.scratchGiB ?? DEFAULT_SCRATCH_GIB;
+    if (pool.mechanism !== 'karpenter' && pool.diskGiB < SYSTEM_AND_IMAGE_GIB + scratch) {
+      problems.add(at('diskGiB'), `is ${pool.diskGiB}`, {
+        allowed: `at least ${SYSTEM_AND_IMAGE_GIB + scratch}: ${SYSTEM_AND_IMAGE_GIB} for the system and Triton's image, ${scratch} for downloaded models (resources.scratchGiB)`,
+      });
+    }
+    for (const model of models) checkModel(model, pool, problems, at);
+  });
+}
+
+type At = (field: string) => string;
+
+function checkInstanceTypes(pool: GpuNodePoolSettings, gpusPerPod: number, problems: ProblemList, at: At): void {
+  if (pool.instanceTypes.length === 0) {
+    problems.add(at('instanceTypes'), 'is empty', { allowed: `some of ${GPU_INSTANCE_TYPE_NAMES.join(', ')}` });
+  }
+  for (const key of ['capacityTypes'] as const) {
+    if (pool[key].length === 0) problems.add(at(key), 'is empty', { allowed: 'some of reserved, spot, on-demand' });
+  }
+  const slices = pool.mechanism === 'managed-node-group' ? pool.timeSlices : 1;
+  for (const type of pool.instanceTypes) {
+    const { gpus } = factsOf(type);
+    if (gpus * slices < gpusPerPod) {
+      problems.add(at('instanceTypes'), `has ${type} with ${gpus} GPU, and a server needs ${gpusPerPod}`, {
+        hint: 'name larger machines, or lower gpusPerPod',
+      });
+    }
+  }
+}
+
+function checkNodeGroup(
+  pool: GpuNodePoolSettings,
+  cluster: 'create' | 'existing',
+  problems: ProblemList,
+  at: At,
+): void {
+  if (cluster === 'existing') {
+    problems.add(at('mechanism'), 'is managed-node-group, and the cluster is not made here', {
+      allowed: 'karpenter, or no pools',
+    });
+  }
+  if (pool.minimumNodes > pool.maximumNodes) {
+    problems.add(at('minimumNodes'), `is ${pool.minimumNodes}`, {
+      allowed: `at most maximumNodes, ${pool.maximumNodes}`,
+    });
+  }
+  if (pool.capacityTypes.includes('reserved')) {
+    problems.add(at('capacityTypes'), 'has reserved', { allowed: 'spot, on-demand for managed-node-group' });
+  }
+}
+
+function checkKarpenterPool(pool: GpuNodePoolSettings, settings: Settings, problems: ProblemList, at: At): void {
+  const { cluster } = settings;
+  if (pool.mechanism === 'auto-mode' && !(cluster.kind === 'create' && cluster.autoMode)) {
+    problems.add(at('mechanism'), 'is auto-mode, and the cluster is not one with Auto Mode that is made here', {
+      allowed: cluster.kind === 'create' ? 'managed-node-group, or set autoMode to true' : 'karpenter, or no pools',
+    });
+  }
+  if (pool.mechanism === 'karpenter' && pool.nodeClass === undefined) {
+    problems.add(at('nodeClass'), 'is missing', { allowed: 'a mapping with group, kind and name of the node class' });
+  }
+  if (pool.mechanism !== 'karpenter' && pool.nodeClass !== undefined) {
+    problems.add(at('nodeClass'), 'is given, and the node class is made here', {
+      hint: 'leave it out, or set mechanism to karpenter',
+    });
+  }
+  const reserved = pool.capacityTypes.includes('reserved');
+  if (pool.mechanism === 'auto-mode' && reserved !== pool.capacityReservationIds.length > 0) {
+    problems.add(at(reserved ? 'capacityReservationIds' : 'capacityTypes'), reserved ? 'is empty' : 'lacks reserved', {
+      allowed: 'capacity type reserved and capacityReservationIds together, or neither',
+    });
+  }
+  for (const [key, usual] of [
+    ['timeSlices', 1],
+    ['dcgmExporter', false],
+  ] as const) {
+    if (pool[key] !== usual) {
+      problems.add(at(key), `is ${pool[key]}`, { allowed: `${usual}: only managed-node-group has it` });
+    }
+  }
+  const smallest = Math.min(...pool.instanceTypes.map((type) => factsOf(type).gpus));
+  if (pool.instanceTypes.length > 0 && pool.maximumGpus < smallest) {
+    problems.add(at('maximumGpus'), `is ${pool.maximumGpus}`, {
+      allowed: `at least ${smallest}, the GPUs of one node`,
+    });
+  }
+}
+
+function checkZones(pool: GpuNodePoolSettings, { cluster }: Settings, problems: ProblemList, at: At): void {
+  if (cluster.kind !== 'create' || cluster.network.kind !== 'create') return;
+  const { zones } = cluster.network;
+  const strange = pool.zones.filter((zone) => !zones.includes(zone));
+  if (strange.length > 0) problems.add(at('zones'), `has ${strange.join(', ')}`, { allowed: zones.join(', ') });
+}
+
+/** Every server loads every model, so each kind of GPU that a server may get has to run it. */
+function checkModel(model: ModelGpu, pool: GpuNodePoolSettings, problems: ProblemList, at: At): void {
+  const wrong = pool.instanceTypes.filter((type) => !model.computeCapabilities.includes(computeCapabilityOf(type)));
+  if (wrong.length === 0) return;
+  const described = wrong.map(
+    (type: GpuInstanceType) => `${type} (${factsOf(type).gpu}, ${computeCapabilityOf(type)})`,
+  );
+  const fitting = GPU_INSTANCE_TYPE_NAMES.filter((type) =>
+    model.computeCapabilities.includes(computeCapabilityOf(type)),
+  );
+  problems.add(at('instanceTypes'), `has ${described.join(', ')}, on which model ${model.model} does not run`, {
+    allowed: `compute capability ${model.computeCapabilities.join(', ')}: ${fitting.length === 0 ? 'no known type' : fitting.join(', ')}`,
+    hint: `build a plan of ${model.model} for that GPU and add it to modelGpus`,
+  });
+}

@@ -1,0 +1,81 @@
+import * as pulumi from '@pulumi/pulumi';
+import { UserError } from '../../scripts/lib/errors';
+import type { ProblemList } from '../../scripts/lib/model/problems';
+import { parseLocation } from '../../scripts/lib/publish/location';
+import type { ConfigValues } from './config';
+import type { ModelRepositorySettings, PublisherSettings } from './types';
+
+const ELSEWHERE = ['s3Endpoint', 's3AccessKeyId', 's3SecretAccessKey'] as const;
+
+/** Which bucket, and how to get at it. */
+export function modelRepositorySettings(
+  values: ConfigValues,
+  awsRegion: string | undefined,
+  problems: ProblemList,
+): ModelRepositorySettings {
+  const region = values.bucketRegion ?? awsRegion ?? '';
+  const prefix = checkedPrefix(values, problems);
+  const bucket = values.bucketName;
+  if (region === '') {
+    problems.add('aws:region', 'is missing', {
+      allowed: 'an AWS region, "us-east-1"',
+      hint: 'pulumi config set aws:region us-east-1',
+    });
+  }
+  if (values.protect && values.bucketForceDestroy) {
+    problems.add('bucketForceDestroy', 'is true, and so is protect', { hint: 'set one of them to false' });
+  }
+  if (bucket === undefined) {
+    for (const key of [...ELSEWHERE, 'bucketKmsKeyArn', 'bucketRegion'] as const) {
+      if (values[key] !== undefined)
+        problems.add(key, 'is given without bucketName', { hint: 'name the bucket that is there, or leave it out' });
+    }
+    const { bucketForceDestroy: forceDestroy, oldVersionDays, accessLogDays } = values;
+    return { kind: 'create', prefix, region, forceDestroy, oldVersionDays, accessLogDays };
+  }
+  const missing = ELSEWHERE.filter((key) => values[key] === undefined);
+  if (missing.length === ELSEWHERE.length) {
+    return { kind: 'existing', prefix, region, bucket, kmsKeyArn: values.bucketKmsKeyArn };
+  }
+  for (const key of missing) {
+    problems.add(key, 'is missing', { allowed: `${ELSEWHERE.join(', ')} are given together, or none of them` });
+  }
+  if (values.publisherSubjects.length > 0) {
+    problems.add('publisherSubjects', 'is given, and the bucket is not in AWS', { hint: 'leave it out' });
+  }
+  return {
+    kind: 'elsewhere',
+    prefix,
+    region,
+    bucket,
+    endpointUrl: values.s3Endpoint ?? '',
+    accessKeyId: pulumi.secret(values.s3AccessKeyId ?? ''),
+    secretAccessKey: pulumi.secret(values.s3SecretAccessKey ?? ''),
+  };
+}
+
+/** Judged by the rules of the publisher, which has to take the same. */
+function checkedPrefix(values: ConfigValues, problems: ProblemList): string {
+  const bucket = values.bucketName ?? 'bucket';
+  try {
+    return parseLocation(`s3://${bucket}/${values.modelRepositoryPrefix}`).prefix;
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    const aboutBucket = error.message.includes('cannot be a bucket name');
+    problems.add(aboutBucket ? 'bucketName' : 'modelRepositoryPrefix', error.message.replace(/^--bucket \S*: /, ''), {
+      ...(error.hint === undefined ? {} : { allowed: error.hint }),
+    });
+    return values.modelRepositoryPrefix;
+  }
+}
+
+/** Who publishes; undefined where nobody is named. */
+export function publisherSettings(values: ConfigValues): PublisherSettings | undefined {
+  if (values.publisherSubjects.length === 0) return undefined;
+  return {
+    subjects: values.publisherSubjects,
+    issuer: values.publisherIssuer,
+    audience: values.publisherAudience,
+    providerArn: values.publisherOidcProviderArn,
+  };
+}

@@ -1,0 +1,53 @@
+import { CONFIG_FIELDS } from './config';
+import type { Field, Fields } from './fields';
+
+/** A key as Pulumi.yaml declares it. */
+export interface DeclaredKey {
+  type: 'string' | 'integer' | 'boolean' | 'array' | 'object';
+  description: string;
+  default: unknown;
+  items?: { type: 'string' | 'object' };
+}
+
+/** The `config` section of Pulumi.yaml: so that Pulumi itself knows types and defaults, and people find every key. */
+export function projectConfig(fields: Fields = CONFIG_FIELDS): Record<string, DeclaredKey> {
+  return Object.fromEntries(Object.entries(fields).map(([key, field]) => [key, declared(field)]));
+}
+
+function declared(field: Field): DeclaredKey {
+  const description = describeField(field);
+  switch (field.kind) {
+    case 'text':
+    case 'choice':
+      return { type: 'string', description, default: field.default ?? '' };
+    case 'integer':
+      return { type: 'integer', description, default: field.default };
+    case 'flag':
+      return { type: 'boolean', description, default: field.default };
+    case 'texts':
+      return { type: 'array', description, default: [...(field.default ?? [])], items: { type: 'string' } };
+    case 'objects':
+      return { type: 'array', description, default: [], items: { type: 'object' } };
+    case 'map':
+    case 'object':
+      return { type: 'object', description, default: {} };
+    default:
+      return field satisfies never;
+  }
+}
+
+/** The description, with what is allowed where its type does not say it. */
+function describeField(field: Field): string {
+  const secret = field.kind === 'text' && field.secret === true ? ' Secret: set it with --secret.' : '';
+  switch (field.kind) {
+    case 'choice':
+      return `${field.description} One of ${field.choices.join(', ')}.`;
+    case 'integer':
+      return `${field.description} From ${field.minimum} to ${field.maximum}.`;
+    case 'object':
+    case 'objects':
+      return `${field.description} Members: ${Object.keys(field.fields).join(', ')}.`;
+    default:
+      return `${field.description}${secret}`;
+  }
+}

@@ -1,0 +1,136 @@
+import { describe, fieldPath, listed, ProblemList } from '../../scripts/lib/model/problems';
+import { nearest } from '../../scripts/lib/model/nearest';
+import type { Field, Fields, Values } from './fields';
+
+/** Reads the values of `fields` out of a mapping. What is wrong goes into `problems`, and all of it in one go. */
+export function readFields<const T extends Fields>(
+  fields: T,
+  given: Readonly<Record<string, unknown>>,
+  problems: ProblemList,
+  path = '',
+): Values<T> {
+  refuseUnknown(Object.keys(given), Object.keys(fields), problems, path);
+  const values: Record<string, unknown> = {};
+  for (const [name, field] of Object.entries(fields)) {
+    const at = fieldPath(path, name);
+    const isThere = isGiven(field, given[name]);
+    const value = isThere ? readField(field, given[name], problems, at) : valueWithout(field);
+    if (value !== undefined) values[name] = value;
+    else if (field.optional !== true && !isThere) {
+      problems.add(at, 'is missing', { allowed: allowedOf(field), hint: field.description });
+    }
+  }
+  return values as Values<T>;
+}
+
+/** Pulumi.yaml cannot say "no value": an empty text, and an empty mapping where one may be left out, stand for it. */
+function isGiven(field: Field, value: unknown): boolean {
+  if (value === undefined || value === null || value === '') return false;
+  return !(field.kind === 'object' && field.optional === true && isMapping(value) && Object.keys(value).length === 0);
+}
+
+function valueWithout(field: Field): unknown {
+  if ('default' in field) return field.default;
+  if (field.optional === true) return undefined;
+  if (field.kind === 'map') return {};
+  return field.kind === 'objects' ? [] : undefined;
+}
+
+/** @returns undefined for a value that is not allowed, which is then in `problems` */
+function readField(field: Field, value: unknown, problems: ProblemList, at: string): unknown {
+  const fits = isKind(field, value);
+  if (!fits) {
+    const shown = field.kind === 'text' && field.secret === true ? 'a value that is not shown' : describe(value);
+    problems.add(at, `is ${shown}`, { allowed: allowedOf(field) });
+    return undefined;
+  }
+  if (field.kind === 'texts') return readTexts(field, value as unknown[], problems, at);
+  if (field.kind === 'object') return readFields(field.fields, value as Record<string, unknown>, problems, at);
+  if (field.kind === 'objects') return readObjects(field.fields, value as unknown[], problems, at);
+  return value;
+}
+
+/** Whether a value is of the field's kind; what is in lists and mappings is looked at afterwards. */
+function isKind(field: Field, value: unknown): boolean {
+  switch (field.kind) {
+    case 'text':
+      return typeof value === 'string' && (field.pattern?.test(value) ?? true);
+    case 'choice':
+      return field.choices.includes(value as string);
+    case 'integer':
+      return Number.isInteger(value) && (value as number) >= field.minimum && (value as number) <= field.maximum;
+    case 'flag':
+      return typeof value === 'boolean';
+    case 'texts':
+    case 'objects':
+      return Array.isArray(value);
+    case 'map':
+      return isMapping(value) && Object.values(value).every((text) => typeof text === 'string');
+    case 'object':
+      return isMapping(value);
+    default:
+      return field satisfies never;
+  }
+}
+
+function readTexts(field: Field & { kind: 'texts' }, values: unknown[], problems: ProblemList, at: string): string[] {
+  return values.filter((value, index): value is string => {
+    const fits =
+      typeof value === 'string' &&
+      value !== '' &&
+      (field.pattern?.test(value) ?? true) &&
+      (field.choices?.includes(value) ?? true);
+    if (!fits) problems.add(`${at}[${index}]`, `is ${describe(value)}`, { allowed: allowedItem(field) });
+    return fits;
+  });
+}
+
+function readObjects(fields: Fields, values: unknown[], problems: ProblemList, at: string): object[] {
+  return values.map((value, index) => {
+    if (isMapping(value)) return readFields(fields, value, problems, `${at}[${index}]`);
+    problems.add(`${at}[${index}]`, `is ${describe(value)}`, { allowed: mapping(fields) });
+    return {};
+  });
+}
+
+function refuseUnknown(names: readonly string[], known: readonly string[], problems: ProblemList, path: string): void {
+  for (const name of names.filter((name) => !known.includes(name))) {
+    const near = nearest(name, known);
+    problems.add(fieldPath(path, name), 'is not a name that is known here', {
+      allowed: listed(known),
+      hint: near === undefined ? undefined : `did you mean ${near}?`,
+    });
+  }
+}
+
+const isMapping = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const mapping = (fields: Fields): string => `a mapping with ${listed(Object.keys(fields))}`;
+
+const allowedItem = (field: Field & { kind: 'texts' }): string =>
+  field.choices === undefined ? (field.allowed ?? 'text') : field.choices.join(', ');
+
+/** What a field may be, to be read after "allowed:". */
+export function allowedOf(field: Field): string {
+  switch (field.kind) {
+    case 'text':
+      return field.allowed ?? 'text';
+    case 'choice':
+      return field.choices.join(', ');
+    case 'integer':
+      return `a whole number from ${field.minimum} to ${field.maximum}`;
+    case 'flag':
+      return 'true, false';
+    case 'texts':
+      return `a list of: ${allowedItem(field)}`;
+    case 'map':
+      return 'a mapping of text to text';
+    case 'object':
+      return mapping(field.fields);
+    case 'objects':
+      return `a list, each of it ${mapping(field.fields)}`;
+    default:
+      return field satisfies never;
+  }
+}

@@ -1,0 +1,123 @@
+import * as pulumi from '@pulumi/pulumi';
+import type { ProblemList } from '../../scripts/lib/model/problems';
+import type { Exposure, IngressAuthentication, IngressTls } from '../triton/args';
+import type { ConfigValues } from './config';
+import type { TritonSettings } from './types';
+
+/** What Triton is told, as TritonServer takes it. */
+export function tritonSettings(values: ConfigValues, problems: ProblemList): TritonSettings {
+  const { autoscaling } = values;
+  if (autoscaling !== undefined && autoscaling.minReplicas > autoscaling.maxReplicas) {
+    problems.add('autoscaling.minReplicas', `is ${autoscaling.minReplicas}`, {
+      allowed: `at most maxReplicas, ${autoscaling.maxReplicas}`,
+    });
+  }
+  return {
+    namespace: { name: values.namespace, create: values.createNamespace },
+    replicas: values.replicas,
+    gpusPerPod: values.gpusPerPod,
+    nodeSelector: values.nodeSelector,
+    tolerations: values.tolerations,
+    exposure: exposure(values, problems),
+    network: {
+      clientNamespaces: values.clientNamespaces,
+      monitoringNamespace: values.monitoringNamespace,
+      ...(values.egressCidrs.length === 0 ? {} : { egressCidrs: values.egressCidrs }),
+    },
+    publisherGroup: values.publisherGroup,
+    extraArguments: values.extraArguments,
+    environment: values.environment,
+    ...given(values, 'image', 'runtimeClassName', 'priorityClassName'),
+    ...given(values, 'resources', 'startup', 'shutdown', 'rollout', 'autoscaling', 'monitoring'),
+    ...(values.modelControlKey === undefined ? {} : { modelControl: { key: pulumi.secret(values.modelControlKey) } }),
+  };
+}
+
+/** Those of the keys that have a value: what is left out has TritonServer's default. */
+function given<K extends keyof ConfigValues>(
+  values: ConfigValues,
+  ...keys: K[]
+): { [P in K]?: NonNullable<ConfigValues[P]> } {
+  const entries = keys.filter((key) => values[key] !== undefined).map((key) => [key, values[key]]);
+  return Object.fromEntries(entries) as { [P in K]?: NonNullable<ConfigValues[P]> };
+}
+
+function exposure(values: ConfigValues, problems: ProblemList): Exposure {
+  const clientCidrs = values.clientCidrs;
+  const near = values.loadBalancerCidrs.length > 0 ? values.loadBalancerCidrs : [values.vpcCidr];
+  const ownNetwork = values.cluster === 'create' && values.vpcId === undefined;
+  if (values.exposure !== 'cluster' && !ownNetwork && values.loadBalancerCidrs.length === 0) {
+    problems.add('loadBalancerCidrs', 'is empty, and the network is not made here', {
+      allowed: 'where the load balancer or ingress controller is, ["10.0.0.0/16"]',
+    });
+  }
+  switch (values.exposure) {
+    case 'cluster':
+      return { kind: 'cluster' };
+    case 'internal-load-balancer':
+      if (clientCidrs.length === 0) {
+        problems.add('clientCidrs', 'is empty, and exposure is internal-load-balancer', {
+          allowed: 'who may call, ["10.0.0.0/16"]',
+        });
+      }
+      return { kind: 'internal-load-balancer', clientCidrs, loadBalancerCidrs: near };
+    case 'ingress':
+      return ingress(values, near, problems);
+    default:
+      return values.exposure satisfies never;
+  }
+}
+
+function ingress(values: ConfigValues, controllerCidrs: string[], problems: ProblemList): Exposure {
+  const { ingress: asked, clientCidrs } = values;
+  if (asked === undefined) {
+    problems.add('ingress', 'is missing, and exposure is ingress', {
+      hint: 'give at least host, a certificate and one way to authenticate',
+    });
+    return { kind: 'cluster' };
+  }
+  const tls: IngressTls[] = [
+    ...(asked.certificateArn === undefined ? [] : [{ kind: 'acm', certificateArn: asked.certificateArn } as const]),
+    ...(asked.tlsSecretName === undefined ? [] : [{ kind: 'secret', secretName: asked.tlsSecretName } as const]),
+  ];
+  const ways = waysToAuthenticate(values, problems);
+  if (tls.length !== 1) {
+    problems.add('ingress', `has ${tls.length} certificates`, { allowed: 'one of certificateArn, tlsSecretName' });
+  }
+  if (ways.length !== 1) {
+    problems.add('ingress', `has ${ways.length} ways to authenticate`, {
+      allowed: 'one of trustStoreArn, jwt, oidc, annotations',
+    });
+  }
+  const [certificate] = tls;
+  const [authentication] = ways;
+  if (certificate === undefined || authentication === undefined) return { kind: 'cluster' };
+  return {
+    kind: 'ingress',
+    host: asked.host,
+    tls: certificate,
+    authentication,
+    controllerCidrs,
+    // Auto Mode brings the controller, and no class that leads to it.
+    createAutoModeClass: values.cluster === 'create' && values.autoMode && (asked.className ?? 'alb') === 'alb',
+    ...(asked.className === undefined ? {} : { className: asked.className }),
+    ...(asked.scheme === undefined ? {} : { scheme: asked.scheme }),
+    ...(clientCidrs.length === 0 ? {} : { clientCidrs }),
+  };
+}
+
+function waysToAuthenticate(values: ConfigValues, problems: ProblemList): IngressAuthentication[] {
+  const { trustStoreArn, jwt, oidc, annotations } = values.ingress ?? {};
+  const secret = values.ingressOidcClientSecret;
+  if ((oidc === undefined) !== (secret === undefined)) {
+    problems.add(oidc === undefined ? 'ingress.oidc' : 'ingressOidcClientSecret', 'is missing', {
+      allowed: 'ingress.oidc and ingressOidcClientSecret together, or neither',
+    });
+  }
+  return [
+    ...(trustStoreArn === undefined ? [] : [{ kind: 'mutual-tls', trustStoreArn } as const]),
+    ...(jwt === undefined ? [] : [{ kind: 'jwt', ...jwt } as const]),
+    ...(oidc === undefined ? [] : [{ kind: 'oidc', ...oidc, clientSecret: pulumi.secret(secret ?? '') } as const]),
+    ...(annotations === undefined ? [] : [{ kind: 'annotations', annotations } as const]),
+  ];
+}

@@ -1,0 +1,65 @@
+import * as iam from '@pulumi/aws/iam';
+import * as pulumi from '@pulumi/pulumi';
+import { policyDocument } from './policy-document';
+import { serverStatements, type RepositoryPlace } from './repository-policies';
+
+export interface TritonAccessArgs {
+  repository: RepositoryPlace;
+  /** IAM provider that knows the cluster's service accounts. */
+  oidcProviderArn: pulumi.Input<string>;
+  namespace: string;
+  /** Service account of Triton's pods. */
+  serviceAccount: string;
+}
+
+/**
+ * The role of Triton's pods (IRSA): it reads the model repository, and nothing else. EKS Pod Identity would be simpler,
+ * and the AWS SDK inside of Triton is too old for it.
+ */
+export class TritonAccess extends pulumi.ComponentResource {
+  readonly roleArn: pulumi.Output<string>;
+  /** To be waited for before pods start. */
+  readonly ready: pulumi.Resource[];
+
+  constructor(name: string, args: TritonAccessArgs, options?: pulumi.ComponentResourceOptions) {
+    super('triton-serving:infra:TritonAccess', name, {}, options);
+    const issuer = issuerOf(args.oidcProviderArn);
+    const role = new iam.Role(
+      name,
+      {
+        description: `Triton of ${name} reads its models`,
+        assumeRolePolicy: pulumi.all([args.oidcProviderArn, issuer]).apply(([provider, host]) =>
+          JSON.stringify({
+            Version: '2012-10-17',
+            Statement: [
+              {
+                Effect: 'Allow',
+                Principal: { Federated: provider },
+                Action: 'sts:AssumeRoleWithWebIdentity',
+                Condition: {
+                  StringEquals: {
+                    [`${host}:aud`]: 'sts.amazonaws.com',
+                    [`${host}:sub`]: `system:serviceaccount:${args.namespace}:${args.serviceAccount}`,
+                  },
+                },
+              },
+            ],
+          }),
+        ),
+      },
+      { parent: this },
+    );
+    const policy = new iam.RolePolicy(
+      name,
+      { role: role.id, policy: policyDocument(serverStatements(args.repository)) },
+      { parent: role },
+    );
+    this.roleArn = role.arn;
+    this.ready = [policy];
+    this.registerOutputs({ roleArn: this.roleArn });
+  }
+}
+
+/** Host and path of the issuer, as conditions name it. */
+export const issuerOf = (providerArn: pulumi.Input<string>): pulumi.Output<string> =>
+  pulumi.output(providerArn).apply((arn) => arn.slice(arn.indexOf('oidc-provider/') + 'oidc-provider/'.length));

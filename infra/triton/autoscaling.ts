@@ -1,0 +1,108 @@
+import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
+import { HorizontalPodAutoscaler } from '@pulumi/kubernetes/autoscaling/v2';
+import type { input } from '@pulumi/kubernetes/types';
+import type * as pulumi from '@pulumi/pulumi';
+import type { AutoscalingArgs } from './args';
+import { labels } from './names';
+import type { Part } from './part';
+import { QUEUE_METRIC, scalingQuery } from './queries';
+import { seriesOf } from './monitoring';
+
+type Behavior = input.autoscaling.v2.HorizontalPodAutoscalerBehavior;
+
+/** How often KEDA asks. */
+const POLLING_SECONDS = 15;
+
+/** @param target the name of the Deployment */
+export function createAutoscaling(part: Part, target: pulumi.Input<string>): void {
+  const { autoscaling } = part.settings;
+  if (autoscaling === undefined) return;
+  switch (autoscaling.kind) {
+    case 'keda':
+      return createScaledObject(part, autoscaling, target);
+    case 'custom-metrics':
+      return createAutoscaler(part, autoscaling, target);
+    default:
+      autoscaling.kind satisfies never;
+  }
+}
+
+/** Up as the metric says. Down late and one by one, as a pod that turns out to be needed takes minutes to come back. */
+function behavior({ scaleDownAfterSeconds }: Required<AutoscalingArgs>): Behavior {
+  return {
+    scaleUp: { stabilizationWindowSeconds: 0, policies: [{ type: 'Percent', value: 100, periodSeconds: 60 }] },
+    scaleDown: {
+      stabilizationWindowSeconds: scaleDownAfterSeconds,
+      policies: [{ type: 'Pods', value: 1, periodSeconds: 60 }],
+    },
+  };
+}
+
+function createScaledObject(
+  { settings, namespace, options }: Part,
+  autoscaling: Required<AutoscalingArgs>,
+  target: pulumi.Input<string>,
+): void {
+  const { name } = settings;
+  new CustomResource(
+    `${name}-scaling`,
+    {
+      apiVersion: 'keda.sh/v1alpha1',
+      kind: 'ScaledObject',
+      metadata: { name, namespace, labels: labels(name) },
+      spec: {
+        scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: target },
+        minReplicaCount: autoscaling.minReplicas,
+        maxReplicaCount: autoscaling.maxReplicas,
+        pollingInterval: POLLING_SECONDS,
+        // Without Prometheus nobody knows the load: nothing is taken away then.
+        fallback: { failureThreshold: 4, replicas: autoscaling.minReplicas, behavior: 'currentReplicasIfHigher' },
+        advanced: { horizontalPodAutoscalerConfig: { name, behavior: behavior(autoscaling) } },
+        triggers: [
+          {
+            type: 'prometheus',
+            metricType: 'AverageValue',
+            metadata: {
+              serverAddress: autoscaling.prometheusUrl,
+              query: scalingQuery(seriesOf(settings), autoscaling.queueMilliseconds),
+              threshold: String(autoscaling.queueMilliseconds),
+              // No answer is an error.
+              ignoreNullValues: 'false',
+            },
+          },
+        ],
+      },
+    },
+    options,
+  );
+}
+
+function createAutoscaler(
+  { settings, namespace, options }: Part,
+  autoscaling: Required<AutoscalingArgs>,
+  target: pulumi.Input<string>,
+): void {
+  const { name } = settings;
+  new HorizontalPodAutoscaler(
+    `${name}-scaling`,
+    {
+      metadata: { name, namespace, labels: labels(name) },
+      spec: {
+        scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: target },
+        minReplicas: autoscaling.minReplicas,
+        maxReplicas: autoscaling.maxReplicas,
+        behavior: behavior(autoscaling),
+        metrics: [
+          {
+            type: 'Pods',
+            pods: {
+              metric: { name: QUEUE_METRIC },
+              target: { type: 'AverageValue', averageValue: String(autoscaling.queueMilliseconds) },
+            },
+          },
+        ],
+      },
+    },
+    options,
+  );
+}

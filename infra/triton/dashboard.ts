@@ -1,0 +1,112 @@
+import { createHash } from 'node:crypto';
+import { loadedOn, meanMilliseconds, rate, series, servingPods, type SeriesOf } from './queries';
+
+/** One panel: a title, a unit that Grafana knows, and what is drawn. */
+interface Panel {
+  title: string;
+  unit: string;
+  queries: { expression: string; legend: string }[];
+}
+
+const BY_MODEL = ['model', 'version'];
+const MODEL_LEGEND = '{{model}} {{version}}';
+const POD_LEGEND = '{{pod}}';
+const COLUMNS = 24;
+const PANEL = { width: 12, height: 8 };
+
+/** The panels, two in a row: load, time, what is loaded, the machine. */
+export function panels(of: SeriesOf, gpus: boolean): Panel[] {
+  const perModel = (metric: string): string => `sum by (${BY_MODEL.join(', ')}) (${rate(metric, of)})`;
+  const one = (title: string, unit: string, expression: string, legend: string): Panel => ({
+    title,
+    unit,
+    queries: [{ expression, legend }],
+  });
+  return [
+    one('Requests', 'reqps', perModel('nv_inference_request_success'), MODEL_LEGEND),
+    one('Failed requests', 'reqps', perModel('nv_inference_request_failure'), MODEL_LEGEND),
+    one(
+      'Mean time of a request',
+      'ms',
+      meanMilliseconds('nv_inference_request_duration_us', of, BY_MODEL),
+      MODEL_LEGEND,
+    ),
+    one('Mean time in the queue', 'ms', meanMilliseconds('nv_inference_queue_duration_us', of, BY_MODEL), MODEL_LEGEND),
+    one(
+      'Mean time of computing',
+      'ms',
+      meanMilliseconds('nv_inference_compute_infer_duration_us', of, BY_MODEL),
+      MODEL_LEGEND,
+    ),
+    one('Requests that wait', 'short', `sum by (model) (nv_inference_pending_request_count${series(of)})`, '{{model}}'),
+    one(
+      'Mean batch',
+      'short',
+      `${perModel('nv_inference_count')} / (${perModel('nv_inference_exec_count')} > 0)`,
+      MODEL_LEGEND,
+    ),
+    {
+      title: 'Servers',
+      unit: 'short',
+      queries: [
+        { expression: servingPods(of), legend: 'that serve' },
+        { expression: `count(up${series(of)})`, legend: 'that there are' },
+      ],
+    },
+    one('Servers that have loaded a model', 'short', loadedOn(of), MODEL_LEGEND),
+    one('Processors in use on the node', 'percentunit', `nv_cpu_utilization${series(of)}`, POD_LEGEND),
+    ...(gpus
+      ? [
+          one('GPUs in use', 'percentunit', `nv_gpu_utilization${series(of)}`, `${POD_LEGEND} {{gpu_uuid}}`),
+          one(
+            'GPU memory in use',
+            'percentunit',
+            `nv_gpu_memory_used_bytes${series(of)} / nv_gpu_memory_total_bytes${series(of)}`,
+            `${POD_LEGEND} {{gpu_uuid}}`,
+          ),
+        ]
+      : []),
+  ];
+}
+
+/** A dashboard as Grafana imports it. */
+export function dashboard(of: SeriesOf, gpus: boolean): object {
+  return {
+    uid: uid(of),
+    title: `Triton ${of.namespace}/${of.name}`,
+    tags: ['triton'],
+    timezone: 'browser',
+    schemaVersion: 39,
+    refresh: '30s',
+    time: { from: 'now-3h', to: 'now' },
+    templating: {
+      list: [{ name: 'datasource', label: 'Data source', type: 'datasource', query: 'prometheus', current: {} }],
+    },
+    panels: panels(of, gpus).map(grafanaPanel),
+  };
+}
+
+/** Grafana takes 40 characters; two servers of the same Grafana must not have the same. */
+function uid({ namespace, name }: SeriesOf): string {
+  return `triton-${createHash('sha256').update(`${namespace}/${name}`).digest('hex').slice(0, 16)}`;
+}
+
+function grafanaPanel({ title, unit, queries }: Panel, index: number): object {
+  const datasource = { type: 'prometheus', uid: '${datasource}' };
+  const x = (index * PANEL.width) % COLUMNS;
+  const y = Math.floor((index * PANEL.width) / COLUMNS) * PANEL.height;
+  return {
+    id: index + 1,
+    type: 'timeseries',
+    title,
+    datasource,
+    gridPos: { x, y, w: PANEL.width, h: PANEL.height },
+    fieldConfig: { defaults: { unit, min: 0 }, overrides: [] },
+    targets: queries.map(({ expression, legend }, query) => ({
+      refId: String.fromCharCode('A'.charCodeAt(0) + query),
+      datasource,
+      expr: expression,
+      legendFormat: legend,
+    })),
+  };
+}

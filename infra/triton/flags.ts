@@ -1,0 +1,42 @@
+import * as pulumi from '@pulumi/pulumi';
+import { LOAD_ALL_FLAG, SERVING_FLAGS } from '../../scripts/lib/triton/server';
+import type { TritonSettings } from './settings';
+
+/** HTTP header with the key of the model control API; gRPC has `triton-grpc-protocol-` before it. */
+export const CONTROL_HEADER = 'triton-model-control-key';
+
+/** Environment variable that holds the key, so that the Deployment does not. */
+export const CONTROL_KEY_VARIABLE = 'MODEL_CONTROL_KEY';
+
+/**
+ * What changes the server rather than asks it. Shared memory too: a client that is no process of the pod has no use for
+ * it, and it has been the way into servers. Not health, which probes ask without a key.
+ */
+const GUARDED_APIS = ['model-repository', 'shared-memory', 'trace', 'logging'];
+
+/** The arguments of tritonserver. */
+export function flags(settings: TritonSettings): pulumi.Input<string>[] {
+  return [
+    pulumi.interpolate`--model-repository=${repositoryUrl(settings)}`,
+    ...SERVING_FLAGS,
+    LOAD_ALL_FLAG,
+    `--exit-timeout-secs=${settings.shutdown.exitTimeoutSeconds}`,
+    ...(settings.modelControl === undefined ? [] : guardFlags()),
+    ...settings.extraArguments,
+  ];
+}
+
+/** Where Triton finds the repository: an endpoint of one's own is part of the address. */
+function repositoryUrl({ modelRepository, endpointUrl }: TritonSettings): pulumi.Output<string> {
+  return pulumi
+    .all([modelRepository, endpointUrl])
+    .apply(([repository, endpoint]) =>
+      endpoint === undefined ? repository : repository.replace('s3://', `s3://${endpoint.replace(/\/+$/, '')}/`),
+    );
+}
+
+/** Kubernetes puts the key in when it starts the container. */
+function guardFlags(): string[] {
+  const guard = `${GUARDED_APIS.join(',')}:${CONTROL_HEADER}=$(${CONTROL_KEY_VARIABLE})`;
+  return [`--http-restricted-api=${guard}`, `--grpc-restricted-protocol=${guard}`];
+}

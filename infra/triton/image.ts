@@ -1,0 +1,23 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { paths } from '../../scripts/lib/paths';
+
+/** NVIDIA's image of the release that the Dockerfile names, which is the one place where it is named. */
+export function defaultImage(): string {
+  const file = join(paths.root, 'Dockerfile');
+  const release = /^ARG TRITON_RELEASE=(\S+)$/m.exec(readFileSync(file, 'utf8'))?.[1];
+  if (release === undefined) throw new Error(`${file} has no line ARG TRITON_RELEASE=...`);
+  return `nvcr.io/nvidia/tritonserver:${release}-py3`;
+}
+
+/** Whether the image is named by its content. */
+export function hasDigest(image: string): boolean {
+  return /@sha256:[0-9a-f]{64}$/.test(image);
+}
+
+/** Whether a pod that is started tomorrow runs the same program: a digest, or a tag that is not moved. */
+export function isPinned(image: string): boolean {
+  if (image.includes('@')) return hasDigest(image);
+  const tag = /:([\w][\w.-]{0,127})$/.exec(image)?.[1];
+  return tag !== undefined && tag !== 'latest';
+}

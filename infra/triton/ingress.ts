@@ -1,0 +1,159 @@
+import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
+import { Ingress, IngressClass } from '@pulumi/kubernetes/networking/v1';
+import { Role, RoleBinding } from '@pulumi/kubernetes/rbac/v1';
+import * as pulumi from '@pulumi/pulumi';
+import type { Exposure, IngressAuthentication } from './args';
+import { labels } from './names';
+import type { Part } from './part';
+import { createSecret } from './secrets';
+import { rolloutTimeouts } from './timing';
+
+type IngressExposure = Extract<Exposure, { kind: 'ingress' }>;
+type Annotations = Record<string, pulumi.Input<string>>;
+
+/**
+ * What is let through: asking a model, what is known of it, health. Not /v2/repository (loading and unloading), nor
+ * shared memory, trace and log settings.
+ */
+const PATHS = [
+  { path: '/v2', pathType: 'Exact' },
+  { path: '/v2/health', pathType: 'Prefix' },
+  { path: '/v2/models', pathType: 'Prefix' },
+];
+
+const ALB = 'alb.ingress.kubernetes.io';
+
+/** TLS 1.3 and 1.2, as AWS recommends. */
+const TLS_POLICY = 'ELBSecurityPolicy-TLS13-1-2-2021-06';
+
+/** HTTP for clients outside of the cluster, with TLS and authentication. Its address is the host that was asked for. */
+export function createIngress(part: Part, exposure: IngressExposure): pulumi.Output<string> {
+  const { settings, namespace, options } = part;
+  const { name } = settings;
+  const service = { name, port: { name: 'http' } };
+  new Ingress(
+    name,
+    {
+      metadata: { name, namespace, labels: labels(name), annotations: annotations(part, exposure) },
+      spec: {
+        ingressClassName: createClass(part, exposure),
+        ...(exposure.tls.kind === 'secret'
+          ? { tls: [{ hosts: [exposure.host], secretName: exposure.tls.secretName }] }
+          : {}),
+        rules: [{ host: exposure.host, http: { paths: PATHS.map((path) => ({ ...path, backend: { service } })) } }],
+      },
+    },
+    // Pulumi waits for pods behind it.
+    { ...options, customTimeouts: rolloutTimeouts(settings) },
+  );
+  return pulumi.output(`https://${exposure.host}`);
+}
+
+/** EKS Auto Mode runs a controller, and leaves it to its users to make a class that leads to it. */
+function createClass({ settings, options }: Part, exposure: IngressExposure): pulumi.Input<string> {
+  const className = exposure.className ?? 'alb';
+  if (exposure.createAutoModeClass !== true) return className;
+  const metadata = { name: className, labels: labels(settings.name) };
+  const group = 'eks.amazonaws.com';
+  const parameters = new CustomResource(
+    `${settings.name}-ingress-class`,
+    {
+      apiVersion: `${group}/v1`,
+      kind: 'IngressClassParams',
+      metadata,
+      spec: { scheme: exposure.scheme ?? 'internal' },
+    },
+    options,
+  );
+  return new IngressClass(
+    `${settings.name}-ingress-class`,
+    {
+      metadata,
+      spec: {
+        controller: `${group}/alb`,
+        parameters: { apiGroup: group, kind: 'IngressClassParams', name: parameters.metadata.name },
+      },
+    },
+    options,
+  ).metadata.name;
+}
+
+function annotations(part: Part, exposure: IngressExposure): Annotations {
+  const { authentication, tls } = exposure;
+  if (authentication.kind === 'annotations') return authentication.annotations;
+  return {
+    [`${ALB}/scheme`]: exposure.scheme ?? 'internal',
+    [`${ALB}/target-type`]: 'ip',
+    [`${ALB}/listen-ports`]: '[{"HTTPS":443}]',
+    [`${ALB}/ssl-policy`]: TLS_POLICY,
+    ...(tls.kind === 'acm' ? { [`${ALB}/certificate-arn`]: tls.certificateArn } : {}),
+    ...(exposure.clientCidrs === undefined ? {} : { [`${ALB}/inbound-cidrs`]: exposure.clientCidrs.join(',') }),
+    [`${ALB}/healthcheck-path`]: '/v2/health/ready',
+    [`${ALB}/target-group-attributes`]: `deregistration_delay.timeout_seconds=${part.settings.shutdown.drainSeconds}`,
+    ...authenticationAnnotations(part, authentication),
+  };
+}
+
+function authenticationAnnotations(
+  part: Part,
+  authentication: Exclude<IngressAuthentication, { kind: 'annotations' }>,
+): Annotations {
+  switch (authentication.kind) {
+    case 'mutual-tls':
+      return {
+        [`${ALB}/mutual-authentication`]: pulumi.jsonStringify([
+          { port: 443, mode: 'verify', trustStore: authentication.trustStoreArn },
+        ]),
+      };
+    case 'jwt':
+      return {
+        [`${ALB}/jwt-validation`]: JSON.stringify({
+          jwksEndpoint: authentication.jwksEndpoint,
+          issuer: authentication.issuer,
+        }),
+      };
+    case 'oidc': {
+      const { issuer, authorizationEndpoint, tokenEndpoint, userInfoEndpoint } = authentication;
+      const secretName = createOidcSecret(part, authentication);
+      return {
+        [`${ALB}/auth-type`]: 'oidc',
+        [`${ALB}/auth-on-unauthenticated-request`]: 'authenticate',
+        [`${ALB}/auth-idp-oidc`]: pulumi.jsonStringify({
+          issuer,
+          authorizationEndpoint,
+          tokenEndpoint,
+          userInfoEndpoint,
+          secretName,
+        }),
+      };
+    }
+    default:
+      return authentication satisfies never;
+  }
+}
+
+/** The client's secret, which the controller has to be let read: EKS Auto Mode's may not read any by itself. */
+function createOidcSecret(
+  part: Part,
+  { clientId, clientSecret }: Extract<IngressAuthentication, { kind: 'oidc' }>,
+): pulumi.Output<string> {
+  const { settings, namespace, options } = part;
+  const secretName = createSecret(part, 'oidc', { clientID: clientId, clientSecret });
+  const name = `${settings.name}-oidc`;
+  const metadata = { name, namespace, labels: labels(settings.name) };
+  const role = new Role(
+    name,
+    { metadata, rules: [{ apiGroups: [''], resources: ['secrets'], resourceNames: [secretName], verbs: ['get'] }] },
+    options,
+  );
+  new RoleBinding(
+    name,
+    {
+      metadata,
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: role.metadata.name },
+      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'eks:managed' }],
+    },
+    options,
+  );
+  return secretName;
+}

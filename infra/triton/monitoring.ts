@@ -1,0 +1,122 @@
+import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
+import { ConfigMap } from '@pulumi/kubernetes/core/v1';
+import { alerts, type Alert } from './alerts';
+import type { MonitoringArgs } from './args';
+import { dashboard } from './dashboard';
+import { labels, selectorLabels } from './names';
+import type { Part } from './part';
+import { meanQueueMilliseconds, QUEUE_METRIC, type SeriesOf } from './queries';
+import type { TritonSettings } from './settings';
+import { podReadySeconds } from './timing';
+
+const API = 'monitoring.coreos.com/v1';
+
+/** Where one reads what an alert means and what to do. */
+const RUNBOOK = 'docs/operations.md';
+
+/** The queue time that alerts are made of where nothing scales on one. */
+const QUEUE_MILLISECONDS = 50;
+
+/** The default where nothing is monitored: then it is for whoever scrapes. */
+const SCRAPE_SECONDS = 15;
+
+/** Under which labels Prometheus keeps what it reads because of the ServiceMonitor. */
+export function seriesOf({ name, namespace, monitoring }: TritonSettings): SeriesOf {
+  return { namespace: namespace.name, name, scrapeSeconds: monitoring?.scrapeSeconds ?? SCRAPE_SECONDS };
+}
+
+/** What tells Prometheus and Grafana of the servers. */
+export function createMonitoring(part: Part): void {
+  const { monitoring } = part.settings;
+  if (monitoring === undefined) return;
+  if (monitoring.serviceMonitor) createServiceMonitor(part, monitoring);
+  if (monitoring.alerts) createRules(part, monitoring);
+  if (monitoring.dashboard) createDashboard(part);
+}
+
+function createServiceMonitor({ settings, namespace, options }: Part, monitoring: Required<MonitoringArgs>): void {
+  const { name } = settings;
+  new CustomResource(
+    `${name}-monitor`,
+    {
+      apiVersion: API,
+      kind: 'ServiceMonitor',
+      metadata: { name, namespace, labels: { ...labels(name), ...monitoring.selectorLabels } },
+      spec: {
+        selector: { matchLabels: selectorLabels(name) },
+        endpoints: [
+          { port: 'metrics', path: '/metrics', interval: `${monitoring.scrapeSeconds}s`, scrapeTimeout: '10s' },
+        ],
+      },
+    },
+    options,
+  );
+}
+
+function createRules({ settings, namespace, options }: Part, monitoring: Required<MonitoringArgs>): void {
+  const { name } = settings;
+  new CustomResource(
+    `${name}-rules`,
+    {
+      apiVersion: API,
+      kind: 'PrometheusRule',
+      metadata: { name, namespace, labels: { ...labels(name), ...monitoring.selectorLabels } },
+      spec: { groups: ruleGroups(settings) },
+    },
+    options,
+  );
+}
+
+/** One group of Prometheus' rules. */
+export interface RuleGroup {
+  name: string;
+  rules: Record<string, unknown>[];
+}
+
+/** The rules as Prometheus reads them. */
+export function ruleGroups(settings: TritonSettings): RuleGroup[] {
+  const of = seriesOf(settings);
+  const limits = {
+    queueMilliseconds: settings.autoscaling?.queueMilliseconds ?? QUEUE_MILLISECONDS,
+    autoscaled: settings.autoscaling !== undefined,
+    gpus: settings.gpusPerPod > 0,
+    podReadySeconds: podReadySeconds(settings),
+  };
+  return [
+    {
+      name: `${of.namespace}.${of.name}.queue`,
+      rules: [
+        {
+          record: QUEUE_METRIC,
+          expr: `max by (namespace, pod) (${meanQueueMilliseconds(of, ['namespace', 'pod', 'model'])})`,
+          labels: { job: of.name },
+        },
+      ],
+    },
+    { name: `${of.namespace}.${of.name}.alerts`, rules: alerts(of, limits).map((alert) => alertRule(alert, of)) },
+  ];
+}
+
+function alertRule({ name, severity, forSeconds, expression, summary }: Alert, of: SeriesOf): Record<string, unknown> {
+  return {
+    alert: name,
+    expr: expression,
+    ...(forSeconds === 0 ? {} : { for: `${forSeconds}s` }),
+    labels: { severity, namespace: of.namespace, server: of.name },
+    annotations: { summary, runbook: `${RUNBOOK}#${name.toLowerCase()}` },
+  };
+}
+
+/** Grafana's sidecar reads each ConfigMap with this label. */
+function createDashboard({ settings, namespace, options }: Part): void {
+  const { name } = settings;
+  const of = seriesOf(settings);
+  new ConfigMap(
+    `${name}-dashboard`,
+    {
+      metadata: { name: `${name}-dashboard`, namespace, labels: { ...labels(name), grafana_dashboard: '1' } },
+      data: { [`${of.namespace}-${name}.json`]: JSON.stringify(dashboard(of, settings.gpusPerPod > 0), null, 1) },
+    },
+    options,
+  );
+}

@@ -1,0 +1,106 @@
+import { NetworkPolicy } from '@pulumi/kubernetes/networking/v1';
+import type { input } from '@pulumi/kubernetes/types';
+import * as pulumi from '@pulumi/pulumi';
+import { labels, NAMESPACE_LABEL, PORTS, selectorLabels } from './names';
+import type { Part } from './part';
+import type { TritonSettings } from './settings';
+
+type IngressRule = input.networking.v1.NetworkPolicyIngressRule;
+type EgressRule = input.networking.v1.NetworkPolicyEgressRule;
+type Peer = input.networking.v1.NetworkPolicyPeer;
+type Port = input.networking.v1.NetworkPolicyPort;
+
+/** Where a cloud machine hands out its own credentials. */
+const LINK_LOCAL = '169.254.0.0/16';
+const ANYWHERE = '0.0.0.0/0';
+
+const tcp = (...ports: number[]): Port[] => ports.map((port) => ({ protocol: 'TCP', port }));
+const namespaceNamed = (name: string): Peer => ({ namespaceSelector: { matchLabels: { [NAMESPACE_LABEL]: name } } });
+const block = (cidr: pulumi.Input<string>): Peer => ({ ipBlock: { cidr } });
+
+/** Who may open connections to the pods, and to whom they may. Probes and port-forwards come from the node, which always may. */
+export function createNetworkPolicies({ settings, namespace, options }: Part): void {
+  const { name } = settings;
+  const metadata = { namespace, labels: labels(name) };
+  new NetworkPolicy(
+    name,
+    {
+      metadata: { ...metadata, name },
+      spec: {
+        podSelector: { matchLabels: selectorLabels(name) },
+        policyTypes: ['Ingress', 'Egress'],
+        ingress: ingressRules(settings),
+        egress: egressRules(settings),
+      },
+    },
+    options,
+  );
+  // Whatever else gets into a namespace of ours has to say what it needs.
+  if (!settings.namespace.create) return;
+  new NetworkPolicy(
+    `${name}-default-deny`,
+    {
+      metadata: { ...metadata, name: `${name}-default-deny` },
+      spec: { podSelector: {}, policyTypes: ['Ingress', 'Egress'] },
+    },
+    options,
+  );
+}
+
+function ingressRules(settings: TritonSettings): IngressRule[] {
+  const { network } = settings;
+  const ownNamespace: Peer = { podSelector: {} };
+  return [
+    { from: [ownNamespace, ...network.clientNamespaces.map(namespaceNamed)], ports: tcp(PORTS.http, PORTS.grpc) },
+    ...outsideRules(settings.exposure),
+    { from: [namespaceNamed(network.monitoringNamespace)], ports: tcp(PORTS.metrics) },
+  ];
+}
+
+/** Those who come through the load balancer or the ingress controller. */
+function outsideRules(exposure: TritonSettings['exposure']): IngressRule[] {
+  switch (exposure.kind) {
+    case 'cluster':
+      return [];
+    case 'internal-load-balancer':
+      return [
+        { from: exposure.clientCidrs.map(block), ports: tcp(PORTS.http, PORTS.grpc) },
+        { from: blocks(exposure.loadBalancerCidrs), ports: tcp(PORTS.http) },
+      ];
+    case 'ingress':
+      return [{ from: blocks(exposure.controllerCidrs), ports: tcp(PORTS.http) }];
+    default:
+      return exposure satisfies never;
+  }
+}
+
+function blocks(cidrs: pulumi.Input<pulumi.Input<string>[]>): pulumi.Output<Peer[]> {
+  return pulumi.output(cidrs).apply((all) => all.map(block));
+}
+
+function egressRules(settings: TritonSettings): EgressRule[] {
+  const { network, endpointUrl } = settings;
+  const ports = network.egressPorts ?? [pulumi.output(endpointUrl).apply(portOf)];
+  return [
+    // To any address: on EKS Auto Mode names are resolved on the node, by no pod that a selector would find.
+    {
+      ports: [
+        { protocol: 'UDP', port: 53 },
+        { protocol: 'TCP', port: 53 },
+      ],
+    },
+    { to: network.egressCidrs.map(destination), ports: ports.map((port) => ({ protocol: 'TCP', port })) },
+  ];
+}
+
+function destination(cidr: string): Peer {
+  return { ipBlock: cidr === ANYWHERE ? { cidr, except: [LINK_LOCAL] } : { cidr } };
+}
+
+/** The port of an address; HTTPS where there is none: AWS. */
+function portOf(url: string | undefined): number {
+  if (url === undefined) return 443;
+  const { port, protocol } = new URL(url);
+  if (port !== '') return Number(port);
+  return protocol === 'https:' ? 443 : 80;
+}

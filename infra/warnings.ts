@@ -1,0 +1,30 @@
+import { supportWarning } from './eks-versions';
+import type { Settings } from './settings/types';
+
+/** Ranges that are kept for examples: nobody has these addresses. */
+const EXAMPLE_RANGES = /^(192\.0\.2|198\.51\.100|203\.0\.113)\./;
+
+/**
+ * What is allowed, and seldom meant.
+ * @param today a date, for tests
+ */
+export function warningsOf({ cluster, publisher }: Settings, today: Date): string[] {
+  if (cluster.kind === 'existing') return [];
+  const { publicAccessCidrs: from, network, version } = cluster;
+  const examples = from.filter((cidr) => EXAMPLE_RANGES.test(cidr));
+  const support = supportWarning(version, today);
+  return [
+    ...(support === undefined ? [] : [support]),
+    ...(examples.length > 0
+      ? [
+          `publicAccessCidrs has ${examples.join(', ')}, which is an example: set it to the addresses that you run pulumi from`,
+        ]
+      : []),
+    ...(from.length === 0 && network.kind === 'create'
+      ? ['publicAccessCidrs is empty: only from inside of the network that is made now can its cluster be reached']
+      : []),
+    ...(publisher?.subjects.some((subject) => subject.includes('-your-organisation-')) === true
+      ? ['publisherSubjects names -your-organisation-, which is an example: nobody can publish with the role']
+      : []),
+  ];
+}

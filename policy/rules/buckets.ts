@@ -1,0 +1,182 @@
+import { belongingTo, isProduction, type Report, type Resource, type Rule } from '../rule';
+import type { Value } from '../value';
+import { BUCKETS } from './types';
+
+const BLOCK = 'aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock';
+const ACL = ['aws:s3/bucketAcl:BucketAcl', 'aws:s3/bucketAclV2:BucketAclV2'];
+const ENCRYPTION = [
+  'aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration',
+  'aws:s3/bucketServerSideEncryptionConfigurationV2:BucketServerSideEncryptionConfigurationV2',
+];
+const VERSIONING = ['aws:s3/bucketVersioning:BucketVersioning', 'aws:s3/bucketVersioningV2:BucketVersioningV2'];
+const OWNERSHIP = 'aws:s3/bucketOwnershipControls:BucketOwnershipControls';
+const LIFECYCLE = [
+  'aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration',
+  'aws:s3/bucketLifecycleConfigurationV2:BucketLifecycleConfigurationV2',
+];
+const LOGGING = ['aws:s3/bucketLogging:BucketLogging', 'aws:s3/bucketLoggingV2:BucketLoggingV2'];
+
+/** What a bucket is called by the resources that are about it. */
+export const namesOf = (bucket: Resource): Value[] => [bucket.props.at('id'), bucket.props.at('bucket')];
+
+export const bucketsIn = (resources: readonly Resource[]): Resource[] =>
+  resources.filter(({ type }) => (BUCKETS as readonly string[]).includes(type));
+
+/** Asks of each bucket for a resource of its own that says something about it, and looks at that. */
+function companionRule(rule: {
+  name: string;
+  description: string;
+  type: string | readonly string[];
+  /** What has to be added where there is none. */
+  add: string;
+  /** Buckets that need none. */
+  except?: (bucket: Resource, resources: readonly Resource[]) => boolean;
+  check?: (companion: Resource, report: Report, context: { isLogTarget: boolean }) => void;
+}): Rule {
+  return {
+    name: rule.name,
+    description: rule.description,
+    stack: (resources, report) => {
+      for (const bucket of bucketsIn(resources)) {
+        if (rule.except?.(bucket, resources) === true) continue;
+        const companions = belongingTo(bucket, rule.type, 'bucket', resources, namesOf(bucket));
+        if (companions.length === 0) {
+          report({
+            resource: bucket,
+            at: bucket.props,
+            problem: `the bucket has no ${classOf(rule.type)}`,
+            fix: rule.add,
+          });
+        }
+        const context = { isLogTarget: isLogTarget(bucket, resources) };
+        for (const companion of companions) rule.check?.(companion, report, context);
+      }
+    },
+  };
+}
+
+/** `BucketVersioning` of the first type's token. */
+function classOf(type: string | readonly string[]): string {
+  return (typeof type === 'string' ? type : (type[0] ?? '')).split(':').at(-1) ?? '';
+}
+
+/** Whether access logs go there: S3 itself writes them. */
+function isLogTarget(bucket: Resource, resources: readonly Resource[]): boolean {
+  return belongingTo(bucket, LOGGING, 'targetBucket', resources, namesOf(bucket)).length > 0;
+}
+
+const BLOCKS = ['blockPublicAcls', 'blockPublicPolicy', 'ignorePublicAcls', 'restrictPublicBuckets'] as const;
+
+export const bucketRules: readonly Rule[] = [
+  companionRule({
+    name: 'bucket-blocks-public-access',
+    description: 'Every bucket blocks public access in all four ways, so that no later policy or ACL can open it.',
+    type: BLOCK,
+    add: `add a BucketPublicAccessBlock with ${BLOCKS.join(', ')}: true`,
+    check: (block, report) => {
+      for (const name of BLOCKS) {
+        const at = block.props.at(name);
+        if (!at.mayBe(true)) report({ resource: block, at, fix: 'set it to true' });
+      }
+    },
+  }),
+  {
+    name: 'bucket-acl-private',
+    description: 'No ACL opens a bucket to everybody, or to every AWS account.',
+    each: {
+      types: [...BUCKETS, ...ACL],
+      check: (resource, report) => {
+        const at = resource.props.at('acl');
+        if (at.is('public-read', 'public-read-write', 'authenticated-read', 'website')) {
+          report({ resource, at, fix: 'leave ACLs out and give access by policy' });
+        }
+      },
+    },
+  },
+  companionRule({
+    name: 'bucket-owner-enforced',
+    description: 'ACLs are off: whatever is in a bucket belongs to its owner, and only policies give access.',
+    type: OWNERSHIP,
+    add: 'add BucketOwnershipControls with rule.objectOwnership: BucketOwnerEnforced',
+    check: (controls, report) => {
+      const at = controls.props.at('rule.objectOwnership');
+      if (!at.mayBe('BucketOwnerEnforced')) {
+        report({ resource: controls, at, fix: 'set it to BucketOwnerEnforced' });
+      }
+    },
+  }),
+  companionRule({
+    name: 'bucket-encrypted',
+    description:
+      'Objects are encrypted with a KMS key by default. A bucket that takes access logs may use the keys of S3.',
+    type: ENCRYPTION,
+    add: 'add a BucketServerSideEncryptionConfiguration with sseAlgorithm: aws:kms',
+    check: (configuration, report, { isLogTarget: takesLogs }) => {
+      const rules = configuration.props.at('rules');
+      if (rules.isMissing()) report({ resource: configuration, at: rules, fix: 'add a rule' });
+      for (const rule of rules.items()) {
+        const at = rule.at('applyServerSideEncryptionByDefault.sseAlgorithm');
+        if (at.mayBe('aws:kms', 'aws:kms:dsse') || (takesLogs && at.is('AES256'))) continue;
+        report({ resource: configuration, at, fix: 'set it to aws:kms, with kmsMasterKeyId' });
+      }
+    },
+  }),
+  companionRule({
+    name: 'bucket-versioned',
+    description: 'A bucket keeps the versions before, so that what was overwritten or deleted can be had back.',
+    type: VERSIONING,
+    add: 'add BucketVersioning with versioningConfiguration.status: Enabled',
+    check: (versioning, report) => {
+      const at = versioning.props.at('versioningConfiguration.status');
+      if (!at.mayBe('Enabled')) report({ resource: versioning, at, fix: 'set it to Enabled' });
+    },
+  }),
+  companionRule({
+    name: 'bucket-expires-leftovers',
+    description: 'What nobody sees and everybody pays for goes by itself: parts of uploads that were never completed.',
+    type: LIFECYCLE,
+    add: 'add a BucketLifecycleConfiguration with abortIncompleteMultipartUpload',
+    check: (lifecycle, report) => {
+      const rules = lifecycle.props.at('rules');
+      const aborts = rules
+        .items()
+        .filter((rule) => rule.at('status').mayBe('Enabled'))
+        .some((rule) => !rule.at('abortIncompleteMultipartUpload').isMissing());
+      if (!rules.isUnknown() && !aborts) {
+        const problem = 'no enabled rule gives up uploads that were never completed';
+        report({
+          resource: lifecycle,
+          at: rules,
+          problem,
+          fix: 'add abortIncompleteMultipartUpload.daysAfterInitiation',
+        });
+      }
+    },
+  }),
+  companionRule({
+    name: 'bucket-logs-access',
+    description: 'Who read and wrote is logged, to another bucket. The one that takes the logs has none of its own.',
+    type: LOGGING,
+    add: 'add BucketLogging to a bucket that is for logs',
+    except: isLogTarget,
+    check: (logging, report) => {
+      const at = logging.props.at('targetBucket');
+      if (at.isMissing()) report({ resource: logging, at, fix: 'name the bucket that is for logs' });
+    },
+  }),
+  {
+    name: 'bucket-kept-in-production',
+    description: 'In production no bucket can go by accident: it is protected, and never deleted with what is in it.',
+    each: {
+      types: BUCKETS,
+      check: (resource, report) => {
+        if (!isProduction(resource)) return;
+        const at = resource.props.at('forceDestroy');
+        if (at.is(true)) report({ resource, at, fix: 'leave it out: a bucket is emptied by hand, and on purpose' });
+        if (!resource.protect) {
+          report({ resource, at, problem: 'the option protect is not set', fix: 'set it to true' });
+        }
+      },
+    },
+  },
+];

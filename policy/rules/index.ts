@@ -1,0 +1,23 @@
+import type { Rule } from '../rule';
+import { bucketPolicyRules } from './bucket-policies';
+import { bucketRules } from './buckets';
+import { clusterRules } from './clusters';
+import { gpuRules } from './gpu-pods';
+import { iamRules } from './iam';
+import { machineRules } from './machines';
+import { networkRules } from './networks';
+import { podRules } from './pods';
+import { workloadRules } from './workloads';
+
+/** Everything that has to hold of a stack. */
+export const rules: readonly Rule[] = [
+  ...bucketRules,
+  ...bucketPolicyRules,
+  ...iamRules,
+  ...machineRules,
+  ...clusterRules,
+  ...networkRules,
+  ...podRules,
+  ...gpuRules,
+  ...workloadRules,
+];

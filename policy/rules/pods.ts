@@ -1,0 +1,162 @@
+import type { Report, Resource, Rule } from '../rule';
+import type { Value } from '../value';
+import { NODE_NAMESPACES, POD_SPEC } from './types';
+
+/** Pods that take requests, or go on until they are stopped. */
+const SERVING = ['kubernetes:apps/v1:Deployment', 'kubernetes:apps/v1:StatefulSet'];
+
+/** The pod that a resource makes. */
+export const podOf = (resource: Resource): Value => resource.props.at(POD_SPEC[resource.type] ?? 'spec');
+
+export const containersOf = (pod: Value): Value[] => pod.at('containers').items();
+
+const allContainersOf = (pod: Value): Value[] => [...containersOf(pod), ...pod.at('initContainers').items()];
+
+/** Whether a container asks for GPUs, in whole or in parts. */
+export function wantsGpu(container: Value): boolean {
+  return ['limits', 'requests'].some((kind) =>
+    container
+      .at(`resources.${kind}`)
+      .values()
+      .some((amount) => /\.nvidia\.com\/(gpu|mig-)/.test(amount.path) && !amount.is(0, '0')),
+  );
+}
+
+function podRule(
+  name: string,
+  description: string,
+  check: (pod: Value, report: (at: Value, fix: string, problem?: string) => void) => void,
+  types: readonly string[] = Object.keys(POD_SPEC),
+): Rule {
+  const each = (resource: Resource, report: Report): void => {
+    check(podOf(resource), (at, fix, problem) =>
+      report({ resource, at, fix, ...(problem === undefined ? {} : { problem }) }),
+    );
+  };
+  return { name, description, each: { types, check: each } };
+}
+
+export const podRules: readonly Rule[] = [
+  podRule(
+    'pod-images-pinned',
+    'An image is named by a version or a digest, never by what is the latest.',
+    (pod, report) => {
+      for (const container of allContainersOf(pod)) {
+        const at = container.at('image');
+        const image = at.text();
+        if (image === undefined || /@sha256:[0-9a-f]{64}$/.test(image)) continue;
+        const tag = /:([^:/]+)$/.exec(image)?.[1];
+        if (tag === undefined || tag === 'latest') report(at, 'add the tag of a version, or a digest');
+      }
+    },
+  ),
+  podRule(
+    'pod-probes',
+    'Every container that serves says when it is ready and whether it lives; with a GPU also when it has started.',
+    (pod, report) => {
+      for (const container of containersOf(pod)) {
+        const probes = ['readinessProbe', 'livenessProbe', ...(wantsGpu(container) ? ['startupProbe'] : [])];
+        for (const at of probes.map((probe) => container.at(probe))) {
+          if (at.isMissing()) report(at, 'add it');
+        }
+      }
+    },
+    SERVING,
+  ),
+  podRule(
+    'pod-resources',
+    'Every container says how much processor time and memory it needs, and how much memory it may have.',
+    (pod, report) => {
+      for (const container of allContainersOf(pod)) {
+        for (const path of ['requests.cpu', 'requests.memory', 'limits.memory']) {
+          const at = container.at(`resources.${path}`);
+          if (at.isMissing()) report(at, 'set it');
+        }
+      }
+    },
+  ),
+  podRule(
+    'pod-no-plain-secrets',
+    'What is secret comes from a Secret, and is not in the text of the pod.',
+    (pod, report) => {
+      for (const container of allContainersOf(pod)) {
+        for (const variable of container.at('env').items()) {
+          const name = variable.at('name').text() ?? '';
+          if (!/(SECRET|PASSWORD|TOKEN|ACCESS_KEY)(_ID|_KEY)?$/.test(name) || variable.at('value').isMissing())
+            continue;
+          report(
+            variable.at('value'),
+            'take it from a Secret with valueFrom.secretKeyRef',
+            `${name} is set in plain text`,
+          );
+        }
+      }
+    },
+  ),
+  restrictedRule(),
+  podRule(
+    'pod-no-api-token',
+    "A pod that does not talk to Kubernetes' API has no token for it.",
+    (pod, report) => {
+      const at = pod.at('automountServiceAccountToken');
+      if (!at.mayBe(false)) report(at, 'set it to false');
+    },
+    SERVING,
+  ),
+];
+
+/** As the Pod Security Standard "restricted" has it; what it leaves open is left open here. */
+function restrictedRule(): Rule {
+  return {
+    name: 'pod-restricted',
+    description:
+      'Pods keep to the Pod Security Standard "restricted": not root, no capabilities, no privileges, nothing of the host. Those of the nodes themselves, in namespaces of their own, are excepted.',
+    each: {
+      types: Object.keys(POD_SPEC),
+      check: (resource, report) => {
+        if (resource.props.at('metadata.namespace').is(...NODE_NAMESPACES)) return;
+        const pod = podOf(resource);
+        for (const name of ['hostNetwork', 'hostPID', 'hostIPC']) {
+          const at = pod.at(name);
+          if (at.is(true)) report({ resource, at, fix: 'leave it out' });
+        }
+        for (const volume of pod.at('volumes').items()) {
+          const at = volume.at('hostPath');
+          if (!at.isMissing() && !at.isUnknown()) report({ resource, at, fix: 'use an emptyDir or a claim' });
+        }
+        for (const container of allContainersOf(pod)) checkContainer(resource, pod, container, report);
+      },
+    },
+  };
+}
+
+function checkContainer(resource: Resource, pod: Value, container: Value, report: Report): void {
+  const context = container.at('securityContext');
+  /** The container's own setting, else that of the pod. */
+  const effective = (path: string): Value => {
+    const own = context.at(path);
+    return own.isMissing() && !pod.at(`securityContext.${path}`).isMissing() ? pod.at(`securityContext.${path}`) : own;
+  };
+  const demand = (at: Value, right: boolean, fix: string): void => {
+    if (!right) report({ resource, at, fix });
+  };
+  const privileged = context.at('privileged');
+  demand(privileged, !privileged.is(true), 'leave it out');
+  const escalation = context.at('allowPrivilegeEscalation');
+  demand(escalation, escalation.mayBe(false), 'set it to false');
+  const root = effective('runAsNonRoot');
+  demand(root, root.mayBe(true), 'set it to true');
+  const user = effective('runAsUser');
+  demand(user, !user.is(0), 'use another user than root');
+  const seccomp = effective('seccompProfile.type');
+  demand(seccomp, seccomp.mayBe('RuntimeDefault', 'Localhost'), 'set it to RuntimeDefault');
+  const drop = context.at('capabilities.drop');
+  demand(drop, drop.mayInclude('ALL'), 'set it to ["ALL"]');
+  for (const added of context.at('capabilities.add').items()) {
+    demand(added, added.mayBe('NET_BIND_SERVICE'), 'leave it out');
+  }
+  for (const port of container.at('ports').items()) {
+    const at = port.at('hostPort');
+    demand(at, at.isMissing() || at.isUnknown() || at.is(0), 'leave it out');
+  }
+}

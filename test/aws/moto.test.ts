@@ -1,0 +1,79 @@
+import { leftovers, testMoto, type Moto } from '../support/moto';
+import { Scratch } from '../support/scratch';
+
+jest.setTimeout(120_000);
+const INSTALL_MS = 10 * 60_000;
+
+/** What the mock of AWS adds to moto, by requests as the provider makes them. */
+describe('the mock of EKS', () => {
+  const scratch = new Scratch();
+  let moto: Moto;
+  beforeAll(async () => {
+    moto = await testMoto(scratch);
+  }, INSTALL_MS);
+  afterAll(() => scratch.clean());
+
+  const ask = async (method: string, path: string, body?: object): Promise<{ status: number; answer: unknown }> => {
+    const response = await fetch(`${moto.endpoint}${path}`, {
+      method,
+      headers: {
+        'content-type': 'application/json',
+        // The scope of the signature tells the service; the signature itself is not looked at.
+        authorization:
+          'AWS4-HMAC-SHA256 Credential=mock/20260101/us-east-1/eks/aws4_request, SignedHeaders=host, Signature=0',
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return { status: response.status, answer: await response.json() };
+  };
+  const cluster = (name: string, more: object): object => ({
+    name,
+    roleArn: 'arn:aws:iam::123456789012:role/cluster',
+    resourcesVpcConfig: { subnetIds: [] },
+    ...more,
+  });
+  const AUTO_MODE = {
+    bootstrapSelfManagedAddons: false,
+    computeConfig: { enabled: true, nodePools: ['system'], nodeRoleArn: 'arn:aws:iam::123456789012:role/nodes' },
+    storageConfig: { blockStorage: { enabled: true } },
+    kubernetesNetworkConfig: { elasticLoadBalancing: { enabled: true } },
+    accessConfig: { authenticationMode: 'API' },
+  };
+
+  test('keeps what makes a cluster one with Auto Mode', async () => {
+    expect(await leftovers(moto)).toEqual([]);
+    expect(await ask('POST', '/clusters', cluster('auto', AUTO_MODE))).toMatchObject({ status: 200 });
+    expect(await ask('GET', '/clusters/auto')).toMatchObject({
+      answer: {
+        cluster: {
+          computeConfig: AUTO_MODE.computeConfig,
+          storageConfig: AUTO_MODE.storageConfig,
+          kubernetesNetworkConfig: AUTO_MODE.kubernetesNetworkConfig,
+          accessConfig: AUTO_MODE.accessConfig,
+        },
+      },
+    });
+    expect(await leftovers(moto)).toEqual(['auto']);
+  });
+
+  test.each([
+    ['a part of it alone', { storageConfig: undefined }],
+    ['add-ons of the old kind', { bootstrapSelfManagedAddons: true }],
+    ['node pools without a role', { computeConfig: { enabled: true, nodePools: ['system'] } }],
+  ])('refuses %s, as AWS does', async (_, change) => {
+    const { status } = await ask('POST', '/clusters', cluster('half', { ...AUTO_MODE, ...change }));
+    expect(status).toBe(400);
+  });
+
+  test('has access entries where the cluster asks for them, and add-ons', async () => {
+    const entry = { principalArn: 'arn:aws:iam::123456789012:role/admins' };
+    await ask('POST', '/clusters', cluster('plain', {}));
+    expect((await ask('POST', '/clusters/plain/access-entries', entry)).status).toBe(400);
+    expect((await ask('POST', '/clusters/auto/access-entries', entry)).status).toBe(200);
+    expect(await ask('GET', '/clusters/auto/access-entries')).toMatchObject({
+      answer: { accessEntries: [entry.principalArn] },
+    });
+    expect((await ask('POST', '/clusters/auto/addons', { addonName: 'metrics-server' })).status).toBe(200);
+    expect((await ask('POST', '/clusters/auto/addons', { addonName: 'no-such' })).status).toBe(400);
+  });
+});

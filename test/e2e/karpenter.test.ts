@@ -1,0 +1,110 @@
+import type { V1Node } from '@kubernetes/client-node';
+import { ControlPlane } from '../support/control-plane';
+import { describeUnless } from '../support/describe-unless';
+import { Karpenter, KWOK_NODE_CLASS } from '../support/karpenter';
+import { localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
+import { Scratch } from '../support/scratch';
+import type { TestStack } from '../support/stack';
+import { until } from '../support/until';
+
+jest.setTimeout(300_000);
+const BUILD_MS = 60 * 60_000;
+const MAXIMUM_GPUS = 2;
+const ZONES = ['us-east-1a', 'us-east-1b'];
+
+describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter', () => {
+  const scratch = new Scratch();
+  let plane: ControlPlane;
+  let karpenter: Karpenter;
+  let stack: TestStack;
+  let selector: string;
+
+  beforeAll(async () => {
+    plane = await ControlPlane.start(scratch);
+    await plane.addNode({ name: 'cpu-0' });
+    karpenter = await Karpenter.start(plane, { instanceTypes: ['g6.xlarge', 'g6.2xlarge', 'g5.xlarge'], zones: ZONES });
+    stack = await localStack(scratch, plane, {
+      config: {
+        replicas: 1,
+        gpuNodePools: [
+          {
+            name: 'gpu',
+            mechanism: 'karpenter',
+            nodeClass: KWOK_NODE_CLASS,
+            instanceTypes: ['g6.2xlarge', 'g6.xlarge'],
+            capacityTypes: ['spot', 'on-demand'],
+            maximumGpus: MAXIMUM_GPUS,
+            consolidateAfterMinutes: 0,
+          },
+        ],
+      },
+    });
+  }, BUILD_MS);
+  afterAll(() => scratch.clean());
+
+  /** Those that Karpenter has made. */
+  const gpuNodes = async (): Promise<V1Node[]> =>
+    (await plane.client.core.listNode({ labelSelector: 'triton-serving/gpu-pool=gpu' })).items;
+  const label = (node: V1Node | undefined, name: string): string | undefined => node?.metadata?.labels?.[name];
+  const scale = async (replicas: number): Promise<void> => {
+    stack.configure({ replicas });
+    await stack.up();
+  };
+  const noNodes = (): Promise<void> =>
+    until('no GPU node is left', async () => (await gpuNodes()).length === 0, 180_000);
+
+  test('a first up starts from no GPU node, and gets the cheapest spot machine that fits', async () => {
+    expect(await gpuNodes()).toEqual([]);
+    await stack.up();
+    selector = (await stack.outputs())['podSelector'] as string;
+    const [server] = await plane.readyPods(NAMESPACE, selector);
+    const nodes = await gpuNodes();
+    expect(nodes).toHaveLength(1);
+    expect(server?.spec?.nodeName).toBe(nodes[0]?.metadata?.name);
+    expect(label(nodes[0], 'karpenter.sh/capacity-type')).toBe('spot');
+    expect(label(nodes[0], 'node.kubernetes.io/instance-type')).toBe('g6.xlarge');
+    expect(nodes[0]?.spec?.taints?.map(({ key }) => key)).toContain('nvidia.com/gpu');
+    await stack.up('--expect-no-changes');
+  });
+
+  test('a node for each pod that needs a GPU, and never more GPUs than the pool may have', async () => {
+    const names = [...Array(MAXIMUM_GPUS).keys()].map((index) => `other-${index}`);
+    for (const name of names) {
+      const container = { name, image: 'other', resources: { limits: { 'nvidia.com/gpu': '1' } } };
+      const tolerations = [{ key: 'nvidia.com/gpu', operator: 'Exists' }];
+      const body = { metadata: { name }, spec: { containers: [container], tolerations } };
+      await plane.client.core.createNamespacedPod({ namespace: 'default', body });
+    }
+    await until('the pool is as large as it may be', async () => (await gpuNodes()).length === MAXIMUM_GPUS);
+    await until('the pod that is left over is refused a node', async () => {
+      const { items } = await plane.client.core.listNamespacedEvent({ namespace: 'default' });
+      return items.some(({ message }) => /exceed limit/.test(message ?? ''));
+    });
+    await until('the other one runs', async () => (await plane.readyPods('default')).length === MAXIMUM_GPUS - 1);
+    expect(await gpuNodes()).toHaveLength(MAXIMUM_GPUS);
+    for (const name of names) await plane.client.core.deleteNamespacedPod({ namespace: 'default', name });
+  });
+
+  test('goes back to 0', async () => {
+    await scale(0);
+    await noNodes();
+  });
+
+  test('takes an on-demand machine when spot is out, and spot again when there is some', async () => {
+    karpenter.runOut('spot');
+    await scale(1);
+    const [onDemand] = await gpuNodes();
+    expect(label(onDemand, 'karpenter.sh/capacity-type')).toBe('on-demand');
+    await scale(0);
+    await noNodes();
+
+    karpenter.runOut();
+    await scale(1);
+    expect((await gpuNodes()).map((node) => label(node, 'karpenter.sh/capacity-type'))).toEqual(['spot']);
+  });
+
+  test('destroy leaves no machine', async () => {
+    await stack.destroy();
+    await noNodes();
+  });
+});

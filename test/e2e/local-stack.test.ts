@@ -1,0 +1,224 @@
+import type { V1Pod } from '@kubernetes/client-node';
+import { ControlPlane } from '../support/control-plane';
+import { describeUnless } from '../support/describe-unless';
+import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
+import { mayConnect, type End } from '../support/network-access';
+import { MUTANTS } from '../support/pod-security-mutants';
+import { Scratch } from '../support/scratch';
+import type { TestStack } from '../support/stack';
+import { until } from '../support/until';
+
+jest.setTimeout(300_000);
+const BUILD_MS = 60 * 60_000;
+const GPU_NODES = ['gpu-0', 'gpu-1', 'gpu-2'];
+const PUBLISHER = 'publisher';
+
+describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => {
+  const scratch = new Scratch();
+  let plane: ControlPlane;
+  let stack: TestStack;
+  let selector: string;
+
+  beforeAll(async () => {
+    plane = await ControlPlane.start(scratch, { groups: { [PUBLISHER]: 'triton-publishers' } });
+    await plane.addNode({ name: 'cpu-0', zone: 'us-east-1a' });
+    for (const [index, name] of GPU_NODES.entries()) {
+      await plane.addNode({
+        name,
+        gpus: 1,
+        zone: `us-east-1${'abc'[index]}`,
+        taints: [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }],
+      });
+    }
+    stack = await localStack(scratch, plane);
+  }, BUILD_MS);
+  afterAll(() => scratch.clean());
+
+  const pods = (): Promise<V1Pod[]> => plane.pods(NAMESPACE, selector);
+
+  test('pulumi up makes it, and waits until the servers are ready', async () => {
+    await stack.up();
+    const outputs = await stack.outputs();
+    expect(outputs).toMatchObject({
+      modelRepository: 's3://model-repository/models',
+      endpointUrl: 'http://127.0.0.1:9',
+      namespace: NAMESPACE,
+    });
+    selector = outputs['podSelector'] as string;
+    expect(await plane.readyPods(NAMESPACE, selector)).toHaveLength(2);
+  });
+
+  test('a second up changes nothing, nor does a refresh find anything', async () => {
+    await stack.up('--expect-no-changes');
+    await stack.pulumi('refresh', '--stack', 'local', '--yes', '--skip-preview', '--expect-no-changes');
+  });
+
+  test('has no resource of AWS', async () => {
+    const types = (await stack.resources()).map(({ type }) => type);
+    expect(types.filter((type) => type.startsWith('aws:'))).toEqual([]);
+    expect(types.some((type) => type === 'kubernetes:apps/v1:Deployment')).toBe(true);
+  });
+
+  test('servers land on GPU nodes, each in a zone of its own', async () => {
+    const nodes = (await pods()).map(({ spec }) => spec?.nodeName);
+    expect(new Set(nodes).size).toBe(2);
+    for (const node of nodes) expect(GPU_NODES).toContain(node);
+  });
+
+  test('a server without a free GPU waits, with a CPU node idle; other pods do not get onto GPU nodes', async () => {
+    const { apps } = plane.client;
+    const scale = async (replicas: number): Promise<void> => {
+      const body = await apps.readNamespacedDeploymentScale({ name: DEPLOYMENT, namespace: NAMESPACE });
+      Object.assign((body.spec ??= {}), { replicas });
+      await apps.replaceNamespacedDeploymentScale({ name: DEPLOYMENT, namespace: NAMESPACE, body });
+    };
+    await scale(4);
+    await until('three serve and the fourth cannot be placed', async () => {
+      const all = await pods();
+      const unplaced = all.filter(({ status }) =>
+        status?.conditions?.some(
+          ({ type, status, reason }) => type === 'PodScheduled' && status === 'False' && reason === 'Unschedulable',
+        ),
+      );
+      return all.length === 4 && unplaced.length === 1 && (await plane.readyPods(NAMESPACE, selector)).length === 3;
+    });
+    expect((await pods()).map(({ spec }) => spec?.nodeName)).not.toContain('cpu-0');
+    await scale(2);
+    await until('two are left', async () => (await pods()).length === 2);
+
+    await plane.client.core.createNamespacedPod({
+      namespace: 'default',
+      body: { metadata: { name: 'other' }, spec: { containers: [{ name: 'other', image: 'other' }] } },
+    });
+    await until('it runs', async () => (await plane.readyPods('default')).length === 1);
+    expect((await plane.pods('default'))[0]?.spec?.nodeName).toBe('cpu-0');
+  });
+
+  describe('PodSecurity', () => {
+    /** As the Deployment makes it, and not on a node. */
+    const template = async (): Promise<V1Pod> => {
+      const { spec } = await plane.client.apps.readNamespacedDeployment({ name: DEPLOYMENT, namespace: NAMESPACE });
+      const { metadata, spec: pod } = structuredClone(spec?.template) ?? {};
+      return { metadata: { labels: metadata?.labels ?? {}, name: 'mutant' }, spec: pod } as V1Pod;
+    };
+    const admit = async (body: V1Pod): Promise<string> => {
+      try {
+        await plane.client.core.createNamespacedPod({ namespace: NAMESPACE, body, dryRun: 'All' });
+        return 'admitted';
+      } catch (error) {
+        return String((error as { body?: unknown }).body);
+      }
+    };
+
+    test('admits the pod as it is', async () => {
+      expect(await admit(await template())).toBe('admitted');
+    });
+
+    test.each(MUTANTS)('refuses it with another $control', async ({ says, ...mutant }) => {
+      const pod = await template();
+      mutant.mutate(pod);
+      const answer = await admit(pod);
+      expect(answer).toContain('violates PodSecurity');
+      expect(answer).toContain(says);
+    });
+  });
+
+  test('network policies let in whom they should, and out where they should', async () => {
+    const { items } = await plane.client.networking.listNamespacedNetworkPolicy({ namespace: NAMESPACE });
+    const server = (await pods())[0]?.metadata?.labels ?? {};
+    const inNamespace = (namespace: string, labels = {}): End => ({
+      labels,
+      namespace,
+      namespaceLabels: { 'kubernetes.io/metadata.name': namespace },
+    });
+    const from = (end: End, port: number): boolean => mayConnect(items, server, { from: end }, port);
+    const to = (end: End, port: number, protocol: 'TCP' | 'UDP' = 'TCP'): boolean =>
+      mayConnect(items, server, { to: end }, port, protocol);
+    const [own, monitoring, other] = [inNamespace(NAMESPACE), inNamespace('monitoring'), inNamespace('other')];
+
+    expect([8000, 8001, 8002].map((port) => from(own, port))).toEqual([true, true, false]);
+    expect([8000, 8001, 8002].map((port) => from(monitoring, port))).toEqual([false, false, true]);
+    expect([8000, 8001, 8002].map((port) => from(other, port))).toEqual([false, false, false]);
+    expect([8000, 8001, 8002].map((port) => from({ address: '10.1.2.3' }, port))).toEqual([false, false, false]);
+    // Names, and the port of the S3 endpoint; never the machine's own credentials.
+    expect([to(inNamespace('kube-system'), 53, 'UDP'), to({ address: '192.0.2.1' }, 53, 'UDP')]).toEqual([true, true]);
+    expect([to({ address: '192.0.2.1' }, 9), to({ address: '192.0.2.1' }, 80), to(own, 8000)]).toEqual([
+      true,
+      false,
+      false,
+    ]);
+    expect(to({ address: '169.254.169.254' }, 9)).toBe(false);
+    // Whatever else is in the namespace has no way in or out.
+    const stranger = { app: 'stranger' };
+    expect(mayConnect(items, stranger, { from: own }, 8000)).toBe(false);
+    expect(mayConnect(items, stranger, { to: { address: '192.0.2.1' } }, 443)).toBe(false);
+  });
+
+  describe('RBAC', () => {
+    const may = async (
+      user: string,
+      groups: string[],
+      verb: string,
+      resource: string,
+      namespace = NAMESPACE,
+    ): Promise<boolean> => {
+      const [name, subresource] = resource.split('/') as [string, string?];
+      const resourceAttributes = {
+        verb,
+        resource: name,
+        namespace,
+        ...(subresource === undefined ? {} : { subresource }),
+      };
+      const { status } = await plane.client.authorization.createSubjectAccessReview({
+        body: { spec: { user, groups, resourceAttributes } },
+      });
+      return status?.allowed === true;
+    };
+    const everything = [
+      'pods',
+      'pods/portforward',
+      'pods/exec',
+      'pods/log',
+      'secrets',
+      'configmaps',
+      'deployments',
+      'services',
+      'roles',
+    ];
+    const verbs = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'];
+    const granted = async (user: string, groups: string[], namespace?: string): Promise<string[]> => {
+      const found: string[] = [];
+      for (const resource of everything)
+        for (const verb of verbs)
+          if (await may(user, groups, verb, resource, namespace)) found.push(`${verb} ${resource}`);
+      return found;
+    };
+
+    test("the servers' service account may do nothing, and they do not get its token", async () => {
+      const { spec } = (await pods())[0] as V1Pod;
+      const account = spec?.serviceAccountName ?? 'default';
+      expect(account).not.toBe('default');
+      const user = `system:serviceaccount:${NAMESPACE}:${account}`;
+      expect(await granted(user, ['system:serviceaccounts', 'system:authenticated'])).toEqual([]);
+      const mounts = spec?.containers.flatMap(({ volumeMounts }) => volumeMounts ?? []) ?? [];
+      expect(mounts.filter(({ mountPath }) => mountPath.includes('kubernetes.io/serviceaccount'))).toEqual([]);
+    });
+
+    test('publishers may find the pods and forward ports, in this namespace', async () => {
+      const groups = ['triton-publishers', 'system:authenticated'];
+      expect(await granted(PUBLISHER, groups)).toEqual([
+        'list pods',
+        'get pods/portforward',
+        'create pods/portforward',
+      ]);
+      expect(await granted(PUBLISHER, groups, 'default')).toEqual([]);
+    });
+  });
+
+  test('destroy leaves nothing', async () => {
+    await stack.destroy();
+    expect((await stack.resources()).map(({ type }) => type)).toEqual([]);
+    const { items } = await plane.client.core.listNamespace();
+    expect(items.map(({ metadata }) => metadata?.name)).not.toContain(NAMESPACE);
+  });
+});

@@ -1,0 +1,110 @@
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { delimiter, dirname, isAbsolute, join } from 'node:path';
+import { CommandError, exec } from '../../scripts/lib/exec';
+import { paths } from '../../scripts/lib/paths';
+import { ensureKubernetesPlugin, ensureLanguageHost, installPlugin } from '../../scripts/lib/toolchain/pulumi';
+import { describeUnless } from '../support/describe-unless';
+import { LOCAL_KEYS, whyNoEngines } from '../support/local-stack';
+import { pulumiEnvironment } from '../support/pulumi';
+import { Scratch } from '../support/scratch';
+import { TestStack } from '../support/stack';
+
+jest.setTimeout(120_000);
+const BUILD_MS = 60 * 60_000;
+const PACK = ['--policy-pack', join(paths.root, 'policy')];
+
+/** A cluster that nobody asks anything: the objects are written to a folder. */
+const KUBECONFIG = JSON.stringify({
+  apiVersion: 'v1',
+  kind: 'Config',
+  'current-context': 'none',
+  contexts: [{ name: 'none', context: { cluster: 'none', user: 'none' } }],
+  clusters: [{ name: 'none', cluster: { server: 'https://127.0.0.1:9' } }],
+  users: [{ name: 'none', user: {} }],
+});
+
+/** Two Deployments of somebody who has not read anything. What the second is made of is not known in a preview. */
+const PROGRAM = `
+const k8s = require('@pulumi/kubernetes');
+const provider = new k8s.Provider('manifests', { renderYamlToDirectory: process.env.MANIFESTS });
+const deployment = (name, image) => new k8s.apps.v1.Deployment(name, {
+  spec: {
+    replicas: 2,
+    selector: { matchLabels: { app: name } },
+    template: {
+      metadata: { labels: { app: name } },
+      spec: { containers: [{ name, image, resources: { limits: { 'nvidia.com/gpu': 1 } } }] },
+    },
+  },
+}, { provider });
+const first = deployment('first', 'tritonserver:latest');
+deployment('second', first.id);
+`;
+
+describeUnless(whyNoEngines(), 'the policy pack in a real Pulumi', () => {
+  let scratch: Scratch;
+  beforeEach(() => (scratch = new Scratch()));
+  afterEach(() => scratch.clean());
+
+  test(
+    'lets the local stack pass',
+    async () => {
+      const stack = await TestStack.create(scratch, 'local', {
+        plugins: [await ensureKubernetesPlugin()],
+        config: { kubeContext: 'none', renderManifestsTo: join(scratch.directory, 'manifests'), gpusPerPod: 1 },
+        secrets: { ...LOCAL_KEYS, kubeconfig: KUBECONFIG },
+      });
+      const said = await stack.preview(...PACK);
+      expect(said).toMatch(/Policy Packs run:\s+Name\s+Version\s+triton-serving\S*\s+\d/);
+      expect(said).not.toMatch(/mandatory|advisory|can't run policy/);
+    },
+    BUILD_MS,
+  );
+
+  test(
+    'stops one that breaks its rules, and is not stopped by what is not known yet',
+    async () => {
+      const said = await previewOfMistakes();
+      expect(said).toContain('error: preview failed');
+      for (const name of ['first', 'second']) {
+        const about = `kubernetes:apps/v1:Deployment "${name}": `;
+        expect(said).toContain(`${about}spec.template.spec.tolerations is not set; add {`);
+        expect(said).toContain(`${about}spec.template.spec.containers[0].startupProbe is not set; add it.`);
+        expect(said).toContain(`${about}no PodDisruptionBudget selects its pods; add one`);
+      }
+      const unpinned = 'containers[0].image is "tritonserver:latest"; add the tag of a version, or a digest.';
+      expect(said.split(unpinned)).toHaveLength(2);
+      expect(said).not.toContain("can't run policy");
+    },
+    BUILD_MS,
+  );
+
+  async function previewOfMistakes(): Promise<string> {
+    const { program, env } = await pulumiEnvironment(scratch);
+    const host = await ensureLanguageHost(program);
+    installPlugin(env['PULUMI_HOME'] as string, await ensureKubernetesPlugin());
+    const cwd = join(scratch.directory, 'mistakes');
+    mkdirSync(cwd);
+    symlinkSync(join(paths.root, 'node_modules'), join(cwd, 'node_modules'));
+    writeFileSync(join(cwd, 'Pulumi.yaml'), 'name: mistakes\nruntime: nodejs\n');
+    writeFileSync(join(cwd, 'package.json'), '{ "name": "mistakes", "version": "0.0.1", "main": "index.js" }');
+    writeFileSync(join(cwd, 'index.js'), PROGRAM);
+    const options = {
+      cwd,
+      env: {
+        ...env,
+        PATH: [...(isAbsolute(host) ? [dirname(host)] : []), env['PATH']].join(delimiter),
+        PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION: 'true',
+        MANIFESTS: join(scratch.directory, 'mistaken-manifests'),
+      },
+    };
+    await exec(program, ['stack', 'init', 'staging', '--non-interactive'], options);
+    try {
+      await exec(program, ['preview', '--non-interactive', '--color', 'never', ...PACK], options);
+    } catch (error) {
+      if (error instanceof CommandError) return error.output.stdout + error.output.stderr;
+      throw error;
+    }
+    throw new Error('the preview was let pass');
+  }
+});

@@ -1,0 +1,93 @@
+import { join } from 'node:path';
+import { LOCAL_CREDENTIALS } from '../../scripts/lib/local/s3-server';
+import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
+import { tritonRepositoryUrl } from '../../scripts/lib/publish/location';
+import { ControlPlane } from '../support/control-plane';
+import { describeUnless } from '../support/describe-unless';
+import { localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
+import { addingModel, writeRepository } from '../support/repository';
+import { runCommandLine, type Finished } from '../support/run';
+import { testS3, testStore } from '../support/s3';
+import { Scratch } from '../support/scratch';
+import type { TestStack } from '../support/stack';
+import { testTriton } from '../support/triton';
+import { until } from '../support/until';
+
+jest.setTimeout(300_000);
+const BUILD_MS = 60 * 60_000;
+const LOCATION = { bucket: 'e2e', prefix: 'models' };
+
+describeUnless(whyNoEngines(), 'publishing to the local stack', () => {
+  const scratch = new Scratch();
+  const repository = join(scratch.directory, 'repository');
+  let endpoint: string;
+  let plane: ControlPlane;
+  let stack: TestStack;
+
+  const podNames = async (): Promise<string[]> =>
+    (await plane.readyPods(NAMESPACE)).map(({ metadata }) => metadata?.name ?? '').sort();
+  /** A pod of the cluster is simulated; what its port leads to is a real server, on the bucket that the stack names. */
+  const giveServer = async (pod: string): Promise<void> => {
+    const triton = await testTriton(scratch, tritonRepositoryUrl(LOCATION, endpoint), { name: pod });
+    await plane.forwardPod(NAMESPACE, pod, Number(new URL(triton.httpUrl).port));
+  };
+
+  beforeAll(async () => {
+    const s3 = await testS3(scratch);
+    ({ endpoint } = s3);
+    await ensurePlaceholder(await testStore(scratch, s3, LOCATION.bucket), LOCATION);
+    plane = await ControlPlane.start(scratch);
+    for (const name of ['gpu-0', 'gpu-1']) await plane.addNode({ name, gpus: 1 });
+    stack = await localStack(scratch, plane, { endpoint, bucket: LOCATION.bucket });
+    await stack.up();
+    for (const pod of await podNames()) await giveServer(pod);
+  }, BUILD_MS);
+  afterAll(() => scratch.clean());
+
+  const run = (command: string, ...args: string[]): Promise<Finished> =>
+    runCommandLine(command, [...args, '--stack', 'local', '--stack-dir', stack.directory], {
+      ...stack.env,
+      AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
+      AWS_SECRET_ACCESS_KEY: LOCAL_CREDENTIALS.secretAccessKey,
+    });
+  const succeed = async (command: string, ...args: string[]): Promise<Finished> => {
+    const finished = await run(command, ...args);
+    if (finished.code !== 0) throw new Error(`${command}: exit code ${finished.code}\n${finished.stderr}`);
+    return finished;
+  };
+  const expectServed = async (): Promise<void> => {
+    const status = JSON.parse((await run('status', '--json')).stdout) as { replicas: { replica: string }[] };
+    expect(status).toMatchObject({ asReleased: true });
+    expect(status.replicas.map(({ replica }) => replica).sort()).toEqual(await podNames());
+  };
+
+  test('sync-models finds the servers through the API, and loads the models on each', async () => {
+    writeRepository(repository, addingModel('adds', { 1: 10 }));
+    const published = await succeed('sync-models', '--repo', repository);
+    expect(published.stdout).toMatch(/Every replica serves it/);
+    const pods = await podNames();
+    expect(pods).toHaveLength(2);
+    for (const pod of pods) expect(published.stderr).toContain(`${pod}: adds READY`);
+    await expectServed();
+  });
+
+  test('a server that takes the place of another one serves what was published, by itself', async () => {
+    const [old] = await podNames();
+    await plane.client.core.deleteNamespacedPod({ namespace: NAMESPACE, name: old as string });
+    await until('another one is ready', async () => {
+      const names = await podNames();
+      return names.length === 2 && !names.includes(old as string);
+    });
+    const before = await plane.client.objects.list('kwok.x-k8s.io/v1alpha1', 'PortForward', NAMESPACE);
+    const known = before.items.map(({ metadata }) => metadata?.name);
+    for (const pod of (await podNames()).filter((name) => !known.includes(name))) await giveServer(pod);
+    await expectServed();
+  });
+
+  test('rolls back on each', async () => {
+    writeRepository(repository, addingModel('adds', { 2: 20 }));
+    await succeed('sync-models', '--repo', repository);
+    await succeed('rollback');
+    await expectServed();
+  });
+});

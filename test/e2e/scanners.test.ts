@@ -1,0 +1,219 @@
+import { mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { Progress } from '../../scripts/lib/progress';
+import { whyNoGo } from '../../scripts/lib/toolchain/go';
+import { ensureKubernetesSchemas } from '../../scripts/lib/toolchain/kubernetes-schemas';
+import { ensurePython } from '../../scripts/lib/toolchain/python';
+import { ensureCheckov, ensureKubeconform, ensureKubeScore, type Checkov } from '../../scripts/lib/toolchain/scanners';
+import { ServiceReference } from '../support/aws-service-reference';
+import type { Statement } from '../support/iam';
+import { manifestsOf, writeManifests } from '../support/manifests';
+import { registeredStack, type RegisteredResource, type RegisteredStack } from '../support/registered-stack';
+import {
+  scanWithCheckov,
+  scanWithKubeconform,
+  scanWithKubeScore,
+  writePlan,
+  type ScannerFinding,
+} from '../support/scanners';
+import { Scratch } from '../support/scratch';
+import { terraformPlan } from '../support/terraform-plan';
+import { isOpen, isWaived, MOST_WAIVERS, OPEN_FINDINGS, WAIVERS } from '../support/waivers';
+
+const BUILD_MS = 30 * 60_000;
+jest.setTimeout(300_000);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+/** Kinds of EKS Auto Mode, of which nobody publishes a schema. */
+const WITHOUT_SCHEMA = ['NodeClass', 'IngressClassParams'];
+
+interface Scanned {
+  of: string;
+  changes: Readonly<Record<string, unknown>>;
+  /** Why its manifests are not scanned. */
+  planOnly?: string;
+}
+
+/** The stacks as they are, and what can be chosen besides. */
+const STACKS: Readonly<Record<string, Scanned>> = {
+  staging: { of: 'staging', changes: {} },
+  prod: { of: 'prod', changes: {} },
+  'prod behind an ingress': {
+    of: 'prod',
+    changes: {
+      exposure: 'ingress',
+      clientCidrs: ['203.0.113.0/24'],
+      ingress: {
+        host: 'triton.example.com',
+        certificateArn: 'arn:aws:acm:us-east-1:111122223333:certificate/1',
+        jwt: { issuer: 'https://login.example.com', jwksEndpoint: 'https://login.example.com/keys' },
+      },
+      publisherGroup: 'publishers',
+    },
+  },
+  'staging on managed node groups': {
+    of: 'staging',
+    changes: {
+      autoMode: false,
+      gpuNodePools: [
+        { name: 'al2023', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'], dcgmExporter: true },
+        {
+          name: 'bottlerocket',
+          mechanism: 'managed-node-group',
+          ami: 'Bottlerocket',
+          instanceTypes: ['g5.xlarge'],
+          timeSlices: 2,
+        },
+      ],
+    },
+    planOnly: 'device plugin and exporter work on the node itself, which scanners take for an attack',
+  },
+};
+
+const step = new Progress(process.stderr, true).step('');
+const noGo = whyNoGo(['kube-score', 'kubeconform', 'kubernetes']);
+if (noGo !== undefined) process.stderr.write(`kube-score and kubeconform are left out: ${noGo}\n`);
+const withGo = noGo === undefined ? test : test.skip;
+
+/** What nobody should deploy, with a field that Kubernetes does not know. */
+const BARE = {
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name: 'bare' },
+  spec: {
+    selector: { matchLabels: { app: 'bare' } },
+    template: {
+      metadata: { labels: { app: 'bare' } },
+      spec: { containers: [{ name: 'bare', image: 'tritonserver:latest', imagePolicy: 'Always' }] },
+    },
+  },
+};
+
+/** Every finding that is waived or still open, by any scanner. */
+const known: ScannerFinding[] = [];
+const isKnown = (finding: ScannerFinding): boolean => isWaived(finding) || isOpen(finding);
+
+function unwaived(findings: readonly ScannerFinding[]): ScannerFinding[] {
+  known.push(...findings.filter(isKnown));
+  return findings.filter((finding) => !isKnown(finding));
+}
+
+describe.each(Object.entries(STACKS))('%s', (name, { of, changes, planOnly }) => {
+  const ofManifests = planOnly === undefined ? test : test.skip;
+  const ofManifestsWithGo = planOnly === undefined ? withGo : test.skip;
+  const directory = join(scratch.directory, name);
+  const folders = { manifests: join(directory, 'manifests'), plan: join(directory, 'plan') };
+  let stack: RegisteredStack;
+  const files = (): string[] => readdirSync(folders.manifests).map((file) => join(folders.manifests, file));
+
+  beforeAll(async () => {
+    stack = await registeredStack(of, changes);
+    for (const folder of Object.values(folders)) mkdirSync(folder, { recursive: true });
+    writeManifests(manifestsOf(stack.resources), folders.manifests);
+    writePlan(terraformPlan(stack.resources), folders.plan);
+  });
+
+  describe('checkov', () => {
+    let checkov: Checkov;
+    beforeAll(async () => {
+      checkov = await ensureCheckov(await ensurePython(step), step);
+    }, BUILD_MS);
+
+    ofManifests('has nothing against the manifests', async () => {
+      const { passed, failed } = await scanWithCheckov(checkov, 'kubernetes', folders.manifests);
+      expect(passed).toBeGreaterThan(50);
+      expect(unwaived(failed)).toEqual([]);
+    });
+
+    test('has nothing against the plan', async () => {
+      const { passed, failed } = await scanWithCheckov(checkov, 'terraform_plan', folders.plan);
+      expect(passed).toBeGreaterThan(50);
+      expect(unwaived(failed)).toEqual([]);
+    });
+
+    test("the roles' policies name actions that exist, and conditions that requests meet", () => {
+      const reference = new ServiceReference(checkov.packages);
+      const policies = stack.resources.filter(({ type }) => type === 'aws:iam/rolePolicy:RolePolicy');
+      expect(policies.length).toBeGreaterThan(1);
+      const problems = policies.flatMap(({ name: role, inputs }) => {
+        const { Statement } = JSON.parse(inputs['policy'] as string) as { Statement: Statement[] };
+        return Statement.flatMap((statement) =>
+          reference.problemsOf(statement).map((problem) => `${role}: ${problem}`),
+        );
+      });
+      expect(problems).toEqual([]);
+    });
+  });
+
+  ofManifestsWithGo(
+    'kube-score has nothing against the manifests',
+    async () => {
+      const { passed, failed } = await scanWithKubeScore(await ensureKubeScore(step), files(), '1.34');
+      expect(passed).toBeGreaterThan(20);
+      expect(unwaived(failed)).toEqual([]);
+    },
+    BUILD_MS,
+  );
+
+  ofManifestsWithGo(
+    'kubeconform has nothing against the manifests',
+    async () => {
+      const [program, schemas] = [await ensureKubeconform(step), await ensureKubernetesSchemas(step)];
+      const { passed, failed, skipped } = await scanWithKubeconform(program, files(), schemas, WITHOUT_SCHEMA);
+      expect(unwaived(failed)).toEqual([]);
+      const skippable = manifestsOf(stack.resources).filter(({ kind }) => WITHOUT_SCHEMA.includes(kind));
+      expect({ passed, skipped }).toEqual({ passed: files().length - skippable.length, skipped: skippable.length });
+    },
+    BUILD_MS,
+  );
+});
+
+describe('they find what is wrong', () => {
+  const directory = join(scratch.directory, 'bare');
+  const plan = join(scratch.directory, 'bare-plan');
+  let files: string[];
+
+  beforeAll(() => {
+    for (const folder of [directory, plan]) mkdirSync(folder, { recursive: true });
+    files = writeManifests([BARE], directory);
+    const bucket = { type: 'aws:s3/bucket:Bucket', name: 'models', inputs: { bucket: 'models' }, custom: true };
+    writePlan(terraformPlan([{ ...bucket, propertyDependencies: {} } as unknown as RegisteredResource]), plan);
+  });
+
+  test(
+    'checkov',
+    async () => {
+      const checkov = await ensureCheckov(await ensurePython(step), step);
+      const manifests = await scanWithCheckov(checkov, 'kubernetes', directory);
+      expect(manifests.failed.map(({ check }) => check)).toEqual(expect.arrayContaining(['CKV_K8S_14', 'CKV_K8S_20']));
+      const { failed } = await scanWithCheckov(checkov, 'terraform_plan', plan);
+      expect(failed.map(({ check }) => check)).toEqual(expect.arrayContaining(['CKV_AWS_21', 'CKV2_AWS_6']));
+    },
+    BUILD_MS,
+  );
+
+  withGo(
+    'kube-score and kubeconform',
+    async () => {
+      const { failed } = await scanWithKubeScore(await ensureKubeScore(step), files, '1.34');
+      expect(failed.map(({ check }) => check)).toEqual(
+        expect.arrayContaining(['container-image-tag', 'pod-networkpolicy']),
+      );
+      const schemas = await ensureKubernetesSchemas(step);
+      const conformity = await scanWithKubeconform(await ensureKubeconform(step), files, schemas, []);
+      expect(conformity.failed.map(({ what }) => what).join()).toContain('imagePolicy');
+    },
+    BUILD_MS,
+  );
+});
+
+test('waivers are few, have reasons, and are needed', () => {
+  expect(WAIVERS.length).toBeLessThanOrEqual(MOST_WAIVERS);
+  for (const { reason } of WAIVERS) expect(reason).toMatch(/^.{40,}\.$/s);
+  const unneeded = [...WAIVERS, ...OPEN_FINDINGS].filter(
+    ({ check }) => !known.some((finding) => finding.check === check),
+  );
+  expect(unneeded).toEqual([]);
+});

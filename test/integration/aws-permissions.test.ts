@@ -1,0 +1,180 @@
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../scripts/lib/local/s3-server';
+import { keptKey, releasesPrefix, tritonRepositoryUrl } from '../../scripts/lib/publish/location';
+import { readHead } from '../../scripts/lib/publish/release';
+import { rollBack } from '../../scripts/lib/publish/rollback';
+import { repositoryStatus } from '../../scripts/lib/publish/status';
+import { Requester } from '../../scripts/lib/s3/requester';
+import { S3Store } from '../../scripts/lib/s3/store';
+import { PUBLISHER_PERMISSIONS, TRITON_PERMISSIONS } from '../support/aws-permissions';
+import type { Call } from '../support/iam';
+import { publisher } from '../support/publish';
+import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
+import { testS3, testStore } from '../support/s3';
+import { permissionsFor } from '../support/s3-permissions';
+import { Scratch } from '../support/scratch';
+import { startTap, type Tap } from '../support/tap';
+import { testTriton } from '../support/triton';
+
+jest.setTimeout(180_000);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const LOCATION = { bucket: 'permissions-test', prefix: 'models' };
+const PLACES = [`${LOCATION.prefix}/`, `${releasesPrefix(LOCATION)}/`];
+const KEY = 'arn:aws:kms:eu-central-1:111122223333:key/1';
+const repository = join(scratch.directory, 'repository');
+
+let endpoint: string;
+
+beforeAll(async () => {
+  const server = await testS3(scratch);
+  endpoint = server.endpoint;
+  await testStore(scratch, server, LOCATION.bucket);
+  await switchVersioningOn();
+});
+
+async function switchVersioningOn(): Promise<void> {
+  const requester = new Requester({
+    bucket: LOCATION.bucket,
+    endpointUrl: endpoint,
+    region: LOCAL_REGION,
+    credentials: LOCAL_CREDENTIALS,
+  });
+  const body =
+    '<VersioningConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>Enabled</Status></VersioningConfiguration>';
+  await requester.send({
+    what: 'switch versioning on',
+    method: 'PUT',
+    query: { versioning: '' },
+    body: Buffer.from(body),
+    read: () => undefined,
+  });
+  requester.close();
+}
+
+async function tapped(): Promise<Tap> {
+  const tap = await startTap(endpoint);
+  scratch.defer(() => tap.stop());
+  return tap;
+}
+
+/** A store whose requests the tap sees. One that is refused is not made again. */
+function storeBehind(tap: Tap): S3Store {
+  const store = new S3Store({
+    bucket: LOCATION.bucket,
+    endpointUrl: tap.endpoint,
+    region: LOCAL_REGION,
+    credentials: LOCAL_CREDENTIALS,
+    attempts: 1,
+  });
+  scratch.defer(() => store.close());
+  return store;
+}
+
+const callsOf = (tap: Tap): Call[] => tap.requests.flatMap((request) => permissionsFor(request, KEY));
+
+/** What is asked of the bucket itself says whether it is a listing under a prefix. */
+function kindOf({ action, resource, context }: Call): string {
+  if (resource === KEY) return `${action} of key`;
+  if (resource.includes('/')) return `${action} of object`;
+  return context?.['s3:prefix'] === undefined ? `${action} of bucket` : `${action} of listing`;
+}
+
+const kinds = (calls: readonly Call[]): string[] => [...new Set(calls.map(kindOf))].sort();
+
+/** The calls that reach out of the repository and of what the publisher keeps beside it. */
+function outside(calls: readonly Call[], places: readonly string[]): Call[] {
+  const arns = places.map((place) => `arn:aws:s3:::${LOCATION.bucket}/${place}`);
+  return calls.filter(({ resource, context }) => {
+    const prefix = context?.['s3:prefix'];
+    if (prefix !== undefined) return !places.some((place) => prefix.startsWith(place) || prefix === place.slice(0, -1));
+    return resource.includes('/') && resource !== KEY && !arns.some((arn) => resource.startsWith(arn));
+  });
+}
+
+test('the publisher asks for what is listed of it, and stays in its place', async () => {
+  const tap = await tapped();
+  const store = storeBehind(tap);
+  const { publish, options } = publisher(store, LOCATION, repository);
+  writeRepository(repository, addingModel('small', { 1: 1 }));
+  await publish();
+
+  writeRepository(repository, {
+    'large/config.pbtxt': 'backend: "anything"\nversion_policy { specific { versions: [1] } }\n',
+    'large/1/model.pt': 'x',
+  });
+  const large = Buffer.alloc(20 * 1024 * 1024, 'weights ');
+  writeFileSync(join(repository, 'large', '1', 'model.pt'), large);
+
+  // The connection ends when the upload is to be completed; the next run goes on with its parts.
+  const cut = { onRequest: ({ method, path }: { method: string; path: string }) => !completes(method, path) };
+  tap.set(cut);
+  await expect(publish()).rejects.toThrow();
+  tap.set({});
+  await publish();
+
+  // An upload that nobody will go on with.
+  await abandonUpload(tap.endpoint);
+
+  // Another version takes the place of the first, which is deleted, and then had back.
+  const current = async (): Promise<string | undefined> => (await readHead(store, LOCATION))?.release.id;
+  const first = await current();
+  rmSync(join(repository, 'small'), { recursive: true });
+  writeRepository(repository, addingModel('small', { 2: 2 }));
+  await publish({ prune: true });
+  const second = await current();
+  await rollBack(first, options());
+  await repositoryStatus(store, LOCATION, undefined);
+
+  // What is kept aside has been tampered with: the copy that S3 makes of it is taken back.
+  for (const { key, bytes } of await store.list(keptKey(LOCATION, ''))) {
+    await store.putBytes(key, Buffer.alloc(bytes, '#'));
+  }
+  await expect(rollBack(second, options())).rejects.toThrow(/its content is not what was recorded/);
+  store.close();
+
+  const calls = callsOf(tap);
+  expect(kinds(calls)).toEqual(PUBLISHER_PERMISSIONS.map(({ action, of }) => `${action} of ${of}`).sort());
+  expect(outside(calls, PLACES)).toEqual([]);
+  const restricted = PUBLISHER_PERMISSIONS.filter(({ repositoryOnly }) => repositoryOnly).map(({ action }) => action);
+  const ofThese = calls.filter(({ action }) => restricted.includes(action));
+  expect(outside(ofThese, [`${LOCATION.prefix}/`])).toEqual([]);
+});
+
+const completes = (method: string, path: string): boolean => method === 'POST' && path.includes('uploadId=');
+
+async function abandonUpload(at: string): Promise<void> {
+  const requester = new Requester({
+    bucket: LOCATION.bucket,
+    endpointUrl: at,
+    region: LOCAL_REGION,
+    credentials: LOCAL_CREDENTIALS,
+  });
+  await requester.send({
+    what: 'begin an upload',
+    method: 'POST',
+    key: `${LOCATION.prefix}/small/9/model.pt`,
+    query: { uploads: '' },
+    read: () => undefined,
+  });
+  requester.close();
+}
+
+test('Triton asks for what is listed of it, and stays in the repository', async () => {
+  const direct = storeBehind(await tapped());
+  const models = join(scratch.directory, 'triton-repository');
+  writeRepository(models, { ...addingModel('adds', { 1: 1 }), ...addingEnsemble('both', 'adds') });
+  const { publish } = publisher(direct, LOCATION, models);
+  await publish();
+
+  const tap = await tapped();
+  const { client } = await testTriton(scratch, tritonRepositoryUrl(LOCATION, tap.endpoint), { load: ['*'] });
+  await client.loadModel('adds');
+
+  const calls = callsOf(tap);
+  expect(kinds(calls)).toEqual(TRITON_PERMISSIONS.map(({ action, of }) => `${action} of ${of}`).sort());
+  expect(outside(calls, [`${LOCATION.prefix}/`])).toEqual([]);
+});

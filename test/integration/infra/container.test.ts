@@ -1,0 +1,230 @@
+import { Client, credentials, Metadata } from '@grpc/grpc-js';
+import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { alerts } from '../../../infra/triton/alerts';
+import { panels } from '../../../infra/triton/dashboard';
+import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../../scripts/lib/local/s3-server';
+import { ManagedProcess } from '../../../scripts/lib/managed-process';
+import { freePorts } from '../../../scripts/lib/ports';
+import { Progress } from '../../../scripts/lib/progress';
+import { ensurePlaceholder } from '../../../scripts/lib/publish/apply';
+import type { S3Store } from '../../../scripts/lib/s3/store';
+import { ensurePython, type PythonEnvironment } from '../../../scripts/lib/toolchain/python';
+import { assembleBackends, ensureTriton, type TritonInstallation } from '../../../scripts/lib/toolchain/triton';
+import { TritonHttpClient } from '../../../scripts/lib/triton/http';
+import { addingModel } from '../../support/repository';
+import { testS3, testStore } from '../../support/s3';
+import { Scratch } from '../../support/scratch';
+import { render } from '../../unit/infra/triton/render';
+
+jest.setTimeout(180_000);
+
+const LOCATION = { bucket: 'container-test', prefix: 'models' };
+const KEY = 'a-key-of-a-test-0123';
+const HEADER = 'triton-model-control-key';
+
+/** What of the container matters here. */
+interface Container {
+  command: string[];
+  args: string[];
+  env: { name: string; value?: string }[];
+}
+
+/** The container of the Deployment, as a process on this machine: its own command, arguments and environment. */
+describe('the container that the Deployment describes, with a real tritonserver and S3', () => {
+  const scratch = new Scratch();
+  const models = join(scratch.directory, 'models');
+  let python: PythonEnvironment;
+  let installation: TritonInstallation;
+  let container: Container;
+  let store: S3Store;
+
+  beforeAll(async () => {
+    python = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
+    installation = await ensureTriton(python);
+    const s3 = await testS3(scratch);
+    store = await testStore(scratch, s3, LOCATION.bucket);
+    await ensurePlaceholder(store, LOCATION);
+    const { only } = await render({
+      modelRepository: `s3://${LOCATION.bucket}/${LOCATION.prefix}`,
+      region: LOCAL_REGION,
+      endpointUrl: s3.endpoint,
+      credentials: { kind: 'static-keys', ...LOCAL_CREDENTIALS },
+      modelControl: { key: KEY },
+      gpusPerPod: 0,
+      shutdown: { exitTimeoutSeconds: 5 },
+    });
+    const spec = only('Deployment')['spec'] as { template: { spec: { containers: [Container] } } };
+    container = spec.template.spec.containers[0];
+    mkdirSync(models);
+  });
+  afterAll(() => scratch.clean());
+
+  interface Running {
+    process: ManagedProcess;
+    client: TritonHttpClient;
+    url: string;
+    grpc: string;
+    metrics: string;
+  }
+
+  /** Starts it as a container runtime would, but for the folders and ports that are this machine's. */
+  async function start(name: string): Promise<Running> {
+    const [http, grpc, metrics] = (await freePorts(3)) as [number, number, number];
+    const backends = join(scratch.directory, 'backends');
+    assembleBackends(installation, backends);
+    const [entryPoint, program, ...flags] = container.args as [string, string, ...string[]];
+    expect([entryPoint, program]).toEqual(['/opt/nvidia/nvidia_entrypoint.sh', 'tritonserver']);
+    const server = new ManagedProcess({
+      name,
+      command: container.command[0] as string,
+      args: [
+        ...container.command.slice(1),
+        installation.binary,
+        ...flags.map(expand),
+        `--backend-directory=${backends}`,
+        ...['http', 'grpc', 'metrics'].map((one) => `--${one}-address=127.0.0.1`),
+        `--http-port=${http}`,
+        `--grpc-port=${grpc}`,
+        `--metrics-port=${metrics}`,
+      ],
+      env: environment(),
+      logFile: join(scratch.directory, `${name}.log`),
+      python: python.python,
+    });
+    scratch.defer(() => server.stop(20_000));
+    const url = `http://127.0.0.1:${http}`;
+    const ready = async (): Promise<boolean> =>
+      fetch(`${url}/v2/health/ready`).then(
+        ({ ok }) => ok,
+        () => false,
+      );
+    await server.untilReady(ready, 120_000, () => server.stop(20_000));
+    const client = new TritonHttpClient(url);
+    scratch.defer(() => client.close());
+    return { process: server, client, url, grpc: `127.0.0.1:${grpc}`, metrics: `http://127.0.0.1:${metrics}/metrics` };
+  }
+
+  /** As Kubernetes puts variables into arguments. */
+  const expand = (argument: string): string => argument.replaceAll('$(MODEL_CONTROL_KEY)', KEY);
+
+  function environment(): NodeJS.ProcessEnv {
+    const given = container.env.flatMap(({ name, value }) => (value === undefined ? [] : [[name, value] as const]));
+    return {
+      ...Object.fromEntries(given),
+      AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
+      AWS_SECRET_ACCESS_KEY: LOCAL_CREDENTIALS.secretAccessKey,
+      TRITON_AWS_MOUNT_DIRECTORY: models,
+      PATH: [python.bin, process.env['PATH'] ?? ''].join(delimiter),
+      LD_LIBRARY_PATH: [installation.libraries, python.libraries].filter((path) => path !== undefined).join(delimiter),
+    };
+  }
+
+  const index = (url: string, headers?: Record<string, string>): Promise<Response> =>
+    fetch(`${url}/v2/repository/index`, { method: 'POST', ...(headers === undefined ? {} : { headers }) });
+
+  async function publish(files: Record<string, string>): Promise<void> {
+    for (const [path, content] of Object.entries(files)) {
+      await store.putBytes(`${LOCATION.prefix}/${path}`, Buffer.from(content));
+    }
+  }
+
+  test('a first start with nothing published is ready; a stop signal reaches it through the shell', async () => {
+    const { process: server, url } = await start('empty');
+    expect(await (await index(url, { [HEADER]: KEY })).json()).toEqual([]);
+    await server.stop(30_000);
+    expect(await server.ended).toMatch(/exit code 0/);
+  });
+
+  describe('with a model', () => {
+    let running: Running;
+
+    beforeAll(async () => {
+      await publish(addingModel('adds', { 1: 10 }));
+      running = await start('first');
+    });
+
+    test('it is loaded from S3 at the start, and computes', async () => {
+      const x = { name: 'x', datatype: 'FP32', shape: [1], data: new Float32Array([1]) } as const;
+      const { outputs } = await running.client.infer('adds', [x]);
+      expect(outputs[0]?.data).toEqual(new Float32Array([11]));
+    });
+
+    test.each([
+      ['POST', 'v2/repository/index'],
+      ['POST', 'v2/repository/models/adds/load'],
+      ['POST', 'v2/repository/models/adds/unload'],
+      ['GET', 'v2/systemsharedmemory/status'],
+      ['GET', 'v2/cudasharedmemory/status'],
+      ['GET', 'v2/trace/setting'],
+      ['GET', 'v2/models/adds/trace/setting'],
+      ['GET', 'v2/logging'],
+    ])('without the key %s %s is refused', async (method, path) => {
+      for (const headers of [{}, { [HEADER]: `${KEY}x` }]) {
+        expect((await fetch(`${running.url}/${path}`, { method, headers })).status).toBe(403);
+      }
+    });
+
+    test('with it a model is unloaded and loaded; asking needs none', async () => {
+      const headers = { [HEADER]: KEY };
+      const control = (what: string): Promise<Response> =>
+        fetch(`${running.url}/v2/repository/models/adds/${what}`, { method: 'POST', headers });
+      expect((await control('unload')).status).toBe(200);
+      expect((await control('load')).status).toBe(200);
+      for (const path of ['v2', 'v2/health/live', 'v2/models/adds', 'v2/models/adds/config', 'v2/models/adds/ready']) {
+        expect([path, (await fetch(`${running.url}/${path}`)).status]).toEqual([path, 200]);
+      }
+    });
+
+    test('the same over gRPC', async () => {
+      const call = (key?: string): Promise<string> => callGrpc(running.grpc, key);
+      expect(await call()).toMatch(/restricted/);
+      expect(await call('another-key-of-a-test')).toMatch(/restricted/);
+      expect(await call(KEY)).toBe('');
+    });
+
+    test('every metric that alerts and the dashboard ask for is there, but for those of GPUs', async () => {
+      const of = { namespace: 'triton', name: 'triton', scrapeSeconds: 15 };
+      const limits = { queueMilliseconds: 50, autoscaled: true, gpus: true, podReadySeconds: 600 };
+      const queries = [
+        ...alerts(of, limits).map(({ expression }) => expression),
+        ...panels(of, true).flatMap(({ queries: all }) => all.map(({ expression }) => expression)),
+      ];
+      const asked = new Set(queries.flatMap((query) => query.match(/\bnv_\w+/g) ?? []));
+      const text = await (await fetch(running.metrics)).text();
+      const missing = [...asked].filter((metric) => !text.includes(`\n${metric}{`) && !text.includes(`\n${metric} `));
+      expect(missing.sort()).toEqual(['nv_gpu_memory_total_bytes', 'nv_gpu_memory_used_bytes', 'nv_gpu_utilization']);
+      expect(asked.size).toBeGreaterThan(8);
+    });
+
+    test('killed and started again in its pod, it finds no leftovers and loads again', async () => {
+      writeFileSync(join(models, 'left'), 'by something else');
+      mkdirSync(join(models, 'read-only'));
+      chmodSync(join(models, 'read-only'), 0o500);
+      running.process.killGroup();
+      await running.process.ended;
+      const before = readdirSync(models);
+      expect(before.length).toBeGreaterThan(2);
+      const again = await start('again');
+      expect(await again.client.modelReady('adds')).toBe(true);
+      const left = readdirSync(models);
+      expect(left.filter((name) => before.includes(name))).toEqual([]);
+    });
+  });
+});
+
+/** Asks for the repository's index; what the server says against it. */
+function callGrpc(address: string, key: string | undefined): Promise<string> {
+  const client = new Client(address, credentials.createInsecure());
+  const metadata = new Metadata();
+  if (key !== undefined) metadata.set(`triton-grpc-protocol-${HEADER}`, key);
+  const path = '/inference.GRPCInferenceService/RepositoryIndex';
+  const empty = (): Buffer => Buffer.alloc(0);
+  const bytes = (answer: Buffer): Buffer => answer;
+  return new Promise((resolve) => {
+    client.makeUnaryRequest(path, empty, bytes, {}, metadata, (error) => {
+      client.close();
+      resolve(error?.details ?? '');
+    });
+  });
+}

@@ -1,0 +1,209 @@
+import { readFileSync } from 'node:fs';
+import { loadAll } from 'js-yaml';
+import { Agent, fetch } from 'undici';
+import type { Exposure, TritonServerArgs } from '../../../infra/triton/args';
+import {
+  CUSTOM_KINDS,
+  customResourceDefinition,
+  type CustomKind,
+} from '../../../scripts/lib/toolchain/custom-resources';
+import { goIsThere } from '../../../scripts/lib/toolchain/go';
+import { ensureKubernetes } from '../../../scripts/lib/toolchain/kubernetes';
+import { ClusterProcesses, startApiServer, type Access } from '../../support/api-server';
+import { Scratch } from '../../support/scratch';
+import { until } from '../../support/until';
+import { render } from '../../unit/infra/triton/render';
+
+jest.setTimeout(120_000);
+const BUILD_MS = 30 * 60_000;
+const ANSWER_MS = 10_000;
+
+const INGRESS: Omit<Extract<Exposure, { kind: 'ingress' }>, 'authentication'> = {
+  kind: 'ingress',
+  host: 'triton.example.com',
+  controllerCidrs: ['10.0.0.0/16'],
+  tls: { kind: 'acm', certificateArn: 'arn:aws:acm:eu-central-1:123456789012:certificate/1' },
+};
+
+/** Every choice that makes an object, or makes it another one. */
+const CHOICES: Record<string, Partial<TritonServerArgs>> = {
+  'nothing chosen': {},
+  'CPUs, keys, an endpoint': {
+    gpusPerPod: 0,
+    endpointUrl: 'http://minio.storage.svc:9000',
+    credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
+    modelControl: { key: 'a-key-of-a-test-0123' },
+    publisherGroup: 'publishers',
+  },
+  'placement, surge': {
+    rollout: { strategy: 'surge', maxUnavailable: 1 },
+    nodeSelector: { pool: 'a10g' },
+    tolerations: [{ key: 'pool', value: 'a10g', effect: 'NoSchedule' }],
+    resources: { cpu: 3.5, memoryGiB: 14, scratchGiB: 100 },
+    network: { clientNamespaces: ['web'], egressCidrs: ['10.0.0.0/8'], egressPorts: [443, 9000] },
+  },
+  'KEDA, monitoring': {
+    autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 8 },
+    monitoring: {},
+  },
+  'custom metrics': {
+    autoscaling: { kind: 'custom-metrics', minReplicas: 2, maxReplicas: 8 },
+    monitoring: { serviceMonitor: false, dashboard: false },
+  },
+  'a load balancer': {
+    exposure: { kind: 'internal-load-balancer', clientCidrs: ['10.1.0.0/16'], loadBalancerCidrs: ['10.0.0.0/16'] },
+  },
+  'an ingress, certificates': {
+    exposure: { ...INGRESS, authentication: { kind: 'mutual-tls', trustStoreArn: 'arn:aws:truststore' } },
+  },
+  'an ingress, people': {
+    exposure: {
+      ...INGRESS,
+      createAutoModeClass: true,
+      authentication: {
+        kind: 'oidc',
+        issuer: 'https://id.example.com',
+        authorizationEndpoint: 'https://id.example.com/authorize',
+        tokenEndpoint: 'https://id.example.com/token',
+        userInfoEndpoint: 'https://id.example.com/me',
+        clientId: 'id',
+        clientSecret: 'secret',
+      },
+    },
+  },
+  'an ingress of another controller': {
+    exposure: {
+      ...INGRESS,
+      className: 'traefik',
+      tls: { kind: 'secret', secretName: 'tls' },
+      authentication: { kind: 'annotations', annotations: { 'traefik.io/middleware': 'auth' } },
+    },
+  },
+};
+
+/** No definition of it is published. */
+const ONLY_ON_EKS = ['IngressClassParams'];
+
+interface Manifest {
+  apiVersion: string;
+  kind: string;
+  metadata: { name?: string; namespace?: string };
+  [field: string]: unknown;
+}
+
+interface Answer {
+  status: number;
+  /** What a user of kubectl would be warned of. */
+  warnings: string;
+  /** Why it is refused. */
+  message: string;
+}
+
+(goIsThere() ? describe : describe.skip)(
+  'every object, as a real Kubernetes API takes it (without Go to build it with, this is left out)',
+  () => {
+    const scratch = new Scratch();
+    let access: Access;
+    let token: string;
+    let connections: Agent;
+
+    beforeAll(async () => {
+      const programs = await ensureKubernetes();
+      access = await startApiServer(await ClusterProcesses.in(scratch), { programs });
+      const { users } = JSON.parse(access.kubeconfig()) as { users: [{ user: { token: string } }] };
+      token = users[0].user.token;
+      connections = new Agent({ connect: { ca: readFileSync(access.certificateFile) } });
+      scratch.defer(() => connections.destroy());
+      for (const kind of CUSTOM_KINDS) await define(kind);
+      const { only } = await render();
+      expect(await create(only('Namespace') as Manifest)).toMatchObject({ status: 201 });
+    }, BUILD_MS);
+    afterAll(() => scratch.clean());
+
+    async function define(kind: CustomKind): Promise<void> {
+      const [definition] = loadAll(await customResourceDefinition(kind)) as [Manifest];
+      // Some lack what a controller would fill in.
+      delete definition['status'];
+      expect(await create(definition)).toMatchObject({ status: 201, message: '' });
+      const { group, names, versions } = definition['spec'] as {
+        group: string;
+        names: { plural: string };
+        versions: { name: string }[];
+      };
+      const path = `/apis/${group}/${versions[0]?.name}/namespaces/default/${names.plural}`;
+      await until(`${kind} is served`, async () => (await call('GET', path)).status === 200);
+    }
+
+    /** Applies it, or only asks whether it would be taken. */
+    function create(manifest: Manifest, dryRun = false): Promise<Answer> {
+      const { apiVersion, kind, metadata } = manifest;
+      const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+      const place = metadata.namespace === undefined ? '' : `/namespaces/${metadata.namespace}`;
+      const query = `fieldValidation=Strict${dryRun ? '&dryRun=All' : ''}`;
+      return call('POST', `${group}${place}/${plural(kind)}?${query}`, manifest);
+    }
+
+    async function call(method: 'GET' | 'POST', path: string, body?: object): Promise<Answer> {
+      const response = await fetch(`${access.server}${path}`, {
+        method,
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        dispatcher: connections,
+        signal: AbortSignal.timeout(ANSWER_MS),
+      });
+      const { message } = (await response.json()) as { message?: string };
+      const { status, headers } = response;
+      return { status, warnings: headers.get('warning') ?? '', message: status < 300 ? '' : (message ?? '') };
+    }
+
+    test.each(Object.keys(CHOICES))('%s', async (choice) => {
+      const { objects } = await render(CHOICES[choice]);
+      const manifests = objects.filter(({ type }) => type.startsWith('kubernetes:')).map(({ manifest }) => manifest);
+      expect(manifests.length).toBeGreaterThan(6);
+      for (const manifest of manifests.map(applicable)) {
+        const { kind } = manifest;
+        if (kind === 'Namespace' || ONLY_ON_EKS.includes(kind)) continue;
+        expect({ kind, ...(await create(manifest, true)) }).toEqual({ kind, status: 201, warnings: '', message: '' });
+      }
+    });
+
+    test.each<[CustomKind, object, RegExp]>([
+      ['ServiceMonitor', { endpoints: [{ port: 'metrics', interval: 'often' }] }, /interval/],
+      ['PrometheusRule', { groups: [{ name: 'a', rules: [{ alert: 'A', expr: 'up', for: 'long' }] }] }, /for/],
+      ['ScaledObject', { fallback: { failureThreshold: 1, replicas: 1, behavior: 'whatever' } }, /behavior/],
+      ['ServiceMonitor', { endpoint: [] }, /unknown field "spec.endpoint"/],
+    ])('a %s with %j is refused: the definitions are really asked', async (kind, wrong, reason) => {
+      const { only } = await render({ ...CHOICES['KEDA, monitoring'] });
+      const manifest = only(kind) as Manifest;
+      const spec = { ...(manifest['spec'] as object), ...wrong };
+      const { status, message } = await create({ ...manifest, spec }, true);
+      expect(status).toBeGreaterThanOrEqual(400);
+      expect(message).toMatch(reason);
+    });
+
+    test('the namespace warns of a pod that would be refused', async () => {
+      const { only } = await render();
+      const manifest = structuredClone(only('Deployment')) as Manifest & {
+        spec: { template: { spec: { securityContext: object } } };
+      };
+      manifest.spec.template.spec.securityContext = {};
+      expect((await create(manifest, true)).warnings).toMatch(/would violate PodSecurity .*restricted:latest/);
+    });
+  },
+);
+
+/** A secret value in the open, and a name where Pulumi makes one up. */
+function applicable(manifest: Record<string, unknown>): Manifest {
+  const { metadata, stringData, ...rest } = manifest as Manifest & { stringData?: { secret: object } };
+  return {
+    ...rest,
+    metadata: metadata.name === undefined ? { ...metadata, name: 'made-up' } : metadata,
+    ...(stringData === undefined ? {} : { stringData: stringData.secret }),
+  };
+}
+
+function plural(kind: string): string {
+  const name = kind.toLowerCase();
+  if (name.endsWith('y')) return `${name.slice(0, -1)}ies`;
+  return name.endsWith('s') ? `${name}es` : `${name}s`;
+}

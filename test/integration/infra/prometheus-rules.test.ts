@@ -1,0 +1,260 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { TritonServerArgs } from '../../../infra/triton/args';
+import { panels } from '../../../infra/triton/dashboard';
+import { ruleGroups } from '../../../infra/triton/monitoring';
+import { scalingQuery } from '../../../infra/triton/queries';
+import { withDefaults } from '../../../infra/triton/settings';
+import { CommandError, exec } from '../../../scripts/lib/exec';
+import { goIsThere } from '../../../scripts/lib/toolchain/go';
+import { ensurePromtool } from '../../../scripts/lib/toolchain/promtool';
+import { Scratch } from '../../support/scratch';
+import { ARGS } from '../../unit/infra/triton/render';
+
+jest.setTimeout(60_000);
+const BUILD_MS = 30 * 60_000;
+
+const settings = withDefaults('triton', {
+  ...ARGS,
+  autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 8 },
+  monitoring: {},
+} satisfies TritonServerArgs);
+const OF = { namespace: 'triton', name: 'triton', scrapeSeconds: 15 };
+
+/** One reading in 15 s, from minute 0. */
+interface Series {
+  series: string;
+  values: string;
+}
+
+const labels = (pod: string, more = ''): string => `{namespace="triton",job="triton",pod="${pod}"${more}}`;
+const up = (pod: string, values = '1x400'): Series => ({ series: `up${labels(pod)}`, values });
+const ofModel = (metric: string, pod: string, values: string, model = 'bert'): Series => ({
+  series: `${metric}${labels(pod, `,model="${model}",version="1"`)}`,
+  values,
+});
+
+/** So many requests in 15 s, each of which waited so many milliseconds. */
+const requests = (pod: string, count: number, milliseconds: number, model = 'bert'): Series[] => [
+  ofModel('nv_inference_request_success', pod, `0+${count}x400`, model),
+  ofModel('nv_inference_queue_duration_us', pod, `0+${count * milliseconds * 1000}x400`, model),
+  ofModel('nv_inference_request_failure', pod, '0x400', model),
+  ofModel('nv_inference_count', pod, `0+${count}x400`, model),
+  ofModel('nv_inference_pending_request_count', pod, '0x400', model),
+];
+
+const POD = 'triton-6d5f7c9b8-x2x4z';
+const OTHER = 'triton-6d5f7c9b8-abcde';
+const quiet = [up(POD), up(OTHER), ...requests(POD, 150, 5), ...requests(OTHER, 150, 5)];
+
+/** Prometheus itself reads the rules, and evaluates them on series that are made up. */
+(goIsThere() ? describe : describe.skip)('the rules (without Go to build promtool with, this is left out)', () => {
+  const scratch = new Scratch();
+  let promtool: string;
+  const rules = join(scratch.directory, 'rules.json');
+
+  beforeAll(async () => {
+    promtool = await ensurePromtool();
+    // JSON is YAML.
+    writeFileSync(rules, JSON.stringify({ groups: ruleGroups(settings) }));
+  }, BUILD_MS);
+  afterAll(() => scratch.clean());
+
+  /** Runs `promtool test rules` on one test; the text of what fails, or nothing. */
+  async function check(test: object): Promise<string> {
+    const file = join(scratch.directory, 'test.json');
+    writeFileSync(
+      file,
+      JSON.stringify({ rule_files: [rules], evaluation_interval: '15s', tests: [{ interval: '15s', ...test }] }),
+    );
+    try {
+      await exec(promtool, ['test', 'rules', file]);
+      return '';
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error;
+      return error.output.stdout + error.output.stderr;
+    }
+  }
+
+  const alertTest = (alertname: string, minute: number, expected: Record<string, string>[]): object => ({
+    eval_time: `${minute}m`,
+    alertname,
+    exp_alerts: expected.map(({ summary = '', severity = 'warning', ...rest }) => ({
+      exp_labels: { severity, namespace: 'triton', server: 'triton', ...rest },
+      exp_annotations: { summary, runbook: `docs/operations.md#${alertname.toLowerCase()}` },
+    })),
+  });
+
+  const fires = (alertname: string, minute: number, input: Series[], expected: Record<string, string>[]) =>
+    check({ input_series: input, alert_rule_test: [alertTest(alertname, minute, expected)] });
+
+  const expressionTest = (expr: string, samples: { labels: string; value: number }[]): object => ({
+    expr,
+    eval_time: '30m',
+    exp_samples: samples,
+  });
+
+  const yields = (expr: string, input: Series[], samples: { labels: string; value: number }[]) =>
+    check({ input_series: input, promql_expr_test: [expressionTest(expr, samples)] });
+
+  test('Prometheus reads them, strictly', async () => {
+    const { stdout } = await exec(promtool, ['check', 'rules', '--lint=all', '--lint-fatal', rules]);
+    expect(stdout).toMatch(/SUCCESS: 11 rules found/);
+  });
+
+  test('and every query of the dashboard', async () => {
+    const queries = panels(OF, true).flatMap(({ queries: of }) => of.map(({ expression }) => expression));
+    expect(queries.length).toBeGreaterThan(12);
+    const without = queries.map((expr) => expressionTest(expr, []));
+    expect(await check({ input_series: [], promql_expr_test: without })).toBe('');
+  });
+
+  test('none fires while two servers answer quickly', async () => {
+    const names = ruleGroups(settings).flatMap(({ rules: all }) => all.flatMap(({ alert }) => alert ?? []));
+    expect(names).toHaveLength(10);
+    const none = names.map((name) => alertTest(name as string, 90, []));
+    expect(await check({ input_series: quiet, alert_rule_test: none })).toBe('');
+  });
+
+  describe('alerts', () => {
+    test('TritonDown: nothing answers, or nothing is there to be asked', async () => {
+      const expected = [{ severity: 'critical', summary: 'No server of triton answers Prometheus.' }];
+      const stopped = [up(POD, '1x20 0x400')];
+      expect(await fires('TritonDown', 6, stopped, [])).toBe('');
+      expect(await fires('TritonDown', 8, stopped, expected)).toBe('');
+      expect(await fires('TritonDown', 3, [], [{ ...expected[0], job: 'triton' }])).toBe('');
+    });
+
+    test('TritonReplicasMissing: longer than it takes a pod to come', async () => {
+      const missing = [
+        { series: 'kube_deployment_spec_replicas{namespace="triton",deployment="triton"}', values: '3x400' },
+        {
+          series: 'kube_deployment_status_replicas_available{namespace="triton",deployment="triton"}',
+          values: '2x400',
+        },
+      ];
+      const summary = 'triton has 2 replicas that serve, fewer than it should have.';
+      expect(await fires('TritonReplicasMissing', 39, missing, [])).toBe('');
+      expect(await fires('TritonReplicasMissing', 42, missing, [{ deployment: 'triton', summary }])).toBe('');
+    });
+
+    test('TritonRestarting: more than twice in an hour, and only our pods', async () => {
+      const restarts = (pod: string): Series => ({
+        series: `kube_pod_container_status_restarts_total{namespace="triton",pod="${pod}"}`,
+        values: '0x40 1x40 2x40 3x40 4x400',
+      });
+      const summary = `The server in pod ${POD} was restarted 4 times in an hour.`;
+      const input = [restarts(POD), restarts('triton-other-1')];
+      expect(await fires('TritonRestarting', 60, input, [{ pod: POD, summary }])).toBe('');
+      expect(await fires('TritonRestarting', 20, input, [])).toBe('');
+    });
+
+    test('TritonUnschedulable', async () => {
+      const input = [
+        { series: `kube_pod_status_unschedulable{namespace="triton",pod="${POD}"}`, values: '1x400' },
+        { series: `kube_pod_status_unschedulable{namespace="triton",pod="${OTHER}"}`, values: '0x400' },
+      ];
+      const summary = `There is no node for pod ${POD}.`;
+      expect(await fires('TritonUnschedulable', 10, input, [])).toBe('');
+      expect(await fires('TritonUnschedulable', 16, input, [{ pod: POD, summary }])).toBe('');
+    });
+
+    test('TritonModelsDiffer: a model that one of two servers has; several GPUs are one server', async () => {
+      const everywhere = [POD, OTHER].flatMap((pod) =>
+        ['a', 'b'].map((gpu) => ({
+          series: `nv_inference_count${labels(pod, `,model="resnet",version="2",gpu_uuid="${gpu}"`)}`,
+          values: '0x400',
+        })),
+      );
+      const input = [...quiet, ...everywhere, ofModel('nv_inference_count', POD, '0x400', 'new')];
+      const summary = 'Model new version 1 is loaded on 1 servers, but not on all.';
+      expect(await fires('TritonModelsDiffer', 16, input, [{ model: 'new', version: '1', summary }])).toBe('');
+    });
+
+    test('TritonRequestsFailing: more than one in a hundred', async () => {
+      const failing = (count: number): Series[] => [
+        ...requests(POD, 1000, 1).filter(({ series }) => !series.startsWith('nv_inference_request_failure')),
+        ofModel('nv_inference_request_failure', POD, `0+${count}x400`),
+      ];
+      const summary = '1.961% of the requests to model bert fail.';
+      const expected = [{ severity: 'critical', model: 'bert', summary }];
+      expect(await fires('TritonRequestsFailing', 10, failing(20), expected)).toBe('');
+      expect(await fires('TritonRequestsFailing', 10, failing(10), [])).toBe('');
+    });
+
+    test('TritonQueueLong: four times what brings more pods', async () => {
+      const summary = 'Requests to model bert wait 250 ms before they are computed.';
+      expect(await fires('TritonQueueLong', 15, requests(POD, 100, 250), [{ model: 'bert', summary }])).toBe('');
+      expect(await fires('TritonQueueLong', 15, requests(POD, 100, 190), [])).toBe('');
+    });
+
+    test('TritonRequestsStuck: some wait, none gets through', async () => {
+      const pending = ofModel('nv_inference_pending_request_count', POD, '7x400');
+      const stuck = [pending, ofModel('nv_inference_request_success', POD, '500x400')];
+      const busy = [pending, ofModel('nv_inference_request_success', POD, '0+10x400')];
+      const summary = `7 requests to model bert wait in pod ${POD}, and none gets through.`;
+      const expected = [{ severity: 'critical', model: 'bert', pod: POD, summary }];
+      expect(await fires('TritonRequestsStuck', 10, stuck, expected)).toBe('');
+      expect(await fires('TritonRequestsStuck', 10, busy, [])).toBe('');
+    });
+
+    test('TritonGpuMemoryFull', async () => {
+      const gpu = (metric: string, values: string): Series => ({
+        series: `${metric}${labels(POD, ',gpu_uuid="GPU-1"')}`,
+        values,
+      });
+      const memory = [gpu('nv_gpu_memory_used_bytes', '23x400'), gpu('nv_gpu_memory_total_bytes', '24x400')];
+      const summary = `The memory of a GPU of pod ${POD} is 95.83% full.`;
+      const expected = [{ pod: POD, job: 'triton', gpu_uuid: 'GPU-1', summary }];
+      expect(await fires('TritonGpuMemoryFull', 16, memory, expected)).toBe('');
+    });
+
+    test('TritonAtMaximumReplicas', async () => {
+      const autoscaler = '{namespace="triton",horizontalpodautoscaler="triton"}';
+      const input = [
+        { series: `kube_horizontalpodautoscaler_status_current_replicas${autoscaler}`, values: '8x400' },
+        { series: `kube_horizontalpodautoscaler_spec_max_replicas${autoscaler}`, values: '8x400' },
+      ];
+      const summary = 'triton has 8 replicas, the most it may have, for 15 minutes.';
+      const expected = [{ horizontalpodautoscaler: 'triton', summary }];
+      expect(await fires('TritonAtMaximumReplicas', 16, input, expected)).toBe('');
+    });
+  });
+
+  describe('what is scaled by', () => {
+    const query = scalingQuery(OF, 50);
+
+    test('the recording rule: the slowest model of each pod', async () => {
+      const input = [...requests(POD, 100, 20, 'slow'), ...requests(POD, 100, 5, 'quick'), ...requests(OTHER, 10, 8)];
+      const of = (pod: string): string => `triton_queue_milliseconds{job="triton", namespace="triton", pod="${pod}"}`;
+      expect(
+        await yields('triton_queue_milliseconds', input, [
+          { labels: of(OTHER), value: 8 },
+          { labels: of(POD), value: 20 },
+        ]),
+      ).toBe('');
+    });
+
+    test('queue time of the slowest model times the servers that serve: KEDA divides it by the time wanted', async () => {
+      const input = [
+        up(POD),
+        up(OTHER),
+        up('starting', '0x400'),
+        ...requests(POD, 100, 80, 'slow'),
+        ...requests(OTHER, 100, 80, 'slow'),
+        ...requests(POD, 900, 1, 'quick'),
+      ];
+      expect(await yields(query, input, [{ labels: '{}', value: 160 }])).toBe('');
+    });
+
+    test('however long the queue is, at most twice the servers that serve', async () => {
+      const input = [up(POD), up(OTHER), ...requests(POD, 1, 60_000)];
+      expect(await yields(query, input, [{ labels: '{}', value: 2 * 2 * 50 }])).toBe('');
+    });
+
+    test('without requests 0; without metrics no answer', async () => {
+      expect(await yields(query, [up(POD), up(OTHER)], [{ labels: '{}', value: 0 }])).toBe('');
+      expect(await yields(query, [], [])).toBe('');
+    });
+  });
+});

@@ -1,0 +1,194 @@
+import { copyFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type {
+  AppsV1Api,
+  AuthorizationV1Api,
+  CoreV1Api,
+  KubeConfig,
+  KubernetesObject,
+  KubernetesObjectApi,
+  NetworkingV1Api,
+  PolicyV1Api,
+  V1Pod,
+  V1Taint,
+} from '@kubernetes/client-node';
+import { freePorts } from '../../scripts/lib/ports';
+import { ensureControlPlane } from '../../scripts/lib/toolchain/kubernetes';
+import { answers, ClusterProcesses, startApiServer, type Access, type ApiServerOptions } from './api-server';
+import type { Scratch } from './scratch';
+import { until } from './until';
+
+export interface TestNode {
+  name: string;
+  /** `nvidia.com/gpu`; default: 0, which is a node that has none. */
+  gpus?: number;
+  labels?: Record<string, string>;
+  taints?: V1Taint[];
+  /** Default: us-east-1a. */
+  zone?: string;
+}
+
+/** The typed clients of the cluster, as its administrator. */
+export interface Clients {
+  apps: AppsV1Api;
+  authorization: AuthorizationV1Api;
+  core: CoreV1Api;
+  networking: NetworkingV1Api;
+  objects: KubernetesObjectApi;
+  policy: PolicyV1Api;
+}
+
+/**
+ * A real control plane: etcd, kube-apiserver with PodSecurity and RBAC, kube-controller-manager and kube-scheduler. Its
+ * nodes are KWOK's: pods are scheduled and counted as real ones are, and run nothing.
+ */
+export class ControlPlane {
+  private constructor(
+    readonly access: Access,
+    readonly processes: ClusterProcesses,
+    readonly client: Clients,
+    readonly config: KubeConfig,
+  ) {}
+
+  /** Builds what is missing, once, and starts it; ended with the scratch folder. `groups` has the users besides "admin". */
+  static async start(scratch: Scratch, options: Pick<ApiServerOptions, 'groups'> = {}): Promise<ControlPlane> {
+    const programs = await ensureControlPlane();
+    const processes = await ClusterProcesses.in(scratch);
+    const access = await startApiServer(processes, { programs, ...options });
+    const kubeconfig = `--kubeconfig=${access.kubeconfigFile()}`;
+    // One of each: there is nobody to elect a leader among. Nobody reads their metrics.
+    const alone = [kubeconfig, '--leader-elect=false', '--secure-port=0'];
+    await processes.start({
+      name: 'kube-controller-manager',
+      command: programs.controllerManager,
+      args: [
+        ...alone,
+        `--root-ca-file=${access.certificateFile}`,
+        `--service-account-private-key-file=${access.serviceAccountKeyFile}`,
+      ],
+    });
+    await processes.start({ name: 'kube-scheduler', command: programs.scheduler, args: alone });
+
+    const config = await loadConfig(access);
+    const plane = new ControlPlane(access, processes, await connect(config), config);
+    await access.define(PORT_FORWARDS);
+    await plane.startKwok(programs.kwok, kubeconfig);
+    // Pods are refused before their namespace has its service account.
+    await until('the controllers work', async () => {
+      const { items } = await plane.client.core.listNamespacedServiceAccount({ namespace: 'default' });
+      return items.length > 0;
+    });
+    return plane;
+  }
+
+  private async startKwok(command: string, kubeconfig: string): Promise<void> {
+    const [port] = (await freePorts(1)) as [number];
+    const config = join(this.processes.directory, 'kwok.yaml');
+    copyFileSync(join(__dirname, 'kwok-stages.yaml'), config);
+    const args = [
+      kubeconfig,
+      `--config=${config}`,
+      '--enable-crds=PortForward',
+      '--manage-all-nodes=true',
+      '--node-lease-duration-seconds=40',
+      '--node-ip=127.0.0.1',
+      `--node-port=${port}`,
+      `--server-address=127.0.0.1:${port}`,
+    ];
+    await this.processes.start({ name: 'kwok', command, args }, () => answers(`http://127.0.0.1:${port}/healthz`));
+  }
+
+  async addNode(node: TestNode): Promise<void> {
+    const resources = {
+      cpu: '64',
+      memory: '256Gi',
+      'ephemeral-storage': '500Gi',
+      pods: '110',
+      ...(node.gpus === undefined ? {} : { 'nvidia.com/gpu': String(node.gpus) }),
+    };
+    const labels = {
+      'kubernetes.io/arch': 'amd64',
+      'kubernetes.io/hostname': node.name,
+      'kubernetes.io/os': 'linux',
+      'topology.kubernetes.io/zone': node.zone ?? 'us-east-1a',
+      ...node.labels,
+    };
+    await this.client.core.createNode({
+      body: {
+        metadata: { name: node.name, labels },
+        spec: { taints: node.taints ?? [] },
+        status: { capacity: resources, allocatable: resources },
+      },
+    });
+    await until(`node ${node.name} is ready`, async () => {
+      const { status } = await this.client.core.readNode({ name: node.name });
+      return status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
+    });
+  }
+
+  /** @param target port on loopback that port 8000 of the pod leads to */
+  async forwardPod(namespace: string, pod: string, target: number): Promise<void> {
+    await this.client.objects.create({
+      apiVersion: 'kwok.x-k8s.io/v1alpha1',
+      kind: 'PortForward',
+      metadata: { name: pod, namespace },
+      spec: { forwards: [{ target: { address: '127.0.0.1', port: target } }] },
+    } as KubernetesObject);
+  }
+
+  async pods(namespace: string, labelSelector?: string): Promise<V1Pod[]> {
+    const filter = labelSelector === undefined ? {} : { labelSelector };
+    return (await this.client.core.listNamespacedPod({ namespace, ...filter })).items;
+  }
+
+  async readyPods(namespace: string, labelSelector?: string): Promise<V1Pod[]> {
+    return (await this.pods(namespace, labelSelector)).filter(isServing);
+  }
+}
+
+/** Whether a Service sends requests to the pod. */
+export function isServing(pod: V1Pod): boolean {
+  return (
+    pod.metadata?.deletionTimestamp === undefined &&
+    pod.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true
+  );
+}
+
+async function loadConfig(access: Access): Promise<KubeConfig> {
+  const { KubeConfig } = await import('@kubernetes/client-node');
+  const config = new KubeConfig();
+  config.loadFromString(access.kubeconfig());
+  return config;
+}
+
+async function connect(config: KubeConfig): Promise<Clients> {
+  const api = await import('@kubernetes/client-node');
+  return {
+    apps: config.makeApiClient(api.AppsV1Api),
+    authorization: config.makeApiClient(api.AuthorizationV1Api),
+    core: config.makeApiClient(api.CoreV1Api),
+    networking: config.makeApiClient(api.NetworkingV1Api),
+    objects: api.KubernetesObjectApi.makeApiClient(config),
+    policy: config.makeApiClient(api.PolicyV1Api),
+  };
+}
+
+/** Where port-forwards lead is told to KWOK by objects, since the names of pods are not known before. */
+const PORT_FORWARDS = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'portforwards.kwok.x-k8s.io' },
+  spec: {
+    group: 'kwok.x-k8s.io',
+    names: { kind: 'PortForward', plural: 'portforwards' },
+    scope: 'Namespaced',
+    versions: [
+      {
+        name: 'v1alpha1',
+        served: true,
+        storage: true,
+        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+      },
+    ],
+  },
+};

@@ -1,0 +1,35 @@
+import type { ControlPlane } from './control-plane';
+
+/** Kinds that operators bring and whose own definitions are not at hand: group, kind, version. */
+const KINDS: readonly (readonly [group: string, kind: string, version: string, scope?: 'Cluster'])[] = [
+  ['eks.amazonaws.com', 'NodeClass', 'v1', 'Cluster'],
+  ['keda.sh', 'ScaledObject', 'v1alpha1'],
+  ['monitoring.coreos.com', 'PrometheusRule', 'v1'],
+  ['monitoring.coreos.com', 'ServiceMonitor', 'v1'],
+];
+
+/** Makes the API server take them, whatever is in them. Whether they are valid is for tests with the real definitions. */
+export async function defineForeignKinds(plane: ControlPlane): Promise<void> {
+  for (const [group, kind, version, scope = 'Namespaced'] of KINDS) {
+    const plural = kind.endsWith('s') ? `${kind.toLowerCase()}es` : `${kind.toLowerCase()}s`;
+    const definition = {
+      apiVersion: 'apiextensions.k8s.io/v1',
+      kind: 'CustomResourceDefinition',
+      metadata: { name: `${plural}.${group}` },
+      spec: {
+        group,
+        scope,
+        names: { kind, plural },
+        versions: [
+          {
+            name: version,
+            served: true,
+            storage: true,
+            schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+          },
+        ],
+      },
+    };
+    await plane.access.define(definition);
+  }
+}

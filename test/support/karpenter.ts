@@ -1,0 +1,105 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { KubernetesObject } from '@kubernetes/client-node';
+import { loadAll } from 'js-yaml';
+import { factsOf, type GpuInstanceType } from '../../infra/gpu-instance-types';
+import { freePorts } from '../../scripts/lib/ports';
+import { ensureKarpenter } from '../../scripts/lib/toolchain/kubernetes';
+import { answers } from './api-server';
+import type { ControlPlane } from './control-plane';
+import { until } from './until';
+
+export type CapacityType = 'spot' | 'on-demand';
+
+/** What stands where AWS has an EC2NodeClass or a NodeClass of Auto Mode. */
+export const KWOK_NODE_CLASS = { group: 'karpenter.kwok.sh', kind: 'KWOKNodeClass', name: 'test' } as const;
+
+/** What machines cost in a cloud of tests: spot a third. */
+const PRICES: Record<CapacityType, number> = { spot: 1 / 3, 'on-demand': 1 };
+
+export interface KarpenterOptions {
+  instanceTypes: readonly GpuInstanceType[];
+  zones: readonly string[];
+}
+
+/** A real Karpenter whose cloud has the given machines. What it starts are simulated nodes. */
+export class Karpenter {
+  private constructor(private readonly outOfCapacity: string) {}
+
+  static async start(plane: ControlPlane, options: KarpenterOptions): Promise<Karpenter> {
+    const { program } = await ensureKarpenter();
+    const { objects } = plane.client;
+    await defineKarpenterKinds(plane);
+    const nodeClass = { apiVersion: 'karpenter.kwok.sh/v1alpha1', kind: 'KWOKNodeClass', metadata: { name: 'test' } };
+    await until('the kinds of Karpenter are served', async () => {
+      await objects.create({ ...nodeClass, spec: {} } as KubernetesObject);
+      return true;
+    });
+
+    const { directory } = plane.processes;
+    const [instanceTypes, outOfCapacity] = ['instance-types.json', 'out-of-capacity'].map((name) =>
+      join(directory, name),
+    ) as [string, string];
+    writeFileSync(instanceTypes, JSON.stringify(machines(options)));
+    writeFileSync(outOfCapacity, '');
+    const [metrics, health] = (await freePorts(2)) as [number, number];
+    const env = {
+      ...process.env,
+      KUBECONFIG: plane.access.kubeconfigFile(),
+      OUT_OF_CAPACITY: outOfCapacity,
+      SYSTEM_NAMESPACE: 'kube-system',
+    };
+    const args = [
+      '--disable-leader-election=true',
+      `--health-probe-port=${health}`,
+      `--instance-types-file-path=${instanceTypes}`,
+      `--metrics-port=${metrics}`,
+    ];
+    await plane.processes.start({ name: 'karpenter', command: program, args, env }, () =>
+      answers(`http://127.0.0.1:${health}/healthz`),
+    );
+    return new Karpenter(outOfCapacity);
+  }
+
+  /** From now on no machine can be had so; none: all can be had again. */
+  runOut(...types: CapacityType[]): void {
+    writeFileSync(this.outOfCapacity, types.join('\n'));
+  }
+}
+
+/** Makes the API server take NodePools and what else is Karpenter's, checked by Karpenter's own definitions. */
+export async function defineKarpenterKinds(plane: ControlPlane): Promise<void> {
+  const { definitions } = await ensureKarpenter();
+  for (const file of definitions) {
+    for (const definition of loadAll(readFileSync(file, 'utf8'))) {
+      await plane.access.define(definition as object);
+    }
+  }
+}
+
+/** The machines as Karpenter's KWOK provider reads them. */
+function machines({ instanceTypes, zones }: KarpenterOptions): object[] {
+  return instanceTypes.map((name) => {
+    const { gpus, vcpus, memoryGiB } = factsOf(name);
+    const offering = (capacityType: CapacityType, zone: string): object => ({
+      Price: PRICES[capacityType] * vcpus,
+      Available: true,
+      Requirements: [
+        { key: 'karpenter.sh/capacity-type', operator: 'In', values: [capacityType] },
+        { key: 'topology.kubernetes.io/zone', operator: 'In', values: [zone] },
+      ],
+    });
+    return {
+      name,
+      architecture: 'amd64',
+      operatingSystems: ['linux'],
+      resources: {
+        cpu: String(vcpus),
+        memory: `${memoryGiB}Gi`,
+        'ephemeral-storage': '200Gi',
+        'nvidia.com/gpu': String(gpus),
+      },
+      offerings: zones.flatMap((zone) => [offering('spot', zone), offering('on-demand', zone)]),
+    };
+  });
+}

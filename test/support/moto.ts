@@ -1,0 +1,103 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { ManagedProcess } from '../../scripts/lib/managed-process';
+import { freePorts } from '../../scripts/lib/ports';
+import { Progress } from '../../scripts/lib/progress';
+import { ensureLockedPackages, ensurePython } from '../../scripts/lib/toolchain/python';
+import { answers, type Access } from './api-server';
+import type { Scratch } from './scratch';
+
+const START_TIMEOUT_MS = 60_000;
+const STOP_GRACE_MS = 2000;
+
+/** A mock of AWS that keeps everything in memory: moto with the parts that an EKS stack needs and moto lacks. */
+export interface Moto {
+  endpoint: string;
+  /** What makes an AWS SDK, and Pulumi's provider, talk to it and to nothing else. */
+  env: NodeJS.ProcessEnv;
+}
+
+/**
+ * Starts it on loopback; ended with the scratch folder.
+ * @param access the Kubernetes API that every EKS cluster has; default: none that answers
+ */
+export async function testMoto(scratch: Scratch, access?: Access): Promise<Moto> {
+  const python = await ensurePython(new Progress(process.stderr, true).step(''));
+  const packages = await ensureLockedPackages('moto', python);
+  const [port] = (await freePorts(1)) as [number];
+  const server = new ManagedProcess({
+    name: 'moto',
+    command: python.python,
+    args: ['-m', 'moto_server', '-H', '127.0.0.1', '-p', String(port)],
+    env: {
+      ...process.env,
+      PYTHONPATH: `${packages}:${__dirname}`,
+      ...(access === undefined
+        ? {}
+        : {
+            KUBERNETES_ENDPOINT: access.server,
+            KUBERNETES_CERTIFICATE: readFileSync(access.certificateFile).toString('base64'),
+          }),
+    },
+    logFile: join(scratch.directory, `moto-${port}.log`),
+    python: python.python,
+  });
+  const stop = (): Promise<void> => server.stop(STOP_GRACE_MS);
+  scratch.defer(stop);
+  const endpoint = `http://127.0.0.1:${port}`;
+  await server.untilReady(() => answers(`${endpoint}/moto-api/`), START_TIMEOUT_MS, stop);
+  const programs = join(scratch.directory, 'aws-programs');
+  if (access !== undefined) writeTokenProgram(programs, access);
+  const env = {
+    PATH: [programs, process.env['PATH']].join(delimiter),
+    AWS_ENDPOINT_URL: endpoint,
+    AWS_ACCESS_KEY_ID: 'mock',
+    AWS_SECRET_ACCESS_KEY: 'mock',
+    // Nothing of whoever runs the tests is used.
+    AWS_CONFIG_FILE: '/dev/null',
+    AWS_SHARED_CREDENTIALS_FILE: '/dev/null',
+    AWS_EC2_METADATA_DISABLED: 'true',
+  };
+  return { endpoint, env };
+}
+
+/** In the place of the AWS CLI, which kubeconfigs of EKS ask for a token. */
+function writeTokenProgram(directory: string, access: Access): void {
+  const credential = {
+    apiVersion: 'client.authentication.k8s.io/v1beta1',
+    kind: 'ExecCredential',
+    status: { token: access.token() },
+  };
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, 'aws'), `#!/bin/sh\necho '${JSON.stringify(credential)}'\n`, { mode: 0o755 });
+}
+
+/** What is left of the kinds that a stack makes, by name. */
+export async function leftovers(moto: Moto): Promise<string[]> {
+  const form = { 'content-type': 'application/x-www-form-urlencoded' };
+  const target = { 'x-amz-target': 'Logs_20140328.DescribeLogGroups', 'content-type': 'application/x-amz-json-1.1' };
+  const { clusters } = JSON.parse(await ask(moto, 'eks', '/clusters')) as { clusters: string[] };
+  const { logGroups } = JSON.parse(await ask(moto, 'logs', '/', target, '{}')) as {
+    logGroups: { logGroupName: string }[];
+  };
+  const buckets = namesIn(await ask(moto, 's3', '/'), 'Name');
+  const roles = namesIn(await ask(moto, 'iam', '/', form, 'Action=ListRoles&Version=2010-05-08'), 'RoleName');
+  return [...clusters, ...logGroups.map(({ logGroupName }) => logGroupName), ...buckets, ...roles];
+}
+
+function namesIn(xml: string, element: string): string[] {
+  return [...xml.matchAll(new RegExp(`<${element}>([^<]*)</${element}>`, 'g'))].map(([, name]) => name ?? '');
+}
+
+/** One request to a service; with a body it is a POST. */
+async function ask(moto: Moto, service: string, path: string, headers = {}, body?: string): Promise<string> {
+  const scope = `Credential=mock/20260101/us-east-1/${service}/aws4_request`;
+  const response = await fetch(`${moto.endpoint}${path}`, {
+    // The scope of the signature tells the service; the signature itself is not looked at.
+    headers: { authorization: `AWS4-HMAC-SHA256 ${scope}, SignedHeaders=host, Signature=0`, ...headers },
+    ...(body === undefined ? {} : { method: 'POST', body }),
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${service} of the mock answers ${response.status}: ${text}`);
+  return text;
+}

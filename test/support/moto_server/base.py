@@ -1,0 +1,56 @@
+"""What the parts of the EKS API share."""
+
+import uuid
+from datetime import datetime, timezone
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.eks.exceptions import ResourceNotFoundException
+from moto.eks.responses import EKSResponse
+
+# The newest first; those that AWS supports without a surcharge when this was written.
+KUBERNETES_VERSIONS = ["1.35", "1.34", "1.33"]
+
+
+def now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def not_found(message: str) -> Exception:
+    return ResourceNotFoundException(message=message)
+
+
+class Kept:
+    """What is kept for one cluster besides what moto keeps."""
+
+    def __init__(self) -> None:
+        self.addons: dict[str, dict[str, Any]] = {}
+        self.entries: dict[str, dict[str, Any]] = {}
+        self.updates: dict[str, dict[str, Any]] = {}
+
+
+class Base(EKSResponse):
+    """moto's EKS API, with a cluster that has a place for more."""
+
+    def _cluster(self, name: str | None = None) -> Any:
+        wanted = name or self._get_param("name") or self._get_param("clusterName")
+        cluster = self.eks_backend.describe_cluster(name=wanted)
+        if not hasattr(cluster, "kept"):
+            cluster.kept = Kept()
+        return cluster
+
+    def _arn(self, kind: str, *parts: str) -> str:
+        return f"arn:{self.partition}:eks:{self.region}:{self.current_account}:{kind}/{'/'.join(parts)}"
+
+    def _update(self, cluster: Any, kind: str, params: dict[str, Any]) -> ActionResult:
+        """An update is done when it is answered."""
+        update = {
+            "id": str(uuid.uuid4()),
+            "status": "Successful",
+            "type": kind,
+            "params": [{"type": key, "value": str(value)} for key, value in params.items() if value is not None],
+            "createdAt": now(),
+            "errors": [],
+        }
+        cluster.kept.updates[update["id"]] = update
+        return ActionResult({"update": update})

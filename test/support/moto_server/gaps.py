@@ -1,0 +1,89 @@
+"""Single calls of S3, IAM and EC2 that moto answers otherwise than AWS."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import xmltodict
+
+
+def install() -> None:
+    keep_tags_of_new_buckets()
+    empty_buckets_with_versions()
+    heed_conditions_of_denials()
+    read_policies_for_everybody()
+    keep_tags_of_launch_templates_apart()
+
+
+def keep_tags_of_new_buckets() -> None:
+    """moto drops the tags that a bucket is created with: a diff on the second `up`."""
+    from moto.s3.responses import S3Response  # noqa: PLC0415  moto reads its environment on import
+
+    original = S3Response._bucket_response_put
+
+    def put(self: Any, request: Any, bucket_name: str, querystring: Any, *args: Any, **kwargs: Any) -> Any:
+        response = original(self, request, bucket_name, querystring, *args, **kwargs)
+        if not querystring and self.body:
+            sent = xmltodict.parse(self.body).get("CreateBucketConfiguration") or {}
+            tags = (sent.get("Tags") or {}).get("Tag") or []
+            tags = [tags] if isinstance(tags, dict) else tags
+            if tags:
+                self.backend.put_bucket_tagging(bucket_name, {tag["Key"]: tag.get("Value") or "" for tag in tags})
+        return response
+
+    S3Response._bucket_response_put = put
+
+
+def empty_buckets_with_versions() -> None:
+    """moto answers 500 when the last version of an object goes, and `destroy` tries again for long."""
+    from moto.s3.models import FakeDeleteMarker  # noqa: PLC0415
+
+    if not hasattr(FakeDeleteMarker, "dispose"):
+        FakeDeleteMarker.dispose = lambda _self, *_args, **_kwargs: None
+
+
+def heed_conditions_of_denials() -> None:
+    """moto knows no conditions: "deny without TLS" would deny everything. Here it denies nothing."""
+    from moto.iam.access_control import IAMPolicyStatement, PermissionResult  # noqa: PLC0415
+
+    original = IAMPolicyStatement.is_action_permitted
+
+    def permitted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        statement = self._statement
+        if statement.get("Effect") == "Deny" and statement.get("Condition"):
+            return PermissionResult.NEUTRAL
+        return original(self, *args, **kwargs)
+
+    IAMPolicyStatement.is_action_permitted = permitted
+
+
+def read_policies_for_everybody() -> None:
+    """moto fails (500) on a policy with the principal "*" when it looks whether access logs may be written."""
+    from moto.s3.models import FakeBucket  # noqa: PLC0415
+
+    original = FakeBucket._log_permissions_enabled_policy
+
+    def enabled(target_bucket: Any, target_prefix: str | None) -> bool:
+        policy = json.loads(target_bucket.policy.decode()) if target_bucket.policy else {"Statement": []}
+        statements = [one for one in policy["Statement"] if isinstance(one.get("Principal"), dict)]
+        named = json.dumps({**policy, "Statement": statements}).encode()
+        bucket = SimpleNamespace(policy=named, partition=target_bucket.partition, name=target_bucket.name)
+        return bool(original(bucket, target_prefix))
+
+    FakeBucket._log_permissions_enabled_policy = staticmethod(enabled)
+
+
+def keep_tags_of_launch_templates_apart() -> None:
+    """moto makes a launch template's own tags those of its instances: a diff on the second `up`."""
+    from moto.ec2.models.launch_templates import LaunchTemplateBackend  # noqa: PLC0415
+
+    original = LaunchTemplateBackend.create_launch_template
+
+    def create(self: Any, name: str, description: str, template_data: Any, tag_spec: Any) -> Any:
+        data = dict(template_data)
+        tags = [spec for spec in data.pop("TagSpecifications", []) if spec.get("ResourceType") != "launch-template"]
+        if tags:
+            data["TagSpecifications"] = tags
+        return original(self, name, description, data, tag_spec)
+
+    LaunchTemplateBackend.create_launch_template = create

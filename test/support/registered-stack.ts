@@ -1,0 +1,160 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { load } from 'js-yaml';
+import * as pulumi from '@pulumi/pulumi';
+import { program } from '../../infra';
+import { readSettings, type ConfigSource } from '../../infra/settings';
+import { paths } from '../../scripts/lib/paths';
+import { mockedState } from './mocked-state';
+
+/** A resource that a program asked Pulumi for. */
+export interface RegisteredResource {
+  /** Pulumi's token: `aws:s3/bucket:Bucket`. */
+  type: string;
+  name: string;
+  urn: string;
+  /** URN; empty for the stack itself. */
+  parent: string;
+  /** Its properties; secrets are plain. */
+  inputs: Record<string, unknown>;
+  /** With what AWS would have added. */
+  state: Record<string, unknown>;
+  protect: boolean;
+  /** Whether Pulumi asked a provider for it; a component is there for others only. */
+  custom: boolean;
+  /** URNs. */
+  dependencies: string[];
+  /** For each property, the URNs that it was made from. */
+  propertyDependencies: Record<string, string[]>;
+}
+
+export interface RegisteredStack {
+  resources: RegisteredResource[];
+  outputs: Record<string, unknown>;
+}
+
+/** What of a request to register a resource matters here. */
+interface Request {
+  getType(): string;
+  getName(): string;
+  getParent(): string;
+  getProtect(): boolean;
+  getCustom(): boolean;
+  getDependenciesList(): string[];
+  getPropertydependenciesMap(): {
+    forEach(visit: (dependencies: { getUrnsList(): string[] }, key: string) => void): void;
+  };
+}
+
+const PROJECT = 'triton-serving';
+
+/** The stack file as the program reads it, with some keys replaced; null takes one away. */
+export function stackConfig(stack: string, changes: Readonly<Record<string, unknown>> = {}): ConfigSource {
+  const { config } = load(readFileSync(join(paths.root, `Pulumi.${stack}.yaml`), 'utf8')) as {
+    config: Record<string, unknown>;
+  };
+  const own = Object.entries(config).filter(([key]) => key.startsWith(`${PROJECT}:`));
+  const values = {
+    ...Object.fromEntries(own.map(([key, value]) => [key.slice(PROJECT.length + 1), value])),
+    ...changes,
+  };
+  return {
+    stack,
+    region: config['aws:region'] as string | undefined,
+    values: Object.fromEntries(Object.entries(values).filter(([, value]) => value !== null)),
+    encrypted: new Set(Object.keys(values)),
+  };
+}
+
+/** Runs the program of a stack against mocks: all that a Pulumi engine would have been asked for. */
+export async function registeredStack(
+  stack: string,
+  changes: Readonly<Record<string, unknown>> = {},
+): Promise<RegisteredStack> {
+  const settings = readSettings(stackConfig(stack, changes));
+  return registered(() => program(settings), stack);
+}
+
+/** The same for any program. Its outputs may be, or hold, Pulumi outputs. */
+export async function registered(run: () => Record<string, unknown>, stack: string): Promise<RegisteredStack> {
+  const made = new Map<string, { inputs: Record<string, unknown>; state: Record<string, unknown> }>();
+  await pulumi.runtime.setMocks(
+    {
+      newResource: ({ type, name, inputs }) => {
+        const given = plain(inputs) as Record<string, unknown>;
+        const { id, state } = mockedState(type, name, given);
+        made.set(`${type} ${name}`, { inputs: given, state: { ...state, id } });
+        return { id, state };
+      },
+      call: ({ token, inputs }) => (token === CALLER ? { accountId: ACCOUNT } : (inputs as Record<string, unknown>)),
+    },
+    PROJECT,
+    stack,
+  );
+  const requests = watchRegistrations();
+  // What the program warns people of is of no concern here.
+  const warnings = jest.spyOn(console, 'warn').mockImplementation();
+  const outputs = await valueOf(pulumi.output(run()));
+  // Whatever is registered later than the outputs is waited for, too.
+  await pulumi.runtime.disconnect();
+  warnings.mockRestore();
+  const resources = requests.map((request): RegisteredResource => {
+    const [type, name] = [request.getType(), request.getName()];
+    const propertyDependencies: Record<string, string[]> = {};
+    request.getPropertydependenciesMap().forEach((dependencies, key) => {
+      propertyDependencies[key] = dependencies.getUrnsList();
+    });
+    return {
+      type,
+      name,
+      urn: urnOf(stack, request),
+      parent: request.getParent(),
+      ...(made.get(`${type} ${name}`) ?? { inputs: {}, state: {} }),
+      protect: request.getProtect(),
+      custom: request.getCustom(),
+      dependencies: request.getDependenciesList(),
+      propertyDependencies,
+    };
+  });
+  return { resources, outputs: plain(outputs) as Record<string, unknown> };
+}
+
+/** AWS account of the mocks. */
+export const ACCOUNT = '111122223333';
+const CALLER = 'aws:index/getCallerIdentity:getCallerIdentity';
+
+/** As Pulumi's mocks make it: with the type of the resource that it belongs to. */
+function urnOf(stack: string, request: Request): string {
+  const owner = request.getParent().split('::')[2]?.split('$').at(-1) ?? '';
+  const type = ['', 'pulumi:pulumi:Stack'].includes(owner) ? request.getType() : `${owner}$${request.getType()}`;
+  return `urn:pulumi:${stack}::${PROJECT}::${type}::${request.getName()}`;
+}
+
+function watchRegistrations(): Request[] {
+  const requests: Request[] = [];
+  const monitor = pulumi.runtime.getMonitor() as unknown as {
+    registerResource(request: Request, callback: unknown): Promise<void>;
+  };
+  const register = monitor.registerResource.bind(monitor);
+  monitor.registerResource = async (request, callback) => {
+    requests.push(request);
+    await register(request, callback);
+  };
+  return requests;
+}
+
+function valueOf<T>(output: pulumi.Output<T>): Promise<T> {
+  return new Promise((resolve) => output.apply(resolve));
+}
+
+/** Marks a value that is secret, and the value that says so. */
+const SIGNATURE = '4dabf18193072939515e22adb298388d';
+const SECRET = '1b47061264138c4ac30d75fd1eb44270';
+
+function plain(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(plain);
+  if (typeof value !== 'object' || value === null) return value;
+  const object = value as Record<string, unknown>;
+  if (object[SIGNATURE] === SECRET) return plain(object['value']);
+  return Object.fromEntries(Object.entries(object).map(([key, one]) => [key, plain(one)]));
+}

@@ -1,0 +1,130 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { CommandError, exec } from '../../scripts/lib/exec';
+import type { Checkov } from '../../scripts/lib/toolchain/scanners';
+
+/** Something that a scanner does not like. */
+export interface ScannerFinding {
+  /** The check's own name: `CKV_AWS_144`, `pod-probes`. */
+  check: string;
+  /** What it is about. */
+  resource: string;
+  what: string;
+}
+
+/** What scanners said of all that they looked at. */
+export interface Scan {
+  /** How many checks passed: none would mean that nothing was looked at. */
+  passed: number;
+  failed: ScannerFinding[];
+}
+
+/** Runs a program that fails when it finds something; what it printed is the result all the same. */
+async function outputOf(
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<string> {
+  try {
+    return (await exec(command, args, { env })).stdout;
+  } catch (error) {
+    if (error instanceof CommandError && error.output.stdout.trim() !== '') return error.output.stdout;
+    throw error;
+  }
+}
+
+interface CheckovReport {
+  results: Record<'passed_checks' | 'failed_checks', { check_id: string; resource: string; check_name: string }[]>;
+  summary: { parsing_errors: number };
+}
+
+/** checkov on the files of a folder. */
+export async function scanWithCheckov(
+  { command, args, env }: Checkov,
+  framework: 'kubernetes' | 'terraform_plan',
+  directory: string,
+): Promise<Scan> {
+  const all = [...args, '--framework', framework, '--directory', directory, '--output', 'json'];
+  const text = await outputOf(command, [...all, '--compact', '--skip-download'], env);
+  const { results, summary } = JSON.parse(text) as CheckovReport;
+  expect(summary.parsing_errors).toBe(0);
+  return {
+    passed: results.passed_checks.length,
+    failed: results.failed_checks.map((one) => ({ check: one.check_id, resource: one.resource, what: one.check_name })),
+  };
+}
+
+interface KubeScoreReport {
+  object_name: string;
+  type_meta: { kind: string };
+  object_meta: { name: string };
+  checks:
+    | {
+        check: { id: string; name: string };
+        /** 10 is fine, 5 a warning, 1 critical; 7 almost fine. */
+        grade: number;
+        skipped: boolean;
+        comments: { path: string; summary: string }[] | null;
+      }[]
+    | null;
+}
+
+const KUBE_SCORE_FINE = 7;
+
+/** kube-score on files, which it looks at together; warnings count. */
+export async function scanWithKubeScore(
+  program: string,
+  files: readonly string[],
+  kubernetesVersion: string,
+): Promise<Scan> {
+  const args = ['score', '--output-format', 'json', '--kubernetes-version', `v${kubernetesVersion}`, ...files];
+  const reports = JSON.parse(await outputOf(program, args)) as KubeScoreReport[];
+  const checks = reports.flatMap(({ type_meta: { kind }, object_meta: { name }, checks: of }) =>
+    (of ?? []).filter(({ skipped }) => !skipped).map((check) => ({ ...check, resource: `${kind} ${name}` })),
+  );
+  return {
+    passed: checks.filter(({ grade }) => grade >= KUBE_SCORE_FINE).length,
+    failed: checks
+      .filter(({ grade }) => grade < KUBE_SCORE_FINE)
+      .map(({ check, resource, comments }) => ({
+        check: check.id,
+        resource,
+        what: (comments ?? []).map(({ path, summary }) => `${path} ${summary}`.trim()).join('; ') || check.name,
+      })),
+  };
+}
+
+interface KubeconformReport {
+  resources: { kind: string; name: string; status: string; msg: string }[];
+  summary: { valid: number; invalid: number; errors: number; skipped: number };
+}
+
+/**
+ * kubeconform on files, in its strict form.
+ * @param skip kinds that nobody publishes a schema of
+ */
+export async function scanWithKubeconform(
+  program: string,
+  files: readonly string[],
+  schemas: string,
+  skip: readonly string[],
+): Promise<Scan & { skipped: number }> {
+  const args = ['-strict', '-summary', '-output', 'json', '-schema-location', schemas, '-skip', skip.join(',')];
+  const { resources = [], summary } = JSON.parse(
+    await outputOf(program, [...args, ...files]),
+  ) as Partial<KubeconformReport> & Pick<KubeconformReport, 'summary'>;
+  return {
+    passed: summary.valid,
+    skipped: summary.skipped,
+    failed: resources
+      .filter(({ status }) => !/Valid|Skipped/.test(status) || /Invalid/.test(status))
+      .map(({ kind, name, msg }) => ({ check: 'schema', resource: `${kind} ${name}`, what: msg })),
+  };
+}
+
+/** Writes a plan where checkov takes it for one. */
+export function writePlan(plan: object, directory: string): string {
+  const file = join(directory, 'tfplan.json');
+  writeFileSync(file, JSON.stringify(plan, undefined, 1));
+  return file;
+}

@@ -1,0 +1,145 @@
+import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { delimiter, dirname, isAbsolute, join } from 'node:path';
+import { dump, load } from 'js-yaml';
+import { CommandError, exec } from '../../scripts/lib/exec';
+import { paths } from '../../scripts/lib/paths';
+import { ensureLanguageHost, installPlugin, type ResourcePlugin } from '../../scripts/lib/toolchain/pulumi';
+import { pulumiEnvironment } from './pulumi';
+import type { Scratch } from './scratch';
+
+const PROJECT = 'triton-serving';
+
+/** What a program of ours needs beside it. */
+const LINKED = ['infra', 'model-repo', 'node_modules', 'package-lock.json', 'package.json', 'policy', 'scripts'];
+
+/** Values by key; those of this project without its name. */
+export type StackConfig = Readonly<Record<string, unknown>>;
+
+export interface StackOptions {
+  plugins: readonly ResourcePlugin[];
+  /** Keys of the stack file that differ from the one in the repository. */
+  config?: StackConfig;
+  /** Keys whose values are encrypted. */
+  secrets?: Readonly<Record<string, string>>;
+  env?: NodeJS.ProcessEnv;
+}
+
+export interface StateResource {
+  urn: string;
+  type: string;
+  id?: string;
+  inputs?: Record<string, unknown>;
+  outputs?: Record<string, unknown>;
+  protect?: boolean;
+}
+
+/**
+ * A stack of this project, run by a real Pulumi with real providers. The project is a folder of its own that links to
+ * the sources, so that neither stack files nor the state of whoever runs the tests is touched.
+ */
+export class TestStack {
+  private constructor(
+    readonly name: string,
+    /** Folder of the project. */
+    readonly directory: string,
+    /** What Pulumi has to be run with. */
+    readonly env: NodeJS.ProcessEnv,
+    private readonly program: string,
+  ) {}
+
+  /** Makes the stack, with the stack file of the repository as its configuration. Nothing is deployed yet. */
+  static async create(scratch: Scratch, name: string, options: StackOptions): Promise<TestStack> {
+    const { program, env } = await pulumiEnvironment(scratch);
+    const host = await ensureLanguageHost(program);
+    for (const plugin of options.plugins) installPlugin(env['PULUMI_HOME'] as string, plugin);
+    const directory = join(scratch.directory, 'pulumi', `project-${name}`);
+    mkdirSync(directory);
+    for (const entry of LINKED) symlinkSync(join(paths.root, entry), join(directory, entry));
+    for (const file of ['Pulumi.yaml', `Pulumi.${name}.yaml`, 'tsconfig.json']) {
+      copyFileSync(join(paths.root, file), join(directory, file));
+    }
+    const stack = new TestStack(
+      name,
+      directory,
+      {
+        ...env,
+        ...options.env,
+        PATH: [
+          ...[host, program].filter((path) => isAbsolute(path)).map((path) => dirname(path)),
+          options.env?.['PATH'] ?? process.env['PATH'],
+        ].join(delimiter),
+        // A plugin that is missing is an error, not a download.
+        PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION: 'true',
+      },
+      program,
+    );
+    await stack.pulumi('stack', 'init', name);
+    stack.configure(options.config ?? {});
+    for (const [key, value] of Object.entries(options.secrets ?? {})) {
+      await stack.pulumi('config', 'set', '--stack', name, '--secret', key, '--', value);
+    }
+    return stack;
+  }
+
+  /** Changes the stack file; the next `up` makes it so. A value that is undefined goes. */
+  configure(values: StackConfig): void {
+    const text = load(readFileSync(this.file, 'utf8')) as { config?: Record<string, unknown> };
+    const config = { ...text.config };
+    for (const [key, value] of Object.entries(values)) {
+      config[key.includes(':') ? key : `${PROJECT}:${key}`] = value;
+    }
+    writeFileSync(this.file, dump({ ...text, config: JSON.parse(JSON.stringify(config)) as object }));
+  }
+
+  /** @returns what Pulumi printed */
+  up(...flags: string[]): Promise<string> {
+    return this.pulumi('up', '--stack', this.name, '--yes', '--skip-preview', ...flags);
+  }
+
+  /** What the next `up` would do. */
+  preview(...flags: string[]): Promise<string> {
+    return this.pulumi('preview', '--stack', this.name, '--diff', ...flags);
+  }
+
+  /** What it would do, resource by resource. */
+  async changes(): Promise<{ op: string; urn: string }[]> {
+    const text = await this.pulumi('preview', '--stack', this.name, '--json');
+    const { steps = [] } = JSON.parse(text) as { steps?: { op: string; urn: string }[] };
+    return steps.filter(({ op }) => op !== 'same' && op !== 'read').map(({ op, urn }) => ({ op, urn }));
+  }
+
+  /** With its preview, as people run it: what is protected is found there, before anything is deleted. */
+  destroy(...flags: string[]): Promise<string> {
+    return this.pulumi('destroy', '--stack', this.name, '--yes', ...flags);
+  }
+
+  /** The outputs, secret ones included. */
+  async outputs(): Promise<Record<string, unknown>> {
+    const text = await this.pulumi('stack', 'output', '--stack', this.name, '--json', '--show-secrets');
+    return JSON.parse(text) as Record<string, unknown>;
+  }
+
+  /** What the stack is made of, according to its state. */
+  async resources(): Promise<StateResource[]> {
+    const state = JSON.parse(await this.pulumi('stack', 'export', '--stack', this.name)) as {
+      deployment: { resources?: StateResource[] };
+    };
+    return state.deployment.resources ?? [];
+  }
+
+  private get file(): string {
+    return join(this.directory, `Pulumi.${this.name}.yaml`);
+  }
+
+  async pulumi(...args: string[]): Promise<string> {
+    const options = { cwd: this.directory, env: this.env };
+    try {
+      return (await exec(this.program, ['--non-interactive', '--color', 'never', ...args], options)).stdout;
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error;
+      // What went wrong is on stdout, among what was done.
+      const { stdout, stderr } = error.output;
+      throw new Error(`pulumi ${args.join(' ')}: exit code ${error.exitCode}\n${stdout}\n${stderr}`, { cause: error });
+    }
+  }
+}

@@ -1,0 +1,135 @@
+import type { RegisteredResource } from './registered-stack';
+
+/**
+ * What Terraform calls a type, and those of its arguments whose names are not Pulumi's in snake case: Pulumi puts lists
+ * into the plural. A type that is missing here is an error, so that nothing is left unscanned unseen.
+ */
+const TYPES: Readonly<Record<string, { type: string; names?: Readonly<Record<string, string>> }>> = {
+  'aws:cloudwatch/logGroup:LogGroup': { type: 'aws_cloudwatch_log_group' },
+  'aws:ec2/defaultSecurityGroup:DefaultSecurityGroup': { type: 'aws_default_security_group' },
+  'aws:ec2/eip:Eip': { type: 'aws_eip' },
+  'aws:ec2/flowLog:FlowLog': { type: 'aws_flow_log' },
+  'aws:ec2/internetGateway:InternetGateway': { type: 'aws_internet_gateway' },
+  'aws:ec2/launchTemplate:LaunchTemplate': { type: 'aws_launch_template' },
+  'aws:ec2/natGateway:NatGateway': { type: 'aws_nat_gateway' },
+  'aws:ec2/route:Route': { type: 'aws_route' },
+  'aws:ec2/routeTable:RouteTable': { type: 'aws_route_table' },
+  'aws:ec2/routeTableAssociation:RouteTableAssociation': { type: 'aws_route_table_association' },
+  'aws:ec2/subnet:Subnet': { type: 'aws_subnet' },
+  'aws:ec2/vpc:Vpc': { type: 'aws_vpc' },
+  'aws:ec2/vpcEndpoint:VpcEndpoint': { type: 'aws_vpc_endpoint' },
+  'aws:eks/accessEntry:AccessEntry': { type: 'aws_eks_access_entry' },
+  'aws:eks/accessPolicyAssociation:AccessPolicyAssociation': { type: 'aws_eks_access_policy_association' },
+  'aws:eks/addon:Addon': { type: 'aws_eks_addon' },
+  'aws:eks/cluster:Cluster': { type: 'aws_eks_cluster' },
+  'aws:eks/nodeGroup:NodeGroup': { type: 'aws_eks_node_group', names: { taints: 'taint' } },
+  'aws:iam/openIdConnectProvider:OpenIdConnectProvider': {
+    type: 'aws_iam_openid_connect_provider',
+    names: { clientIdLists: 'client_id_list', thumbprintLists: 'thumbprint_list' },
+  },
+  'aws:iam/role:Role': { type: 'aws_iam_role' },
+  'aws:iam/rolePolicy:RolePolicy': { type: 'aws_iam_role_policy' },
+  'aws:iam/rolePolicyAttachment:RolePolicyAttachment': { type: 'aws_iam_role_policy_attachment' },
+  'aws:kms/alias:Alias': { type: 'aws_kms_alias' },
+  'aws:kms/key:Key': { type: 'aws_kms_key' },
+  'aws:s3/bucket:Bucket': { type: 'aws_s3_bucket' },
+  'aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration': {
+    type: 'aws_s3_bucket_lifecycle_configuration',
+    names: { rules: 'rule' },
+  },
+  'aws:s3/bucketLogging:BucketLogging': { type: 'aws_s3_bucket_logging' },
+  'aws:s3/bucketNotification:BucketNotification': { type: 'aws_s3_bucket_notification' },
+  'aws:s3/bucketObjectv2:BucketObjectv2': { type: 'aws_s3_object' },
+  'aws:s3/bucketOwnershipControls:BucketOwnershipControls': { type: 'aws_s3_bucket_ownership_controls' },
+  'aws:s3/bucketPolicy:BucketPolicy': { type: 'aws_s3_bucket_policy' },
+  'aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock': { type: 'aws_s3_bucket_public_access_block' },
+  'aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration': {
+    type: 'aws_s3_bucket_server_side_encryption_configuration',
+    names: { rules: 'rule', kmsMasterKeyId: 'kms_master_key_id' },
+  },
+  'aws:s3/bucketVersioning:BucketVersioning': { type: 'aws_s3_bucket_versioning' },
+};
+
+/** Maps whose keys are somebody's own names. */
+const FREE_KEYS = new Set(['tags', 'labels', 'tags_all']);
+
+/**
+ * The AWS half of a stack in the form of `terraform show -json PLAN`, for scanners that read that. What a property was
+ * made from becomes a reference, which is how scanners find the policy or the encryption of a bucket.
+ */
+export function terraformPlan(resources: readonly RegisteredResource[]): object {
+  const aws = resources.filter(({ type, custom }) => custom && type.startsWith('aws:'));
+  const unknown = aws.filter(({ type }) => TYPES[type] === undefined).map(({ type }) => type);
+  if (unknown.length > 0) throw new Error(`Terraform's name is not known here of ${[...new Set(unknown)].join(', ')}`);
+  const addresses = new Map(aws.map((resource) => [resource.urn, addressOf(resource)]));
+  const planned = aws.map((resource) => {
+    const { type, names = {} } = typeOf(resource);
+    const references = expressionsOf(resource, addresses);
+    // What comes from a resource that is still to be made is not known in a plan.
+    const known = Object.entries(inTerraform(resource.inputs, names) as object).filter(([key]) => !(key in references));
+    return {
+      address: addressOf(resource),
+      mode: 'managed',
+      type,
+      name: nameOf(resource),
+      provider_name: 'registry.terraform.io/hashicorp/aws',
+      values: Object.fromEntries(known),
+    };
+  });
+  return {
+    format_version: '1.2',
+    terraform_version: '1.9.0',
+    planned_values: { root_module: { resources: planned } },
+    resource_changes: planned.map(({ values, ...resource }) => ({
+      ...resource,
+      change: { actions: ['create'], before: null, after: values, after_unknown: {} },
+    })),
+    configuration: {
+      root_module: {
+        resources: aws.map((resource) => ({
+          address: addressOf(resource),
+          mode: 'managed',
+          type: typeOf(resource).type,
+          name: nameOf(resource),
+          expressions: expressionsOf(resource, addresses),
+        })),
+      },
+    },
+  };
+}
+
+const typeOf = ({ type }: RegisteredResource) => TYPES[type] as NonNullable<(typeof TYPES)[string]>;
+
+const nameOf = ({ name }: RegisteredResource): string => name.replace(/\W/g, '_');
+
+const addressOf = (resource: RegisteredResource): string => `${typeOf(resource).type}.${nameOf(resource)}`;
+
+const snakeCase = (text: string): string => text.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+/** Blocks that can be there once are lists of one in a plan. */
+function inTerraform(value: unknown, names: Readonly<Record<string, string>>): unknown {
+  if (Array.isArray(value)) return value.map((item) => inTerraform(item, names));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => {
+      const name = names[key] ?? snakeCase(key);
+      if (FREE_KEYS.has(name)) return [name, inner as unknown];
+      const mapped = inTerraform(inner, names);
+      const isBlock = typeof inner === 'object' && inner !== null && !Array.isArray(inner);
+      return [name, isBlock ? [mapped] : mapped];
+    }),
+  );
+}
+
+/** Of text alone: a document that names a resource does not belong to it. */
+function expressionsOf(resource: RegisteredResource, addresses: ReadonlyMap<string, string>): object {
+  const { names = {} } = typeOf(resource);
+  return Object.fromEntries(
+    Object.entries(resource.propertyDependencies).flatMap(([key, urns]) => {
+      const references = urns.flatMap((urn) => addresses.get(urn) ?? []);
+      const isText = typeof resource.inputs[key] === 'string';
+      if (references.length === 0 || !isText || key === 'policy') return [];
+      return [[names[key] ?? snakeCase(key), { references: references.flatMap((to) => [`${to}.id`, to]) }]];
+    }),
+  );
+}

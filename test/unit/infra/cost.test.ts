@@ -1,0 +1,119 @@
+import { estimateCost, type CostEstimate } from '../../../infra/cost';
+import { GPU_INSTANCE_USD_PER_HOUR, PRICES_AS_OF } from '../../../infra/prices';
+import { readSettings } from '../../../infra/settings';
+import { main } from '../../../scripts/cost';
+import { configOf } from './program';
+
+const estimate = (values: Record<string, unknown> = {}, stack = 'staging'): CostEstimate =>
+  estimateCost(readSettings(configOf(stack, values)));
+
+const items = ({ items: all }: CostEstimate): Record<string, string> =>
+  Object.fromEntries(all.map(({ item, basis, usdPerMonth }) => [item, `${usdPerMonth.toFixed(2)} (${basis})`]));
+
+const POOL = { name: 'gpu', instanceTypes: ['g5.xlarge'] };
+
+test('staging, line by line', () => {
+  const found = estimate();
+  // 730 hours of: 0.10; 0.1008 and 12%; 0.05; two g5.xlarge at half of 1.006, and 12% of 1.006 each.
+  expect(items(found)).toEqual({
+    'EKS control plane': '73.00 (1 cluster)',
+    'system nodes': '82.41 (1 x m7i.large, with the fee of Auto Mode (12%))',
+    'NAT gateways': '36.50 (1, with an address each)',
+    'KMS keys of the cluster': '2.00 (2 keys)',
+    'model repository': '1.15 (50 GiB in S3)',
+    'KMS key of the models': '1.00 (1 key)',
+    'pool a10g': '734.38 (2 x g5.xlarge, spot at 50% of the on-demand price)',
+    'pool a10g, fee of Auto Mode': '176.25 (12% of the on-demand price of 2 x g5.xlarge)',
+    'pool a10g, disks': '24.00 (2 x 150 GiB)',
+  });
+  expect(found.usdPerMonth).toBeCloseTo(1130.7, 1);
+  expect(found.mostUsdPerMonth).toBe(found.usdPerMonth);
+  expect(found.pricesAsOf).toBe(PRICES_AS_OF);
+});
+
+test('what scales costs more at most', () => {
+  const found = estimate({ autoscaling: { kind: 'keda', minReplicas: 3, maxReplicas: 12 } }, 'prod');
+  expect(items(found)['pool a10g']).toBe('1327.14 (3 x g5.2xlarge, spot at 50% of the on-demand price)');
+  expect(items(found)['NAT gateways']).toBe('109.50 (3, with an address each)');
+  // Nine machines more: half of 1.212 and 12% of it an hour, and 200 GiB of disk each.
+  expect(found.mostUsdPerMonth - found.usdPerMonth).toBeCloseTo(9 * (1.212 * 0.62 * 730 + 16), 2);
+});
+
+test('machines are filled, and the cheapest one that holds a server is taken', () => {
+  const pool = { ...POOL, instanceTypes: ['g5.48xlarge', 'g5.12xlarge', 'g5.24xlarge'], capacityTypes: ['on-demand'] };
+  const found = estimate({ gpuNodePools: [{ ...pool, maximumGpus: 16 }], gpusPerPod: 2, replicas: 3 });
+  expect(items(found)['pool gpu']).toBe(`${(2 * 5.672 * 730).toFixed(2)} (2 x g5.12xlarge, on-demand)`);
+});
+
+test('a second pool takes what the first has no room for', () => {
+  const pools = [
+    { ...POOL, name: 'first', maximumGpus: 2 },
+    { ...POOL, name: 'second', capacityTypes: ['on-demand'] },
+  ];
+  const found = items(estimate({ gpuNodePools: pools, replicas: 3 }));
+  expect([found['pool first'], found['pool second']]).toEqual([
+    '734.38 (2 x g5.xlarge, spot at 50% of the on-demand price)',
+    '734.38 (1 x g5.xlarge, on-demand)',
+  ]);
+});
+
+test('a managed node group has its nodes, whatever is asked of them, and no fee', () => {
+  const group = { ...POOL, mechanism: 'managed-node-group', capacityTypes: ['on-demand'], minimumNodes: 2 };
+  const found = items(estimate({ autoMode: false, gpuNodePools: [group], replicas: 1, modelGpus: [] }));
+  expect(found).toMatchObject({
+    'system nodes': '147.17 (2 x m7i.large)',
+    'pool gpu': '1468.76 (2 x g5.xlarge, on-demand)',
+  });
+  expect(Object.keys(found)).not.toContain('pool gpu, fee of Auto Mode');
+});
+
+test('time slices make room for more servers on a machine', () => {
+  const group = { ...POOL, mechanism: 'managed-node-group', timeSlices: 4, capacityTypes: ['spot'] };
+  expect(items(estimate({ gpuNodePools: [group], replicas: 4 }))['pool gpu']).toMatch(/\(1 x g5\.xlarge, spot/);
+});
+
+test('a region with other prices is told', () => {
+  const source = configOf('staging', { availabilityZones: ['eu-central-1a', 'eu-central-1b'] });
+  const { notes } = estimateCost(readSettings({ ...source, region: 'eu-central-1' }));
+  expect(notes).toContain('The prices are those of us-east-1; in eu-central-1 most are higher.');
+});
+
+test('larger machines of a family cost more', () => {
+  const families = ['g4dn', 'g5', 'g6', 'g6e'];
+  for (const family of families) {
+    const oneGpu = ['xlarge', '2xlarge', '4xlarge', '8xlarge', '16xlarge'].map(
+      (size) => GPU_INSTANCE_USD_PER_HOUR[`${family}.${size}` as keyof typeof GPU_INSTANCE_USD_PER_HOUR],
+    );
+    expect([...oneGpu].sort((a, b) => a - b)).toEqual(oneGpu);
+  }
+});
+
+describe('npm run cost', () => {
+  let printed: string;
+  let warned: string;
+  beforeEach(() => {
+    [printed, warned] = ['', ''];
+    jest.spyOn(process.stdout, 'write').mockImplementation((text) => ((printed += String(text)), true));
+    jest.spyOn(process.stderr, 'write').mockImplementation((text) => ((warned += String(text)), true));
+  });
+  afterEach(() => jest.restoreAllMocks());
+
+  test('prints a table that tells of when its prices are', async () => {
+    expect(await main(['staging'])).toBe(0);
+    expect(printed).toMatch(/^Stack staging, a month of serving, at prices of 2026-08-17 in us-east-1:\n/);
+    expect(printed).toMatch(/\nall +with the usual number of servers +1130\.70\n/);
+  });
+
+  test('--json', async () => {
+    expect(await main(['prod', '--json', '--models-gib', '1000'])).toBe(0);
+    const found = JSON.parse(printed) as CostEstimate;
+    expect(found.items).toContainEqual({ item: 'model repository', basis: '1000 GiB in S3', usdPerMonth: 23 });
+    expect(found.items.reduce((sum, { usdPerMonth }) => sum + usdPerMonth, 0)).toBeCloseTo(found.usdPerMonth);
+  });
+
+  test('says what is wrong', async () => {
+    expect(await main([])).toBe(2);
+    expect(await main(['nowhere'])).toBe(1);
+    expect(warned).toMatch(/no stack is named[^]*there is no .*Pulumi\.nowhere\.yaml/);
+  });
+});

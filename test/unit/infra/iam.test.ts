@@ -1,0 +1,97 @@
+import { callsOf, PUBLISHER_PERMISSIONS, TRITON_PERMISSIONS } from '../../support/aws-permissions';
+import { decide, smallerPolicies, type Call, type PolicyDocument } from '../../support/iam';
+import { registeredStack, type RegisteredResource } from '../../support/registered-stack';
+
+const POLICIES = ['aws:iam/rolePolicy:RolePolicy', 'aws:iam/policy:Policy'];
+
+/** The one policy of the role whose name ends so. */
+function policyOf(resources: readonly RegisteredResource[], role: string): PolicyDocument {
+  const found = resources.filter(({ type, name }) => POLICIES.includes(type) && name.endsWith(role));
+  expect(found.map(({ name }) => name)).toHaveLength(1);
+  return JSON.parse(found[0]?.inputs['policy'] as string) as PolicyDocument;
+}
+
+describe.each(['staging', 'prod'])('roles of %s', (stack) => {
+  let resources: RegisteredResource[];
+  let at: { bucket: string; prefix: string; key: string; region: string };
+
+  beforeAll(async () => {
+    const { resources: all, outputs } = await registeredStack(stack);
+    resources = all;
+    const [, bucket = '', prefix = ''] = /^s3:\/\/([^/]+)\/(.+)$/.exec(outputs['modelRepository'] as string) ?? [];
+    const encryption = all.find(
+      ({ type, inputs }) =>
+        type === 'aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration' &&
+        inputs['bucket'] === bucket,
+    );
+    const [rule] = encryption?.inputs['rules'] as {
+      applyServerSideEncryptionByDefault: { kmsMasterKeyId: string };
+    }[];
+    const key = rule?.applyServerSideEncryptionByDefault.kmsMasterKeyId ?? '';
+    at = { bucket, prefix, key, region: outputs['region'] as string };
+  });
+
+  describe.each([
+    { role: 'server', permissions: TRITON_PERMISSIONS, besides: [] },
+    { role: 'publisher', permissions: PUBLISHER_PERMISSIONS, besides: ['.releases'] },
+  ])('$role', ({ role, permissions, besides }) => {
+    const places = (): string[] => ['', ...besides].map((suffix) => `${at.prefix}${suffix}`);
+    const needed = (): Call[] => callsOf(permissions, at, places());
+    const refused = (policy: PolicyDocument): Call[] => needed().filter((call) => decide([policy], call) !== 'allowed');
+
+    test('all that it asks for is allowed', () => {
+      expect(refused(policyOf(resources, role))).toEqual([]);
+    });
+
+    test('nothing can be left out of its policy', () => {
+      const smaller = smallerPolicies(policyOf(resources, role));
+      expect(smaller.length).toBeGreaterThanOrEqual(permissions.length - 1);
+      expect(smaller.filter(({ policy }) => refused(policy).length === 0).map(({ without }) => without)).toEqual([]);
+    });
+
+    test('the same is refused elsewhere: in another folder, another bucket, with another key', () => {
+      const policy = policyOf(resources, role);
+      const elsewhere = [
+        ...['other', `${at.prefix}2`, `old/${at.prefix}`, `${at.prefix}.releases2`].flatMap((place) =>
+          callsOf(permissions, at, [place]),
+        ),
+        // What the publisher keeps is nothing that Triton reads.
+        ...(besides.length === 0 ? callsOf(permissions, at, [`${at.prefix}.releases`]) : []),
+      ].filter((call) => call.resource !== at.key && !isOfTheBucketItself(call));
+      elsewhere.push(...callsOf(permissions, { ...at, bucket: `${at.bucket}-2`, key: `${at.key}2` }, places()));
+      expect(elsewhere.filter((call) => decide([policy], call) === 'allowed')).toEqual([]);
+    });
+
+    test('nothing else is allowed', () => {
+      const policy = policyOf(resources, role);
+      const bucket = `arn:aws:s3:::${at.bucket}`;
+      const object = `${bucket}/${at.prefix}/bert/1/model.pt`;
+      const more: Call[] = [
+        ...['PutBucketPolicy', 'PutLifecycleConfiguration', 'PutBucketVersioning', 'DeleteBucket'].map((action) => ({
+          action: `s3:${action}`,
+          resource: bucket,
+        })),
+        ...['PutObjectAcl', 'PutObjectRetention', 'BypassGovernanceRetention'].map((action) => ({
+          action: `s3:${action}`,
+          resource: object,
+        })),
+        ...(role === 'server'
+          ? ['PutObject', 'DeleteObject', 'GetObjectVersion'].map((action) => ({
+              action: `s3:${action}`,
+              resource: object,
+            }))
+          : []),
+        { action: 'kms:ScheduleKeyDeletion', resource: at.key },
+        { action: 'kms:PutKeyPolicy', resource: at.key },
+        { action: 'iam:PassRole', resource: 'arn:aws:iam::111122223333:role/admin' },
+        { action: 'sts:AssumeRole', resource: 'arn:aws:iam::111122223333:role/admin' },
+      ];
+      expect(more.filter((call) => decide([policy], call) === 'allowed')).toEqual([]);
+    });
+  });
+
+  /** IAM has nothing by which HeadBucket could be told from a listing of everything: names can be seen, no contents. */
+  function isOfTheBucketItself({ resource, context }: Call): boolean {
+    return resource === `arn:aws:s3:::${at.bucket}` && context?.['s3:prefix'] === undefined;
+  }
+});

@@ -1,0 +1,29 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { dump, load } from 'js-yaml';
+import { projectConfig } from '../../../infra/settings/project-config';
+import { paths } from '../../../scripts/lib/paths';
+
+const FILE = join(paths.root, 'Pulumi.yaml');
+
+interface Project {
+  main: string;
+  runtime: unknown;
+  config: Record<string, { description?: string }>;
+}
+
+// UPDATE_PULUMI_YAML=1 writes the section anew; then run prettier.
+test('Pulumi.yaml declares every key as the program reads it: type, default, description', () => {
+  const text = readFileSync(FILE, 'utf8');
+  if (process.env['UPDATE_PULUMI_YAML'] === '1') {
+    writeFileSync(FILE, `${text.replace(/^config:[^]*$/m, '')}${dump({ config: projectConfig() }, { lineWidth: -1 })}`);
+  }
+  const project = load(readFileSync(FILE, 'utf8')) as Project;
+  expect(project.config).toEqual(projectConfig());
+});
+
+test('every description is a sentence or more', () => {
+  for (const [key, { description }] of Object.entries(projectConfig())) {
+    expect([key, description]).toEqual([key, expect.stringMatching(/^\S.*\.$/)]);
+  }
+});

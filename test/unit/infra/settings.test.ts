@@ -1,0 +1,357 @@
+import { readSettings } from '../../../infra/settings';
+import { formatProblem, UserError } from '../../../scripts/lib/errors';
+import { configOf } from './program';
+
+/** What is said about a stack's configuration with these values, one line for each problem. */
+function problemsOf(values: Record<string, unknown>, stack = 'staging'): string[] {
+  try {
+    readSettings(configOf(stack, values));
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    return error.problems.map(formatProblem).map((text) => text.replace(`Pulumi.${stack}.yaml: `, ''));
+  }
+  return [];
+}
+
+const LOCAL = {
+  s3AccessKeyId: 'key',
+  s3SecretAccessKey: 'secret',
+};
+
+const POOL = { name: 'a10g', instanceTypes: ['g5.xlarge'] };
+
+describe('the stacks of the repository', () => {
+  test('can be read as they are', () => {
+    expect(problemsOf({}, 'staging')).toEqual([]);
+    expect(problemsOf({}, 'prod')).toEqual([]);
+    expect(problemsOf(LOCAL, 'local')).toEqual([]);
+  });
+
+  test('staging is small and can be deleted, prod is neither', () => {
+    const staging = readSettings(configOf('staging'));
+    const prod = readSettings(configOf('prod'));
+    expect(staging).toMatchObject({
+      protect: false,
+      cluster: { kind: 'create', name: 'triton-staging', version: '1.35', network: { natGateways: 'one' } },
+      modelRepository: { kind: 'create', prefix: 'models', forceDestroy: true },
+    });
+    // A first "pulumi up" finds no kinds of KEDA or the Prometheus operator.
+    for (const { triton } of [staging, prod]) {
+      expect(triton).not.toHaveProperty('autoscaling');
+      expect(triton).not.toHaveProperty('monitoring');
+    }
+    expect(prod).toMatchObject({
+      protect: true,
+      cluster: { kind: 'create', name: 'triton-prod', version: '1.35', network: { natGateways: 'per-zone' } },
+      modelRepository: { kind: 'create', prefix: 'models', forceDestroy: false },
+      triton: { replicas: 3 },
+    });
+  });
+
+  test('a pool that says little has the defaults', () => {
+    expect(readSettings(configOf('staging', { gpuNodePools: [POOL] })).gpuNodePools).toEqual([
+      {
+        name: 'a10g',
+        mechanism: 'auto-mode',
+        instanceTypes: ['g5.xlarge'],
+        capacityTypes: ['spot', 'on-demand'],
+        maximumGpus: 8,
+        minimumNodes: 0,
+        maximumNodes: 2,
+        zones: [],
+        labels: {},
+        taints: [],
+        disruptedNodes: '1',
+        consolidateAfterMinutes: 10,
+        expireAfterHours: 336,
+        diskGiB: 150,
+        capacityReservationIds: [],
+        ami: 'AL2023',
+        timeSlices: 1,
+        dcgmExporter: false,
+      },
+    ]);
+  });
+
+  test('the local stack makes nothing in AWS', () => {
+    expect(readSettings(configOf('local', LOCAL))).toMatchObject({
+      cluster: { kind: 'existing', context: 'kind-kind' },
+      modelRepository: { kind: 'elsewhere', bucket: 'local', endpointUrl: 'http://host.docker.internal:9000' },
+      gpuNodePools: [],
+      publisher: undefined,
+    });
+  });
+});
+
+describe('what is wrong', () => {
+  test('is told all at once, with key, value, what is allowed and what to do', () => {
+    expect(
+      problemsOf({
+        natGateway: 'one',
+        natGateways: 'two',
+        oldVersionDays: 0,
+        protect: 'yes',
+        availabilityZones: 'us-east-1a',
+        publicAccessCidrs: ['203.0.113.0/24', 'everywhere'],
+        resources: { memory: 16 },
+        gpuNodePools: [{ name: 'GPU', instanceTypes: ['g5.xlarge', 'g5.tiny'], labels: { team: 1 } }],
+      }),
+    ).toEqual([
+      expect.stringMatching(
+        /^natGateway: is not a name that is known here; allowed: .*\n {4}-> did you mean natGateways\?$/,
+      ),
+      'protect: is "yes"; allowed: true, false',
+      'availabilityZones: is "us-east-1a"; allowed: a list of: "us-east-1a"',
+      'natGateways: is "two"; allowed: one, per-zone',
+      'publicAccessCidrs[1]: is "everywhere"; allowed: an IPv4 range, "203.0.113.0/24"',
+      'gpuNodePools[0].name: is "GPU"; allowed: at most 40 lower-case letters, digits and hyphens, beginning with a letter',
+      expect.stringMatching(/^gpuNodePools\[0\]\.instanceTypes\[1\]: is "g5.tiny"; allowed: g4dn.xlarge, /),
+      'gpuNodePools[0].labels: is a mapping; allowed: a mapping of text to text',
+      'oldVersionDays: is 0; allowed: a whole number from 1 to 3650',
+      expect.stringMatching(/^resources\.memory: is not a name that is known here; allowed: cpu, /),
+    ]);
+  });
+
+  test.each<[string, Record<string, unknown>, string[]]>([
+    [
+      'the API is open to everybody',
+      { publicAccessCidrs: ['0.0.0.0/0'] },
+      [
+        'publicAccessCidrs[0]: is 0.0.0.0/0: that is everybody; allowed: the addresses of people and CI who need it\n' +
+          '    -> leave the list empty to reach the API from inside of the VPC only',
+      ],
+    ],
+    [
+      'a network in one zone',
+      { availabilityZones: ['us-east-1a'] },
+      [
+        'availabilityZones: has 1 different zones; allowed: from 2 to 6, each once\n' +
+          '    -> "aws ec2 describe-availability-zones" lists those of the region',
+      ],
+    ],
+    [
+      'a network of a size that it cannot have',
+      { vpcCidr: '10.0.0.0/24' },
+      ['vpcCidr: is 10.0.0.0/24: not a size that a network can have; allowed: from /16 to /20, "10.0.0.0/16"'],
+    ],
+    [
+      'an existing network without subnets',
+      { vpcId: 'vpc-0a', privateSubnetIds: [] },
+      [
+        'privateSubnetIds: has 0 subnets; allowed: at least two, in different zones\n' +
+          '    -> name the private subnets of the VPC',
+      ],
+    ],
+    [
+      'days that CloudWatch does not know',
+      { flowLogDays: 13 },
+      [expect.stringMatching(/^flowLogDays: is 13; allowed: 1, 3, 5, 7, 14, /)],
+    ],
+    [
+      'models that are protected and deleted',
+      { protect: true },
+      ['bucketForceDestroy: is true, and so is protect\n    -> set one of them to false'],
+    ],
+    [
+      'a prefix that the publisher refuses',
+      { modelRepositoryPrefix: 'models.releases' },
+      [
+        'modelRepositoryPrefix: what ends in .releases is what the publisher keeps beside a repository; ' +
+          'allowed: the repository is s3://bucket/models',
+      ],
+    ],
+    [
+      'an S3 API with half a key',
+      {
+        bucketName: 'models',
+        s3Endpoint: 'http://s3:9000',
+        s3AccessKeyId: 'key',
+        publisherSubjects: [],
+        gpuNodePools: [],
+      },
+      [
+        's3SecretAccessKey: is missing; allowed: s3Endpoint, s3AccessKeyId, s3SecretAccessKey are given together, or none of them',
+      ],
+    ],
+    [
+      'a publisher of any repository',
+      { publisherSubjects: ['repo:*'] },
+      [expect.stringMatching(/^publisherSubjects\[0\]: is "repo:\*"; allowed: the subject of a token/)],
+    ],
+    [
+      'a kubeconfig for a cluster that is made',
+      { kubeContext: 'mine' },
+      ['kubeContext: is given, and a cluster is to be made\n    -> set cluster to existing, or leave it out'],
+    ],
+  ])('%s', (_, values, said) => {
+    expect(problemsOf(values)).toEqual(said);
+  });
+
+  test('a secret that is not encrypted is refused, and never shown', () => {
+    const source = configOf('staging', { modelControlKey: 'a-key-that-nobody-sees' });
+    const read = (): unknown => readSettings({ ...source, encrypted: new Set() });
+    expect(read).toThrow(UserError);
+    expect(problemsOf({ modelControlKey: 'short' })).toEqual([
+      'modelControlKey: is a value that is not shown; allowed: at least 16 letters, digits, _ or -',
+    ]);
+  });
+
+  test('an existing cluster is named, and has a way to the bucket', () => {
+    const values = { kubeContext: '', bucketName: '', s3Endpoint: '', bucketRegion: '' };
+    expect(problemsOf(values, 'local').map((text) => text.split(':')[0])).toEqual([
+      'kubeContext',
+      'oidcProviderArn',
+      'aws',
+    ]);
+  });
+});
+
+describe('GPU node pools', () => {
+  test.each<[string, Record<string, unknown>, RegExp]>([
+    ['two of one name', {}, /^gpuNodePools\[1\]\.name: is "a10g", as that of another pool/],
+    ['no machines', { instanceTypes: [] }, /instanceTypes: is empty; allowed: some of g4dn/],
+    ['no way to pay', { capacityTypes: [] }, /capacityTypes: is empty; allowed: some of reserved, spot, on-demand$/],
+    [
+      'fewer GPUs than one machine has',
+      { instanceTypes: ['g5.12xlarge'], maximumGpus: 3 },
+      /maximumGpus: is 3; allowed: at least 4, the GPUs of one node$/,
+    ],
+    ['a disk that the image fills', { diskGiB: 50 }, /diskGiB: is 50; allowed: at least 60: 40 for the system/],
+    [
+      'a zone of another network',
+      { zones: ['us-east-1f'] },
+      /zones: has us-east-1f; allowed: us-east-1a, us-east-1b, us-east-1c$/,
+    ],
+    [
+      'reserved without a reservation',
+      { capacityTypes: ['reserved'] },
+      /capacityReservationIds: is empty; allowed: capacity type reserved and capacityReservationIds together/,
+    ],
+    ['a reservation that is not used', { capacityReservationIds: ['cr-0a'] }, /capacityTypes: lacks reserved/],
+    [
+      'reserved nodes in a group',
+      { mechanism: 'managed-node-group', capacityTypes: ['reserved'] },
+      /capacityTypes: has reserved; allowed: spot, on-demand/,
+    ],
+    [
+      'more nodes at least than at most',
+      { mechanism: 'managed-node-group', minimumNodes: 3 },
+      /minimumNodes: is 3; allowed: at most maximumNodes, 2$/,
+    ],
+    ['time slices in Auto Mode', { timeSlices: 4 }, /timeSlices: is 4; allowed: 1: only managed-node-group has it$/],
+    [
+      'Karpenter without a node class',
+      { mechanism: 'karpenter' },
+      /nodeClass: is missing; allowed: a mapping with group, kind and name/,
+    ],
+    [
+      'a node class in Auto Mode',
+      { nodeClass: { group: 'g', kind: 'k', name: 'n' } },
+      /nodeClass: is given, and the node class is made here/,
+    ],
+  ])('%s', (what, fields, said) => {
+    const pool = { ...POOL, ...fields };
+    expect(problemsOf({ gpuNodePools: what === 'two of one name' ? [POOL, pool] : [pool] })).toEqual([
+      expect.stringMatching(said),
+    ]);
+  });
+
+  test('Auto Mode is asked of a cluster that has it', () => {
+    expect(problemsOf({ autoMode: false, gpuNodePools: [POOL] })).toEqual([
+      'gpuNodePools[0].mechanism: is auto-mode, and the cluster is not one with Auto Mode that is made here; ' +
+        'allowed: managed-node-group, or set autoMode to true',
+    ]);
+    expect(problemsOf({ ...LOCAL, gpuNodePools: [POOL] }, 'local')).toEqual([
+      expect.stringMatching(/allowed: karpenter, or no pools$/),
+    ]);
+  });
+
+  test('a server finds the GPUs that it needs on one machine', () => {
+    expect(
+      problemsOf({ gpusPerPod: 4, gpuNodePools: [{ ...POOL, instanceTypes: ['g5.xlarge', 'g5.12xlarge'] }] }),
+    ).toEqual([
+      'gpuNodePools[0].instanceTypes: has g5.xlarge with 1 GPU, and a server needs 4\n' +
+        '    -> name larger machines, or lower gpusPerPod',
+    ]);
+    const group = { ...POOL, mechanism: 'managed-node-group', timeSlices: 4 };
+    expect(problemsOf({ gpusPerPod: 4, gpuNodePools: [group] })).toEqual([]);
+  });
+
+  test('a plan for one kind of GPU refuses a pool that has another', () => {
+    const pools = [{ ...POOL, instanceTypes: ['g5.xlarge', 'g6.xlarge'] }];
+    const said = problemsOf({ gpuNodePools: pools });
+    expect(said).toEqual([
+      expect.stringMatching(
+        /^gpuNodePools\[0\]\.instanceTypes: has g6\.xlarge \(L4, 8\.9\), on which model wav2vec_general_v1 does not run; allowed: compute capability 8\.6: g5\.xlarge, /,
+      ),
+    ]);
+    const both = [{ model: 'wav2vec_general_v1', computeCapabilities: ['8.6', '8.9'] }];
+    expect(problemsOf({ gpuNodePools: pools, modelGpus: both })).toEqual([]);
+    expect(problemsOf({ gpuNodePools: pools, modelGpus: [] })).toEqual([]);
+  });
+});
+
+describe('Triton', () => {
+  test.each<[string, Record<string, unknown>, RegExp[]]>([
+    [
+      'fewer servers at most than at least',
+      { autoscaling: { kind: 'keda', minReplicas: 3, maxReplicas: 2 } },
+      [/^autoscaling\.minReplicas: is 3; allowed: at most maxReplicas, 2$/],
+    ],
+    [
+      'autoscaling that does not say how',
+      { autoscaling: { minReplicas: 1 } },
+      [/^autoscaling\.kind: is missing; allowed: keda, custom-metrics/, /^autoscaling\.maxReplicas: is missing/],
+    ],
+    [
+      'a load balancer for nobody',
+      { exposure: 'internal-load-balancer' },
+      [/^clientCidrs: is empty, and exposure is internal-load-balancer/],
+    ],
+    ['an ingress without anything', { exposure: 'ingress' }, [/^ingress: is missing, and exposure is ingress/]],
+    [
+      'an ingress without TLS and authentication',
+      { exposure: 'ingress', ingress: { host: 'a.example.com' } },
+      [/^ingress: has 0 certificates/, /^ingress: has 0 ways to authenticate/],
+    ],
+    [
+      'signing in without a secret',
+      {
+        exposure: 'ingress',
+        ingress: {
+          host: 'a.example.com',
+          tlsSecretName: 'tls',
+          oidc: { issuer: 'i', authorizationEndpoint: 'a', tokenEndpoint: 't', userInfoEndpoint: 'u', clientId: 'c' },
+        },
+      },
+      [/^ingressOidcClientSecret: is missing/],
+    ],
+  ])('%s', (_, values, said) => {
+    expect(problemsOf(values)).toEqual(said.map((text) => expect.stringMatching(text) as unknown));
+  });
+
+  test('an ingress of the own network and cluster gets its class and addresses', () => {
+    const ingress = {
+      host: 'a.example.com',
+      certificateArn: 'arn:aws:acm:us-east-1:123456789012:certificate/a',
+      trustStoreArn: 'arn:aws:elasticloadbalancing:t',
+    };
+    expect(readSettings(configOf('prod', { exposure: 'ingress', ingress })).triton.exposure).toEqual({
+      kind: 'ingress',
+      host: 'a.example.com',
+      tls: { kind: 'acm', certificateArn: ingress.certificateArn },
+      authentication: { kind: 'mutual-tls', trustStoreArn: ingress.trustStoreArn },
+      controllerCidrs: ['10.1.0.0/16'],
+      createAutoModeClass: true,
+    });
+  });
+
+  test('empty mappings stand for nothing, as in Pulumi.yaml', () => {
+    const { triton } = readSettings(
+      configOf('staging', { monitoring: {}, autoscaling: {}, resources: {}, ingress: {}, image: '' }),
+    );
+    expect(Object.keys(triton)).not.toEqual(expect.arrayContaining(['monitoring']));
+    expect(triton).not.toHaveProperty('autoscaling');
+    expect(triton).not.toHaveProperty('image');
+  });
+});

@@ -1,0 +1,379 @@
+import { formatTable } from '../../../scripts/lib/format';
+import { STACK_OUTPUTS } from '../../../scripts/lib/stack-outputs';
+import { ACCOUNT, configOf, registerStack, type Registered, type RegisteredStack } from './program';
+
+/** What tells one resource from the others: its plain inputs, shortened. */
+function essence({ inputs, protect, ignoreChanges }: Registered): string {
+  const shown = Object.entries({ ...inputs, ...(inputs['metadata'] as object | undefined) })
+    .filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value))
+    .map(([key, value]) => `${key}=${String(value)}`.slice(0, 50))
+    .sort();
+  return [...(protect ? ['PROTECTED'] : []), ...ignoreChanges.map((path) => `ignores ${path}`), ...shown].join(' ');
+}
+
+/** One row for each resource, below the one that it belongs to. */
+function table(resources: readonly Registered[]): string {
+  const below = (parent: Registered | undefined, depth: number): string[][] =>
+    resources
+      .filter((one) => one !== parent && one.type !== 'pulumi:pulumi:Stack')
+      .filter((one) => one.parentUrn === (parent?.urn ?? ''))
+      .sort((a, b) => (`${a.type} ${a.name}` < `${b.type} ${b.name}` ? -1 : 1))
+      .flatMap((one) => [
+        [`${'  '.repeat(depth)}${one.type.split(':').at(-1)}`, one.name, essence(one)],
+        ...below(one, depth + 1),
+      ]);
+  return `\n${formatTable(['resource', 'name', 'with'], below(undefined, 0))}\n`;
+}
+
+describe.each(['staging', 'prod'])('stack %s', (stack) => {
+  let made: RegisteredStack;
+  beforeAll(async () => {
+    made = await registerStack(configOf(stack));
+  });
+
+  test('is made of these resources', () => {
+    expect(table(made.resources)).toMatchSnapshot();
+  });
+
+  test('has each row of the snapshot: no resource is left out of the table', () => {
+    const rows = table(made.resources).trim().split('\n').length - 2;
+    expect(rows).toBe(made.resources.filter(({ type }) => type !== 'pulumi:pulumi:Stack').length);
+  });
+
+  test('has the outputs that publishing reads', () => {
+    for (const [name, contract] of Object.entries(STACK_OUTPUTS)) {
+      if (name === 'endpointUrl') continue;
+      const value = made.outputs[name];
+      const plain = contract.secret ? (value as { secret: unknown }).secret : value;
+      expect([name, contract.accepts(plain)]).toEqual([name, true]);
+    }
+    expect(made.outputs).toMatchObject({
+      modelRepository: `s3://triton-${stack}-models/models`,
+      region: 'us-east-1',
+      clusterName: `triton-${stack}`,
+      namespace: 'triton',
+      podSelector: 'app.kubernetes.io/name=triton,app.kubernetes.io/instance=triton',
+      publisherRoleArn: expect.stringContaining('publisher') as string,
+    });
+  });
+
+  test('EKS: Auto Mode with all of its switches together, API access, encrypted secrets, all logs', () => {
+    const { inputs } = made.only('aws:eks/cluster:Cluster');
+    const prefix = `arn:aws:test::${ACCOUNT}:triton-${stack}`;
+    expect(inputs).toEqual({
+      name: `triton-${stack}`,
+      version: '1.35',
+      roleArn: `${prefix}-cluster-control-plane`,
+      accessConfig: { authenticationMode: 'API', bootstrapClusterCreatorAdminPermissions: true },
+      bootstrapSelfManagedAddons: false,
+      enabledClusterLogTypes: ['api', 'audit', 'authenticator', 'controllerManager', 'scheduler'],
+      encryptionConfig: { provider: { keyArn: `${prefix}-secrets` }, resources: ['secrets'] },
+      vpcConfig: {
+        subnetIds: ['a', 'b', 'c'].map((zone) => `triton-${stack}-network-private-us-east-1${zone}-id`),
+        endpointPrivateAccess: true,
+        endpointPublicAccess: true,
+        publicAccessCidrs: ['203.0.113.0/24'],
+      },
+      computeConfig: {
+        enabled: true,
+        nodePools: ['general-purpose', 'system'],
+        nodeRoleArn: `${prefix}-cluster-system-nodes`,
+      },
+      storageConfig: { blockStorage: { enabled: true } },
+      kubernetesNetworkConfig: { elasticLoadBalancing: { enabled: true } },
+    });
+    expect(made.all('aws:eks/addon:Addon')).toEqual([]);
+    expect(made.all('aws:eks/nodeGroup:NodeGroup')).toEqual([]);
+  });
+
+  test('the role of the cluster is what Auto Mode acts with', () => {
+    const name = `triton-${stack}-cluster-control-plane`;
+    expect(made.only('aws:iam/role:Role', name).inputs['assumeRolePolicy']).toEqual({
+      Version: '2012-10-17',
+      Statement: [
+        { Effect: 'Allow', Principal: { Service: 'eks.amazonaws.com' }, Action: ['sts:AssumeRole', 'sts:TagSession'] },
+      ],
+    });
+    const policies = made
+      .all('aws:iam/rolePolicyAttachment:RolePolicyAttachment')
+      .filter(({ inputs }) => inputs['role'] === name)
+      .map(({ inputs }) => inputs['policyArn']);
+    expect(policies.sort()).toEqual([
+      'arn:aws:iam::aws:policy/AmazonEKSBlockStoragePolicy',
+      'arn:aws:iam::aws:policy/AmazonEKSClusterPolicy',
+      'arn:aws:iam::aws:policy/AmazonEKSComputePolicy',
+      'arn:aws:iam::aws:policy/AmazonEKSLoadBalancingPolicy',
+      'arn:aws:iam::aws:policy/AmazonEKSNetworkingPolicy',
+    ]);
+  });
+
+  test('nodes are private, and reach S3 without the NAT', () => {
+    for (const { inputs } of made.all('aws:ec2/subnet:Subnet')) expect(inputs['mapPublicIpOnLaunch']).toBe(false);
+    const tables = made.all('aws:ec2/routeTable:RouteTable').map(({ name }) => `${name}-id`);
+    const endpoint = made.only('aws:ec2/vpcEndpoint:VpcEndpoint').inputs;
+    expect(endpoint).toMatchObject({ serviceName: 'com.amazonaws.us-east-1.s3', vpcEndpointType: 'Gateway' });
+    expect([...(endpoint['routeTableIds'] as string[])].sort()).toEqual(tables.sort());
+    expect(tables).toHaveLength(4);
+    expect(made.all('aws:ec2/natGateway:NatGateway')).toHaveLength(stack === 'prod' ? 3 : 1);
+    const ways = made
+      .all('aws:ec2/route:Route')
+      .map(({ inputs }) => inputs['natGatewayId'])
+      .filter(Boolean);
+    expect(new Set(ways).size).toBe(stack === 'prod' ? 3 : 1);
+    expect(ways).toHaveLength(3);
+  });
+
+  test('the pool grows from 0 on spot or on-demand machines, with limits, taint and budget', () => {
+    const custom = (kind: string): Record<string, unknown> => made.only(`kubernetes:${kind}`).inputs;
+    expect(custom('karpenter.sh/v1:NodePool')).toEqual({
+      apiVersion: 'karpenter.sh/v1',
+      kind: 'NodePool',
+      metadata: { name: 'a10g' },
+      spec: {
+        template: {
+          metadata: { labels: { 'triton-serving/gpu': 'true', 'triton-serving/gpu-pool': 'a10g' } },
+          spec: {
+            nodeClassRef: { group: 'eks.amazonaws.com', kind: 'NodeClass', name: 'a10g' },
+            requirements: [
+              {
+                key: 'node.kubernetes.io/instance-type',
+                operator: 'In',
+                values: stack === 'prod' ? ['g5.2xlarge', 'g5.4xlarge'] : ['g5.xlarge', 'g5.2xlarge'],
+              },
+              { key: 'karpenter.sh/capacity-type', operator: 'In', values: ['spot', 'on-demand'] },
+              { key: 'kubernetes.io/arch', operator: 'In', values: ['amd64'] },
+              { key: 'kubernetes.io/os', operator: 'In', values: ['linux'] },
+            ],
+            taints: [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }],
+            expireAfter: '336h',
+            terminationGracePeriod: '1h',
+          },
+        },
+        disruption: {
+          consolidationPolicy: 'WhenEmpty',
+          consolidateAfter: '10m',
+          budgets: [{ nodes: '1' }],
+        },
+        limits: { 'nvidia.com/gpu': stack === 'prod' ? '12' : '3' },
+      },
+    });
+    expect(custom('eks.amazonaws.com/v1:NodeClass')['spec']).toEqual({
+      role: `triton-${stack}-gpu-auto-mode`,
+      subnetSelectorTerms: ['a', 'b', 'c'].map((zone) => ({
+        id: `triton-${stack}-network-private-us-east-1${zone}-id`,
+      })),
+      securityGroupSelectorTerms: [{ id: 'sg-cluster' }],
+      ephemeralStorage: { size: stack === 'prod' ? '200Gi' : '150Gi', iops: 4000, throughput: 500 },
+      networkPolicy: 'DefaultAllow',
+    });
+  });
+
+  test('the cluster admits the role of the GPU nodes, and enforces network policies', () => {
+    const entry = made.all('aws:eks/accessEntry:AccessEntry').find(({ inputs }) => inputs['type'] === 'EC2');
+    expect(entry?.inputs['principalArn']).toBe(`arn:aws:test::${ACCOUNT}:triton-${stack}-gpu-auto-mode`);
+    expect(made.only('aws:eks/accessPolicyAssociation:AccessPolicyAssociation').inputs).toMatchObject({
+      policyArn: 'arn:aws:eks::aws:cluster-access-policy/AmazonEKSAutoNodePolicy',
+      accessScope: { type: 'cluster' },
+    });
+    expect(made.only('kubernetes:core/v1:ConfigMap', `triton-${stack}-gpu-network-policies`).inputs).toMatchObject({
+      metadata: { name: 'amazon-vpc-cni', namespace: 'kube-system' },
+      data: { 'enable-network-policy-controller': 'true' },
+    });
+  });
+
+  test('servers go to these nodes, with a role of theirs', () => {
+    const deployment = made.only('kubernetes:apps/v1:Deployment').inputs as {
+      spec: { template: { spec: { nodeSelector: object; tolerations: object[] } } };
+    };
+    const { nodeSelector, tolerations } = deployment.spec.template.spec;
+    expect(nodeSelector).toEqual({ 'triton-serving/gpu': 'true' });
+    expect(tolerations).toContainEqual({ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' });
+    expect(made.only('kubernetes:core/v1:ServiceAccount').inputs['metadata']).toMatchObject({
+      name: 'triton',
+      annotations: { 'eks.amazonaws.com/role-arn': `arn:aws:test::${ACCOUNT}:triton-${stack}-server` },
+    });
+  });
+
+  test('only the service account of the servers takes their role', () => {
+    const issuer = 'oidc.eks.us-east-1.amazonaws.com/id/ABC';
+    expect(made.only('aws:iam/role:Role', `triton-${stack}-server`).inputs['assumeRolePolicy']).toEqual({
+      Version: '2012-10-17',
+      Statement: [
+        {
+          Effect: 'Allow',
+          Principal: { Federated: `arn:aws:iam::${ACCOUNT}:oidc-provider/${issuer}` },
+          Action: 'sts:AssumeRoleWithWebIdentity',
+          Condition: {
+            StringEquals: {
+              [`${issuer}:aud`]: 'sts.amazonaws.com',
+              [`${issuer}:sub`]: 'system:serviceaccount:triton:triton',
+            },
+          },
+        },
+      ],
+    });
+  });
+
+  test('only tokens of the named subjects take the role of the publisher', () => {
+    const issuer = 'token.actions.githubusercontent.com';
+    expect(made.only('aws:iam/role:Role', `triton-${stack}-publisher`).inputs['assumeRolePolicy']).toEqual({
+      Version: '2012-10-17',
+      Statement: [
+        {
+          Effect: 'Allow',
+          Principal: { Federated: `arn:aws:iam::${ACCOUNT}:oidc-provider/${issuer}` },
+          Action: 'sts:AssumeRoleWithWebIdentity',
+          Condition: {
+            StringEquals: { [`${issuer}:aud`]: 'sts.amazonaws.com' },
+            StringLike: { [`${issuer}:sub`]: [`repo:-your-organisation-/triton-serving:environment:${stack}`] },
+          },
+        },
+      ],
+    });
+    const entry = made.all('aws:eks/accessEntry:AccessEntry').find(({ inputs }) => inputs['kubernetesGroups']);
+    expect(entry?.inputs).toMatchObject({
+      principalArn: `arn:aws:test::${ACCOUNT}:triton-${stack}-publisher`,
+      kubernetesGroups: ['triton-publishers'],
+    });
+  });
+
+  test('the bucket: versions, KMS, no public access, TLS and this account only, lifecycle, logs', () => {
+    const models = `triton-${stack}-models`;
+    const of = (type: string): Record<string, unknown> => made.only(`aws:s3/${type}`, models).inputs;
+    expect(of('bucket:Bucket')).toEqual({ forceDestroy: stack === 'staging' });
+    expect(of('bucketVersioning:BucketVersioning')['versioningConfiguration']).toEqual({ status: 'Enabled' });
+    expect(of('bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration')['rules']).toEqual([
+      {
+        applyServerSideEncryptionByDefault: {
+          sseAlgorithm: 'aws:kms',
+          kmsMasterKeyId: `arn:aws:test::${ACCOUNT}:${models}-key`,
+        },
+        bucketKeyEnabled: true,
+      },
+    ]);
+    expect(of('bucketPublicAccessBlock:BucketPublicAccessBlock')).toEqual({
+      bucket: models,
+      blockPublicAcls: true,
+      blockPublicPolicy: true,
+      ignorePublicAcls: true,
+      restrictPublicBuckets: true,
+    });
+    expect(of('bucketOwnershipControls:BucketOwnershipControls')['rule']).toEqual({
+      objectOwnership: 'BucketOwnerEnforced',
+    });
+    const everything = [`arn:aws:s3:::${models}`, `arn:aws:s3:::${models}/*`];
+    expect(of('bucketPolicy:BucketPolicy')['policy']).toEqual({
+      Version: '2012-10-17',
+      Statement: [
+        {
+          Sid: 'TlsOnly',
+          Effect: 'Deny',
+          Principal: '*',
+          Action: 's3:*',
+          Resource: everything,
+          Condition: { Bool: { 'aws:SecureTransport': 'false' } },
+        },
+        {
+          Sid: 'ThisAccountOnly',
+          Effect: 'Deny',
+          Principal: '*',
+          Action: 's3:*',
+          Resource: everything,
+          Condition: {
+            StringNotEquals: { 'aws:PrincipalAccount': ACCOUNT },
+            BoolIfExists: { 'aws:PrincipalIsAWSService': 'false' },
+          },
+        },
+      ],
+    });
+    expect(of('bucketLifecycleConfiguration:BucketLifecycleConfiguration')['rules']).toEqual([
+      {
+        id: 'old-versions',
+        status: 'Enabled',
+        filter: { prefix: '' },
+        noncurrentVersionExpiration: { noncurrentDays: stack === 'prod' ? 90 : 30 },
+        expiration: { expiredObjectDeleteMarker: true },
+      },
+      {
+        id: 'unfinished-uploads',
+        status: 'Enabled',
+        filter: { prefix: '' },
+        abortIncompleteMultipartUpload: { daysAfterInitiation: 7 },
+      },
+    ]);
+    expect(of('bucketLogging:BucketLogging')).toEqual({
+      bucket: models,
+      targetBucket: `${models}-access-logs`,
+      targetPrefix: 'models/',
+    });
+  });
+
+  test('only S3 writes access logs, and only those of this bucket; only the service of flow logs writes flow logs', () => {
+    const logs = `triton-${stack}-models-access-logs`;
+    const [, delivery] = (
+      made.only('aws:s3/bucketPolicy:BucketPolicy', logs).inputs['policy'] as { Statement: object[] }
+    ).Statement;
+    expect(delivery).toEqual({
+      Sid: 'LogDelivery',
+      Effect: 'Allow',
+      Principal: { Service: 'logging.s3.amazonaws.com' },
+      Action: 's3:PutObject',
+      Resource: `arn:aws:s3:::${logs}/*`,
+      Condition: {
+        ArnLike: { 'aws:SourceArn': `arn:aws:s3:::triton-${stack}-models` },
+        StringEquals: { 'aws:SourceAccount': ACCOUNT },
+      },
+    });
+    const flowLogs = `triton-${stack}-network-flow-logs`;
+    const group = `arn:aws:test::${ACCOUNT}:${flowLogs}`;
+    expect(made.only('aws:iam/rolePolicy:RolePolicy', flowLogs).inputs['policy']).toEqual({
+      Version: '2012-10-17',
+      Statement: [
+        {
+          Sid: 'WriteFlowLogs',
+          Effect: 'Allow',
+          Action: ['logs:CreateLogStream', 'logs:PutLogEvents', 'logs:DescribeLogStreams'],
+          Resource: [group, `${group}:*`],
+        },
+      ],
+    });
+  });
+
+  test('the repository is never empty, and Triton waits for that', () => {
+    const placeholder = made.only('aws:s3/bucketObjectv2:BucketObjectv2');
+    expect(placeholder.inputs).toMatchObject({ bucket: `triton-${stack}-models`, key: 'models/.keep' });
+    expect(made.only('triton-serving:infra:TritonServer').dependsOn).toContain(placeholder.name);
+  });
+
+  test('protection is of what cannot be made again, and of the settings of buckets', () => {
+    const names = made.resources
+      .filter(({ protect }) => protect)
+      .map(({ type, name }) => `${type.split(':').at(-1)} ${name}`);
+    expect(names.filter((name) => !/^Bucket[A-Z]/.test(name)).sort()).toEqual(
+      stack === 'staging'
+        ? []
+        : [
+            'Alias triton-prod-models-key',
+            'Alias triton-prod-secrets',
+            'Bucket triton-prod-models',
+            'Bucket triton-prod-models-access-logs',
+            'Cluster triton-prod-cluster',
+            'Key triton-prod-models-key',
+            'Key triton-prod-secrets',
+          ],
+    );
+    const settings = made.resources.filter(({ type }) => /:Bucket[A-Z]\w+$/.test(type) && !type.endsWith('v2'));
+    expect(settings.map(({ protect }) => protect)).toEqual(settings.map(() => stack === 'prod'));
+    // Another prefix replaces it.
+    expect(made.only('aws:s3/bucketObjectv2:BucketObjectv2').protect).toBe(false);
+  });
+
+  test('all in Kubernetes goes to the cluster that is made, nothing to whatever kubectl points at', () => {
+    const kubernetes = made.resources.filter(({ type }) => type.startsWith('kubernetes:'));
+    expect(kubernetes.length).toBeGreaterThan(10);
+    for (const { name, provider } of kubernetes) expect([name, provider]).toEqual([name, `triton-${stack}-kubernetes`]);
+    const { inputs } = made.only('pulumi:providers:kubernetes');
+    expect(inputs).toMatchObject({ clusterIdentifier: `arn:aws:test::${ACCOUNT}:triton-${stack}-cluster` });
+    expect(JSON.stringify(inputs['kubeconfig'])).toContain('get-token');
+  });
+});

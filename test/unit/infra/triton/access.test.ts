@@ -1,0 +1,141 @@
+import { requireControlKey } from '../../../../infra/triton/secrets';
+import { render } from './render';
+
+const LABELS = {
+  'app.kubernetes.io/name': 'triton',
+  'app.kubernetes.io/instance': 'triton',
+  'app.kubernetes.io/component': 'inference-server',
+  'app.kubernetes.io/managed-by': 'pulumi',
+};
+
+test('what is made when nothing is chosen, and nothing else', async () => {
+  const { kinds, outputs, objects } = await render();
+  expect(kinds()).toEqual([
+    'Deployment',
+    'Namespace',
+    'NetworkPolicy',
+    'NetworkPolicy',
+    'PodDisruptionBudget',
+    'Service',
+    'ServiceAccount',
+    'TritonServer',
+  ]);
+  expect(outputs).toEqual({
+    namespace: 'triton',
+    podSelector: 'app.kubernetes.io/name=triton,app.kubernetes.io/instance=triton',
+    serviceUrl: 'http://triton.triton.svc:8000',
+    externalUrl: undefined,
+  });
+  const children = objects.filter(({ type }) => type !== 'triton-serving:infra:TritonServer');
+  expect(new Set(children.map(({ parent }) => parent))).toEqual(new Set(['triton-serving:infra:TritonServer']));
+});
+
+test('names come from the name of the component', async () => {
+  const { objects, outputs } = await render({ namespace: { name: 'serving' } }, 'faces');
+  expect(outputs).toMatchObject({
+    namespace: 'serving',
+    podSelector: 'app.kubernetes.io/name=triton,app.kubernetes.io/instance=faces',
+    serviceUrl: 'http://faces.serving.svc:8000',
+  });
+  const metadata = objects
+    .filter(({ type }) => type.startsWith('kubernetes:') && !type.endsWith(':Namespace'))
+    .map(({ manifest }) => manifest['metadata'] as { name: string; namespace: string });
+  expect(new Set(metadata.map(({ namespace }) => namespace))).toEqual(new Set(['serving']));
+  expect(new Set(metadata.map(({ name }) => name))).toEqual(new Set(['faces', 'faces-default-deny']));
+});
+
+describe('the namespace', () => {
+  test('refuses pods that want more than they need', async () => {
+    const { only } = await render();
+    expect(only('Namespace')).toEqual({
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      metadata: {
+        name: 'triton',
+        labels: {
+          ...LABELS,
+          'pod-security.kubernetes.io/enforce': 'restricted',
+          'pod-security.kubernetes.io/enforce-version': 'latest',
+          'pod-security.kubernetes.io/audit': 'restricted',
+          'pod-security.kubernetes.io/audit-version': 'latest',
+          'pod-security.kubernetes.io/warn': 'restricted',
+          'pod-security.kubernetes.io/warn-version': 'latest',
+        },
+      },
+    });
+  });
+
+  test('one that is there is left as it is, its other pods too', async () => {
+    const { kinds, outputs, objects } = await render({ namespace: { name: 'shared', create: false } });
+    expect(kinds()).not.toContain('Namespace');
+    expect(objects.filter(({ type }) => type.endsWith(':NetworkPolicy')).map(({ name }) => name)).toEqual(['triton']);
+    expect(outputs.namespace).toBe('shared');
+  });
+});
+
+describe('who the pods are', () => {
+  test('to AWS the role; to Kubernetes nobody', async () => {
+    const { only } = await render();
+    expect(only('ServiceAccount')).toEqual({
+      apiVersion: 'v1',
+      kind: 'ServiceAccount',
+      metadata: {
+        name: 'triton',
+        namespace: 'triton',
+        labels: LABELS,
+        annotations: { 'eks.amazonaws.com/role-arn': 'arn:aws:iam::123456789012:role/triton' },
+      },
+      automountServiceAccountToken: false,
+    });
+  });
+
+  test('with keys: no role, and the keys are a secret whose name changes with it', async () => {
+    const { only } = await render({
+      credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
+    });
+    expect(only('ServiceAccount')['metadata']).not.toHaveProperty('annotations');
+    expect(only('Secret')).toEqual({
+      apiVersion: 'v1',
+      kind: 'Secret',
+      // No name: Pulumi makes up a new one for new content.
+      metadata: { namespace: 'triton', labels: LABELS },
+      stringData: { secret: { accessKeyId: 'id', secretAccessKey: 'key' } },
+    });
+  });
+
+  test('the key of the model control API is a secret', async () => {
+    const { only } = await render({ modelControl: { key: 'a-key-of-a-test-0123' } });
+    expect(only('Secret', 'triton-model-control')['stringData']).toEqual({ secret: { key: 'a-key-of-a-test-0123' } });
+  });
+});
+
+test.each(['too-short', 'a key with spaces in it', 'a,comma:and=more-of-them', `${'a'.repeat(16)}\n`])(
+  'the key %j is refused, and not shown',
+  (key) => {
+    expect(() => requireControlKey(key)).toThrow(
+      `modelControl.key: ${key.length} characters that are not shown; allowed: at least 16 letters, digits, _ or -`,
+    );
+    expect(requireControlKey('a-key-of-a_test-0')).toBe('a-key-of-a_test-0');
+  },
+);
+
+test('a publisher may find the pods and forward ports to them, here and nothing more', async () => {
+  const { only } = await render({ publisherGroup: 'publishers' });
+  const metadata = { name: 'triton-publisher', namespace: 'triton', labels: LABELS };
+  expect(only('Role')).toEqual({
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'Role',
+    metadata,
+    rules: [
+      { apiGroups: [''], resources: ['pods'], verbs: ['list'] },
+      { apiGroups: [''], resources: ['pods/portforward'], verbs: ['get', 'create'] },
+    ],
+  });
+  expect(only('RoleBinding')).toEqual({
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'RoleBinding',
+    metadata,
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'triton-publisher' },
+    subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'publishers' }],
+  });
+});

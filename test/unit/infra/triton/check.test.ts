@@ -1,0 +1,165 @@
+import type { Exposure, TritonServerArgs } from '../../../../infra/triton/args';
+import { checkArguments } from '../../../../infra/triton/check';
+import { withDefaults } from '../../../../infra/triton/settings';
+import { formatProblem, UserError } from '../../../../scripts/lib/errors';
+import { ARGS } from './render';
+
+/** What is said against the arguments, one line for each problem. */
+function problems(more: Partial<TritonServerArgs>, name = 'triton'): string[] {
+  try {
+    checkArguments(withDefaults(name, { ...ARGS, ...more }));
+    return [];
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    return error.problems.map((one) => formatProblem(one).replace('TritonServer triton: ', ''));
+  }
+}
+
+const ingress = (more: object): Exposure => ({
+  kind: 'ingress',
+  host: 'triton.example.com',
+  controllerCidrs: ['10.0.0.0/16'],
+  tls: { kind: 'acm', certificateArn: 'arn' },
+  authentication: { kind: 'mutual-tls', trustStoreArn: 'arn' },
+  ...more,
+});
+const scaling = { kind: 'keda', minReplicas: 2, maxReplicas: 4 } as const;
+const balanced = (clientCidrs: string[]): Exposure => ({
+  kind: 'internal-load-balancer',
+  clientCidrs,
+  loadBalancerCidrs: ['10.0.0.0/16'],
+});
+
+test('what is as it should be', () => {
+  expect(problems({})).toEqual([]);
+  expect(problems({ image: `example.com:5000/triton@sha256:${'0'.repeat(64)}` })).toEqual([]);
+  expect(problems({ exposure: ingress({}), autoscaling: scaling, monitoring: {} })).toEqual([]);
+  expect(problems({ exposure: balanced(['10.0.0.0/8', 'fd00::/8']) })).toEqual([]);
+  // The single one has to go when its node goes.
+  expect(problems({ replicas: 1 })).toEqual([]);
+  expect(problems({ replicas: 0 })).toEqual([]);
+});
+
+test.each<[string, Partial<TritonServerArgs>]>([
+  [
+    'image: is "nvcr.io/nvidia/tritonserver:latest", which may be another program tomorrow; ' +
+      'allowed: IMAGE:VERSION (not latest) or IMAGE@sha256:...',
+    { image: 'nvcr.io/nvidia/tritonserver:latest' },
+  ],
+  [
+    'image: is "registry:5000/triton", which may be another program tomorrow; ' +
+      'allowed: IMAGE:VERSION (not latest) or IMAGE@sha256:...',
+    { image: 'registry:5000/triton' },
+  ],
+  ['replicas: is -1; allowed: a whole number from 0 to 1000', { replicas: -1 }],
+  ['gpusPerPod: is 0.5; allowed: a whole number from 0 to 16', { gpusPerPod: 0.5 }],
+  [
+    'namespace.name: is "My_Models"; allowed: at most 63 lower-case letters, digits and -',
+    { namespace: { name: 'My_Models' } },
+  ],
+  ['resources.cpu: is 0; allowed: more than 0', { resources: { cpu: 0, cpuLimit: 1 } }],
+  ['resources.cpuLimit: is 1; allowed: at least cpu, 4', { resources: { cpu: 4, cpuLimit: 1 } }],
+  [
+    'resources.sharedMemoryGiB: is 8, and it is a part of memoryGiB; allowed: less than 8',
+    { resources: { sharedMemoryGiB: 8 } },
+  ],
+  ['resources.scratchGiB: is 0; allowed: a whole number from 1 to 100000', { resources: { scratchGiB: 0 } }],
+  [
+    'startup: is 9 s in all; allowed: at least 10 s',
+    { startup: { downloadSeconds: 5, loadSeconds: 4, warmUpSeconds: 0 } },
+  ],
+  ['shutdown.drainSeconds: is 0; allowed: a whole number from 1 to 3600', { shutdown: { drainSeconds: 0 } }],
+  ['rollout.maxUnavailable: is 2 of 2 replicas; allowed: at most 1', { rollout: { maxUnavailable: 2 } }],
+  [
+    'rollout.maxUnavailable: is 3 of 2 replicas; allowed: at most 1',
+    { rollout: { maxUnavailable: 3 }, replicas: 9, autoscaling: scaling },
+  ],
+  [
+    'autoscaling.minReplicas: is 0; allowed: a whole number from 1 to 1000',
+    { autoscaling: { ...scaling, minReplicas: 0 } },
+  ],
+  ['autoscaling.minReplicas: is 5; allowed: at most maxReplicas, 4', { autoscaling: { ...scaling, minReplicas: 5 } }],
+  [
+    'autoscaling.queueMilliseconds: is 0; allowed: a whole number from 1 to 600000',
+    { autoscaling: { ...scaling, queueMilliseconds: 0 } },
+  ],
+  [
+    'autoscaling.scaleDownAfterSeconds: is 7200; allowed: a whole number from 0 to 3600',
+    { autoscaling: { ...scaling, scaleDownAfterSeconds: 7200 } },
+  ],
+  [
+    'autoscaling.kind: is "custom-metrics", whose metric is a recording rule of monitoring\n' +
+      '    -> set monitoring with alerts: true, or take "keda"',
+    { autoscaling: { ...scaling, kind: 'custom-metrics' }, monitoring: { alerts: false } },
+  ],
+  ['monitoring.scrapeSeconds: is 5; allowed: a whole number from 10 to 300', { monitoring: { scrapeSeconds: 5 } }],
+  [
+    'monitoring: has nothing that is to be made\n    -> leave it out',
+    { monitoring: { serviceMonitor: false, alerts: false, dashboard: false } },
+  ],
+  [
+    'network.egressCidrs: has "anywhere"; allowed: ranges such as 10.0.0.0/16',
+    { network: { egressCidrs: ['anywhere'] } },
+  ],
+  ['network.egressCidrs: is empty; allowed: at least one, such as 10.0.0.0/16', { network: { egressCidrs: [] } }],
+  ['network.egressPorts: has 0; allowed: whole numbers from 1 to 65535', { network: { egressPorts: [443, 0] } }],
+  ['exposure.clientCidrs: is empty; allowed: at least one, such as 10.0.0.0/16', { exposure: balanced([]) }],
+  [
+    'exposure.clientCidrs: has "10.0.0.256/16"; allowed: ranges such as 10.0.0.0/16',
+    { exposure: balanced(['10.0.0.256/16']) },
+  ],
+  [
+    'exposure.clientCidrs: has "10.0.0.0/33"; allowed: ranges such as 10.0.0.0/16',
+    { exposure: balanced(['10.0.0.0/33']) },
+  ],
+  [
+    'exposure.host: is "https://triton.example.com"; allowed: a name such as triton.example.com',
+    { exposure: ingress({ host: 'https://triton.example.com' }) },
+  ],
+  [
+    'exposure.tls.kind: is "secret" with authentication "mutual-tls"; allowed: "acm"',
+    { exposure: ingress({ tls: { kind: 'secret', secretName: 'tls' } }) },
+  ],
+  [
+    'exposure.tls.kind: is "acm" with authentication "annotations"; allowed: "secret"',
+    { exposure: ingress({ authentication: { kind: 'annotations', annotations: { a: 'b' } } }) },
+  ],
+  [
+    'exposure.authentication.annotations: is empty, so that everybody would be let in\n' +
+      '    -> give those by which the ingress controller authenticates',
+    {
+      exposure: ingress({
+        tls: { kind: 'secret', secretName: 'tls' },
+        authentication: { kind: 'annotations', annotations: {} },
+      }),
+    },
+  ],
+])('%s', (expected, more) => {
+  expect(problems(more)).toEqual([expected]);
+});
+
+test.each(['Triton', '1st', 'triton-', 'a'.repeat(41), ''])('the name %j', (name) => {
+  expect(problems({ namespace: { name: 'serving' } }, name)).toEqual([
+    `TritonServer ${name}: name: is "${name}"; allowed: at most 40 lower-case letters, digits and -, ` +
+      'beginning with a letter',
+  ]);
+});
+
+test.each(['--model-repository=/models', '--load-model=bert', '--http-port=80', '-v', 'verbose'])(
+  'the argument %s',
+  (argument) => {
+    expect(problems({ extraArguments: ['--log-verbose=1', argument] })).toEqual([
+      expect.stringMatching(new RegExp(`^extraArguments: has "${argument}"; allowed: --NAME=VALUE, but not `)),
+    ]);
+  },
+);
+
+test.each(['AWS_REGION', 'HOME', 'MODEL_CONTROL_KEY', 'A-B'])('the variable %s', (name) => {
+  expect(problems({ environment: { LOGS: 'x', [name]: 'x' } })).toEqual([
+    expect.stringMatching(new RegExp(`^environment: has "${name}"; allowed: `)),
+  ]);
+});
+
+test('all problems are told at once', () => {
+  expect(problems({ image: 'triton', replicas: 1.5, exposure: balanced([]) })).toHaveLength(3);
+});

@@ -1,0 +1,343 @@
+import { render, type Registered } from './render';
+
+const SELECTOR = { 'app.kubernetes.io/name': 'triton', 'app.kubernetes.io/instance': 'triton' };
+const LABELS = {
+  ...SELECTOR,
+  'app.kubernetes.io/component': 'inference-server',
+  'app.kubernetes.io/managed-by': 'pulumi',
+};
+
+interface Deployment {
+  spec: {
+    replicas: number;
+    strategy: object;
+    progressDeadlineSeconds: number;
+    template: { spec: PodSpec };
+  };
+}
+
+interface PodSpec extends Record<string, unknown> {
+  containers: [Container];
+  terminationGracePeriodSeconds: number;
+}
+
+interface Container extends Record<string, unknown> {
+  args: string[];
+  env: object[];
+}
+
+async function deployment(more?: Parameters<typeof render>[0]): Promise<{
+  registered: Registered;
+  manifest: Deployment;
+  pod: PodSpec;
+  container: Container;
+}> {
+  const { objects, only } = await render(more);
+  const manifest = only('Deployment') as unknown as Deployment;
+  const pod = manifest.spec.template.spec;
+  const registered = objects.find(({ type }) => type.endsWith(':Deployment')) as Registered;
+  return { registered, manifest, pod, container: pod.containers[0] };
+}
+
+test('the whole of it, with nothing chosen', async () => {
+  const { registered, manifest } = await deployment();
+  expect(registered.parent).toBe('triton-serving:infra:TritonServer');
+  expect(manifest).toEqual({
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'triton', namespace: 'triton', labels: LABELS },
+    spec: {
+      replicas: 2,
+      selector: { matchLabels: SELECTOR },
+      strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } },
+      minReadySeconds: 10,
+      // A node 300, the image 300, the models 600, counting as ready 10; the one before ends 15 + 30 + 15.
+      progressDeadlineSeconds: 1270,
+      revisionHistoryLimit: 3,
+      template: {
+        metadata: { labels: LABELS },
+        spec: {
+          serviceAccountName: 'triton',
+          automountServiceAccountToken: false,
+          enableServiceLinks: false,
+          terminationGracePeriodSeconds: 60,
+          securityContext: {
+            runAsNonRoot: true,
+            runAsUser: 10_001,
+            runAsGroup: 10_001,
+            fsGroup: 10_001,
+            seccompProfile: { type: 'RuntimeDefault' },
+          },
+          tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }],
+          affinity: {
+            podAntiAffinity: {
+              preferredDuringSchedulingIgnoredDuringExecution: [
+                {
+                  weight: 100,
+                  podAffinityTerm: {
+                    topologyKey: 'kubernetes.io/hostname',
+                    labelSelector: { matchLabels: SELECTOR },
+                  },
+                },
+              ],
+            },
+          },
+          topologySpreadConstraints: [
+            {
+              topologyKey: 'topology.kubernetes.io/zone',
+              maxSkew: 1,
+              whenUnsatisfiable: 'ScheduleAnyway',
+              labelSelector: { matchLabels: SELECTOR },
+              matchLabelKeys: ['pod-template-hash'],
+            },
+          ],
+          containers: [
+            {
+              name: 'triton',
+              image: 'nvcr.io/nvidia/tritonserver:26.11-py3',
+              imagePullPolicy: 'Always',
+              command: ['/bin/sh', '-c', 'find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"', 'start'],
+              args: [
+                '/opt/nvidia/nvidia_entrypoint.sh',
+                'tritonserver',
+                '--model-repository=s3://models-prod/models',
+                '--model-control-mode=explicit',
+                '--exit-on-error=false',
+                '--strict-readiness=false',
+                '--load-model=*',
+                '--exit-timeout-secs=30',
+              ],
+              env: [
+                { name: 'TRITON_AWS_MOUNT_DIRECTORY', value: '/var/cache/triton' },
+                { name: 'AWS_DEFAULT_REGION', value: 'eu-central-1' },
+                { name: 'AWS_EC2_METADATA_DISABLED', value: 'true' },
+                { name: 'HOME', value: '/tmp' },
+                { name: 'USER', value: 'triton' },
+              ],
+              ports: [
+                { name: 'http', containerPort: 8000 },
+                { name: 'grpc', containerPort: 8001 },
+                { name: 'metrics', containerPort: 8002 },
+              ],
+              startupProbe: {
+                httpGet: { path: '/v2/health/ready', port: 'http' },
+                periodSeconds: 10,
+                timeoutSeconds: 5,
+                failureThreshold: 60,
+              },
+              readinessProbe: {
+                httpGet: { path: '/v2/health/ready', port: 'http' },
+                periodSeconds: 5,
+                timeoutSeconds: 5,
+                failureThreshold: 3,
+              },
+              livenessProbe: {
+                httpGet: { path: '/v2/health/live', port: 'http' },
+                periodSeconds: 15,
+                timeoutSeconds: 10,
+                failureThreshold: 6,
+              },
+              lifecycle: { preStop: { sleep: { seconds: 15 } } },
+              resources: {
+                requests: { cpu: '2', memory: '8Gi', 'ephemeral-storage': '22Gi', 'nvidia.com/gpu': '1' },
+                limits: { cpu: '4', memory: '8Gi', 'ephemeral-storage': '22Gi', 'nvidia.com/gpu': '1' },
+              },
+              securityContext: {
+                allowPrivilegeEscalation: false,
+                readOnlyRootFilesystem: true,
+                capabilities: { drop: ['ALL'] },
+              },
+              volumeMounts: [
+                { name: 'scratch', mountPath: '/var/cache/triton' },
+                { name: 'tmp', mountPath: '/tmp' },
+                { name: 'shared-memory', mountPath: '/dev/shm' },
+              ],
+            },
+          ],
+          volumes: [
+            { name: 'scratch', emptyDir: { sizeLimit: '20Gi' } },
+            { name: 'tmp', emptyDir: { sizeLimit: '2Gi' } },
+            { name: 'shared-memory', emptyDir: { medium: 'Memory', sizeLimit: '1Gi' } },
+          ],
+        },
+      },
+    },
+  });
+});
+
+test('"pulumi up" waits as long as replacing every pod, one after the other, may take', async () => {
+  const one = 300 + 300 + 600 + 10 + (15 + 30 + 15);
+  expect((await deployment()).registered.timeouts).toEqual({ create: `${2 * one}s`, update: `${2 * one}s` });
+  const three = await deployment({ replicas: 5, rollout: { maxUnavailable: 2 } });
+  expect(three.registered.timeouts.update).toBe(`${3 * one}s`);
+  const surge = await deployment({ replicas: 5, rollout: { maxUnavailable: 2, strategy: 'surge' } });
+  expect(surge.registered.timeouts.update).toBe(`${5 * one}s`);
+});
+
+test('none at all is a number, too', async () => {
+  expect((await deployment({ replicas: 0 })).manifest.spec.replicas).toBe(0);
+});
+
+describe('resources', () => {
+  test('no GPU: neither asked for nor tolerated, and the settings for models that share cores', async () => {
+    const { pod, container } = await deployment({ gpusPerPod: 0 });
+    expect(pod['tolerations']).toEqual([]);
+    expect(container['resources']).toEqual({
+      requests: { cpu: '2', memory: '8Gi', 'ephemeral-storage': '22Gi' },
+      limits: { cpu: '4', memory: '8Gi', 'ephemeral-storage': '22Gi' },
+    });
+    expect(container.env.slice(5)).toEqual([
+      { name: 'OMP_WAIT_POLICY', value: 'PASSIVE' },
+      {
+        name: 'GLIBC_TUNABLES',
+        value: 'glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=17179869184',
+      },
+    ]);
+  });
+
+  test('what was asked for; disk for the models and for temporary files', async () => {
+    const { pod, container } = await deployment({
+      gpusPerPod: 4,
+      resources: { cpu: 7.5, memoryGiB: 60, sharedMemoryGiB: 8, scratchGiB: 200 },
+    });
+    const whole = { memory: '60Gi', 'ephemeral-storage': '202Gi', 'nvidia.com/gpu': '4' };
+    expect(container['resources']).toEqual({ requests: { cpu: '7.5', ...whole }, limits: { cpu: '15', ...whole } });
+    expect(pod['volumes']).toEqual([
+      { name: 'scratch', emptyDir: { sizeLimit: '200Gi' } },
+      { name: 'tmp', emptyDir: { sizeLimit: '2Gi' } },
+      { name: 'shared-memory', emptyDir: { medium: 'Memory', sizeLimit: '8Gi' } },
+    ]);
+  });
+});
+
+describe('time', () => {
+  test('the startup budget is what download, load and warm-up take, rounded up to whole probes', async () => {
+    const { manifest, container } = await deployment({
+      startup: { downloadSeconds: 1200, loadSeconds: 301, warmUpSeconds: 0 },
+    });
+    expect(container['startupProbe']).toMatchObject({ periodSeconds: 10, failureThreshold: 151 });
+    expect(manifest.spec.progressDeadlineSeconds).toBe(300 + 300 + 1501 + 10 + 60);
+  });
+
+  test('the grace period covers serving on, open requests and taking the models down', async () => {
+    const { pod, container } = await deployment({ shutdown: { drainSeconds: 40, exitTimeoutSeconds: 120 } });
+    expect(pod.terminationGracePeriodSeconds).toBe(40 + 120 + 15);
+    expect(container['lifecycle']).toEqual({ preStop: { sleep: { seconds: 40 } } });
+    expect(container.args).toContain('--exit-timeout-secs=120');
+  });
+});
+
+describe('replacing pods', () => {
+  test('in place: as many at once as may be missing', async () => {
+    const { manifest } = await deployment({ replicas: 6, rollout: { maxUnavailable: 3 } });
+    expect(manifest.spec.strategy).toEqual({
+      type: 'RollingUpdate',
+      rollingUpdate: { maxSurge: 0, maxUnavailable: 3 },
+    });
+  });
+
+  test('surge: none is missing', async () => {
+    const { manifest } = await deployment({ rollout: { strategy: 'surge' } });
+    expect(manifest.spec.strategy).toEqual({
+      type: 'RollingUpdate',
+      rollingUpdate: { maxSurge: 1, maxUnavailable: 0 },
+    });
+  });
+
+  test('the disruption budget is the same number, and pods that do not serve are not protected', async () => {
+    const { only } = await render({ replicas: 6, rollout: { maxUnavailable: 3 } });
+    expect(only('PodDisruptionBudget')).toEqual({
+      apiVersion: 'policy/v1',
+      kind: 'PodDisruptionBudget',
+      metadata: { name: 'triton', namespace: 'triton', labels: LABELS },
+      spec: {
+        maxUnavailable: 3,
+        selector: { matchLabels: SELECTOR },
+        unhealthyPodEvictionPolicy: 'AlwaysAllow',
+      },
+    });
+  });
+
+  test('with an autoscaler the number is its own: the fewest at first, then left alone', async () => {
+    const autoscaling = { kind: 'keda', minReplicas: 3, maxReplicas: 9 } as const;
+    const { manifest, registered } = await deployment({ autoscaling, replicas: 5 });
+    expect(manifest.spec.replicas).toBe(3);
+    expect(registered.ignoreChanges).toEqual(['spec.replicas']);
+    expect(registered.timeouts.update).toBe(`${9 * 1270}s`);
+    expect((await deployment()).registered.ignoreChanges).toEqual([]);
+  });
+});
+
+describe('where pods run', () => {
+  test('labels of nodes, and taints besides that of GPUs', async () => {
+    const { pod } = await deployment({
+      nodeSelector: { 'triton-serving/pool': 'a10g' },
+      tolerations: [
+        { key: 'pool', value: 'a10g', effect: 'NoSchedule' },
+        { key: 'spot' },
+        { key: 'any', operator: 'Exists', effect: 'NoExecute' },
+      ],
+      runtimeClassName: 'nvidia',
+      priorityClassName: 'serving',
+    });
+    expect(pod).toMatchObject({
+      nodeSelector: { 'triton-serving/pool': 'a10g' },
+      runtimeClassName: 'nvidia',
+      priorityClassName: 'serving',
+    });
+    expect(pod['tolerations']).toEqual([
+      { key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' },
+      { key: 'pool', operator: 'Equal', value: 'a10g', effect: 'NoSchedule' },
+      { key: 'spot', operator: 'Exists' },
+      { key: 'any', operator: 'Exists', effect: 'NoExecute' },
+    ]);
+  });
+});
+
+describe('the program', () => {
+  test('a digest is not asked for again: a restart does not need the registry', async () => {
+    const { container } = await deployment({ image: `triton@sha256:${'0'.repeat(64)}` });
+    expect(container['imagePullPolicy']).toBe('IfNotPresent');
+  });
+
+  test('an endpoint of its own is part of the address, with its keys in a Secret', async () => {
+    const { container } = await deployment({
+      endpointUrl: 'http://minio.storage.svc:9000/',
+      credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
+    });
+    expect(container.args).toContain('--model-repository=s3://http://minio.storage.svc:9000/models-prod/models');
+    expect(container.env.slice(5)).toEqual([
+      {
+        name: 'AWS_ACCESS_KEY_ID',
+        valueFrom: { secretKeyRef: { name: 'triton-credentials-a1b2c3d4', key: 'accessKeyId' } },
+      },
+      {
+        name: 'AWS_SECRET_ACCESS_KEY',
+        valueFrom: { secretKeyRef: { name: 'triton-credentials-a1b2c3d4', key: 'secretAccessKey' } },
+      },
+    ]);
+  });
+
+  test('model control with a key: both protocols, and the key is not in the Deployment', async () => {
+    const key = 'a-key-of-a-test-0123';
+    const { container, manifest } = await deployment({ modelControl: { key } });
+    const guard = 'model-repository,shared-memory,trace,logging:triton-model-control-key=$(MODEL_CONTROL_KEY)';
+    expect(container.args.slice(8)).toEqual([`--http-restricted-api=${guard}`, `--grpc-restricted-protocol=${guard}`]);
+    expect(container.env.slice(5)).toEqual([
+      {
+        name: 'MODEL_CONTROL_KEY',
+        valueFrom: { secretKeyRef: { name: 'triton-model-control-a1b2c3d4', key: 'key' } },
+      },
+    ]);
+    expect(JSON.stringify(manifest)).not.toContain(key);
+  });
+
+  test('further arguments and variables come last', async () => {
+    const { container } = await deployment({
+      extraArguments: ['--log-verbose=1'],
+      environment: { NVIDIA_TF32_OVERRIDE: '0' },
+    });
+    expect(container.args.at(-1)).toBe('--log-verbose=1');
+    expect(container.env.at(-1)).toEqual({ name: 'NVIDIA_TF32_OVERRIDE', value: '0' });
+  });
+});

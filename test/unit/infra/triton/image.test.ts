@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { defaultImage, isPinned } from '../../../../infra/triton/image';
+import { paths } from '../../../../scripts/lib/paths';
+import { render } from './render';
+
+test('the default is the image that the Dockerfile builds on', () => {
+  const text = readFileSync(join(paths.root, 'Dockerfile'), 'utf8');
+  const release = /TRITON_RELEASE=(.*)/.exec(text)?.[1] ?? '';
+  const from = /^FROM (\S+) AS base$/m.exec(text)?.[1] ?? '';
+  expect(release).not.toBe('');
+  expect(defaultImage()).toBe(from.replace('${TRITON_RELEASE}', release));
+  expect(isPinned(defaultImage())).toBe(true);
+});
+
+test.each([
+  ['nvcr.io/nvidia/tritonserver:26.11-py3', true],
+  [`triton@sha256:${'a'.repeat(64)}`, true],
+  [`registry:5000/triton:1@sha256:${'a'.repeat(64)}`, true],
+  ['triton:latest', false],
+  ['triton', false],
+  ['registry:5000/triton', false],
+  ['triton@sha256:abc', false],
+  ['triton:', false],
+])('%s is pinned: %s', (image, expected) => {
+  expect(isPinned(image)).toBe(expected);
+});
+
+describe('what the container has in common with the Dockerfile and the local server', () => {
+  const text = (...path: string[]): string => readFileSync(join(paths.root, ...path), 'utf8');
+
+  interface Container {
+    args: string[];
+    env: { name: string; value?: string }[];
+  }
+  const container = async (more?: Parameters<typeof render>[0]): Promise<Container> => {
+    const spec = (await render(more)).only('Deployment')['spec'] as {
+      template: { spec: { containers: [Container] } };
+    };
+    return spec.template.spec.containers[0];
+  };
+
+  test('the program and its flags', async () => {
+    const [, entryPoint = '[]'] = /^ENTRYPOINT (\[[^\]]*\])/m.exec(text('Dockerfile').replace(/\\\n\s*/g, '')) ?? [];
+    const words = JSON.parse(entryPoint) as string[];
+    expect(words.length).toBeGreaterThan(6);
+    const { args } = await container();
+    expect(args.slice(0, 2)).toEqual(words.slice(0, 2));
+    expect(args.filter((word) => !word.startsWith('--model-repository=')).sort()).toEqual(words.sort());
+  });
+
+  test('where models are downloaded to', async () => {
+    const [, folder] = /^ENV TRITON_AWS_MOUNT_DIRECTORY=(\S+)$/m.exec(text('Dockerfile')) ?? [];
+    const { env } = await container();
+    expect(env).toContainEqual({ name: 'TRITON_AWS_MOUNT_DIRECTORY', value: folder });
+  });
+
+  test('the settings for models that share cores', async () => {
+    const { env } = await container({ gpusPerPod: 0 });
+    const own = env.filter(({ name }) => ['OMP_WAIT_POLICY', 'GLIBC_TUNABLES'].includes(name));
+    expect(own).toHaveLength(2);
+    const local = text('scripts', 'lib', 'triton', 'server.ts');
+    for (const { name, value } of own) expect(local).toContain(`${name}: '${value}'`);
+  });
+});

@@ -1,0 +1,342 @@
+import type { Exposure } from '../../../../infra/triton/args';
+import { render } from './render';
+
+const SELECTOR = { 'app.kubernetes.io/name': 'triton', 'app.kubernetes.io/instance': 'triton' };
+const LABELS = {
+  ...SELECTOR,
+  'app.kubernetes.io/component': 'inference-server',
+  'app.kubernetes.io/managed-by': 'pulumi',
+};
+const SERVING = [
+  { protocol: 'TCP', port: 8000 },
+  { protocol: 'TCP', port: 8001 },
+];
+const HTTP = [{ protocol: 'TCP', port: 8000 }];
+const METRICS = [{ protocol: 'TCP', port: 8002 }];
+const named = (name: string): object => ({
+  namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': name } },
+});
+
+type Spec = { ingress: object[]; egress: object[] };
+const policy = async (more?: Parameters<typeof render>[0]): Promise<Spec> =>
+  (await render(more)).only('NetworkPolicy', 'triton')['spec'] as Spec;
+
+const INGRESS: Extract<Exposure, { kind: 'ingress' }> = {
+  kind: 'ingress',
+  host: 'triton.example.com',
+  controllerCidrs: ['10.0.0.0/16'],
+  tls: { kind: 'acm', certificateArn: 'arn:aws:acm:eu-central-1:123456789012:certificate/1' },
+  authentication: { kind: 'mutual-tls', trustStoreArn: 'arn:aws:elasticloadbalancing:eu-central-1:1:truststore/a/1' },
+};
+
+test('the Service: the three ports, of the pods of this server', async () => {
+  const { only } = await render();
+  expect(only('Service')).toEqual({
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: {
+      name: 'triton',
+      namespace: 'triton',
+      labels: LABELS,
+      annotations: { 'pulumi.com/skipAwait': 'true' },
+    },
+    spec: {
+      type: 'ClusterIP',
+      selector: SELECTOR,
+      ports: [
+        { name: 'http', port: 8000, targetPort: 'http', appProtocol: 'http' },
+        { name: 'grpc', port: 8001, targetPort: 'grpc', appProtocol: 'kubernetes.io/h2c' },
+        { name: 'metrics', port: 8002, targetPort: 'metrics', appProtocol: 'http' },
+      ],
+    },
+  });
+});
+
+describe('who may connect', () => {
+  test('nothing chosen: the own namespace, Prometheus for metrics; out to names and to AWS, not to the machine', async () => {
+    expect(await policy()).toEqual({
+      podSelector: { matchLabels: SELECTOR },
+      policyTypes: ['Ingress', 'Egress'],
+      ingress: [
+        { from: [{ podSelector: {} }], ports: SERVING },
+        { from: [named('monitoring')], ports: METRICS },
+      ],
+      egress: [
+        {
+          ports: [
+            { protocol: 'UDP', port: 53 },
+            { protocol: 'TCP', port: 53 },
+          ],
+        },
+        {
+          to: [{ ipBlock: { cidr: '0.0.0.0/0', except: ['169.254.0.0/16'] } }],
+          ports: [{ protocol: 'TCP', port: 443 }],
+        },
+      ],
+    });
+  });
+
+  test('whatever else comes into a namespace of ours may nothing', async () => {
+    const { only } = await render();
+    expect(only('NetworkPolicy', 'triton-default-deny')).toEqual({
+      apiVersion: 'networking.k8s.io/v1',
+      kind: 'NetworkPolicy',
+      metadata: { name: 'triton-default-deny', namespace: 'triton', labels: LABELS },
+      spec: { podSelector: {}, policyTypes: ['Ingress', 'Egress'] },
+    });
+  });
+
+  test('namespaces that were named', async () => {
+    const { ingress } = await policy({ network: { clientNamespaces: ['web', 'batch'], monitoringNamespace: 'prom' } });
+    expect(ingress).toEqual([
+      { from: [{ podSelector: {} }, named('web'), named('batch')], ports: SERVING },
+      { from: [named('prom')], ports: METRICS },
+    ]);
+  });
+
+  test.each([
+    ['http://minio.storage.svc:9000', 9000],
+    ['https://s3.example.com', 443],
+    ['http://s3.example.com', 80],
+  ])('out to %s: port %i', async (endpointUrl, port) => {
+    const { egress } = await policy({ endpointUrl });
+    expect(egress[1]).toEqual({
+      to: [{ ipBlock: { cidr: '0.0.0.0/0', except: ['169.254.0.0/16'] } }],
+      ports: [{ protocol: 'TCP', port }],
+    });
+  });
+
+  test('out to named ranges and ports only', async () => {
+    const { egress } = await policy({
+      network: { egressCidrs: ['10.0.0.0/8', '52.0.0.0/8'], egressPorts: [443, 9000] },
+    });
+    expect(egress[1]).toEqual({
+      to: [{ ipBlock: { cidr: '10.0.0.0/8' } }, { ipBlock: { cidr: '52.0.0.0/8' } }],
+      ports: [
+        { protocol: 'TCP', port: 443 },
+        { protocol: 'TCP', port: 9000 },
+      ],
+    });
+  });
+});
+
+describe('an internal load balancer', () => {
+  const exposure: Exposure = {
+    kind: 'internal-load-balancer',
+    clientCidrs: ['10.1.0.0/16'],
+    loadBalancerCidrs: ['10.0.0.0/16'],
+  };
+
+  test('a Service of its own, without metrics, straight to the pods', async () => {
+    const { only } = await render({ exposure, shutdown: { drainSeconds: 20 } });
+    const prefix = 'service.beta.kubernetes.io/aws-load-balancer';
+    expect(only('Service', 'triton-internal')).toEqual({
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: {
+        name: 'triton-internal',
+        namespace: 'triton',
+        labels: LABELS,
+        annotations: {
+          [`${prefix}-scheme`]: 'internal',
+          [`${prefix}-nlb-target-type`]: 'ip',
+          [`${prefix}-target-group-attributes`]:
+            'preserve_client_ip.enabled=true,deregistration_delay.timeout_seconds=20',
+          [`${prefix}-healthcheck-protocol`]: 'HTTP',
+          [`${prefix}-healthcheck-port`]: '8000',
+          [`${prefix}-healthcheck-path`]: '/v2/health/ready',
+          [`${prefix}-healthcheck-interval`]: '5',
+        },
+      },
+      spec: {
+        type: 'LoadBalancer',
+        loadBalancerClass: 'eks.amazonaws.com/nlb',
+        loadBalancerSourceRanges: ['10.1.0.0/16'],
+        allocateLoadBalancerNodePorts: false,
+        selector: SELECTOR,
+        ports: [
+          { name: 'http', port: 8000, targetPort: 'http', appProtocol: 'http' },
+          { name: 'grpc', port: 8001, targetPort: 'grpc', appProtocol: 'kubernetes.io/h2c' },
+        ],
+      },
+    });
+  });
+
+  test('clients may connect, and the health checks', async () => {
+    expect((await policy({ exposure })).ingress).toEqual([
+      { from: [{ podSelector: {} }], ports: SERVING },
+      { from: [{ ipBlock: { cidr: '10.1.0.0/16' } }], ports: SERVING },
+      { from: [{ ipBlock: { cidr: '10.0.0.0/16' } }], ports: HTTP },
+      { from: [named('monitoring')], ports: METRICS },
+    ]);
+  });
+
+  test('Pulumi waits for them as long as for the pods', async () => {
+    for (const [more, type, name] of [
+      [exposure, 'kubernetes:core/v1:Service', 'triton-internal'],
+      [INGRESS, 'kubernetes:networking.k8s.io/v1:Ingress', 'triton'],
+    ] as const) {
+      const { objects } = await render({ exposure: more });
+      const timeouts = objects.find((one) => one.type === type && one.name === name)?.timeouts;
+      expect(timeouts).toEqual({ create: '2540s', update: '2540s' });
+    }
+  });
+
+  test('another controller; the address is what it answers, where it does', async () => {
+    const { only, outputs } = await render({ exposure: { ...exposure, loadBalancerClass: 'service.k8s.aws/nlb' } });
+    expect(only('Service', 'triton-internal')['spec']).toMatchObject({ loadBalancerClass: 'service.k8s.aws/nlb' });
+    expect(outputs.externalUrl).toBe('http://unknown:8000');
+  });
+});
+
+describe('an ingress', () => {
+  const alb = 'alb.ingress.kubernetes.io';
+  const COMMON = {
+    [`${alb}/scheme`]: 'internal',
+    [`${alb}/target-type`]: 'ip',
+    [`${alb}/listen-ports`]: '[{"HTTPS":443}]',
+    [`${alb}/ssl-policy`]: 'ELBSecurityPolicy-TLS13-1-2-2021-06',
+    [`${alb}/certificate-arn`]: 'arn:aws:acm:eu-central-1:123456789012:certificate/1',
+    [`${alb}/healthcheck-path`]: '/v2/health/ready',
+    [`${alb}/target-group-attributes`]: 'deregistration_delay.timeout_seconds=15',
+  };
+  const service = { name: 'triton', port: { name: 'http' } };
+  const annotations = (manifest: Record<string, unknown>): unknown =>
+    (manifest['metadata'] as { annotations: unknown }).annotations;
+
+  test('lets asking through and not loading, for clients with a certificate', async () => {
+    const { only, outputs, kinds } = await render({ exposure: INGRESS });
+    expect(only('Ingress')).toEqual({
+      apiVersion: 'networking.k8s.io/v1',
+      kind: 'Ingress',
+      metadata: {
+        name: 'triton',
+        namespace: 'triton',
+        labels: LABELS,
+        annotations: {
+          ...COMMON,
+          [`${alb}/mutual-authentication`]: JSON.stringify([
+            { port: 443, mode: 'verify', trustStore: 'arn:aws:elasticloadbalancing:eu-central-1:1:truststore/a/1' },
+          ]),
+        },
+      },
+      spec: {
+        ingressClassName: 'alb',
+        rules: [
+          {
+            host: 'triton.example.com',
+            http: {
+              paths: [
+                { path: '/v2', pathType: 'Exact', backend: { service } },
+                { path: '/v2/health', pathType: 'Prefix', backend: { service } },
+                { path: '/v2/models', pathType: 'Prefix', backend: { service } },
+              ],
+            },
+          },
+        ],
+      },
+    });
+    expect(outputs.externalUrl).toBe('https://triton.example.com');
+    expect(kinds()).not.toContain('IngressClass');
+    expect((await policy({ exposure: INGRESS })).ingress).toEqual([
+      { from: [{ podSelector: {} }], ports: SERVING },
+      { from: [{ ipBlock: { cidr: '10.0.0.0/16' } }], ports: HTTP },
+      { from: [named('monitoring')], ports: METRICS },
+    ]);
+  });
+
+  test('with tokens, from the internet, for some addresses', async () => {
+    const { only } = await render({
+      exposure: {
+        ...INGRESS,
+        scheme: 'internet-facing',
+        clientCidrs: ['192.0.2.0/24', '198.51.100.0/24'],
+        authentication: { kind: 'jwt', issuer: 'https://id.example.com', jwksEndpoint: 'https://id.example.com/keys' },
+      },
+    });
+    expect(annotations(only('Ingress'))).toEqual({
+      ...COMMON,
+      [`${alb}/scheme`]: 'internet-facing',
+      [`${alb}/inbound-cidrs`]: '192.0.2.0/24,198.51.100.0/24',
+      [`${alb}/jwt-validation`]: '{"jwksEndpoint":"https://id.example.com/keys","issuer":"https://id.example.com"}',
+    });
+  });
+
+  test('with people that sign in: the secret of the client can be read by the controller, and no other', async () => {
+    const { only } = await render({
+      exposure: {
+        ...INGRESS,
+        authentication: {
+          kind: 'oidc',
+          issuer: 'https://id.example.com',
+          authorizationEndpoint: 'https://id.example.com/authorize',
+          tokenEndpoint: 'https://id.example.com/token',
+          userInfoEndpoint: 'https://id.example.com/me',
+          clientId: 'triton',
+          clientSecret: 'of a test',
+        },
+      },
+    });
+    expect(annotations(only('Ingress'))).toEqual({
+      ...COMMON,
+      [`${alb}/auth-type`]: 'oidc',
+      [`${alb}/auth-on-unauthenticated-request`]: 'authenticate',
+      [`${alb}/auth-idp-oidc`]: JSON.stringify({
+        issuer: 'https://id.example.com',
+        authorizationEndpoint: 'https://id.example.com/authorize',
+        tokenEndpoint: 'https://id.example.com/token',
+        userInfoEndpoint: 'https://id.example.com/me',
+        secretName: 'triton-oidc-a1b2c3d4',
+      }),
+    });
+    expect(only('Secret')['stringData']).toEqual({ secret: { clientID: 'triton', clientSecret: 'of a test' } });
+    expect(only('Role')['rules']).toEqual([
+      { apiGroups: [''], resources: ['secrets'], resourceNames: ['triton-oidc-a1b2c3d4'], verbs: ['get'] },
+    ]);
+    expect(only('RoleBinding')).toMatchObject({
+      roleRef: { kind: 'Role', name: 'triton-oidc' },
+      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'eks:managed' }],
+    });
+  });
+
+  test('with another controller: its annotations, a certificate from a Secret', async () => {
+    const { only } = await render({
+      exposure: {
+        ...INGRESS,
+        className: 'traefik',
+        tls: { kind: 'secret', secretName: 'triton-tls' },
+        authentication: {
+          kind: 'annotations',
+          annotations: { 'traefik.ingress.kubernetes.io/router.middlewares': 'auth-jwt@kubernetescrd' },
+        },
+      },
+    });
+    expect(annotations(only('Ingress'))).toEqual({
+      'traefik.ingress.kubernetes.io/router.middlewares': 'auth-jwt@kubernetescrd',
+    });
+    expect(only('Ingress')['spec']).toMatchObject({
+      ingressClassName: 'traefik',
+      tls: [{ hosts: ['triton.example.com'], secretName: 'triton-tls' }],
+    });
+  });
+
+  test('on EKS Auto Mode: the class that its controller needs', async () => {
+    const { only } = await render({ exposure: { ...INGRESS, createAutoModeClass: true, className: 'serving' } });
+    expect(only('IngressClassParams')).toEqual({
+      apiVersion: 'eks.amazonaws.com/v1',
+      kind: 'IngressClassParams',
+      metadata: { name: 'serving', labels: LABELS },
+      spec: { scheme: 'internal' },
+    });
+    expect(only('IngressClass')).toEqual({
+      apiVersion: 'networking.k8s.io/v1',
+      kind: 'IngressClass',
+      metadata: { name: 'serving', labels: LABELS },
+      spec: {
+        controller: 'eks.amazonaws.com/alb',
+        parameters: { apiGroup: 'eks.amazonaws.com', kind: 'IngressClassParams', name: 'serving' },
+      },
+    });
+    expect(only('Ingress')['spec']).toMatchObject({ ingressClassName: 'serving' });
+  });
+});

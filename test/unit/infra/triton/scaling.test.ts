@@ -1,0 +1,116 @@
+import { render } from './render';
+
+const LABELS = {
+  'app.kubernetes.io/name': 'triton',
+  'app.kubernetes.io/instance': 'triton',
+  'app.kubernetes.io/component': 'inference-server',
+  'app.kubernetes.io/managed-by': 'pulumi',
+};
+const METADATA = { name: 'triton', namespace: 'triton', labels: LABELS };
+const TARGET = { apiVersion: 'apps/v1', kind: 'Deployment', name: 'triton' };
+
+const behavior = (seconds: number): object => ({
+  scaleUp: { stabilizationWindowSeconds: 0, policies: [{ type: 'Percent', value: 100, periodSeconds: 60 }] },
+  scaleDown: { stabilizationWindowSeconds: seconds, policies: [{ type: 'Pods', value: 1, periodSeconds: 60 }] },
+});
+
+test('no autoscaler unless one is asked for', async () => {
+  const { kinds } = await render();
+  expect(kinds().filter((kind) => /Scale/.test(kind))).toEqual([]);
+});
+
+test('KEDA asks Prometheus; without an answer nothing is taken away', async () => {
+  const { only, kinds } = await render({ autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 8 } });
+  expect(kinds()).not.toContain('HorizontalPodAutoscaler');
+  const mine = '{namespace="triton",job="triton"}';
+  expect(only('ScaledObject')).toEqual({
+    apiVersion: 'keda.sh/v1alpha1',
+    kind: 'ScaledObject',
+    metadata: METADATA,
+    spec: {
+      scaleTargetRef: TARGET,
+      minReplicaCount: 2,
+      maxReplicaCount: 8,
+      pollingInterval: 15,
+      fallback: { failureThreshold: 4, replicas: 2, behavior: 'currentReplicasIfHigher' },
+      advanced: { horizontalPodAutoscalerConfig: { name: 'triton', behavior: behavior(600) } },
+      triggers: [
+        {
+          type: 'prometheus',
+          metricType: 'AverageValue',
+          metadata: {
+            serverAddress: 'http://prometheus-operated.monitoring.svc:9090',
+            query:
+              `clamp_max(max(sum by (model) (rate(nv_inference_queue_duration_us${mine}[120s])) / 1000 / ` +
+              `(sum by (model) (rate(nv_inference_request_success${mine}[120s])) > 0)), 100) * sum(up${mine}) ` +
+              `or 0 * sum(up${mine})`,
+            threshold: '50',
+            ignoreNullValues: 'false',
+          },
+        },
+      ],
+    },
+  });
+});
+
+test('KEDA with everything chosen; rare readings make longer rates', async () => {
+  const { only } = await render({
+    autoscaling: {
+      kind: 'keda',
+      minReplicas: 1,
+      maxReplicas: 3,
+      queueMilliseconds: 200,
+      prometheusUrl: 'http://prometheus.monitoring.svc:80',
+      scaleDownAfterSeconds: 1800,
+    },
+    monitoring: { scrapeSeconds: 60 },
+    network: { monitoringNamespace: 'elsewhere' },
+  });
+  const { spec } = only('ScaledObject') as { spec: { triggers: [{ metadata: Record<string, string> }] } };
+  expect(spec.triggers[0].metadata).toMatchObject({
+    serverAddress: 'http://prometheus.monitoring.svc:80',
+    threshold: '200',
+  });
+  expect(spec.triggers[0].metadata['query']).toMatch(/\[240s\].* 400\) \* /);
+  expect(spec).toMatchObject({ advanced: { horizontalPodAutoscalerConfig: { behavior: behavior(1800) } } });
+});
+
+test('the default address of Prometheus is in its namespace', async () => {
+  const { only } = await render({
+    autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 3 },
+    network: { monitoringNamespace: 'elsewhere' },
+  });
+  expect(JSON.stringify(only('ScaledObject'))).toContain('"http://prometheus-operated.elsewhere.svc:9090"');
+});
+
+test('the custom metrics API: what the recording rule makes', async () => {
+  const { only, kinds } = await render({
+    autoscaling: { kind: 'custom-metrics', minReplicas: 2, maxReplicas: 8, queueMilliseconds: 20 },
+    monitoring: {},
+  });
+  expect(kinds()).not.toContain('ScaledObject');
+  expect(only('HorizontalPodAutoscaler')).toEqual({
+    apiVersion: 'autoscaling/v2',
+    kind: 'HorizontalPodAutoscaler',
+    metadata: METADATA,
+    spec: {
+      scaleTargetRef: TARGET,
+      minReplicas: 2,
+      maxReplicas: 8,
+      behavior: behavior(600),
+      metrics: [
+        {
+          type: 'Pods',
+          pods: {
+            metric: { name: 'triton_queue_milliseconds' },
+            target: { type: 'AverageValue', averageValue: '20' },
+          },
+        },
+      ],
+    },
+  });
+  const { groups } = only('PrometheusRule')['spec'] as { groups: { rules: { record?: string }[] }[] };
+  expect(groups.flatMap(({ rules }) => rules.flatMap(({ record }) => record ?? []))).toEqual([
+    'triton_queue_milliseconds',
+  ]);
+});

@@ -1,0 +1,287 @@
+import { configOf, registerStack, type RegisteredStack } from './program';
+
+const variant = (values: Record<string, unknown>, stack = 'staging'): Promise<RegisteredStack> =>
+  registerStack(configOf(stack, values));
+
+const GROUP = {
+  name: 'fixed',
+  mechanism: 'managed-node-group',
+  instanceTypes: ['g5.xlarge'],
+  minimumNodes: 1,
+  labels: { team: 'vision' },
+  taints: [{ key: 'team', value: 'vision', effect: 'NoExecute' }],
+};
+
+interface LaunchTemplate {
+  blockDeviceMappings: { deviceName: string; ebs: object }[];
+  userData?: string;
+}
+
+describe('a managed node group', () => {
+  let made: RegisteredStack;
+  beforeAll(async () => {
+    made = await variant({ gpuNodePools: [GROUP] });
+  });
+
+  test('is two: spot and on-demand, without a name of their own, with labels and taints', () => {
+    const groups = made.all('aws:eks/nodeGroup:NodeGroup');
+    expect(groups.map(({ name, inputs }) => [name, inputs['capacityType']])).toEqual([
+      ['triton-staging-gpu-fixed-spot', 'SPOT'],
+      ['triton-staging-gpu-fixed-on-demand', 'ON_DEMAND'],
+    ]);
+    expect(groups[0]?.inputs).toEqual({
+      clusterName: 'triton-staging',
+      nodeRoleArn: 'arn:aws:test::123456789012:triton-staging-gpu-groups',
+      version: '1.35',
+      subnetIds: ['a', 'b', 'c'].map((zone) => `triton-staging-network-private-us-east-1${zone}-id`),
+      amiType: 'AL2023_x86_64_NVIDIA',
+      capacityType: 'SPOT',
+      instanceTypes: ['g5.xlarge'],
+      launchTemplate: { id: 'triton-staging-gpu-fixed-spot-id', version: '1' },
+      scalingConfig: { minSize: 1, maxSize: 2, desiredSize: 1 },
+      updateConfig: { maxUnavailable: 1 },
+      labels: { team: 'vision', 'triton-serving/gpu': 'true', 'triton-serving/gpu-pool': 'fixed' },
+      taints: [
+        { key: 'nvidia.com/gpu', value: 'true', effect: 'NO_SCHEDULE' },
+        { key: 'team', value: 'vision', effect: 'NO_EXECUTE' },
+      ],
+    });
+    for (const { ignoreChanges, deleteBeforeReplace } of groups) {
+      expect(ignoreChanges).toEqual(['scalingConfig.desiredSize']);
+      expect(deleteBeforeReplace).toBe(false);
+    }
+  });
+
+  test('its machines have IMDSv2 with one hop, and an encrypted disk with room for the image', () => {
+    const { inputs } = made.only('aws:ec2/launchTemplate:LaunchTemplate', 'triton-staging-gpu-fixed-spot');
+    expect(inputs).toMatchObject({
+      metadataOptions: { httpEndpoint: 'enabled', httpTokens: 'required', httpPutResponseHopLimit: 1 },
+      blockDeviceMappings: [
+        {
+          deviceName: '/dev/xvda',
+          ebs: { volumeSize: 150, volumeType: 'gp3', encrypted: 'true', deleteOnTermination: 'true' },
+        },
+      ],
+    });
+  });
+
+  test('comes with the add-ons that Auto Mode keeps to its own nodes, and a device plugin', () => {
+    const addons = made.all('aws:eks/addon:Addon').map(({ inputs }) => inputs['addonName']);
+    expect(addons.sort()).toEqual(['coredns', 'kube-proxy', 'vpc-cni']);
+    const { inputs } = made.only('kubernetes:apps/v1:DaemonSet');
+    const affinity = JSON.stringify(inputs);
+    expect(affinity).toContain('"key":"triton-serving/gpu-pool","operator":"In","values":["fixed"]');
+    expect(affinity).toContain('nvcr.io/nvidia/k8s-device-plugin:v');
+    const settings = made.all('kubernetes:core/v1:ConfigMap').find(({ name }) => name.includes('device-plugin'));
+    expect(settings?.inputs['data']).toEqual({ 'config.yaml': '{"version":"v1"}' });
+  });
+
+  test('servers accept its taints', () => {
+    const deployment = made.only('kubernetes:apps/v1:Deployment').inputs as {
+      spec: { template: { spec: { tolerations: object[] } } };
+    };
+    expect(deployment.spec.template.spec.tolerations).toContainEqual({
+      key: 'team',
+      operator: 'Equal',
+      value: 'vision',
+      effect: 'NoExecute',
+    });
+  });
+});
+
+test('AL2023 slices GPUs by the device plugin, which knows one number: pools with another have their own', async () => {
+  const pools = [GROUP, { ...GROUP, name: 'sliced', timeSlices: 4 }, { ...GROUP, name: 'watched', dcgmExporter: true }];
+  const made = await variant({ gpuNodePools: pools });
+  expect(
+    made
+      .all('kubernetes:apps/v1:DaemonSet')
+      .map(({ name }) => name.replace('triton-staging-gpu-agents-', ''))
+      .sort(),
+  ).toEqual(['dcgm-exporter', 'device-plugin-1', 'device-plugin-4']);
+  const sliced = made.all('kubernetes:core/v1:ConfigMap').find(({ name }) => name.endsWith('device-plugin-4'));
+  expect(JSON.parse((sliced?.inputs['data'] as { 'config.yaml': string })['config.yaml'])).toEqual({
+    version: 'v1',
+    sharing: { timeSlicing: { resources: [{ name: 'nvidia.com/gpu', replicas: 4 }] } },
+  });
+});
+
+test('Bottlerocket has a volume for its system, its own device plugin, and slices by its settings', async () => {
+  const pool = { ...GROUP, ami: 'Bottlerocket', timeSlices: 3, capacityTypes: ['on-demand'] };
+  const made = await variant({ gpuNodePools: [pool] });
+  expect(made.only('aws:eks/nodeGroup:NodeGroup').inputs['amiType']).toBe('BOTTLEROCKET_x86_64_NVIDIA');
+  const template = made.only('aws:ec2/launchTemplate:LaunchTemplate').inputs as unknown as LaunchTemplate;
+  expect(template.blockDeviceMappings.map(({ deviceName }) => deviceName)).toEqual(['/dev/xvda', '/dev/xvdb']);
+  expect(template.blockDeviceMappings[1]?.ebs).toMatchObject({ volumeSize: 150, encrypted: 'true' });
+  expect(Buffer.from(template.userData ?? '', 'base64').toString()).toBe(
+    '[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = "time-slicing"\n' +
+      '[settings.kubelet-device-plugins.nvidia.time-slicing]\nreplicas = 3\n',
+  );
+  expect(made.all('kubernetes:apps/v1:DaemonSet')).toEqual([]);
+});
+
+test('a pool in some zones takes the subnets of these zones', async () => {
+  const made = await variant({ gpuNodePools: [{ ...GROUP, zones: ['us-east-1c'], capacityTypes: ['spot'] }] });
+  expect(made.only('aws:eks/nodeGroup:NodeGroup').inputs['subnetIds']).toEqual([
+    'triton-staging-network-private-us-east-1c-id',
+  ]);
+});
+
+test('reserved machines are taken from the reservation that is named', async () => {
+  const pool = {
+    name: 'h100',
+    instanceTypes: ['p5.48xlarge'],
+    capacityTypes: ['reserved', 'on-demand'],
+    capacityReservationIds: ['cr-0a'],
+  };
+  const made = await variant({ gpuNodePools: [pool], modelGpus: [] });
+  expect(made.only('kubernetes:eks.amazonaws.com/v1:NodeClass').inputs['spec']).toMatchObject({
+    capacityReservationSelectorTerms: [{ id: 'cr-0a' }],
+  });
+});
+
+test('without Auto Mode: its switches are off together, add-ons and untainted system nodes are there', async () => {
+  const made = await variant({ autoMode: false, gpuNodePools: [GROUP] });
+  expect(made.only('aws:eks/cluster:Cluster').inputs).toMatchObject({
+    bootstrapSelfManagedAddons: false,
+    computeConfig: { enabled: false },
+    storageConfig: { blockStorage: { enabled: false } },
+    kubernetesNetworkConfig: { elasticLoadBalancing: { enabled: false } },
+  });
+  const trust = made.only('aws:iam/role:Role', 'triton-staging-cluster-control-plane').inputs['assumeRolePolicy'];
+  expect(JSON.stringify(trust)).not.toContain('TagSession');
+  const system = made.only('aws:eks/nodeGroup:NodeGroup', 'triton-staging-cluster-addons-system');
+  expect(system.inputs).toMatchObject({
+    amiType: 'AL2023_x86_64_STANDARD',
+    capacityType: 'ON_DEMAND',
+    instanceTypes: ['m7i.large', 'm7a.large', 'm6i.large'],
+    scalingConfig: { minSize: 2, maxSize: 3, desiredSize: 2 },
+  });
+  expect(system.inputs['taints'] ?? []).toEqual([]);
+  // Nodes are not ready without a network, and CoreDNS has no place without nodes.
+  const coredns = made.only('aws:eks/addon:Addon', 'triton-staging-cluster-addons-coredns');
+  expect(coredns.dependsOn).toContain(system.name);
+  const group = made.only('triton-serving:infra:NodeGroup', 'triton-staging-cluster-addons-system');
+  expect(group.dependsOn).toEqual(
+    expect.arrayContaining(['triton-staging-cluster-addons-vpc-cni', 'triton-staging-cluster-addons-kube-proxy']),
+  );
+  expect(made.all('kubernetes:core/v1:ConfigMap').map(({ name }) => name)).not.toContain(
+    'triton-staging-gpu-network-policies',
+  );
+});
+
+test('an existing network: nothing of it is made', async () => {
+  const made = await variant({ vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] });
+  expect(made.resources.filter(({ type }) => type.startsWith('aws:ec2/'))).toEqual([]);
+  expect(made.only('aws:eks/cluster:Cluster').inputs['vpcConfig']).toMatchObject({
+    subnetIds: ['subnet-0a', 'subnet-0b'],
+  });
+});
+
+test('no address over the internet where none is named', async () => {
+  const made = await variant({ publicAccessCidrs: [] });
+  expect(made.only('aws:eks/cluster:Cluster').inputs['vpcConfig']).toEqual({
+    subnetIds: expect.any(Array) as unknown,
+    endpointPrivateAccess: true,
+    endpointPublicAccess: false,
+  });
+});
+
+test('administrators are access entries', async () => {
+  const admin = 'arn:aws:iam::123456789012:role/ops';
+  const made = await variant({ clusterAdmins: [admin] });
+  const association = made
+    .all('aws:eks/accessPolicyAssociation:AccessPolicyAssociation')
+    .find(({ name }) => name.endsWith('admin-ops'));
+  expect(association?.inputs).toMatchObject({
+    principalArn: admin,
+    policyArn: 'arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy',
+  });
+});
+
+test('an issuer of tokens that the account knows is not made again', async () => {
+  const arn = 'arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com';
+  const made = await variant({ publisherOidcProviderArn: arn });
+  expect(made.all('aws:iam/openIdConnectProvider:OpenIdConnectProvider')).toHaveLength(1);
+  expect(JSON.stringify(made.only('aws:iam/role:Role', 'triton-staging-publisher').inputs)).toContain(arn);
+});
+
+test('servers on CPUs are not sent to GPU nodes', async () => {
+  const made = await variant({ gpusPerPod: 0 });
+  expect(JSON.stringify(made.only('kubernetes:apps/v1:Deployment').inputs)).not.toContain('triton-serving/gpu');
+});
+
+describe('an existing cluster', () => {
+  const kubeconfig = JSON.stringify({
+    'current-context': 'kind-kind',
+    contexts: [{ name: 'kind-kind', context: { cluster: 'kind', user: 'me' } }],
+    clusters: [{ name: 'kind', cluster: { server: 'https://127.0.0.1:6443' } }],
+    users: [{ name: 'me', user: { token: 'secret-token' } }],
+  });
+  const local = { kubeconfig, s3AccessKeyId: 'key', s3SecretAccessKey: 'hidden-key' };
+
+  test('the stack local makes nothing in AWS, and asks nothing of it', async () => {
+    const made = await variant(local, 'local');
+    expect(made.resources.filter(({ type }) => type.startsWith('aws:'))).toEqual([]);
+    expect(made.outputs).toMatchObject({
+      modelRepository: 's3://local/models',
+      region: 'us-east-1',
+      endpointUrl: 'http://host.docker.internal:9000',
+      kubeconfig: { secret: expect.stringContaining('secret-token') as string },
+    });
+    expect(made.outputs).not.toHaveProperty('publisherRoleArn');
+  });
+
+  test('its keys and kubeconfig are secret wherever they go', async () => {
+    const made = await variant(local, 'local');
+    const shown = JSON.stringify(made.resources.map(({ inputs }) => withoutSecrets(inputs)));
+    expect(shown).not.toContain('hidden-key');
+    expect(shown).not.toContain('secret-token');
+    expect(JSON.stringify(made.resources)).toContain('secret-token');
+  });
+
+  test('a NodePool for the Karpenter that it has', async () => {
+    const nodeClass = { group: 'karpenter.kwok.sh', kind: 'KWOKNodeClass', name: 'default' };
+    const pool = { name: 'gpu', mechanism: 'karpenter', instanceTypes: ['g5.xlarge'], nodeClass };
+    const made = await variant({ ...local, gpuNodePools: [pool], gpusPerPod: 1 }, 'local');
+    expect(made.only('kubernetes:karpenter.sh/v1:NodePool').inputs).toMatchObject({
+      spec: { template: { spec: { nodeClassRef: nodeClass } } },
+    });
+    expect(made.resources.filter(({ type }) => type.startsWith('aws:'))).toEqual([]);
+    expect(made.only('kubernetes:apps/v1:Deployment').inputs).toMatchObject({
+      spec: { template: { spec: { nodeSelector: { 'triton-serving/gpu': 'true' } } } },
+    });
+  });
+
+  test('on EKS its pods take a role that reads an existing bucket', async () => {
+    const oidcProviderArn = 'arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/X';
+    const values = {
+      kubeconfig,
+      oidcProviderArn,
+      bucketName: 'models-bucket',
+      s3Endpoint: '',
+      bucketRegion: 'eu-west-1',
+    };
+    const made = await variant(values, 'local');
+    const aws = made.resources.filter(({ type }) => type.startsWith('aws:')).map(({ type }) => type.split(':').at(-1));
+    expect(aws.sort()).toEqual(['Role', 'RolePolicy']);
+    expect(JSON.stringify(made.only('aws:iam/rolePolicy:RolePolicy').inputs)).toContain(
+      'arn:aws:s3:::models-bucket/models/*',
+    );
+    expect(made.outputs['modelRepository']).toBe('s3://models-bucket/models');
+  });
+
+  test('manifests can be written to a folder instead', async () => {
+    const made = await variant({ ...local, renderManifestsTo: 'out' }, 'local');
+    expect(made.only('pulumi:providers:kubernetes').inputs).toEqual({
+      renderYamlToDirectory: expect.stringMatching(/^\/.*\/out$/) as string,
+    });
+  });
+});
+
+/** A copy without the values that are marked as secret. */
+function withoutSecrets(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutSecrets);
+  if (typeof value !== 'object' || value === null) return value;
+  if (Object.keys(value).join() === 'secret') return 'secret';
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, withoutSecrets(one)]));
+}

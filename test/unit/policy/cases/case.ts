@@ -1,0 +1,56 @@
+import type { Resource } from '../../../../policy/rule';
+import { UNKNOWN, Value } from '../../../../policy/value';
+
+/** What a rule has to say of a few resources. */
+export interface RuleCases {
+  /** Each is a stack that the rule has nothing to say of. */
+  passes: Readonly<Record<string, readonly Resource[]>>;
+  /** Each is a stack with something wrong, and all that the rule says of it. */
+  fails: Readonly<Record<string, { stack: readonly Resource[]; says: readonly string[] }>>;
+}
+
+export type Cases = Readonly<Record<string, RuleCases>>;
+
+interface Options {
+  protect?: boolean;
+  /** Name of the stack; default: staging. */
+  stack?: string;
+  /** The resources that a property was made from. */
+  wiring?: Readonly<Record<string, Resource>>;
+}
+
+/** A resource as a policy gets it. */
+export function resource(type: string, name: string, props: object = {}, options: Options = {}): Resource {
+  const { protect = false, stack = 'staging', wiring = {} } = options;
+  return {
+    type,
+    name,
+    urn: `urn:pulumi:${stack}::serving::${type}::${name}`,
+    protect,
+    props: Value.ofResource(props),
+    madeFrom: (property) =>
+      Object.entries(wiring)
+        .filter(([key]) => property === undefined || key === property)
+        .map(([, { urn }]) => urn),
+  };
+}
+
+/** Properties one of which is not known before the update. */
+export function withUnknown(props: object, key: string): object {
+  return { ...props, [key]: UNKNOWN };
+}
+
+/** A copy of `value` in which what lies at `path` is another thing; undefined takes it away. */
+export function changed<T extends object>(value: T, path: string, to: unknown): T {
+  const copy = structuredClone(value);
+  const keys = path.split('.');
+  const last = keys.pop() as string;
+  const at = keys.reduce((inner, key) => inner[key] as Record<string, unknown>, copy as Record<string, unknown>);
+  at[last] = to;
+  return copy;
+}
+
+/** A policy of one statement, as text. */
+export function policyText(statement: object): string {
+  return JSON.stringify({ Version: '2012-10-17', Statement: [statement] });
+}

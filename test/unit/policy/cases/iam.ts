@@ -1,0 +1,140 @@
+import { policyText, resource, withUnknown, type Cases } from './case';
+
+const POLICY = 'aws:iam/rolePolicy:RolePolicy';
+const ROLE = 'aws:iam/role:Role';
+const READ = { Effect: 'Allow', Action: ['s3:GetObject'], Resource: 'arn:aws:s3:::models-1/models/*' };
+const policy = (change: object) => resource(POLICY, 'triton', { policy: policyText({ ...READ, ...change }) });
+
+const HOST = 'oidc.eks.eu-central-1.amazonaws.com/id/1';
+const TRUST = {
+  Effect: 'Allow',
+  Principal: { Federated: `arn:aws:iam::1:oidc-provider/${HOST}` },
+  Action: 'sts:AssumeRoleWithWebIdentity',
+  Condition: {
+    StringEquals: { [`${HOST}:sub`]: 'system:serviceaccount:triton:triton', [`${HOST}:aud`]: 'sts.amazonaws.com' },
+  },
+};
+const role = (change: object) => resource(ROLE, 'triton', { assumeRolePolicy: policyText({ ...TRUST, ...change }) });
+
+export const iamCases: Cases = {
+  'iam-no-wildcard-actions': {
+    passes: {
+      named: [policy({})],
+      'a wildcard after a verb': [policy({ Action: 's3:GetObject*' })],
+      'everything denied': [policy({ Effect: 'Deny', Action: '*' })],
+      'not known yet': [resource(POLICY, 'triton', withUnknown({}, 'policy'))],
+    },
+    fails: {
+      'a whole service': {
+        stack: [policy({ Action: ['s3:GetObject', 's3:*'] })],
+        says: [`${POLICY} "triton": policy.Statement[0].Action[1] is "s3:*"; name the actions that are needed.`],
+      },
+      'all but one': {
+        stack: [policy({ Action: undefined, NotAction: 's3:DeleteObject' })],
+        says: [
+          `${POLICY} "triton": policy.Statement[0].NotAction is "s3:DeleteObject"; name what is allowed in Action instead.`,
+        ],
+      },
+      'inline in a role': {
+        stack: [resource(ROLE, 'triton', { inlinePolicies: [{ policy: policyText({ ...READ, Action: '*' }) }] })],
+        says: [
+          `${ROLE} "triton": inlinePolicies[0].policy.Statement[0].Action is "*"; name the actions that are needed.`,
+        ],
+      },
+    },
+  },
+  'iam-no-wildcard-resources': {
+    passes: {
+      named: [policy({})],
+      'an action that has no resource': [policy({ Action: 'ecr:GetAuthorizationToken', Resource: '*' })],
+    },
+    fails: {
+      everything: {
+        stack: [policy({ Resource: '*' })],
+        says: [`${POLICY} "triton": policy.Statement[0].Resource is "*"; name the ARNs that it is for.`],
+      },
+      'every bucket': {
+        stack: [policy({ Resource: ['arn:aws:s3:::*'] })],
+        says: [
+          `${POLICY} "triton": policy.Statement[0].Resource[0] is "arn:aws:s3:::*"; name the ARNs that it is for.`,
+        ],
+      },
+      'all but one': {
+        stack: [policy({ Resource: undefined, NotResource: 'arn:aws:s3:::other' })],
+        says: [
+          `${POLICY} "triton": policy.Statement[0].NotResource is "arn:aws:s3:::other"; name the ARNs that it is for in Resource instead.`,
+        ],
+      },
+    },
+  },
+  'iam-no-administrators': {
+    passes: {
+      'what a cluster needs': [
+        resource('aws:iam/rolePolicyAttachment:RolePolicyAttachment', 'cluster', {
+          policyArn: 'arn:aws:iam::aws:policy/AmazonEKSClusterPolicy',
+        }),
+      ],
+    },
+    fails: {
+      administrator: {
+        stack: [
+          resource('aws:iam/rolePolicyAttachment:RolePolicyAttachment', 'ci', {
+            policyArn: 'arn:aws:iam::aws:policy/AdministratorAccess',
+          }),
+          resource(ROLE, 'ci', { managedPolicyArns: ['arn:aws:iam::aws:policy/AmazonS3FullAccess'] }),
+        ],
+        says: [
+          'aws:iam/rolePolicyAttachment:RolePolicyAttachment "ci": policyArn is "arn:aws:iam::aws:policy/AdministratorAccess"; write a policy with the actions that are needed.',
+          `${ROLE} "ci": managedPolicyArns[0] is "arn:aws:iam::aws:policy/AmazonS3FullAccess"; write a policy with the actions that are needed.`,
+        ],
+      },
+    },
+  },
+  'iam-trust-narrow': {
+    passes: {
+      'one service account': [role({})],
+      'a service': [
+        role({ Principal: { Service: 'eks.amazonaws.com' }, Action: 'sts:AssumeRole', Condition: undefined }),
+      ],
+    },
+    fails: {
+      everybody: {
+        stack: [role({ Principal: '*' })],
+        says: [
+          `${ROLE} "triton": assumeRolePolicy.Statement[0].Principal is "*"; name the accounts, services or providers.`,
+        ],
+      },
+      'every identity of the provider': {
+        stack: [role({ Condition: undefined })],
+        says: [
+          `${ROLE} "triton": every identity of the provider may take the role on; add a condition StringEquals on the :sub of its tokens.`,
+          `${ROLE} "triton": tokens for any audience will do; add a condition StringEquals on the :aud of its tokens.`,
+        ],
+      },
+      'every repository of an organisation': {
+        stack: [
+          role({
+            Condition: {
+              StringLike: { 'token.actions.githubusercontent.com:sub': 'repo:acme/*' },
+              StringEquals: { 'token.actions.githubusercontent.com:aud': 'sts.amazonaws.com' },
+            },
+          }),
+        ],
+        says: [
+          `${ROLE} "triton": assumeRolePolicy.Statement[0].Condition.StringLike.token.actions.githubusercontent.com:sub is "repo:acme/*"; name the repository, branch or service account.`,
+        ],
+      },
+    },
+  },
+  'iam-no-static-keys': {
+    passes: { 'a role': [role({})] },
+    fails: {
+      'a key': {
+        stack: [resource('aws:iam/accessKey:AccessKey', 'ci', { user: 'ci' })],
+        says: [
+          'aws:iam/accessKey:AccessKey "ci": keys of users do not expire; use a role with AssumeRoleWithWebIdentity.',
+        ],
+      },
+    },
+  },
+};

@@ -1,0 +1,70 @@
+import { findings, type Resource } from '../../../policy/rule';
+import { rules } from '../../../policy/rules';
+import { Value } from '../../../policy/value';
+import { registeredStack, type RegisteredResource } from '../../support/registered-stack';
+
+/** As the rules see it: before it is made, or once it is. */
+function seen(resource: RegisteredResource, properties: Record<string, unknown>): Resource {
+  const { type, name, urn, protect, dependencies, propertyDependencies } = resource;
+  return {
+    type,
+    name,
+    urn,
+    protect,
+    props: Value.ofResource(properties),
+    madeFrom: (property) => (property === undefined ? dependencies : (propertyDependencies[property] ?? [])),
+  };
+}
+
+/** All that the pack has to say of a stack, as Pulumi would ask it. */
+function violations(resources: readonly RegisteredResource[]): string[] {
+  const before = resources.map((resource) => seen(resource, resource.inputs));
+  const after = resources.map((resource) => seen(resource, resource.state));
+  return rules.flatMap(({ each, stack, ...rule }) => [
+    ...(each === undefined ? [] : findings({ ...rule, each }, before)),
+    ...(stack === undefined ? [] : findings({ ...rule, stack }, after)),
+  ]);
+}
+
+/** Types of resources that a rule would look at, for the rules that look at one at a time. */
+const looksAt = (resources: readonly RegisteredResource[]): string[] =>
+  rules.filter(({ each }) => each?.types.some((type) => resources.some((one) => one.type === type))).map((r) => r.name);
+
+const GROUPS = {
+  gpuNodePools: [
+    {
+      name: 'slices',
+      mechanism: 'managed-node-group',
+      ami: 'AL2023',
+      instanceTypes: ['g5.xlarge'],
+      timeSlices: 4,
+      dcgmExporter: true,
+    },
+  ],
+};
+
+describe.each([
+  ['staging', {}],
+  ['prod', {}],
+  ['staging', GROUPS],
+])('%s %j', (name, changes) => {
+  let resources: RegisteredResource[];
+  beforeAll(async () => {
+    ({ resources } = await registeredStack(name, changes));
+  });
+
+  test('the pack has nothing against it', () => {
+    expect(violations(resources)).toEqual([]);
+  });
+
+  test('and has looked at it', () => {
+    expect(looksAt(resources).length).toBeGreaterThan(20);
+  });
+
+  test('without what guards its buckets it has', () => {
+    const guards = /aws:s3\/bucket(Policy|PublicAccessBlock|Versioning|OwnershipControls|ServerSide\w*):/;
+    const bare = violations(resources.filter(({ type }) => !guards.test(type)));
+    const buckets = resources.filter(({ type }) => type === 'aws:s3/bucket:Bucket');
+    expect(bare.filter((text) => text.startsWith('aws:s3/bucket:Bucket'))).toHaveLength(5 * buckets.length);
+  });
+});
