@@ -81,9 +81,9 @@ async function requestsOf(work: () => Promise<unknown>): Promise<string[]> {
 }
 
 async function unfinishedUploads(): Promise<string[]> {
-  const { listUploads } = await import('../../scripts/lib/s3/multipart');
-  const { at } = store as unknown as { at: Parameters<typeof listUploads>[0] };
-  return (await listUploads(at, '')).map(({ key }) => key);
+  const { uploadsUnder } = await import('../../scripts/lib/s3/multipart');
+  const { at } = store as unknown as { at: Parameters<typeof uploadsUnder>[0] };
+  return (await uploadsUnder(at, '')).map(({ key }) => key);
 }
 
 describe('a publisher that another one takes over from while it uploads', () => {
