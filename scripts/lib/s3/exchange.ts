@@ -56,7 +56,7 @@ export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireReques
     const fail = (code: string, message: string, cause?: unknown): void => {
       clearTimeout(timer);
       const refused = refusal?.();
-      if (refused !== undefined && saysWhy(refused)) resolve(refused);
+      if (refused !== undefined && !UNCLEAR.includes(refused.status)) resolve(refused);
       else reject(new ConnectionFailure(code, message, request.reusedSocket && code === 'ECONNRESET', cause));
       request.destroy();
     };
@@ -87,8 +87,8 @@ export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireReques
   });
 }
 
-/** Of some refusals only the body tells whether to try again: a request that took too long, a wrong clock. */
-const saysWhy = ({ status, body }: Answer): boolean => body.byteLength > 0 || ![400, 403, 409].includes(status);
+/** Statuses of which only the body tells whether to try again: a request that took too long, a wrong clock. */
+const UNCLEAR = [400, 403, 409];
 
 function joined(chunks: Buffer[]): Buffer {
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
