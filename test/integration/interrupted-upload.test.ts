@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { lockKey } from '../../scripts/lib/publish/location';
 import { Lock, NO_INTENT, seeLock } from '../../scripts/lib/publish/lock';
 import { PART_BYTES, S3Error, type S3Store } from '../../scripts/lib/s3/store';
 import { publisher } from '../support/publish';
@@ -81,9 +82,9 @@ async function requestsOf(work: () => Promise<unknown>): Promise<string[]> {
 }
 
 async function unfinishedUploads(): Promise<string[]> {
-  const { listUploads } = await import('../../scripts/lib/s3/multipart');
-  const { at } = store as unknown as { at: Parameters<typeof listUploads>[0] };
-  return (await listUploads(at, '')).map(({ key }) => key);
+  const { uploadsUnder } = await import('../../scripts/lib/s3/multipart');
+  const { at } = store as unknown as { at: Parameters<typeof uploadsUnder>[0] };
+  return (await uploadsUnder(at, '')).map(({ key }) => key);
 }
 
 describe('a publisher that another one takes over from while it uploads', () => {
@@ -177,4 +178,22 @@ describe('parts of an upload that was not finished, when the next publisher has 
     expect(again).toEqual([]);
     expect(await new Place(store, LOCATION.prefix).leftovers()).toEqual([]);
   });
+});
+
+test('a lock that could only not be renewed in time does not hide what failed', async () => {
+  folderHoldsLarge();
+  const now = Date.now.bind(Date);
+  let late = 0;
+  const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + late);
+  beforePart(2, async () => {
+    await store.abortUploads('');
+    late = 61_000;
+  });
+  try {
+    await expect(publish()).rejects.toBeInstanceOf(S3Error);
+  } finally {
+    clock.mockRestore();
+    // It thinks that the lock may be somebody else's, and leaves it.
+    await store.delete([lockKey(LOCATION)]);
+  }
 });

@@ -6,7 +6,7 @@ const END_OF_DIRECTORY_64 = Buffer.from('PK\x06\x06', 'latin1');
 /** The end record has 22 bytes and a comment of up to 64 KiB; a zip64 file has 76 bytes more before it. */
 const END_BYTES = 22 + 0xffff + 76;
 /** No model has names of files for more than this; it bounds what a damaged file can make us read. */
-const MOST_DIRECTORY_BYTES = 256 * 2 ** 20;
+const MOST_DIRECTORY_BYTES = 64 * 2 ** 20;
 
 /** What is wrong with a file that is to be TorchScript, and what to do. */
 export interface TorchScriptFault {

@@ -323,10 +323,13 @@ class Change {
     if (this.changed.length === 0 && !seen.lock.unfinished.uploads) return;
     lock.requireHeld();
     try {
-      await options.store.abortUploads(`${options.location.prefix}/`);
+      for (const prefix of [options.location.prefix, releasesPrefix(options.location)]) {
+        await options.store.abortUploads(`${prefix}/`);
+      }
       this.tidy = true;
     } catch (error) {
-      // Housekeeping, for which not everybody has the right.
+      // Housekeeping, for which not everybody has the right. Then the next run has it no more, and need not try.
+      this.tidy = error instanceof S3Error && error.status === 403;
       options.onStage?.(`unfinished uploads are left: ${(error as Error).message}`);
     }
   }
@@ -568,9 +571,11 @@ const firstIntent = (plan: Plan): Intent =>
 const uploadsInParts = (plan: Plan): boolean =>
   plan.models.flatMap(objectsOf).some(({ object, action }) => action !== 'keep' && object.bytes > PART_BYTES);
 
-/** Why work under the lock failed: when the lock is lost, S3 refuses things for reasons that say nothing of that. */
+/** Why work under the lock failed: when another one has it, S3 refuses things for reasons that say nothing of that. */
 function reasonOf(error: unknown, trouble: Error | undefined): unknown {
-  if (!(trouble instanceof LockLost) || error instanceof LockLost || !isOfBucket(error)) return error;
+  // That the lock could not be renewed in time tells nothing new: what failed has the reason.
+  const isTaken = trouble instanceof LockLost && trouble.cause instanceof PreconditionFailed;
+  if (!isTaken || error instanceof LockLost || !isOfBucket(error)) return error;
   return new LockLost(trouble.message, { hint: RUN_AGAIN, cause: error });
 }
 

@@ -1,5 +1,5 @@
 import { UserError } from '../errors';
-import type { S3Store } from '../s3/store';
+import { S3Error, type S3Store } from '../s3/store';
 import { change, type ChangeOptions, type Changed } from './change';
 import { isReplaceable } from './keys';
 import { formatLocation, keptKey, type RepositoryLocation } from './location';
@@ -21,9 +21,11 @@ export interface PromoteOptions extends ChangeOptions {
 export async function promote(options: PromoteOptions): Promise<Changed> {
   const { from, models: selection } = options;
   const where = formatLocation(from.location);
-  const current = (await readHead(from.store, from.location))?.release;
+  const current = readHead(from.store, from.location).then((head) => head?.release);
   const release =
-    options.release === undefined ? current : await findRelease(from.store, from.location, options.release, current);
+    options.release === undefined
+      ? await current
+      : await findRelease(from.store, from.location, options.release, await current.catch(unlessOfBucket));
   if (release === undefined) {
     throw new UserError(`${where} has no release yet`, { hint: 'publish one there first: npm run sync-models' });
   }
@@ -53,4 +55,9 @@ export async function promote(options: PromoteOptions): Promise<Changed> {
   }
   const origin = `promoted from ${where}, release ${release.id}`;
   return change(() => Promise.resolve({ models, remove: [], keepRemoved: true, prune: false, origin }), options);
+}
+
+/** Whether the manifest of the current release can be read does not matter to one that was asked for by its id. */
+function unlessOfBucket(error: unknown): undefined {
+  if (error instanceof S3Error) throw error;
 }

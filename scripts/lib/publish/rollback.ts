@@ -5,7 +5,7 @@ import type { Plan } from './plan';
 import { releaseHistory, wasReleased } from './history';
 import { CONFIG_FILE, isReplaceable, versionOf } from './keys';
 import { formatLocation, keptKey, type RepositoryLocation } from './location';
-import { readRelease, releaseIds, type Release, type ReleasedModel, type ReleasedObject } from './release';
+import { readHead, readRelease, releaseIds, type Release, type ReleasedModel, type ReleasedObject } from './release';
 import { composingFirst, type StoredPlace, type WantedModel, type WantedObject } from './wanted';
 
 /**
@@ -123,18 +123,24 @@ export async function findRelease(
 ): Promise<Release> {
   const where = formatLocation(location);
   const ids = await releaseIds(store, location);
-  const history = (most?: number): AsyncIterable<Release> =>
-    releaseHistory(store, location, { head: current, ids, ...(most === undefined ? {} : { most }) });
   const [only, ...others] = ids.includes(id) ? [id] : ids.filter((one) => one.includes(id));
   const found = only === undefined || others.length > 0 ? undefined : await readRelease(store, location, only);
   if (found === undefined) {
     const newest: string[] = [];
-    for await (const release of history(5)) newest.push(release.id);
+    for await (const release of releaseHistory(store, location, { head: current, ids, most: 5 })) {
+      newest.push(release.id);
+    }
     throw new UserError(`${where} has ${only === undefined ? 'no' : 'more than one'} release "${id}"`, {
       hint: `the newest are: ${newest.join(', ')}; "npm run releases" lists all`,
     });
   }
-  if (await wasReleased(found, history())) return found;
+  for (let head = current; ;) {
+    if (await wasReleased(store, location, found, { head, ids })) return found;
+    // It may have become current since `current` was read.
+    const now = (await readHead(store, location))?.release;
+    if (now?.id === head?.id) break;
+    head = now;
+  }
   throw new UserError(`release ${found.id} of ${where} never was in service: its publisher ended before it was done`, {
     hint: 'publish it again from its files; "npm run releases" lists those that were in service',
   });

@@ -55,7 +55,8 @@ export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireReques
     let refusal: (() => Answer) | undefined;
     const fail = (code: string, message: string, cause?: unknown): void => {
       clearTimeout(timer);
-      if (refusal !== undefined) resolve(refusal());
+      const refused = refusal?.();
+      if (refused !== undefined && !UNCLEAR.includes(refused.status)) resolve(refused);
       else reject(new ConnectionFailure(code, message, request.reusedSocket && code === 'ECONNRESET', cause));
       request.destroy();
     };
@@ -85,6 +86,9 @@ export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireReques
     request.end(wire.body);
   });
 }
+
+/** Statuses of which only the body tells whether to try again: a request that took too long, a wrong clock. */
+const UNCLEAR = [400, 403, 409];
 
 function joined(chunks: Buffer[]): Buffer {
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);

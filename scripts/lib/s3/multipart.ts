@@ -164,7 +164,7 @@ export async function listParts(bucket: Bucket, { key, id }: { key: string; id: 
 }
 
 /** The unfinished uploads whose keys begin with `prefix`. */
-export async function listUploads(bucket: Bucket, prefix: string): Promise<OpenUpload[]> {
+async function listUploads(bucket: Bucket, prefix: string): Promise<OpenUpload[]> {
   const uploads: OpenUpload[] = [];
   for (let markers: Record<string, string> = {}; ;) {
     const root: XmlElement = await bucket.requester.send({
@@ -213,10 +213,14 @@ export async function abortUpload(bucket: Bucket, { key, id }: { key: string; id
 
 /** The unfinished uploads of just this key. */
 export async function uploadsOf(bucket: Bucket, key: string): Promise<OpenUpload[]> {
+  return (await uploadsUnder(bucket, key)).filter((upload) => upload.key === key);
+}
+
+/** The unfinished uploads to keys that begin with `prefix`; none from a server that cannot list them. */
+export async function uploadsUnder(bucket: Bucket, prefix: string): Promise<OpenUpload[]> {
   try {
-    return (await listUploads(bucket, key)).filter((upload) => upload.key === key);
+    return await listUploads(bucket, prefix);
   } catch (error) {
-    // A server that cannot list them leaves nothing to go on with.
     if (error instanceof S3Error && (error.status === 501 || error.status === 405)) return [];
     throw error;
   }

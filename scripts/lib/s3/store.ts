@@ -5,7 +5,7 @@ import { copyObject, copyThroughHere, type CopyOptions, type CopySource } from '
 import { deleteObjects } from './delete';
 import { S3Error } from './errors';
 import { listObjects } from './list';
-import { abortUpload, listUploads } from './multipart';
+import { abortUpload, uploadsUnder } from './multipart';
 import { checkObject, getObject, type GotObject } from './objects';
 import { Requester } from './requester';
 import { fileSource, memorySource, readSmallFile, readWholeFile, type Source } from './source';
@@ -145,7 +145,7 @@ export class S3Store {
 
   /** Gives up the unfinished uploads under `prefix` whose key is not in `keep`; gives their keys. */
   async abortUploads(prefix: string, keep: ReadonlySet<string> = new Set()): Promise<string[]> {
-    const uploads = (await listUploads(this.at, prefix)).filter(({ key }) => !keep.has(key));
+    const uploads = (await uploadsUnder(this.at, prefix)).filter(({ key }) => !keep.has(key));
     for (const upload of uploads) await abortUpload(this.at, upload);
     return [...new Set(uploads.map(({ key }) => key))];
   }

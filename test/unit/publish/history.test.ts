@@ -43,7 +43,9 @@ function bucketOf(count: number, { others = [], gone = [] }: { others?: Release[
     .reverse();
   const history = (most?: number): AsyncIterable<Release> =>
     releaseHistory(store, LOCATION, { head: chain.at(-1), ids, ...(most === undefined ? {} : { most }) });
-  return { chain, history, read, waits: () => waits };
+  const wasAt = (candidate: Release): Promise<boolean> =>
+    wasReleased(store, LOCATION, candidate, { head: chain.at(-1), ids });
+  return { chain, history, wasAt, read, waits: () => waits };
 }
 
 async function idsOf(history: AsyncIterable<Release>): Promise<string[]> {
@@ -87,20 +89,36 @@ describe('what the repository was at', () => {
     ['none that was to be the first one', release('x'), false],
     ['maybe one of a history of which the pointer was deleted', release('y', 'x'), true],
   ])('%s', async (_, candidate, was) => {
-    const { history } = bucketOf(100);
-    expect(await wasReleased(candidate, history())).toBe(was);
+    const { wasAt } = bucketOf(100, { others: was ? [] : [candidate] });
+    expect(await wasAt(candidate)).toBe(was);
   });
 
   test('maybe one that is older than a manifest that is gone', async () => {
-    const { history } = bucketOf(10, { gone: ['0005'] });
-    expect(await wasReleased(release('0000'), history())).toBe(true);
-    expect(await wasReleased(release('0003', '0002'), history())).toBe(true);
-    expect(await wasReleased(release('0007x', '0007'), history())).toBe(false);
+    const { wasAt } = bucketOf(10, { gone: ['0005'] });
+    expect(await wasAt(release('0000'))).toBe(true);
+    expect(await wasAt(release('0003', '0002'))).toBe(true);
+    expect(await wasAt(release('0004', '0003'))).toBe(true);
+    expect(await wasAt(release('0007x', '0007'))).toBe(false);
   });
 
   test('of a recent one little is read', async () => {
-    const { history, read } = bucketOf(100);
-    await wasReleased(release('0098', '0097'), history());
+    const { wasAt, read } = bucketOf(1000);
+    expect(await wasAt(release('0998', '0997'))).toBe(true);
+    expect(read).toHaveLength(0);
+    expect(await wasAt(release('0100', '0099'))).toBe(true);
     expect(read).toHaveLength(1);
   });
+
+  test('the first one of a history whose pointer was deleted', async () => {
+    // Found by the manifest that names it, though the history ends before.
+    const { wasAt } = bucketOf(3, { others: [release('00000', undefined), release('00001', '00000')] });
+    expect(await wasAt(release('00000'))).toBe(true);
+  });
+});
+
+test('manifests that name each other are no endless history', async () => {
+  const [a, b] = [release('a', 'b'), release('b', 'a')];
+  const get = async (key: string) => ({ body: Buffer.from(JSON.stringify(key.includes('a.json') ? a : b)) });
+  const store = { bucket: 'b', get } as unknown as S3Store;
+  expect(await idsOf(releaseHistory(store, LOCATION, { head: a, ids: ['b', 'a'] }))).toEqual(['a', 'b']);
 });

@@ -70,6 +70,16 @@ test('of a refusal that is cut short the status counts', async () => {
   expect(await put(url)).toMatchObject({ status: 503 });
 });
 
+test.each(['400 Bad Request', '403 Forbidden', '409 Conflict'])(
+  '%s that is cut short may be one to try again: the connection failed',
+  async (status) => {
+    const { url } = await serverThat((socket) =>
+      socket.write(answer(status, '<Error><Co', 100), () => setTimeout(() => socket.resetAndDestroy(), 20)),
+    );
+    await expect(put(url)).rejects.toBeInstanceOf(ConnectionFailure);
+  },
+);
+
 test('a refusal whose body never comes counts when the time is up', async () => {
   const { url } = await serverThat((socket) => socket.write(answer('503 Slow Down', '', 100)));
   expect(await put(url)).toMatchObject({ status: 503 });
