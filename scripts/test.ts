@@ -20,7 +20,7 @@ const HELP = `Runs tests: unit and integration (jest) and Python (pytest), after
 
   npm test [-- options]
 
-  --all           end-to-end tests too: stacks on real engines of Pulumi and Kubernetes (see README.md, "Tests")
+  --all           end-to-end tests too: stacks on real engines of Pulumi and Kubernetes (see docs/testing.md)
   --only NAME     unit, integration, python or e2e
   --filter TEXT   jest: only test files whose path has TEXT; pytest: its -k
   --soak          only the proofs of the integration tests (or, with --only e2e, of those), ${SOAK_FACTOR} times as long,
