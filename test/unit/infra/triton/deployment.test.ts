@@ -94,7 +94,7 @@ test('the whole of it, with nothing chosen', async () => {
           containers: [
             {
               name: 'triton',
-              image: 'nvcr.io/nvidia/tritonserver:26.11-py3',
+              image: 'registry.example/tritonserver:1.2.3',
               imagePullPolicy: 'Always',
               command: ['/bin/sh', '-c', 'find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"', 'start'],
               args: [

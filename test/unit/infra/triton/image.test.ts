@@ -14,7 +14,7 @@ test('the default is the image that the Dockerfile builds on', () => {
 });
 
 test.each([
-  ['nvcr.io/nvidia/tritonserver:26.11-py3', true],
+  ['registry.example/tritonserver:1.2.3', true],
   [`triton@sha256:${'a'.repeat(64)}`, true],
   [`registry:5000/triton:1@sha256:${'a'.repeat(64)}`, true],
   ['triton:latest', false],

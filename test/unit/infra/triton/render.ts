@@ -33,7 +33,7 @@ export const ARGS: TritonServerArgs = {
   modelRepository: 's3://models-prod/models',
   region: 'eu-central-1',
   credentials: { kind: 'role', roleArn: 'arn:aws:iam::123456789012:role/triton' },
-  image: 'nvcr.io/nvidia/tritonserver:26.11-py3',
+  image: 'registry.example/tritonserver:1.2.3',
 };
 
 /** What of a request to register a resource matters here. */

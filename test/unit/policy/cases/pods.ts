@@ -18,7 +18,7 @@ export const SERVER = {
         containers: [
           {
             name: 'triton',
-            image: 'nvcr.io/nvidia/tritonserver:25.10-py3',
+            image: 'registry.example/tritonserver:1.2.3',
             env: [{ name: 'AWS_SECRET_ACCESS_KEY', valueFrom: { secretKeyRef: { name: 's3', key: 'secret' } } }],
             ports: [{ containerPort: 8000 }],
             startupProbe: PROBE,
