@@ -1,15 +1,25 @@
 import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer, type AddressInfo, type Server } from 'node:net';
 import { UserError } from './errors';
 
 const LOOPBACK = '127.0.0.1';
 
-/** Asks the system for `count` TCP ports on loopback that are free now. */
+/** Given away in this process, to servers that may not have opened them yet. */
+const given = new Set<number>();
+
+/** Asks the system for `count` TCP ports on loopback that are free now, and that nobody in this process was given before. */
 export async function freePorts(count: number): Promise<number[]> {
-  // All are held at once, so that they differ.
-  const servers = await Promise.all(Array.from({ length: count }, () => listen(0)));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  const ports: number[] = [];
+  // All are held until there are enough, so that none comes twice.
+  const servers: Server[] = [];
+  while (ports.length < count) {
+    const server = await listen(0);
+    servers.push(server);
+    const { port } = server.address() as AddressInfo;
+    if (!given.has(port)) ports.push(port);
+  }
   await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  for (const port of ports) given.add(port);
   return ports;
 }
 
@@ -24,6 +34,7 @@ export async function claimPorts<Name extends string>(wanted: Record<Name, numbe
   for (const name of names) {
     const port = wanted[name];
     if (port === 0) continue;
+    given.add(port);
     const twin = names.find((other) => other !== name && wanted[other] === port);
     if (twin !== undefined) throw new UserError(`--${name} and --${twin} are both ${port}`);
     try {
@@ -45,7 +56,7 @@ export async function claimPorts<Name extends string>(wanted: Record<Name, numbe
   >;
 }
 
-function listen(port: number): Promise<ReturnType<typeof createServer>> {
+function listen(port: number): Promise<Server> {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.once('error', reject);

@@ -64,21 +64,24 @@ function start(...args: string[]): { child: ChildProcess; said: () => string; en
   return { child, said: () => text, ended: new Promise((resolve) => child.once('close', resolve)) };
 }
 
-/** Waits for long, as the machine may be busy. `said` is put into the error. */
-async function until(what: string, condition: () => boolean, said: () => string = () => ''): Promise<void> {
+/** Waits for long, as the machine may be busy. */
+async function until(what: string, condition: () => boolean): Promise<void> {
   for (let i = 0; i < 1800; i += 1) {
     if (condition()) return;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
-  throw new Error(`waited in vain until ${what}\n${said()}`);
+  throw new Error(`waited in vain until ${what}`);
 }
 
-/** Waits until `npm run local` says that everything is there; fails at once when it has ended instead. */
-async function untilUp({ child, said }: ReturnType<typeof start>): Promise<void> {
-  const isUp = (): boolean => said().includes('Ctrl-C stops everything');
-  await until('it is up', () => isUp() || child.exitCode !== null, said);
-  if (!isUp()) throw new Error(`it ended with ${child.exitCode}:\n${said()}`);
+/** Waits for a sign of `npm run local`; fails at once when it has ended instead. */
+async function untilLocal({ child, said }: ReturnType<typeof start>, condition: () => boolean): Promise<void> {
+  await until('it comes so far', () => condition() || child.exitCode !== null);
+  if (!condition()) throw new Error(`it ended with ${child.exitCode}:\n${said()}`);
 }
+
+/** Waits until it says that everything is there. */
+const untilUp = (local: ReturnType<typeof start>): Promise<void> =>
+  untilLocal(local, () => local.said().includes('Ctrl-C stops everything'));
 
 function address(text: string, what: string): string {
   return new RegExp(`${what}\\s+(\\S+)`).exec(text)?.[1] ?? '';
@@ -116,8 +119,9 @@ test('stays up until Ctrl-C, which is a good end', async () => {
 });
 
 test('interrupted while the server starts: stops what was started', async () => {
-  const { child, said, ended } = start();
-  await until('tritonserver runs', () => ourProcesses().some((command) => command.includes('bin/tritonserver')), said);
+  const local = start();
+  const { child, said, ended } = local;
+  await untilLocal(local, () => ourProcesses().some((command) => command.includes('bin/tritonserver')));
   child.kill('SIGTERM');
   expect(await ended).toBe(130);
   expect(said()).not.toMatch(/\n\s+at /);

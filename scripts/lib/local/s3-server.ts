@@ -116,10 +116,11 @@ function noteSockets(leftovers: Leftovers, ports: Record<string, number>): void 
   }
 }
 
+/** Whether an S3 API answers there: it refuses a request without a signature, in XML. */
 async function answers(endpoint: string): Promise<boolean> {
   try {
-    // 403 means it is up: the request has no signature.
-    return (await fetch(endpoint, { signal: AbortSignal.timeout(1000) })).status < 500;
+    const answer = await fetch(endpoint, { signal: AbortSignal.timeout(1000) });
+    return answer.status === 403 && (await answer.text()).includes('<Error>');
   } catch {
     return false;
   }
