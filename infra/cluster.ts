@@ -2,9 +2,10 @@ import { LogGroup } from '@pulumi/aws/cloudwatch/logGroup';
 import * as eks from '@pulumi/aws/eks';
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
+import { admitToCluster } from './cluster-access';
 import { ClusterAddons } from './cluster-addons';
 import type { EksVersion } from './eks-versions';
-import { accessPolicyArn, serviceTrust } from './policy-document';
+import { serviceTrust } from './policy-document';
 import { AUTO_MODE_NODE_POLICIES, roleWithPolicies, type RoleWithPolicies } from './role';
 
 export interface ClusterArgs {
@@ -181,17 +182,8 @@ export class Cluster extends pulumi.ComponentResource {
   private adminEntries(name: string, { region, admins = [] }: ClusterArgs, cluster: eks.Cluster): void {
     for (const principalArn of admins) {
       const label = `${name}-admin-${principalArn.split(/[:/]/).at(-1)}`;
-      const entry = new eks.AccessEntry(label, { clusterName: cluster.name, principalArn }, { parent: this });
-      new eks.AccessPolicyAssociation(
-        label,
-        {
-          clusterName: cluster.name,
-          principalArn: entry.principalArn,
-          policyArn: accessPolicyArn(region, 'AmazonEKSClusterAdminPolicy'),
-          accessScope: { type: 'cluster' },
-        },
-        { parent: entry, deleteBeforeReplace: true },
-      );
+      const policy = 'AmazonEKSClusterAdminPolicy';
+      admitToCluster(label, { clusterName: cluster.name, principalArn, region, policy }, this);
     }
   }
 }

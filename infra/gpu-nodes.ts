@@ -1,10 +1,10 @@
-import * as eks from '@pulumi/aws/eks';
 import { ConfigMap } from '@pulumi/kubernetes/core/v1/configMap';
 import * as pulumi from '@pulumi/pulumi';
 import type { Cluster } from './cluster';
+import { admitToCluster } from './cluster-access';
 import { GpuNodeAgents } from './gpu-node-agents';
 import { GpuNodePool, type GpuNodePoolPlace } from './gpu-node-pool';
-import { accessPolicyArn, serviceTrust } from './policy-document';
+import { serviceTrust } from './policy-document';
 import { AUTO_MODE_NODE_POLICIES, NODE_GROUP_POLICIES, roleWithPolicies, type RoleWithPolicies } from './role';
 import { completePool } from './settings/complete-pool';
 import type { GpuNodePoolInput, GpuNodePoolSettings } from './settings/types';
@@ -79,20 +79,12 @@ export class GpuNodes extends pulumi.ComponentResource {
       },
       this,
     );
-    const entry = new eks.AccessEntry(
+    const { clusterName } = cluster;
+    const policy = 'AmazonEKSAutoNodePolicy';
+    const admission = admitToCluster(
       label,
-      { clusterName: cluster.clusterName, principalArn: nodes.role.arn, type: 'EC2' },
-      { parent: this },
-    );
-    const admission = new eks.AccessPolicyAssociation(
-      label,
-      {
-        clusterName: cluster.clusterName,
-        principalArn: entry.principalArn,
-        policyArn: accessPolicyArn(region, 'AmazonEKSAutoNodePolicy'),
-        accessScope: { type: 'cluster' },
-      },
-      { parent: entry, deleteBeforeReplace: true },
+      { clusterName, principalArn: nodes.role.arn, region, policy, type: 'EC2' },
+      this,
     );
     return { ...nodes, dependsOn: [...nodes.attachments, admission] };
   }

@@ -21,6 +21,23 @@ export const serviceTrust = (service: string, ...actions: string[]): pulumi.Outp
     Statement: [{ Effect: 'Allow', Principal: { Service: service }, Action: ['sts:AssumeRole', ...actions] }],
   });
 
+/** Who may take a role: those of an identity provider's tokens that meet the condition. */
+export const federatedTrust = (
+  providerArn: pulumi.Input<string>,
+  condition: pulumi.Input<Record<string, Record<string, string | string[]>>>,
+): pulumi.Output<string> =>
+  pulumi.jsonStringify({
+    Version: '2012-10-17',
+    Statement: [
+      {
+        Effect: 'Allow',
+        Principal: { Federated: providerArn },
+        Action: 'sts:AssumeRoleWithWebIdentity',
+        Condition: condition,
+      },
+    ],
+  });
+
 /** The part of AWS that a region belongs to, as ARNs name it. */
 export function partitionOf(region: string): string {
   if (region.startsWith('cn-')) return 'aws-cn';

@@ -1,7 +1,7 @@
 import * as eks from '@pulumi/aws/eks';
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
-import { policyDocument } from './policy-document';
+import { federatedTrust, policyDocument } from './policy-document';
 import { publisherStatements, type RepositoryPlace } from './repository-policies';
 import type { PublisherSettings } from './settings/types';
 
@@ -26,19 +26,9 @@ export class PublisherRole extends pulumi.ComponentResource {
       name,
       {
         description: `Publishes models of ${name}`,
-        assumeRolePolicy: pulumi.jsonStringify({
-          Version: '2012-10-17',
-          Statement: [
-            {
-              Effect: 'Allow',
-              Principal: { Federated: provider },
-              Action: 'sts:AssumeRoleWithWebIdentity',
-              Condition: {
-                StringEquals: { [`${issuer}:aud`]: publisher.audience },
-                StringLike: { [`${issuer}:sub`]: publisher.subjects },
-              },
-            },
-          ],
+        assumeRolePolicy: federatedTrust(provider, {
+          StringEquals: { [`${issuer}:aud`]: publisher.audience },
+          StringLike: { [`${issuer}:sub`]: publisher.subjects },
         }),
       },
       { parent: this },

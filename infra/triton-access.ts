@@ -1,6 +1,6 @@
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
-import { policyDocument } from './policy-document';
+import { federatedTrust, policyDocument } from './policy-document';
 import { serverStatements, type RepositoryPlace } from './repository-policies';
 
 export interface TritonAccessArgs {
@@ -23,29 +23,18 @@ export class TritonAccess extends pulumi.ComponentResource {
 
   constructor(name: string, args: TritonAccessArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:TritonAccess', name, {}, options);
-    const issuer = issuerOf(args.oidcProviderArn);
+    const { namespace, serviceAccount } = args;
+    const condition = issuerOf(args.oidcProviderArn).apply((issuer) => ({
+      StringEquals: {
+        [`${issuer}:aud`]: 'sts.amazonaws.com',
+        [`${issuer}:sub`]: `system:serviceaccount:${namespace}:${serviceAccount}`,
+      },
+    }));
     const role = new iam.Role(
       name,
       {
         description: `Triton of ${name} reads its models`,
-        assumeRolePolicy: pulumi.all([args.oidcProviderArn, issuer]).apply(([provider, host]) =>
-          JSON.stringify({
-            Version: '2012-10-17',
-            Statement: [
-              {
-                Effect: 'Allow',
-                Principal: { Federated: provider },
-                Action: 'sts:AssumeRoleWithWebIdentity',
-                Condition: {
-                  StringEquals: {
-                    [`${host}:aud`]: 'sts.amazonaws.com',
-                    [`${host}:sub`]: `system:serviceaccount:${args.namespace}:${args.serviceAccount}`,
-                  },
-                },
-              },
-            ],
-          }),
-        ),
+        assumeRolePolicy: federatedTrust(args.oidcProviderArn, condition),
       },
       { parent: this },
     );
