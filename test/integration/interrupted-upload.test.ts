@@ -3,6 +3,8 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { lockKey } from '../../scripts/lib/publish/location';
 import { Lock, NO_INTENT, seeLock } from '../../scripts/lib/publish/lock';
+import type { Bucket } from '../../scripts/lib/s3/bucket';
+import { uploadsUnder } from '../../scripts/lib/s3/multipart';
 import { PART_BYTES, S3Error, type S3Store } from '../../scripts/lib/s3/store';
 import { publisher } from '../support/publish';
 import { PublishProcess } from '../support/publish-process';
@@ -81,11 +83,8 @@ async function requestsOf(work: () => Promise<unknown>): Promise<string[]> {
   return tap.requests.slice(before).map(({ method }) => method);
 }
 
-async function unfinishedUploads(): Promise<string[]> {
-  const { uploadsUnder } = await import('../../scripts/lib/s3/multipart');
-  const { at } = store as unknown as { at: Parameters<typeof uploadsUnder>[0] };
-  return (await uploadsUnder(at, '')).map(({ key }) => key);
-}
+const unfinishedUploads = async (): Promise<string[]> =>
+  (await uploadsUnder((store as unknown as { at: Bucket }).at, '')).map(({ key }) => key);
 
 describe('a publisher that another one takes over from while it uploads', () => {
   test('says that it lost the lock, not what S3 said because of it', async () => {

@@ -126,7 +126,7 @@ class ModelPlanner {
   /** Versions that a release has; undefined: all, as somebody else published the model. */
   private readonly releasedVersions: ReadonlySet<number | undefined> | undefined;
   private readonly wantedKeys: ReadonlySet<string>;
-  /** Versions that are wanted, and undefined for what lies beside them. */
+  /** Versions that are wanted. */
   private readonly wantedVersions: ReadonlySet<number | undefined>;
 
   constructor(
@@ -137,7 +137,7 @@ class ModelPlanner {
   ) {
     this.released = seen.head?.release.models[model.name];
     this.wantedKeys = new Set([...model.objects, model.config].map(({ key }) => key));
-    this.wantedVersions = new Set(model.objects.map(({ key }) => versionOf(key)));
+    this.wantedVersions = new Set(model.objects.flatMap(({ key }) => versionOf(key) ?? []));
     this.releasedVersions = this.isForeign()
       ? undefined
       : new Set(Object.keys(this.released?.objects ?? {}).map(versionOf));
@@ -174,9 +174,7 @@ class ModelPlanner {
 
   /** What lies in the model's folder of the bucket and is not part of it any more. */
   unwanted(): string[] {
-    const isInWantedVersion = (key: string): boolean =>
-      versionOf(key) !== undefined && this.wantedVersions.has(versionOf(key));
-    return this.present.filter((key) => !this.wantedKeys.has(key) && !isInWantedVersion(key));
+    return this.present.filter((key) => !this.wantedKeys.has(key) && !this.wantedVersions.has(versionOf(key)));
   }
 
   /** Whether the object's version was published, so that servers may load from it at any time. */

@@ -21,11 +21,14 @@ export interface PromoteOptions extends ChangeOptions {
 export async function promote(options: PromoteOptions): Promise<Changed> {
   const { from, models: selection } = options;
   const where = formatLocation(from.location);
-  const current = readHead(from.store, from.location).then((head) => head?.release);
+  const head = await readHead(from.store, from.location).catch((error: unknown) => {
+    // Whether the current manifest can be read does not matter to a release that was asked for by its id.
+    if (options.release === undefined || error instanceof S3Error) throw error;
+    return undefined;
+  });
+  const current = head?.release;
   const release =
-    options.release === undefined
-      ? await current
-      : await findRelease(from.store, from.location, options.release, await current.catch(unlessOfBucket));
+    options.release === undefined ? current : await findRelease(from.store, from.location, options.release, current);
   if (release === undefined) {
     throw new UserError(`${where} has no release yet`, { hint: 'publish one there first: npm run sync-models' });
   }
@@ -55,9 +58,4 @@ export async function promote(options: PromoteOptions): Promise<Changed> {
   }
   const origin = `promoted from ${where}, release ${release.id}`;
   return change(() => Promise.resolve({ models, remove: [], keepRemoved: true, prune: false, origin }), options);
-}
-
-/** Whether the manifest of the current release can be read does not matter to one that was asked for by its id. */
-function unlessOfBucket(error: unknown): undefined {
-  if (error instanceof S3Error) throw error;
 }
