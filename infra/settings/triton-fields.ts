@@ -1,3 +1,4 @@
+import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../scripts/lib/triton/control-key';
 import type { Fields } from './fields';
 
 const seconds = (description: string) =>
@@ -194,8 +195,8 @@ export const TRITON_FIELDS = {
     kind: 'text',
     optional: true,
     secret: true,
-    pattern: /^[\w-]{16,}$/,
-    allowed: 'at least 16 letters, digits, _ or -',
+    pattern: CONTROL_KEY,
+    allowed: CONTROL_KEY_ALLOWED,
     description: 'Loading and unloading models needs this value. Default: whoever may call may load.',
   },
   publisherGroup: {

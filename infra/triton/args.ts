@@ -201,7 +201,7 @@ export interface MonitoringArgs {
 export interface ModelControlArgs {
   /**
    * Triton answers such requests only with this value in the header `triton-model-control-key`
-   * (gRPC: `triton-grpc-protocol-triton-model-control-key`). At least 16 letters, digits, `_` or `-`. Kept in a Secret. The publisher of this package does not send it yet.
+   * (gRPC: `triton-grpc-protocol-triton-model-control-key`). At least 16 letters, digits, `_` or `-`. Kept in a Secret.
    */
   key: pulumi.Input<string>;
 }

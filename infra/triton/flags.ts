@@ -1,9 +1,7 @@
 import * as pulumi from '@pulumi/pulumi';
+import { CONTROL_HEADER } from '../../scripts/lib/triton/control-key';
 import { LOAD_ALL_FLAG, SERVING_FLAGS } from '../../scripts/lib/triton/server';
 import type { TritonSettings } from './settings';
-
-/** HTTP header with the key of the model control API; gRPC has `triton-grpc-protocol-` before it. */
-export const CONTROL_HEADER = 'triton-model-control-key';
 
 /** Environment variable that holds the key, so that the Deployment does not. */
 export const CONTROL_KEY_VARIABLE = 'MODEL_CONTROL_KEY';

@@ -1,11 +1,9 @@
 import { Secret } from '@pulumi/kubernetes/core/v1';
 import * as pulumi from '@pulumi/pulumi';
+import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../scripts/lib/triton/control-key';
 import type { SecretNames } from './environment';
 import { labels } from './names';
 import type { Part } from './part';
-
-/** What a key may be: long enough, and nothing that the flag would take for its own syntax. */
-const CONTROL_KEY = /^[\w-]{16,}$/;
 
 /** Keys that pods read. Pulumi names these Secrets anew when they change, so that pods with the new ones are rolled out. */
 export function createSecrets(part: Part): SecretNames {
@@ -46,7 +44,7 @@ function checkedKey(key: pulumi.Input<string>): pulumi.Output<string> {
 export function requireControlKey(key: string): string {
   if (CONTROL_KEY.test(key)) return key;
   throw new pulumi.RunError(
-    `modelControl.key: ${key.length} characters that are not shown; allowed: at least 16 letters, digits, _ or -` +
+    `modelControl.key: ${key.length} characters that are not shown; allowed: ${CONTROL_KEY_ALLOWED}` +
       '\n  -> make one with "openssl rand -hex 24"',
   );
 }

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { UserError, type Problem } from './errors';
 import { CommandError, exec } from './exec';
+import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from './triton/control-key';
 
 /** What a publisher has to know of a deployed stack. */
 export interface StackOutputs {
@@ -9,6 +10,8 @@ export interface StackOutputs {
   region: string;
   /** An S3 API that is not AWS's. */
   endpointUrl?: string;
+  /** What the servers' model control API asks for, where it is guarded: secret. */
+  modelControlKey?: string;
   /** Where the servers run; undefined for a stack that is a bucket only. */
   cluster?: {
     /** Text of a kubeconfig: secret. */
@@ -58,6 +61,13 @@ export const STACK_OUTPUTS = {
     secret: false,
     allowed: '"http://..." or "https://..."',
     accepts: (value) => isText(value) && URL.canParse(value) && /^https?:/.test(value),
+  },
+  modelControlKey: {
+    what: "the key of the servers' model control API",
+    part: 'optional',
+    secret: true,
+    allowed: CONTROL_KEY_ALLOWED,
+    accepts: (value) => typeof value === 'string' && CONTROL_KEY.test(value),
   },
   kubeconfig: {
     what: 'how to reach the cluster',
@@ -127,6 +137,7 @@ export function parseStackOutputs(stack: string, outputs: Readonly<Record<string
     modelRepository: text('modelRepository'),
     region: text('region'),
     ...(isThere('endpointUrl') ? { endpointUrl: text('endpointUrl') } : {}),
+    ...(isThere('modelControlKey') ? { modelControlKey: text('modelControlKey') } : {}),
     ...(hasCluster
       ? {
           cluster: {

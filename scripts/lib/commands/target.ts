@@ -1,7 +1,7 @@
-import { UsageError } from '../errors';
+import { UsageError, UserError } from '../errors';
 import { paths } from '../paths';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../publish/location';
-import { fixedReplicas, type ReplicaSource } from '../replicas/source';
+import { CONTROL_KEY_VARIABLE, fixedReplicas, guardedReplicas, type ReplicaSource } from '../replicas/source';
 import { S3Store } from '../s3/store';
 
 /** Flags of every command that works on a repository in S3. */
@@ -36,6 +36,7 @@ export const SERVER_HELP = `  --triton URL               a running server, http:
   --selector LABELS          or: the servers are the pods with these labels, app=triton, reached through the Kubernetes API
   --namespace NAME           of those pods (default: default)
   --kubeconfig FILE, --context NAME  which cluster (default: as kubectl)
+                             TRITON_MODEL_CONTROL_KEY in the environment: the key of servers whose model control is guarded
 `;
 
 export const TARGET_HELP = STORE_HELP + SERVER_HELP;
@@ -67,6 +68,7 @@ export interface CommandTarget {
 /** Where a command works: of a flag and the stack's output the flag counts. */
 export async function openTarget(flags: TargetFlags, options: { concurrency?: number } = {}): Promise<CommandTarget> {
   const given = { ...flags };
+  let modelControlKey = givenControlKey();
   requireOneWay(given);
   if (flags.stack !== undefined) {
     // Loaded when needed: most runs in CI name the bucket.
@@ -75,6 +77,7 @@ export async function openTarget(flags: TargetFlags, options: { concurrency?: nu
     given.bucket ??= outputs.modelRepository;
     given.region ??= outputs.region;
     given['endpoint-url'] ??= outputs.endpointUrl;
+    modelControlKey ??= outputs.modelControlKey;
     if (flags.triton === undefined) {
       given.selector ??= outputs.cluster?.podSelector;
       given.namespace ??= outputs.cluster?.namespace;
@@ -88,7 +91,9 @@ export async function openTarget(flags: TargetFlags, options: { concurrency?: nu
   }
   const location = parseLocation(given.bucket);
   const endpointUrl = parseHttpUrl('endpoint-url', given['endpoint-url']);
-  const replicas = await openReplicas(given);
+  const found = await openReplicas(given);
+  const replicas =
+    found === undefined || modelControlKey === undefined ? found : guardedReplicas(found, modelControlKey);
   const store = new S3Store({
     bucket: location.bucket,
     ...(given.region === undefined ? {} : { region: given.region }),
@@ -105,6 +110,19 @@ export async function openTarget(flags: TargetFlags, options: { concurrency?: nu
       await replicas?.close();
     },
   };
+}
+
+/** Any that fits into a header: the servers need not be ours. */
+function givenControlKey(): string | undefined {
+  const key = process.env[CONTROL_KEY_VARIABLE];
+  if (key === undefined || key === '') return undefined;
+  if (/^[\x21-\x7e]+$/.test(key)) return key;
+  throw new UserError(
+    `${CONTROL_KEY_VARIABLE} is ${key.length} characters that are not shown; allowed: printable ASCII, no spaces`,
+    {
+      hint: 'check it for a line break at its end',
+    },
+  );
 }
 
 function requireOneWay(flags: TargetFlags): void {

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../abort';
 import { UserError } from '../errors';
-import type { Replica, ReplicaSource } from '../replicas/source';
+import { CONTROL_KEY_VARIABLE, replicaClient, type Replica, type ReplicaSource } from '../replicas/source';
 import { TritonError } from '../triton/client';
-import { TritonHttpClient, type ModelIndexEntry } from '../triton/http';
+import type { TritonHttpClient, ModelIndexEntry } from '../triton/http';
 import { DIGEST_PARAMETER } from './wanted';
 
 const POLL_MS = 100;
@@ -123,7 +123,7 @@ async function settleUnlessGone(
 
 /** Brings one replica to the target. What it serves as it should is left alone. */
 async function settle(replica: Replica, target: RolloutTarget, options: RolloutOptions): Promise<void> {
-  const client = new TritonHttpClient(replica.url);
+  const client = replicaClient(replica);
   try {
     const index = await readIndex(client, replica);
     for (const model of target.models) {
@@ -152,7 +152,7 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
 
 /** @throws UserError when the replica does not answer */
 export async function requireAnswers(replica: Replica): Promise<void> {
-  const client = new TritonHttpClient(replica.url);
+  const client = replicaClient(replica);
   try {
     await readIndex(client, replica);
   } finally {
@@ -165,11 +165,20 @@ export async function readIndex(client: TritonHttpClient, replica: Replica): Pro
   try {
     return await client.repositoryIndex();
   } catch (cause) {
+    if (cause instanceof TritonError && cause.status === 'HTTP 403') throw refused(replica, cause);
     throw new UserError(`the replica ${replica.name} does not answer: ${(cause as Error).message}`, {
       hint: 'check its address, and that the server runs with --model-control-mode=explicit',
       cause,
     });
   }
+}
+
+function refused({ name, modelControlKey }: Replica, cause: TritonError): UserError {
+  const how = modelControlKey === undefined ? 'without its key' : 'with the key that was given';
+  return new UserError(`the replica ${name} refuses model control ${how}: ${cause.message}`, {
+    hint: `set ${CONTROL_KEY_VARIABLE} to its key; --stack takes it from the stack's modelControlKey`,
+    cause,
+  });
 }
 
 /** Whether a replica serves exactly the versions of the model, from exactly its configuration. */

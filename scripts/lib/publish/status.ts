@@ -1,6 +1,5 @@
-import type { Replica, ReplicaSource } from '../replicas/source';
+import { replicaClient, type Replica, type ReplicaSource } from '../replicas/source';
 import type { S3Store } from '../s3/store';
-import { TritonHttpClient } from '../triton/http';
 import { servedModel } from './change';
 import type { RepositoryLocation } from './location';
 import { lookAt } from './look';
@@ -72,7 +71,7 @@ export function isAsReleased(status: RepositoryStatus): boolean {
 
 async function replicaStatus(replica: Replica, models: readonly ServedModel[]): Promise<ReplicaStatus> {
   if (!replica.ready) return { replica: replica.name, problem: 'not ready', versions: [] };
-  const client = new TritonHttpClient(replica.url);
+  const client = replicaClient(replica);
   try {
     const index = await readIndex(client, replica);
     const versions: ReplicaVersion[] = [];
@@ -107,9 +106,10 @@ async function replicaStatus(replica: Replica, models: readonly ServedModel[]): 
 
 /** State of each wanted version on one server. */
 export async function servedNow(url: string, models: readonly ServedModel[]): Promise<ServedVersion[]> {
-  const client = new TritonHttpClient(url);
+  const replica = { name: url, url, ready: true };
+  const client = replicaClient(replica);
   try {
-    const index = await readIndex(client, { name: url, url, ready: true });
+    const index = await readIndex(client, replica);
     return models.flatMap((model) => statesOf(index, model));
   } finally {
     client.close();

@@ -1,3 +1,9 @@
+import { CONTROL_HEADER } from '../triton/control-key';
+import { TritonHttpClient } from '../triton/http';
+
+/** Environment variable with the key of servers whose model control API is guarded; before the stack's output. */
+export const CONTROL_KEY_VARIABLE = 'TRITON_MODEL_CONTROL_KEY';
+
 /** One running server. */
 export interface Replica {
   /** Name of the pod, or the address that was given: what messages say. */
@@ -10,6 +16,8 @@ export interface Replica {
   started?: boolean;
   /** Another one than before under the same name. */
   uid?: string;
+  /** What its model control API asks for, where that is guarded. */
+  modelControlKey?: string;
 }
 
 /** Where the running servers are found. */
@@ -19,6 +27,23 @@ export interface ReplicaSource {
   /** Those there are now; may be called again and again. */
   list(): Promise<Replica[]>;
   close(): Promise<void>;
+}
+
+/** To be closed by the caller. */
+export function replicaClient({ url, modelControlKey }: Pick<Replica, 'url' | 'modelControlKey'>): TritonHttpClient {
+  return new TritonHttpClient(
+    url,
+    modelControlKey === undefined ? {} : { headers: { [CONTROL_HEADER]: modelControlKey } },
+  );
+}
+
+/** The same servers, whose model control API is guarded by a key. */
+export function guardedReplicas(source: ReplicaSource, modelControlKey: string): ReplicaSource {
+  return {
+    describe: () => source.describe(),
+    list: async () => (await source.list()).map((replica) => ({ ...replica, modelControlKey })),
+    close: () => source.close(),
+  };
 }
 
 /** Servers whose addresses the user gave. */

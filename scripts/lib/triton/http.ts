@@ -41,13 +41,18 @@ interface Answer {
 /** Triton's HTTP API (KServe v2 with the model repository and binary tensor data extensions). */
 export class TritonHttpClient implements InferenceClient {
   private readonly url: string;
+  private readonly headers: Readonly<Record<string, string>>;
   private readonly transport: typeof http | typeof https;
   private readonly agent: http.Agent;
   private readonly onceAgent: http.Agent;
   private closed = false;
 
-  /** @param url `http://HOST:PORT` or `https://HOST:PORT`, a path behind it if a proxy wants one */
-  constructor(url: string) {
+  /**
+   * @param url `http://HOST:PORT` or `https://HOST:PORT`, a path behind it if a proxy wants one
+   * @param options.headers sent with every request: what a proxy or a guarded API asks for
+   */
+  constructor(url: string, options: { headers?: Readonly<Record<string, string>> } = {}) {
+    this.headers = options.headers ?? {};
     this.url = url.replace(/\/+$/, '');
     this.transport = this.url.startsWith('https:') ? https : http;
     this.agent = new this.transport.Agent({ keepAlive: true });
@@ -170,7 +175,7 @@ export class TritonHttpClient implements InferenceClient {
       const request = this.transport.request(`${this.url}/${call.path}`, {
         method: call.method,
         agent: call.once === true ? this.onceAgent : this.agent,
-        headers: { ...call.headers, 'Content-Length': body.length },
+        headers: { ...this.headers, ...call.headers, 'Content-Length': body.length },
         signal,
       });
       request.on('error', (error: NodeJS.ErrnoException) => {

@@ -8,11 +8,13 @@ import { ManagedProcess } from '../../../scripts/lib/managed-process';
 import { freePorts } from '../../../scripts/lib/ports';
 import { Progress } from '../../../scripts/lib/progress';
 import { ensurePlaceholder } from '../../../scripts/lib/publish/apply';
+import { formatLocation } from '../../../scripts/lib/publish/location';
 import type { S3Store } from '../../../scripts/lib/s3/store';
 import { ensurePython, type PythonEnvironment } from '../../../scripts/lib/toolchain/python';
 import { assembleBackends, ensureTriton, type TritonInstallation } from '../../../scripts/lib/toolchain/triton';
 import { TritonHttpClient } from '../../../scripts/lib/triton/http';
-import { addingModel } from '../../support/repository';
+import { addingModel, writeRepository } from '../../support/repository';
+import { runCommandLine } from '../../support/run';
 import { testS3, testStore } from '../../support/s3';
 import { Scratch } from '../../support/scratch';
 import { render } from '../../unit/infra/triton/render';
@@ -38,11 +40,13 @@ describe('the container that the Deployment describes, with a real tritonserver 
   let installation: TritonInstallation;
   let container: Container;
   let store: S3Store;
+  let endpoint: string;
 
   beforeAll(async () => {
     python = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
     installation = await ensureTriton(python);
     const s3 = await testS3(scratch);
+    endpoint = s3.endpoint;
     store = await testStore(scratch, s3, LOCATION.bucket);
     await ensurePlaceholder(store, LOCATION);
     const { only } = await render({
@@ -174,6 +178,32 @@ describe('the container that the Deployment describes, with a real tritonserver 
       for (const path of ['v2', 'v2/health/live', 'v2/models/adds', 'v2/models/adds/config', 'v2/models/adds/ready']) {
         expect([path, (await fetch(`${running.url}/${path}`)).status]).toEqual([path, 200]);
       }
+    });
+
+    test('publishing tells which key it lacks, and loads with it; status too', async () => {
+      const repository = join(scratch.directory, 'repository');
+      writeRepository(repository, addingModel('more', { 1: 20 }));
+      const target = ['--bucket', formatLocation(LOCATION), '--endpoint-url', endpoint, '--triton', running.url];
+      const run = (command: string, args: string[], key?: string): ReturnType<typeof runCommandLine> =>
+        runCommandLine(command, [...args, ...target], {
+          AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
+          AWS_SECRET_ACCESS_KEY: LOCAL_CREDENTIALS.secretAccessKey,
+          ...(key === undefined ? {} : { TRITON_MODEL_CONTROL_KEY: key }),
+        });
+      const publishing = ['--repo', repository];
+      const refused = await run('sync-models', publishing);
+      expect(refused).toMatchObject({ code: 1 });
+      expect(refused.stderr).toMatch(
+        /refuses model control without its key: .*restricted.*\n.*TRITON_MODEL_CONTROL_KEY/,
+      );
+      expect((await run('sync-models', publishing, `${KEY}x`)).stderr).toMatch(/with the key that was given/);
+      expect((await run('sync-models', publishing, `${KEY}\n`)).stderr).toMatch(/not shown; allowed: printable ASCII/);
+      expect(await run('sync-models', publishing, KEY)).toMatchObject({ code: 0 });
+      const x = { name: 'x', datatype: 'FP32', shape: [1], data: new Float32Array([1]) } as const;
+      expect((await running.client.infer('more', [x])).outputs[0]?.data).toEqual(new Float32Array([21]));
+      expect((await run('status', [])).stdout).toMatch(/refuses model control without its key/);
+      // It also serves what was not published here.
+      expect((await run('status', [], KEY)).stdout).toMatch(/more +1 +READY +as released/);
     });
 
     test('the same over gRPC', async () => {

@@ -42,7 +42,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
 
   test('has the outputs that publishing reads', () => {
     for (const [name, contract] of Object.entries(STACK_OUTPUTS)) {
-      if (name === 'endpointUrl') continue;
+      if (contract.part === 'optional') continue;
       const value = made.outputs[name];
       const plain = contract.secret ? (value as { secret: unknown }).secret : value;
       expect([name, contract.accepts(plain)]).toEqual([name, true]);
@@ -55,6 +55,12 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
       podSelector: 'app.kubernetes.io/name=triton,app.kubernetes.io/instance=triton',
       publisherRoleArn: expect.stringContaining('publisher') as string,
     });
+  });
+
+  test('has the key of its model control API as a secret output where one is set, and none else', async () => {
+    expect(made.outputs).not.toHaveProperty('modelControlKey');
+    const guarded = await registerStack(configOf(stack, { modelControlKey: 'a-key-of-a-test-0123' }));
+    expect(guarded.outputs['modelControlKey']).toEqual({ secret: 'a-key-of-a-test-0123' });
   });
 
   test('EKS: Auto Mode with all of its switches together, API access, encrypted secrets, all logs', () => {

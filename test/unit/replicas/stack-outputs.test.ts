@@ -23,6 +23,11 @@ test('a kubeconfig that is text stays as it is', () => {
   expect(parseStackOutputs('dev', outputs).cluster?.kubeconfig).toBe('apiVersion: v1\nkind: Config\n');
 });
 
+test('the key of a guarded model control API', () => {
+  const modelControlKey = 'a-key-of-a-test-0123';
+  expect(parseStackOutputs('dev', { ...bucket, modelControlKey })).toEqual({ ...bucket, modelControlKey });
+});
+
 test('null is an output that is not there', () => {
   expect(parseStackOutputs('dev', { ...bucket, endpointUrl: null, kubeconfig: null })).toEqual(bucket);
 });
@@ -62,7 +67,8 @@ test('a cluster is all of its outputs', () => {
 });
 
 test('a secret of the wrong type is not shown', () => {
-  expect(problemsOf({ ...bucket, ...cluster, kubeconfig: ['very-secret-token'] })).toEqual([
+  expect(problemsOf({ ...bucket, modelControlKey: 'short', ...cluster, kubeconfig: ['very-secret-token'] })).toEqual([
+    ['output modelControlKey', "is a string that is not shown (the key of the servers' model control API)"],
     ['output kubeconfig', 'is a list that is not shown (how to reach the cluster)'],
   ]);
 });
