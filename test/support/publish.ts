@@ -1,5 +1,5 @@
 import { publish, type Published, type PublishOptions } from '../../scripts/lib/publish/publish';
-import type { ChangeOptions } from '../../scripts/lib/publish/change';
+import type { ChangeOptions } from '../../scripts/lib/publish/change-options';
 import type { RepositoryLocation } from '../../scripts/lib/publish/location';
 import { fixedReplicas } from '../../scripts/lib/replicas/source';
 import type { S3Store } from '../../scripts/lib/s3/store';

@@ -2,7 +2,7 @@ import { publish } from '../../scripts/lib/publish/publish';
 import { keptKey, lockKey, releasesPrefix, type RepositoryLocation } from '../../scripts/lib/publish/location';
 import { readHead, readRelease, type Release } from '../../scripts/lib/publish/release';
 import { rollBack } from '../../scripts/lib/publish/rollback';
-import type { ChangeOptions } from '../../scripts/lib/publish/change';
+import type { ChangeOptions } from '../../scripts/lib/publish/change-options';
 import { checksumOfBytes, S3Store, type StoreOptions } from '../../scripts/lib/s3/store';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../scripts/lib/local/s3-server';
 import { snapshot, type Snapshot } from './observer';

@@ -2,7 +2,7 @@ import { EXIT, parseInteger } from '../cli';
 import { UsageError, UserError } from '../errors';
 import { formatBytes, formatDuration, formatTable } from '../format';
 import { Progress } from '../progress';
-import type { ChangeOptions, Changed } from '../publish/change';
+import type { ChangeOptions, Changed } from '../publish/change-options';
 import { modelOf } from '../publish/keys';
 import { isChanged, isConflict, objectsOf, type Plan, type PlannedModel, type PlannedObject } from '../publish/plan';
 import type { RolloutResult } from '../publish/rollout';

@@ -1,75 +1,19 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { abortable } from '../abort';
 import { Incomplete, UserError } from '../errors';
-import type { ReplicaSource } from '../replicas/source';
-import { PART_BYTES, PreconditionFailed, S3Error, type S3Store } from '../s3/store';
+import { PreconditionFailed, S3Error } from '../s3/store';
 import { ensurePlaceholder, RepositoryWriter } from './apply';
-import { Lock, LockLost, NO_INTENT, type Intent } from './lock';
-import { versionOf } from './keys';
-import { releasesPrefix, type RepositoryLocation } from './location';
+import type { Changed, ChangeOptions, Target } from './change-options';
+import { firstIntent, intentOf, isUnfinished } from './intent';
+import { isOfBucket, Lock, LockLost, reasonOf, RUN_AGAIN } from './lock';
+import { releasesPrefix } from './location';
 import { lookAt, type SeenRepository } from './look';
-import { conflicts, isChanged, isConflict, makePlan, objectsOf, type Plan, type PlannedModel } from './plan';
+import { isChanged, makePlan, needsWriting, type Plan, type PlannedModel } from './plan';
+import { putRight, recover } from './recover';
 import { newRelease, writeHead, type Head, type Release, type ReleasedModel } from './release';
-import {
-  requireAnswers,
-  rollOut,
-  type RolloutOptions,
-  type RolloutResult,
-  type RolloutTarget,
-  type ServedModel,
-} from './rollout';
-import { composingFirst, type WantedModel } from './wanted';
-
-const LOOK_AGAIN_MS = 1000;
-
-/** For who lost the lock. */
-const RUN_AGAIN = 'run it again to publish on top of what the other one published';
-
-/** What the repository and the servers are to be brought to. */
-export interface Target {
-  models: WantedModel[];
-  /** Models of the release that are to be taken out of service and out of the repository. */
-  remove: string[];
-  /** Keep the bytes of what is removed beside the repository. */
-  keepRemoved: boolean;
-  /** Delete versions and files of `models` that are not part of them any more. */
-  prune: boolean;
-  /** For the release: what made it. */
-  origin: string;
-  /** For the release: which one it goes back to. */
-  restores?: string;
-  /** @throws UserError when the plan cannot be carried out, which a dry run is to tell as well */
-  check?: (plan: Plan) => Promise<void>;
-}
-
-export interface ChangeOptions extends RolloutOptions {
-  store: S3Store;
-  location: RepositoryLocation;
-  /** Undefined: the servers are not told. */
-  replicas: ReplicaSource | undefined;
-  dryRun?: boolean;
-  /** How long to wait for another publisher. */
-  lockTimeoutMs: number;
-  /** A look that was begun before, while the target was read. */
-  firstLook?: Promise<SeenRepository>;
-  /** Called before anything is written; again if the repository changed meanwhile. */
-  onPlan?: (plan: Plan) => void;
-  /** Asked before anything is deleted; no is an error. */
-  confirmPrune?: (keys: readonly string[]) => Promise<boolean>;
-  onBytes?: (key: string, bytes: number) => void;
-  /** What is being done, and what is waited for. */
-  onStage?: (text: string) => void;
-}
-
-export interface Changed {
-  plan: Plan;
-  /** Undefined after a dry run on a bucket without a release. */
-  release: Release | undefined;
-  /** Whether it is a new one. */
-  isNew: boolean;
-  /** Undefined when the servers were not told. */
-  replicas?: RolloutResult | undefined;
-}
+import { requireNoConflict, requireRemovable, requireReplicas } from './requirements';
+import { rollOut, type RolloutOptions, type RolloutResult, type RolloutTarget, type ServedModel } from './rollout';
+import { ensemblesFirst, servedModel, servedModels } from './served';
+import { WaitForLock } from './wait-for-lock';
+import { composingFirst } from './wanted';
 
 /**
  * Changes the repository and what is served from it, or leaves both as they were:
@@ -123,81 +67,6 @@ export async function change(
     }
     const lock = await Lock.take(store, location, seen.lock, firstIntent(plan));
     if (lock !== undefined) return new Change({ seen, plan, target, lock, options }).carryOut(idle);
-  }
-}
-
-/**
- * Undoes what a killed publisher had begun to switch, in the bucket and on the servers, and finishes what it had begun
- * to delete. What cannot be done is told, and does not keep later publishers from their work: what they publish is
- * compared with what is there.
- * @param ours further models to put back
- * @returns whether it got the lock
- */
-async function recover(seen: SeenRepository, options: ChangeOptions, ours: readonly string[] = []): Promise<boolean> {
-  const { store, location, onStage } = options;
-  const { unfinished } = seen.lock;
-  const lock = await Lock.take(store, location, seen.lock, { ...NO_INTENT, switching: [...ours] });
-  if (lock === undefined) return false;
-  if (isUnfinished(unfinished)) onStage?.('an earlier publisher was interrupted: undo what it had begun');
-  const attempt = async (what: string, work: () => Promise<unknown>): Promise<void> => {
-    try {
-      await work();
-    } catch (error) {
-      if (error instanceof LockLost || options.signal?.aborted === true) throw error;
-      onStage?.(`${what}: ${(error as Error).message}`);
-    }
-  };
-  try {
-    const writer = new RepositoryWriter(store, location, lock);
-    const released = seen.head?.release.models ?? {};
-    const switching = [...new Set([...unfinished.switching, ...ours])];
-    for (const name of [...switching].reverse()) {
-      await attempt(`${name} cannot be put back`, () => writer.restoreModel(name, released[name]));
-    }
-    await attempt('not every server could be put back', () => recoverServers(unfinished, released, options));
-    const kept = new Set(Object.values(released).flatMap(({ objects }) => Object.keys(objects)));
-    const gone = unfinished.deleting.filter((key) => !kept.has(key));
-    const { keepDeleted: keep } = unfinished;
-    await attempt('not everything could be deleted', () => writer.removeObjects(gone, seen, { keep }));
-    // Copies that it had begun: nobody goes on with them. Uploads of files are gone on with, by uploadVersions.
-    await attempt('unfinished copies are left', () => store.abortUploads(`${releasesPrefix(location)}/`));
-  } catch (error) {
-    await lock.release({ unfinished: true });
-    throw error;
-  }
-  await lock.release();
-  return true;
-}
-
-/** Brings servers back to the release, in what a killed publisher may have asked of them. */
-async function recoverServers(
-  { switching, digests, removing }: Intent,
-  released: Readonly<Record<string, ReleasedModel>>,
-  options: ChangeOptions,
-): Promise<void> {
-  const names = [...new Set([...switching, ...removing])];
-  if (names.length === 0) return;
-  if (options.replicas === undefined) {
-    options.onStage?.(`servers may serve ${names.join(', ')} other than released: "npm run status" tells`);
-    return;
-  }
-  const unknown = names.filter((name) => released[name] === undefined && (digests[name] ?? '') !== '');
-  const target = {
-    models: servedModels(names, released),
-    removed: unknown.reverse().map((name) => ({ name, served: [], digest: digests[name] ?? '' })),
-  };
-  await rollOut(options.replicas, target, { ...options, reload: true, patient: false });
-}
-
-/**
- * Puts models back to what the release says by now. For a publisher that lost the lock without noticing: of a model
- * that the next one did not touch, it may have written the configuration.
- */
-async function putRight(models: readonly string[], options: ChangeOptions): Promise<void> {
-  const waiting = new WaitForLock(options);
-  for (;;) {
-    const seen = await lookAt(options.store, options.location);
-    if (!(await waiting.isHeld(seen)) && (await recover(seen, options, models))) return;
   }
 }
 
@@ -465,141 +334,4 @@ class Change {
       return depends;
     });
   }
-}
-
-/** A model of a release as servers are to have it. */
-export function servedModel(name: string, released: ReleasedModel): ServedModel & { composedOf: string[] } {
-  const { served, digest, composedOf } = released;
-  return { name, served, digest, composedOf };
-}
-
-/** Those of the models that a release has, what an ensemble is made of before the ensemble. */
-function servedModels(names: readonly string[], released: Readonly<Record<string, ReleasedModel>>) {
-  return composingFirst(
-    names.flatMap((name) => {
-      const model = released[name];
-      return model === undefined ? [] : [servedModel(name, model)];
-    }),
-  );
-}
-
-/** Waits while another publisher has the lock, and says so once. */
-class WaitForLock {
-  private readonly deadline: number;
-  private announced: string | undefined;
-
-  constructor(private readonly options: ChangeOptions) {
-    this.deadline = Date.now() + options.lockTimeoutMs;
-  }
-
-  async isHeld({ lock: { heldBy } }: SeenRepository): Promise<boolean> {
-    if (heldBy === undefined) return false;
-    if (Date.now() > this.deadline) {
-      throw new UserError(`another publisher is at work: ${heldBy}`, {
-        hint: 'wait for it, or give more time with --lock-timeout; one that died is taken over after a minute',
-      });
-    }
-    if (this.announced !== heldBy) this.options.onStage?.(`another publisher is at work, waiting: ${heldBy}`);
-    this.announced = heldBy;
-    const { signal } = this.options;
-    await abortable(sleep(LOOK_AGAIN_MS), signal);
-    return true;
-  }
-}
-
-/** A version folder of the bucket is never changed: what is served from it may be loaded again at any time. */
-export class VersionConflict extends UserError {
-  override readonly name = 'VersionConflict';
-}
-
-function requireNoConflict(plan: Plan): void {
-  const found = conflicts(plan);
-  if (found.length === 0) return;
-  throw new VersionConflict(`published versions are never changed, and these would be:\n  ${found.join('\n  ')}`, {
-    hint: `put the new files into a new version folder, ${nextFolder(plan)}; nothing was uploaded`,
-  });
-}
-
-/** The folder to use instead: `resnet/3`. */
-function nextFolder(plan: Plan): string {
-  const planned = plan.models.find(isConflict);
-  const versions = planned?.objects.flatMap(({ object }) => versionOf(object.key) ?? []) ?? [];
-  return `${planned?.model.name}/${Math.max(...versions, ...(planned?.before ?? [])) + 1}`;
-}
-
-/** An ensemble that stays must keep what it is made of. */
-function requireRemovable(target: Target, release: Release | undefined): void {
-  const removed = new Set(target.remove);
-  const wanted = new Map(target.models.map((model) => [model.name, model.composedOf]));
-  for (const [name, { composedOf }] of Object.entries(release?.models ?? {})) {
-    if (!removed.has(name) && !wanted.has(name)) wanted.set(name, composedOf);
-  }
-  for (const [name, composedOf] of wanted) {
-    const missing = composedOf.find((step) => removed.has(step));
-    if (missing === undefined) continue;
-    throw new UserError(`${missing} would be removed, and ${name} is made of it`, {
-      hint: `remove ${name} too, or keep ${missing}`,
-    });
-  }
-}
-
-/** Found out before anything is written. */
-async function requireReplicas({ replicas, onStage }: ChangeOptions): Promise<void> {
-  if (replicas === undefined) return;
-  const found = await replicas.list();
-  if (found.length === 0)
-    onStage?.(`no replica yet in ${replicas.describe()}: those that start later load it by themselves`);
-  for (const replica of found) if (replica.ready) await requireAnswers(replica);
-}
-
-function intentOf(plan: Plan): Intent {
-  const changed = plan.models.filter(isChanged).map(({ model }) => model);
-  return {
-    switching: changed.map(({ name }) => name),
-    digests: Object.fromEntries(changed.map(({ name, digest }) => [name, digest])),
-    removing: plan.remove,
-    deleting: plan.prune,
-    keepDeleted: plan.keepPruned,
-    uploads: uploadsInParts(plan),
-  };
-}
-
-/** What was found in the bucket is to be changed only once there is a record of it to go back to. */
-const firstIntent = (plan: Plan): Intent =>
-  plan.models.some(({ foreign }) => foreign) ? { ...NO_INTENT, uploads: uploadsInParts(plan) } : intentOf(plan);
-
-const uploadsInParts = (plan: Plan): boolean =>
-  plan.models.flatMap(objectsOf).some(({ object, action }) => action !== 'keep' && object.bytes > PART_BYTES);
-
-/** Why work under the lock failed: when another one has it, S3 refuses things for reasons that say nothing of that. */
-function reasonOf(error: unknown, trouble: Error | undefined): unknown {
-  // That the lock could not be renewed in time tells nothing new: what failed has the reason.
-  const isTaken = trouble instanceof LockLost && trouble.cause instanceof PreconditionFailed;
-  if (!isTaken || error instanceof LockLost || !isOfBucket(error)) return error;
-  return new LockLost(trouble.message, { hint: RUN_AGAIN, cause: error });
-}
-
-/** Whether it comes from what S3 said, or did not say. */
-function isOfBucket(error: unknown): boolean {
-  if (error instanceof S3Error || error instanceof PreconditionFailed) return true;
-  return error instanceof Error && error.cause !== undefined && isOfBucket(error.cause);
-}
-
-/** Models of a release in the order in which to take them out: no ensemble is ever without what it is made of. */
-function ensemblesFirst(names: readonly string[], release: Release | undefined): string[] {
-  return servedModels(names, release?.models ?? {})
-    .map(({ name }) => name)
-    .reverse();
-}
-
-const isUnfinished = ({ switching, removing, deleting }: Intent): boolean =>
-  switching.length + removing.length + deleting.length > 0;
-
-/** Whether the bucket or the release would be another one afterwards. */
-function needsWriting(plan: Plan, { head }: SeenRepository): boolean {
-  if (plan.prune.length > 0 || plan.remove.length > 0 || plan.models.some(isChanged)) return true;
-  return plan.models.some((planned) => {
-    const released = head?.release.models[planned.model.name];
-    return objectsOf(planned).some(({ object, etag }) => released?.objects[object.key]?.etag !== etag);
-  });
 }

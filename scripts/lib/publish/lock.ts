@@ -3,7 +3,7 @@ import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { UserError } from '../errors';
 import { isAlive } from '../managed-process';
-import { PreconditionFailed, type S3Store } from '../s3/store';
+import { PreconditionFailed, S3Error, type S3Store } from '../s3/store';
 import { lockKey, type RepositoryLocation } from './location';
 
 /** Without a sign of life for this long, by the server's clock, the holder is taken for dead. */
@@ -207,8 +207,25 @@ export class Lock {
   }
 }
 
+/** For who lost the lock. */
+export const RUN_AGAIN = 'run it again to publish on top of what the other one published';
+
 export class LockLost extends UserError {
   override readonly name = 'LockLost';
+}
+
+/** Why work under the lock failed: when another one has it, S3 refuses things for reasons that say nothing of that. */
+export function reasonOf(error: unknown, trouble: Error | undefined): unknown {
+  // That the lock could not be renewed in time tells nothing new: what failed has the reason.
+  const isTaken = trouble instanceof LockLost && trouble.cause instanceof PreconditionFailed;
+  if (!isTaken || error instanceof LockLost || !isOfBucket(error)) return error;
+  return new LockLost(trouble.message, { hint: RUN_AGAIN, cause: error });
+}
+
+/** Whether it comes from what S3 said, or did not say. */
+export function isOfBucket(error: unknown): boolean {
+  if (error instanceof S3Error || error instanceof PreconditionFailed) return true;
+  return error instanceof Error && error.cause !== undefined && isOfBucket(error.cause);
 }
 
 /** Whether the holder may still be at work. On our own machine we can tell at once. */

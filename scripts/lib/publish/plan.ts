@@ -82,6 +82,15 @@ export function isConflict({ objects, surplus }: PlannedModel): boolean {
   return surplus.length > 0 || objects.some(({ action }) => action === 'conflict');
 }
 
+/** Whether the bucket or the release would be another one afterwards. */
+export function needsWriting(plan: Plan, { head }: SeenRepository): boolean {
+  if (plan.prune.length > 0 || plan.remove.length > 0 || plan.models.some(isChanged)) return true;
+  return plan.models.some((planned) => {
+    const released = head?.release.models[planned.model.name];
+    return objectsOf(planned).some(({ object, etag }) => released?.objects[object.key]?.etag !== etag);
+  });
+}
+
 /** Every reason why the plan may not be carried out, as sentences. */
 export function conflicts(plan: Plan): string[] {
   return plan.models.flatMap(({ objects, surplus }) => [

@@ -1,6 +1,7 @@
 import { UserError } from '../errors';
 import { S3Error, type S3Store } from '../s3/store';
-import { change, type ChangeOptions, type Changed } from './change';
+import { change } from './change';
+import type { Changed, ChangeOptions } from './change-options';
 import { isReplaceable } from './keys';
 import { formatLocation, keptKey, type RepositoryLocation } from './location';
 import { readHead } from './release';

@@ -1,12 +1,13 @@
 import { UserError } from '../errors';
 import { readRepository, type Repository } from '../model';
-import { change, type ChangeOptions, type Changed } from './change';
+import { change } from './change';
+import type { Changed, ChangeOptions } from './change-options';
 import { lookAt } from './look';
 import { hashAhead } from './plan';
 import type { Release } from './release';
 import { wantedModels, type WantedModel } from './wanted';
 
-export { VersionConflict } from './change';
+export { VersionConflict } from './requirements';
 
 export interface PublishOptions extends ChangeOptions {
   /** Folder of the model repository. */

@@ -1,6 +1,7 @@
 import { UserError } from '../errors';
 import type { S3Store } from '../s3/store';
-import { change, type ChangeOptions, type Changed } from './change';
+import { change } from './change';
+import type { Changed, ChangeOptions } from './change-options';
 import type { Plan } from './plan';
 import { releaseHistory, wasReleased } from './history';
 import { CONFIG_FILE, isReplaceable, versionOf } from './keys';

@@ -1,9 +1,9 @@
 import { replicaClient, type Replica, type ReplicaSource } from '../replicas/source';
 import type { S3Store } from '../s3/store';
-import { servedModel } from './change';
 import type { RepositoryLocation } from './location';
 import { lookAt } from './look';
 import type { Release } from './release';
+import { servedModel } from './served';
 import { loadedDigest, readIndex, statesOf, type ServedModel, type ServedVersion } from './rollout';
 
 /** One version on one replica, against what the release says. */

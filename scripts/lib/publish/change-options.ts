@@ -1,0 +1,54 @@
+import type { ReplicaSource } from '../replicas/source';
+import type { S3Store } from '../s3/store';
+import type { RepositoryLocation } from './location';
+import type { SeenRepository } from './look';
+import type { Plan } from './plan';
+import type { Release } from './release';
+import type { RolloutOptions, RolloutResult } from './rollout';
+import type { WantedModel } from './wanted';
+
+/** What the repository and the servers are to be brought to. */
+export interface Target {
+  models: WantedModel[];
+  /** Models of the release that are to be taken out of service and out of the repository. */
+  remove: string[];
+  /** Keep the bytes of what is removed beside the repository. */
+  keepRemoved: boolean;
+  /** Delete versions and files of `models` that are not part of them any more. */
+  prune: boolean;
+  /** For the release: what made it. */
+  origin: string;
+  /** For the release: which one it goes back to. */
+  restores?: string;
+  /** @throws UserError when the plan cannot be carried out, which a dry run is to tell as well */
+  check?: (plan: Plan) => Promise<void>;
+}
+
+export interface ChangeOptions extends RolloutOptions {
+  store: S3Store;
+  location: RepositoryLocation;
+  /** Undefined: the servers are not told. */
+  replicas: ReplicaSource | undefined;
+  dryRun?: boolean;
+  /** How long to wait for another publisher. */
+  lockTimeoutMs: number;
+  /** A look that was begun before, while the target was read. */
+  firstLook?: Promise<SeenRepository>;
+  /** Called before anything is written; again if the repository changed meanwhile. */
+  onPlan?: (plan: Plan) => void;
+  /** Asked before anything is deleted; no is an error. */
+  confirmPrune?: (keys: readonly string[]) => Promise<boolean>;
+  onBytes?: (key: string, bytes: number) => void;
+  /** What is being done, and what is waited for. */
+  onStage?: (text: string) => void;
+}
+
+export interface Changed {
+  plan: Plan;
+  /** Undefined after a dry run on a bucket without a release. */
+  release: Release | undefined;
+  /** Whether it is a new one. */
+  isNew: boolean;
+  /** Undefined when the servers were not told. */
+  replicas?: RolloutResult | undefined;
+}
