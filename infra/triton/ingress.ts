@@ -1,7 +1,7 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import { Ingress, IngressClass } from '@pulumi/kubernetes/networking/v1';
-import { Role, RoleBinding } from '@pulumi/kubernetes/rbac/v1';
 import * as pulumi from '@pulumi/pulumi';
+import { allowGroup } from './allow-group';
 import type { Exposure, IngressAuthentication } from './args';
 import { labels } from './names';
 import type { Part } from './part';
@@ -137,23 +137,9 @@ function createOidcSecret(
   part: Part,
   { clientId, clientSecret }: Extract<IngressAuthentication, { kind: 'oidc' }>,
 ): pulumi.Output<string> {
-  const { settings, namespace, options } = part;
   const secretName = createSecret(part, 'oidc', { clientID: clientId, clientSecret });
-  const name = `${settings.name}-oidc`;
-  const metadata = { name, namespace, labels: labels(settings.name) };
-  const role = new Role(
-    name,
-    { metadata, rules: [{ apiGroups: [''], resources: ['secrets'], resourceNames: [secretName], verbs: ['get'] }] },
-    options,
-  );
-  new RoleBinding(
-    name,
-    {
-      metadata,
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: role.metadata.name },
-      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'eks:managed' }],
-    },
-    options,
-  );
+  allowGroup(part, 'oidc', 'eks:managed', [
+    { apiGroups: [''], resources: ['secrets'], resourceNames: [secretName], verbs: ['get'] },
+  ]);
   return secretName;
 }
