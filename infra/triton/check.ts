@@ -1,4 +1,3 @@
-import { UserError } from '../../scripts/lib/errors';
 import { describe, listed, ProblemList } from '../../scripts/lib/model/problems';
 import { isPinned } from './image';
 import type { TritonSettings } from './settings';
@@ -13,8 +12,8 @@ type Rule = (settings: TritonSettings, problems: ProblemList) => void;
 export function checkArguments(settings: TritonSettings): TritonSettings {
   const problems = new ProblemList(`TritonServer ${settings.name}`);
   addProblems(settings, problems);
-  if (problems.problems.length === 0) return settings;
-  throw new UserError(`${problems.file} cannot be made`, { problems: problems.problems });
+  problems.refuse(`${problems.file} cannot be made`);
+  return settings;
 }
 
 /** Asks every rule; fields are named as in TritonServerArgs. */
