@@ -3,6 +3,7 @@ import { Ingress, IngressClass } from '@pulumi/kubernetes/networking/v1';
 import * as pulumi from '@pulumi/pulumi';
 import { allowGroup } from './allow-group';
 import type { Exposure, IngressAuthentication } from './args';
+import { DEFAULTS } from './defaults';
 import { labels } from './names';
 import type { Part } from './part';
 import { createSecret } from './secrets';
@@ -51,7 +52,7 @@ export function createIngress(part: Part, exposure: IngressExposure): pulumi.Out
 
 /** EKS Auto Mode runs a controller, and leaves it to its users to make a class that leads to it. */
 function createClass({ settings, options }: Part, exposure: IngressExposure): pulumi.Input<string> {
-  const className = exposure.className ?? 'alb';
+  const className = exposure.className ?? DEFAULTS.ingress.className;
   if (exposure.createAutoModeClass !== true) return className;
   const metadata = { name: className, labels: labels(settings.name) };
   const group = 'eks.amazonaws.com';
@@ -61,7 +62,7 @@ function createClass({ settings, options }: Part, exposure: IngressExposure): pu
       apiVersion: `${group}/v1`,
       kind: 'IngressClassParams',
       metadata,
-      spec: { scheme: exposure.scheme ?? 'internal' },
+      spec: { scheme: exposure.scheme ?? DEFAULTS.ingress.scheme },
     },
     options,
   );
@@ -82,7 +83,7 @@ function annotations(part: Part, exposure: IngressExposure): Annotations {
   const { authentication, tls } = exposure;
   if (authentication.kind === 'annotations') return authentication.annotations;
   return {
-    [`${ALB}/scheme`]: exposure.scheme ?? 'internal',
+    [`${ALB}/scheme`]: exposure.scheme ?? DEFAULTS.ingress.scheme,
     [`${ALB}/target-type`]: 'ip',
     [`${ALB}/listen-ports`]: '[{"HTTPS":443}]',
     [`${ALB}/ssl-policy`]: TLS_POLICY,
