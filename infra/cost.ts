@@ -43,7 +43,7 @@ const CLUSTER_KEYS = 2;
  * @param modelsGiB models in the bucket, old versions included. Default: 50 GiB.
  */
 export function estimateCost(settings: Settings, modelsGiB = GIB_OF_MODELS): CostEstimate {
-  const { autoscaling, replicas = 2 } = settings.triton;
+  const { autoscaling, replicas } = settings.triton;
   const fewest = autoscaling?.minReplicas ?? replicas;
   const most = autoscaling?.maxReplicas ?? replicas;
   const fixed = [...clusterItems(settings), ...repositoryItems(settings, modelsGiB)];
@@ -95,8 +95,7 @@ function repositoryItems({ modelRepository }: Settings, modelsGiB: number): Cost
 }
 
 /** Servers fill the first pools first; what no pool has room for would wait. */
-function nodeItems({ gpuNodePools: pools, triton }: Settings, replicas: number): CostItem[] {
-  const gpusPerPod = triton.gpusPerPod ?? 1;
+function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod } }: Settings, replicas: number): CostItem[] {
   if (gpusPerPod === 0) return [];
   let waiting = replicas;
   return pools.flatMap((pool) => {

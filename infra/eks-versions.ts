@@ -1,11 +1,8 @@
-/** The Kubernetes versions that EKS offers and this program was made for. */
+/** The Kubernetes versions that EKS offers and this program was made for; compared with AWS's calendar on 2026-04-24. */
 export const EKS_VERSIONS = {
   '1.34': { standardSupportUntil: '2026-12-02' },
   '1.35': { standardSupportUntil: '2027-03-27' },
 } as const satisfies Record<string, { standardSupportUntil: string }>;
-
-/** When this table was compared with AWS's calendar. */
-export const EKS_VERSIONS_AS_OF = '2026-04-24';
 
 export type EksVersion = keyof typeof EKS_VERSIONS;
 

@@ -1,6 +1,6 @@
 import * as kms from '@pulumi/aws/kms';
 import * as pulumi from '@pulumi/pulumi';
-import { partitionOf, type PolicyStatement } from './policy-document';
+import { partitionOf, policyDocument, type PolicyStatement } from './policy-document';
 
 export interface EncryptionKeyArgs {
   /** What it encrypts, for people who read the list of keys. */
@@ -20,36 +20,32 @@ const DELETION_DAYS = 30;
 /** A KMS key with yearly rotation, and an alias. */
 export class EncryptionKey extends pulumi.ComponentResource {
   readonly arn: pulumi.Output<string>;
-  readonly key: kms.Key;
 
   constructor(name: string, args: EncryptionKeyArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:EncryptionKey', name, {}, options);
     const inherited = { parent: this, ...(args.protect === undefined ? {} : { protect: args.protect }) };
-    this.key = new kms.Key(
+    const key = new kms.Key(
       name,
       {
         description: args.description,
         enableKeyRotation: true,
         deletionWindowInDays: DELETION_DAYS,
-        policy: pulumi.jsonStringify({
-          Version: '2012-10-17',
-          Statement: [
-            {
-              // The account's IAM policies decide. Without this nobody could change the key any more.
-              Sid: 'Account',
-              Effect: 'Allow',
-              Principal: { AWS: pulumi.interpolate`arn:${partitionOf(args.region)}:iam::${args.accountId}:root` },
-              Action: 'kms:*',
-              Resource: '*',
-            },
-            ...(args.statements ?? []),
-          ],
-        }),
+        policy: policyDocument([
+          {
+            // The account's IAM policies decide. Without this nobody could change the key any more.
+            Sid: 'Account',
+            Effect: 'Allow',
+            Principal: { AWS: pulumi.interpolate`arn:${partitionOf(args.region)}:iam::${args.accountId}:root` },
+            Action: 'kms:*',
+            Resource: '*',
+          },
+          ...(args.statements ?? []),
+        ]),
       },
       inherited,
     );
-    new kms.Alias(name, { targetKeyId: this.key.keyId }, inherited);
-    this.arn = this.key.arn;
+    new kms.Alias(name, { targetKeyId: key.keyId }, inherited);
+    this.arn = key.arn;
     this.registerOutputs({ arn: this.arn });
   }
 }

@@ -7,7 +7,7 @@ export interface Gpu {
 }
 
 /** The GPUs of the instance types below. */
-export const GPUS = {
+const GPUS = {
   T4: { memoryGiB: 16, computeCapability: '7.5' },
   A10G: { memoryGiB: 24, computeCapability: '8.6' },
   L4: { memoryGiB: 24, computeCapability: '8.9' },

@@ -6,7 +6,7 @@ import { GPU_POOL_LABEL } from './gpu-labels';
 import type { GpuNodePoolSettings } from './settings/types';
 
 /** What runs on each GPU node of a managed group. */
-export const AGENT_IMAGES = {
+const AGENT_IMAGES = {
   devicePlugin: 'nvcr.io/nvidia/k8s-device-plugin:v0.17.4',
   dcgmExporter: 'nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04',
 } as const;

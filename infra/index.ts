@@ -13,12 +13,10 @@ import { partitionOf } from './policy-document';
 import { PublisherRole } from './publisher-role';
 import type { RepositoryPlace } from './repository-policies';
 import { readSettings, type ClusterSettings, type Settings } from './settings';
+import { SERVER } from './settings/triton';
 import { TritonAccess } from './triton-access';
 import { TritonServer, type RepositoryCredentials } from './triton/server';
 import { warningsOf } from './warnings';
-
-/** Name of the server, of its service account and its Service. */
-const SERVER = 'triton';
 
 /** What publishing reads (scripts/lib/stack-outputs.ts), and what people want to know. */
 export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<string> } & {
@@ -69,7 +67,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     serviceUrl: triton.serviceUrl,
     ...(settings.triton.modelControl === undefined ? {} : { modelControlKey: settings.triton.modelControl.key }),
     // Pulumi warns of outputs without a value.
-    ...(settings.triton.exposure?.kind === 'cluster' ? {} : { externalUrl: triton.externalUrl }),
+    ...(settings.triton.exposure.kind === 'cluster' ? {} : { externalUrl: triton.externalUrl }),
     ...(publisher === undefined ? {} : { publisherRoleArn: publisher.roleArn }),
   };
 }
@@ -112,9 +110,7 @@ function newCluster(
   const network =
     settings.network.kind === 'existing'
       ? { privateSubnetIds: settings.network.privateSubnetIds, routes: [], zones: [] }
-      : Object.assign(new Network(`${name}-network`, { ...settings.network, region, logKeyArn: logKey.arn }), {
-          zones: settings.network.zones,
-        });
+      : new Network(`${name}-network`, { ...settings.network, region, logKeyArn: logKey.arn });
   const cluster = new Cluster(
     `${name}-cluster`,
     {
@@ -184,7 +180,7 @@ function credentialsOf(
   const access = new TritonAccess(`${name}-server`, {
     repository: place,
     oidcProviderArn,
-    namespace: triton.namespace?.name ?? SERVER,
+    namespace: triton.namespace.name,
     serviceAccount: SERVER,
   });
   return { value: { kind: 'role', roleArn: access.roleArn }, ready: access.ready };
@@ -197,11 +193,10 @@ function publisherOf(
   { place }: PlacedRepository,
 ): PublisherRole | undefined {
   if (publisher === undefined || place === undefined) return undefined;
-  const group = triton.publisherGroup;
   return new PublisherRole(`${name}-publisher`, {
     repository: place,
     publisher,
-    ...(nodes === undefined || group === undefined ? {} : { cluster: { name: nodes.cluster.clusterName, group } }),
+    ...(nodes === undefined ? {} : { cluster: { name: nodes.cluster.clusterName, group: triton.publisherGroup } }),
   });
 }
 

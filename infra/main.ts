@@ -1,14 +1,10 @@
 import { RunError } from '@pulumi/pulumi';
-import { formatProblem, UserError } from '../scripts/lib/errors';
+import { formatUserError, UserError } from '../scripts/lib/errors';
 import { program } from '.';
 
 /** What the user can act on is shown without a stack trace. */
-function explained(error: unknown): unknown {
-  if (!(error instanceof UserError)) return error;
-  const lines = [error.message, ...error.problems.map((problem) => `  ${formatProblem(problem)}`)];
-  if (error.hint !== undefined) lines.push(`  -> ${error.hint}`);
-  return new RunError(lines.join('\n'));
-}
+const explained = (error: unknown): unknown =>
+  error instanceof UserError ? new RunError(formatUserError(error)) : error;
 
 // Pulumi calls it, and takes what it returns for the outputs of the stack.
 export = (): object => {

@@ -1,5 +1,6 @@
 import * as s3 from '@pulumi/aws/s3';
 import * as pulumi from '@pulumi/pulumi';
+import { PLACEHOLDER } from '../scripts/lib/publish/location';
 import { AccessLogBucket } from './access-log-bucket';
 import { closeBucket, tlsOnly } from './bucket';
 import { EncryptionKey } from './encryption-key';
@@ -147,7 +148,7 @@ export class ModelRepository extends pulumi.ComponentResource {
     );
   }
 
-  /** Triton takes a prefix without any object for a mistake, and ends. The publisher writes the same one. */
+  /** Lets Triton start; the publisher writes the same one. */
   private placeholder(
     name: string,
     bucket: s3.Bucket,
@@ -158,8 +159,8 @@ export class ModelRepository extends pulumi.ComponentResource {
       `${name}-placeholder`,
       {
         bucket: bucket.bucket,
-        key: `${prefix}/.keep`,
-        content: 'This object lets Triton start on a repository that holds no model yet.\n',
+        key: `${prefix}/${PLACEHOLDER.name}`,
+        content: PLACEHOLDER.text,
         contentType: 'text/plain',
       },
       // Another prefix gets another one; the bucket's protection is not meant for it.

@@ -26,6 +26,8 @@ export interface NetworkArgs {
 export class Network extends pulumi.ComponentResource {
   readonly vpcId: pulumi.Output<string>;
   readonly privateSubnetIds: pulumi.Output<string>[];
+  /** The zones of the subnets, in their order. */
+  readonly zones: string[];
   /** For load balancers that face the internet. */
   readonly publicSubnetIds: pulumi.Output<string>[];
   /** What nodes need to reach anything: to be waited for before there are nodes, and deleted after them. */
@@ -42,6 +44,7 @@ export class Network extends pulumi.ComponentResource {
 
     this.vpcId = vpc.id;
     this.privateSubnetIds = privateSubnets.map(({ id }) => id);
+    this.zones = args.zones;
     this.publicSubnetIds = publicSubnets.map(({ id }) => id);
     this.routes = [...publicRoutes, ...privateRoutes, s3];
     this.registerOutputs({

@@ -1,4 +1,3 @@
-import { UserError } from '../scripts/lib/errors';
 import { ProblemList } from '../scripts/lib/model/problems';
 import { clusterSettings } from './settings/cluster';
 import { CONFIG_FIELDS, parseValues } from './settings/config';
@@ -12,6 +11,8 @@ import type { Settings } from './settings/types';
 export type { ConfigSource } from './settings/source';
 export type * from './settings/types';
 
+const HINT = 'every key is described in Pulumi.yaml; set one with "pulumi config set KEY VALUE"';
+
 /**
  * Everything that the configuration says, checked.
  * @throws UserError that tells all that is wrong with it
@@ -20,7 +21,8 @@ export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
   const problems = new ProblemList(`Pulumi.${source.stack}.yaml`);
   const given = parseValues(source, problems);
   const values = readFields(CONFIG_FIELDS, given, problems);
-  refuseIfAny(problems);
+  const refuse = (): void => problems.refuse(`${problems.file} cannot be used as it is`, HINT);
+  refuse();
   const settings: Settings = {
     stack: source.stack,
     protect: values.protect,
@@ -32,14 +34,6 @@ export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
     renderManifestsTo: values.renderManifestsTo,
   };
   checkPools(settings, values.modelGpus, problems);
-  refuseIfAny(problems);
+  refuse();
   return settings;
-}
-
-function refuseIfAny({ file, problems }: ProblemList): void {
-  if (problems.length === 0) return;
-  throw new UserError(`${file} cannot be used as it is`, {
-    problems,
-    hint: 'every key is described in Pulumi.yaml; set one with "pulumi config set KEY VALUE"',
-  });
 }

@@ -50,5 +50,5 @@ export class TritonAccess extends pulumi.ComponentResource {
 }
 
 /** Host and path of the issuer, as conditions name it. */
-export const issuerOf = (providerArn: pulumi.Input<string>): pulumi.Output<string> =>
+const issuerOf = (providerArn: pulumi.Input<string>): pulumi.Output<string> =>
   pulumi.output(providerArn).apply((arn) => arn.slice(arn.indexOf('oidc-provider/') + 'oidc-provider/'.length));

@@ -1,4 +1,3 @@
-import { UserError } from '../../scripts/lib/errors';
 import { ProblemList } from '../../scripts/lib/model/problems';
 import { POOL_FIELDS } from './pool-fields';
 import { readFields } from './reader';
@@ -11,8 +10,6 @@ import type { GpuNodePoolInput, GpuNodePoolSettings } from './types';
 export function completePool(pool: GpuNodePoolInput): GpuNodePoolSettings {
   const problems = new ProblemList(`pool ${pool.name}`);
   const complete = readFields(POOL_FIELDS, { ...pool }, problems);
-  if (problems.problems.length > 0) {
-    throw new UserError(`the pool ${pool.name} cannot be made`, { problems: problems.problems });
-  }
+  problems.refuse(`the pool ${pool.name} cannot be made`);
   return complete;
 }

@@ -1,10 +1,10 @@
 import type { ProblemList } from '../../scripts/lib/model/problems';
 import { computeCapabilityOf, factsOf, GPU_INSTANCE_TYPE_NAMES, type GpuInstanceType } from '../gpu-instance-types';
+import { DEFAULTS } from '../triton/defaults';
 import type { GpuNodePoolSettings, Settings } from './types';
 
 /** GiB that the system and the image of Triton take of a node's disk. */
 const SYSTEM_AND_IMAGE_GIB = 40;
-const DEFAULT_SCRATCH_GIB = 20;
 
 interface ModelGpu {
   model: string;
@@ -19,11 +19,11 @@ export function checkPools(settings: Settings, models: readonly ModelGpu[], prob
     if (pools.findIndex(({ name }) => name === pool.name) !== index) {
       problems.add(at('name'), `is "${pool.name}", as that of another pool`, { allowed: 'each name once' });
     }
-    checkInstanceTypes(pool, triton.gpusPerPod ?? 1, problems, at);
+    checkInstanceTypes(pool, triton.gpusPerPod, problems, at);
     if (pool.mechanism === 'managed-node-group') checkNodeGroup(pool, cluster.kind, problems, at);
     else checkKarpenterPool(pool, settings, problems, at);
     checkZones(pool, settings, problems, at);
-    const scratch = triton.resources?.scratchGiB ?? DEFAULT_SCRATCH_GIB;
+    const scratch = triton.resources?.scratchGiB ?? DEFAULTS.resources.scratchGiB;
     if (pool.mechanism !== 'karpenter' && pool.diskGiB < SYSTEM_AND_IMAGE_GIB + scratch) {
       problems.add(at('diskGiB'), `is ${pool.diskGiB}`, {
         allowed: `at least ${SYSTEM_AND_IMAGE_GIB + scratch}: ${SYSTEM_AND_IMAGE_GIB} for the system and Triton's image, ${scratch} for downloaded models (resources.scratchGiB)`,
@@ -39,8 +39,8 @@ function checkInstanceTypes(pool: GpuNodePoolSettings, gpusPerPod: number, probl
   if (pool.instanceTypes.length === 0) {
     problems.add(at('instanceTypes'), 'is empty', { allowed: `some of ${GPU_INSTANCE_TYPE_NAMES.join(', ')}` });
   }
-  for (const key of ['capacityTypes'] as const) {
-    if (pool[key].length === 0) problems.add(at(key), 'is empty', { allowed: 'some of reserved, spot, on-demand' });
+  if (pool.capacityTypes.length === 0) {
+    problems.add(at('capacityTypes'), 'is empty', { allowed: 'some of reserved, spot, on-demand' });
   }
   const slices = pool.mechanism === 'managed-node-group' ? pool.timeSlices : 1;
   for (const type of pool.instanceTypes) {

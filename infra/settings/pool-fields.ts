@@ -4,7 +4,7 @@ import type { Fields } from './fields';
 const NAME = /^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$/;
 
 /** Where the nodes of a pool come from. */
-export const MECHANISMS = ['auto-mode', 'managed-node-group', 'karpenter'] as const;
+const MECHANISMS = ['auto-mode', 'managed-node-group', 'karpenter'] as const;
 
 /** One GPU node pool. */
 export const POOL_FIELDS = {

@@ -112,7 +112,7 @@ const allowedItem = (field: Field & { kind: 'texts' }): string =>
   field.choices === undefined ? (field.allowed ?? 'text') : field.choices.join(', ');
 
 /** What a field may be, to be read after "allowed:". */
-export function allowedOf(field: Field): string {
+function allowedOf(field: Field): string {
   switch (field.kind) {
     case 'text':
       return field.allowed ?? 'text';

@@ -5,6 +5,8 @@ import { POOL_FIELDS } from './pool-fields';
 const CIDR = /^(\d{1,3}\.){3}\d{1,3}\/\d{1,2}$/;
 const ARN = (service: string): RegExp => new RegExp(`^arn:aws[a-z-]*:${service}:[a-z0-9-]*:\\d{12}:.+$`);
 
+const OIDC_PROVIDER_ARN = /^arn:aws[a-z-]*:iam::\d{12}:oidc-provider\/.+$/;
+
 /** Network, cluster and nodes. */
 const CLUSTER_FIELDS = {
   protect: {
@@ -130,7 +132,7 @@ const CLUSTER_FIELDS = {
   oidcProviderArn: {
     kind: 'text',
     optional: true,
-    pattern: /^arn:aws[a-z-]*:iam::\d{12}:oidc-provider\/.+$/,
+    pattern: OIDC_PROVIDER_ARN,
     allowed: '"arn:aws:iam::123456789012:oidc-provider/oidc.eks.REGION.amazonaws.com/id/..."',
     description: "Of an existing EKS cluster: the IAM provider of its service accounts, for Triton's role.",
   },
@@ -234,7 +236,7 @@ const REPOSITORY_FIELDS = {
   publisherOidcProviderArn: {
     kind: 'text',
     optional: true,
-    pattern: /^arn:aws[a-z-]*:iam::\d{12}:oidc-provider\/.+$/,
+    pattern: OIDC_PROVIDER_ARN,
     allowed: 'the ARN of an IAM OpenID Connect provider',
     description:
       'The IAM provider of the issuer, where the account has it already (there can be only one). Default: it is made.',

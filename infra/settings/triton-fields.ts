@@ -1,12 +1,20 @@
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../scripts/lib/triton/control-key';
+import { DEFAULTS } from '../triton/defaults';
+import { LIMITS, type Limits } from '../triton/limits';
 import type { Fields } from './fields';
 
-const seconds = (description: string) =>
-  ({ kind: 'integer', minimum: 0, maximum: 86_400, optional: true, description }) as const;
-const gibibytes = (description: string) =>
-  ({ kind: 'integer', minimum: 1, maximum: 16_384, optional: true, description }) as const;
+/** Defaults in words: `drainSeconds 15, exitTimeoutSeconds 30`. */
+const told = (defaults: Readonly<Record<string, string | number>>): string =>
+  Object.entries(defaults)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(', ');
+
+const integer = (limits: Limits, description: string) =>
+  ({ kind: 'integer', ...limits, optional: true, description }) as const;
 const text = (description: string) => ({ kind: 'text', optional: true, description }) as const;
 const texts = (description: string) => ({ kind: 'texts', default: [], description }) as const;
+
+const { cpu, ...otherResources } = DEFAULTS.resources;
 
 /** What Triton is told; the meanings are those of TritonServerArgs. */
 export const TRITON_FIELDS = {
@@ -15,16 +23,14 @@ export const TRITON_FIELDS = {
   image: text('Image of Triton, with a version or digest. Default: the release that the Dockerfile names.'),
   replicas: {
     kind: 'integer',
-    minimum: 0,
-    maximum: 100,
-    default: 2,
+    ...LIMITS.replicas,
+    default: DEFAULTS.replicas,
     description: 'Servers, where they are not scaled.',
   },
   gpusPerPod: {
     kind: 'integer',
-    minimum: 0,
-    maximum: 8,
-    default: 1,
+    ...LIMITS.gpusPerPod,
+    default: DEFAULTS.gpusPerPod,
     description: 'GPUs of each server; 0 serves on CPUs.',
   },
   nodeSelector: { kind: 'map', description: 'Labels of the nodes for servers, besides those of gpuNodePools.' },
@@ -56,30 +62,30 @@ export const TRITON_FIELDS = {
     fields: {
       cpu: { kind: 'integer', minimum: 1, maximum: 256, optional: true, description: 'Cores kept for it.' },
       cpuLimit: { kind: 'integer', minimum: 1, maximum: 256, optional: true, description: 'Cores at most.' },
-      memoryGiB: gibibytes('Memory.'),
-      sharedMemoryGiB: gibibytes('/dev/shm, a part of the memory.'),
-      scratchGiB: gibibytes('Disk for downloaded models.'),
+      memoryGiB: integer(LIMITS.resources.memoryGiB, 'Memory.'),
+      sharedMemoryGiB: integer(LIMITS.resources.sharedMemoryGiB, '/dev/shm, a part of the memory.'),
+      scratchGiB: integer(LIMITS.resources.scratchGiB, 'Disk for downloaded models.'),
     },
-    description: 'What one server gets: cpu 2, cpuLimit twice that, memoryGiB 8, sharedMemoryGiB 1, scratchGiB 20.',
+    description: `What one server gets: ${told({ cpu, cpuLimit: 'twice that', ...otherResources })}.`,
   },
   startup: {
     kind: 'object',
     optional: true,
     fields: {
-      downloadSeconds: seconds('Downloading all models.'),
-      loadSeconds: seconds('Loading them.'),
-      warmUpSeconds: seconds('Warming them up.'),
+      downloadSeconds: integer(LIMITS.startup.downloadSeconds, 'Downloading all models.'),
+      loadSeconds: integer(LIMITS.startup.loadSeconds, 'Loading them.'),
+      warmUpSeconds: integer(LIMITS.startup.warmUpSeconds, 'Warming them up.'),
     },
-    description: 'How long a server may take to start: downloadSeconds 300, loadSeconds 180, warmUpSeconds 120.',
+    description: `How long a server may take to start: ${told(DEFAULTS.startup)}.`,
   },
   shutdown: {
     kind: 'object',
     optional: true,
     fields: {
-      drainSeconds: seconds('It goes on serving so long.'),
-      exitTimeoutSeconds: seconds('Then open requests get so long.'),
+      drainSeconds: integer(LIMITS.shutdown.drainSeconds, 'It goes on serving so long.'),
+      exitTimeoutSeconds: integer(LIMITS.shutdown.exitTimeoutSeconds, 'Then open requests get so long.'),
     },
-    description: 'How a server ends: drainSeconds 15, exitTimeoutSeconds 30.',
+    description: `How a server ends: ${told(DEFAULTS.shutdown)}.`,
   },
   rollout: {
     kind: 'object',
@@ -91,15 +97,9 @@ export const TRITON_FIELDS = {
         optional: true,
         description: 'in-place needs no spare GPU.',
       },
-      maxUnavailable: {
-        kind: 'integer',
-        minimum: 1,
-        maximum: 100,
-        optional: true,
-        description: 'Servers that may be missing.',
-      },
+      maxUnavailable: integer(LIMITS.rollout.maxUnavailable, 'Servers that may be missing.'),
     },
-    description: 'How servers are replaced: strategy in-place (needs no spare GPU) or surge, maxUnavailable 1.',
+    description: `How servers are replaced: strategy in-place (needs no spare GPU) or surge, maxUnavailable ${DEFAULTS.rollout.maxUnavailable}.`,
   },
   exposure: {
     kind: 'choice',
@@ -115,12 +115,12 @@ export const TRITON_FIELDS = {
     optional: true,
     fields: {
       host: { kind: 'text', description: 'Name of the host.' },
-      className: text('Class of the ingress. Default: alb.'),
+      className: text(`Class of the ingress. Default: ${DEFAULTS.ingress.className}.`),
       scheme: {
         kind: 'choice',
         choices: ['internal', 'internet-facing'],
         optional: true,
-        description: 'Default: internal.',
+        description: `Default: ${DEFAULTS.ingress.scheme}.`,
       },
       certificateArn: text('Certificate of AWS Certificate Manager; or give tlsSecretName.'),
       tlsSecretName: text('Secret with the certificate.'),
@@ -156,28 +156,21 @@ export const TRITON_FIELDS = {
       'Of exposure ingress: host, certificateArn or tlsSecretName, and one of trustStoreArn, jwt, oidc, annotations.',
   },
   ingressOidcClientSecret: { kind: 'text', optional: true, secret: true, description: 'Secret of ingress.oidc.' },
-  clientNamespaces: texts('Namespaces whose pods may call. Empty: the own one.'),
-  monitoringNamespace: { kind: 'text', default: 'monitoring', description: 'Namespace of Prometheus.' },
+  clientNamespaces: texts('Namespaces whose pods may call, besides the own one.'),
+  monitoringNamespace: { kind: 'text', default: DEFAULTS.monitoringNamespace, description: 'Namespace of Prometheus.' },
   egressCidrs: texts("Where AWS's APIs are. Empty: everywhere but link-local addresses."),
   autoscaling: {
     kind: 'object',
     optional: true,
     fields: {
       kind: { kind: 'choice', choices: ['keda', 'custom-metrics'], description: 'Who scales.' },
-      minReplicas: { kind: 'integer', minimum: 1, maximum: 100, description: 'Fewest servers.' },
-      maxReplicas: { kind: 'integer', minimum: 1, maximum: 100, description: 'Most servers.' },
-      queueMilliseconds: {
-        kind: 'integer',
-        minimum: 1,
-        maximum: 60_000,
-        optional: true,
-        description: 'Queue time to scale at.',
-      },
+      minReplicas: { kind: 'integer', ...LIMITS.autoscaling.minReplicas, description: 'Fewest servers.' },
+      maxReplicas: { kind: 'integer', ...LIMITS.autoscaling.maxReplicas, description: 'Most servers.' },
+      queueMilliseconds: integer(LIMITS.autoscaling.queueMilliseconds, 'Queue time to scale at.'),
       prometheusUrl: text('Where KEDA finds Prometheus.'),
-      scaleDownAfterSeconds: seconds('Wait so long with fewer.'),
+      scaleDownAfterSeconds: integer(LIMITS.autoscaling.scaleDownAfterSeconds, 'Wait so long with fewer.'),
     },
-    description:
-      'Servers follow the queue time: kind keda or custom-metrics, minReplicas, maxReplicas, queueMilliseconds 50. Empty: replicas.',
+    description: `Servers follow the queue time: kind keda or custom-metrics, minReplicas, maxReplicas, queueMilliseconds ${DEFAULTS.queueMilliseconds}. Empty: replicas.`,
   },
   monitoring: {
     kind: 'object',
@@ -187,7 +180,7 @@ export const TRITON_FIELDS = {
       alerts: { kind: 'flag', optional: true, description: 'PrometheusRule.' },
       dashboard: { kind: 'flag', optional: true, description: 'Grafana dashboard.' },
       selectorLabels: { kind: 'map', optional: true, description: 'Labels by which Prometheus selects.' },
-      scrapeSeconds: { kind: 'integer', minimum: 1, maximum: 300, optional: true, description: 'How often.' },
+      scrapeSeconds: integer(LIMITS.monitoring.scrapeSeconds, 'How often.'),
     },
     description: 'With the Prometheus operator: serviceMonitor, alerts, dashboard (true each). Empty: none.',
   },

@@ -1,18 +1,18 @@
 import * as pulumi from '@pulumi/pulumi';
-import type { ProblemList } from '../../scripts/lib/model/problems';
+import { ProblemList } from '../../scripts/lib/model/problems';
 import type { Exposure, IngressAuthentication, IngressTls } from '../triton/args';
+import { addProblems } from '../triton/check';
+import { DEFAULTS } from '../triton/defaults';
+import { completeOptions } from '../triton/settings';
 import type { ConfigValues } from './config';
 import type { TritonSettings } from './types';
 
+/** Name of the server, of its service account and its Service. */
+export const SERVER = 'triton';
+
 /** What Triton is told, as TritonServer takes it. */
 export function tritonSettings(values: ConfigValues, problems: ProblemList): TritonSettings {
-  const { autoscaling } = values;
-  if (autoscaling !== undefined && autoscaling.minReplicas > autoscaling.maxReplicas) {
-    problems.add('autoscaling.minReplicas', `is ${autoscaling.minReplicas}`, {
-      allowed: `at most maxReplicas, ${autoscaling.maxReplicas}`,
-    });
-  }
-  return {
+  const settings: TritonSettings = {
     namespace: { name: values.namespace, create: values.createNamespace },
     replicas: values.replicas,
     gpusPerPod: values.gpusPerPod,
@@ -31,6 +31,29 @@ export function tritonSettings(values: ConfigValues, problems: ProblemList): Tri
     ...given(values, 'resources', 'startup', 'shutdown', 'rollout', 'autoscaling', 'monitoring'),
     ...(values.modelControlKey === undefined ? {} : { modelControl: { key: pulumi.secret(values.modelControlKey) } }),
   };
+  checkOptions(settings, problems);
+  return settings;
+}
+
+/** What a stack file has under another name, by its path in TritonOptions. */
+const KEYS: Readonly<Record<string, string>> = {
+  'namespace.name': 'namespace',
+  'network.egressCidrs': 'egressCidrs',
+  'exposure.clientCidrs': 'clientCidrs',
+  'exposure.loadBalancerCidrs': 'loadBalancerCidrs',
+  'exposure.controllerCidrs': 'loadBalancerCidrs',
+  'exposure.host': 'ingress.host',
+  'exposure.tls': 'ingress',
+  'exposure.authentication.annotations': 'ingress.annotations',
+};
+
+/** TritonServer's own rules, so that what it would refuse is told with all the rest. */
+function checkOptions(settings: TritonSettings, problems: ProblemList): void {
+  const found = new ProblemList(problems.file);
+  addProblems(completeOptions(SERVER, settings), found);
+  for (const { field = '', message, allowed, hint } of found.problems) {
+    problems.add(KEYS[field] ?? field, message, { hint, ...(allowed === undefined ? {} : { allowed }) });
+  }
 }
 
 /** Those of the keys that have a value: what is left out has TritonServer's default. */
@@ -55,11 +78,6 @@ function exposure(values: ConfigValues, problems: ProblemList): Exposure {
     case 'cluster':
       return { kind: 'cluster' };
     case 'internal-load-balancer':
-      if (clientCidrs.length === 0) {
-        problems.add('clientCidrs', 'is empty, and exposure is internal-load-balancer', {
-          allowed: 'who may call, ["10.0.0.0/16"]',
-        });
-      }
       return { kind: 'internal-load-balancer', clientCidrs, loadBalancerCidrs: near };
     case 'ingress':
       return ingress(values, near, problems);
@@ -99,7 +117,10 @@ function ingress(values: ConfigValues, controllerCidrs: string[], problems: Prob
     authentication,
     controllerCidrs,
     // Auto Mode brings the controller, and no class that leads to it.
-    createAutoModeClass: values.cluster === 'create' && values.autoMode && (asked.className ?? 'alb') === 'alb',
+    createAutoModeClass:
+      values.cluster === 'create' &&
+      values.autoMode &&
+      (asked.className ?? DEFAULTS.ingress.className) === DEFAULTS.ingress.className,
     ...(asked.className === undefined ? {} : { className: asked.className }),
     ...(asked.scheme === undefined ? {} : { scheme: asked.scheme }),
     ...(clientCidrs.length === 0 ? {} : { clientCidrs }),

@@ -1,6 +1,6 @@
 import type * as pulumi from '@pulumi/pulumi';
 import type { EksVersion } from '../eks-versions';
-import type { TritonServerArgs } from '../triton/args';
+import type { NamespaceArgs, TritonOptions } from '../triton/args';
 import type { Values } from './fields';
 import type { POOL_FIELDS } from './pool-fields';
 
@@ -73,8 +73,11 @@ export interface PublisherSettings {
   providerArn: string | undefined;
 }
 
-/** What TritonServer gets from the configuration alone; the rest comes from other resources. */
-export type TritonSettings = Omit<TritonServerArgs, 'modelRepository' | 'region' | 'endpointUrl' | 'credentials'>;
+/** What a stack file says of the servers: some of it always, the rest where it differs from TritonServer's defaults. */
+export type TritonSettings = TritonOptions &
+  Required<Pick<TritonOptions, 'replicas' | 'gpusPerPod' | 'exposure' | 'publisherGroup'>> & {
+    namespace: Required<NamespaceArgs>;
+  };
 
 /** All that a stack's configuration says. */
 export interface Settings {

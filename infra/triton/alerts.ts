@@ -1,4 +1,13 @@
-import { loadedOn, meanQueueMilliseconds, podSeries, rate, series, servingPods, type SeriesOf } from './queries';
+import {
+  gpuMemoryShare,
+  loadedOn,
+  meanQueueMilliseconds,
+  podSeries,
+  series,
+  servingPods,
+  sumRate,
+  type SeriesOf,
+} from './queries';
 
 /** What alerts are decided by, besides the series. */
 export interface AlertLimits {
@@ -98,7 +107,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       // Those that wait do not show in the queue time before they are through.
       expression:
         `sum by (pod, model) (nv_inference_pending_request_count${series(of)}) > 0` +
-        ` unless sum by (pod, model) (${rate('nv_inference_request_success', of)}) > 0`,
+        ` unless ${sumRate('nv_inference_request_success', of, ['pod', 'model'])} > 0`,
       summary:
         '{{ $value }} requests to model {{ $labels.model }} wait in pod {{ $labels.pod }}, and none gets through.',
     },
@@ -108,9 +117,9 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
 }
 
 function failureShare(of: SeriesOf): string {
-  const perModel = (metric: string): string => `sum by (model) (${rate(metric, of)})`;
-  const failed = perModel('nv_inference_request_failure');
-  return `${failed} / (${failed} + ${perModel('nv_inference_request_success')}) > ${FAILURE_SHARE}`;
+  const failed = sumRate('nv_inference_request_failure', of, ['model']);
+  const succeeded = sumRate('nv_inference_request_success', of, ['model']);
+  return `${failed} / (${failed} + ${succeeded}) > ${FAILURE_SHARE}`;
 }
 
 function gpuMemory(of: SeriesOf): Alert {
@@ -118,7 +127,7 @@ function gpuMemory(of: SeriesOf): Alert {
     name: 'TritonGpuMemoryFull',
     severity: 'warning',
     forSeconds: 900,
-    expression: `nv_gpu_memory_used_bytes${series(of)} / nv_gpu_memory_total_bytes${series(of)} > ${GPU_MEMORY_SHARE}`,
+    expression: `${gpuMemoryShare(of)} > ${GPU_MEMORY_SHARE}`,
     summary: 'The memory of a GPU of pod {{ $labels.pod }} is {{ $value | humanizePercentage }} full.',
   };
 }

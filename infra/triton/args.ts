@@ -152,7 +152,7 @@ export type IngressAuthentication =
 
 /** Who may open connections to the pods. What is not named may not. */
 export interface NetworkAccess {
-  /** Namespaces whose pods may call HTTP and gRPC. Default: the own one only. */
+  /** Namespaces whose pods may call HTTP and gRPC, besides the own one. Default: none. */
   clientNamespaces?: string[];
   /** Namespace of Prometheus, the only one that reads metrics. Default: monitoring. */
   monitoringNamespace?: string;
@@ -206,15 +206,8 @@ export interface ModelControlArgs {
   key: pulumi.Input<string>;
 }
 
-/** What TritonServer needs and may be told. */
-export interface TritonServerArgs {
-  /** `s3://BUCKET/PREFIX`; at least one object has to be under the prefix, or Triton does not start. */
-  modelRepository: pulumi.Input<string>;
-  /** AWS region of the bucket. */
-  region: pulumi.Input<string>;
-  /** An S3 API that is not AWS's: `http://HOST:PORT` or `https://HOST:PORT`. Default: AWS. */
-  endpointUrl?: pulumi.Input<string>;
-  credentials: RepositoryCredentials;
+/** What TritonServer may be told of the servers. */
+export interface TritonOptions {
   namespace?: NamespaceArgs;
   /** With a version: a tag other than latest, or a digest. Default: NVIDIA's image of the release that the Dockerfile names. */
   image?: string;
@@ -249,4 +242,15 @@ export interface TritonServerArgs {
   extraArguments?: string[];
   /** Further environment variables. Default: none. */
   environment?: Record<string, pulumi.Input<string>>;
+}
+
+/** What TritonServer needs besides: where the models are. */
+export interface TritonServerArgs extends TritonOptions {
+  /** `s3://BUCKET/PREFIX`; at least one object has to be under the prefix, or Triton does not start. */
+  modelRepository: pulumi.Input<string>;
+  /** AWS region of the bucket. */
+  region: pulumi.Input<string>;
+  /** An S3 API that is not AWS's: `http://HOST:PORT` or `https://HOST:PORT`. Default: AWS. */
+  endpointUrl?: pulumi.Input<string>;
+  credentials: RepositoryCredentials;
 }

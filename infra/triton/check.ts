@@ -1,10 +1,11 @@
-import { UserError } from '../../scripts/lib/errors';
-import { describe, listed, ProblemList } from '../../scripts/lib/model/problems';
+import type * as pulumi from '@pulumi/pulumi';
+import { describe, fieldPath, listed, ProblemList } from '../../scripts/lib/model/problems';
 import { isPinned } from './image';
-import type { TritonSettings } from './settings';
+import { LIMITS, type Limits } from './limits';
+import type { CompleteOptions, TritonSettings } from './settings';
 import { startupSeconds } from './timing';
 
-type Rule = (settings: TritonSettings, problems: ProblemList) => void;
+type Rule = (options: CompleteOptions, problems: ProblemList) => void;
 
 /**
  * The settings, once every rule was asked.
@@ -13,13 +14,13 @@ type Rule = (settings: TritonSettings, problems: ProblemList) => void;
 export function checkArguments(settings: TritonSettings): TritonSettings {
   const problems = new ProblemList(`TritonServer ${settings.name}`);
   addProblems(settings, problems);
-  if (problems.problems.length === 0) return settings;
-  throw new UserError(`${problems.file} cannot be made`, { problems: problems.problems });
+  problems.refuse(`${problems.file} cannot be made`);
+  return settings;
 }
 
-/** Asks every rule; fields are named as in TritonServerArgs. */
-export function addProblems(settings: TritonSettings, problems: ProblemList): void {
-  for (const rule of RULES) rule(settings, problems);
+/** Asks every rule; fields are named as in TritonOptions. */
+export function addProblems(options: CompleteOptions, problems: ProblemList): void {
+  for (const rule of RULES) rule(options, problems);
 }
 
 const RULES: readonly Rule[] = [
@@ -42,7 +43,7 @@ const DNS_LABEL = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/;
 /** Room for what names of other objects have behind it, within the 63 characters of a label. */
 const LONGEST_NAME = 40;
 
-function names({ name, namespace }: TritonSettings, problems: ProblemList): void {
+function names({ name, namespace }: CompleteOptions, problems: ProblemList): void {
   if (!DNS_LABEL.test(name) || !/^[a-z]/.test(name) || name.length > LONGEST_NAME) {
     problems.add('name', `is ${describe(name)}`, {
       allowed: `at most ${LONGEST_NAME} lower-case letters, digits and -, beginning with a letter`,
@@ -55,43 +56,39 @@ function names({ name, namespace }: TritonSettings, problems: ProblemList): void
   }
 }
 
-function image({ image: given }: TritonSettings, problems: ProblemList): void {
+function image({ image: given }: CompleteOptions, problems: ProblemList): void {
   if (isPinned(given)) return;
   problems.add('image', `is ${describe(given)}, which may be another program tomorrow`, {
     allowed: 'IMAGE:VERSION (not latest) or IMAGE@sha256:...',
   });
 }
 
-/** Numbers that have to be whole: path, value, smallest, largest. */
-function numbers(settings: TritonSettings, problems: ProblemList): void {
-  const { resources: of, startup: start, shutdown, monitoring: watched, autoscaling: scaled } = settings;
-  const table: [string, number | undefined, number, number][] = [
-    ['replicas', settings.replicas, 0, 1000],
-    ['gpusPerPod', settings.gpusPerPod, 0, 16],
-    ['resources.sharedMemoryGiB', of.sharedMemoryGiB, 1, 10_000],
-    ['resources.memoryGiB', of.memoryGiB, 1, 10_000],
-    ['resources.scratchGiB', of.scratchGiB, 1, 100_000],
-    ['startup.downloadSeconds', start.downloadSeconds, 0, 86_400],
-    ['startup.loadSeconds', start.loadSeconds, 0, 86_400],
-    ['startup.warmUpSeconds', start.warmUpSeconds, 0, 86_400],
-    ['shutdown.drainSeconds', shutdown.drainSeconds, 1, 3600],
-    ['shutdown.exitTimeoutSeconds', shutdown.exitTimeoutSeconds, 0, 3600],
-    ['rollout.maxUnavailable', settings.rollout.maxUnavailable, 1, 1000],
-    // Reading takes up to 10 s.
-    ['monitoring.scrapeSeconds', watched?.scrapeSeconds, 10, 300],
-    ['autoscaling.minReplicas', scaled?.minReplicas, 1, 1000],
-    ['autoscaling.maxReplicas', scaled?.maxReplicas, 1, 1000],
-    ['autoscaling.queueMilliseconds', scaled?.queueMilliseconds, 1, 600_000],
-    // Kubernetes' own limit.
-    ['autoscaling.scaleDownAfterSeconds', scaled?.scaleDownAfterSeconds, 0, 3600],
-  ];
-  for (const [path, value, smallest, largest] of table) {
-    if (value === undefined || (Number.isInteger(value) && value >= smallest && value <= largest)) continue;
-    problems.add(path, `is ${describe(value)}`, { allowed: `a whole number from ${smallest} to ${largest}` });
+/** Whole numbers within their limits. */
+function numbers(options: CompleteOptions, problems: ProblemList): void {
+  checkLimits(LIMITS, options, '', problems);
+}
+
+interface LimitsTree {
+  readonly [name: string]: Limits | LimitsTree;
+}
+
+const isLimits = (one: Limits | LimitsTree): one is Limits => typeof one['minimum'] === 'number';
+
+/** What is not given has no limits. */
+function checkLimits(tree: LimitsTree, values: object, path: string, problems: ProblemList): void {
+  for (const [name, limits] of Object.entries(tree)) {
+    const value = (values as Record<string, unknown>)[name];
+    if (value === undefined) continue;
+    const at = fieldPath(path, name);
+    if (!isLimits(limits)) checkLimits(limits, value as object, at, problems);
+    else if (!(Number.isInteger(value) && limits.minimum <= (value as number) && (value as number) <= limits.maximum)) {
+      const { minimum, maximum } = limits;
+      problems.add(at, `is ${describe(value)}`, { allowed: `a whole number from ${minimum} to ${maximum}` });
+    }
   }
 }
 
-function resources({ resources: of }: TritonSettings, problems: ProblemList): void {
+function resources({ resources: of }: CompleteOptions, problems: ProblemList): void {
   if (!(of.cpu > 0)) problems.add('resources.cpu', `is ${describe(of.cpu)}`, { allowed: 'more than 0' });
   if (!(of.cpuLimit >= of.cpu)) {
     problems.add('resources.cpuLimit', `is ${describe(of.cpuLimit)}`, { allowed: `at least cpu, ${of.cpu}` });
@@ -103,13 +100,13 @@ function resources({ resources: of }: TritonSettings, problems: ProblemList): vo
   }
 }
 
-function startup(settings: TritonSettings, problems: ProblemList): void {
+function startup(settings: CompleteOptions, problems: ProblemList): void {
   if (startupSeconds(settings) >= 10) return;
   problems.add('startup', `is ${startupSeconds(settings)} s in all`, { allowed: 'at least 10 s' });
 }
 
 /** A budget that lets all pods go is none; with a single one there is no other way. */
-function rollout({ rollout: of, autoscaling: scaled, replicas }: TritonSettings, problems: ProblemList): void {
+function rollout({ rollout: of, autoscaling: scaled, replicas }: CompleteOptions, problems: ProblemList): void {
   const fewest = scaled?.minReplicas ?? replicas;
   if (fewest < 2 || of.maxUnavailable < fewest) return;
   problems.add('rollout.maxUnavailable', `is ${of.maxUnavailable} of ${fewest} replicas`, {
@@ -117,7 +114,7 @@ function rollout({ rollout: of, autoscaling: scaled, replicas }: TritonSettings,
   });
 }
 
-function autoscaling({ autoscaling: scaled, monitoring: watched }: TritonSettings, problems: ProblemList): void {
+function autoscaling({ autoscaling: scaled, monitoring: watched }: CompleteOptions, problems: ProblemList): void {
   if (scaled === undefined) return;
   if (scaled.minReplicas > scaled.maxReplicas) {
     problems.add('autoscaling.minReplicas', `is ${scaled.minReplicas}`, {
@@ -140,26 +137,38 @@ function isCidr(text: string): boolean {
   return parts?.every((part, index) => part <= (index === 4 ? 32 : 255)) ?? false;
 }
 
-function addresses({ network, exposure: exposed }: TritonSettings, problems: ProblemList): void {
-  const clients = exposed.kind === 'cluster' ? undefined : exposed.clientCidrs;
-  const lists: [string, string[] | undefined][] = [
-    ['network.egressCidrs', network.egressCidrs],
-    ['exposure.clientCidrs', clients],
-  ];
-  for (const [path, list] of lists) {
-    if (list?.length === 0) problems.add(path, 'is empty', { allowed: 'at least one, such as 10.0.0.0/16' });
-    for (const cidr of list ?? []) {
-      if (!isCidr(cidr)) problems.add(path, `has ${describe(cidr)}`, { allowed: 'ranges such as 10.0.0.0/16' });
-    }
+/** What comes from another resource is not known yet. */
+function checkCidrs(path: string, cidrs: pulumi.Input<pulumi.Input<string>[]>, problems: ProblemList): void {
+  if (!Array.isArray(cidrs)) return;
+  if (cidrs.length === 0) problems.add(path, 'is empty', { allowed: 'at least one, such as 10.0.0.0/16' });
+  for (const cidr of cidrs) {
+    if (typeof cidr !== 'string' || isCidr(cidr)) continue;
+    problems.add(path, `has ${describe(cidr)}`, { allowed: 'ranges such as 10.0.0.0/16' });
   }
+}
+
+function addresses({ network, exposure: exposed }: CompleteOptions, problems: ProblemList): void {
+  checkCidrs('network.egressCidrs', network.egressCidrs, problems);
+  if (exposed.kind !== 'cluster' && exposed.clientCidrs !== undefined) {
+    checkCidrs('exposure.clientCidrs', exposed.clientCidrs, problems);
+  }
+  if (exposed.kind === 'internal-load-balancer') {
+    checkCidrs('exposure.loadBalancerCidrs', exposed.loadBalancerCidrs, problems);
+  }
+  if (exposed.kind === 'ingress') checkCidrs('exposure.controllerCidrs', exposed.controllerCidrs, problems);
   for (const port of network.egressPorts ?? []) {
     if (Number.isInteger(port) && port >= 1 && port <= 65_535) continue;
     problems.add('network.egressPorts', `has ${describe(port)}`, { allowed: 'whole numbers from 1 to 65535' });
   }
 }
 
+const CERTIFICATES = {
+  acm: 'a certificate of AWS Certificate Manager',
+  secret: 'the name of a Secret of type kubernetes.io/tls',
+} as const;
+
 /** AWS's controllers take a certificate of ACM and authenticate by themselves; others take Secrets and annotations. */
-function exposure({ exposure: exposed }: TritonSettings, problems: ProblemList): void {
+function exposure({ exposure: exposed }: CompleteOptions, problems: ProblemList): void {
   if (exposed.kind !== 'ingress') return;
   const { authentication, tls, host } = exposed;
   if (!host.split('.').every((label) => DNS_LABEL.test(label))) {
@@ -167,8 +176,8 @@ function exposure({ exposure: exposed }: TritonSettings, problems: ProblemList):
   }
   const wanted = authentication.kind === 'annotations' ? 'secret' : 'acm';
   if (tls.kind !== wanted) {
-    problems.add('exposure.tls.kind', `is "${tls.kind}" with authentication "${authentication.kind}"`, {
-      allowed: `"${wanted}"`,
+    problems.add('exposure.tls', `has ${CERTIFICATES[tls.kind]}, and authentication "${authentication.kind}"`, {
+      allowed: CERTIFICATES[wanted],
     });
   }
   if (authentication.kind === 'annotations' && Object.keys(authentication.annotations).length === 0) {
@@ -178,7 +187,7 @@ function exposure({ exposure: exposed }: TritonSettings, problems: ProblemList):
   }
 }
 
-function monitoring({ monitoring: watched }: TritonSettings, problems: ProblemList): void {
+function monitoring({ monitoring: watched }: CompleteOptions, problems: ProblemList): void {
   if (watched === undefined || watched.serviceMonitor || watched.alerts || watched.dashboard) return;
   problems.add('monitoring', 'has nothing that is to be made', { hint: 'leave it out' });
 }
@@ -198,7 +207,7 @@ const OWN_ARGUMENTS = [
   'grpc-restricted-protocol',
 ];
 
-function extraArguments({ extraArguments: given }: TritonSettings, problems: ProblemList): void {
+function extraArguments({ extraArguments: given }: CompleteOptions, problems: ProblemList): void {
   for (const argument of given) {
     const name = /^--([a-z0-9-]+)/.exec(argument)?.[1];
     if (name !== undefined && !OWN_ARGUMENTS.includes(name)) continue;
@@ -211,7 +220,7 @@ function extraArguments({ extraArguments: given }: TritonSettings, problems: Pro
 /** Variables that are ours to set. */
 const OWN_VARIABLES = /^(AWS_.*|TRITON_AWS_MOUNT_DIRECTORY|MODEL_CONTROL_KEY|HOME|USER)$/;
 
-function environment({ environment: given }: TritonSettings, problems: ProblemList): void {
+function environment({ environment: given }: CompleteOptions, problems: ProblemList): void {
   for (const name of Object.keys(given)) {
     if (/^[A-Za-z_]\w*$/.test(name) && !OWN_VARIABLES.test(name)) continue;
     problems.add('environment', `has ${describe(name)}`, {

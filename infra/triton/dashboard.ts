@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { loadedOn, meanMilliseconds, rate, series, servingPods, type SeriesOf } from './queries';
+import { gpuMemoryShare, loadedOn, meanMilliseconds, series, servingPods, sumRate, type SeriesOf } from './queries';
 
 /** One panel: a title, a unit that Grafana knows, and what is drawn. */
 interface Panel {
@@ -16,7 +16,7 @@ const PANEL = { width: 12, height: 8 };
 
 /** The panels, two in a row: load, time, what is loaded, the machine. */
 export function panels(of: SeriesOf, gpus: boolean): Panel[] {
-  const perModel = (metric: string): string => `sum by (${BY_MODEL.join(', ')}) (${rate(metric, of)})`;
+  const perModel = (metric: string): string => sumRate(metric, of, BY_MODEL);
   const one = (title: string, unit: string, expression: string, legend: string): Panel => ({
     title,
     unit,
@@ -58,12 +58,7 @@ export function panels(of: SeriesOf, gpus: boolean): Panel[] {
     ...(gpus
       ? [
           one('GPUs in use', 'percentunit', `nv_gpu_utilization${series(of)}`, `${POD_LEGEND} {{gpu_uuid}}`),
-          one(
-            'GPU memory in use',
-            'percentunit',
-            `nv_gpu_memory_used_bytes${series(of)} / nv_gpu_memory_total_bytes${series(of)}`,
-            `${POD_LEGEND} {{gpu_uuid}}`,
-          ),
+          one('GPU memory in use', 'percentunit', gpuMemoryShare(of), `${POD_LEGEND} {{gpu_uuid}}`),
         ]
       : []),
   ];

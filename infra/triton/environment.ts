@@ -1,5 +1,6 @@
 import type { input } from '@pulumi/kubernetes/types';
 import type * as pulumi from '@pulumi/pulumi';
+import { CPU_VARIABLES } from '../../scripts/lib/triton/serving';
 import { CONTROL_KEY_VARIABLE } from './flags';
 import type { TritonSettings } from './settings';
 import { SCRATCH_DIRECTORY } from './volumes';
@@ -13,12 +14,6 @@ export interface SecretNames {
   /** Has key. */
   modelControl?: pulumi.Input<string>;
 }
-
-/** Measured on models that share a few cores: docs/decisions.md. */
-const CPU_VARIABLES = {
-  OMP_WAIT_POLICY: 'PASSIVE',
-  GLIBC_TUNABLES: 'glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=17179869184',
-};
 
 /** Environment variables of the container. With a role, EKS adds where its token is. */
 export function environment(settings: TritonSettings, secrets: SecretNames): EnvVar[] {

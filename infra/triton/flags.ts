@@ -1,6 +1,7 @@
 import * as pulumi from '@pulumi/pulumi';
+import { withEndpoint } from '../../scripts/lib/publish/location';
 import { CONTROL_HEADER } from '../../scripts/lib/triton/control-key';
-import { LOAD_ALL_FLAG, SERVING_FLAGS } from '../../scripts/lib/triton/server';
+import { LOAD_ALL_FLAG, SERVING_FLAGS } from '../../scripts/lib/triton/serving';
 import type { TritonSettings } from './settings';
 
 /** Environment variable that holds the key, so that the Deployment does not. */
@@ -14,23 +15,17 @@ const GUARDED_APIS = ['model-repository', 'shared-memory', 'trace', 'logging'];
 
 /** The arguments of tritonserver. */
 export function flags(settings: TritonSettings): pulumi.Input<string>[] {
+  const repository = pulumi
+    .all([settings.modelRepository, settings.endpointUrl])
+    .apply(([location, endpoint]) => withEndpoint(location, endpoint));
   return [
-    pulumi.interpolate`--model-repository=${repositoryUrl(settings)}`,
+    pulumi.interpolate`--model-repository=${repository}`,
     ...SERVING_FLAGS,
     LOAD_ALL_FLAG,
     `--exit-timeout-secs=${settings.shutdown.exitTimeoutSeconds}`,
     ...(settings.modelControl === undefined ? [] : guardFlags()),
     ...settings.extraArguments,
   ];
-}
-
-/** Where Triton finds the repository: an endpoint of one's own is part of the address. */
-function repositoryUrl({ modelRepository, endpointUrl }: TritonSettings): pulumi.Output<string> {
-  return pulumi
-    .all([modelRepository, endpointUrl])
-    .apply(([repository, endpoint]) =>
-      endpoint === undefined ? repository : repository.replace('s3://', `s3://${endpoint.replace(/\/+$/, '')}/`),
-    );
 }
 
 /** Kubernetes puts the key in when it starts the container. */

@@ -1,8 +1,9 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import { Ingress, IngressClass } from '@pulumi/kubernetes/networking/v1';
-import { Role, RoleBinding } from '@pulumi/kubernetes/rbac/v1';
 import * as pulumi from '@pulumi/pulumi';
+import { allowGroup } from './allow-group';
 import type { Exposure, IngressAuthentication } from './args';
+import { DEFAULTS } from './defaults';
 import { labels } from './names';
 import type { Part } from './part';
 import { createSecret } from './secrets';
@@ -51,7 +52,7 @@ export function createIngress(part: Part, exposure: IngressExposure): pulumi.Out
 
 /** EKS Auto Mode runs a controller, and leaves it to its users to make a class that leads to it. */
 function createClass({ settings, options }: Part, exposure: IngressExposure): pulumi.Input<string> {
-  const className = exposure.className ?? 'alb';
+  const className = exposure.className ?? DEFAULTS.ingress.className;
   if (exposure.createAutoModeClass !== true) return className;
   const metadata = { name: className, labels: labels(settings.name) };
   const group = 'eks.amazonaws.com';
@@ -61,7 +62,7 @@ function createClass({ settings, options }: Part, exposure: IngressExposure): pu
       apiVersion: `${group}/v1`,
       kind: 'IngressClassParams',
       metadata,
-      spec: { scheme: exposure.scheme ?? 'internal' },
+      spec: { scheme: exposure.scheme ?? DEFAULTS.ingress.scheme },
     },
     options,
   );
@@ -82,7 +83,7 @@ function annotations(part: Part, exposure: IngressExposure): Annotations {
   const { authentication, tls } = exposure;
   if (authentication.kind === 'annotations') return authentication.annotations;
   return {
-    [`${ALB}/scheme`]: exposure.scheme ?? 'internal',
+    [`${ALB}/scheme`]: exposure.scheme ?? DEFAULTS.ingress.scheme,
     [`${ALB}/target-type`]: 'ip',
     [`${ALB}/listen-ports`]: '[{"HTTPS":443}]',
     [`${ALB}/ssl-policy`]: TLS_POLICY,
@@ -137,23 +138,9 @@ function createOidcSecret(
   part: Part,
   { clientId, clientSecret }: Extract<IngressAuthentication, { kind: 'oidc' }>,
 ): pulumi.Output<string> {
-  const { settings, namespace, options } = part;
   const secretName = createSecret(part, 'oidc', { clientID: clientId, clientSecret });
-  const name = `${settings.name}-oidc`;
-  const metadata = { name, namespace, labels: labels(settings.name) };
-  const role = new Role(
-    name,
-    { metadata, rules: [{ apiGroups: [''], resources: ['secrets'], resourceNames: [secretName], verbs: ['get'] }] },
-    options,
-  );
-  new RoleBinding(
-    name,
-    {
-      metadata,
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: role.metadata.name },
-      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'eks:managed' }],
-    },
-    options,
-  );
+  allowGroup(part, 'oidc', 'eks:managed', [
+    { apiGroups: [''], resources: ['secrets'], resourceNames: [secretName], verbs: ['get'] },
+  ]);
   return secretName;
 }

@@ -3,6 +3,7 @@ import { ConfigMap } from '@pulumi/kubernetes/core/v1';
 import { alerts, type Alert } from './alerts';
 import type { MonitoringArgs } from './args';
 import { dashboard } from './dashboard';
+import { DEFAULTS } from './defaults';
 import { labels, selectorLabels } from './names';
 import type { Part } from './part';
 import { meanQueueMilliseconds, QUEUE_METRIC, type SeriesOf } from './queries';
@@ -14,15 +15,9 @@ const API = 'monitoring.coreos.com/v1';
 /** Where one reads what an alert means and what to do. */
 const RUNBOOK = 'docs/operations.md';
 
-/** The queue time that alerts are made of where nothing scales on one. */
-const QUEUE_MILLISECONDS = 50;
-
-/** The default where nothing is monitored: then it is for whoever scrapes. */
-const SCRAPE_SECONDS = 15;
-
 /** Under which labels Prometheus keeps what it reads because of the ServiceMonitor. */
 export function seriesOf({ name, namespace, monitoring }: TritonSettings): SeriesOf {
-  return { namespace: namespace.name, name, scrapeSeconds: monitoring?.scrapeSeconds ?? SCRAPE_SECONDS };
+  return { namespace: namespace.name, name, scrapeSeconds: monitoring?.scrapeSeconds ?? DEFAULTS.scrapeSeconds };
 }
 
 /** What tells Prometheus and Grafana of the servers. */
@@ -77,7 +72,7 @@ export interface RuleGroup {
 export function ruleGroups(settings: TritonSettings): RuleGroup[] {
   const of = seriesOf(settings);
   const limits = {
-    queueMilliseconds: settings.autoscaling?.queueMilliseconds ?? QUEUE_MILLISECONDS,
+    queueMilliseconds: settings.autoscaling?.queueMilliseconds ?? DEFAULTS.queueMilliseconds,
     autoscaled: settings.autoscaling !== undefined,
     gpus: settings.gpusPerPod > 0,
     podReadySeconds: podReadySeconds(settings),

@@ -1,6 +1,7 @@
 import { NetworkPolicy } from '@pulumi/kubernetes/networking/v1';
 import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
+import { ANYWHERE } from './defaults';
 import { labels, NAMESPACE_LABEL, PORTS, selectorLabels } from './names';
 import type { Part } from './part';
 import type { TritonSettings } from './settings';
@@ -12,7 +13,6 @@ type Port = input.networking.v1.NetworkPolicyPort;
 
 /** Where a cloud machine hands out its own credentials. */
 const LINK_LOCAL = '169.254.0.0/16';
-const ANYWHERE = '0.0.0.0/0';
 
 const tcp = (...ports: number[]): Port[] => ports.map((port) => ({ protocol: 'TCP', port }));
 const namespaceNamed = (name: string): Peer => ({ namespaceSelector: { matchLabels: { [NAMESPACE_LABEL]: name } } });

@@ -1,5 +1,4 @@
-import { Role, RoleBinding } from '@pulumi/kubernetes/rbac/v1';
-import { labels } from './names';
+import { allowGroup } from './allow-group';
 import type { Part } from './part';
 
 /** What publishing does in the cluster: it finds the pods and forwards ports to them. */
@@ -10,19 +9,7 @@ const RULES = [
 ];
 
 /** Lets the members of `publisherGroup` publish, in this namespace and nothing more. */
-export function createPublisherAccess({ settings, namespace, options }: Part): void {
-  const { publisherGroup } = settings;
-  if (publisherGroup === undefined) return;
-  const name = `${settings.name}-publisher`;
-  const metadata = { name, namespace, labels: labels(settings.name) };
-  const role = new Role(name, { metadata, rules: RULES }, options);
-  new RoleBinding(
-    name,
-    {
-      metadata,
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: role.metadata.name },
-      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: publisherGroup }],
-    },
-    options,
-  );
+export function createPublisherAccess(part: Part): void {
+  const { publisherGroup } = part.settings;
+  if (publisherGroup !== undefined) allowGroup(part, 'publisher', publisherGroup, RULES);
 }

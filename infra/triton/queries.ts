@@ -15,13 +15,18 @@ export function series({ namespace, name }: SeriesOf, ...more: string[]): string
 }
 
 /** Enough readings for a rate, even when one is lost. */
-export function rateWindow({ scrapeSeconds }: SeriesOf): string {
+function rateWindow({ scrapeSeconds }: SeriesOf): string {
   return `${Math.max(120, 4 * scrapeSeconds)}s`;
 }
 
 /** Increase of a counter per second. */
-export function rate(metric: string, of: SeriesOf): string {
+function rate(metric: string, of: SeriesOf): string {
   return `rate(${metric}${series(of)}[${rateWindow(of)}])`;
+}
+
+/** The same, added up for each `by`. */
+export function sumRate(metric: string, of: SeriesOf, by: readonly string[]): string {
+  return `sum by (${by.join(', ')}) (${rate(metric, of)})`;
 }
 
 /**
@@ -34,13 +39,17 @@ export function meanQueueMilliseconds(of: SeriesOf, by: readonly string[]): stri
 
 /** The mean of one of Triton's durations, in milliseconds per request. */
 export function meanMilliseconds(duration: string, of: SeriesOf, by: readonly string[]): string {
-  const grouped = (metric: string): string => `sum by (${by.join(', ')}) (${rate(metric, of)})`;
-  return `${grouped(duration)} / 1000 / (${grouped('nv_inference_request_success')} > 0)`;
+  return `${sumRate(duration, of, by)} / 1000 / (${sumRate('nv_inference_request_success', of, by)} > 0)`;
 }
 
 /** Servers that answer Prometheus. */
 export function servingPods(of: SeriesOf): string {
   return `sum(up${series(of)})`;
+}
+
+/** How much of the memory of each GPU is in use, from 0 to 1. */
+export function gpuMemoryShare(of: SeriesOf): string {
+  return `nv_gpu_memory_used_bytes${series(of)} / nv_gpu_memory_total_bytes${series(of)}`;
 }
 
 /** On how many servers each version of a model is loaded. A server with several GPUs has several series of it. */

@@ -1,6 +1,5 @@
 import type {
   AutoscalingArgs,
-  ModelControlArgs,
   MonitoringArgs,
   NetworkAccess,
   PodResources,
@@ -8,12 +7,14 @@ import type {
   ShutdownArgs,
   StartupBudget,
   Toleration,
+  TritonOptions,
   TritonServerArgs,
 } from './args';
+import { ANYWHERE, DEFAULTS } from './defaults';
 import { defaultImage } from './image';
 
-/** The arguments with every default filled in. What may come from another resource is as it was given. */
-export interface TritonSettings extends Omit<TritonServerArgs, 'namespace'> {
+/** The options with every default filled in. */
+export interface CompleteOptions extends TritonOptions {
   /** Of the component: of the Deployment, its Service and so on. */
   name: string;
   namespace: { name: string; create: boolean };
@@ -25,51 +26,62 @@ export interface TritonSettings extends Omit<TritonServerArgs, 'namespace'> {
   startup: Required<StartupBudget>;
   shutdown: Required<ShutdownArgs>;
   rollout: Required<RolloutArgs>;
-  exposure: NonNullable<TritonServerArgs['exposure']>;
+  exposure: NonNullable<TritonOptions['exposure']>;
   network: Required<Omit<NetworkAccess, 'egressPorts'>> & Pick<NetworkAccess, 'egressPorts'>;
   autoscaling?: Required<AutoscalingArgs>;
   monitoring?: Required<MonitoringArgs>;
-  modelControl?: ModelControlArgs;
   extraArguments: string[];
-  environment: NonNullable<TritonServerArgs['environment']>;
+  environment: NonNullable<TritonOptions['environment']>;
 }
 
-/** Anywhere but the addresses of the machine itself, where cloud machines hand out their own credentials. */
-const ANYWHERE = '0.0.0.0/0';
+/** The arguments with every default filled in. What may come from another resource is as it was given. */
+export type TritonSettings = CompleteOptions & Omit<TritonServerArgs, keyof TritonOptions>;
 
 /** Fills in what args.ts says the defaults are. */
 export function withDefaults(name: string, args: TritonServerArgs): TritonSettings {
-  const { autoscaling, monitoring, namespace, ...rest } = args;
+  const { modelRepository, region, credentials, endpointUrl, ...options } = args;
+  return {
+    ...completeOptions(name, options),
+    modelRepository,
+    region,
+    credentials,
+    ...(endpointUrl === undefined ? {} : { endpointUrl }),
+  };
+}
+
+/** The same without where the models are. */
+export function completeOptions(name: string, options: TritonOptions): CompleteOptions {
+  const { autoscaling, monitoring, namespace, ...rest } = options;
   const network = {
     clientNamespaces: [],
-    monitoringNamespace: 'monitoring',
+    monitoringNamespace: DEFAULTS.monitoringNamespace,
     egressCidrs: [ANYWHERE],
-    ...args.network,
+    ...options.network,
   };
-  const cpu = args.resources?.cpu ?? 2;
+  const cpu = options.resources?.cpu ?? DEFAULTS.resources.cpu;
   return {
     ...rest,
     name,
     namespace: { name, create: true, ...namespace },
-    image: args.image ?? defaultImage(),
-    replicas: args.replicas ?? 2,
-    gpusPerPod: args.gpusPerPod ?? 1,
-    tolerations: args.tolerations ?? [],
-    resources: { cpu, cpuLimit: 2 * cpu, memoryGiB: 8, sharedMemoryGiB: 1, scratchGiB: 20, ...args.resources },
-    startup: { downloadSeconds: 300, loadSeconds: 180, warmUpSeconds: 120, ...args.startup },
-    shutdown: { drainSeconds: 15, exitTimeoutSeconds: 30, ...args.shutdown },
-    rollout: { strategy: 'in-place', maxUnavailable: 1, ...args.rollout },
-    exposure: args.exposure ?? { kind: 'cluster' },
+    image: options.image ?? defaultImage(),
+    replicas: options.replicas ?? DEFAULTS.replicas,
+    gpusPerPod: options.gpusPerPod ?? DEFAULTS.gpusPerPod,
+    tolerations: options.tolerations ?? [],
+    resources: { ...DEFAULTS.resources, cpuLimit: 2 * cpu, ...options.resources },
+    startup: { ...DEFAULTS.startup, ...options.startup },
+    shutdown: { ...DEFAULTS.shutdown, ...options.shutdown },
+    rollout: { ...DEFAULTS.rollout, ...options.rollout },
+    exposure: options.exposure ?? { kind: 'cluster' },
     network,
-    extraArguments: args.extraArguments ?? [],
-    environment: args.environment ?? {},
+    extraArguments: options.extraArguments ?? [],
+    environment: options.environment ?? {},
     ...(autoscaling === undefined
       ? {}
       : {
           autoscaling: {
-            queueMilliseconds: 50,
+            queueMilliseconds: DEFAULTS.queueMilliseconds,
             prometheusUrl: `http://prometheus-operated.${network.monitoringNamespace}.svc:9090`,
-            scaleDownAfterSeconds: 600,
+            scaleDownAfterSeconds: DEFAULTS.scaleDownAfterSeconds,
             ...autoscaling,
           },
         }),
@@ -81,7 +93,7 @@ export function withDefaults(name: string, args: TritonServerArgs): TritonSettin
             alerts: true,
             dashboard: true,
             selectorLabels: { release: 'kube-prometheus-stack' },
-            scrapeSeconds: 15,
+            scrapeSeconds: DEFAULTS.scrapeSeconds,
             ...monitoring,
           },
         }),

@@ -29,7 +29,7 @@ export function podReadySeconds(settings: Pick<TritonSettings, 'startup'>): numb
 type OfRollout = Pick<TritonSettings, 'startup' | 'shutdown' | 'rollout' | 'replicas' | 'autoscaling'>;
 
 /** For every pod to be replaced, as many at a time as the rollout allows. */
-export function rolloutSeconds(settings: OfRollout): number {
+function rolloutSeconds(settings: OfRollout): number {
   const pods = settings.autoscaling?.maxReplicas ?? settings.replicas;
   const atOnce = settings.rollout.strategy === 'surge' ? 1 : settings.rollout.maxUnavailable;
   const steps = Math.max(1, Math.ceil(pods / atOnce));

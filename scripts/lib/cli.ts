@@ -1,6 +1,6 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { nearest } from './model/nearest';
-import { formatProblem, Incomplete, UsageError, UserError } from './errors';
+import { formatUserError, Incomplete, UsageError, UserError } from './errors';
 
 /** Exit codes of every command. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, incomplete: 3, interrupted: 130 } as const;
@@ -72,10 +72,6 @@ export async function runCommand(command: () => Promise<number>): Promise<number
 }
 
 function describeError(error: unknown): string {
-  if (!(error instanceof UserError)) {
-    return `error: unexpected, please report this: ${error instanceof Error ? error.stack : String(error)}`;
-  }
-  const lines = [`error: ${error.message}`, ...error.problems.map((problem) => `  ${formatProblem(problem)}`)];
-  if (error.hint !== undefined) lines.push(`  -> ${error.hint}`);
-  return lines.join('\n');
+  if (error instanceof UserError) return `error: ${formatUserError(error)}`;
+  return `error: unexpected, please report this: ${error instanceof Error ? error.stack : String(error)}`;
 }

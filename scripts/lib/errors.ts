@@ -41,3 +41,10 @@ export function formatProblem(problem: Problem): string {
   const hint = problem.hint === undefined ? '' : `\n    -> ${problem.hint}`;
   return `${where}: ${problem.message}${allowed}${hint}`;
 }
+
+/** What the user is told: the message, each problem, and the next step, on lines of their own. */
+export function formatUserError({ message, problems, hint }: UserError): string {
+  const lines = [message, ...problems.map((problem) => `  ${formatProblem(problem)}`)];
+  if (hint !== undefined) lines.push(`  -> ${hint}`);
+  return lines.join('\n');
+}

@@ -147,14 +147,9 @@ function valueOf<T>(output: pulumi.Output<T>): Promise<T> {
   return new Promise((resolve) => output.apply(resolve));
 }
 
-/** Marks a value that is secret, and the value that says so. */
-const SIGNATURE = '4dabf18193072939515e22adb298388d';
-const SECRET = '1b47061264138c4ac30d75fd1eb44270';
-
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plain);
   if (typeof value !== 'object' || value === null) return value;
-  const object = value as Record<string, unknown>;
-  if (object[SIGNATURE] === SECRET) return plain(object['value']);
-  return Object.fromEntries(Object.entries(object).map(([key, one]) => [key, plain(one)]));
+  if (pulumi.runtime.isRpcSecret(value)) return plain(pulumi.runtime.unwrapRpcSecret(value));
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, plain(one)]));
 }

@@ -1,4 +1,4 @@
-import type { Problem } from '../errors';
+import { UserError, type Problem } from '../errors';
 
 /** Collects what is wrong with one file. */
 export class ProblemList {
@@ -16,6 +16,12 @@ export class ProblemList {
       ...(more.allowed === undefined ? {} : { allowed: more.allowed }),
       ...(more.hint === undefined ? {} : { hint: more.hint }),
     });
+  }
+
+  /** @throws UserError with all problems, if there are any */
+  refuse(message: string, hint?: string): void {
+    if (this.problems.length === 0) return;
+    throw new UserError(message, { problems: this.problems, ...(hint === undefined ? {} : { hint }) });
   }
 }
 

@@ -7,7 +7,7 @@ import { servedVersions, stepModels, withServedVersions } from '../model';
 import { forEachLimited } from '../pool';
 import { checksumOfBytes, PreconditionFailed, type PutCondition, type S3Store, type Written } from '../s3/store';
 import { CONFIG_FILE, isReplaceable, modelOf, versionOf } from './keys';
-import { keptKey, type RepositoryLocation } from './location';
+import { keptKey, PLACEHOLDER, type RepositoryLocation } from './location';
 import type { Lock } from './lock';
 import type { SeenRepository } from './look';
 import { checksumOf, objectsOf, type PlannedModel, type PlannedObject } from './plan';
@@ -309,9 +309,8 @@ const sinceThen = (moment: number): Promise<void> => sleep(Math.max(0, moment + 
 
 /** Keeps an object in the repository's folder, which Triton needs to take an empty repository for a directory. */
 export async function ensurePlaceholder(store: S3Store, location: RepositoryLocation): Promise<void> {
-  const body = Buffer.from('This object lets Triton start on a repository that holds no model yet.\n');
   try {
-    await store.putBytes(`${location.prefix}/.keep`, body, { ifAbsent: true });
+    await store.putBytes(`${location.prefix}/${PLACEHOLDER.name}`, Buffer.from(PLACEHOLDER.text), { ifAbsent: true });
   } catch (error) {
     if (!(error instanceof PreconditionFailed)) throw error;
   }

@@ -53,12 +53,22 @@ export function formatLocation(location: RepositoryLocation): string {
   return `s3://${location.bucket}/${location.prefix}`;
 }
 
-/** Where Triton finds it: with an endpoint of one's own that is part of the address. */
-export function tritonRepositoryUrl(location: RepositoryLocation, endpointUrl: string | undefined): string {
+/** Where Triton finds `s3://bucket/prefix`: an endpoint of one's own is part of the address. */
+export function withEndpoint(location: string, endpointUrl: string | undefined): string {
   return endpointUrl === undefined
-    ? formatLocation(location)
-    : `s3://${endpointUrl.replace(/\/+$/, '')}/${location.bucket}/${location.prefix}`;
+    ? location
+    : location.replace(/^s3:\/\//, () => `s3://${endpointUrl.replace(/\/+$/, '')}/`);
 }
+
+/** `withEndpoint` of a location. */
+export const tritonRepositoryUrl = (location: RepositoryLocation, endpointUrl: string | undefined): string =>
+  withEndpoint(formatLocation(location), endpointUrl);
+
+/** Triton takes a prefix without any object for a mistake, and ends: this object, in the prefix, is always there. */
+export const PLACEHOLDER = {
+  name: '.keep',
+  text: 'This object lets Triton start on a repository that holds no model yet.\n',
+} as const;
 
 /**
  * What the publisher keeps lies beside the repository, never in it: to a Triton that loads all there is, each folder

@@ -4,19 +4,7 @@ import { entriesOf, Leftovers } from '../leftovers';
 import { ManagedProcess } from '../managed-process';
 import type { PythonEnvironment } from '../toolchain/python';
 import { assembleBackends, type TritonInstallation } from '../toolchain/triton';
-
-/**
- * What every server of ours runs with, here, in the Dockerfile and in the cluster. Explicit: models come and go when a
- * publisher says so. One bad model must not take the others down, nor one that is loading the server's readiness.
- */
-export const SERVING_FLAGS = [
-  '--model-control-mode=explicit',
-  '--exit-on-error=false',
-  '--strict-readiness=false',
-] as const;
-
-/** Loads at start what the repository holds; without it a restarted server serves nothing. */
-export const LOAD_ALL_FLAG = '--load-model=*';
+import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from './serving';
 
 /** Requests in flight get this long when the server is stopped. */
 const EXIT_TIMEOUT_S = 5;
@@ -136,11 +124,7 @@ function serverEnvironment(options: TritonServerOptions, mount: string): NodeJS.
     // The interpreter inside the python backend takes the environment of the first python on PATH.
     PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter),
     PYTHONHOME: '',
-    // Models share the cores, and a thread that waits by spinning takes one from a thread that works.
-    OMP_WAIT_POLICY: 'PASSIVE',
-    // Tensors of many megabytes come and go with each request: keep their memory instead of giving it back to the
-    // system and getting it anew, page by page. Without this gfpgan takes more than twice as long on two cores.
-    GLIBC_TUNABLES: 'glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=17179869184',
+    ...CPU_VARIABLES,
     TRITON_AWS_MOUNT_DIRECTORY: mount,
     // Not to look for the metadata service of a cloud machine that this is not.
     AWS_EC2_METADATA_DISABLED: 'true',

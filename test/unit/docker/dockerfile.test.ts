@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { paths } from '../../../scripts/lib/paths';
-import { LOAD_ALL_FLAG, SERVING_FLAGS } from '../../../scripts/lib/triton/server';
+import { LOAD_ALL_FLAG, SERVING_FLAGS } from '../../../scripts/lib/triton/serving';
 import { type Instruction, parseDockerfile, readDockerfile, readText } from './read';
 
 const instructions = readDockerfile();

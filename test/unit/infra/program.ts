@@ -6,10 +6,6 @@ import { program } from '../../../infra';
 import { readSettings, type ConfigSource } from '../../../infra/settings';
 import { paths } from '../../../scripts/lib/paths';
 
-/** Marks a value that is secret, and the value that says so. */
-const SIGNATURE = '4dabf18193072939515e22adb298388d';
-const SECRET = '1b47061264138c4ac30d75fd1eb44270';
-
 export const ACCOUNT = '123456789012';
 
 /** A resource as the program asked for it. */
@@ -183,7 +179,6 @@ function plain(value: unknown): unknown {
   if (typeof value === 'string')
     return value.startsWith('{"Version":"2012-10-17"') ? (JSON.parse(value) as unknown) : value;
   if (typeof value !== 'object' || value === null) return value;
-  const object = value as Record<string, unknown>;
-  if (object[SIGNATURE] === SECRET) return { secret: plain(object['value']) };
-  return Object.fromEntries(Object.entries(object).map(([key, one]) => [key, plain(one)]));
+  if (pulumi.runtime.isRpcSecret(value)) return { secret: plain(pulumi.runtime.unwrapRpcSecret(value)) };
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, plain(one)]));
 }

@@ -306,7 +306,7 @@ describe('Triton', () => {
     [
       'a load balancer for nobody',
       { exposure: 'internal-load-balancer' },
-      [/^clientCidrs: is empty, and exposure is internal-load-balancer/],
+      [/^clientCidrs: is empty; allowed: at least one, such as 10.0.0.0\/16$/],
     ],
     ['an ingress without anything', { exposure: 'ingress' }, [/^ingress: is missing, and exposure is ingress/]],
     [
@@ -320,7 +320,7 @@ describe('Triton', () => {
         exposure: 'ingress',
         ingress: {
           host: 'a.example.com',
-          tlsSecretName: 'tls',
+          certificateArn: 'arn:aws:acm:us-east-1:123456789012:certificate/a',
           oidc: { issuer: 'i', authorizationEndpoint: 'a', tokenEndpoint: 't', userInfoEndpoint: 'u', clientId: 'c' },
         },
       },
@@ -328,6 +328,65 @@ describe('Triton', () => {
     ],
   ])('%s', (_, values, said) => {
     expect(problemsOf(values)).toEqual(said.map((text) => expect.stringMatching(text) as unknown));
+  });
+
+  test('what TritonServer would refuse is told at once, under the names of the stack file', () => {
+    const ingress = {
+      host: 'https://a.example.com',
+      tlsSecretName: 'tls',
+      trustStoreArn: 'arn:aws:elasticloadbalancing:t',
+    };
+    expect(
+      problemsOf({
+        namespace: 'My_Models',
+        image: 'triton:latest',
+        resources: { cpu: 4, cpuLimit: 1, sharedMemoryGiB: 8 },
+        startup: { downloadSeconds: 1, loadSeconds: 1, warmUpSeconds: 1 },
+        rollout: { maxUnavailable: 2 },
+        autoscaling: { kind: 'custom-metrics', minReplicas: 2, maxReplicas: 1 },
+        egressCidrs: ['anywhere'],
+        exposure: 'ingress',
+        ingress,
+        clientCidrs: ['10.0.0.0/33'],
+        loadBalancerCidrs: ['vpc'],
+        extraArguments: ['--http-port=80'],
+        environment: { HOME: '/root' },
+        // What others check is told beside it.
+        availabilityZones: ['us-east-1a'],
+      }).map((text) => text.split(': ')[0]),
+    ).toEqual([
+      'availabilityZones',
+      'namespace',
+      'image',
+      'resources.cpuLimit',
+      'resources.sharedMemoryGiB',
+      'startup',
+      'rollout.maxUnavailable',
+      'autoscaling.minReplicas',
+      'autoscaling.kind',
+      'egressCidrs',
+      'clientCidrs',
+      'loadBalancerCidrs',
+      'ingress.host',
+      'ingress',
+      'extraArguments',
+      'environment',
+    ]);
+  });
+
+  test('numbers have the same limits in a stack file as in the component', () => {
+    expect(
+      problemsOf({
+        shutdown: { drainSeconds: 0, exitTimeoutSeconds: 3601 },
+        autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 2, scaleDownAfterSeconds: 7200 },
+        monitoring: { scrapeSeconds: 5 },
+      }),
+    ).toEqual([
+      'shutdown.drainSeconds: is 0; allowed: a whole number from 1 to 3600',
+      'shutdown.exitTimeoutSeconds: is 3601; allowed: a whole number from 0 to 3600',
+      'autoscaling.scaleDownAfterSeconds: is 7200; allowed: a whole number from 0 to 3600',
+      'monitoring.scrapeSeconds: is 5; allowed: a whole number from 10 to 300',
+    ]);
   });
 
   test('an ingress of the own network and cluster gets its class and addresses', () => {

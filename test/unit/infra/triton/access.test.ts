@@ -1,12 +1,5 @@
 import { requireControlKey } from '../../../../infra/triton/secrets';
-import { render } from './render';
-
-const LABELS = {
-  'app.kubernetes.io/name': 'triton',
-  'app.kubernetes.io/instance': 'triton',
-  'app.kubernetes.io/component': 'inference-server',
-  'app.kubernetes.io/managed-by': 'pulumi',
-};
+import { LABELS, render } from './render';
 
 test('what is made when nothing is chosen, and nothing else', async () => {
   const { kinds, outputs, objects } = await render();

@@ -63,7 +63,7 @@ test.each<[string, Partial<TritonServerArgs>]>([
     'resources.sharedMemoryGiB: is 8, and it is a part of memoryGiB; allowed: less than 8',
     { resources: { sharedMemoryGiB: 8 } },
   ],
-  ['resources.scratchGiB: is 0; allowed: a whole number from 1 to 100000', { resources: { scratchGiB: 0 } }],
+  ['resources.scratchGiB: is 0; allowed: a whole number from 1 to 16384', { resources: { scratchGiB: 0 } }],
   [
     'startup: is 9 s in all; allowed: at least 10 s',
     { startup: { downloadSeconds: 5, loadSeconds: 4, warmUpSeconds: 0 } },
@@ -113,15 +113,25 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { exposure: balanced(['10.0.0.0/33']) },
   ],
   [
+    'exposure.loadBalancerCidrs: has "vpc"; allowed: ranges such as 10.0.0.0/16',
+    { exposure: { ...balanced(['10.0.0.0/8']), loadBalancerCidrs: ['10.0.0.0/16', 'vpc'] } as Exposure },
+  ],
+  [
+    'exposure.controllerCidrs: is empty; allowed: at least one, such as 10.0.0.0/16',
+    { exposure: ingress({ controllerCidrs: [] }) },
+  ],
+  [
     'exposure.host: is "https://triton.example.com"; allowed: a name such as triton.example.com',
     { exposure: ingress({ host: 'https://triton.example.com' }) },
   ],
   [
-    'exposure.tls.kind: is "secret" with authentication "mutual-tls"; allowed: "acm"',
+    'exposure.tls: has the name of a Secret of type kubernetes.io/tls, and authentication "mutual-tls"; ' +
+      'allowed: a certificate of AWS Certificate Manager',
     { exposure: ingress({ tls: { kind: 'secret', secretName: 'tls' } }) },
   ],
   [
-    'exposure.tls.kind: is "acm" with authentication "annotations"; allowed: "secret"',
+    'exposure.tls: has a certificate of AWS Certificate Manager, and authentication "annotations"; ' +
+      'allowed: the name of a Secret of type kubernetes.io/tls',
     { exposure: ingress({ authentication: { kind: 'annotations', annotations: { a: 'b' } } }) },
   ],
   [

@@ -1,11 +1,4 @@
-import { render, type Registered } from './render';
-
-const SELECTOR = { 'app.kubernetes.io/name': 'triton', 'app.kubernetes.io/instance': 'triton' };
-const LABELS = {
-  ...SELECTOR,
-  'app.kubernetes.io/component': 'inference-server',
-  'app.kubernetes.io/managed-by': 'pulumi',
-};
+import { LABELS, SELECTOR, render, type Registered } from './render';
 
 interface Deployment {
   spec: {

@@ -1,14 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../../../scripts/lib/paths';
-import { render } from './render';
+import { LABELS, SELECTOR, render } from './render';
 
-const SELECTOR = { 'app.kubernetes.io/name': 'triton', 'app.kubernetes.io/instance': 'triton' };
-const LABELS = {
-  ...SELECTOR,
-  'app.kubernetes.io/component': 'inference-server',
-  'app.kubernetes.io/managed-by': 'pulumi',
-};
 const PARTS = ['ServiceMonitor', 'PrometheusRule', 'ConfigMap'];
 
 interface Rule {

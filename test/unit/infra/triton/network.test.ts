@@ -1,12 +1,6 @@
 import type { Exposure } from '../../../../infra/triton/args';
-import { render } from './render';
+import { LABELS, SELECTOR, render } from './render';
 
-const SELECTOR = { 'app.kubernetes.io/name': 'triton', 'app.kubernetes.io/instance': 'triton' };
-const LABELS = {
-  ...SELECTOR,
-  'app.kubernetes.io/component': 'inference-server',
-  'app.kubernetes.io/managed-by': 'pulumi',
-};
 const SERVING = [
   { protocol: 'TCP', port: 8000 },
   { protocol: 'TCP', port: 8001 },

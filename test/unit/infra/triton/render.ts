@@ -1,10 +1,6 @@
 import * as pulumi from '@pulumi/pulumi';
 import { TritonServer, type TritonServerArgs } from '../../../../infra/triton/server';
 
-/** Marks a value that is secret, and the value that says so. */
-const SIGNATURE = '4dabf18193072939515e22adb298388d';
-const SECRET = '1b47061264138c4ac30d75fd1eb44270';
-
 /** One object as it was registered. */
 export interface Registered {
   /** Pulumi's type token: `kubernetes:apps/v1:Deployment`. */
@@ -34,6 +30,16 @@ export const ARGS: TritonServerArgs = {
   region: 'eu-central-1',
   credentials: { kind: 'role', roleArn: 'arn:aws:iam::123456789012:role/triton' },
   image: 'registry.example/tritonserver:1.2.3',
+};
+
+/** What selects the pods of the server `triton`; written out, as it cannot be changed in a Deployment that is there. */
+export const SELECTOR = { 'app.kubernetes.io/name': 'triton', 'app.kubernetes.io/instance': 'triton' };
+
+/** What each of its objects carries. */
+export const LABELS = {
+  ...SELECTOR,
+  'app.kubernetes.io/component': 'inference-server',
+  'app.kubernetes.io/managed-by': 'pulumi',
 };
 
 /** What of a request to register a resource matters here. */
@@ -108,7 +114,6 @@ function valueOf<T>(output: pulumi.Output<T>): Promise<T> {
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plain);
   if (typeof value !== 'object' || value === null) return value;
-  const object = value as Record<string, unknown>;
-  if (object[SIGNATURE] === SECRET) return { secret: plain(object['value']) };
-  return Object.fromEntries(Object.entries(object).map(([key, one]) => [key, plain(one)]));
+  if (pulumi.runtime.isRpcSecret(value)) return { secret: plain(pulumi.runtime.unwrapRpcSecret(value)) };
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, plain(one)]));
 }

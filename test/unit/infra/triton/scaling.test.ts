@@ -1,11 +1,5 @@
-import { render } from './render';
+import { LABELS, render } from './render';
 
-const LABELS = {
-  'app.kubernetes.io/name': 'triton',
-  'app.kubernetes.io/instance': 'triton',
-  'app.kubernetes.io/component': 'inference-server',
-  'app.kubernetes.io/managed-by': 'pulumi',
-};
 const METADATA = { name: 'triton', namespace: 'triton', labels: LABELS };
 const TARGET = { apiVersion: 'apps/v1', kind: 'Deployment', name: 'triton' };
 
