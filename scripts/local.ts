@@ -1,13 +1,14 @@
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { EXIT, parseFlags, parseInteger, parseList, runCommand } from './lib/cli';
 import { Interrupted, watchInterrupts } from './lib/commands/interrupts';
 import { UserError } from './lib/errors';
 import { stopCommands } from './lib/exec';
 import { killAll, stopAll } from './lib/managed-process';
-import { localResult, printAnswers, printEndpoints, printModels } from './lib/local/report';
+import { requirePageFolder, writePage } from './lib/local/page';
+import { localResult, printAnswers, printEndpoints, printJson, printModels, printPage } from './lib/local/report';
 import { askEachModel } from './lib/local/requests';
 import { selectModels } from './lib/local/selection';
-import { startStack } from './lib/local/stack';
+import { localDirectory, startStack } from './lib/local/stack';
 import { Timings } from './lib/local/timings';
 import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
@@ -25,6 +26,7 @@ const HELP = `Serves the models of this repository on this machine: a real Trito
   --grpc-port N         Triton gRPC (default 8001)
   --metrics-port N      Triton metrics (default 8002)
   --s3-port N           S3 (default 9000)
+  --page FILE           where to write the page with the answers (default: in the cache; its address is printed)
   --json                the result as JSON on stdout
   --help
 
@@ -50,6 +52,7 @@ async function local(argv: readonly string[]): Promise<number> {
     'grpc-port': { type: 'string', default: '8001' },
     'metrics-port': { type: 'string', default: '8002' },
     's3-port': { type: 'string', default: '9000' },
+    page: { type: 'string' },
     json: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   });
@@ -67,6 +70,8 @@ async function local(argv: readonly string[]): Promise<number> {
   };
   requireTritonPlatform();
   const repository = resolve(flags.repo);
+  const page = resolve(flags.page ?? join(localDirectory(repository), 'page.html'));
+  if (flags.page !== undefined) requirePageFolder(page);
   const selection = await selectModels(repository, parseList('models', flags.models));
 
   const progress = new Progress();
@@ -85,9 +90,14 @@ async function local(argv: readonly string[]): Promise<number> {
     });
     if (!flags.json) printModels(stack, selection);
     const answers = await timings.measure('requests', () => askEachModel(stack.triton, selection.served));
-    if (flags.json)
-      process.stdout.write(`${JSON.stringify(localResult(stack, selection, answers, timings), null, 2)}\n`);
-    else printAnswers(answers, timings);
+    const result = localResult(stack, selection, answers, timings);
+    await writePage(page, { result, repository, once: flags.once, made: new Date() });
+    if (flags.json) {
+      printJson(result, page);
+    } else {
+      printAnswers(answers, timings);
+      printPage(page);
+    }
     const failed = answers.filter(({ error }) => error !== undefined).map(({ model }) => model);
     if (failed.length > 0) throw new UserError(`no right answer from ${[...new Set(failed)].join(', ')}`);
     if (flags.once) return EXIT.ok;

@@ -1,17 +1,19 @@
+import { pathToFileURL } from 'node:url';
 import { formatDuration, formatTable } from '../format';
+import { stepModels } from '../model';
 import { formatLocation } from '../publish/location';
 import type { Answer } from './requests';
 import type { LocalSelection } from './selection';
 import type { LocalStack } from './stack';
-import type { Timings } from './timings';
+import type { TimedStep, Timings } from './timings';
 
 /** The table that the start ends with: what is served, and why not the rest. */
 export function printModels(stack: LocalStack, selection: LocalSelection): void {
-  const rows = modelRows(stack, selection).map(({ model, version, platform, state, loadMs, weights }) => [
+  const rows = modelRows(stack, selection).map(({ model, version, platform, state, reason, loadMs, weights }) => [
     model,
     version,
     platform,
-    state,
+    state === NOT_SERVED || reason === '' ? state : `${state}: ${reason}`,
     loadMs === null ? '-' : formatDuration(loadMs),
     weights,
   ]);
@@ -46,13 +48,64 @@ export function printEndpoints({ triton, s3, location }: LocalStack): void {
   process.stdout.write(`${formatTable(['endpoint', 'address'], rows)}\n\nCtrl-C stops everything.\n`);
 }
 
+/** Where the page is, as something that a terminal lets one click. */
+export function printPage(path: string): void {
+  process.stdout.write(`The same with pictures: ${pathToFileURL(path).href}\n\n`);
+}
+
 /** The same as one object, for scripts. */
+export function printJson(result: LocalResult, page: string): void {
+  // Pictures are for the page.
+  const words = (key: string, value: unknown): unknown => (key === 'exhibit' ? undefined : value);
+  process.stdout.write(`${JSON.stringify({ ...result, page }, words, 2)}\n`);
+}
+
+/** All that there is to tell when every model was asked. */
+export interface LocalResult {
+  models: ModelRow[];
+  notServed: { model: string; reason: string }[];
+  answers: readonly Answer[];
+  steps: readonly TimedStep[];
+  /** From the start to the last answer. */
+  milliseconds: number;
+  endpoints: {
+    http: string;
+    /** HOST:PORT. */
+    grpc: string;
+    metrics: string;
+    s3: string;
+    /** s3://BUCKET/PREFIX. */
+    repository: string;
+    tritonLog: string;
+  };
+}
+
+/** One version of a model that is served, or a model that is not. */
+export interface ModelRow {
+  model: string;
+  /** Empty where it is not served. */
+  version: string;
+  platform: string;
+  /** As Triton calls it, or `not served here`. */
+  state: string;
+  /** Why it is in this state; empty where it is READY. */
+  reason: string;
+  loadMs: number | null;
+  /** Where they come from; empty where that is not known. */
+  weights: string;
+  /** The models that an ensemble is made of, in their order. */
+  composedOf: string[];
+}
+
+const NOT_SERVED = 'not served here';
+
 export function localResult(
   stack: LocalStack,
   selection: LocalSelection,
   answers: readonly Answer[],
   timings: Timings,
-): unknown {
+): LocalResult {
+  const { triton, s3, location } = stack;
   return {
     models: modelRows(stack, selection),
     notServed: selection.notServed.map(({ model, reason }) => ({ model: model.name, reason })),
@@ -60,43 +113,40 @@ export function localResult(
     steps: timings.steps,
     milliseconds: timings.total,
     endpoints: {
-      http: stack.triton.httpUrl,
-      grpc: stack.triton.grpcAddress,
-      metrics: stack.triton.metricsUrl,
-      s3: stack.s3.endpoint,
+      http: triton.httpUrl,
+      grpc: triton.grpcAddress,
+      metrics: triton.metricsUrl,
+      s3: s3.endpoint,
+      repository: formatLocation(location),
+      tritonLog: triton.logFile,
     },
   };
 }
 
-interface ModelRow {
-  model: string;
-  version: string;
-  platform: string;
-  state: string;
-  loadMs: number | null;
-  weights: string;
-}
-
 function modelRows(stack: LocalStack, selection: LocalSelection): ModelRow[] {
-  const platforms = new Map(selection.served.map(({ name, platform }) => [name, platform]));
+  const configured = new Map(selection.served.map((model) => [model.name, model]));
   const served = stack.versions.map(({ model, version, state, reason }): ModelRow => {
-    const weights = stack.models.find(({ name }) => name === model)?.weights[String(version)];
+    const read = configured.get(model);
     return {
       model,
       version: String(version),
-      platform: platforms.get(model) ?? '',
-      state: reason === '' ? state : `${state}: ${reason}`,
+      platform: read?.platform ?? '',
+      state,
+      reason,
       loadMs: stack.loadMs.get(model) ?? null,
-      weights: weights ?? '',
+      weights: stack.models.find(({ name }) => name === model)?.weights[String(version)] ?? '',
+      composedOf: read === undefined ? [] : stepModels(read.config),
     };
   });
-  const others = selection.notServed.map(({ model }): ModelRow => ({
+  const others = selection.notServed.map(({ model, reason }): ModelRow => ({
     model: model.name,
     version: '',
     platform: model.platform,
-    state: 'not served here',
+    state: NOT_SERVED,
+    reason,
     loadMs: null,
     weights: '',
+    composedOf: stepModels(model.config),
   }));
   return [...served, ...others].sort((a, b) => (a.model < b.model ? -1 : 1));
 }

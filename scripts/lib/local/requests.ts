@@ -3,6 +3,7 @@ import type { InferenceClient } from '../triton/client';
 import { TritonGrpcClient } from '../triton/grpc';
 import { TritonHttpClient } from '../triton/http';
 import { encodeTensor, type Tensor } from '../triton/tensor';
+import type { Exhibit } from './exhibits';
 import { numbersOf, sampleFor, type Sample } from './samples';
 
 /** What one model answered to one request. */
@@ -13,6 +14,8 @@ export interface Answer {
   /** In a few words; empty when there is an error. */
   result: string;
   error?: string;
+  /** For the page, where there is more to see than words. */
+  exhibit?: Exhibit;
 }
 
 interface Client {
@@ -69,6 +72,7 @@ async function askModel(
       const { outputs } = await client.infer(model.name, sample.inputs);
       answer.milliseconds = performance.now() - started;
       answer.result = first === undefined ? sample.read(outputs) : sameAs(first, outputs, sample);
+      if (first === undefined && sample.show !== undefined) answer.exhibit = sample.show(outputs);
       first ??= outputs;
     } catch (error) {
       answer.error = (error as Error).message;

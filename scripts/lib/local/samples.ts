@@ -4,6 +4,7 @@ import { UserError } from '../errors';
 import type { RepositoryModel } from '../model';
 import { paths } from '../paths';
 import { DATA_TYPES, decodeTensor, elementCount, type DataType, type Tensor } from '../triton/tensor';
+import { classes, pictureOf, type Exhibit } from './exhibits';
 import { centreCrop, imagenetTensor, normalizedTensor, pixelTensor, readImage } from './image';
 
 /** One request that makes sense to a model, and what its answer means. */
@@ -14,6 +15,8 @@ export interface Sample {
    * @throws Error when it cannot be right
    */
   read(outputs: readonly Tensor[]): string;
+  /** What a page shows of an answer that `read` has taken. */
+  show?(outputs: readonly Tensor[]): Exhibit;
 }
 
 /** A public-domain photograph of a face, 256 x 256. */
@@ -48,26 +51,37 @@ const SAMPLES: Record<string, (model: RepositoryModel, find: FindModel) => Promi
       read: ([output]) => `${describeShape(output)}, ${compare(required(output), pixels)} to the picture`,
     };
   },
-  'ens_face_restoration_v2.1': async (_, find) => ({
-    inputs: [pixelTensor('raw_image', await readImage(FACE, pictureSize(find('infer_face_restoration_v2.1'))))],
-    read: ([output]) => `${describeShape(output)} restored picture, ${describeRange(output)}`,
-  }),
+  'ens_face_restoration_v2.1': async (_, find) => {
+    const before = await readImage(FACE, pictureSize(find('infer_face_restoration_v2.1')));
+    return {
+      inputs: [pixelTensor('raw_image', before)],
+      read: ([output]) => `${describeShape(output)} restored picture, ${describeRange(output)}`,
+      show: ([output]) => ({ kind: 'restoration', before, after: pictureOf(required(output)) }),
+    };
+  },
   resnet: async ({ directory }) => {
     const labels = readFileSync(join(directory, 'labels.txt'), 'utf8').trim().split('\n');
     const picture = centreCrop(await readImage(FACE), 224);
-    return { inputs: [imagenetTensor('input__0', picture)], read: ([output]) => topClass(required(output), labels) };
+    return {
+      inputs: [imagenetTensor('input__0', picture)],
+      read: ([output]) => topClass(required(output), labels),
+      show: ([output]) => ({ kind: 'classes', picture, classes: classes(numbersOf(required(output)), labels) }),
+    };
   },
   bert: async ({ directory }) => {
     const definition = JSON.parse(readFileSync(join(directory, 'tokenizer.json'), 'utf8')) as object;
     const { Tokenizer } = (await import('@huggingface/tokenizers')) as unknown as TokenizerModule;
     const [ids, mask] = tokenize(new Tokenizer(definition, {}), TEXTS);
+    const compared = (outputs: readonly Tensor[]): number[] =>
+      similarities(required(outputs.find(({ name }) => name === 'output__1')));
     return {
       inputs: [ids, mask],
       read: (outputs) => {
-        const [same, other] = similarities(required(outputs.find(({ name }) => name === 'output__1')));
+        const [same, other] = compared(outputs);
         if (!(Number.isFinite(same) && Number.isFinite(other))) throw new UserError('the embeddings are not numbers');
         return `${TEXTS.length} texts: like meanings ${same?.toFixed(3)}, unlike ${other?.toFixed(3)} (cosine)`;
       },
+      show: (outputs) => ({ kind: 'texts', texts: TEXTS, similarities: compared(outputs) }),
     };
   },
   wav2vec_general_v2: () => {

@@ -1,12 +1,19 @@
+/** One step, in milliseconds since the first could begin. */
+export interface TimedStep {
+  name: string;
+  startMs: number;
+  milliseconds: number;
+}
+
 /** How long each step took, in order of their start. */
 export class Timings {
-  readonly steps: { name: string; milliseconds: number }[] = [];
+  readonly steps: TimedStep[] = [];
   private readonly started = Date.now();
 
   async measure<T>(name: string, work: () => Promise<T>): Promise<T> {
-    const step = { name, milliseconds: Number.NaN };
-    this.steps.push(step);
     const started = Date.now();
+    const step = { name, startMs: started - this.started, milliseconds: Number.NaN };
+    this.steps.push(step);
     try {
       return await work();
     } finally {

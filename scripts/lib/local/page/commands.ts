@@ -1,0 +1,90 @@
+import { homedir } from 'node:os';
+import { relative, sep } from 'node:path';
+import { paths } from '../../paths';
+import { FACE } from '../samples';
+import type { LocalResult } from '../report';
+import { html, type Html } from './html';
+import { section } from './parts';
+
+/** Where `npm run local` serves unless it is told otherwise. */
+const STANDARD = { http: 'http://127.0.0.1:8000', metrics: 'http://127.0.0.1:8002/metrics' };
+
+/** What `npm run infer` is given for the models of this package. */
+const INPUTS: Record<string, string> = {
+  'ens_face_restoration_v2.1': `${relative(paths.root, FACE)} -o restored.png`,
+  resnet: relative(paths.root, FACE),
+  bert: '"A man is playing the guitar." "Someone plays an instrument."',
+};
+
+/** Endpoints, and commands to paste. */
+export function commandsSection({ models, endpoints }: LocalResult, once: boolean): Html {
+  const { http, metrics } = once ? STANDARD : endpoints;
+  const served = [...new Set(models.filter(({ version }) => version !== '').map(({ model }) => model))];
+  const commands: [string, string][] = [
+    ...served.flatMap((model): [string, string][] =>
+      Object.hasOwn(INPUTS, model)
+        ? [
+            [
+              `Ask ${model}`,
+              `npm run infer -- ${model} ${INPUTS[model]}${http === STANDARD.http ? '' : ` --url ${http}`}`,
+            ],
+          ]
+        : [],
+    ),
+    ['State of every model', `curl -s -X POST ${http}/v2/repository/index`],
+    ...served
+      .slice(0, 1)
+      .map((model): [string, string] => [
+        `Tensors of ${model}`,
+        `curl -s ${quoted(`${http}/v2/models/${encodeURIComponent(model)}`)}`,
+      ]),
+    ['Requests so far', `curl -s ${metrics} | grep nv_inference_request_success`],
+  ];
+  const ended = html`<p>
+    This run ended after one request to each model (<code>--once</code>). With <code>npm run local</code> the servers
+    stay, and these work:
+  </p>`;
+  const list = commands.map(
+    ([what, command]) =>
+      html`<div>
+        <dt>${what}</dt>
+        <dd><code>${command}</code></dd>
+      </div> `,
+  );
+  const body = html`${once ? ended : undefined}
+    <dl class="card commands">${list}</dl>
+    ${once ? undefined : addresses(endpoints)}`;
+  return section('commands', 'Try it', body);
+}
+
+function addresses({ http, grpc, metrics, s3, repository, tritonLog }: LocalResult['endpoints']): Html {
+  const rows = [
+    ['Triton HTTP', http],
+    ['Triton gRPC', grpc],
+    ['Triton metrics', metrics],
+    ['S3', `${s3}, ${repository}`],
+    ['Triton log', shortPath(tritonLog)],
+  ];
+  return html`<h3>Endpoints</h3>
+    <dl class="card addresses">
+      ${rows.map(
+        ([what, address]) =>
+          html`<div>
+            <dt>${what}</dt>
+            <dd><code>${address}</code></dd>
+          </div> `,
+      )}
+    </dl>`;
+}
+
+/** A word that a shell takes as it is. */
+function quoted(word: string): string {
+  return /^[\w./:@%-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+/** As people would write it: from where they are, or from their home. */
+export function shortPath(path: string): string {
+  const inside = (folder: string): boolean => path.startsWith(folder + sep);
+  if (inside(process.cwd())) return relative(process.cwd(), path);
+  return inside(homedir()) ? `~${path.slice(homedir().length)}` : path;
+}
