@@ -76,12 +76,12 @@ function writeTokenProgram(directory: string, access: Access): void {
 export async function leftovers(moto: Moto): Promise<string[]> {
   const form = { 'content-type': 'application/x-www-form-urlencoded' };
   const target = { 'x-amz-target': 'Logs_20140328.DescribeLogGroups', 'content-type': 'application/x-amz-json-1.1' };
-  const { clusters } = JSON.parse(await ask(moto, 'eks', '/clusters')) as { clusters: string[] };
-  const { logGroups } = JSON.parse(await ask(moto, 'logs', '/', target, '{}')) as {
+  const { clusters } = JSON.parse(await askMoto(moto, 'eks', '/clusters')) as { clusters: string[] };
+  const { logGroups } = JSON.parse(await askMoto(moto, 'logs', '/', target, '{}')) as {
     logGroups: { logGroupName: string }[];
   };
-  const buckets = namesIn(await ask(moto, 's3', '/'), 'Name');
-  const roles = namesIn(await ask(moto, 'iam', '/', form, 'Action=ListRoles&Version=2010-05-08'), 'RoleName');
+  const buckets = namesIn(await askMoto(moto, 's3', '/'), 'Name');
+  const roles = namesIn(await askMoto(moto, 'iam', '/', form, 'Action=ListRoles&Version=2010-05-08'), 'RoleName');
   return [...clusters, ...logGroups.map(({ logGroupName }) => logGroupName), ...buckets, ...roles];
 }
 
@@ -90,7 +90,7 @@ function namesIn(xml: string, element: string): string[] {
 }
 
 /** One request to a service; with a body it is a POST. */
-async function ask(moto: Moto, service: string, path: string, headers = {}, body?: string): Promise<string> {
+export async function askMoto(moto: Moto, service: string, path: string, headers = {}, body?: string): Promise<string> {
   const scope = `Credential=mock/20260101/us-east-1/${service}/aws4_request`;
   const response = await fetch(`${moto.endpoint}${path}`, {
     // The scope of the signature tells the service; the signature itself is not looked at.

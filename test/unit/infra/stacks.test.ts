@@ -307,9 +307,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
       },
     ]);
     const notifications = made.all('aws:s3/bucketNotification:BucketNotification').map(({ inputs }) => inputs);
-    expect(notifications).toEqual(
-      [models, `${models}-access-logs`].map((bucket) => ({ bucket, eventbridge: true })),
-    );
+    expect(notifications).toEqual([models, `${models}-access-logs`].map((bucket) => ({ bucket, eventbridge: true })));
     expect(of('bucketLogging:BucketLogging')).toEqual({
       bucket: models,
       targetBucket: `${models}-access-logs`,

@@ -19,15 +19,20 @@ test('examples that were left in', () => {
   ]);
 });
 
-test.each(['staging', 'prod'])('%s as it comes: nobody reaches the cluster from elsewhere, and how one does', (stack) => {
-  expect(of({}, stack)).toEqual([
-    expect.stringMatching(/^publicAccessCidrs is empty: only from .* pulumi config set --path "publicAccessCidrs\[0\]"/),
-    expect.stringMatching(/^publisherSubjects names/),
-  ]);
-  // In a network that was there somebody may be.
-  const there = { vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
-  expect(of({ ...OWN, ...there, publicAccessCidrs: [] })).toEqual([]);
-});
+test.each(['staging', 'prod'])(
+  '%s as it comes: nobody reaches the cluster from elsewhere, and how one does',
+  (stack) => {
+    expect(of({}, stack)).toEqual([
+      expect.stringMatching(
+        /^publicAccessCidrs is empty: only from .* pulumi config set --path "publicAccessCidrs\[0\]"/,
+      ),
+      expect.stringMatching(/^publisherSubjects names/),
+    ]);
+    // In a network that was there somebody may be.
+    const there = { vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
+    expect(of({ ...OWN, ...there, publicAccessCidrs: [] })).toEqual([]);
+  },
+);
 
 test('managed groups that may grow, and that nothing makes grow', () => {
   const pool = { name: 'fixed', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'] };
