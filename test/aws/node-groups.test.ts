@@ -1,4 +1,4 @@
-import { awsStack, deletions, expectInOrder, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
+import { awsStack, deletions, expectInOrder, HERE, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
 import { askMoto, leftovers } from '../support/moto';
 import { Scratch } from '../support/scratch';
@@ -41,7 +41,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
 
   beforeAll(async () => {
     made = await awsStack(scratch, 'staging', {
-      config: { autoMode: false, gpuNodePools: [AL2023, BOTTLEROCKET] },
+      config: { publicAccessCidrs: [HERE], autoMode: false, gpuNodePools: [AL2023, BOTTLEROCKET] },
       nodeLabels: { 'triton-serving/gpu-pool': AL2023.name },
     });
   }, BUILD_MS);

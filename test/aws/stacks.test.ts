@@ -1,4 +1,4 @@
-import { awsStack, deletions, expectInOrder, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
+import { awsStack, deletions, expectInOrder, HERE, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
 import { leftovers } from '../support/moto';
 import { Scratch } from '../support/scratch';
@@ -37,7 +37,19 @@ for (const name of ['staging', 'prod'] as const) {
     };
 
     test(
-      'up makes it, and the policy pack has nothing against what is planned and what is made',
+      'as it comes the API is private: from here an up ends when the cluster is there, and says why',
+      async () => {
+        const { stack } = made;
+        const refusal = stack.up().catch((error: unknown) => String(error));
+        expect(await refusal).toMatch(/publicAccessCidrs is empty[^]*configured Kubernetes cluster is unreachable/);
+        expect((await stack.resources()).map(({ type }) => type)).toContain('aws:eks/cluster:Cluster');
+        stack.configure({ publicAccessCidrs: [HERE] });
+      },
+      STEP_MS,
+    );
+
+    test(
+      'with an address named up makes the rest, and the policy pack has nothing against what is planned and made',
       async () => {
         const { stack, plane } = made;
         for (const said of [await stack.preview(...PACK), await stack.up(...PACK)]) {
@@ -79,10 +91,10 @@ for (const name of ['staging', 'prod'] as const) {
     );
 
     test(
-      'naming who may reach the API opens it to them, and touches nothing else',
+      'another address that may reach the API changes the cluster in place, and nothing else',
       async () => {
         const { stack } = made;
-        stack.configure({ publicAccessCidrs: ['198.51.100.0/24'] });
+        stack.configure({ publicAccessCidrs: [HERE, '192.0.2.0/24'] });
         const changed = await stack.changes();
         expect(changed).toEqual([{ op: 'update', urn: expect.stringMatching(/:eks\/cluster:Cluster::/) as string }]);
         await stack.up();

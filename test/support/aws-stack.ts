@@ -1,9 +1,10 @@
 import { ensureKubernetesPlugin, findInstalledPlugin, packageVersion } from '../../scripts/lib/toolchain/pulumi';
 import { ControlPlane } from './control-plane';
 import { defineForeignKinds } from './foreign-kinds';
+import { startGate } from './gate';
 import { defineKarpenterKinds } from './karpenter';
 import { whyNoEngines } from './local-stack';
-import { testMoto, type Moto } from './moto';
+import { askMoto, testMoto, type Moto } from './moto';
 import type { Scratch } from './scratch';
 import { TestStack, type StackConfig } from './stack';
 
@@ -28,9 +29,13 @@ export interface AwsStackOptions {
   nodeLabels?: Record<string, string>;
 }
 
+/** From where the tests come, as it were. */
+export const HERE = '198.51.100.7/32';
+
 /**
  * A stack of the repository with the real AWS provider on a mock of AWS, and its Kubernetes half on a real control
- * plane with three nodes for servers: no machine of the mock ever joins. Nothing of the stack is deployed yet.
+ * plane with three nodes for servers: no machine of the mock ever joins. As in AWS the API is reached from outside only
+ * while the cluster has a public endpoint. Nothing of the stack is deployed yet.
  */
 export async function awsStack(
   scratch: Scratch,
@@ -50,7 +55,15 @@ export async function awsStack(
       taints: [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }],
     });
   }
-  const moto = await testMoto(scratch, plane.access);
+  // The gate asks the mock, and the mock names the gate.
+  const isPublic = async (): Promise<boolean> => {
+    const { cluster } = JSON.parse(await askMoto(moto, 'eks', `/clusters/triton-${name}`)) as {
+      cluster: { resourcesVpcConfig: { endpointPublicAccess: boolean } };
+    };
+    return cluster.resourcesVpcConfig.endpointPublicAccess;
+  };
+  const gate = await startGate(scratch, Number(new URL(plane.access.server).port), isPublic);
+  const moto = await testMoto(scratch, plane.access, `https://127.0.0.1:${gate}`);
   const plugins = [aws, await ensureKubernetesPlugin()];
   return { plane, moto, stack: await TestStack.create(scratch, name, { plugins, config, env: moto.env }) };
 }

@@ -20,12 +20,13 @@ export interface Moto {
 /**
  * Starts it on loopback; ended with the scratch folder.
  * @param access the Kubernetes API that every EKS cluster has; default: none that answers
+ * @param server where clients of EKS are sent to; default: to that API itself
  */
-export async function testMoto(scratch: Scratch, access?: Access): Promise<Moto> {
+export async function testMoto(scratch: Scratch, access?: Access, server = access?.server): Promise<Moto> {
   const python = await ensurePython(new Progress(process.stderr, true).step(''));
   const packages = await ensureLockedPackages('moto', python);
   const [port] = (await freePorts(1)) as [number];
-  const server = new ManagedProcess({
+  const moto = new ManagedProcess({
     name: 'moto',
     command: python.python,
     args: ['-m', 'moto_server', '-H', '127.0.0.1', '-p', String(port)],
@@ -35,17 +36,17 @@ export async function testMoto(scratch: Scratch, access?: Access): Promise<Moto>
       ...(access === undefined
         ? {}
         : {
-            KUBERNETES_ENDPOINT: access.server,
+            KUBERNETES_ENDPOINT: server,
             KUBERNETES_CERTIFICATE: readFileSync(access.certificateFile).toString('base64'),
           }),
     },
     logFile: join(scratch.directory, `moto-${port}.log`),
     python: python.python,
   });
-  const stop = (): Promise<void> => server.stop(STOP_GRACE_MS);
+  const stop = (): Promise<void> => moto.stop(STOP_GRACE_MS);
   scratch.defer(stop);
   const endpoint = `http://127.0.0.1:${port}`;
-  await server.untilReady(() => answers(`${endpoint}/moto-api/`), START_TIMEOUT_MS, stop);
+  await moto.untilReady(() => answers(`${endpoint}/moto-api/`), START_TIMEOUT_MS, stop);
   const programs = join(scratch.directory, 'aws-programs');
   if (access !== undefined) writeTokenProgram(programs, access);
   const env = {
