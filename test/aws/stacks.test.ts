@@ -1,5 +1,6 @@
 import { awsStack, deletions, expectInOrder, HERE, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
+import { defineForeignKinds } from '../support/foreign-kinds';
 import { leftovers } from '../support/moto';
 import { Scratch } from '../support/scratch';
 
@@ -125,6 +126,25 @@ for (const name of ['staging', 'prod'] as const) {
     );
 
     if (name === 'prod') {
+      test(
+        'what prod leaves to be switched on needs kinds of others: up names them, and works once they are there',
+        async () => {
+          const { stack, plane } = made;
+          stack.configure({
+            autoscaling: { kind: 'keda', minReplicas: 3, maxReplicas: 12 },
+            monitoring: { serviceMonitor: true, alerts: true, dashboard: true },
+          });
+          const refusal = stack.up().catch((error: unknown) => String(error));
+          expect(await refusal).toMatch(
+            /with kind (keda\.sh|monitoring\.coreos\.com)\/\S+ failed because [^]*Verify that any required CRDs have been created/,
+          );
+          await defineForeignKinds(plane);
+          await stack.up(...PACK);
+          await stack.up('--expect-no-changes');
+        },
+        STEP_MS,
+      );
+
       test(
         'destroy is refused: what cannot be made again is protected',
         async () => {

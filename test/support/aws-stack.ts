@@ -1,6 +1,5 @@
 import { ensureKubernetesPlugin, findInstalledPlugin, packageVersion } from '../../scripts/lib/toolchain/pulumi';
 import { ControlPlane } from './control-plane';
-import { defineForeignKinds } from './foreign-kinds';
 import { startGate } from './gate';
 import { defineKarpenterKinds } from './karpenter';
 import { whyNoEngines } from './local-stack';
@@ -46,7 +45,6 @@ export async function awsStack(
   if (aws === undefined) throw new Error('tests are to ask whyNoAwsStack first');
   const plane = await ControlPlane.start(scratch);
   await defineKarpenterKinds(plane);
-  await defineForeignKinds(plane);
   for (const index of [0, 1, 2]) {
     await plane.addNode({
       name: `gpu-${index}`,
