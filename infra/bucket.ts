@@ -2,7 +2,7 @@ import * as s3 from '@pulumi/aws/s3';
 import * as pulumi from '@pulumi/pulumi';
 import type { PolicyStatement } from './policy-document';
 
-/** What every bucket of ours has: no public access, no ACLs, old versions. */
+/** What every bucket of ours has: no public access, no ACLs, old versions, and its events on EventBridge. */
 export function closeBucket(name: string, bucket: s3.Bucket) {
   const publicAccess = new s3.BucketPublicAccessBlock(
     name,
@@ -15,7 +15,7 @@ export function closeBucket(name: string, bucket: s3.Bucket) {
     },
     { parent: bucket },
   );
-  const ownership = new s3.BucketOwnershipControls(
+  new s3.BucketOwnershipControls(
     name,
     { bucket: bucket.bucket, rule: { objectOwnership: 'BucketOwnerEnforced' } },
     { parent: bucket },
@@ -25,7 +25,9 @@ export function closeBucket(name: string, bucket: s3.Bucket) {
     { bucket: bucket.bucket, versioningConfiguration: { status: 'Enabled' } },
     { parent: bucket },
   );
-  return { publicAccess, ownership, versioning };
+  // A release or a deletion can then be acted on by whoever adds a rule. At most 1 USD a million objects.
+  new s3.BucketNotification(name, { bucket: bucket.bucket, eventbridge: true }, { parent: bucket });
+  return { publicAccess, versioning };
 }
 
 /** Refuses what is not encrypted on its way. */

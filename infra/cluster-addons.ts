@@ -76,7 +76,7 @@ export class ClusterAddons extends pulumi.ComponentResource {
         instanceTypes,
         capacityType: 'ON_DEMAND',
         minimumNodes: count,
-        maximumNodes: count + 1,
+        maximumNodes: count,
         diskGiB: SYSTEM_DISK_GIB,
         labels: {},
         taints: [],

@@ -38,6 +38,7 @@ export class NodeGroup extends pulumi.ComponentResource {
   constructor(name: string, args: NodeGroupArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:NodeGroup', name, {}, options);
     const template = this.launchTemplate(name, args);
+    const isFixed = args.minimumNodes === args.maximumNodes;
     this.group = new eks.NodeGroup(
       name,
       {
@@ -59,8 +60,8 @@ export class NodeGroup extends pulumi.ComponentResource {
         labels: args.labels,
         taints: args.taints,
       },
-      // An autoscaler moves the desired size.
-      { parent: this, ignoreChanges: ['scalingConfig.desiredSize'] },
+      // An autoscaler moves the desired size of a group that may grow. Without one AWS refuses a minimum above it.
+      { parent: this, ...(isFixed ? {} : { ignoreChanges: ['scalingConfig.desiredSize'] }) },
     );
     this.registerOutputs({ group: this.group });
   }

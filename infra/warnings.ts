@@ -8,7 +8,7 @@ const EXAMPLE_RANGES = /^(192\.0\.2|198\.51\.100|203\.0\.113)\./;
  * What is allowed, and seldom meant.
  * @param today a date, for tests
  */
-export function warningsOf({ cluster, publisher }: Settings, today: Date): string[] {
+export function warningsOf({ cluster, publisher, gpuNodePools }: Settings, today: Date): string[] {
   if (cluster.kind === 'existing') return [];
   const { publicAccessCidrs: from, network, version } = cluster;
   const examples = from.filter((cidr) => EXAMPLE_RANGES.test(cidr));
@@ -21,10 +21,19 @@ export function warningsOf({ cluster, publisher }: Settings, today: Date): strin
         ]
       : []),
     ...(from.length === 0 && network.kind === 'create'
-      ? ['publicAccessCidrs is empty: only from inside of the network that is made now can its cluster be reached']
+      ? [
+          'publicAccessCidrs is empty: only from inside of the network that is made now can its cluster be reached, and a "pulumi up" from elsewhere ends once the cluster is there. Name the addresses that you run pulumi from: pulumi config set --path "publicAccessCidrs[0]" ADDRESS/32',
+        ]
       : []),
     ...(publisher?.subjects.some((subject) => subject.includes('-your-organisation-')) === true
       ? ['publisherSubjects names -your-organisation-, which is an example: nobody can publish with the role']
       : []),
+    ...gpuNodePools
+      .filter(({ mechanism, minimumNodes, maximumNodes }) => {
+        return mechanism === 'managed-node-group' && minimumNodes < maximumNodes;
+      })
+      .map(({ name, minimumNodes, maximumNodes }) => {
+        return `pool ${name} is made with ${minimumNodes} nodes, and nothing here ever adds any, up to ${maximumNodes} or otherwise: set minimumNodes to what is needed, or run an autoscaler of your own`;
+      }),
   ];
 }

@@ -76,4 +76,23 @@ describe('the mock of EKS', () => {
     expect((await ask('POST', '/clusters/auto/addons', { addonName: 'metrics-server' })).status).toBe(200);
     expect((await ask('POST', '/clusters/auto/addons', { addonName: 'no-such' })).status).toBe(400);
   });
+
+  test('a node group is as large as it is desired, within its bounds', async () => {
+    await ask('POST', '/clusters', cluster('grouped', {}));
+    const group = (scalingConfig: object): object => ({
+      nodegroupName: 'fixed',
+      subnets: [],
+      nodeRole: 'arn:aws:iam::123456789012:role/nodes',
+      scalingConfig,
+    });
+    const groups = '/clusters/grouped/node-groups';
+    expect((await ask('POST', groups, group({ minSize: 1, maxSize: 2, desiredSize: 0 }))).status).toBe(400);
+    expect((await ask('POST', groups, group({ minSize: 1, maxSize: 2, desiredSize: 1 }))).status).toBe(200);
+    const resize = (scalingConfig: object) => ask('POST', `${groups}/fixed/update-config`, { scalingConfig });
+    expect(await resize({ minSize: 2 })).toMatchObject({
+      status: 400,
+      answer: { message: "Minimum capacity 2 can't be greater than desired size 1" },
+    });
+    expect((await resize({ minSize: 2, desiredSize: 2 })).status).toBe(200);
+  });
 });

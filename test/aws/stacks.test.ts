@@ -1,63 +1,62 @@
-import { ensureKubernetesPlugin, findInstalledPlugin, packageVersion } from '../../scripts/lib/toolchain/pulumi';
-import { ControlPlane } from '../support/control-plane';
+import { awsStack, deletions, expectInOrder, HERE, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
 import { defineForeignKinds } from '../support/foreign-kinds';
-import { defineKarpenterKinds } from '../support/karpenter';
-import { whyNoEngines } from '../support/local-stack';
-import { leftovers, testMoto, type Moto } from '../support/moto';
+import { leftovers } from '../support/moto';
 import { Scratch } from '../support/scratch';
-import { TestStack } from '../support/stack';
 
 const BUILD_MS = 60 * 60_000;
 /** The AWS provider waits where AWS takes long: a minute for a lifecycle rule, another one for a cluster that goes. */
 const STEP_MS = 10 * 60_000;
 
-const aws = findInstalledPlugin('aws', packageVersion('@pulumi/aws'));
-const reason =
-  whyNoEngines('karpenter') ??
-  (aws === undefined
-    ? `Pulumi's AWS plugin is not installed: pulumi plugin install resource aws ${packageVersion('@pulumi/aws')}`
-    : undefined);
+/** As people give it, in the folder of the project. */
+const PACK = ['--policy-pack', 'policy'];
+
+/** What a stack may say and the policy pack does not take, and the rule that says so. */
+const MUTANTS = {
+  staging: {
+    change: { shutdown: { drainSeconds: 5, exitTimeoutSeconds: 5 } },
+    rule: 'gpu-pod-drains',
+    about: 'kubernetes:apps/v1:Deployment',
+  },
+  prod: { change: { protect: false }, rule: 'bucket-kept-in-production', about: 'aws:s3/bucket:Bucket' },
+};
 
 /** Both stacks with the real AWS provider on a mock of AWS, and the Kubernetes half on a real control plane. */
 for (const name of ['staging', 'prod'] as const) {
-  describeUnless(reason, `stack ${name} with the real AWS provider on a mock of AWS`, () => {
+  describeUnless(whyNoAwsStack(), `stack ${name} with the real AWS provider on a mock of AWS`, () => {
     const scratch = new Scratch();
-    let plane: ControlPlane;
-    let moto: Moto;
-    let stack: TestStack;
+    let made: AwsStack;
 
     beforeAll(async () => {
-      plane = await ControlPlane.start(scratch);
-      await defineKarpenterKinds(plane);
-      await defineForeignKinds(plane);
-      // What Auto Mode would bring for the servers.
-      for (const index of [0, 1, 2]) {
-        await plane.addNode({
-          name: `gpu-${index}`,
-          gpus: 1,
-          labels: { 'triton-serving/gpu': 'true' },
-          taints: [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }],
-        });
-      }
-      moto = await testMoto(scratch, plane.access);
-      if (aws === undefined) throw new Error('not to be reached');
-      stack = await TestStack.create(scratch, name, {
-        plugins: [aws, await ensureKubernetesPlugin()],
-        env: moto.env,
-      });
+      made = await awsStack(scratch, name);
     }, BUILD_MS);
     afterAll(() => scratch.clean());
 
     const poolOf = async (): Promise<Record<string, unknown>> => {
-      const pool = (await plane.client.objects.list('karpenter.sh/v1', 'NodePool')).items[0];
+      const pool = (await made.plane.client.objects.list('karpenter.sh/v1', 'NodePool')).items[0];
       return (pool as unknown as { spec: Record<string, unknown> }).spec;
     };
 
     test(
-      'up makes it',
+      'as it comes the API is private: from here an up ends when the cluster is there, and says why',
       async () => {
-        await stack.up();
+        const { stack } = made;
+        const refusal = stack.up().catch((error: unknown) => String(error));
+        expect(await refusal).toMatch(/publicAccessCidrs is empty[^]*configured Kubernetes cluster is unreachable/);
+        expect((await stack.resources()).map(({ type }) => type)).toContain('aws:eks/cluster:Cluster');
+        stack.configure({ publicAccessCidrs: [HERE] });
+      },
+      STEP_MS,
+    );
+
+    test(
+      'with an address named up makes the rest, and the policy pack has nothing against what is planned and made',
+      async () => {
+        const { stack, plane } = made;
+        for (const said of [await stack.preview(...PACK), await stack.up(...PACK)]) {
+          expect(said).toMatch(/Policy Packs run:\s+Name\s+Version\s+triton-serving\S*\s+\d/);
+          expect(said).not.toMatch(/\[(mandatory|advisory)\]|can't run policy/);
+        }
         const outputs = await stack.outputs();
         expect(outputs).toMatchObject({ region: 'us-east-1', clusterName: `triton-${name}`, namespace: 'triton' });
         expect(outputs['modelRepository']).toMatch(/^s3:\/\/[^/]+\/models$/);
@@ -70,6 +69,7 @@ for (const name of ['staging', 'prod'] as const) {
     test(
       'a second up changes nothing, nor does a refresh find anything',
       async () => {
+        const { stack } = made;
         await stack.up('--expect-no-changes');
         await stack.pulumi('refresh', '--stack', name, '--yes', '--skip-preview', '--expect-no-changes');
         await stack.up('--expect-no-changes');
@@ -78,8 +78,36 @@ for (const name of ['staging', 'prod'] as const) {
     );
 
     test(
+      'a setting that breaks a rule of the policy pack is refused by that rule',
+      async () => {
+        const { stack } = made;
+        const { change, rule, about } = MUTANTS[name];
+        const before = stack.configure(change);
+        const refusal = stack.preview(...PACK).catch((error: unknown) => String(error));
+        expect(await refusal).toMatch(new RegExp(`\\[mandatory\\].*\\s${rule}\\s+\\(${about}: `));
+        stack.configure(before);
+        await stack.preview('--expect-no-changes', ...PACK);
+      },
+      STEP_MS,
+    );
+
+    test(
+      'another address that may reach the API changes the cluster in place, and nothing else',
+      async () => {
+        const { stack } = made;
+        stack.configure({ publicAccessCidrs: [HERE, '192.0.2.0/24'] });
+        const changed = await stack.changes();
+        expect(changed).toEqual([{ op: 'update', urn: expect.stringMatching(/:eks\/cluster:Cluster::/) as string }]);
+        await stack.up();
+        await stack.up('--expect-no-changes');
+      },
+      STEP_MS,
+    );
+
+    test(
       'a change of a pool changes the pool and nothing else',
       async () => {
+        const { stack } = made;
         const pool = {
           name: 'a10g',
           instanceTypes: ['g5.2xlarge', 'g5.4xlarge', 'g5.8xlarge'],
@@ -99,8 +127,28 @@ for (const name of ['staging', 'prod'] as const) {
 
     if (name === 'prod') {
       test(
+        'what prod leaves to be switched on needs kinds of others: up names them, and works once they are there',
+        async () => {
+          const { stack, plane } = made;
+          stack.configure({
+            autoscaling: { kind: 'keda', minReplicas: 3, maxReplicas: 12 },
+            monitoring: { serviceMonitor: true, alerts: true, dashboard: true },
+          });
+          const refusal = stack.up().catch((error: unknown) => String(error));
+          expect(await refusal).toMatch(
+            /with kind (keda\.sh|monitoring\.coreos\.com)\/\S+ failed because [^]*Verify that any required CRDs have been created/,
+          );
+          await defineForeignKinds(plane);
+          await stack.up(...PACK);
+          await stack.up('--expect-no-changes');
+        },
+        STEP_MS,
+      );
+
+      test(
         'destroy is refused: what cannot be made again is protected',
         async () => {
+          const { stack, plane } = made;
           const before = (await stack.resources()).length;
           await expect(stack.destroy()).rejects.toThrow(/protected/);
           const resources = await stack.resources();
@@ -115,9 +163,17 @@ for (const name of ['staging', 'prod'] as const) {
       );
     } else {
       test(
-        'destroy leaves nothing',
+        'destroy deletes servers, nodes, cluster and network in this order, and leaves nothing',
         async () => {
-          await stack.destroy();
+          const { stack, moto } = made;
+          expectInOrder(deletions(await stack.destroy()), [
+            /:Deployment /,
+            /:NodePool /,
+            /:NodeClass /,
+            /:eks\/cluster:Cluster /,
+            /:NatGateway /,
+            /:Vpc /,
+          ]);
           expect(await stack.resources()).toEqual([]);
           expect(await leftovers(moto)).toEqual([]);
         },

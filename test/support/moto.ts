@@ -20,12 +20,13 @@ export interface Moto {
 /**
  * Starts it on loopback; ended with the scratch folder.
  * @param access the Kubernetes API that every EKS cluster has; default: none that answers
+ * @param server where clients of EKS are sent to; default: to that API itself
  */
-export async function testMoto(scratch: Scratch, access?: Access): Promise<Moto> {
+export async function testMoto(scratch: Scratch, access?: Access, server = access?.server): Promise<Moto> {
   const python = await ensurePython(new Progress(process.stderr, true).step(''));
   const packages = await ensureLockedPackages('moto', python);
   const [port] = (await freePorts(1)) as [number];
-  const server = new ManagedProcess({
+  const moto = new ManagedProcess({
     name: 'moto',
     command: python.python,
     args: ['-m', 'moto_server', '-H', '127.0.0.1', '-p', String(port)],
@@ -35,17 +36,17 @@ export async function testMoto(scratch: Scratch, access?: Access): Promise<Moto>
       ...(access === undefined
         ? {}
         : {
-            KUBERNETES_ENDPOINT: access.server,
+            KUBERNETES_ENDPOINT: server,
             KUBERNETES_CERTIFICATE: readFileSync(access.certificateFile).toString('base64'),
           }),
     },
     logFile: join(scratch.directory, `moto-${port}.log`),
     python: python.python,
   });
-  const stop = (): Promise<void> => server.stop(STOP_GRACE_MS);
+  const stop = (): Promise<void> => moto.stop(STOP_GRACE_MS);
   scratch.defer(stop);
   const endpoint = `http://127.0.0.1:${port}`;
-  await server.untilReady(() => answers(`${endpoint}/moto-api/`), START_TIMEOUT_MS, stop);
+  await moto.untilReady(() => answers(`${endpoint}/moto-api/`), START_TIMEOUT_MS, stop);
   const programs = join(scratch.directory, 'aws-programs');
   if (access !== undefined) writeTokenProgram(programs, access);
   const env = {
@@ -76,12 +77,12 @@ function writeTokenProgram(directory: string, access: Access): void {
 export async function leftovers(moto: Moto): Promise<string[]> {
   const form = { 'content-type': 'application/x-www-form-urlencoded' };
   const target = { 'x-amz-target': 'Logs_20140328.DescribeLogGroups', 'content-type': 'application/x-amz-json-1.1' };
-  const { clusters } = JSON.parse(await ask(moto, 'eks', '/clusters')) as { clusters: string[] };
-  const { logGroups } = JSON.parse(await ask(moto, 'logs', '/', target, '{}')) as {
+  const { clusters } = JSON.parse(await askMoto(moto, 'eks', '/clusters')) as { clusters: string[] };
+  const { logGroups } = JSON.parse(await askMoto(moto, 'logs', '/', target, '{}')) as {
     logGroups: { logGroupName: string }[];
   };
-  const buckets = namesIn(await ask(moto, 's3', '/'), 'Name');
-  const roles = namesIn(await ask(moto, 'iam', '/', form, 'Action=ListRoles&Version=2010-05-08'), 'RoleName');
+  const buckets = namesIn(await askMoto(moto, 's3', '/'), 'Name');
+  const roles = namesIn(await askMoto(moto, 'iam', '/', form, 'Action=ListRoles&Version=2010-05-08'), 'RoleName');
   return [...clusters, ...logGroups.map(({ logGroupName }) => logGroupName), ...buckets, ...roles];
 }
 
@@ -90,7 +91,7 @@ function namesIn(xml: string, element: string): string[] {
 }
 
 /** One request to a service; with a body it is a POST. */
-async function ask(moto: Moto, service: string, path: string, headers = {}, body?: string): Promise<string> {
+export async function askMoto(moto: Moto, service: string, path: string, headers = {}, body?: string): Promise<string> {
   const scope = `Credential=mock/20260101/us-east-1/${service}/aws4_request`;
   const response = await fetch(`${moto.endpoint}${path}`, {
     // The scope of the signature tells the service; the signature itself is not looked at.

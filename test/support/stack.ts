@@ -81,14 +81,21 @@ export class TestStack {
     return stack;
   }
 
-  /** Changes the stack file; the next `up` makes it so. A value that is undefined goes. */
-  configure(values: StackConfig): void {
+  /**
+   * Changes the stack file; the next `up` makes it so. A value that is undefined goes.
+   * @returns what makes it as it was
+   */
+  configure(values: StackConfig): StackConfig {
     const text = load(readFileSync(this.file, 'utf8')) as { config?: Record<string, unknown> };
     const config = { ...text.config };
-    for (const [key, value] of Object.entries(values)) {
-      config[key.includes(':') ? key : `${PROJECT}:${key}`] = value;
+    const before: Record<string, unknown> = {};
+    for (const [name, value] of Object.entries(values)) {
+      const key = name.includes(':') ? name : `${PROJECT}:${name}`;
+      before[key] = config[key];
+      config[key] = value;
     }
     writeFileSync(this.file, dump({ ...text, config: JSON.parse(JSON.stringify(config)) as object }));
+    return before;
   }
 
   /** @returns what Pulumi printed */

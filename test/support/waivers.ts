@@ -31,28 +31,5 @@ export const WAIVERS: readonly Waiver[] = [
   },
 ];
 
-/** A check whose failure is not accepted, and will go with a change of infra/ or of a stack file that is still to be made. */
-export interface OpenFinding {
-  check: string;
-  toDo: string;
-}
-
-export const OPEN_FINDINGS: readonly OpenFinding[] = [
-  {
-    check: 'CKV2_AWS_62',
-    toDo: 'infra/bucket.ts: a BucketNotification with eventbridge: true for each bucket; it costs nothing without a rule.',
-  },
-  {
-    check: 'CKV_AWS_338',
-    toDo: 'Pulumi.staging.yaml: flowLogDays and controlPlaneLogDays of 365, as in prod.',
-  },
-  {
-    check: 'CKV_AWS_39',
-    toDo: 'Pulumi.{staging,prod}.yaml: publicAccessCidrs only as a comment; the addresses are examples, and without any the endpoint is private.',
-  },
-];
-
-export const isOpen = ({ check }: ScannerFinding): boolean => OPEN_FINDINGS.some((open) => open.check === check);
-
 export const isWaived = ({ check, resource }: ScannerFinding): boolean =>
   WAIVERS.some((waiver) => waiver.check === check && (waiver.resource?.test(resource) ?? true));

@@ -3,12 +3,25 @@
 from typing import Any
 
 from moto.core.responses import ActionResult
+from moto.eks.exceptions import InvalidParameterException
 
 from moto_server.base import Base, now
 
 
+def check_scaling(config: dict[str, int]) -> None:
+    """AWS takes no size that is out of its bounds."""
+    least, most, desired = (config.get(key) for key in ("minSize", "maxSize", "desiredSize"))
+    if least is None or most is None or desired is None:
+        return
+    if least > desired:
+        raise InvalidParameterException(message=f"Minimum capacity {least} can't be greater than desired size {desired}")
+    if desired > most:
+        raise InvalidParameterException(message=f"desired capacity {desired} can't be greater than max size {most}")
+
+
 class NodeGroups(Base):
     def create_nodegroup(self) -> Any:
+        check_scaling(self._get_param("scalingConfig") or {})
         result = super().create_nodegroup()
         cluster = self._cluster()
         group = cluster.nodegroups[self._get_param("nodegroupName")]
@@ -26,6 +39,12 @@ class NodeGroups(Base):
             if self._get_param("instanceTypes") is None:
                 group.instance_types = []
         return result
+
+    def update_nodegroup_config(self) -> Any:
+        name = self._get_param("nodegroupName")
+        group = self.eks_backend.describe_nodegroup(cluster_name=self._cluster().name, nodegroup_name=name)
+        check_scaling({**group.scaling_config, **(self._get_param("scalingConfig") or {})})
+        return super().update_nodegroup_config()
 
     def update_nodegroup_version(self) -> ActionResult:
         cluster = self._cluster()

@@ -77,8 +77,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
       vpcConfig: {
         subnetIds: ['a', 'b', 'c'].map((zone) => `triton-${stack}-network-private-us-east-1${zone}-id`),
         endpointPrivateAccess: true,
-        endpointPublicAccess: true,
-        publicAccessCidrs: ['203.0.113.0/24'],
+        endpointPublicAccess: false,
       },
       computeConfig: {
         enabled: true,
@@ -307,6 +306,8 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
         abortIncompleteMultipartUpload: { daysAfterInitiation: 7 },
       },
     ]);
+    const notifications = made.all('aws:s3/bucketNotification:BucketNotification').map(({ inputs }) => inputs);
+    expect(notifications).toEqual([models, `${models}-access-logs`].map((bucket) => ({ bucket, eventbridge: true })));
     expect(of('bucketLogging:BucketLogging')).toEqual({
       bucket: models,
       targetBucket: `${models}-access-logs`,

@@ -154,9 +154,11 @@ test('without Auto Mode: its switches are off together, add-ons and untainted sy
     amiType: 'AL2023_x86_64_STANDARD',
     capacityType: 'ON_DEMAND',
     instanceTypes: ['m7i.large', 'm7a.large', 'm6i.large'],
-    scalingConfig: { minSize: 2, maxSize: 3, desiredSize: 2 },
+    scalingConfig: { minSize: 2, maxSize: 2, desiredSize: 2 },
   });
   expect(system.inputs['taints'] ?? []).toEqual([]);
+  // Nobody else changes its size, so systemNodes does.
+  expect(system.ignoreChanges).toEqual([]);
   // Nodes are not ready without a network, and CoreDNS has no place without nodes.
   const coredns = made.only('aws:eks/addon:Addon', 'triton-staging-cluster-addons-coredns');
   expect(coredns.dependsOn).toContain(system.name);
@@ -177,12 +179,13 @@ test('an existing network: nothing of it is made', async () => {
   });
 });
 
-test('no address over the internet where none is named', async () => {
-  const made = await variant({ publicAccessCidrs: [] });
+test('the API of the cluster is open to the addresses that are named', async () => {
+  const made = await variant({ publicAccessCidrs: ['203.0.113.0/24'] });
   expect(made.only('aws:eks/cluster:Cluster').inputs['vpcConfig']).toEqual({
     subnetIds: expect.any(Array) as unknown,
     endpointPrivateAccess: true,
-    endpointPublicAccess: false,
+    endpointPublicAccess: true,
+    publicAccessCidrs: ['203.0.113.0/24'],
   });
 });
 

@@ -1,0 +1,195 @@
+import { awsStack, deletions, expectInOrder, HERE, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
+import { describeUnless } from '../support/describe-unless';
+import { askMoto, leftovers } from '../support/moto';
+import { Scratch } from '../support/scratch';
+
+const BUILD_MS = 60 * 60_000;
+const STEP_MS = 10 * 60_000;
+
+const AL2023 = {
+  name: 'al2023',
+  mechanism: 'managed-node-group',
+  instanceTypes: ['g5.xlarge'],
+  capacityTypes: ['on-demand'],
+  minimumNodes: 1,
+  maximumNodes: 1,
+  timeSlices: 2,
+  dcgmExporter: true,
+};
+const BOTTLEROCKET = {
+  name: 'bottlerocket',
+  mechanism: 'managed-node-group',
+  ami: 'Bottlerocket',
+  instanceTypes: ['g5.xlarge', 'g5.2xlarge'],
+  capacityTypes: ['spot'],
+  timeSlices: 2,
+};
+
+interface NodeGroup {
+  nodegroupName: string;
+  amiType: string;
+  capacityType: string;
+  instanceTypes: string[];
+  scalingConfig: { minSize: number; maxSize: number; desiredSize: number };
+  launchTemplate: { version: string };
+}
+
+/** The stack staging without Auto Mode: managed groups of both systems, what they need, and what a change does to them. */
+describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real AWS provider on a mock of AWS', () => {
+  const scratch = new Scratch();
+  let made: AwsStack;
+
+  beforeAll(async () => {
+    made = await awsStack(scratch, 'staging', {
+      config: { publicAccessCidrs: [HERE], autoMode: false, gpuNodePools: [AL2023, BOTTLEROCKET] },
+      nodeLabels: { 'triton-serving/gpu-pool': AL2023.name },
+    });
+  }, BUILD_MS);
+  afterAll(() => scratch.clean());
+
+  /** As AWS has them, by the name of the pool. */
+  const groups = async (): Promise<Record<string, NodeGroup>> => {
+    const all = '/clusters/triton-staging/node-groups';
+    const { nodegroups } = JSON.parse(await askMoto(made.moto, 'eks', all)) as { nodegroups: string[] };
+    const found = await Promise.all(
+      nodegroups.map(async (name) => {
+        const { nodegroup } = JSON.parse(await askMoto(made.moto, 'eks', `${all}/${name}`)) as { nodegroup: NodeGroup };
+        return [/(al2023|bottlerocket|system)/.exec(name)?.[0] ?? name, nodegroup] as const;
+      }),
+    );
+    expect(new Set(found.map(([pool]) => pool)).size).toBe(found.length);
+    return Object.fromEntries(found);
+  };
+
+  /** What the next `up` would do, as "OP TYPE NAME". */
+  const plan = async (al2023: object, bottlerocket: object = {}): Promise<string[]> => {
+    made.stack.configure({
+      gpuNodePools: [
+        { ...AL2023, ...al2023 },
+        { ...BOTTLEROCKET, ...bottlerocket },
+      ],
+    });
+    const steps = await made.stack.changes();
+    return steps.map(({ op, urn }) => `${op} ${urn.split('$').at(-1)?.split(/[/:]/).at(-3)} ${urn.split('::').at(-1)}`);
+  };
+
+  test(
+    'up makes the groups, the add-ons and what works on their nodes, and the policy pack has nothing against it',
+    async () => {
+      const { stack, plane, moto } = made;
+      const said = await stack.up('--policy-pack', 'policy');
+      expect(said).toMatch(/Policy Packs run:/);
+      expect(said).not.toMatch(/\[(mandatory|advisory)\]|can't run policy/);
+      expect(said).toContain('pool bottlerocket is made with 0 nodes, and nothing here ever adds any');
+      expect(said).not.toContain('pool al2023 is made with');
+      expect(await groups()).toMatchObject({
+        system: { amiType: 'AL2023_x86_64_STANDARD', scalingConfig: { minSize: 2, maxSize: 2, desiredSize: 2 } },
+        al2023: { amiType: 'AL2023_x86_64_NVIDIA', capacityType: 'ON_DEMAND', instanceTypes: ['g5.xlarge'] },
+        bottlerocket: { amiType: 'BOTTLEROCKET_x86_64_NVIDIA', capacityType: 'SPOT' },
+      });
+      const { addons } = JSON.parse(await askMoto(moto, 'eks', '/clusters/triton-staging/addons')) as {
+        addons: string[];
+      };
+      expect(addons.sort()).toEqual(['coredns', 'kube-proxy', 'vpc-cni']);
+      const { items } = await plane.client.objects.list('apps/v1', 'DaemonSet', 'gpu-node-agents');
+      const agents = items.map((item) => item as unknown as { metadata: { labels: object }; status: object });
+      expect(agents).toHaveLength(2);
+      // Bottlerocket has its own device plugin, and no node of it is here.
+      for (const { status } of agents) expect(status).toMatchObject({ desiredNumberScheduled: 3, numberReady: 3 });
+      expect(await plane.readyPods('triton')).toHaveLength(2);
+    },
+    STEP_MS,
+  );
+
+  test(
+    'a second up changes nothing, nor does a refresh find anything',
+    async () => {
+      const { stack } = made;
+      await stack.up('--expect-no-changes');
+      await stack.pulumi('refresh', '--stack', stack.name, '--yes', '--skip-preview', '--expect-no-changes');
+      await stack.up('--expect-no-changes');
+    },
+    STEP_MS,
+  );
+
+  test(
+    'size, labels and disk of a group, and the number of system nodes, change in place',
+    async () => {
+      const { stack } = made;
+      stack.configure({ systemNodes: 3 });
+      const steps = await plan({ minimumNodes: 2, maximumNodes: 2, labels: { team: 'vision' } }, { diskGiB: 200 });
+      expect(steps.sort()).toEqual([
+        'update launchTemplate triton-staging-gpu-bottlerocket-spot',
+        'update nodeGroup triton-staging-cluster-addons-system',
+        'update nodeGroup triton-staging-gpu-al2023-on-demand',
+        'update nodeGroup triton-staging-gpu-bottlerocket-spot',
+      ]);
+      await stack.up();
+      expect(await groups()).toMatchObject({
+        system: { scalingConfig: { desiredSize: 3 } },
+        al2023: { scalingConfig: { minSize: 2, maxSize: 2, desiredSize: 2 }, launchTemplate: { version: '1' } },
+        bottlerocket: { launchTemplate: { version: '2' } },
+      });
+      await stack.up('--expect-no-changes');
+    },
+    STEP_MS,
+  );
+
+  const LARGER = { minimumNodes: 2, maximumNodes: 2, labels: { team: 'vision' } };
+
+  test.each([
+    ['its machines', { instanceTypes: ['g5.2xlarge'] }],
+    ['its zones', { zones: ['us-east-1a'] }],
+    ['its system', { ami: 'Bottlerocket', dcgmExporter: false, timeSlices: 1 }],
+  ])(
+    'with %s changed, a new group is made before the old one goes',
+    async (_, change) => {
+      const steps = await plan({ ...LARGER, ...change }, { diskGiB: 200 });
+      const group = 'nodeGroup triton-staging-gpu-al2023-on-demand';
+      const places = ['create-replacement', 'replace', 'delete-replaced'].map((op) => steps.indexOf(`${op} ${group}`));
+      expect(places).not.toContain(-1);
+      expect(places).toEqual([...places].sort((a, b) => a - b));
+      expect(steps.filter((step) => /replace/.test(step) && !step.endsWith(group))).toEqual([]);
+    },
+    STEP_MS,
+  );
+
+  test(
+    'and so it is done',
+    async () => {
+      const { stack } = made;
+      const old = (await groups())['al2023']?.nodegroupName;
+      await plan({ ...LARGER, instanceTypes: ['g5.2xlarge'] }, { diskGiB: 200 });
+      const said = await stack.up();
+      const done = [/al2023-on-demand created replacement/, /al2023-on-demand deleted original/].map((line) =>
+        said.search(line),
+      );
+      expect(done[0]).toBeGreaterThan(-1);
+      expect(done[1]).toBeGreaterThan(done[0] ?? Infinity);
+      const { al2023 } = await groups();
+      expect(al2023).toMatchObject({ instanceTypes: ['g5.2xlarge'], scalingConfig: { desiredSize: 2 } });
+      expect(al2023?.nodegroupName).not.toBe(old);
+      await stack.up('--expect-no-changes');
+    },
+    STEP_MS,
+  );
+
+  test(
+    'destroy deletes servers, groups, cluster and network in this order, and leaves nothing',
+    async () => {
+      const { stack, moto } = made;
+      const deleted = deletions(await stack.destroy());
+      expectInOrder(deleted, [
+        /:Deployment triton$/,
+        /:NodeGroup triton-staging-gpu-al2023/,
+        /:NodeGroup triton-staging-cluster-addons-system/,
+        /:Addon triton-staging-cluster-addons-vpc-cni/,
+        /:eks\/cluster:Cluster /,
+        /:Vpc /,
+      ]);
+      expect(await stack.resources()).toEqual([]);
+      expect(await leftovers(moto)).toEqual([]);
+    },
+    STEP_MS,
+  );
+});
