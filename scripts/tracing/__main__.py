@@ -31,7 +31,7 @@ class Options:
     """The command line."""
 
     repo: Path
-    version: int
+    version: int | None
     models: list[str] | None
     exclude: list[str]
     weights: Mapping[str, str]
@@ -99,7 +99,11 @@ def _parse(arguments: Sequence[str] | None) -> Options:
     )
     repository = Path(__file__).parents[2] / "model-repo"
     parser.add_argument("--repo", type=Path, default=repository, help="model repository (default: model-repo)")
-    parser.add_argument("--version", type=_positive, default=1, help="version directory to write (default: 1)")
+    parser.add_argument(
+        "--version",
+        type=_positive,
+        help="version directory to write (default: the newest that version_policy names, or 1)",
+    )
     parser.add_argument("--models", type=_names, metavar="A,B", help="only these models (default: all)")
     parser.add_argument("--exclude", type=_names, default=[], metavar="A,B", help="all but these models")
     parser.add_argument(
@@ -179,9 +183,9 @@ def _report_if_up_to_date(model: Model, options: Options, emit: Report) -> bool:
 
 def _make_here(model: Model, options: Options, emit: Report) -> bool:
     """Makes one model in this process. False when it failed, which has been reported."""
-    emit(report.started(model))
     began = time.monotonic()
     try:
+        emit(report.started(model))
         from tracing.make import make  # noqa: PLC0415 - torch, which takes seconds to import
 
         weights = options.weights.get(model.name)
@@ -196,7 +200,9 @@ def _make_here(model: Model, options: Options, emit: Report) -> bool:
 def _make_in_child(model: Model, options: Options, emit: Report, children: list[subprocess.Popen[str]]) -> bool:
     """The same in a process of its own, whose events are passed on and which is added to `children`."""
     command = [sys.executable, "-m", "tracing", "--json", "--force", "--models", model.name]
-    command += ["--repo", str(options.repo), "--version", str(options.version), "--seed", str(options.seed)]
+    command += ["--repo", str(options.repo), "--seed", str(options.seed)]
+    if options.version is not None:
+        command += ["--version", str(options.version)]
     if model.name in options.weights:
         command += ["--weights", f"{model.name}={options.weights[model.name]}"]
     reported = False

@@ -22,15 +22,25 @@ ARTIFACTS = {
 
 @dataclass(frozen=True)
 class Model:
-    """One model folder and the version of it that is made."""
+    """One model folder. `given` is the version to make where one was asked for."""
 
     folder: Path
-    version: int
+    given: int | None = None
 
     @property
     def name(self) -> str:
         """The folder's name, which is the model's name in Triton."""
         return self.folder.name
+
+    @property
+    def version(self) -> int:
+        """The version directory to write: the given one, or the newest that version_policy names, or 1.
+
+        What is served no more keeps its files: a new trace.py is for the new version.
+        """
+        if self.given is not None:
+            return self.given
+        return max(_named_versions(self.config()), default=1)
 
     @property
     def trace_file(self) -> Path:
@@ -65,8 +75,17 @@ class Model:
         return self.version_folder / ARTIFACTS[backend]
 
 
-def find_models(repository: Path, version: int) -> dict[str, Model]:
-    """Name -> model, in the order of names. Raises TraceError when `repository` is no directory."""
+def _named_versions(config: Mapping[str, Any]) -> list[int]:
+    """Those of a specific version_policy; what is no version is left to `npm run validate`."""
+    try:
+        named = config["version_policy"]["specific"]["versions"]
+        return [version for version in named if isinstance(version, int) and version > 0]
+    except (KeyError, TypeError):
+        return []
+
+
+def find_models(repository: Path, version: int | None) -> dict[str, Model]:
+    """Name -> model, in the order of names; `version` as in Model. Raises TraceError when `repository` is no directory."""
     if not repository.is_dir():
         raise TraceError(f"model repository {repository} is not a directory", "Name one with --repo.")
     folders = sorted(trace.parent for trace in repository.glob("*/trace.py"))

@@ -220,6 +220,31 @@ def test_what_is_not_up_to_date_is_made_again(
     assert run()[1][-1]["event"] == "up-to-date"
 
 
+def test_makes_the_newest_version_that_is_served(
+    add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]
+) -> None:
+    folder = add_model("scale", SCALE)
+    run()
+    before = sha256(folder / "1" / "model.pt")
+    (folder / "trace.py").write_text((folder / "trace.py").read_text().replace("rand(4)", "ones(4)"))
+    with (folder / "model.yaml").open("a") as file:
+        file.write("version_policy: { specific: { versions: [2, 1] } }\n")
+    done = run()[1][-1]
+    assert (done["event"], done["version"]) == ("done", 2)
+    assert done["artifact"] == str(folder / "2" / "model.pt")
+    assert sha256(folder / "1" / "model.pt") == before
+    assert run()[1][-1]["event"] == "up-to-date"
+
+
+@pytest.mark.parametrize("policy", ["[]", "{ specific: }", "{ specific: { versions: 2 } }", "{ latest: { num_versions: 2 } }"])
+def test_a_policy_without_numbers_makes_version_1(
+    add_model: AddModel, run: Callable[..., tuple[int, list[Event]]], policy: str
+) -> None:
+    with (add_model("scale", SCALE) / "model.yaml").open("a") as file:
+        file.write(f"version_policy: {policy}\n")
+    assert run()[1][-1]["version"] == 1
+
+
 def test_seed_version_and_force(add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]) -> None:
     folder = add_model("scale", SCALE)
     run()

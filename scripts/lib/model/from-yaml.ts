@@ -9,7 +9,7 @@ const MOST_VALUES = 100_000;
 const MOST_PROBLEMS = 100;
 
 /** Bounds of the integer types. int64 stops where doubles do: a tensor is never that large, a version never that high. */
-const INTEGERS: Record<string, readonly [min: bigint, max: bigint]> = {
+export const INTEGERS: Record<string, readonly [min: bigint, max: bigint]> = {
   int32: [-(2n ** 31n), 2n ** 31n - 1n],
   uint32: [0n, 2n ** 32n - 1n],
   int64: [BigInt(Number.MIN_SAFE_INTEGER), BigInt(Number.MAX_SAFE_INTEGER)],

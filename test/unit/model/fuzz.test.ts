@@ -1,10 +1,10 @@
-import { readFileSync, readdirSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { configText, readRepository } from '../../../scripts/lib/model';
 import { configFromText } from '../../../scripts/lib/model/config-text';
 import { configFromYaml } from '../../../scripts/lib/model/from-yaml';
 import { ProblemList } from '../../../scripts/lib/model/problems';
-import { MODEL_REPO, folder, randomNumbers, removeFolders } from './helpers';
+import { MODELS, MODEL_REPO, folder, randomNumbers, removeFolders } from './helpers';
 
 afterAll(removeFolders);
 
@@ -70,8 +70,7 @@ function mutate(text: string, random: () => number): string {
 }
 
 describe('whatever the text', () => {
-  const names = readdirSync(MODEL_REPO);
-  const yamls = names.map((name) => readFileSync(path.join(MODEL_REPO, name, 'model.yaml'), 'utf8'));
+  const yamls = MODELS.map((name) => readFileSync(path.join(MODEL_REPO, name, 'model.yaml'), 'utf8'));
   const texts = yamls.map((yaml) => {
     const config = configFromYaml(yaml, new ProblemList('f'));
     return configText({ ...config, name: 'm' });
@@ -105,7 +104,7 @@ describe('whatever the text', () => {
     const random = randomNumbers(11);
     for (let round = 0; round < 20; round++) {
       const files: Record<string, string> = {};
-      for (const [index, name] of names.entries()) {
+      for (const [index, name] of MODELS.entries()) {
         files[`${name}/model.yaml`] = mutate(yamls[index] ?? '', random);
         files[`${name}-text/config.pbtxt`] = mutate(texts[index] ?? '', random);
       }

@@ -1,10 +1,16 @@
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { formatProblem, type Problem } from '../../../scripts/lib/errors';
 
 /** Where the real model folders of this project are. */
 export const MODEL_REPO = path.join(__dirname, '../../../model-repo');
+
+/** Their names, in order. */
+export const MODELS: readonly string[] = readdirSync(MODEL_REPO, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name)
+  .sort();
 
 const made: string[] = [];
 

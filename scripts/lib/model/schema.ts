@@ -1,0 +1,83 @@
+import protobuf from 'protobufjs/light';
+import { DESCRIPTIONS } from './descriptions';
+import { INTEGERS } from './from-yaml';
+import { modelConfigType } from './model-config';
+import { PLATFORMS } from './platforms';
+
+type Schema = Record<string, unknown>;
+
+const PACKAGE = '.inference.';
+
+const nameOf = (type: protobuf.Type): string => type.fullName.slice(PACKAGE.length);
+
+/**
+ * JSON schema (draft 7, which editors know) of a model.yaml, made from the definition that `configFromYaml` reads by.
+ * It refuses what that refuses; the rules between fields, which no schema can say, are left to `npm run validate`.
+ */
+export function modelSchema(): Schema {
+  const messages = new Map<string, Schema>();
+  addMessage(modelConfigType, messages);
+  return {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    title: 'model.yaml',
+    description:
+      "Configuration of a model: Triton's ModelConfig in YAML. `npm run validate` checks more than this schema.",
+    $ref: reference(modelConfigType),
+    definitions: Object.fromEntries([...messages].sort(([a], [b]) => (a < b ? -1 : 1))),
+  };
+}
+
+const reference = (type: protobuf.Type): string => `#/definitions/${nameOf(type)}`;
+
+function addMessage(type: protobuf.Type, messages: Map<string, Schema>): void {
+  const name = nameOf(type);
+  if (messages.has(name)) return;
+  const schema: Schema = { type: 'object' };
+  messages.set(name, schema);
+  const properties = type.fieldsArray.map((field): [string, Schema] => {
+    const value = fieldSchema(field.resolve(), messages);
+    const description = DESCRIPTIONS[name]?.[field.name] ?? '';
+    // Draft 7 reads nothing that stands beside a $ref.
+    return [field.name, { description, ...('$ref' in value ? { allOf: [value] } : value) }];
+  });
+  schema['properties'] = Object.fromEntries(properties);
+  schema['additionalProperties'] = false;
+  const rules = [...type.oneofsArray.flatMap(({ oneof }) => atMostOne(oneof)), ...(EXTRAS[name] ?? [])];
+  if (rules.length > 0) schema['allOf'] = rules;
+}
+
+/** Each pair of alternatives excludes itself. */
+const atMostOne = (names: readonly string[]): Schema[] =>
+  names.flatMap((one, index) => names.slice(index + 1).map((other) => ({ not: { required: [one, other] } })));
+
+/** What the rules say about single fields, and an editor can help with. */
+const EXTRAS: Readonly<Record<string, readonly Schema[]>> = {
+  ModelConfig: [
+    {
+      if: { properties: { backend: false } },
+      then: { properties: { platform: { enum: Object.keys(PLATFORMS) } } },
+    },
+  ],
+};
+
+function fieldSchema(field: protobuf.Field, messages: Map<string, Schema>): Schema {
+  const value = valueSchema(field, messages);
+  if (field instanceof protobuf.MapField) {
+    const keys = field.keyType === 'string' ? {} : { propertyNames: { pattern: '^\\d{1,20}$' } };
+    return { type: 'object', ...keys, additionalProperties: value };
+  }
+  return field.repeated ? { type: 'array', items: value } : value;
+}
+
+function valueSchema({ resolvedType, type }: protobuf.FieldBase, messages: Map<string, Schema>): Schema {
+  if (resolvedType instanceof protobuf.Type) {
+    addMessage(resolvedType, messages);
+    return { $ref: reference(resolvedType) };
+  }
+  if (resolvedType instanceof protobuf.Enum) return { enum: Object.keys(resolvedType.values) };
+  const bounds = INTEGERS[type];
+  // Doubles, as all of JSON's numbers: 2^64 passes for uint64, and is left to the reader.
+  if (bounds !== undefined) return { type: 'integer', minimum: Number(bounds[0]), maximum: Number(bounds[1]) };
+  if (type === 'string') return { type: 'string' };
+  return { type: type === 'bool' ? 'boolean' : 'number' };
+}
