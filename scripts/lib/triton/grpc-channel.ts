@@ -154,7 +154,9 @@ export class GrpcChannel {
       // In megabytes. Tensors have no natural limit.
       maxSessionMemory: Number.MAX_SAFE_INTEGER,
     });
-    session.once('connect', () => session.setLocalWindowSize(CONNECTION_WINDOW_BYTES));
+    session.once('connect', () => {
+      if (!session.destroyed) session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
+    });
     // Its calls fail with it, and tell. The next call opens another one.
     session.on('error', () => this.forget(session));
     session.on('goaway', () => this.forget(session));
@@ -204,11 +206,13 @@ export class GrpcChannel {
       const http = `HTTP ${String(status[':status'])}`;
       return new TritonError(`${this.address} answered ${http} and no gRPC`, { status: http, model });
     }
-    const why = cause?.message ?? 'the connection was closed';
+    // A call that waited for a connection fails with its own error, and the connection's as the cause.
+    const root = (cause?.cause ?? cause) as NodeJS.ErrnoException | undefined;
+    const why = root?.message ?? 'the connection was closed';
     return new TritonError(`${this.address} cannot be reached: ${why}`, {
       status: 'unreachable',
       model,
-      nothingSent: cause?.code === 'ECONNREFUSED' || cause?.code === 'ERR_HTTP2_GOAWAY_SESSION',
+      nothingSent: root?.code === 'ECONNREFUSED' || root?.code === 'ERR_HTTP2_GOAWAY_SESSION',
       hint: 'check the address, and that the server runs and is not starting or ending',
       cause,
     });

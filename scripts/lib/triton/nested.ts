@@ -22,16 +22,14 @@ export function tensorOf(name: string, datatype: DataType, nested: Nested): Tens
 
 /** The values of a tensor in nested arrays; BYTES as text, INT64 and UINT64 as numbers where those are exact. */
 export function nestedOf({ shape, data }: Tensor): unknown {
-  let values: unknown[] = Array.from<number | bigint | Buffer, unknown>(data, (value) => {
+  const values = Array.from<number | bigint | Buffer, unknown>(data, (value) => {
     if (Buffer.isBuffer(value)) return value.toString();
     return typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value;
   });
-  if (shape.length === 0) return values[0];
-  for (const length of shape.slice(1).reverse()) {
-    const rows = length === 0 ? 0 : values.length / length;
-    values = Array.from({ length: rows }, (_, i) => values.slice(i * length, (i + 1) * length));
-  }
-  return values;
+  let next = 0;
+  const nest = (axis: number): unknown =>
+    axis === shape.length ? values[next++] : Array.from({ length: shape[axis] ?? 0 }, () => nest(axis + 1));
+  return nest(0);
 }
 
 function isArray(value: Nested): value is readonly Nested[] {
