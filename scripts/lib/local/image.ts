@@ -10,20 +10,29 @@ export interface BgrImage {
 }
 
 /** Mean and standard deviation of ImageNet, for red, green and blue in [0, 1], which ResNet was trained with. */
-const IMAGENET = { mean: [0.485, 0.456, 0.406], deviation: [0.229, 0.224, 0.225] } as const;
+export const IMAGENET = { mean: [0.485, 0.456, 0.406], deviation: [0.229, 0.224, 0.225] } as const;
 
 /**
  * Reads any picture file; transparency is dropped.
- * @param size to scale it to `size` x `size` pixels
+ * @param size to scale it to so many pixels, or `size` x `size`: all of the picture, or with `crop` its middle, unbent
  */
-export async function readImage(path: string, size?: number): Promise<BgrImage> {
+export async function readImage(
+  path: string,
+  size?: number | { width: number; height: number; crop: true },
+): Promise<BgrImage> {
   const picture = sharp(path).rotate();
-  const { data, info } = await (size === undefined ? picture : picture.resize(size, size, { fit: 'fill' }))
+  const wanted = typeof size === 'number' ? { width: size, height: size, fit: 'fill' as const } : size;
+  const { data, info } = await (wanted === undefined ? picture : picture.resize(wanted))
     .removeAlpha()
     .toColourspace('srgb')
     .raw()
     .toBuffer({ resolveWithObject: true });
   return { width: info.width, height: info.height, data: swapRedAndBlue(data) };
+}
+
+/** Writes a picture in the format that the file's name ends in. */
+export async function writeImage(path: string, { width, height, data }: BgrImage): Promise<void> {
+  await sharp(swapRedAndBlue(data), { raw: { width, height, channels: 3 } }).toFile(path);
 }
 
 /** The tensor that pre_gfpgan and the ensemble take: UINT8 [height, width, 3], BGR. */

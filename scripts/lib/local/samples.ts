@@ -6,6 +6,7 @@ import { paths } from '../paths';
 import { DATA_TYPES, decodeTensor, elementCount, type DataType, type Tensor } from '../triton/tensor';
 import { classes, pictureOf, type Exhibit } from './exhibits';
 import { centreCrop, imagenetTensor, normalizedTensor, pixelTensor, readImage } from './image';
+import { tokenize } from './tokenizer';
 
 /** One request that makes sense to a model, and what its answer means. */
 export interface Sample {
@@ -69,13 +70,14 @@ const SAMPLES: Record<string, (model: RepositoryModel, find: FindModel) => Promi
     };
   },
   bert: async ({ directory }) => {
-    const definition = JSON.parse(readFileSync(join(directory, 'tokenizer.json'), 'utf8')) as object;
-    const { Tokenizer } = (await import('@huggingface/tokenizers')) as unknown as TokenizerModule;
-    const [ids, mask] = tokenize(new Tokenizer(definition, {}), TEXTS);
+    const { ids, mask } = await tokenize(join(directory, 'tokenizer.json'), TEXTS);
     const compared = (outputs: readonly Tensor[]): number[] =>
       similarities(required(outputs.find(({ name }) => name === 'output__1')));
     return {
-      inputs: [ids, mask],
+      inputs: [
+        { name: 'input__0', datatype: 'INT64', ...ids },
+        { name: 'input__1', datatype: 'INT64', ...mask },
+      ],
       read: (outputs) => {
         const [same, other] = compared(outputs);
         if (!(Number.isFinite(same) && Number.isFinite(other))) throw new UserError('the embeddings are not numbers');
@@ -150,35 +152,6 @@ async function restoration(model: RepositoryModel): Promise<Sample> {
     inputs: [normalizedTensor('input__0', await readImage(FACE, pictureSize(model)))],
     read: ([output]) => `${describeShape(output)} restored face, ${describeRange(output)}`,
   };
-}
-
-/** What is used of @huggingface/tokenizers, whose own types name files that it does not ship. */
-interface TokenizerModule {
-  Tokenizer: new (definition: object, settings: object) => Tokenizer;
-}
-
-interface Tokenizer {
-  encode(text: string): { ids: number[]; attention_mask: number[] };
-}
-
-/** Token ids and attention mask, INT64 [texts, length], padded to the longest. */
-function tokenize(tokenizer: Tokenizer, texts: readonly string[]): [Tensor, Tensor] {
-  const encoded = texts.map((text) => tokenizer.encode(text));
-  const length = Math.max(...encoded.map(({ ids }) => ids.length));
-  const padded = (name: string, rows: readonly (readonly number[])[]): Tensor => {
-    const data = BigInt64Array.from(rows.flatMap((row) => Array.from({ length }, (_, i) => BigInt(row[i] ?? 0))));
-    return { name, datatype: 'INT64', shape: [texts.length, length], data };
-  };
-  return [
-    padded(
-      'input__0',
-      encoded.map(({ ids }) => ids),
-    ),
-    padded(
-      'input__1',
-      encoded.map(({ attention_mask: mask }) => mask),
-    ),
-  ];
 }
 
 /** Cosine similarity of the first text with each of the others; embeddings have length 1. */

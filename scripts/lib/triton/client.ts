@@ -24,6 +24,35 @@ export interface InferenceClient {
   close(): void;
 }
 
+/** Of a client, for all of its calls. */
+export interface ClientOptions {
+  /** Sent with every request, as metadata over gRPC: what a proxy or a guarded API asks for. */
+  headers?: Readonly<Record<string, string>>;
+  /** For `https`: authorities to trust instead of the system's, a certificate of the client's own. */
+  tls?: TlsOptions;
+  /**
+   * Further tries of a call that cannot have had an effect: its connection was refused, or it only reads and the server
+   * was unavailable or went away. Within the call's deadline. Never of loadModel and unloadModel, nor of live and ready,
+   * which ask about this moment. Default 2.
+   */
+  retries?: number;
+  /** Further tries of infer too after it may have reached the model: for models that keep no state between requests. */
+  retryInfer?: boolean;
+}
+
+/** In PEM. */
+export interface TlsOptions {
+  ca?: string | Buffer;
+  cert?: string | Buffer;
+  key?: string | Buffer;
+  /** The name that the server's certificate has to have; default: the host of the address. */
+  servername?: string;
+  /** Default true. */
+  rejectUnauthorized?: boolean;
+}
+
+export type Compression = 'gzip' | 'deflate';
+
 export interface CallOptions {
   /** From the start of the call to its whole answer. */
   timeoutMs?: number;
@@ -41,6 +70,12 @@ export interface InferOptions extends CallOptions {
   outputs?: readonly RequestedOutput[];
   /** Comes back in the result and stands in the server's log. */
   requestId?: string;
+  /** Of Triton or of the model: `priority`, `timeout`, `sequence_id`, `sequence_start`, `sequence_end`, your own. */
+  parameters?: Readonly<Record<string, string | number | boolean>>;
+  /** For tensors that shrink, and a network slower than the compression. */
+  requestCompression?: Compression;
+  /** Asks for a compressed answer; over gRPC the server alone decides. */
+  responseCompression?: Compression;
 }
 
 export interface RequestedOutput {
@@ -103,15 +138,24 @@ export class TritonError extends UserError {
   readonly model: string | undefined;
   /** Whether the server itself answered, and not a proxy on the way to it. */
   readonly answered: boolean;
+  /** Whether the connection failed before a byte of the request was sent. */
+  readonly nothingSent: boolean;
 
-  constructor(
-    message: string,
-    details: { status: string; model?: string | undefined; answered?: boolean; hint?: string; cause?: unknown },
-  ) {
+  constructor(message: string, details: TritonErrorDetails) {
     const { hint, cause } = details;
     super(message, { cause, ...(hint === undefined ? {} : { hint }) });
     this.status = details.status;
     this.model = details.model;
     this.answered = details.answered ?? false;
+    this.nothingSent = details.nothingSent ?? false;
   }
+}
+
+interface TritonErrorDetails {
+  status: string;
+  model?: string | undefined;
+  answered?: boolean;
+  nothingSent?: boolean;
+  hint?: string;
+  cause?: unknown;
 }

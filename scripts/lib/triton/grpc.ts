@@ -1,10 +1,9 @@
-import * as grpc from '@grpc/grpc-js';
-import protobuf from 'protobufjs/light';
 import {
   DEFAULT_TIMEOUT_MS,
   LOAD_TIMEOUT_MS,
   TritonError,
   type CallOptions,
+  type ClientOptions,
   type InferenceClient,
   type InferOptions,
   type InferResult,
@@ -13,48 +12,64 @@ import {
   type ServerMetadata,
   type UnloadOptions,
 } from './client';
-import protocol from './protocol.json';
-import { decodeTensor, encodeTensor, type Tensor } from './tensor';
+import { GrpcChannel, type GrpcCall } from './grpc-channel';
+import { compressedFrame, frame } from './grpc-frames';
+import { InferStream } from './grpc-stream';
+import { decodeAnswer, encodeRequest, inferRequest, inferResult, SERVICE, type InferAnswer } from './grpc-tensors';
+import { withRetries, type Repeatable } from './retry';
+import type { Tensor } from './tensor';
 
-const SERVICE = 'inference.GRPCInferenceService';
-const service = protobuf.Root.fromJSON(protocol).resolveAll().lookupService(SERVICE);
-
-interface Call {
-  method: string;
+interface Call extends GrpcCall {
   request: Record<string, unknown>;
-  timeoutMs: number;
-  model?: string;
+  /** Default: it only reads. */
+  repeatable?: Repeatable;
 }
 
 /** Triton's gRPC API (KServe v2 with the model repository extension). */
 export class TritonGrpcClient implements InferenceClient {
-  private readonly client: grpc.Client;
+  private readonly channel: GrpcChannel;
 
-  /** @param address `HOST:PORT` */
-  constructor(private readonly address: string) {
-    this.client = new grpc.Client(address, grpc.credentials.createInsecure(), {
-      // Tensors have no natural limit.
-      'grpc.max_receive_message_length': -1,
-      'grpc.max_send_message_length': -1,
-      // A web proxy in the environment is not meant for this server.
-      'grpc.enable_http_proxy': 0,
-    });
+  /** @param address `HOST:PORT`, or `https://HOST:PORT` for TLS */
+  constructor(
+    address: string,
+    private readonly options: ClientOptions = {},
+  ) {
+    this.channel = new GrpcChannel(address, SERVICE, options);
   }
 
   async live(options: CallOptions = {}): Promise<boolean> {
-    return (await this.call<{ live: boolean }>({ method: 'ServerLive', request: {}, timeoutMs: timeout(options) }))
-      .live;
+    return (
+      await this.call<{ live: boolean }>({
+        method: 'ServerLive',
+        request: {},
+        timeoutMs: timeout(options),
+        repeatable: 'once',
+      })
+    ).live;
   }
 
   async ready(options: CallOptions = {}): Promise<boolean> {
-    return (await this.call<{ ready: boolean }>({ method: 'ServerReady', request: {}, timeoutMs: timeout(options) }))
-      .ready;
+    return (
+      await this.call<{ ready: boolean }>({
+        method: 'ServerReady',
+        request: {},
+        timeoutMs: timeout(options),
+        repeatable: 'once',
+      })
+    ).ready;
   }
 
   async modelReady(model: string, version?: number, options: CallOptions = {}): Promise<boolean> {
     const request = { name: model, version: versionText(version) };
-    return (await this.call<{ ready: boolean }>({ method: 'ModelReady', request, timeoutMs: timeout(options), model }))
-      .ready;
+    return (
+      await this.call<{ ready: boolean }>({
+        method: 'ModelReady',
+        request,
+        timeoutMs: timeout(options),
+        model,
+        repeatable: 'once',
+      })
+    ).ready;
   }
 
   serverMetadata(options: CallOptions = {}): Promise<ServerMetadata> {
@@ -79,72 +94,81 @@ export class TritonGrpcClient implements InferenceClient {
 
   async loadModel(model: string, options: CallOptions = {}): Promise<void> {
     const timeoutMs = options.timeoutMs ?? LOAD_TIMEOUT_MS;
-    await this.call({ method: 'RepositoryModelLoad', request: { model_name: model }, timeoutMs, model });
+    await this.call({
+      method: 'RepositoryModelLoad',
+      request: { model_name: model },
+      timeoutMs,
+      model,
+      repeatable: 'once',
+    });
   }
 
   async unloadModel(model: string, options: UnloadOptions = {}): Promise<void> {
     const parameters = { unload_dependents: { bool_param: options.unloadDependents ?? false } };
     const request = { model_name: model, parameters };
-    await this.call({ method: 'RepositoryModelUnload', request, timeoutMs: timeout(options), model });
-  }
-
-  async infer(model: string, inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
-    const request = inferRequest(model, inputs, options);
-    const answer = await this.call<InferAnswer>({ method: 'ModelInfer', request, timeoutMs: timeout(options), model });
-    return inferResult(model, answer);
-  }
-
-  close(): void {
-    this.client.close();
-  }
-
-  private call<T>({ method, request, timeoutMs, model }: Call): Promise<T> {
-    const { resolvedRequestType, resolvedResponseType } = methodTypes(method);
-    return new Promise((resolve, reject) => {
-      this.client.makeUnaryRequest<Record<string, unknown>, T>(
-        `/${SERVICE}/${method}`,
-        (message) => Buffer.from(resolvedRequestType.encode(resolvedRequestType.fromObject(message)).finish()),
-        (bytes) =>
-          resolvedResponseType.toObject(resolvedResponseType.decode(bytes), {
-            longs: Number,
-            enums: String,
-            defaults: true,
-          }) as T,
-        request,
-        new grpc.Metadata(),
-        { deadline: Date.now() + timeoutMs },
-        (error, answer) => {
-          if (error !== null) reject(this.failure(error, method, timeoutMs, model));
-          else resolve(answer as T);
-        },
-      );
+    await this.call({
+      method: 'RepositoryModelUnload',
+      request,
+      timeoutMs: timeout(options),
+      model,
+      repeatable: 'once',
     });
   }
 
-  private failure(cause: grpc.ServiceError, method: string, timeoutMs: number, model: string | undefined): TritonError {
-    if (cause.code === grpc.status.DEADLINE_EXCEEDED) {
-      const message = `${this.address} did not answer ${method} within ${timeoutMs / 1000} s`;
-      return new TritonError(message, { status: 'timeout', model, cause });
+  async infer(model: string, inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
+    const timeoutMs = timeout(options);
+    const deadline = performance.now() + timeoutMs;
+    const compression = options.requestCompression;
+    const parts = inferRequest(model, inputs, options);
+    const message = compression === undefined ? frame(parts) : await compressedFrame(parts, compression);
+    const call = { method: 'ModelInfer', timeoutMs, model, compression };
+    const bytes = await withRetries(this.options, 'infer', deadline, () => this.channel.unary(call, message, deadline));
+    return readable(model, () => inferResult(decodeAnswer('ModelInfer', bytes) as InferAnswer));
+  }
+
+  /** Many requests and answers over one call, for decoupled models and sequences. */
+  openStream(options: CallOptions = {}): InferStream {
+    return new InferStream(this.channel, options);
+  }
+
+  /**
+   * The answers of a decoupled model to one request, as they come.
+   * @throws TritonError behind the answers that came before it
+   */
+  async *inferStream(
+    model: string,
+    inputs: readonly Tensor[],
+    options: InferOptions = {},
+  ): AsyncGenerator<InferResult, void, void> {
+    const stream = this.openStream(options);
+    stream.send(model, inputs, options);
+    stream.end();
+    for await (const answer of stream) {
+      if (answer.error !== undefined) throw answer.error;
+      yield answer.result;
     }
-    // Triton answers UNAVAILABLE too, about models; what grpc-js says itself names no model.
-    if (cause.code === grpc.status.UNAVAILABLE && /^(No connection|Connection dropped|.*ECONN)/.test(cause.details)) {
-      return new TritonError(`${this.address} cannot be reached: ${cause.details.split('. Resolution note')[0]}`, {
-        status: 'unreachable',
-        model,
-        hint: 'check the address, and that the server runs and is not starting or ending',
-        cause,
-      });
-    }
-    // Triton 2.51 refuses a wrong shape without a word.
-    const message = cause.details === '' ? `${this.address} refused ${method} without a reason` : cause.details;
-    return new TritonError(message, { status: `gRPC ${grpc.status[cause.code]}`, model, cause });
+  }
+
+  close(): void {
+    this.channel.close();
+  }
+
+  private async call<T>({ request, repeatable, ...call }: Call): Promise<T> {
+    const deadline = performance.now() + call.timeoutMs;
+    const message = frame([encodeRequest(call.method, request)]);
+    const send = (): Promise<Buffer> => this.channel.unary(call, message, deadline);
+    const bytes = await withRetries(this.options, repeatable ?? 'read', deadline, send);
+    return readable(call.model, () => decodeAnswer(call.method, bytes) as T);
   }
 }
 
-function methodTypes(name: string): { resolvedRequestType: protobuf.Type; resolvedResponseType: protobuf.Type } {
-  const { resolvedRequestType, resolvedResponseType } = service.methods[name] ?? {};
-  if (!resolvedRequestType || !resolvedResponseType) throw new Error(`${SERVICE} has no method ${name}`);
-  return { resolvedRequestType, resolvedResponseType };
+function readable<T>(model: string | undefined, read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    const message = `the answer cannot be read: ${(cause as Error).message}`;
+    throw new TritonError(message, { status: 'bad response', model, cause });
+  }
 }
 
 function timeout(options: CallOptions): number {
@@ -153,41 +177,4 @@ function timeout(options: CallOptions): number {
 
 function versionText(version: number | undefined): string {
   return version === undefined ? '' : String(version);
-}
-
-function inferRequest(model: string, inputs: readonly Tensor[], options: InferOptions): Record<string, unknown> {
-  return {
-    model_name: model,
-    model_version: versionText(options.version),
-    id: options.requestId ?? '',
-    inputs: inputs.map(({ name, datatype, shape }) => ({ name, datatype, shape })),
-    outputs: (options.outputs ?? []).map(({ name, classification }) => ({
-      name,
-      parameters: classification === undefined ? {} : { classification: { int64_param: classification } },
-    })),
-    raw_input_contents: inputs.map(encodeTensor),
-  };
-}
-
-interface InferAnswer {
-  model_name: string;
-  model_version: string;
-  id: string;
-  outputs: { name: string; datatype: string; shape: number[] }[];
-  raw_output_contents: Buffer[];
-}
-
-function inferResult(model: string, answer: InferAnswer): InferResult {
-  try {
-    const outputs = answer.outputs.map(({ name, datatype, shape }, i) =>
-      decodeTensor(name, datatype, shape, answer.raw_output_contents[i] ?? Buffer.alloc(0)),
-    );
-    return { model: answer.model_name, version: answer.model_version, requestId: answer.id, outputs };
-  } catch (cause) {
-    throw new TritonError(`the answer cannot be read: ${(cause as Error).message}`, {
-      status: 'bad response',
-      model,
-      cause,
-    });
-  }
 }

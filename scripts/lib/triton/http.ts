@@ -1,10 +1,9 @@
-import * as http from 'node:http';
-import * as https from 'node:https';
 import {
   DEFAULT_TIMEOUT_MS,
   LOAD_TIMEOUT_MS,
   TritonError,
   type CallOptions,
+  type ClientOptions,
   type InferenceClient,
   type InferOptions,
   type InferResult,
@@ -13,50 +12,32 @@ import {
   type ServerMetadata,
   type UnloadOptions,
 } from './client';
-import { decodeTensor, encodeTensor, type Tensor } from './tensor';
+import { inferRequest, inferResult } from './http-tensors';
+import {
+  compress,
+  HttpTransport,
+  JSON_LENGTH_HEADER,
+  uncompressed,
+  type HttpAnswer,
+  type HttpCall,
+} from './http-transport';
+import { withRetries, type Repeatable } from './retry';
+import type { Tensor } from './tensor';
 
 export type { ModelIndexEntry } from './client';
 
-/** How long the JSON in front of the binary tensor data is (binary tensor data extension). */
-const JSON_LENGTH_HEADER = 'Inference-Header-Content-Length';
-
-interface Call {
-  method: 'GET' | 'POST';
-  path: string;
-  headers?: http.OutgoingHttpHeaders;
-  body?: Buffer;
-  timeoutMs: number;
-  /** For the error. */
-  model?: string;
-  /** What must not be sent twice gets a connection of its own, which cannot be one that the server just gave up. */
-  once?: boolean;
-}
-
-interface Answer {
-  status: number;
-  headers: http.IncomingHttpHeaders;
-  body: Buffer;
-}
+type Call = HttpCall & { repeatable: Repeatable };
 
 /** Triton's HTTP API (KServe v2 with the model repository and binary tensor data extensions). */
 export class TritonHttpClient implements InferenceClient {
-  private readonly url: string;
-  private readonly headers: Readonly<Record<string, string>>;
-  private readonly transport: typeof http | typeof https;
-  private readonly agent: http.Agent;
-  private readonly onceAgent: http.Agent;
-  private closed = false;
+  private readonly transport: HttpTransport;
 
-  /**
-   * @param url `http://HOST:PORT` or `https://HOST:PORT`, a path behind it if a proxy wants one
-   * @param options.headers sent with every request: what a proxy or a guarded API asks for
-   */
-  constructor(url: string, options: { headers?: Readonly<Record<string, string>> } = {}) {
-    this.headers = options.headers ?? {};
-    this.url = url.replace(/\/+$/, '');
-    this.transport = this.url.startsWith('https:') ? https : http;
-    this.agent = new this.transport.Agent({ keepAlive: true });
-    this.onceAgent = new this.transport.Agent();
+  /** @param url `http://HOST:PORT` or `https://HOST:PORT`, a path behind it if a proxy wants one */
+  constructor(
+    url: string,
+    private readonly options: ClientOptions = {},
+  ) {
+    this.transport = new HttpTransport(url, options);
   }
 
   live(options: CallOptions = {}): Promise<boolean> {
@@ -102,48 +83,75 @@ export class TritonHttpClient implements InferenceClient {
 
   async loadModel(model: string, options: CallOptions = {}): Promise<void> {
     const path = `v2/repository/models/${encodeURIComponent(model)}/load`;
-    await this.ok({ method: 'POST', path, timeoutMs: options.timeoutMs ?? LOAD_TIMEOUT_MS, model, once: true });
+    await this.ok({
+      method: 'POST',
+      path,
+      timeoutMs: options.timeoutMs ?? LOAD_TIMEOUT_MS,
+      model,
+      ownConnection: true,
+      repeatable: 'once',
+    });
   }
 
   async unloadModel(model: string, options: UnloadOptions = {}): Promise<void> {
     await this.ok({
       method: 'POST',
       path: `v2/repository/models/${encodeURIComponent(model)}/unload`,
-      body: Buffer.from(JSON.stringify({ parameters: { unload_dependents: options.unloadDependents ?? false } })),
+      body: [Buffer.from(JSON.stringify({ parameters: { unload_dependents: options.unloadDependents ?? false } }))],
       timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
       model,
+      repeatable: 'once',
     });
   }
 
   async infer(model: string, inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
-    const { headers, body } = inferRequest(inputs, options);
-    const path = `${modelPath(model, options.version)}/infer`;
-    const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-    const answer = await this.ok({ method: 'POST', path, headers, body, timeoutMs, model });
+    const { requestCompression, responseCompression } = options;
+    const { jsonLength, parts } = inferRequest(inputs, options);
+    const answer = await this.ok({
+      method: 'POST',
+      path: `${modelPath(model, options.version)}/infer`,
+      headers: {
+        'Content-Type': 'application/octet-stream',
+        [JSON_LENGTH_HEADER]: jsonLength,
+        ...(requestCompression === undefined ? {} : { 'Content-Encoding': requestCompression }),
+        ...(responseCompression === undefined ? {} : { 'Accept-Encoding': responseCompression }),
+      },
+      body: requestCompression === undefined ? parts : [await compress(requestCompression, parts)],
+      timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
+      model,
+      repeatable: 'infer',
+    });
     return readable(model, () => inferResult(answer));
   }
 
   close(): void {
-    this.closed = true;
-    this.agent.destroy();
-    this.onceAgent.destroy();
+    this.transport.close();
   }
 
   private async isOk(path: string, options: CallOptions): Promise<boolean> {
     const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-    return (await this.call({ method: 'GET', path, timeoutMs })).status === 200;
+    const { status } = await this.transport.send({ method: 'GET', path, timeoutMs }, performance.now() + timeoutMs);
+    return status === 200;
   }
 
-  private async json<T>(call: Call): Promise<T> {
-    const { body } = await this.ok(call);
+  private async json<T>(call: Omit<Call, 'repeatable'>): Promise<T> {
+    const { body } = await this.ok({ ...call, repeatable: 'read' });
     return readable(call.model, () => JSON.parse(body.toString()) as T);
   }
 
-  private async ok(call: Call): Promise<Answer> {
-    const answer = await this.call(call);
+  private ok(call: Call): Promise<HttpAnswer> {
+    const deadline = performance.now() + call.timeoutMs;
+    return withRetries(this.options, call.repeatable, deadline, () => this.once(call, deadline));
+  }
+
+  private async once(call: Call, deadline: number): Promise<HttpAnswer> {
+    const sent = await this.transport.send(call, deadline);
+    // Most answers are not compressed, and need no further turn.
+    const answer = sent.headers['content-encoding'] === undefined ? sent : await this.uncompress(sent, call.model);
     if (answer.status === 200) return answer;
     const reason = serverMessage(answer.body);
-    const message = reason ?? `${this.url}/${call.path} answered without a reason`;
+    const message =
+      reason ?? `${this.transport.url}/${call.path} answered HTTP ${answer.status}${proxyMessage(answer.body)}`;
     throw new TritonError(message, {
       status: `HTTP ${answer.status}`,
       model: call.model,
@@ -151,49 +159,12 @@ export class TritonHttpClient implements InferenceClient {
     });
   }
 
-  private async call(call: Call): Promise<Answer> {
-    const signal = AbortSignal.timeout(call.timeoutMs);
+  private async uncompress(answer: HttpAnswer, model: string | undefined): Promise<HttpAnswer> {
     try {
-      return await this.send(call, signal);
+      return await uncompressed(answer);
     } catch (cause) {
-      if (signal.aborted) {
-        const message = `${this.url}/${call.path} did not answer within ${call.timeoutMs / 1000} s`;
-        throw new TritonError(message, { status: 'timeout', model: call.model, cause });
-      }
-      throw new TritonError(`${this.url} cannot be reached: ${(cause as Error).message}`, {
-        status: 'unreachable',
-        model: call.model,
-        hint: 'check the URL, and that the server runs and is not starting or ending',
-        cause,
-      });
+      throw unreadable(model, cause);
     }
-  }
-
-  private send(call: Call, signal: AbortSignal): Promise<Answer> {
-    const body = call.body ?? Buffer.alloc(0);
-    return new Promise((resolve, reject) => {
-      const request = this.transport.request(`${this.url}/${call.path}`, {
-        method: call.method,
-        agent: call.once === true ? this.onceAgent : this.agent,
-        headers: { ...this.headers, ...call.headers, 'Content-Length': body.length },
-        signal,
-      });
-      request.on('error', (error: NodeJS.ErrnoException) => {
-        // The server closed an idle connection just as it was used again, so it has seen nothing of this call.
-        const stale = request.reusedSocket && error.code === 'ECONNRESET';
-        if (stale && !signal.aborted && !this.closed) this.send(call, signal).then(resolve, reject);
-        else reject(error);
-      });
-      request.on('response', (response) => {
-        const chunks: Buffer[] = [];
-        response.on('data', (chunk: Buffer) => chunks.push(chunk));
-        response.on('error', reject);
-        response.on('end', () =>
-          resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) }),
-        );
-      });
-      request.end(body);
-    });
   }
 }
 
@@ -202,60 +173,17 @@ function modelPath(model: string, version: number | undefined): string {
   return version === undefined ? path : `${path}/versions/${version}`;
 }
 
-function inferRequest(inputs: readonly Tensor[], options: InferOptions): Required<Pick<Call, 'headers' | 'body'>> {
-  const data = inputs.map(encodeTensor);
-  const json = Buffer.from(
-    JSON.stringify({
-      id: options.requestId,
-      parameters: { binary_data_output: true },
-      inputs: inputs.map(({ name, datatype, shape }, i) => ({
-        name,
-        datatype,
-        shape,
-        parameters: { binary_data_size: data[i]?.length },
-      })),
-      outputs: options.outputs?.map(({ name, classification }) => ({
-        name,
-        parameters: { binary_data: true, classification },
-      })),
-    }),
-  );
-  return {
-    headers: { 'Content-Type': 'application/octet-stream', [JSON_LENGTH_HEADER]: json.length },
-    body: Buffer.concat([json, ...data]),
-  };
-}
-
-interface InferAnswer {
-  model_name: string;
-  model_version: string;
-  id?: string;
-  outputs: { name: string; datatype: string; shape: number[]; parameters?: { binary_data_size?: number } }[];
-}
-
-function inferResult({ headers, body }: Answer): InferResult {
-  const jsonLength = Number(headers[JSON_LENGTH_HEADER.toLowerCase()] ?? body.length);
-  const answer = JSON.parse(body.toString('utf8', 0, jsonLength)) as InferAnswer;
-  let offset = jsonLength;
-  const outputs = answer.outputs.map(({ name, datatype, shape, parameters }) => {
-    const end = offset + (parameters?.binary_data_size ?? 0);
-    const tensor = decodeTensor(name, datatype, shape, body.subarray(offset, end));
-    offset = end;
-    return tensor;
-  });
-  return { model: answer.model_name, version: answer.model_version, requestId: answer.id ?? '', outputs };
-}
-
 function readable<T>(model: string | undefined, read: () => T): T {
   try {
     return read();
   } catch (cause) {
-    throw new TritonError(`the answer cannot be read: ${(cause as Error).message}`, {
-      status: 'bad response',
-      model,
-      cause,
-    });
+    throw unreadable(model, cause);
   }
+}
+
+function unreadable(model: string | undefined, cause: unknown): TritonError {
+  const message = `the answer cannot be read: ${(cause as Error).message}`;
+  return new TritonError(message, { status: 'bad response', model, cause });
 }
 
 function serverMessage(body: Buffer): string | undefined {
@@ -264,4 +192,17 @@ function serverMessage(body: Buffer): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+const LONGEST_MESSAGE = 200;
+
+/** What somebody on the way to Triton says, as a rule an HTML page: its first words. */
+function proxyMessage(body: Buffer): string {
+  const line = body
+    .toString()
+    .replace(/<(style|script)[\s\S]*?<\/\1>|<[^>]*>/g, ' ')
+    .split('\n')
+    .map((text) => text.trim())
+    .find((text) => text !== '');
+  return line === undefined ? ' without a reason' : `: ${line.slice(0, LONGEST_MESSAGE)}`;
 }

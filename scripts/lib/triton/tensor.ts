@@ -35,6 +35,8 @@ interface DataTypeFacts<T extends DataType> {
   configName: string;
   /** Bytes of one element on the wire; undefined where elements differ. */
   elementBytes: number | undefined;
+  /** What holds the elements here. */
+  ArrayType: new (length: number) => TensorData[T];
   encode: (data: TensorData[T]) => Buffer;
   /** `bytes` holds whole elements, as far as their size is known; `name` is for the error. */
   decode: (bytes: Buffer, name: string) => TensorData[T];
@@ -53,6 +55,7 @@ function numeric<T extends Exclude<DataType, 'BYTES'>>(
   return {
     configName,
     elementBytes: Type.BYTES_PER_ELEMENT,
+    ArrayType: Type as unknown as new (length: number) => TensorData[T],
     encode: (data) => Buffer.from(data.buffer, data.byteOffset, data.byteLength),
     decode: (bytes) => {
       // A view where the alignment allows it, else a copy.
@@ -71,6 +74,7 @@ function half<T extends 'FP16' | 'BF16'>(
   return {
     configName,
     elementBytes: bits.elementBytes,
+    ArrayType: Float32Array,
     encode: (data) => bits.encode(encode(data)),
     decode: (bytes, name) => decode(bits.decode(bytes, name)),
   };
@@ -80,6 +84,7 @@ function half<T extends 'FP16' | 'BF16'>(
 const bytesType: DataTypeFacts<'BYTES'> = {
   configName: 'TYPE_STRING',
   elementBytes: undefined,
+  ArrayType: Array<Buffer>,
   encode: (data) =>
     Buffer.concat(
       data.flatMap((element) => {
@@ -164,6 +169,6 @@ export function decodeTensor(name: string, datatype: string, shape: readonly num
   return { name, datatype, shape, data } as Tensor;
 }
 
-function isDataType(name: string): name is DataType {
+export function isDataType(name: string): name is DataType {
   return Object.hasOwn(DATA_TYPES, name);
 }

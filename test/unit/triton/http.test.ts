@@ -143,12 +143,18 @@ describe('failures', () => {
     });
   });
 
-  it('says which call failed where the server gives no reason', async () => {
-    answer = (response) => response.writeHead(503).end('<html>');
-    await expect(client.serverMetadata()).rejects.toMatchObject({
-      status: 'HTTP 503',
-      message: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/v2 answered without a reason$/) as string,
-    });
+  it.each([
+    ['nothing', '', ' without a reason'],
+    ['a text', 'Bad Gateway: port-forward failed\nmore', ': Bad Gateway: port-forward failed'],
+    ['a page', '<html>\n<style>b {}</style><h1>502 Bad Gateway</h1>\n', ': 502 Bad Gateway'],
+    ['JSON of another form', '{"message":"no route"}', ': {"message":"no route"}'],
+  ])('says status and first line where a proxy answers with %s', async (_, body, said) => {
+    answer = (response) => response.writeHead(502).end(body);
+    const error = await client.loadModel('m').catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ status: 'HTTP 502', answered: false });
+    expect((error as Error).message.replace(/:\d+\//, ':PORT/')).toBe(
+      `http://127.0.0.1:PORT/v2/repository/models/m/load answered HTTP 502${said}`,
+    );
   });
 
   it('ends at the deadline while waiting for an answer', async () => {

@@ -1,0 +1,129 @@
+import { extname, resolve } from 'node:path';
+import { EXIT, parseFlagsAndArguments, parseInteger, parseList, runCommand } from './lib/cli';
+import { UsageError } from './lib/errors';
+import { inferCommand } from './lib/infer/command';
+import { PIXELS, type PixelKind } from './lib/infer/pictures';
+import { SAVED_AS } from './lib/infer/results';
+import { paths } from './lib/paths';
+
+const HELP = `Sends a request to a model and shows the answer. Without an INPUT it tells what the model takes.
+
+  npm run infer -- MODEL [INPUT...] [options]
+
+  INPUT              a picture, a .wav, .npy, .json or .txt file, or a text; what the model takes says how it is sent
+                     NAME=INPUT says for which input; NAME=[[1, 2]] is JSON
+  -o, --out FILE     writes the answer: ${SAVED_AS.join(' ')}
+  --json             the answer as JSON on stdout
+  --outputs A,B      only these outputs (default: all)
+  --top N            of outputs with labels the N best classes (default 5, with --out 0; 0: the values)
+  --pixels KIND      what pictures become: ${Object.keys(PIXELS).join(', ')}
+                     (default: bgr for bytes, imagenet for classifiers, else signed: RGB in [-1, 1])
+  --repo DIR         model repository, for tokenizers (default: model-repo)
+  --version N        version of the model (default: what its policy prefers)
+  --url URL          Triton's HTTP address (default http://127.0.0.1:8000, as npm run local has it)
+  --grpc HOST:PORT   Triton's gRPC address, instead of HTTP
+  --header "A: B"    sent with each request; may be given again
+  --timeout SECONDS  for each request (default 60)
+  --bench            sends the request again and again; zeros where no INPUT is given
+  --concurrency N    requests at any time, with --bench (default 1)
+  --duration SECONDS with --bench (default 10)
+  --help
+
+Exit codes: 0 answered, 1 failed (with --bench: any request), 2 wrong command line.
+`;
+
+const MOST_INPUTS = 1000;
+const LONGEST_S = 86_400;
+
+export async function main(argv: readonly string[]): Promise<number> {
+  return runCommand(() => infer(argv));
+}
+
+async function infer(argv: readonly string[]): Promise<number> {
+  const { flags, positionals } = parseFlagsAndArguments(
+    argv,
+    {
+      out: { type: 'string', short: 'o' },
+      json: { type: 'boolean', default: false },
+      outputs: { type: 'string' },
+      top: { type: 'string' },
+      pixels: { type: 'string' },
+      repo: { type: 'string', default: paths.modelRepository },
+      version: { type: 'string' },
+      url: { type: 'string', default: 'http://127.0.0.1:8000' },
+      grpc: { type: 'string' },
+      header: { type: 'string', multiple: true, default: [] },
+      timeout: { type: 'string', default: '60' },
+      bench: { type: 'boolean', default: false },
+      concurrency: { type: 'string' },
+      duration: { type: 'string' },
+      help: { type: 'boolean', default: false },
+    },
+    MOST_INPUTS,
+  );
+  if (flags.help) {
+    process.stdout.write(HELP);
+    return EXIT.ok;
+  }
+  const [model, ...inputs] = positionals;
+  if (model === undefined) throw new UsageError('no model is named', { hint: 'npm run infer -- MODEL [INPUT...]' });
+  if (!flags.bench && (flags.concurrency ?? flags.duration) !== undefined) {
+    throw new UsageError('--concurrency and --duration are for --bench');
+  }
+  if (flags.bench && flags.out !== undefined) throw new UsageError('--out and --bench do not go together');
+  return inferCommand({
+    model,
+    inputs,
+    address: flags.grpc === undefined ? { url: httpUrl(flags.url) } : { grpc: grpcAddress(flags.grpc) },
+    headers: Object.fromEntries(flags.header.map(header)),
+    version:
+      flags.version === undefined ? undefined : parseInteger('version', flags.version, 1, Number.MAX_SAFE_INTEGER),
+    timeoutMs: parseInteger('timeout', flags.timeout, 1, LONGEST_S) * 1000,
+    repository: resolve(flags.repo),
+    pixels: flags.pixels === undefined ? undefined : pixelKind(flags.pixels),
+    outputs: parseList('outputs', flags.outputs),
+    top: flags.top === undefined ? undefined : parseInteger('top', flags.top, 0, 1000),
+    out: flags.out === undefined ? undefined : outFile(flags.out),
+    json: flags.json,
+    load: flags.bench
+      ? {
+          concurrency: parseInteger('concurrency', flags.concurrency ?? '1', 1, 1024),
+          seconds: parseInteger('duration', flags.duration ?? '10', 1, LONGEST_S),
+        }
+      : undefined,
+  });
+}
+
+function httpUrl(text: string): string {
+  if (!/^https?:\/\/[^/]/.test(text) || !URL.canParse(text)) {
+    throw new UsageError(`--url ${text}: http://HOST:PORT or https://HOST:PORT is needed`);
+  }
+  return text;
+}
+
+function grpcAddress(text: string): string {
+  if (!/^(https?:\/\/)?[^/\s]+:\d+$/.test(text)) {
+    throw new UsageError(`--grpc ${text}: HOST:PORT is needed, https://HOST:PORT for TLS`);
+  }
+  return text;
+}
+
+function header(text: string): [string, string] {
+  const [, name, value] = /^([\w!#$%&'*+.^`|~-]+):\s*(.*)$/.exec(text) ?? [];
+  if (name === undefined || value === undefined) throw new UsageError(`--header "${text}": "NAME: VALUE" is needed`);
+  return [name, value];
+}
+
+function pixelKind(text: string): PixelKind {
+  if (!Object.hasOwn(PIXELS, text)) {
+    throw new UsageError(`--pixels ${text}: no such kind`, { hint: Object.keys(PIXELS).join(', ') });
+  }
+  return text as PixelKind;
+}
+
+function outFile(file: string): string {
+  if (!SAVED_AS.includes(extname(file).toLowerCase())) {
+    throw new UsageError(`--out ${file}: the end of its name says what is written: ${SAVED_AS.join(' ')}`);
+  }
+  return file;
+}

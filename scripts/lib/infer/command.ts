@@ -1,0 +1,205 @@
+import { EXIT } from '../cli';
+import { UserError } from '../errors';
+import { formatDuration, formatTable } from '../format';
+import { didYouMean } from '../model/nearest';
+import { TritonError, type InferenceClient, type InferOptions } from '../triton/client';
+import { TritonGrpcClient } from '../triton/grpc';
+import { TritonHttpClient } from '../triton/http';
+import { describe, TritonModel } from '../triton/model';
+import { DATA_TYPES, decodeTensor, elementCount, isDataType, type Tensor } from '../triton/tensor';
+import { generateLoad, type LoadResult } from './load';
+import { labelledOutputs, pictureSizeOf } from './model-facts';
+import type { PixelKind } from './pictures';
+import { requestOf } from './request';
+import {
+  bigintText,
+  classesOf,
+  classTable,
+  outputTable,
+  resultJson,
+  saveResult,
+  similarities,
+  type Class,
+} from './results';
+import { readSource, type Source } from './sources';
+
+export interface InferCommand {
+  model: string;
+  /** As on the command line. */
+  inputs: readonly string[];
+  address: { url: string } | { grpc: string };
+  headers: Record<string, string>;
+  version: number | undefined;
+  timeoutMs: number;
+  /** Folder of the model repository. */
+  repository: string;
+  pixels: PixelKind | undefined;
+  outputs: readonly string[] | undefined;
+  /** Classes to show of outputs with labels. */
+  top: number | undefined;
+  out: string | undefined;
+  json: boolean;
+  load: { concurrency: number; seconds: number } | undefined;
+}
+
+const DEFAULT_TOP = 5;
+
+/** Asks one model what the command line says, prints the answer and gives the exit code. */
+export async function inferCommand(command: InferCommand): Promise<number> {
+  const { address, headers } = command;
+  const client =
+    'url' in address ? new TritonHttpClient(address.url, { headers }) : new TritonGrpcClient(address.grpc, { headers });
+  try {
+    const model = await openModel(client, command);
+    if (command.inputs.length === 0 && command.load === undefined) {
+      process.stdout.write(`${takes(model)}\n`);
+      return EXIT.ok;
+    }
+    const sources = command.inputs.map((input) =>
+      readSource(
+        input,
+        model.metadata.inputs.map(({ name }) => name),
+      ),
+    );
+    const inputs = sources.length === 0 ? zeros(model) : model.inputs(await values(client, model, sources, command));
+    if (command.load !== undefined) return await bench(model, inputs, command, command.load);
+    return await ask(model, inputs, sources, command);
+  } finally {
+    client.close();
+  }
+}
+
+async function openModel(client: InferenceClient, { model, version, timeoutMs }: InferCommand): Promise<TritonModel> {
+  try {
+    return await TritonModel.open(client, model, { version, timeoutMs });
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    if (error.status === 'unreachable') {
+      throw new UserError(error.message, {
+        hint: 'npm run local serves the models here; --url or --grpc for another server',
+        cause: error,
+      });
+    }
+    if (!/NOT_FOUND|404|UNAVAILABLE|400/.test(error.status)) throw error;
+    const ready = (await client.repositoryIndex({ timeoutMs }))
+      .filter(({ state }) => state === 'READY')
+      .map(({ name }) => name);
+    const hint = didYouMean(model, ready) ?? `models that are ready: ${[...new Set(ready)].join(', ')}`;
+    throw new UserError(error.message, { hint, cause: error });
+  }
+}
+
+async function values(client: InferenceClient, model: TritonModel, sources: readonly Source[], command: InferCommand) {
+  return requestOf(model, sources, {
+    pixels: command.pixels,
+    repository: command.repository,
+    pictureSize: await pictureSizeOf(client, model, { timeoutMs: command.timeoutMs }),
+    isClassifier: labelledOutputs(model).length > 0,
+  });
+}
+
+async function ask(
+  model: TritonModel,
+  inputs: readonly Tensor[],
+  sources: readonly Source[],
+  command: InferCommand,
+): Promise<number> {
+  const top = command.top ?? (command.out === undefined ? DEFAULT_TOP : 0);
+  const labelled = top === 0 ? [] : labelledOutputs(model);
+  const started = performance.now();
+  const result = await model.inferTensors(inputs, inferOptions(model, command, labelled, top));
+  const took = performance.now() - started;
+  const classes: Record<string, Class[][]> = {};
+  const plain: Tensor[] = [];
+  for (const output of result.outputs) {
+    if (labelled.includes(output.name) && output.datatype === 'BYTES') classes[output.name] = classesOf(output);
+    else plain.push(output);
+  }
+  if (command.out !== undefined) await saveResult(command.out, result, command.pixels);
+  if (command.json) {
+    process.stdout.write(`${JSON.stringify(resultJson({ ...result, outputs: plain }, classes), bigintText, 2)}\n`);
+    return EXIT.ok;
+  }
+  const texts = sources.flatMap((source) => (source.kind === 'text' ? [source.text] : []));
+  const files = sources.flatMap((source) => (source.kind === 'picture' ? [source.file] : []));
+  const alike = similarities(plain, texts);
+  const parts = [
+    `${result.model}, version ${result.version}, answered in ${formatDuration(took)}`,
+    ...Object.values(classes).map((rows) => classTable(rows, files)),
+    ...(plain.length === 0 ? [] : [outputTable(plain)]),
+    ...(alike === undefined ? [] : [alike]),
+    ...(command.out === undefined ? [] : [`written to ${command.out}`]),
+  ];
+  process.stdout.write(`${parts.join('\n\n')}\n`);
+  return EXIT.ok;
+}
+
+function inferOptions(
+  model: TritonModel,
+  command: InferCommand,
+  labelled: readonly string[],
+  top: number,
+): InferOptions {
+  const { outputs, timeoutMs } = command;
+  const known = model.metadata.outputs.map(({ name }) => name);
+  for (const name of outputs ?? []) {
+    if (!known.includes(name)) {
+      throw new UserError(`--outputs ${name}: ${model.name} has no such output`, { hint: known.join(', ') });
+    }
+  }
+  if (outputs === undefined && labelled.length === 0) return { timeoutMs };
+  const wanted = (outputs ?? known).map((name) => (labelled.includes(name) ? { name, classification: top } : { name }));
+  return { timeoutMs, outputs: wanted };
+}
+
+async function bench(
+  model: TritonModel,
+  inputs: readonly Tensor[],
+  command: InferCommand,
+  load: { concurrency: number; seconds: number },
+): Promise<number> {
+  const options = inferOptions(model, command, [], 0);
+  const result = await generateLoad(() => model.inferTensors(inputs, options), load);
+  if (command.json) process.stdout.write(`${JSON.stringify({ model: model.name, ...load, ...result }, null, 2)}\n`);
+  else process.stdout.write(`${loadTable(model, inputs, load.concurrency, result)}\n`);
+  for (const [message, count] of Object.entries(result.messages)) process.stderr.write(`${count} times: ${message}\n`);
+  return result.errors === 0 ? EXIT.ok : EXIT.failed;
+}
+
+function loadTable(model: TritonModel, inputs: readonly Tensor[], concurrency: number, result: LoadResult): string {
+  const request = inputs.map((input) => `${input.name} ${describe(input)}`).join(', ');
+  const milliseconds = (value: number): string => `${value.toFixed(2)} ms`;
+  const table = formatTable(
+    ['concurrency', 'requests/s', 'p50', 'p95', 'p99', 'longest', 'requests', 'errors'],
+    [
+      [
+        String(concurrency),
+        result.requestsPerSecond.toFixed(1),
+        ...[result.p50, result.p95, result.p99, result.max].map(milliseconds),
+        String(result.requests),
+        String(result.errors),
+      ],
+    ],
+  );
+  return `${model.name}, ${request}, ${result.seconds.toFixed(1)} s\n\n${table}`;
+}
+
+/** What the model takes and answers, in a table. */
+function takes(model: TritonModel): string {
+  const { metadata, maxBatchSize } = model;
+  const rows = [
+    ...metadata.inputs.map((input) => ['input', input.name, input.datatype, `[${input.shape.join(', ')}]`]),
+    ...metadata.outputs.map((output) => ['output', output.name, output.datatype, `[${output.shape.join(', ')}]`]),
+  ];
+  const batch = maxBatchSize > 0 ? `, batches of up to ${maxBatchSize}` : '';
+  return `${metadata.name}, ${metadata.platform}, versions ${metadata.versions.join(', ')}${batch}; -1 is any length\n\n${formatTable(['', 'name', 'type', 'shape'], rows)}`;
+}
+
+/** One row of zeros, or of empty strings; a length that may be anything is 1. */
+function zeros(model: TritonModel): Tensor[] {
+  return model.metadata.inputs.map(({ name, datatype, shape }) => {
+    const lengths = shape.map((length) => (length === -1 ? 1 : length));
+    const bytes = isDataType(datatype) ? (DATA_TYPES[datatype].elementBytes ?? 4) : 0;
+    return decodeTensor(name, datatype, lengths, Buffer.alloc(elementCount(lengths) * bytes));
+  });
+}

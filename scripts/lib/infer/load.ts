@@ -1,0 +1,68 @@
+/** What a server did under requests that were sent one after the other by so many at once. */
+export interface LoadResult {
+  requests: number;
+  seconds: number;
+  requestsPerSecond: number;
+  /** Of the requests that were answered, in milliseconds. */
+  p50: number;
+  p95: number;
+  p99: number;
+  max: number;
+  errors: number;
+  /** How often each error was met, by its message. */
+  messages: Record<string, number>;
+}
+
+/** Requests that are not counted: connections are opened, and the server meets the shape for the first time. */
+const WARM_UP_PER_SENDER = 2;
+
+/**
+ * Sends requests for a while, `concurrency` of them at any time: each sender waits for an answer before its next request.
+ * @param send one request to its answer
+ */
+export async function generateLoad(
+  send: () => Promise<unknown>,
+  { concurrency, seconds }: { concurrency: number; seconds: number },
+): Promise<LoadResult> {
+  const latencies: number[] = [];
+  const messages: Record<string, number> = {};
+  const sendOne = async (): Promise<void> => {
+    const started = performance.now();
+    try {
+      await send();
+      latencies.push(performance.now() - started);
+    } catch (error) {
+      const { message } = error as Error;
+      messages[message] = (messages[message] ?? 0) + 1;
+    }
+  };
+  const atOnce = (work: () => Promise<void>): Promise<unknown> =>
+    Promise.all(Array.from({ length: concurrency }, work));
+  await atOnce(async () => {
+    for (let i = 0; i < WARM_UP_PER_SENDER; i += 1) await send();
+  });
+  const started = performance.now();
+  const end = started + seconds * 1000;
+  await atOnce(async () => {
+    while (performance.now() < end) await sendOne();
+  });
+  const took = (performance.now() - started) / 1000;
+  const sorted = latencies.sort((a, b) => a - b);
+  const errors = Object.values(messages).reduce((sum, count) => sum + count, 0);
+  return {
+    requests: sorted.length,
+    seconds: took,
+    requestsPerSecond: sorted.length / took,
+    p50: percentile(sorted, 50),
+    p95: percentile(sorted, 95),
+    p99: percentile(sorted, 99),
+    max: sorted.at(-1) ?? NaN,
+    errors,
+    messages,
+  };
+}
+
+/** The smallest value that so many percent of the values do not exceed. */
+export function percentile(sorted: readonly number[], percent: number): number {
+  return sorted[Math.max(0, Math.ceil((sorted.length * percent) / 100) - 1)] ?? NaN;
+}

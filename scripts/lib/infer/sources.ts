@@ -1,0 +1,69 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { extname } from 'node:path';
+import { UserError } from '../errors';
+import type { Nested } from '../triton/nested';
+import type { Tensor } from '../triton/tensor';
+import { readNpy } from './npy';
+import { readWav, type Sound } from './wav';
+
+/** What one argument of the command line holds; `name` is the input that it is for, if it says so. */
+export type Source = { name: string | undefined } & (
+  | { kind: 'picture'; file: string }
+  | { kind: 'sound'; sound: Sound }
+  | { kind: 'array'; tensor: Tensor }
+  | { kind: 'json'; value: Nested | Record<string, Nested> }
+  | { kind: 'text'; text: string }
+);
+
+const PICTURES = ['.jpg', '.jpeg', '.png', '.webp', '.gif', '.tif', '.tiff', '.avif'];
+
+/** What a file of this kind holds, by the end of its name. */
+const READERS: Record<string, (file: string) => Source> = {
+  ...Object.fromEntries(PICTURES.map((end) => [end, (file: string) => ({ name: undefined, kind: 'picture', file })])),
+  '.wav': (file) => ({ name: undefined, kind: 'sound', sound: readWav(file, readFileSync(file)) }),
+  '.npy': (file) => ({ name: undefined, kind: 'array', tensor: readNpy(file, readFileSync(file)) }),
+  '.json': (file) => ({ name: undefined, kind: 'json', value: parseJson(file, readFileSync(file, 'utf8')) }),
+  '.txt': (file) => ({ name: undefined, kind: 'text', text: readFileSync(file, 'utf8').trim() }),
+};
+
+/**
+ * Reads an argument: a file by the end of its name, else text. `NAME=` in front says which input it is for, and makes
+ * JSON of what is no file: `input__0=[[1, 2]]`.
+ * @param inputs names of the model's inputs
+ */
+export function readSource(argument: string, inputs: readonly string[]): Source {
+  const at = argument.indexOf('=');
+  const name = inputs.find((input) => input === argument.slice(0, Math.max(at, 0)));
+  if (name === undefined) return readValue(argument) ?? { name, kind: 'text', text: argument };
+  const value = argument.slice(at + 1);
+  const source = readValue(value) ?? (isJson(value) ? { kind: 'json', value: JSON.parse(value) as Nested } : undefined);
+  return { ...(source ?? { kind: 'text', text: value }), name };
+}
+
+function readValue(value: string): Source | undefined {
+  const read = READERS[extname(value).toLowerCase()];
+  if (existsSync(value)) {
+    if (read !== undefined) return read(value);
+    throw new UserError(`${value}: a file of this kind is not known; allowed: ${Object.keys(READERS).join(' ')}`);
+  }
+  // "See report.txt" is a text; a name without a space is a file that is not there.
+  if (read !== undefined && !/\s/.test(value)) throw new UserError(`${value}: there is no such file`);
+  return undefined;
+}
+
+function parseJson(file: string, text: string): Nested | Record<string, Nested> {
+  try {
+    return JSON.parse(text) as Nested | Record<string, Nested>;
+  } catch (cause) {
+    throw new UserError(`${file}: ${(cause as Error).message}`, { cause });
+  }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,251 @@
+import * as http2 from 'node:http2';
+import { TritonError, type ClientOptions, type Compression } from './client';
+import { MessageReader, uncompressedMessage, type ReceivedMessage } from './grpc-frames';
+
+/** Numbers of gRPC's statuses are places in this list. */
+const STATUS_NAMES = [
+  'OK',
+  'CANCELLED',
+  'UNKNOWN',
+  'INVALID_ARGUMENT',
+  'DEADLINE_EXCEEDED',
+  'NOT_FOUND',
+  'ALREADY_EXISTS',
+  'PERMISSION_DENIED',
+  'RESOURCE_EXHAUSTED',
+  'FAILED_PRECONDITION',
+  'ABORTED',
+  'OUT_OF_RANGE',
+  'UNIMPLEMENTED',
+  'INTERNAL',
+  'UNAVAILABLE',
+  'DATA_LOSS',
+  'UNAUTHENTICATED',
+] as const;
+
+/** What a server may send before we say that we have read it: as much as a picture of 16 megapixels. */
+const STREAM_WINDOW_BYTES = 48 * 2 ** 20;
+const CONNECTION_WINDOW_BYTES = 256 * 2 ** 20;
+
+export interface GrpcCall {
+  /** `ModelInfer` */
+  method: string;
+  timeoutMs: number;
+  /** For the error. */
+  model?: string;
+  compression?: Compression | undefined;
+}
+
+/** What happens on a call that is open; after onEnd or onError nothing comes any more. */
+interface Listener {
+  onMessage: (message: ReceivedMessage, encoding: string | undefined) => void;
+  onEnd: () => void;
+  onError: (error: TritonError) => void;
+}
+
+/**
+ * gRPC to one server over one HTTP/2 connection, which is opened when it is needed. Node's own HTTP/2, because
+ * @grpc/grpc-js costs several times as much for a call (docs/benchmarks.md).
+ */
+export class GrpcChannel {
+  private readonly url: string;
+  private readonly headers: Readonly<Record<string, string>>;
+  private readonly tls: http2.SecureClientSessionOptions;
+  private session: http2.ClientHttp2Session | undefined;
+  private callsInFlight = 0;
+
+  /**
+   * @param address `HOST:PORT`, `https://HOST:PORT` for TLS
+   * @param service `inference.GRPCInferenceService`
+   */
+  constructor(
+    readonly address: string,
+    private readonly service: string,
+    { headers = {}, tls = {} }: Pick<ClientOptions, 'headers' | 'tls'>,
+  ) {
+    this.url = /^https?:\/\//.test(address) ? address : `http://${address}`;
+    this.headers = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+    this.tls = tls;
+  }
+
+  /**
+   * One message there and one back.
+   * @param deadline as performance.now() counts
+   * @throws TritonError
+   */
+  unary(call: GrpcCall, frame: readonly Buffer[], deadline: number): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      let answer: { message: ReceivedMessage; encoding: string | undefined } | undefined;
+      const stream = this.open(call, deadline, {
+        onMessage: (message, encoding) => (answer = { message, encoding }),
+        onError: reject,
+        onEnd: () => {
+          if (answer === undefined) reject(badResponse(call, new Error('it holds no message')));
+          else if (!answer.message.compressed) resolve(answer.message.bytes);
+          else {
+            const { message, encoding } = answer;
+            uncompressedMessage(message, encoding).then(resolve, (cause: unknown) => reject(badResponse(call, cause)));
+          }
+        },
+      });
+      const [only] = frame;
+      if (frame.length === 1) stream.end(only);
+      else {
+        stream.cork();
+        for (const part of frame) stream.write(part);
+        stream.end();
+      }
+    });
+  }
+
+  /** A call to which messages are written as they come, each as a frame. */
+  open(call: GrpcCall, deadline: number, listener: Listener): http2.ClientHttp2Stream {
+    const session = this.connected();
+    const stream = session.request(this.requestHeaders(call, deadline));
+    this.begin(session);
+    let error: TritonError | undefined;
+    let ended = false;
+    let status: http2.IncomingHttpHeaders | undefined;
+    let encoding: string | undefined;
+    const reader = new MessageReader((message) => listener.onMessage(message, encoding));
+    const timer = setTimeout(() => {
+      error = new TritonError(`${this.address} did not answer ${call.method} within ${call.timeoutMs / 1000} s`, {
+        status: 'timeout',
+        model: call.model,
+      });
+      stream.close(http2.constants.NGHTTP2_CANCEL);
+    }, deadline - performance.now());
+    const end = (cause?: NodeJS.ErrnoException): void => {
+      if (ended) return;
+      ended = true;
+      clearTimeout(timer);
+      this.end(session);
+      error ??=
+        this.failure(call, status, cause) ??
+        (reader.isInside ? badResponse(call, new Error('it is cut short')) : undefined);
+      if (error === undefined) listener.onEnd();
+      else listener.onError(error);
+    };
+    stream.on('response', (headers) => {
+      encoding = headers['grpc-encoding'] as string | undefined;
+      // A call that fails at once has its status where the others have none yet.
+      if (headers['grpc-status'] !== undefined || headers[':status'] !== 200) status = headers;
+    });
+    stream.on('trailers', (trailers: http2.IncomingHttpHeaders) => {
+      if (trailers['grpc-status'] !== undefined) status = trailers;
+    });
+    stream.on('data', (chunk: Buffer) => reader.push(chunk));
+    stream.on('error', end);
+    stream.on('close', () => end());
+    return stream;
+  }
+
+  /** Closes the connection; calls in flight fail. */
+  close(): void {
+    this.session?.destroy();
+    this.session = undefined;
+  }
+
+  private connected(): http2.ClientHttp2Session {
+    if (this.session !== undefined && !this.session.closed && !this.session.destroyed) return this.session;
+    const session = http2.connect(this.url, {
+      ...this.tls,
+      settings: { enablePush: false, initialWindowSize: STREAM_WINDOW_BYTES },
+      // In megabytes. Tensors have no natural limit.
+      maxSessionMemory: Number.MAX_SAFE_INTEGER,
+    });
+    session.once('connect', () => {
+      if (!session.destroyed) session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
+    });
+    // Its calls fail with it, and tell. The next call opens another one.
+    session.on('error', () => this.forget(session));
+    session.on('goaway', () => this.forget(session));
+    session.on('close', () => this.forget(session));
+    this.session = session;
+    return session;
+  }
+
+  private forget(session: http2.ClientHttp2Session): void {
+    if (this.session === session) this.session = undefined;
+  }
+
+  /** A connection keeps the program running only while a call does. */
+  private begin(session: http2.ClientHttp2Session): void {
+    this.callsInFlight += 1;
+    if (this.callsInFlight === 1) session.ref();
+  }
+
+  private end(session: http2.ClientHttp2Session): void {
+    this.callsInFlight -= 1;
+    if (this.callsInFlight === 0 && !session.destroyed) session.unref();
+  }
+
+  private requestHeaders({ method, compression }: GrpcCall, deadline: number): http2.OutgoingHttpHeaders {
+    return {
+      ...this.headers,
+      ':method': 'POST',
+      ':path': `/${this.service}/${method}`,
+      'content-type': 'application/grpc',
+      te: 'trailers',
+      'grpc-timeout': `${Math.max(1, Math.ceil(deadline - performance.now()))}m`,
+      'grpc-accept-encoding': 'identity,gzip,deflate',
+      ...(compression === undefined ? {} : { 'grpc-encoding': compression }),
+    };
+  }
+
+  /** Undefined where the call succeeded. */
+  private failure(
+    call: GrpcCall,
+    status: http2.IncomingHttpHeaders | undefined,
+    cause: NodeJS.ErrnoException | undefined,
+  ): TritonError | undefined {
+    const { model } = call;
+    const code = status?.['grpc-status'];
+    if (code !== undefined) return code === '0' ? undefined : this.refused(call, Number(code), status);
+    if (status !== undefined) {
+      const http = `HTTP ${String(status[':status'])}`;
+      return new TritonError(`${this.address} answered ${http} and no gRPC`, { status: http, model });
+    }
+    // A call that waited for a connection fails with its own error, and the connection's as the cause.
+    const root = (cause?.cause ?? cause) as NodeJS.ErrnoException | undefined;
+    const why = root?.message ?? 'the connection was closed';
+    return new TritonError(`${this.address} cannot be reached: ${why}`, {
+      status: 'unreachable',
+      model,
+      nothingSent: root?.code === 'ECONNREFUSED' || root?.code === 'ERR_HTTP2_GOAWAY_SESSION',
+      hint: 'check the address, and that the server runs and is not starting or ending',
+      cause,
+    });
+  }
+
+  private refused(
+    { method, model, timeoutMs }: GrpcCall,
+    code: number,
+    status: http2.IncomingHttpHeaders | undefined,
+  ): TritonError {
+    const name = STATUS_NAMES[code] ?? String(code);
+    // The server counts the same deadline, and may be the first to see it pass.
+    if (name === 'DEADLINE_EXCEEDED') {
+      const message = `${this.address} did not answer ${method} within ${timeoutMs / 1000} s`;
+      return new TritonError(message, { status: 'timeout', model });
+    }
+    const details = decodeMessage(String(status?.['grpc-message'] ?? ''));
+    // Triton 2.51 refuses a wrong shape without a word.
+    const message = details === '' ? `${this.address} refused ${method} without a reason` : details;
+    return new TritonError(message, { status: `gRPC ${name}`, model, answered: true });
+  }
+}
+
+/** Bytes beyond ASCII are written as %XX. */
+function decodeMessage(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function badResponse({ model }: GrpcCall, cause: unknown): TritonError {
+  const message = `the answer cannot be read: ${(cause as Error).message}`;
+  return new TritonError(message, { status: 'bad response', model, cause });
+}

@@ -1,0 +1,108 @@
+import type { ClientHttp2Stream } from 'node:http2';
+import { DEFAULT_TIMEOUT_MS, TritonError, type CallOptions, type InferOptions, type InferResult } from './client';
+import type { GrpcChannel } from './grpc-channel';
+import { frame, uncompressedMessage } from './grpc-frames';
+import { decodeAnswer, inferRequest, inferResult, type InferAnswer } from './grpc-tensors';
+import type { Tensor } from './tensor';
+
+const METHOD = 'ModelStreamInfer';
+
+/** One answer of a stream, or why one of its requests failed; the stream goes on after that. */
+export type StreamAnswer =
+  | { result: InferResult; error?: undefined; isFinal: boolean }
+  /** The request's id as far as the server tells it. */
+  | { result?: undefined; error: TritonError; requestId: string };
+
+/**
+ * Requests and answers over one call (ModelStreamInfer). A decoupled model sends any number of answers to a request;
+ * requests of a sequence reach the model in their order. Answers wait here until they are read.
+ */
+export class InferStream implements AsyncIterable<StreamAnswer> {
+  private readonly stream: ClientHttp2Stream;
+  private readonly answers: (Promise<StreamAnswer> | StreamAnswer)[] = [];
+  private wake: () => void = () => undefined;
+  private outcome: 'open' | 'ended' | TritonError = 'open';
+
+  /** @param options.timeoutMs from now to the last answer */
+  constructor(channel: GrpcChannel, options: CallOptions = {}) {
+    const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    const settle = (outcome: 'ended' | TritonError): void => {
+      this.outcome = outcome;
+      this.wake();
+    };
+    this.stream = channel.open({ method: METHOD, timeoutMs }, performance.now() + timeoutMs, {
+      onMessage: (message, encoding) => {
+        this.answers.push(
+          message.compressed ? uncompressedMessage(message, encoding).then(readAnswer) : readAnswer(message.bytes),
+        );
+        this.wake();
+      },
+      onEnd: () => settle('ended'),
+      onError: settle,
+    });
+  }
+
+  /**
+   * Sends a request; its answers come by iteration.
+   * @returns false where the connection is slower than the requests: `drained` tells when it has caught up
+   */
+  send(model: string, inputs: readonly Tensor[], options: InferOptions = {}): boolean {
+    const parts = frame(inferRequest(model, inputs, options));
+    return parts.map((part) => this.stream.write(part)).every(Boolean);
+  }
+
+  drained(): Promise<void> {
+    return this.stream.writableNeedDrain
+      ? new Promise((resolve) => {
+          this.stream.once('drain', resolve);
+          this.stream.once('close', resolve);
+        })
+      : Promise.resolve();
+  }
+
+  /** No further requests: iteration ends behind the last answer. */
+  end(): void {
+    this.stream.end();
+  }
+
+  /** Gives up what is still to come. */
+  close(): void {
+    this.stream.close();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<StreamAnswer, void, void> {
+    try {
+      for (;;) {
+        const next = this.answers.shift();
+        if (next !== undefined) yield await next;
+        else if (this.outcome === 'ended') return;
+        else if (this.outcome !== 'open') throw this.outcome;
+        else await new Promise<void>((resolve) => (this.wake = resolve));
+      }
+    } finally {
+      this.close();
+    }
+  }
+}
+
+function readAnswer(bytes: Buffer): StreamAnswer {
+  try {
+    const answer = decodeAnswer(METHOD, bytes) as { error_message: string; infer_response: InferAnswer | null };
+    const response = answer.infer_response;
+    if (answer.error_message !== '') {
+      const error = new TritonError(answer.error_message, {
+        status: 'failed',
+        model: response?.model_name,
+        answered: true,
+      });
+      return { error, requestId: response?.id ?? '' };
+    }
+    if (response === null) throw new Error('it holds no response');
+    // Models that answer each request once do not say that an answer is their last.
+    const isFinal = response.parameters['triton_final_response']?.bool_param ?? true;
+    return { result: inferResult(response), isFinal };
+  } catch (cause) {
+    const message = `the answer cannot be read: ${(cause as Error).message}`;
+    return { error: new TritonError(message, { status: 'bad response', cause }), requestId: '' };
+  }
+}

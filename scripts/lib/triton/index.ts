@@ -1,0 +1,24 @@
+/** The client for Triton: everything that users import. See docs/client.md. */
+export {
+  TritonError,
+  type CallOptions,
+  type ClientOptions,
+  type Compression,
+  type InferenceClient,
+  type InferOptions,
+  type InferResult,
+  type ModelIndexEntry,
+  type ModelMetadata,
+  type RequestedOutput,
+  type ServerMetadata,
+  type TensorMetadata,
+  type TlsOptions,
+  type UnloadOptions,
+} from './client';
+export { inferInBatches, joinRows, sliceRows } from './batches';
+export { TritonGrpcClient } from './grpc';
+export { InferStream, type StreamAnswer } from './grpc-stream';
+export { TritonHttpClient } from './http';
+export { inputsFor, TritonModel, type InputValue } from './model';
+export { nestedOf, tensorOf, type Nested } from './nested';
+export { type DataType, type Tensor, type TensorData } from './tensor';

@@ -1,0 +1,156 @@
+import { UserError, type Problem } from '../errors';
+import { didYouMean } from '../model/nearest';
+import { inferInBatches } from './batches';
+import type { CallOptions, InferenceClient, InferOptions, InferResult, ModelMetadata, TensorMetadata } from './client';
+import { tensorOf, type Nested } from './nested';
+import { DATA_TYPES, elementCount, isDataType, type DataType, type Tensor, type TensorData } from './tensor';
+
+/**
+ * What an input is given as: nested arrays, whose nesting is the shape; or the elements in C order, with their shape
+ * where the model leaves more than one length open.
+ */
+export type InputValue = Nested | TensorData[DataType] | { data: TensorData[DataType]; shape: readonly number[] };
+
+/** A model as its server describes it: checks requests before they are sent, and sends what is too large in parts. */
+export class TritonModel {
+  private constructor(
+    private readonly client: InferenceClient,
+    readonly metadata: ModelMetadata,
+    /** As the server completed it, with Triton's field names. */
+    readonly config: Record<string, unknown>,
+    readonly version: number | undefined,
+  ) {}
+
+  /** Asks the server what the model is. */
+  static async open(
+    client: InferenceClient,
+    model: string,
+    options: CallOptions & { version?: number | undefined } = {},
+  ): Promise<TritonModel> {
+    const { version, ...call } = options;
+    const [metadata, config] = await Promise.all([
+      client.modelMetadata(model, version, call),
+      client.modelConfig(model, version, call),
+    ]);
+    return new TritonModel(client, metadata, config, version);
+  }
+
+  get name(): string {
+    return this.metadata.name;
+  }
+
+  /** Rows that one request may have; 0 where the model has no batch axis. */
+  get maxBatchSize(): number {
+    return Number(this.config['max_batch_size'] ?? 0);
+  }
+
+  /**
+   * Requests of the model's own names, data types and shapes.
+   * @param values by the name of the input
+   * @throws UserError with everything that is wrong
+   */
+  inputs(values: Readonly<Record<string, InputValue>>): Tensor[] {
+    const optional = ((this.config['input'] ?? []) as { name?: string; optional?: boolean }[])
+      .filter((input) => input.optional === true)
+      .map(({ name }) => name);
+    return inputsFor(this.metadata, values, optional);
+  }
+
+  /** Sends one request; a batch of more than maxBatchSize rows goes in several, and comes back as one. */
+  infer(values: Readonly<Record<string, InputValue>>, options: InferOptions = {}): Promise<InferResult> {
+    return this.inferTensors(this.inputs(values), options);
+  }
+
+  /** The same with tensors that are made already. */
+  inferTensors(inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
+    const version = options.version ?? this.version;
+    const wanted = { ...options, ...(version === undefined ? {} : { version }) };
+    return inferInBatches(this.client, this.name, inputs, this.maxBatchSize, wanted);
+  }
+}
+
+/** @throws UserError with one problem for each input that is missing, unknown, or of another type or shape */
+export function inputsFor(
+  model: Pick<ModelMetadata, 'name' | 'inputs'>,
+  values: Readonly<Record<string, InputValue>>,
+  optional: readonly (string | undefined)[] = [],
+): Tensor[] {
+  const problems: Problem[] = [];
+  const names = model.inputs.map(({ name }) => name);
+  for (const name of Object.keys(values).filter((name) => !names.includes(name))) {
+    const hint = didYouMean(name, names);
+    const problem = {
+      file: model.name,
+      field: name,
+      message: 'the model has no such input',
+      allowed: names.join(', '),
+    };
+    problems.push(hint === undefined ? problem : { ...problem, hint });
+  }
+  const tensors: Tensor[] = [];
+  for (const input of model.inputs) {
+    const { name } = input;
+    const value = Object.hasOwn(values, name) ? values[name] : undefined;
+    if (value === undefined) {
+      if (optional.includes(name)) continue;
+      problems.push({ file: model.name, field: name, message: 'this input is missing', allowed: describe(input) });
+      continue;
+    }
+    try {
+      tensors.push(inputFor(input, value));
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      problems.push({ file: model.name, field: name, message: error.message, allowed: describe(input) });
+    }
+  }
+  if (problems.length > 0) throw new UserError(`the request does not fit ${model.name}`, { problems });
+  return tensors;
+}
+
+/** `FP32 [-1, 3, 224, 224]` */
+export function describe({ datatype, shape }: { datatype: string; shape: readonly number[] }): string {
+  return `${datatype} [${shape.join(', ')}]`;
+}
+
+function inputFor(input: TensorMetadata, value: InputValue): Tensor {
+  const { name, datatype } = input;
+  if (!isDataType(datatype)) {
+    throw new UserError(`it is of ${datatype}; known: ${Object.keys(DATA_TYPES).join(', ')}`);
+  }
+  const tensor = isFlat(value, datatype)
+    ? ({ name, datatype, ...withShape(input, value) } as Tensor)
+    : tensorOf(name, datatype, value);
+  const { ArrayType } = DATA_TYPES[datatype];
+  if (!(tensor.data instanceof ArrayType)) {
+    throw new UserError(`${tensor.data.constructor.name} was given; ${datatype} is a ${ArrayType.name}`);
+  }
+  if (!fits(tensor.shape, input.shape)) throw new UserError(`shape [${tensor.shape.join(', ')}] was given`);
+  if (tensor.data.length !== elementCount(tensor.shape)) {
+    throw new UserError(`${tensor.data.length} elements were given for shape [${tensor.shape.join(', ')}]`);
+  }
+  return tensor;
+}
+
+type Flat = TensorData[DataType] | { data: TensorData[DataType]; shape: readonly number[] };
+
+/** A Buffer is one element of BYTES, and for anything else the elements. */
+function isFlat(value: InputValue, datatype: DataType): value is Flat {
+  if (typeof value !== 'object' || Array.isArray(value)) return false;
+  return !(Buffer.isBuffer(value) && datatype === 'BYTES');
+}
+
+/** A single length that the model leaves open follows from the number of elements. */
+function withShape(input: TensorMetadata, value: Flat): { data: TensorData[DataType]; shape: readonly number[] } {
+  if ('shape' in value) return value;
+  const open = input.shape.filter((length) => length === -1).length;
+  if (open === 0) return { data: value, shape: input.shape };
+  const left = value.length / elementCount(input.shape.filter((length) => length !== -1));
+  if (open > 1 || !Number.isInteger(left)) {
+    throw new UserError(`${value.length} elements do not tell its shape: give { data, shape }`);
+  }
+  return { data: value, shape: input.shape.map((length) => (length === -1 ? left : length)) };
+}
+
+function fits(shape: readonly number[], wanted: readonly number[]): boolean {
+  return shape.length === wanted.length && wanted.every((length, i) => length === -1 || length === shape[i]);
+}

@@ -1,0 +1,269 @@
+import { join } from 'node:path';
+import {
+  TritonGrpcClient,
+  TritonHttpClient,
+  TritonModel,
+  type Tensor,
+  type TritonError,
+} from '../../scripts/lib/triton';
+import type { TritonServer } from '../../scripts/lib/triton/server';
+import { addingModel, writeRepository } from '../support/repository';
+import { Scratch } from '../support/scratch';
+import { startProxy } from '../support/proxy';
+import { testTriton } from '../support/triton';
+
+jest.setTimeout(180_000);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+/** Sends the numbers from 0 to below its input, each as an answer; refuses a negative one. */
+const COUNTING = `import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            count = int(np.from_dlpack(pb_utils.get_input_tensor_by_name(request, "count"))[0])
+            sender = request.get_response_sender()
+            if count < 0:
+                error = pb_utils.TritonError("a count is negative")
+                sender.send(pb_utils.InferenceResponse([], error))
+            for i in range(count):
+                number = pb_utils.Tensor.from_dlpack("number", np.array([i], dtype=np.int32))
+                sender.send(pb_utils.InferenceResponse([number]))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        return None
+`;
+
+/** Adds up the requests of a sequence, and the parameter "more" of each. */
+const SUMMING = `import json
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.sums = {}
+
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            x = np.from_dlpack(pb_utils.get_input_tensor_by_name(request, "x"))
+            start = np.from_dlpack(pb_utils.get_input_tensor_by_name(request, "START"))
+            key = request.correlation_id()
+            more = json.loads(request.parameters()).get("more", 0)
+            self.sums[key] = (0 if start[0] else self.sums[key]) + float(x[0]) + more
+            y = pb_utils.Tensor.from_dlpack("y", np.array([self.sums[key]], dtype=np.float32))
+            responses.append(pb_utils.InferenceResponse([y]))
+        return responses
+`;
+
+const CPU = 'instance_group { count: 1 kind: KIND_CPU }';
+const repository = writeRepository(join(scratch.directory, 'repository'), {
+  ...addingModel('adds', { 1: 10 }),
+  'batches/config.pbtxt': [
+    'backend: "python"',
+    'max_batch_size: 4',
+    'input { name: "x" data_type: TYPE_FP32 dims: 2 }',
+    'output { name: "y" data_type: TYPE_FP32 dims: 2 }',
+    CPU,
+  ].join('\n'),
+  'batches/1/model.py': addingModel('batches', { 1: 1 })['batches/1/model.py'] ?? '',
+  'counting/config.pbtxt': [
+    'backend: "python"',
+    'model_transaction_policy { decoupled: true }',
+    'input { name: "count" data_type: TYPE_INT32 dims: 1 }',
+    'output { name: "number" data_type: TYPE_INT32 dims: 1 }',
+    CPU,
+  ].join('\n'),
+  'counting/1/model.py': COUNTING,
+  'summing/config.pbtxt': [
+    'backend: "python"',
+    'input { name: "x" data_type: TYPE_FP32 dims: 1 }',
+    'output { name: "y" data_type: TYPE_FP32 dims: 1 }',
+    'sequence_batching { control_input {',
+    '  name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [0, 1] }',
+    '} }',
+    CPU,
+  ].join('\n'),
+  'summing/1/model.py': SUMMING,
+});
+
+let server: TritonServer;
+let grpc: TritonGrpcClient;
+let http: TritonHttpClient;
+
+beforeAll(async () => {
+  server = await testTriton(scratch, repository);
+  grpc = new TritonGrpcClient(server.grpcAddress);
+  http = new TritonHttpClient(server.httpUrl);
+  scratch.defer(() => grpc.close());
+  scratch.defer(() => http.close());
+});
+
+const count = (value: number): Tensor[] => [
+  { name: 'count', datatype: 'INT32', shape: [1], data: Int32Array.of(value) },
+];
+const x = (...values: number[]): Tensor[] => [
+  { name: 'x', datatype: 'FP32', shape: [values.length], data: Float32Array.from(values) },
+];
+const first = ({ outputs }: { outputs: Tensor[] }): number => Number(outputs[0]?.data[0]);
+
+describe('a decoupled model', () => {
+  async function numbers(value: number): Promise<number[]> {
+    const seen: number[] = [];
+    for await (const answer of grpc.inferStream('counting', count(value))) seen.push(first(answer));
+    return seen;
+  }
+
+  test.each([0, 1, 5, 500])('sends %d answers to one request, in their order', async (value) => {
+    expect(await numbers(value)).toEqual(Array.from({ length: value }, (_, i) => i));
+  });
+
+  test('fails with the model’s own words', async () => {
+    await expect(numbers(-1)).rejects.toMatchObject({
+      name: 'TritonError',
+      message: expect.stringContaining('a count is negative') as string,
+    });
+  });
+
+  test('is given up where nobody reads on, and the client goes on', async () => {
+    for await (const answer of grpc.inferStream('counting', count(1000))) {
+      if (first(answer) === 3) break;
+    }
+    expect(await numbers(2)).toEqual([0, 1]);
+  });
+
+  test('several requests over one stream: one that fails ends no other', async () => {
+    const stream = grpc.openStream();
+    for (const [id, value] of [
+      ['a', 2],
+      ['b', -1],
+      ['c', 1],
+    ] as const) {
+      stream.send('counting', count(value), { requestId: id });
+    }
+    stream.end();
+    const seen: string[] = [];
+    for await (const { result, error } of stream) {
+      seen.push(
+        error === undefined ? `${result.requestId} ${first(result)}` : error.message.replace(/.*(a count)/s, '$1'),
+      );
+    }
+    expect(seen.sort()).toEqual(['a 0', 'a 1', 'a count is negative', 'c 0']);
+  });
+
+  test('tells which answer is the last, where it is asked to', async () => {
+    const stream = grpc.openStream();
+    stream.send('counting', count(2), { parameters: { triton_enable_empty_final_response: true } });
+    stream.end();
+    const seen: [number, boolean][] = [];
+    for await (const answer of stream) {
+      if (answer.error === undefined) seen.push([answer.result.outputs.length, answer.isFinal]);
+    }
+    expect(seen).toEqual([
+      [1, false],
+      [1, false],
+      [0, true],
+    ]);
+  });
+});
+
+test('a stream ends at its deadline', async () => {
+  const stream = grpc.openStream({ timeoutMs: 200 });
+  stream.send('adds', x(1));
+  const seen: number[] = [];
+  const reading = (async () => {
+    for await (const answer of stream) if (answer.error === undefined) seen.push(first(answer.result));
+  })();
+  await expect(reading).rejects.toMatchObject({ status: 'timeout' });
+  expect(seen).toEqual([11]);
+});
+
+test('a stream to a model that is not there', async () => {
+  const reading = (async () => {
+    for await (const answer of grpc.inferStream('nothing', x(1))) first(answer);
+  })();
+  await expect(reading).rejects.toMatchObject({ message: expect.stringContaining("'nothing'") as string });
+});
+
+test('a sequence, and parameters of a request, over gRPC and HTTP', async () => {
+  const options = (i: number) => ({ sequence_start: i === 0, sequence_end: i === 2, more: 100 });
+  for (const [client, id] of [
+    [grpc, 7],
+    [http, 8],
+  ] as const) {
+    const sums: number[] = [];
+    for (let i = 0; i < 3; i += 1) {
+      const parameters = { sequence_id: id, ...options(i) };
+      sums.push(first(await client.infer('summing', x(i + 1), { parameters })));
+    }
+    expect(sums).toEqual([101, 203, 306]);
+  }
+});
+
+describe.each(['gzip', 'deflate'] as const)('%s', (compression) => {
+  const input = x(...new Float32Array(50_000));
+
+  test('over HTTP, of request and answer', async () => {
+    const sizes: number[] = [];
+    const proxy = await startProxy(server.httpUrl, async (incoming, reply, passOn) => {
+      const answer = await passOn(incoming);
+      sizes.push(Number(incoming.headers['content-length']), answer.body.length);
+      reply.writeHead(answer.status, answer.headers).end(answer.body);
+    });
+    const client = new TritonHttpClient(proxy.endpoint);
+    try {
+      const options = { requestCompression: compression, responseCompression: compression };
+      const { outputs } = await client.infer('adds', input, options);
+      expect(outputs[0]?.data).toEqual(new Float32Array(50_000).fill(10));
+      expect(Math.max(...sizes)).toBeLessThan(20_000);
+      const refused = client.infer('adds', input, { ...options, version: 9 });
+      await expect(refused).rejects.toMatchObject({ message: expect.stringContaining('version 9') as string });
+    } finally {
+      client.close();
+      await proxy.stop();
+    }
+  });
+
+  test('over gRPC, of the request', async () => {
+    const { outputs } = await grpc.infer('adds', input, { requestCompression: compression });
+    expect(outputs[0]?.data).toEqual(new Float32Array(50_000).fill(10));
+  });
+});
+
+test.each(['HTTP', 'gRPC'] as const)('a batch of more rows than the model takes, over %s', async (protocol) => {
+  const model = await TritonModel.open(protocol === 'HTTP' ? http : grpc, 'batches');
+  const values = Float32Array.from({ length: 22 }, (_, i) => i);
+  const { outputs } = await model.infer({ x: values });
+  expect(outputs).toEqual([{ name: 'y', datatype: 'FP32', shape: [11, 2], data: values.map((value) => value + 1) }]);
+});
+
+test('headers go with each request', async () => {
+  const seen: unknown[] = [];
+  const proxy = await startProxy(server.httpUrl, async (incoming, reply, passOn) => {
+    seen.push(incoming.headers['x-key']);
+    const answer = await passOn(incoming);
+    reply.writeHead(answer.status, answer.headers).end(answer.body);
+  });
+  const client = new TritonHttpClient(proxy.endpoint, { headers: { 'X-Key': 'secret' } });
+  await client.infer('adds', x(1));
+  await client.ready();
+  client.close();
+  await proxy.stop();
+  expect(seen).toEqual(['secret', 'secret']);
+});
+
+test('many requests at once over one gRPC connection, each to its own answer', async () => {
+  const answers = await Promise.all(Array.from({ length: 200 }, (_, i) => grpc.infer('adds', x(i))));
+  expect(answers.map(first)).toEqual(Array.from({ length: 200 }, (_, i) => i + 10));
+});
+
+test('a closed client fails what it is asked, and does not hang', async () => {
+  const client = new TritonGrpcClient(server.grpcAddress);
+  const answer = client.infer('counting', count(1)).catch((error: unknown) => error as TritonError);
+  client.close();
+  expect(await answer).toMatchObject({ name: 'TritonError', status: 'unreachable' });
+});

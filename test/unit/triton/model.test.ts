@@ -1,0 +1,154 @@
+import { UserError } from '../../../scripts/lib/errors';
+import type { InferenceClient, ModelMetadata } from '../../../scripts/lib/triton/client';
+import { inputsFor, TritonModel, type InputValue } from '../../../scripts/lib/triton/model';
+import type { Tensor } from '../../../scripts/lib/triton/tensor';
+
+const METADATA: ModelMetadata = {
+  name: 'm',
+  versions: ['1'],
+  platform: '',
+  inputs: [
+    { name: 'image', datatype: 'FP32', shape: [-1, 2, 2] },
+    { name: 'label', datatype: 'BYTES', shape: [-1, 1] },
+  ],
+  outputs: [],
+};
+const LABEL = { label: [['a']] };
+
+function problemsOf(values: Record<string, InputValue>): string[] {
+  try {
+    inputsFor(METADATA, values);
+  } catch (error) {
+    expect((error as Error).message).toBe('the request does not fit m');
+    return (error as UserError).problems.map(({ file, field, message, allowed, hint }) =>
+      [`${file}: ${field}: ${message}`, allowed, hint].filter(Boolean).join('; '),
+    );
+  }
+  return [];
+}
+
+it.each<[string, InputValue]>([
+  [
+    'nested arrays',
+    [
+      [
+        [1, 2],
+        [3, 4],
+      ],
+    ],
+  ],
+  ['elements, where one length is open', Float32Array.of(1, 2, 3, 4)],
+  ['elements and their shape', { data: Float32Array.of(1, 2, 3, 4), shape: [1, 2, 2] }],
+])('takes %s, with the names and types of the model', (_, image) => {
+  expect(inputsFor(METADATA, { label: [['a']], image })).toEqual([
+    { name: 'image', datatype: 'FP32', shape: [1, 2, 2], data: Float32Array.of(1, 2, 3, 4) },
+    { name: 'label', datatype: 'BYTES', shape: [1, 1], data: [Buffer.from('a')] },
+  ]);
+});
+
+it('takes a Buffer for bytes', () => {
+  const inputs = [{ name: 'x', datatype: 'UINT8', shape: [-1] }];
+  expect(inputsFor({ name: 'm', inputs }, { x: Buffer.of(1, 2) })).toMatchObject([{ shape: [2] }]);
+});
+
+it.each<[string, Record<string, InputValue>, string[]]>([
+  [
+    'everything at once',
+    { imagee: [1] },
+    [
+      'm: imagee: the model has no such input; image, label; did you mean "image"?',
+      'm: image: this input is missing; FP32 [-1, 2, 2]',
+      'm: label: this input is missing; BYTES [-1, 1]',
+    ],
+  ],
+  ['another shape', { image: [[1, 2]], ...LABEL }, ['m: image: shape [1, 2] was given; FP32 [-1, 2, 2]']],
+  [
+    'another type',
+    { image: Float64Array.of(1, 2, 3, 4), ...LABEL },
+    ['m: image: Float64Array was given; FP32 is a Float32Array; FP32 [-1, 2, 2]'],
+  ],
+  [
+    'elements that do not fill the shape',
+    { image: Float32Array.of(1, 2, 3), ...LABEL },
+    ['m: image: 3 elements do not tell its shape: give { data, shape }; FP32 [-1, 2, 2]'],
+  ],
+  [
+    'a shape that the elements do not fill',
+    { image: { data: Float32Array.of(1), shape: [1, 2, 2] }, ...LABEL },
+    ['m: image: 1 elements were given for shape [1, 2, 2]; FP32 [-1, 2, 2]'],
+  ],
+])('tells %s, and what is allowed', (_, values, problems) => {
+  expect(problemsOf(values)).toEqual(problems);
+});
+
+describe('a model', () => {
+  let sent: { inputs: readonly Tensor[]; version: number | undefined }[];
+  const rowsAnswer = (inputs: readonly Tensor[]): Tensor => ({ ...(inputs[0] as Tensor), name: 'y' });
+
+  /** Answers with its first input. */
+  const clientOf = (config: object): InferenceClient =>
+    ({
+      modelMetadata: () => Promise.resolve(METADATA),
+      modelConfig: () => Promise.resolve(config),
+      infer: (model: string, inputs: readonly Tensor[], options: { version?: number }) => {
+        sent.push({ inputs, version: options.version });
+        return Promise.resolve({ model, version: '1', requestId: '', outputs: [rowsAnswer(inputs)] });
+      },
+    }) as unknown as InferenceClient;
+  beforeEach(() => {
+    sent = [];
+  });
+
+  const rows = (count: number): Record<string, InputValue> => ({
+    image: Float32Array.from({ length: count * 4 }, (_, i) => i),
+    label: Array.from({ length: count }, (_, i) => [String(i)]),
+  });
+
+  it('sends a batch in parts of what it takes, and joins the answers in their order', async () => {
+    const model = await TritonModel.open(clientOf({ max_batch_size: 2 }), 'm', { version: 3 });
+    const { outputs } = await model.infer(rows(5));
+    expect(sent.map(({ inputs, version }) => [inputs.map(({ shape }) => shape[0]), version])).toEqual([
+      [[2, 2], 3],
+      [[2, 2], 3],
+      [[1, 1], 3],
+    ]);
+    expect(sent[2]?.inputs[1]?.data).toEqual([Buffer.from('4')]);
+    expect(outputs).toEqual([
+      { name: 'y', datatype: 'FP32', shape: [5, 2, 2], data: Float32Array.from({ length: 20 }, (_, i) => i) },
+    ]);
+  });
+
+  it.each([
+    ['a batch that it takes', { max_batch_size: 8 }],
+    ['anything where it has no batch axis', { max_batch_size: 0 }],
+    ['anything where the configuration leaves it out', {}],
+  ])('sends %s as it is', async (_, config) => {
+    const model = await TritonModel.open(clientOf(config), 'm');
+    await model.infer(rows(5));
+    expect(sent).toMatchObject([{ inputs: [{ shape: [5, 2, 2] }, { shape: [5, 1] }] }]);
+  });
+
+  it('does without an optional input', async () => {
+    const model = await TritonModel.open(clientOf({ input: [{ name: 'label', optional: true }] }), 'm');
+    expect(
+      model
+        .inputs({
+          image: [
+            [
+              [1, 2],
+              [3, 4],
+            ],
+          ],
+        })
+        .map(({ name }) => name),
+    ).toEqual(['image']);
+  });
+
+  it('refuses a batch whose inputs differ in rows', async () => {
+    const model = await TritonModel.open(clientOf({ max_batch_size: 2 }), 'm');
+    await expect(model.infer({ ...rows(5), label: [['a']] })).rejects.toThrow(
+      "tensor 'label' has 1 rows, and 'image' has 5",
+    );
+    expect(sent).toEqual([]);
+  });
+});

@@ -1,0 +1,144 @@
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ClientOptions } from '../../../scripts/lib/triton/client';
+import { TritonGrpcClient } from '../../../scripts/lib/triton/grpc';
+import { TritonHttpClient } from '../../../scripts/lib/triton/http';
+import type { Tensor } from '../../../scripts/lib/triton/tensor';
+
+/** What the server does with each request, in turn; the last one again and again. */
+type Behaviour = 'unavailable' | 'reset' | 'ok';
+
+let server: Server;
+let seen: string[];
+let clients: { close(): void }[];
+
+beforeEach(() => {
+  seen = [];
+  clients = [];
+});
+
+afterEach(async () => {
+  for (const client of clients) client.close();
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+function serverThat(...behaviours: Behaviour[]): void {
+  server = createServer((request, response) => {
+    request.resume().on('end', () => {
+      seen.push(request.url ?? '');
+      const behaviour = behaviours.length > 1 ? behaviours.shift() : behaviours[0];
+      if (behaviour === 'reset') request.socket.resetAndDestroy();
+      else if (behaviour === 'unavailable') response.writeHead(503).end('{"error":"busy"}');
+      else answerOf(response);
+    });
+  });
+}
+
+function answerOf(response: ServerResponse): void {
+  response.end(JSON.stringify({ model_name: 'm', model_version: '1', outputs: [], versions: [], inputs: [] }));
+}
+
+const listen = async (port = 0): Promise<string> => {
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+};
+
+async function clientOf(options: ClientOptions = {}): Promise<TritonHttpClient> {
+  const client = new TritonHttpClient(await listen(), options);
+  clients.push(client);
+  return client;
+}
+
+const INPUT: Tensor = { name: 'a', datatype: 'FP32', shape: [1], data: Float32Array.of(1) };
+
+it.each<Behaviour>(['unavailable', 'reset'])('what only reads is asked again: %s', async (failure) => {
+  serverThat(failure, failure, 'ok');
+  await expect((await clientOf()).modelMetadata('m')).resolves.toMatchObject({ versions: [] });
+  expect(seen).toHaveLength(3);
+});
+
+it('gives up after the tries that it has, with the last reason', async () => {
+  serverThat('unavailable');
+  await expect((await clientOf({ retries: 1 })).repositoryIndex()).rejects.toMatchObject({
+    status: 'HTTP 503',
+    message: 'busy',
+  });
+  expect(seen).toHaveLength(2);
+});
+
+it('asks once where there are no retries', async () => {
+  serverThat('unavailable');
+  await expect((await clientOf({ retries: 0 })).repositoryIndex()).rejects.toMatchObject({ message: 'busy' });
+  expect(seen).toHaveLength(1);
+});
+
+it.each<Behaviour>(['unavailable', 'reset'])('infer is sent once: %s', async (failure) => {
+  serverThat(failure, 'ok');
+  await expect((await clientOf()).infer('m', [INPUT])).rejects.toMatchObject({ model: 'm' });
+  expect(seen).toHaveLength(1);
+});
+
+it.each<Behaviour>(['unavailable', 'reset'])('infer is sent again by choice: %s', async (failure) => {
+  serverThat(failure, 'ok');
+  await expect((await clientOf({ retryInfer: true })).infer('m', [INPUT])).resolves.toMatchObject({ model: 'm' });
+  expect(seen).toHaveLength(2);
+});
+
+it.each(['loadModel', 'unloadModel'] as const)('%s is never sent again', async (call) => {
+  serverThat('unavailable', 'ok');
+  await expect((await clientOf({ retryInfer: true }))[call]('m')).rejects.toMatchObject({ status: 'HTTP 503' });
+  expect(seen).toHaveLength(1);
+});
+
+it('readiness is of this moment', async () => {
+  serverThat('unavailable', 'ok');
+  await expect((await clientOf()).ready()).resolves.toBe(false);
+});
+
+it('what a server says of a request is not asked again', async () => {
+  server = createServer((request, response) => {
+    seen.push(request.url ?? '');
+    response.writeHead(400).end('{"error":"no"}');
+  });
+  await expect((await clientOf()).modelMetadata('m')).rejects.toMatchObject({ message: 'no' });
+  expect(seen).toHaveLength(1);
+});
+
+describe('a server that is not there yet', () => {
+  /** An address at which a server is going to be. */
+  async function addressToBe(): Promise<{ url: string; port: number }> {
+    serverThat('ok');
+    const url = await listen();
+    await new Promise((resolve) => server.close(resolve));
+    return { url, port: Number(new URL(url).port) };
+  }
+
+  it('gets infer too, which it has not seen', async () => {
+    const { url, port } = await addressToBe();
+    const client = new TritonHttpClient(url, { retries: 6 });
+    clients.push(client);
+    const answer = client.infer('m', [INPUT]);
+    await sleep(60);
+    await listen(port);
+    await expect(answer).resolves.toMatchObject({ model: 'm' });
+  });
+
+  it.each([
+    ['HTTP', (url: string): TritonHttpClient => new TritonHttpClient(url, { retries: 1 })],
+    ['gRPC', (url: string): TritonGrpcClient => new TritonGrpcClient(url.replace('http://', ''), { retries: 1 })],
+  ])('is given up over %s', async (_, connect) => {
+    const { url } = await addressToBe();
+    const client = connect(url);
+    clients.push(client);
+    await expect(client.infer('m', [INPUT])).rejects.toMatchObject({ status: 'unreachable', nothingSent: true });
+  });
+
+  it('is not waited for beyond the deadline', async () => {
+    const { url } = await addressToBe();
+    const client = new TritonHttpClient(url, { retries: 1000 });
+    clients.push(client);
+    await expect(client.infer('m', [INPUT], { timeoutMs: 300 })).rejects.toMatchObject({ model: 'm' });
+  });
+});
