@@ -18,15 +18,16 @@ export type Project = 'empty' | 'providers' | 'staging';
 /** Makes a folder for each below `parent`. */
 export function makeProjects(parent: string): Record<Project, string> {
   return {
-    empty: smallProject(join(parent, 'empty'), EMPTY),
-    providers: smallProject(join(parent, 'providers'), PROVIDERS),
+    empty: smallProject(parent, 'empty', EMPTY),
+    providers: smallProject(parent, 'providers', PROVIDERS),
     staging: ownProject(join(parent, 'staging')),
   };
 }
 
-function smallProject(directory: string, program: string): string {
+function smallProject(parent: string, name: Project, program: string): string {
+  const directory = join(parent, name);
   mkdirSync(directory);
-  const project = { name: 'small', main: 'index.cjs', runtime: { name: 'nodejs', options: { typescript: false } } };
+  const project = { name, main: 'index.cjs', runtime: { name: 'nodejs', options: { typescript: false } } };
   // JSON is YAML.
   writeFileSync(join(directory, 'Pulumi.yaml'), JSON.stringify(project));
   writeFileSync(join(directory, 'index.cjs'), program);
