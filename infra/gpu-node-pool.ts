@@ -1,6 +1,7 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import * as pulumi from '@pulumi/pulumi';
 import type { EksVersion } from './eks-versions';
+import { explained } from './explained';
 import { nodeClassSpec, nodePoolSpec, poolLabels, poolTaints, type NodeClassReference } from './gpu-node-pool-spec';
 import { NodeGroup } from './node-group';
 import { completePool } from './settings/complete-pool';
@@ -38,7 +39,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
   constructor(name: string, args: GpuNodePoolArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:GpuNodePool', name, {}, options);
     const { place } = args;
-    const pool = completePool(args.pool);
+    const pool = explained(() => completePool(args.pool));
     switch (pool.mechanism) {
       case 'auto-mode':
         this.nodePool(name, pool, this.nodeClass(name, pool, placeOf(name, place)));

@@ -2,6 +2,7 @@ import { ConfigMap } from '@pulumi/kubernetes/core/v1/configMap';
 import * as pulumi from '@pulumi/pulumi';
 import type { Cluster } from './cluster';
 import { admitToCluster } from './cluster-access';
+import { explained } from './explained';
 import { GpuNodeAgents } from './gpu-node-agents';
 import { GpuNodePool, type GpuNodePoolPlace } from './gpu-node-pool';
 import { serviceTrust } from './policy-document';
@@ -31,7 +32,7 @@ export class GpuNodes extends pulumi.ComponentResource {
 
   constructor(name: string, given: GpuNodesArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:GpuNodes', name, {}, options);
-    const args = { ...given, pools: given.pools.map(completePool) };
+    const args = { ...given, pools: explained(() => given.pools.map(completePool)) };
     const autoMode = this.autoMode(name, args);
     const groups = this.nodeGroupRole(name, args);
     this.pools = args.pools.map((pool) => {

@@ -20,7 +20,7 @@ const HINT = 'kubectl config get-contexts lists those of a kubeconfig';
 
 /**
  * A kubeconfig with one context only, as JSON: what else is in a file of somebody's is none of the stack's business.
- * @param kubeconfig text, or path (relative to the package); undefined: as kubectl finds it
+ * @param kubeconfig text, or path (relative to the package); undefined: the first file of KUBECONFIG, or ~/.kube/config
  * @param context undefined: the current one
  * @throws UserError, whose message holds nothing of what is in the kubeconfig but names
  */

@@ -2,7 +2,8 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir, totalmem } from 'node:os';
 import { basename, join } from 'node:path';
-import { compare, inParallel, type Comparison } from './lib/bench/compare';
+import { compare, inParallel, median, type Comparison } from './lib/bench/compare';
+import { benchPreview, whyNoPreview } from './lib/bench/preview';
 import { benchSync } from './lib/bench/sync';
 import { syncChart } from './lib/bench/sync/chart';
 import { rowJson } from './lib/bench/sync/report';
@@ -26,6 +27,7 @@ const HELP = `Measures this package on this machine, always against something in
   --only NAME       start: a fresh run (nothing cached, everything downloaded) and a second one of "npm run local", by step
                     ensemble: images a second of the ensemble against pre, net and post called one by one
                     batching: images a second of gfpgan in batches against one by one
+                    preview: "pulumi preview" of the stack staging against an empty program on the same engine
                     sync: sync-models against s5cmd, rclone and aws-cli on an S3 server on this machine
   --repetitions N   rounds of each comparison (default 7)
   --rows A,B        sync: only these of cold-1000, cold-10000, large, no-op, changed, ready, start
@@ -62,10 +64,11 @@ async function bench(argv: readonly string[]): Promise<number> {
     start: () => Promise.resolve(benchStart()),
     ensemble: () => benchEnsemble(repetitions),
     batching: () => benchBatching(repetitions),
+    preview: () => benchPreviews(repetitions),
     sync: () => benchSyncRows({ repetitions, rows: parseList('rows', flags.rows), quick: flags.quick }, out),
   };
   const names = Object.keys(all) as (keyof typeof all)[];
-  const wanted = names.filter((name) => flags.only === undefined || flags.only === name);
+  const wanted = names.filter((name) => (flags.only === undefined ? isPossible(name) : flags.only === name));
   if (wanted.length === 0) throw new UsageError(`--only ${flags.only}: no such benchmark`, { hint: names.join(', ') });
   if (out !== undefined) mkdirSync(out, { recursive: true });
   for (const name of wanted) {
@@ -73,6 +76,13 @@ async function bench(argv: readonly string[]): Promise<number> {
     if (out !== undefined) writeFileSync(join(out, `${name}.json`), `${JSON.stringify(result, null, 2)}\n`);
   }
   return EXIT.ok;
+}
+
+/** What this machine lacks the means for is left out, unless it was asked for by its name. */
+function isPossible(name: string): boolean {
+  const reason = name === 'preview' ? whyNoPreview() : undefined;
+  if (reason !== undefined) process.stderr.write(`left out: ${name}: ${reason}\n`);
+  return reason === undefined;
 }
 
 function describeMachine(): string {
@@ -199,6 +209,31 @@ async function benchSyncRows(
   });
   if (out !== undefined) writeFileSync(join(out, 'sync.svg'), syncChart(rows, describeMachine()));
   return { repetitions: options.repetitions, quick: options.quick, rows: rows.map(rowJson) };
+}
+
+async function benchPreviews(repetitions: number): Promise<object> {
+  const result = await benchPreview(repetitions, new Progress());
+  const times = Object.entries(result.rows).map(([name, { seconds, fromProgramSeconds }]) => [
+    name,
+    median(seconds).toFixed(2),
+    median(fromProgramSeconds).toFixed(2),
+  ]);
+  print('pulumi preview', ['program', 'seconds', 'from the start of the program'], times);
+  const ratios = [
+    ['from the start of the program', result.beyondProviders],
+    ['the whole of pulumi preview', result.whole],
+  ] as const;
+  print(
+    'beyond the start of the providers',
+    ['what', 'staging', 'empty', 'ratio'],
+    ratios.map(([what, { stagingSeconds, emptySeconds, ratio }]) => [
+      what,
+      stagingSeconds.toFixed(2),
+      emptySeconds.toFixed(2),
+      ratio.toFixed(2),
+    ]),
+  );
+  return { repetitions, ...result };
 }
 
 async function benchBatching(repetitions: number): Promise<object> {

@@ -13,7 +13,7 @@ const CLUSTER_FIELDS = {
     kind: 'flag',
     default: false,
     description:
-      'Pulumi refuses to delete or replace the bucket, its key and the cluster. Set it in production; to delete one of them all the same, set it to false and run "pulumi up" first.',
+      'Pulumi refuses to delete or replace the buckets of models and access logs, the cluster, and the keys of models and Kubernetes secrets. Set it in production; to delete one of them all the same, set it to false and run "pulumi up" first.',
   },
   vpcId: {
     kind: 'text',
@@ -122,12 +122,14 @@ const CLUSTER_FIELDS = {
     kind: 'text',
     optional: true,
     secret: true,
-    description: 'Of an existing cluster: the text of a kubeconfig, or the path of one. Default: as kubectl finds it.',
+    description:
+      'Of an existing cluster: the text of a kubeconfig, or the path of one. Default: the first file of KUBECONFIG, or ~/.kube/config.',
   },
   kubeContext: {
     kind: 'text',
     optional: true,
-    description: 'Of an existing cluster: which context of the kubeconfig. Default: its current one.',
+    description:
+      'Of an existing cluster: which context of the kubeconfig. Default: the current one of kubeconfig; without that it has to be given.',
   },
   oidcProviderArn: {
     kind: 'text',

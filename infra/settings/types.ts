@@ -33,7 +33,7 @@ export type ClusterSettings =
     }
   | {
       kind: 'existing';
-      /** Text (then secret) or path; undefined: as kubectl finds it. */
+      /** Text (then secret) or path; undefined: the first file of KUBECONFIG, or ~/.kube/config. */
       kubeconfig: string | undefined;
       context: string | undefined;
       /** Undefined: pods cannot take IAM roles. */

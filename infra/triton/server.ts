@@ -1,4 +1,5 @@
 import * as pulumi from '@pulumi/pulumi';
+import { explained } from '../explained';
 import type { TritonServerArgs } from './args';
 import { createAutoscaling } from './autoscaling';
 import { checkArguments } from './check';
@@ -34,7 +35,7 @@ export class TritonServer extends pulumi.ComponentResource {
    */
   constructor(name: string, args: TritonServerArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:TritonServer', name, {}, options);
-    const settings = checkArguments(withDefaults(name, args));
+    const settings = explained(() => checkArguments(withDefaults(name, args)));
     const parent = { parent: this };
     this.namespace = createNamespace(settings, parent);
     const part = { settings, namespace: this.namespace, options: parent };

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { buildSync } from 'esbuild';
 import { paths } from '../../../scripts/lib/paths';
@@ -18,4 +19,23 @@ test('a start of the program loads nothing that runs servers or gets tools', () 
   expect(
     ours.filter((file) => /scripts\/lib\/(toolchain|local|triton\/server|managed-process|exec)/.test(file)),
   ).toEqual([]);
+});
+
+/** What a Node of its own prints as JSON. */
+const answerOf = (program: string): unknown =>
+  JSON.parse(execFileSync(process.execPath, ['--no-warnings', '-e', program], { cwd: paths.root, encoding: 'utf8' }));
+
+test('what Pulumi needs for functions that are sent elsewhere is not loaded, unless it is used', () => {
+  const told = answerOf(`
+    require('./infra/start.cjs');
+    const count = (name) => Object.keys(require.cache).filter((path) => path.includes('node_modules/' + name + '/')).length;
+    const before = { sdk: count('@pulumi/pulumi') > 0, installer: count('pacote') };
+    const { serializeFunction } = require('@pulumi/pulumi').runtime;
+    const two = 2;
+    serializeFunction((x) => x * two).then(({ text }) => console.log(JSON.stringify({ before, text })));`) as {
+    before: object;
+    text: string;
+  };
+  expect(told.before).toEqual({ sdk: true, installer: 0 });
+  expect(told.text).toContain('return (x) => x * two');
 });

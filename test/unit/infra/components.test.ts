@@ -1,0 +1,110 @@
+import { RunError } from '@pulumi/pulumi';
+import * as components from '../../../infra/components';
+import { registered, registeredStack, type RegisteredStack } from '../../support/registered-stack';
+
+const { GpuNodes, ModelRepository, Network, TritonServer } = components;
+
+/** What a program of somebody else's asks for. */
+const other = (run: () => Record<string, unknown>): Promise<RegisteredStack> => registered(run, 'other');
+
+const typesOf = ({ resources }: RegisteredStack): Set<string> => new Set(resources.map(({ type }) => type));
+
+test('every component that our program uses is there for others', async () => {
+  const { resources } = await registeredStack('staging');
+  const own = 'triton-serving:infra:';
+  const ours = resources.filter(({ type, parent }) => type.startsWith(own) && !parent.includes(own));
+  const names = new Set(ours.map(({ type }) => type.split(':').at(-1) ?? ''));
+  expect([...names].sort()).toEqual([
+    'Cluster',
+    'EncryptionKey',
+    'GpuNodes',
+    'ModelRepository',
+    'Network',
+    'PublisherRole',
+    'TritonAccess',
+    'TritonServer',
+  ]);
+  for (const name of names) expect(components).toHaveProperty(name);
+});
+
+describe('a program of somebody else', () => {
+  test('with a network only', async () => {
+    const made = await other(() => {
+      const network = new Network('mine', {
+        region: 'eu-west-1',
+        cidr: '10.0.0.0/16',
+        zones: ['eu-west-1a', 'eu-west-1b'],
+        natGateways: 'one',
+        flowLogDays: 30,
+        logKeyArn: 'arn:aws:kms:eu-west-1:111122223333:key/mine',
+      });
+      return { subnets: network.privateSubnetIds };
+    });
+    expect(made.outputs['subnets']).toHaveLength(2);
+    for (const type of typesOf(made))
+      expect(type).toMatch(/^(aws:(ec2|iam|cloudwatch)\/|triton-serving:infra:Network$)/);
+  });
+
+  test('with a model repository only', async () => {
+    const made = await other(() => {
+      const { bucket, ready } = new ModelRepository('mine', {
+        prefix: 'models',
+        region: 'eu-west-1',
+        accountId: '111122223333',
+        oldVersionDays: 30,
+        accessLogDays: 90,
+      });
+      return { bucket, waitFor: ready.length };
+    });
+    expect(made.outputs['bucket']).toBeTruthy();
+    expect([...typesOf(made)].filter((type) => !/^(aws:(s3|kms)\/|triton-serving:infra:)/.test(type))).toEqual([]);
+  });
+
+  test('with the servers only, for a bucket that is there', async () => {
+    const made = await other(() => {
+      const server = new TritonServer('faces', {
+        modelRepository: 's3://models-bucket/faces',
+        region: 'eu-west-1',
+        credentials: { kind: 'role', roleArn: 'arn:aws:iam::111122223333:role/faces' },
+      });
+      return { url: server.serviceUrl };
+    });
+    expect(made.outputs).toEqual({ url: 'http://faces.faces.svc:8000' });
+    expect([...typesOf(made)].filter((type) => !type.startsWith('kubernetes:'))).toEqual([
+      'triton-serving:infra:TritonServer',
+    ]);
+  });
+
+  test('with GPU nodes of a Karpenter that is there', async () => {
+    const nodeClass = { group: 'karpenter.k8s.aws', kind: 'EC2NodeClass', name: 'default' };
+    const made = await other(() => {
+      const pool = { name: 'a10g', mechanism: 'karpenter', instanceTypes: ['g5.xlarge'], nodeClass } as const;
+      return {
+        pools: new GpuNodes('gpu', { pools: [{ ...pool, instanceTypes: ['g5.xlarge'] }], region: 'eu-west-1' }).pools
+          .length,
+      };
+    });
+    expect([...typesOf(made)].filter((type) => !type.startsWith('triton-serving:'))).toEqual([
+      'kubernetes:karpenter.sh/v1:NodePool',
+    ]);
+  });
+
+  test('is told all that is wrong, by an error that Pulumi shows as it is', async () => {
+    const wrong = { modelRepository: 's3://b/p', region: 'eu-west-1', replicas: -1, image: 'triton' };
+    let said: unknown;
+    await other(() => {
+      try {
+        new TritonServer('faces', { ...wrong, credentials: { kind: 'role', roleArn: 'arn' } });
+      } catch (error) {
+        said = error;
+      }
+      return {};
+    });
+    expect(said).toBeInstanceOf(RunError);
+    expect((said as Error).message.split('\n')).toEqual([
+      'TritonServer faces cannot be made',
+      expect.stringMatching(/^ {2}TritonServer faces: image: is "triton"/),
+      '  TritonServer faces: replicas: is -1; allowed: a whole number from 0 to 1000',
+    ]);
+  });
+});
