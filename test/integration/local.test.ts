@@ -365,3 +365,22 @@ test('a model that cannot be loaded: its name and the reason', async () => {
   expect(finished.code).toBe(1);
   expect(finished.stderr).toMatch(/could not load every model\n\s+breaks version 1: UNAVAILABLE .*no weights/);
 });
+
+// UPDATE_DOCS=1 npm test -- --only integration --filter integration/local
+if (process.env['UPDATE_DOCS'] === '1') {
+  test('the picture in README is made anew', async () => {
+    const path = join(scratch.directory, 'page.html');
+    expect(await runCommandLine('local', ['--once', '--page', path, ...PORTS])).toMatchObject({ code: 0 });
+    const browser = await launchBrowser();
+    scratch.defer(() => browser.close());
+    const { page } = await openFile(browser, path, { width: 1100, colorScheme: 'light' });
+    const models = await page.locator('section[aria-labelledby=models]').boundingBox();
+    const height = Math.ceil((models?.y ?? 0) + (models?.height ?? 0)) + 24;
+    const picture = await page.screenshot({ fullPage: true, clip: { x: 0, y: 0, width: 1100, height } });
+    // As few bytes as do not show.
+    const { size } = await sharp(picture)
+      .png({ palette: true, colours: 256, effort: 10 })
+      .toFile(join(paths.root, 'docs', 'images', 'local.png'));
+    expect(size).toBeLessThan(250_000);
+  });
+}
