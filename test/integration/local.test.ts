@@ -373,10 +373,10 @@ if (process.env['UPDATE_DOCS'] === '1') {
     expect(await runCommandLine('local', ['--once', '--page', path, ...PORTS])).toMatchObject({ code: 0 });
     const browser = await launchBrowser();
     scratch.defer(() => browser.close());
-    const { page } = await openFile(browser, path, { width: 1100, colorScheme: 'light' });
+    const { page } = await openFile(browser, path, { width: 1160, colorScheme: 'light' });
     const models = await page.locator('section[aria-labelledby=models]').boundingBox();
     const height = Math.ceil((models?.y ?? 0) + (models?.height ?? 0)) + 24;
-    const picture = await page.screenshot({ fullPage: true, clip: { x: 0, y: 0, width: 1100, height } });
+    const picture = await page.screenshot({ fullPage: true, clip: { x: 0, y: 0, width: 1160, height } });
     // As few bytes as do not show.
     const { size } = await sharp(picture)
       .png({ palette: true, colours: 256, effort: 10 })
