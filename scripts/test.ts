@@ -3,9 +3,10 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { EXIT, parseFlags, runCommand } from './lib/cli';
-import { UsageError } from './lib/errors';
+import { UsageError, UserError } from './lib/errors';
 import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
+import { ensureChromium } from './lib/toolchain/chromium';
 import { ensurePython, type PythonEnvironment } from './lib/toolchain/python';
 
 /** How many times as long the proofs run with --soak. */
@@ -72,9 +73,11 @@ async function test(argv: readonly string[]): Promise<number> {
   const only = flags.soak ? (chosen ?? 'integration') : chosen;
   const filter = flags.filter ?? proofs;
   const suites = SUITES.filter((suite) => (only === undefined ? flags.all || suite !== ON_REQUEST : suite === only));
-  const environment = await new Progress().run('Python environment', (step) =>
+  const progress = new Progress();
+  const environment = await progress.run('Python environment', (step) =>
     ensurePython(step, { development: true, embeddable: true }),
   );
+  if (suites.includes('integration')) await getBrowser(progress);
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
   const total: Counts = { passed: 0, failed: 0, skipped: 0 };
   try {
@@ -91,6 +94,19 @@ async function test(argv: readonly string[]): Promise<number> {
   const skipped = total.skipped === 0 ? '' : `, ${total.skipped} skipped`;
   process.stdout.write(`\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
   return total.failed === 0 && total.passed > 0 ? EXIT.ok : EXIT.failed;
+}
+
+/** Where none can be had, the tests that open a page are left out and say so. */
+async function getBrowser(progress: Progress): Promise<void> {
+  const step = progress.step('browser');
+  try {
+    await ensureChromium(step);
+    step.done();
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    step.failed();
+    progress.line(`     no page is opened: ${error.message}`);
+  }
 }
 
 function soakEnvironment(): Record<string, string> {

@@ -112,7 +112,8 @@ async function toCommonJs({ path, text }) {
     format: 'cjs',
     platform: 'node',
     target: TARGET,
-    supported: { 'dynamic-import': false },
+    // Text in tagged templates would be left as it is, and a bundle is ASCII.
+    supported: { 'dynamic-import': false, 'template-literal': false },
     sourcemap: 'external',
     sourcesContent: false,
     legalComments: 'none',

@@ -2,10 +2,27 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
+import sharp from 'sharp';
+import { writePage } from '../../scripts/lib/local/page';
+import type { LocalResult } from '../../scripts/lib/local/report';
+import { FACE } from '../../scripts/lib/local/samples';
 import { localDirectory } from '../../scripts/lib/local/stack';
 import { paths } from '../../scripts/lib/paths';
+import {
+  accessibilityProblems,
+  decodedPictures,
+  launchBrowser,
+  openFile,
+  rowsOf,
+  whyNoBrowser,
+  type OpenedPage,
+  type View,
+} from '../support/browser';
+import { describeUnless } from '../support/describe-unless';
+import { pictureModels } from '../support/picture-models';
 import { addingModel, writeRepository } from '../support/repository';
-import { runCommandLine } from '../support/run';
+import { runCommandLine, type Finished } from '../support/run';
 import { Scratch } from '../support/scratch';
 
 jest.setTimeout(600_000);
@@ -87,16 +104,133 @@ function address(text: string, what: string): string {
   return new RegExp(`${what}\\s+(\\S+)`).exec(text)?.[1] ?? '';
 }
 
-test('--once serves a repository of the user’s own, asks it over HTTP and gRPC, and ends with nothing left', async () => {
-  const finished = await runCommandLine('local', ['--repo', repository, '--once', '--json', ...PORTS]);
-  expect(finished).toMatchObject({ code: 0 });
-  expect(JSON.parse(finished.stdout)).toMatchObject({
-    models: [{ model: 'adds', version: '1', platform: 'python', state: 'READY' }],
-    notServed: [],
-    answers: [
-      { model: 'adds', protocol: 'HTTP', result: 'y FP32 [1]' },
-      { model: 'adds', protocol: 'gRPC', result: 'the same' },
-    ],
+describe('--once', () => {
+  // With models that have something to show, and one that cannot be served here.
+  const more = {
+    ...pictureModels(),
+    'on_a_gpu/config.pbtxt':
+      'platform: "tensorrt_plan"\ninput { name: "x" data_type: TYPE_FP32 dims: -1 }\noutput { name: "y" data_type: TYPE_FP32 dims: -1 }\n',
+  };
+  let finished: Finished;
+  beforeAll(async () => {
+    writeRepository(repository, more);
+    finished = await runCommandLine('local', ['--repo', repository, '--once', '--json', ...PORTS]);
+  });
+  afterAll(() => {
+    for (const path of Object.keys(more))
+      rmSync(join(repository, path.split('/')[0] ?? ''), { recursive: true, force: true });
+  });
+
+  test('serves a repository of the user’s own, asks it over HTTP and gRPC, and ends with nothing left', () => {
+    expect(finished).toMatchObject({ code: 0 });
+    const { models, notServed, answers } = JSON.parse(finished.stdout) as Record<string, Record<string, unknown>[]>;
+    expect(models?.map(({ model, version, platform, state }) => [model, version, platform, state])).toEqual([
+      ['adds', '1', 'python', 'READY'],
+      ['ens_face_restoration_v2.1', '1', 'ensemble', 'READY'],
+      ['negative', '1', 'python', 'READY'],
+      ['on_a_gpu', '', 'tensorrt_plan', 'not served here'],
+      ['resnet', '1', 'python', 'READY'],
+    ]);
+    expect(notServed).toEqual([
+      { model: 'on_a_gpu', reason: 'a TensorRT plan runs only on the kind of GPU that it was built on' },
+    ]);
+    expect(answers?.map(({ model, protocol, result }) => [model, protocol, result])).toEqual([
+      ['adds', 'HTTP', 'y FP32 [1]'],
+      ['adds', 'gRPC', 'the same'],
+      ['ens_face_restoration_v2.1', 'HTTP', 'UINT8 [256, 256, 3] restored picture, from 0 to 255'],
+      ['ens_face_restoration_v2.1', 'gRPC', 'the same'],
+      ['negative', 'HTTP', 'y UINT8 [1, 1, 3]'],
+      ['negative', 'gRPC', 'the same'],
+      ['resnet', 'HTTP', 'FP32 [1, 3], highest "b <b>" (50.00)'],
+      ['resnet', 'gRPC', 'the same'],
+    ]);
+  });
+
+  describeUnless(whyNoBrowser(), 'its page in a real browser', () => {
+    let browser: Browser;
+    beforeAll(async () => {
+      browser = await launchBrowser();
+    });
+    afterAll(() => browser.close());
+
+    const open = (view: View): Promise<OpenedPage> =>
+      openFile(browser, (JSON.parse(finished.stdout) as { page: string }).page, view);
+
+    test('tells the state of every model, shows every picture, and asks nobody for anything', async () => {
+      const { page, said, requests } = await open({ width: 1200, colorScheme: 'light' });
+      expect(await page.title()).toBe('4 models on Triton');
+      const models = await rowsOf(page, 'models');
+      expect(models.map(([model, platform, version, state]) => [model, platform, version, state])).toEqual([
+        ['adds', 'python', '1', 'READY'],
+        ['ens_face_restoration_v2.1', 'ensemble', '1', 'READY'],
+        ['negative', 'python', '1', 'READY'],
+        [
+          'on_a_gpu',
+          'tensorrt_plan',
+          '-',
+          'not served here a TensorRT plan runs only on the kind of GPU that it was built on',
+        ],
+        ['resnet', 'python', '1', 'READY'],
+      ]);
+      expect((await rowsOf(page, 'requests')).map(([model, answer]) => [model, answer])).toEqual([
+        ['adds', 'y FP32 [1]'],
+        ['ens_face_restoration_v2.1', 'UINT8 [256, 256, 3] restored picture, from 0 to 255'],
+        ['negative', 'y UINT8 [1, 1, 3]'],
+        ['resnet', 'FP32 [1, 3], highest "b <b>" (50.00)'],
+      ]);
+      expect(await page.locator('[data-exhibit=resnet] .values li').allInnerTexts()).toEqual([
+        'b <b>\n100.0 %',
+        'a\n0.0 %',
+        'c\n0.0 %',
+      ]);
+      expect(said).toEqual([]);
+      expect(requests).toEqual([]);
+    });
+
+    test('every picture is decoded in its own size, and is the one that was sent and the one that came back', async () => {
+      const { page } = await open({ width: 1200, colorScheme: 'light' });
+      const pictures = await decodedPictures(page);
+      expect(pictures.map(({ size, alt }) => [size, alt])).toEqual([
+        [[256, 256], 'Photograph of a face, as it was sent'],
+        [[256, 256], 'The answer: the restored face'],
+        [[224, 224], 'The part of the photograph that was classified'],
+      ]);
+      const [sent, answered] = pictures.map(({ pixels }) => pixels);
+      const data = await sharp(FACE).ensureAlpha().raw().toBuffer();
+      expect(sent?.equals(data)).toBe(true);
+      // What the ensemble of this test does, colour by colour; the fourth value is the opacity.
+      const negative = data.map((value, i) => (i % 4 === 3 ? 255 : 255 - value));
+      expect(answered?.equals(negative)).toBe(true);
+    });
+
+    test.each([
+      { width: 1200, colorScheme: 'light' },
+      { width: 1200, colorScheme: 'dark' },
+      { width: 800, colorScheme: 'light' },
+      { width: 360, colorScheme: 'light' },
+      { width: 360, colorScheme: 'dark' },
+    ] as const)('keeps nobody out and fits, $width pixels wide, $colorScheme', async (view) => {
+      const { page } = await open(view);
+      expect(await accessibilityProblems(page)).toEqual([]);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(view.width);
+      const background = await page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
+      const brightness = Number(/\d+/.exec(background)?.[0]);
+      expect(brightness > 128 ? 'light' : 'dark').toBe(view.colorScheme);
+    });
+
+    test('what models and their errors are called is text, whatever it is', async () => {
+      const hostile = `</code><script>alert(1)</script><img src=x onerror=alert(2)>'"&amp;`;
+      const path = join(scratch.directory, 'hostile.html');
+      const result = JSON.parse(finished.stdout) as LocalResult;
+      result.models = result.models.map((row) => ({ ...row, model: hostile, platform: hostile, weights: hostile }));
+      result.answers = result.answers.map((answer) => ({ ...answer, model: hostile, error: hostile }));
+      await writePage(path, { result, repository: hostile, once: false, made: new Date() });
+      const { page, said, requests } = await openFile(browser, path, { width: 360, colorScheme: 'light' });
+      expect((await rowsOf(page, 'models'))[0]?.slice(0, 2)).toEqual([hostile, hostile]);
+      expect(await page.locator('script, img').count()).toBe(0);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(360);
+      expect([said, requests]).toEqual([[], []]);
+    });
   });
 });
 
@@ -231,3 +365,22 @@ test('a model that cannot be loaded: its name and the reason', async () => {
   expect(finished.code).toBe(1);
   expect(finished.stderr).toMatch(/could not load every model\n\s+breaks version 1: UNAVAILABLE .*no weights/);
 });
+
+// UPDATE_DOCS=1 npm test -- --only integration --filter integration/local
+if (process.env['UPDATE_DOCS'] === '1') {
+  test('the picture in README is made anew', async () => {
+    const path = join(scratch.directory, 'page.html');
+    expect(await runCommandLine('local', ['--once', '--page', path, ...PORTS])).toMatchObject({ code: 0 });
+    const browser = await launchBrowser();
+    scratch.defer(() => browser.close());
+    const { page } = await openFile(browser, path, { width: 1160, colorScheme: 'light' });
+    const models = await page.locator('section[aria-labelledby=models]').boundingBox();
+    const height = Math.ceil((models?.y ?? 0) + (models?.height ?? 0)) + 24;
+    const picture = await page.screenshot({ fullPage: true, clip: { x: 0, y: 0, width: 1160, height } });
+    // As few bytes as do not show.
+    const { size } = await sharp(picture)
+      .png({ palette: true, colours: 256, effort: 10 })
+      .toFile(join(paths.root, 'docs', 'images', 'local.png'));
+    expect(size).toBeLessThan(250_000);
+  });
+}

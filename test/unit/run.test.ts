@@ -120,6 +120,19 @@ test('all that was written to a pipe arrives', async () => {
   expect([code, stdout.length]).toEqual([0, 5_000_000]);
 });
 
+test('text is what it is in the source, wherever it stands', async () => {
+  const text = (tag: string): string => `${tag}\`“é” 😀 \\n \${1}\``;
+  const written = new Package('text', {
+    'say.ts': `const tag = (all: TemplateStringsArray, one: number): string => all[0] + '|' + all.raw[0] + one + all[1];
+export async function main() {
+  console.log(${text('')}, ${text('tag')}, '“é” 😀');
+  return 0;
+}
+`,
+  });
+  expect(await written.run('say')).toMatchObject({ stdout: '“é” 😀 \n 1 “é” 😀 \n |“é” 😀 \\n 1 “é” 😀\n' });
+});
+
 test('an unchanged command is not compiled again', async () => {
   const hello = new Package('unchanged', HELLO);
   await hello.run('hello');

@@ -1,0 +1,47 @@
+/**
+ * Models that are called and configured as those of this package and cost nothing, on Triton's python backend: files for
+ * writeRepository. The ensemble answers with the negative of a picture; the classifier is sure of class 1.
+ */
+export function pictureModels(): Record<string, string> {
+  const pixels = (direction: string, name: string): string =>
+    `${direction} { name: "${name}" data_type: TYPE_UINT8 dims: [-1, -1, 3] }`;
+  return {
+    'negative/config.pbtxt': config('backend: "python"', pixels('input', 'x'), pixels('output', 'y')),
+    'negative/1/model.py': program('x', 'y', '255 - x'),
+    'ens_face_restoration_v2.1/config.pbtxt': config(
+      'platform: "ensemble"',
+      pixels('input', 'raw_image'),
+      pixels('output', 'image_out'),
+      'ensemble_scheduling { step { model_name: "negative" model_version: -1',
+      '  input_map { key: "x" value: "raw_image" } output_map { key: "y" value: "image_out" } } }',
+    ),
+    'ens_face_restoration_v2.1/1/.keep': 'An ensemble has no file.\n',
+    'resnet/config.pbtxt': config(
+      'backend: "python"',
+      'input { name: "input__0" data_type: TYPE_FP32 dims: [1, 3, 224, 224] }',
+      'output { name: "output__0" data_type: TYPE_FP32 dims: [1, 3] }',
+    ),
+    'resnet/labels.txt': 'a\nb <b>\nc\n',
+    'resnet/1/model.py': program('input__0', 'output__0', 'np.array([[0, 50, 0]], dtype=np.float32)'),
+  };
+}
+
+function config(...lines: string[]): string {
+  return [...lines, ''].join('\n');
+}
+
+function program(input: string, output: string, answer: string): string {
+  return `import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            x = np.from_dlpack(pb_utils.get_input_tensor_by_name(request, "${input}"))
+            y = pb_utils.Tensor.from_dlpack("${output}", ${answer})
+            responses.append(pb_utils.InferenceResponse([y]))
+        return responses
+`;
+}
