@@ -41,7 +41,7 @@ const named = (page: string): string[] =>
   [...withoutFences(read(page)).matchAll(/`((?:\.github|docs|infra|model-repo|policy|scripts|test)\/[^`\s]*)`/g)]
     .map(([, path = '']) => path)
     // Words in capitals stand for something of the reader's.
-    .filter((path) => !/(^|\/)[A-Z]{3,}(\/|$)/.test(path) && !isTracedArtifact(path))
+    .filter((path) => !/(^|\/)[A-Z]{3,}(\/|\.|$)/.test(path) && !isTracedArtifact(path))
     .flatMap(alternatives);
 
 /** What `npm run trace` makes is not in git. */
