@@ -85,7 +85,10 @@ def _named_versions(config: Mapping[str, Any]) -> list[int]:
 
 
 def find_models(repository: Path, version: int | None) -> dict[str, Model]:
-    """Name -> model, in the order of names; `version` as in Model. Raises TraceError when `repository` is no directory."""
+    """Name -> model, in the order of names; `version` is the one to make, or None.
+
+    Raises TraceError when `repository` is no directory.
+    """
     if not repository.is_dir():
         raise TraceError(f"model repository {repository} is not a directory", "Name one with --repo.")
     folders = sorted(trace.parent for trace in repository.glob("*/trace.py"))

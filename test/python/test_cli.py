@@ -236,7 +236,9 @@ def test_makes_the_newest_version_that_is_served(
     assert run()[1][-1]["event"] == "up-to-date"
 
 
-@pytest.mark.parametrize("policy", ["[]", "{ specific: }", "{ specific: { versions: 2 } }", "{ latest: { num_versions: 2 } }"])
+@pytest.mark.parametrize(
+    "policy", ["[]", "{ specific: }", "{ specific: { versions: 2 } }", "{ latest: { num_versions: 2 } }"]
+)
 def test_a_policy_without_numbers_makes_version_1(
     add_model: AddModel, run: Callable[..., tuple[int, list[Event]]], policy: str
 ) -> None:

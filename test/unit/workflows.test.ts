@@ -1,0 +1,114 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { load } from 'js-yaml';
+import { paths } from '../../scripts/lib/paths';
+import { workflows, type Job, type WorkflowStep } from '../support/workflows';
+
+const read = (...path: string[]): string => readFileSync(join(paths.root, ...path), 'utf8');
+const WORKFLOWS = workflows();
+/** Name, `file: job`, of every job that has steps of its own. */
+const JOBS: [name: string, job: Job][] = Object.entries(WORKFLOWS).flatMap(([file, { jobs }]) =>
+  Object.entries(jobs)
+    .filter(([, job]) => job.uses === undefined)
+    .map(([name, job]): [string, Job] => [`${file}: ${name}`, job]),
+);
+const TEXTS = [
+  ...Object.keys(WORKFLOWS).map((file) => read('.github', 'workflows', file)),
+  ...readdirSync(join(paths.root, '.github', 'actions')).map((name) => read('.github', 'actions', name, 'action.yml')),
+];
+
+const steps = (job: Job): WorkflowStep[] => job.steps ?? [];
+const usesAction = (job: Job, action: string): WorkflowStep[] =>
+  steps(job).filter(({ uses }) => uses?.startsWith(`${action}@`) === true);
+const takesRole = (job: Job): boolean => usesAction(job, 'aws-actions/configure-aws-credentials').length > 0;
+const namesWith = (holds: (job: Job) => boolean): string[] =>
+  JOBS.filter(([, job]) => holds(job)).map(([name]) => name);
+
+test('there are the three of them', () => {
+  expect(Object.keys(WORKFLOWS).sort()).toEqual(['check.yml', 'deploy.yml', 'preview.yml']);
+});
+
+test('actions of others are pinned by commit, with the release beside it, and each in one version', () => {
+  const used = TEXTS.flatMap((text) => [...text.matchAll(/uses: (\S+)(.*)$/gm)]).map(([, action = '', rest = '']) => ({
+    action,
+    rest,
+  }));
+  const others = used.filter(({ action }) => !action.startsWith('./'));
+  expect(others.length).toBeGreaterThan(15);
+  for (const { action, rest } of others) {
+    expect(`${action}${rest}`).toMatch(/^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
+  }
+  const pins = new Set(others.map(({ action }) => action));
+  expect(new Set([...pins].map((pin) => pin.split('@')[0])).size).toBe(pins.size);
+});
+
+test('every command is one of package.json', () => {
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+  const commands = TEXTS.flatMap((text) => [...text.matchAll(/npm run (?:--silent )?([a-z0-9:-]+)/g)]).map(
+    ([, name]) => name,
+  );
+  expect([...new Set(commands)].sort()).toEqual(
+    ['check', 'cost', 'promote', 'status', 'sync-models', 'test:e2e', 'trace', 'validate'].sort(),
+  );
+  for (const name of commands) expect(scripts).toHaveProperty([name ?? '']);
+});
+
+test('there are no keys and no secrets: roles are taken with tokens', () => {
+  for (const text of TEXTS) expect(text).not.toMatch(/aws-access-key|AWS_ACCESS_KEY|AWS_SECRET|secrets\.|PASSPHRASE/i);
+});
+
+test('a token of AWS has who takes a role with it, and nobody else; who has it writes nothing to GitHub', () => {
+  for (const { permissions } of Object.values(WORKFLOWS)) expect(permissions).toEqual({ contents: 'read' });
+  const withToken = namesWith((job) => job.permissions?.['id-token'] === 'write');
+  expect(withToken).toEqual(namesWith(takesRole));
+  expect(withToken.sort()).toEqual(['deploy.yml: prod', 'deploy.yml: staging', 'preview.yml: preview']);
+  expect(namesWith((job) => job.permissions?.['pull-requests'] === 'write')).toEqual(['preview.yml: cost']);
+  for (const [, { permissions = {} }] of JOBS) {
+    const { contents, ...more } = { contents: 'read', ...permissions };
+    expect(contents).toBe('read');
+    expect(Object.keys(more).length).toBeLessThan(2);
+  }
+});
+
+test.each(JOBS)('%s: ends by itself, and leaves no token in its checkout', (_, job) => {
+  expect(job['timeout-minutes']).toBeGreaterThan(0);
+  for (const step of usesAction(job, 'actions/checkout')) expect(step.with).toEqual({ 'persist-credentials': false });
+  expect(usesAction(job, 'actions/checkout')).toHaveLength(1);
+});
+
+test('what runs twice at once: nothing that deploys', () => {
+  const cancelled = Object.entries(WORKFLOWS).map(([file, { concurrency }]) => [
+    file,
+    concurrency?.['cancel-in-progress'],
+  ]);
+  expect(Object.fromEntries(cancelled)).toEqual({
+    'check.yml': "${{ github.ref != 'refs/heads/main' }}",
+    'deploy.yml': false,
+    'preview.yml': true,
+  });
+});
+
+test('prod comes after staging, which comes after the tests', () => {
+  const jobs: Record<string, Job> = WORKFLOWS['deploy.yml']?.jobs ?? {};
+  expect([jobs['models']?.needs, jobs['staging']?.needs, jobs['prod']?.needs]).toEqual(['check', 'models', 'staging']);
+  expect([jobs['staging']?.environment, jobs['prod']?.environment]).toEqual(['staging', 'prod']);
+});
+
+test.each(['staging', 'prod'])('%s: the trust of the publisher takes the tokens of that environment', (stack) => {
+  const { config } = load(read(`Pulumi.${stack}.yaml`)) as { config: Record<string, unknown> };
+  const subjects = config['triton-serving:publisherSubjects'] as string[];
+  expect(subjects).toEqual([expect.stringMatching(new RegExp(`^repo:[^/*]+/[^/*]+:environment:${stack}$`))]);
+  const job = WORKFLOWS['deploy.yml']?.jobs[stack];
+  expect(job?.environment).toBe(stack);
+  const text = steps(job ?? {})
+    .map(({ run }) => run ?? '')
+    .join('\n');
+  expect(text).toContain(`pulumi up --yes --stack ${stack} --policy-pack policy`);
+});
+
+test('Pulumi is the one that the programs are written for', () => {
+  const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
+  const installed = JOBS.flatMap(([, job]) => usesAction(job, 'pulumi/actions')).map((step) => step.with);
+  expect(installed).toHaveLength(3);
+  for (const settings of installed) expect(settings).toEqual({ 'pulumi-version': dependencies['@pulumi/pulumi'] });
+});
