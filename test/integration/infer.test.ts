@@ -1,0 +1,281 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import sharp from 'sharp';
+import { exec } from '../../scripts/lib/exec';
+import { readNpy, writeNpy } from '../../scripts/lib/infer/npy';
+import { Progress } from '../../scripts/lib/progress';
+import { ensurePython } from '../../scripts/lib/toolchain/python';
+import { tensorOf } from '../../scripts/lib/triton';
+import type { TritonServer } from '../../scripts/lib/triton/server';
+import { addingModel, writeRepository } from '../support/repository';
+import { runCommandLine, type Finished } from '../support/run';
+import { Scratch } from '../support/scratch';
+import { testTriton } from '../support/triton';
+
+jest.setTimeout(180_000);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+const path = (name: string): string => join(scratch.directory, name);
+
+/** A model of the python backend whose output `y` is an expression of its input `x`, and of `mask` if it has one. */
+const program = (expression: string): string => `import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            inputs = {tensor.name(): np.from_dlpack(tensor) for tensor in request.inputs()}
+            x, mask = inputs["x"], inputs.get("mask")
+            y = pb_utils.Tensor.from_dlpack("y", np.ascontiguousarray(${expression}))
+            responses.append(pb_utils.InferenceResponse([y]))
+        return responses
+`;
+
+const config = (...lines: string[]): string =>
+  ['backend: "python"', 'instance_group { count: 1 kind: KIND_CPU }', ...lines].join('\n');
+
+/** Words of a tokenizer; their ids are their places. */
+const WORDS = ['[UNK]', 'one', 'two', 'three'];
+
+const repository = writeRepository(path('repository'), {
+  ...addingModel('adds', { 1: 10, 2: 20 }),
+  'negative/config.pbtxt': config(
+    'input { name: "x" data_type: TYPE_UINT8 dims: [-1, -1, 3] }',
+    'output { name: "y" data_type: TYPE_UINT8 dims: [-1, -1, 3] }',
+  ),
+  'negative/1/model.py': program('255 - x'),
+  // Takes any size, but the model inside of it one.
+  'whole/config.pbtxt': [
+    'platform: "ensemble"',
+    'input { name: "x" data_type: TYPE_UINT8 dims: [-1, -1, 3] }',
+    'output { name: "y" data_type: TYPE_UINT8 dims: [-1, -1, 3] }',
+    'ensemble_scheduling {',
+    '  step { model_name: "negative" model_version: -1 input_map { key: "x" value: "x" } output_map { key: "y" value: "n" } }',
+    '  step { model_name: "small" model_version: -1 input_map { key: "x" value: "n" } output_map { key: "y" value: "y" } }',
+    '}',
+  ].join('\n'),
+  'whole/1/.keep': '',
+  'small/config.pbtxt': config(
+    'input { name: "x" data_type: TYPE_UINT8 dims: [4, 6, 3] }',
+    'output { name: "y" data_type: TYPE_UINT8 dims: [4, 6, 3] }',
+  ),
+  'small/1/model.py': program('255 - x'),
+  // Its scores are the means of red, green and blue.
+  'colours/config.pbtxt': config(
+    'max_batch_size: 2',
+    'input { name: "x" data_type: TYPE_FP32 dims: [3, 4, 4] }',
+    'output { name: "y" data_type: TYPE_FP32 dims: [3] label_filename: "labels.txt" }',
+  ),
+  'colours/labels.txt': 'red\ngreen\nblue\n',
+  'colours/1/model.py': program('x.mean(axis=(2, 3), dtype=np.float32)'),
+  // The sum of the ids, and how many there are.
+  'words/config.pbtxt': config(
+    'max_batch_size: 2',
+    'input { name: "x" data_type: TYPE_INT64 dims: -1 }',
+    'input { name: "mask" data_type: TYPE_INT64 dims: -1 }',
+    'output { name: "y" data_type: TYPE_INT64 dims: 2 }',
+  ),
+  'words/tokenizer.json': JSON.stringify({
+    version: '1.0',
+    added_tokens: [],
+    normalizer: null,
+    pre_tokenizer: { type: 'Whitespace' },
+    post_processor: null,
+    decoder: null,
+    model: { type: 'WordLevel', vocab: Object.fromEntries(WORDS.map((word, id) => [word, id])), unk_token: '[UNK]' },
+  }),
+  'words/1/model.py': program('np.stack([(x * mask).sum(axis=1), mask.sum(axis=1)], axis=1)'),
+  // Of a sound: its mean and deviation, and how long it is.
+  'sound/config.pbtxt': config(
+    'max_batch_size: 8',
+    'input { name: "x" data_type: TYPE_FP32 dims: -1 }',
+    'output { name: "y" data_type: TYPE_FP32 dims: 3 }',
+  ),
+  'sound/1/model.py': program('np.array([[v.mean(), v.std(), v.size] for v in x], dtype=np.float32)'),
+});
+
+let server: TritonServer;
+beforeAll(async () => {
+  server = await testTriton(scratch, repository);
+  const colour = (r: number, g: number, b: number): ReturnType<typeof sharp> =>
+    sharp({ create: { width: 12, height: 8, channels: 3, background: { r, g, b } } });
+  await colour(200, 100, 50).png().toFile(path('warm.png'));
+  await colour(0, 20, 250).png().toFile(path('cold.png'));
+});
+
+/** Runs the command against the server, over HTTP. */
+const infer = (...args: string[]): Promise<Finished> =>
+  runCommandLine('infer', [...args, '--url', server.httpUrl, '--repo', repository]);
+
+/** Its answer as JSON. */
+async function answer(...args: string[]): Promise<{ outputs: { data: unknown }[]; classes?: Record<string, unknown> }> {
+  const { code, stdout, stderr } = await infer(...args, '--json');
+  expect([code, stderr]).toEqual([0, '']);
+  return JSON.parse(stdout) as Awaited<ReturnType<typeof answer>>;
+}
+
+test('tells what a model takes', async () => {
+  const { code, stdout } = await infer('colours');
+  expect(code).toBe(0);
+  expect(stdout).toContain('colours, python, versions 1, batches of up to 2; -1 is any length\n');
+  expect(stdout).toMatch(/input +x +FP32 +\[-1, 3, 4, 4\]\noutput +y +FP32 +\[-1, 3\]\n/);
+});
+
+describe.each([
+  ['HTTP', () => ['--url', server.httpUrl]],
+  ['gRPC', () => ['--grpc', server.grpcAddress]],
+])('over %s', (_, address) => {
+  test('a picture to a picture', async () => {
+    const out = path('negative.png');
+    const { code, stdout } = await runCommandLine('infer', ['negative', path('warm.png'), '-o', out, ...address()]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^negative, version 1, answered in .*\n\n.*\n.*\ny +UINT8 +\[8, 12, 3\]/);
+    const { data, info } = await sharp(out).raw().toBuffer({ resolveWithObject: true });
+    expect([info.width, info.height, ...data.subarray(0, 3)]).toEqual([12, 8, 55, 155, 205]);
+  });
+
+  test('labels, best first', async () => {
+    const { stdout } = await runCommandLine('infer', ['colours', path('warm.png'), '--top', '2', ...address()]);
+    // (200 / 255 - mean) / deviation of ImageNet.
+    expect(stdout).toMatch(/score +class +label\n[- ]+\n *1\.307 +0 +red\n *-0\.285 +1 +green\n$/);
+  });
+});
+
+test('pictures beyond what a batch holds, each with its labels', async () => {
+  const [warm, cold] = [path('warm.png'), path('cold.png')];
+  const { stdout } = await infer('colours', warm, cold, cold, '--top', '1');
+  expect(stdout.match(/\bred\b|\bblue\b|\w+\.png/g)).toEqual([
+    'warm.png',
+    'red',
+    'cold.png',
+    'blue',
+    'cold.png',
+    'blue',
+  ]);
+});
+
+test('classes as JSON, and values instead of them', async () => {
+  const { classes, outputs } = await answer('colours', path('warm.png'), '--top', '1');
+  expect(outputs).toEqual([]);
+  expect(classes).toEqual({ y: [[{ score: expect.closeTo(1.307, 3) as number, index: 0, label: 'red' }]] });
+  expect(await answer('colours', path('warm.png'), '--top', '0', '--pixels', 'unit')).toMatchObject({
+    outputs: [
+      { name: 'y', shape: [1, 3], data: [[200, 100, 50].map((value) => expect.closeTo(value / 255, 5) as number)] },
+    ],
+  });
+});
+
+test('the picture of an ensemble gets the size that a model inside of it takes', async () => {
+  expect(await answer('whole', path('warm.png'))).toMatchObject({ outputs: [{ shape: [4, 6, 3] }] });
+});
+
+test('texts, by the tokenizer of the model', async () => {
+  expect(await answer('words', 'one two', 'three two one', 'four')).toMatchObject({
+    outputs: [
+      {
+        data: [
+          [3, 2],
+          [6, 3],
+          [0, 1],
+        ],
+      },
+    ],
+  });
+});
+
+test('sound', async () => {
+  const samples = Int16Array.from({ length: 1600 }, (_, i) => (i % 2 === 0 ? 9000 : 3000));
+  const head = Buffer.from('UklGRgAAAABXQVZFZm10IBAAAAABAAEAgD4AAAB9AAACABAAZGF0YYAMAAA=', 'base64');
+  writeFileSync(path('sound.wav'), Buffer.concat([head, Buffer.from(samples.buffer)]));
+  const close = (value: number): number => expect.closeTo(value, 4) as number;
+  expect(await answer('sound', path('sound.wav'))).toMatchObject({ outputs: [{ data: [[close(0), close(1), 1600]] }] });
+});
+
+test('arrays: on the command line, of a JSON file, of NumPy; of a version', async () => {
+  writeFileSync(path('x.json'), '[1, 2]');
+  writeFileSync(path('both.json'), '{ "x": [5] }');
+  writeFileSync(path('x.npy'), writeNpy(tensorOf('x', 'FP32', [3, 4])));
+  const data = async (...args: string[]): Promise<unknown> => (await answer('adds', ...args)).outputs[0]?.data;
+  expect(await data('x=[1, 2]', '--version', '1')).toEqual([11, 12]);
+  expect(await data('x=[1, 2]')).toEqual([21, 22]);
+  expect(await data(path('x.json'))).toEqual([21, 22]);
+  expect(await data(path('both.json'))).toEqual([25]);
+  expect(await data(`x=${path('x.npy')}`)).toEqual([23, 24]);
+});
+
+test('an array without the batch axis is a batch of one', async () => {
+  expect(await answer('words', 'x=[1, 2]', 'mask=[1, 1]')).toMatchObject({ outputs: [{ data: [[3, 2]] }] });
+});
+
+test('a file that NumPy reads, and one that it wrote', async () => {
+  const { python } = await ensurePython(new Progress(process.stderr, true).step(''));
+  await exec(python, ['-c', `import numpy; numpy.save(${JSON.stringify(path('in.npy'))}, numpy.float32([1, 2]))`]);
+  const { code } = await infer('adds', path('in.npy'), '-o', path('out.npy'));
+  expect(code).toBe(0);
+  expect(readNpy('out', readFileSync(path('out.npy')))).toMatchObject({ shape: [2], data: Float32Array.of(21, 22) });
+  const { stdout } = await exec(python, ['-c', `import numpy; print(numpy.load(${JSON.stringify(path('out.npy'))}))`]);
+  expect(stdout.trim()).toBe('[21. 22.]');
+});
+
+describe('--bench', () => {
+  test('tells requests a second and how long they took', async () => {
+    const { code, stdout } = await infer('adds', 'x=[1]', '--bench', '--duration', '1', '--concurrency', '4', '--json');
+    expect(code).toBe(0);
+    const { requests, requestsPerSecond, p50, p95, p99, errors, concurrency } = JSON.parse(stdout) as Record<
+      string,
+      number
+    >;
+    expect([errors, concurrency]).toEqual([0, 4]);
+    expect(requests).toBeGreaterThan(0);
+    expect(requestsPerSecond).toBeGreaterThan(0);
+    expect(p50).toBeLessThanOrEqual(p95 ?? NaN);
+    expect(p95).toBeLessThanOrEqual(p99 ?? NaN);
+  });
+
+  test('sends zeros where no input is given', async () => {
+    const { code, stdout } = await infer('colours', '--bench', '--duration', '1');
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^colours, x FP32 \[1, 3, 4, 4\], .* s\n\nconcurrency +requests\/s +p50 +p95 +p99/);
+  });
+});
+
+describe('refused', () => {
+  const REFUSED: [string, () => string[], number, RegExp][] = [
+    ['no model', () => [], 2, /no model is named\n {2}-> npm run infer -- MODEL/],
+    ['a flag without --bench', () => ['adds', '--duration', '1'], 2, /--concurrency and --duration are for --bench/],
+    ['a file that nothing is written to', () => ['adds', '-o', 'x.exe'], 2, /--out x\.exe: .*\.png \.jpg/],
+    ['pixels of no kind', () => ['adds', '--pixels', 'hsv'], 2, /--pixels hsv: no such kind\n {2}-> bgr, rgb/],
+    ['a header that is none', () => ['adds', '--header', 'x'], 2, /--header "x": "NAME: VALUE" is needed/],
+    ['a model that is not there', () => ['add'], 1, /unknown model: 'add' .*\n {2}-> did you mean "adds"\?/],
+    ['a version that is not there', () => ['adds', '--version', '9'], 1, /version 9/],
+    [
+      'a text for numbers',
+      () => ['negative', 'text'],
+      1,
+      /negative takes no text\n {2}-> it takes x UINT8 \[-1, -1, 3\]/,
+    ],
+    ['a picture for numbers', () => ['adds', path('warm.png')], 1, /adds takes no picture/],
+    ['an input missing', () => ['words', 'x=[1]'], 1, /words: mask: this input is missing; allowed: INT64 \[-1, -1\]/],
+    ['another type', () => ['adds', `x=${path('i.npy')}`], 1, /adds: x: Int32Array was given; FP32 is a Float32Array/],
+    ['an output that is not there', () => ['adds', 'x=[1]', '--outputs', 'z'], 1, /adds has no such output\n {2}-> y/],
+    ['a picture of what is none', () => ['adds', 'x=[1]', '-o', path('x.png')], 1, /adds answers no picture: y/],
+  ];
+
+  beforeAll(() => writeFileSync(path('i.npy'), writeNpy(tensorOf('x', 'INT32', [1]))));
+
+  test.each(REFUSED)('%s', async (_, args, code, message) => {
+    const finished = await infer(...args());
+    expect(finished).toMatchObject({ code, stdout: '' });
+    expect(finished.stderr).toMatch(message);
+    expect(finished.stderr).not.toContain('please report');
+  });
+
+  test('a server that is not there', async () => {
+    const { code, stderr } = await runCommandLine('infer', ['adds', '--url', 'http://127.0.0.1:9']);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/127\.0\.0\.1:9 cannot be reached: .*\n {2}-> npm run local serves the models here/);
+  });
+});

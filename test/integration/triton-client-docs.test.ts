@@ -1,0 +1,140 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { buildSync } from 'esbuild';
+import ts from 'typescript';
+import { paths } from '../../scripts/lib/paths';
+import type { TritonServer } from '../../scripts/lib/triton/server';
+import { addingModel, writeRepository } from '../support/repository';
+import { Scratch } from '../support/scratch';
+import { testTriton } from '../support/triton';
+
+jest.setTimeout(180_000);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+/** The examples of docs/client.md in TypeScript, in their order. */
+const EXAMPLES = [...readFileSync(join(paths.root, 'docs', 'client.md'), 'utf8').matchAll(/```ts\n(.*?)```/gs)].map(
+  ([, code]) => code ?? '',
+);
+const ENTRY = join(paths.scripts, 'lib', 'triton', 'index.ts');
+
+/** Takes what bert takes, and answers what it answers, but for the meaning. */
+const BERT = `import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        rows = [np.from_dlpack(request.inputs()[0]).shape for request in requests]
+        tensor = pb_utils.Tensor.from_dlpack
+        return [
+            pb_utils.InferenceResponse(
+                [
+                    tensor("output__0", np.zeros((n, length, 384), np.float32)),
+                    tensor("output__1", np.zeros((n, 384), np.float32)),
+                ]
+            )
+            for n, length in rows
+        ]
+`;
+
+const COUNTER = `import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            sender = request.get_response_sender()
+            for i in range(int(np.from_dlpack(request.inputs()[0])[0])):
+                number = pb_utils.Tensor.from_dlpack("number", np.array([i], dtype=np.int32))
+                sender.send(pb_utils.InferenceResponse([number]))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        return None
+`;
+
+const repository = writeRepository(join(scratch.directory, 'repository'), {
+  ...addingModel('adds', { 1: 10 }),
+  'bert/config.pbtxt': [
+    'backend: "python"',
+    'max_batch_size: 8',
+    ...['input__0', 'input__1'].map((name) => `input { name: "${name}" data_type: TYPE_INT64 dims: -1 }`),
+    'output { name: "output__0" data_type: TYPE_FP32 dims: [-1, 384] }',
+    'output { name: "output__1" data_type: TYPE_FP32 dims: 384 }',
+    'instance_group { count: 1 kind: KIND_CPU }',
+  ].join('\n'),
+  'bert/1/model.py': BERT,
+  'counter/config.pbtxt': [
+    'backend: "python"',
+    'model_transaction_policy { decoupled: true }',
+    'input { name: "count" data_type: TYPE_INT32 dims: 1 }',
+    'output { name: "number" data_type: TYPE_INT32 dims: 1 }',
+    'instance_group { count: 1 kind: KIND_CPU }',
+  ].join('\n'),
+  'counter/1/model.py': COUNTER,
+});
+
+let server: TritonServer;
+beforeAll(async () => {
+  server = await testTriton(scratch, repository);
+});
+
+/** What each example prints. The one with TLS is checked for its types alone: there is no such server. */
+const PRINTED = [
+  'output__0 FP32 [ 1, 3, 384 ]\noutput__1 FP32 [ 1, 384 ]\n',
+  '1 384\n',
+  '0\n1\n2\n',
+  "HTTP 404 Request for unknown model: 'nothing' is not found\n",
+  undefined,
+];
+
+test('every example is known here', () => {
+  expect(EXAMPLES).toHaveLength(PRINTED.length);
+});
+
+test.each(EXAMPLES.map((code, i) => ({ example: i + 1, code, printed: PRINTED[i] })).filter(({ printed }) => printed))(
+  'example $example runs, and prints what it should',
+  ({ example, code, printed }) => {
+    const file = join(scratch.directory, `example-${example}.mjs`);
+    const here = code
+      .replace('http://127.0.0.1:8000', server.httpUrl)
+      .replace('127.0.0.1:8001', server.grpcAddress)
+      .replace("'triton-serving/client'", JSON.stringify(ENTRY));
+    const { outputFiles } = buildSync({
+      stdin: { contents: here, loader: 'ts', resolveDir: paths.root },
+      bundle: true,
+      platform: 'node',
+      format: 'esm',
+      write: false,
+      banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
+    });
+    writeFileSync(file, outputFiles[0]?.contents ?? '');
+    expect(execFileSync(process.execPath, [file], { encoding: 'utf8', timeout: 60_000 })).toBe(printed);
+  },
+);
+
+test('every example is right in its types', () => {
+  const files = EXAMPLES.map((code, i) => {
+    // In this folder, for the packages whose types they use; never written.
+    const file = join(paths.root, `example-${i + 1}.ts`);
+    return [file, code.replace("'triton-serving/client'", "'./scripts/lib/triton'")] as const;
+  });
+  const sources = new Map(files);
+  const { config } = ts.readConfigFile(join(paths.root, 'tsconfig.json'), ts.sys.readFile.bind(ts.sys)) as {
+    config: object;
+  };
+  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, paths.root);
+  const host = ts.createCompilerHost(options);
+  const source = host.getSourceFile.bind(host);
+  host.getSourceFile = (name, version) => {
+    const text = sources.get(name);
+    return text === undefined ? source(name, version) : ts.createSourceFile(name, text, version);
+  };
+  const program = ts.createProgram([...sources.keys()], options, host);
+  const problems = ts.getPreEmitDiagnostics(program).map(({ file, messageText }) => {
+    return `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`;
+  });
+  expect(problems).toEqual([]);
+});

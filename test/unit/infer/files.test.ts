@@ -1,0 +1,156 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readNpy, writeNpy } from '../../../scripts/lib/infer/npy';
+import { readSource } from '../../../scripts/lib/infer/sources';
+import { readWav } from '../../../scripts/lib/infer/wav';
+import { tensorOf } from '../../../scripts/lib/triton/nested';
+import type { DataType } from '../../../scripts/lib/triton/tensor';
+import { Scratch } from '../../support/scratch';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+const path = (name: string): string => join(scratch.directory, name);
+
+describe('.npy', () => {
+  const TYPES: DataType[] = [
+    ...(['BOOL', 'UINT8', 'UINT16', 'UINT32', 'UINT64', 'INT8', 'INT16', 'INT32', 'INT64'] as const),
+    ...(['FP16', 'FP32', 'FP64'] as const),
+  ];
+
+  it.each(TYPES)('%s there and back', (datatype) => {
+    for (const nested of [
+      1,
+      [1, 0],
+      [
+        [1, 0, 1],
+        [0, 1, 1],
+      ],
+      [[[]]],
+    ]) {
+      const tensor = tensorOf('x', datatype, nested);
+      expect(readNpy('x', writeNpy(tensor))).toEqual(tensor);
+    }
+  });
+
+  /** What numpy.save(file, numpy.array([[1, 2], [3, 4]], dtype)) writes, in both versions of its format. */
+  const saved = (version: 1 | 2, descr: string, order: 'True' | 'False', data: Buffer): Buffer => {
+    const header = Buffer.from(`{'descr': '${descr}', 'fortran_order': ${order}, 'shape': (2, 2), }          \n`);
+    const length = version === 1 ? Buffer.from([header.length, 0]) : Buffer.from([header.length, 0, 0, 0]);
+    return Buffer.concat([Buffer.from([0x93]), Buffer.from('NUMPY'), Buffer.from([version, 0]), length, header, data]);
+  };
+  const DATA = Buffer.from(Int16Array.of(1, 2, 3, 4).buffer);
+
+  it.each([1, 2] as const)('reads version %d', (version) => {
+    expect(readNpy('x', saved(version, '<i2', 'False', DATA))).toEqual(
+      tensorOf('x', 'INT16', [
+        [1, 2],
+        [3, 4],
+      ]),
+    );
+  });
+
+  it('writes BF16 as float32, and begins the data at a multiple of 64', () => {
+    const bytes = writeNpy(tensorOf('x', 'BF16', [1.5, 2]));
+    expect(readNpy('x', bytes)).toEqual(tensorOf('x', 'FP32', [1.5, 2]));
+    expect((bytes.length - 8) % 64).toBe(0);
+  });
+
+  it.each<[string, () => unknown, string]>([
+    ['another file', () => readNpy('f', Buffer.from('PK')), 'f is not a file of numpy.save'],
+    ['columns first', () => readNpy('f', saved(1, '<i2', 'True', DATA)), 'f is in Fortran order'],
+    ['strings', () => readNpy('f', saved(1, '<U3', 'False', DATA)), 'f: type <U3; allowed: |b1'],
+    ['big endian numbers', () => readNpy('f', saved(1, '>i2', 'False', DATA)), 'f: type >i2; allowed: |b1'],
+    ['a file that is cut short', () => readNpy('f', saved(1, '<i2', 'False', DATA.subarray(2))), "tensor 'f': 6 bytes"],
+    ['BYTES to write', () => writeNpy(tensorOf('x', 'BYTES', ['a'])), 'output x is BYTES, which .npy does not hold'],
+  ])('refuses %s', (_, act, message) => {
+    expect(act).toThrow(message);
+  });
+});
+
+describe('.wav', () => {
+  interface Form {
+    code: number;
+    channels: number;
+    bits: number;
+  }
+  const wav = ({ code, channels, bits }: Form, data: Buffer, more = Buffer.alloc(0)): Buffer => {
+    const format = Buffer.alloc(24);
+    format.write('fmt ', 0);
+    format.writeUInt32LE(16, 4);
+    format.writeUInt16LE(code, 8);
+    format.writeUInt16LE(channels, 10);
+    format.writeUInt32LE(16_000, 12);
+    format.writeUInt16LE(bits, 22);
+    const head = Buffer.alloc(8);
+    head.write('data', 0);
+    head.writeUInt32LE(data.length, 4);
+    return Buffer.concat([Buffer.from('RIFF\0\0\0\0WAVE'), more, format, head, data]);
+  };
+  const PCM = { code: 1, channels: 1, bits: 16 };
+  const SOUND = Buffer.from(Int16Array.of(0, 16_384, -32_768).buffer);
+
+  it('reads 16-bit samples, behind chunks that it does not know', () => {
+    const list = Buffer.from('LIST\x03\0\0\0abc\0', 'latin1'); // Of odd length: a byte is left out behind it.
+    expect(readWav('f', wav(PCM, SOUND, list))).toEqual({ rate: 16_000, samples: Float32Array.of(0, 0.5, -1) });
+  });
+
+  it('reads floating point samples', () => {
+    const data = Buffer.from(Float32Array.of(0.25, -1).buffer);
+    expect(readWav('f', wav({ code: 3, channels: 1, bits: 32 }, data)).samples).toEqual(Float32Array.of(0.25, -1));
+  });
+
+  it('takes the mean of the channels', () => {
+    const data = Buffer.from(Int16Array.of(16_384, 0, -16_384, -16_384).buffer);
+    expect(readWav('f', wav({ ...PCM, channels: 2 }, data)).samples).toEqual(Float32Array.of(0.25, -0.5));
+  });
+
+  it.each([
+    ['another file', Buffer.from('OggS'), 'f: not a WAV file'],
+    ['8-bit samples', wav({ ...PCM, bits: 8 }, SOUND), 'f: samples of 8 bits, format 1; allowed: 16-bit whole'],
+    ['a file without sound', wav(PCM, SOUND).subarray(0, 36), 'f: it holds no sound'],
+  ])('refuses %s', (_, bytes, message) => {
+    expect(() => readWav('f', bytes)).toThrow(message);
+  });
+});
+
+describe('an argument', () => {
+  beforeAll(() => {
+    writeFileSync(path('a.json'), '[1, 2]');
+    writeFileSync(path('broken.json'), '[1');
+    writeFileSync(path('note.txt'), 'from a file\n');
+    writeFileSync(path('photo.JPG'), '');
+    writeFileSync(path('data.bin'), '');
+    writeFileSync(path('a.npy'), writeNpy(tensorOf('x', 'FP32', [1])));
+  });
+
+  it.each([
+    ['two sentences', { name: undefined, kind: 'text', text: 'two sentences' }],
+    ['a=b', { name: undefined, kind: 'text', text: 'a=b' }],
+    ['See report.txt', { name: undefined, kind: 'text', text: 'See report.txt' }],
+    ['x=a=b', { name: 'x', kind: 'text', text: 'a=b' }],
+    ['x=[[1, 2]]', { name: 'x', kind: 'json', value: [[1, 2]] }],
+    ['x=7', { name: 'x', kind: 'json', value: 7 }],
+    ['[1, 2]', { name: undefined, kind: 'text', text: '[1, 2]' }],
+    ['a.json', { name: undefined, kind: 'json', value: [1, 2] }],
+    ['x=a.json', { name: 'x', kind: 'json', value: [1, 2] }],
+    ['note.txt', { name: undefined, kind: 'text', text: 'from a file' }],
+    ['photo.JPG', { name: undefined, kind: 'picture', file: 'photo.JPG' }],
+    ['a.npy', { name: undefined, kind: 'array', tensor: tensorOf('a.npy', 'FP32', [1]) }],
+  ])('%s', (argument, source) => {
+    const here = process.cwd();
+    process.chdir(scratch.directory);
+    try {
+      expect(readSource(argument, ['x', 'y'])).toEqual(source);
+    } finally {
+      process.chdir(here);
+    }
+  });
+
+  it.each([
+    ['of a kind that is not known', 'data.bin', /data\.bin: a file of this kind is not known; allowed: \.jpg/],
+    ['that is not there', 'missing.png', /missing\.png: there is no such file/],
+    ['that is no JSON', 'broken.json', /broken\.json: /],
+  ])('refuses a file %s', (_, name, message) => {
+    expect(() => readSource(path(name), [])).toThrow(message);
+  });
+});

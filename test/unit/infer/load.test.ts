@@ -1,0 +1,51 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { generateLoad, percentile } from '../../../scripts/lib/infer/load';
+
+it.each([
+  [50, 5],
+  [95, 10],
+  [99, 10],
+  [10, 1],
+  [11, 2],
+  [100, 10],
+])('percentile %d of ten values', (percent, value) => {
+  expect(percentile([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], percent)).toBe(value);
+});
+
+it('percentiles of nothing', () => {
+  expect(percentile([], 50)).toBeNaN();
+});
+
+it('keeps as many requests in flight as it is told, and no more', async () => {
+  let inFlight = 0;
+  let most = 0;
+  const send = async (): Promise<void> => {
+    inFlight += 1;
+    most = Math.max(most, inFlight);
+    await sleep(2);
+    inFlight -= 1;
+  };
+  const { requests, errors, requestsPerSecond, seconds } = await generateLoad(send, { concurrency: 3, seconds: 0.1 });
+  expect(most).toBe(3);
+  expect(errors).toBe(0);
+  expect(requestsPerSecond * seconds).toBeCloseTo(requests);
+});
+
+it('counts failures by their message, and not as requests', async () => {
+  let calls = 0;
+  const send = async (): Promise<void> => {
+    await sleep(1);
+    calls += 1;
+    if (calls > 2 && calls % 2 === 0) throw new Error('busy');
+  };
+  const result = await generateLoad(send, { concurrency: 1, seconds: 0.1 });
+  expect(result.messages).toEqual({ busy: result.errors });
+  expect(result.requests + result.errors).toBe(calls - 2); // Two that are not counted come first.
+  expect(result.errors).toBeGreaterThan(0);
+});
+
+it('does not begin where the first requests fail', async () => {
+  await expect(generateLoad(() => Promise.reject(new Error('no')), { concurrency: 2, seconds: 10 })).rejects.toThrow(
+    'no',
+  );
+});

@@ -1,0 +1,54 @@
+import { classesOf, classTable, outputTable, similarities } from '../../../scripts/lib/infer/results';
+import { tensorOf } from '../../../scripts/lib/triton/nested';
+
+const lines = (text: string | undefined): string[] => (text ?? '').split('\n');
+
+it('reads classes, with labels that have colons and without labels', () => {
+  const output = tensorOf('y', 'BYTES', [
+    ['2.5:2:zebra: striped', '-0.25:0'],
+    ['1.0:1:dog', '0.5:0:cat'],
+  ]);
+  const rows = classesOf(output);
+  expect(rows[0]).toEqual([
+    { score: 2.5, index: 2, label: 'zebra: striped' },
+    { score: -0.25, index: 0, label: '' },
+  ]);
+  expect(classesOf(tensorOf('y', 'BYTES', ['1.0:1:dog']))).toEqual([[{ score: 1, index: 1, label: 'dog' }]]);
+  expect(lines(classTable(rows, ['a.jpg', 'b.jpg'])).filter((line) => /jpg|dog/.test(line))).toEqual([
+    'a.jpg',
+    'b.jpg',
+    '1.000      1  dog',
+  ]);
+});
+
+it.each([
+  [tensorOf('y', 'INT32', [3, 1, 2]), 'y       INT32  [3]    3, 1, 2 (from 1 to 3, mean 2)'],
+  [tensorOf('y', 'FP32', [0.123456, NaN]), 'y       FP32  [2]    0.1235, NaN (1 of 2 are no finite numbers)'],
+  [tensorOf('y', 'BYTES', ['a', 'b"']), 'y       BYTES  [2]    "a", "b\\""'],
+  [tensorOf('y', 'FP32', []), 'y       FP32  [0]    none'],
+  [tensorOf('y', 'INT64', [1, 2, 3, 4, 5]), 'y       INT64  [5]    1, 2, 3, 4, ... (from 1 to 5, mean 3)'],
+])('sums up %j', (output, line) => {
+  expect(lines(outputTable([output]))[2]).toBe(line);
+});
+
+it('compares texts by embeddings of length 1', () => {
+  const states = tensorOf('states', 'FP32', [[[1]], [[2]]]);
+  const embeddings = tensorOf('y', 'FP32', [
+    [1, 0],
+    [0.6, 0.8],
+  ]);
+  expect(lines(similarities([states, embeddings], ['one', 'two']))[2]).toBe('0.600  one       two');
+  expect(
+    similarities(
+      [
+        tensorOf('y', 'FP32', [
+          [1, 1],
+          [1, 0],
+        ]),
+      ],
+      ['one', 'two'],
+    ),
+  ).toBeUndefined();
+  expect(similarities([embeddings], ['one'])).toBeUndefined();
+  expect(similarities([states], ['one', 'two'])).toBeUndefined();
+});
