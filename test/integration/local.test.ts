@@ -2,8 +2,10 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Browser } from 'playwright-core';
 import sharp from 'sharp';
+import { exec } from '../../scripts/lib/exec';
 import { writePage } from '../../scripts/lib/local/page';
 import type { LocalResult } from '../../scripts/lib/local/report';
 import { FACE } from '../../scripts/lib/local/samples';
@@ -234,6 +236,13 @@ describe('--once', () => {
   });
 });
 
+/** The commands of the page whose address was printed. */
+function pageCommands(text: string): string[] {
+  const page = readFileSync(fileURLToPath(/file:\S+/.exec(text)?.[0] ?? ''), 'utf8');
+  const list = /<dl class="card commands">.*?<\/dl>/s.exec(page)?.[0] ?? '';
+  return [...list.matchAll(/<code>(.*?)<\/code>/gs)].map(([, command = '']) => command.replaceAll('&#39;', "'"));
+}
+
 test('stays up until Ctrl-C, which is a good end', async () => {
   const local = start();
   const { child, said, ended } = local;
@@ -241,6 +250,11 @@ test('stays up until Ctrl-C, which is a good end', async () => {
   const http = address(said(), 'Triton HTTP');
   expect((await fetch(`${http}/v2/models/adds/ready`)).status).toBe(200);
   expect((await fetch(address(said(), 'Triton metrics'))).status).toBe(200);
+
+  // What the page tells one to try works as it stands there.
+  const commands = pageCommands(said());
+  expect(commands).toHaveLength(3);
+  for (const command of commands) expect((await exec('sh', ['-c', command])).stdout).toContain('adds');
 
   const second = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS]);
   expect(second).toMatchObject({ code: 1, stderr: expect.stringMatching(/is in use by process \d+/) as string });
