@@ -83,6 +83,12 @@ describe.each(PAGES)('%s', (page) => {
     expect(named(page).filter((path) => !made.includes(path) && !isThere(path))).toEqual([]);
   });
 
+  test('every file in its diagrams is there, at the top or in scripts/lib', () => {
+    const diagrams = fences(read(page)).filter(({ language }) => language === 'mermaid');
+    const files = diagrams.flatMap(({ text }) => text.match(/[\w-]+\/[\w/-]*[\w-]\.ts\b/g) ?? []);
+    expect(files.filter((file) => !isThere(file) && !isThere(join('scripts', 'lib', file)))).toEqual([]);
+  });
+
   test('every command that it names is one of package.json', () => {
     const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
     const commands = [...read(page).matchAll(/npm run ([a-z][a-z0-9:-]*)/g)].map(([, name = '']) => name);
