@@ -83,9 +83,36 @@ describe.each(PAGES)('%s', (page) => {
     expect(named(page).filter((path) => !made.includes(path) && !isThere(path))).toEqual([]);
   });
 
+  test('every file in its diagrams is there, at the top or in scripts/lib', () => {
+    const diagrams = fences(read(page)).filter(({ language }) => language === 'mermaid');
+    const files = diagrams.flatMap(({ text }) => text.match(/[\w-]+\/[\w/-]*[\w-]\.ts\b/g) ?? []);
+    expect(files.filter((file) => !isThere(file) && !isThere(join('scripts', 'lib', file)))).toEqual([]);
+  });
+
   test('every command that it names is one of package.json', () => {
     const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
     const commands = [...read(page).matchAll(/npm run ([a-z][a-z0-9:-]*)/g)].map(([, name = '']) => name);
     expect(commands.filter((name) => !(name in scripts))).toEqual([]);
+  });
+});
+
+describe('the messages that the README explains', () => {
+  const table = /## When it does not work\n([^]*?)\n\n[^|\n]/.exec(read('README.md'))?.[1] ?? '';
+  const messages = [...table.matchAll(/^\| `([^`]+)`/gm)].map(([, message = '']) => message);
+  const sources = ['scripts', 'infra'].flatMap(sourcesIn).map(read).join('\n');
+
+  function sourcesIn(folder: string): string[] {
+    return readdirSync(join(paths.root, folder), { withFileTypes: true }).flatMap((entry) => {
+      const path = join(folder, entry.name);
+      return entry.isDirectory() ? sourcesIn(path) : /\.(ts|mjs)$/.test(path) ? [path] : [];
+    });
+  }
+
+  test('there are some', () => expect(messages.length).toBeGreaterThan(12));
+
+  // What stands for a value is left out: `...`, a number, the name of a flag.
+  test.each(messages)('%s', (message) => {
+    const parts = message.split(/\.\.\.|\b\d+\b|--[a-z-]+/).map((part) => part.replace(/^[\s():]+|[\s():]+$/g, ''));
+    for (const part of parts) expect(sources).toContain(part);
   });
 });
