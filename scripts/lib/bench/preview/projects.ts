@@ -34,7 +34,8 @@ function smallProject(parent: string, name: Project, program: string): string {
   // JSON is YAML.
   writeFileSync(join(directory, 'Pulumi.yaml'), JSON.stringify(project));
   writeFileSync(join(directory, 'index.cjs'), program);
-  for (const file of ['package.json', 'node_modules', 'scripts']) symlinkSync(join(paths.root, file), join(directory, file));
+  for (const file of ['package.json', 'node_modules', 'scripts'])
+    symlinkSync(join(paths.root, file), join(directory, file));
   return directory;
 }
 
