@@ -14,7 +14,7 @@ test('what the two providers take is taken off round by round, and compared roun
   // Providers alone: 2, 3, 0 s. The rest of staging: 2, 5, 2 s.
   expect(result.beyondProviders).toEqual({ stagingSeconds: 2, emptySeconds: 1, ratio: 2 });
   expect(result.whole).toEqual({ stagingSeconds: 3, emptySeconds: 2, ratio: 1.5 });
-  expect(result.overProviders).toBe(1.5);
+  expect(result.overProviders).toEqual({ stagingSeconds: 5, providersSeconds: 4, ratio: 1.5 });
   expect(result.rows.staging).toEqual({ seconds: [5, 9, 3], fromProgramSeconds: [4, 8, 2] });
 });
 

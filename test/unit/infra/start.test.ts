@@ -39,3 +39,14 @@ test('what Pulumi needs for functions that are sent elsewhere is not loaded, unl
   expect(told.before).toEqual({ sdk: true, installer: 0 });
   expect(told.text).toContain('return (x) => x * two');
 });
+
+test("sources are looked up for every stack trace but those of Pulumi's own promises", () => {
+  const stacks = answerOf(`
+    Error.prepareStackTrace = () => 'looked up';
+    require('./infra/start.cjs');
+    const { debuggablePromise } = require('@pulumi/pulumi/runtime/debuggable.js');
+    const promise = Promise.resolve();
+    debuggablePromise(promise, 'a test');
+    console.log(JSON.stringify([new Error('ours').stack, promise._debugStackTrace]));`);
+  expect(stacks).toEqual(['looked up', 'Error']);
+});

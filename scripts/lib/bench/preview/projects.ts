@@ -6,7 +6,10 @@ import { paths } from '../../paths';
 export const STACK = 'staging';
 
 const EMPTY = 'module.exports = {};\n';
-const PROVIDERS = `const { Provider: Aws } = require('@pulumi/aws/provider');
+/** Starts as ours does (infra/start.cjs): else what the SDK loads would count as a part of the providers. */
+const PROVIDERS = `const { loadLater } = require('./scripts/launch/later.cjs');
+for (const name of ['typescript', '@npmcli/arborist']) loadLater(name, '@pulumi/pulumi');
+const { Provider: Aws } = require('@pulumi/aws/provider');
 const { Provider: Kubernetes } = require('@pulumi/kubernetes/provider');
 new Aws('aws', { region: 'us-east-1' });
 new Kubernetes('kubernetes', { renderYamlToDirectory: 'not-written' });
@@ -31,7 +34,8 @@ function smallProject(parent: string, name: Project, program: string): string {
   // JSON is YAML.
   writeFileSync(join(directory, 'Pulumi.yaml'), JSON.stringify(project));
   writeFileSync(join(directory, 'index.cjs'), program);
-  for (const file of ['package.json', 'node_modules']) symlinkSync(join(paths.root, file), join(directory, file));
+  for (const file of ['package.json', 'node_modules', 'scripts'])
+    symlinkSync(join(paths.root, file), join(directory, file));
   return directory;
 }
 

@@ -25,8 +25,8 @@ export interface PreviewResult {
   beyondProviders: { stagingSeconds: number; emptySeconds: number; ratio: number };
   /** The same of the whole of `pulumi preview`. */
   whole: { stagingSeconds: number; emptySeconds: number; ratio: number };
-  /** Median of `staging` over `providers`, of the whole. */
-  overProviders: number;
+  /** Medians of `staging` against `providers`, which has the start of the providers in it, of the whole. */
+  overProviders: { stagingSeconds: number; providersSeconds: number; ratio: number };
 }
 
 /** @param samples by project, in the order of the rounds */
@@ -43,7 +43,11 @@ export function summarize(samples: ReadonlyMap<string, readonly PreviewSample[]>
     rows,
     beyondProviders: beyond(rows, 'fromProgramSeconds'),
     whole: beyond(rows, 'seconds'),
-    overProviders: medianRatio(rows.staging.seconds, rows.providers.seconds),
+    overProviders: {
+      stagingSeconds: median(rows.staging.seconds),
+      providersSeconds: median(rows.providers.seconds),
+      ratio: medianRatio(rows.staging.seconds, rows.providers.seconds),
+    },
   };
 }
 
