@@ -4,7 +4,7 @@ import type { KubernetesObject } from '@kubernetes/client-node';
 import { loadAll } from 'js-yaml';
 import { factsOf, type GpuInstanceType } from '../../infra/gpu-instance-types';
 import { freePorts } from '../../scripts/lib/ports';
-import { ensureKarpenter } from '../../scripts/lib/toolchain/kubernetes';
+import { ensureKarpenter, karpenterDefinitions } from '../../scripts/lib/toolchain/kubernetes';
 import { answers } from './api-server';
 import type { ControlPlane } from './control-plane';
 import { until } from './until';
@@ -27,7 +27,7 @@ export class Karpenter {
   private constructor(private readonly outOfCapacity: string) {}
 
   static async start(plane: ControlPlane, options: KarpenterOptions): Promise<Karpenter> {
-    const { program } = await ensureKarpenter();
+    const program = await ensureKarpenter();
     const { objects } = plane.client;
     await defineKarpenterKinds(plane);
     const nodeClass = { apiVersion: 'karpenter.kwok.sh/v1alpha1', kind: 'KWOKNodeClass', metadata: { name: 'test' } };
@@ -69,8 +69,7 @@ export class Karpenter {
 
 /** Makes the API server take NodePools and what else is Karpenter's, checked by Karpenter's own definitions. */
 export async function defineKarpenterKinds(plane: ControlPlane): Promise<void> {
-  const { definitions } = await ensureKarpenter();
-  for (const file of definitions) {
+  for (const file of await karpenterDefinitions()) {
     for (const definition of loadAll(readFileSync(file, 'utf8'))) {
       await plane.access.define(definition as object);
     }

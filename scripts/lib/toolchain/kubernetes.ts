@@ -77,21 +77,16 @@ function ensureKwok(step: Step | undefined): Promise<string> {
   );
 }
 
-/** A Karpenter, and the kinds that it works with. */
-export interface KarpenterProgram {
-  program: string;
-  /** Files with the definitions of its kinds, NodePool among them. */
-  definitions: string[];
-}
+const KARPENTER = { pins: 'karpenter', module: 'sigs.k8s.io/karpenter' };
 
 /** Karpenter with the cloud provider that makes KWOK's nodes, which can be out of machines. */
-export async function ensureKarpenter(step?: Step): Promise<KarpenterProgram> {
-  const [pins, module] = ['karpenter', 'sigs.k8s.io/karpenter'];
-  const program = await ensureGoProgram({ name: 'karpenter-kwok', pins, module, package: '.' }, step);
-  const source = await moduleDirectory(pins, module);
+export function ensureKarpenter(step?: Step): Promise<string> {
+  return ensureGoProgram({ name: 'karpenter-kwok', ...KARPENTER, package: '.' }, step);
+}
+
+/** Files with the definitions of the kinds that it works with, NodePool among them; for these nothing is built. */
+export async function karpenterDefinitions(): Promise<string[]> {
+  const source = await moduleDirectory(KARPENTER.pins, KARPENTER.module);
   const folders = [join(source, 'pkg', 'apis', 'crds'), join(source, 'kwok', 'apis', 'crds')];
-  return {
-    program,
-    definitions: folders.flatMap((folder) => readdirSync(folder).map((file) => join(folder, file))),
-  };
+  return folders.flatMap((folder) => readdirSync(folder).map((file) => join(folder, file)));
 }
