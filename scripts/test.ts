@@ -118,8 +118,8 @@ function soakEnvironment(): Record<string, string> {
 
 function jest(suite: Suite, environment: PythonEnvironment, report: string, filter: string | undefined): Counts {
   const args = ['--selectProjects', suite, '--json', '--outputFile', report];
-  // These share the processor with the servers they start.
-  if (suite !== 'unit') args.push('--runInBand');
+  // The others share the processor with the servers they start.
+  args.push(suite === 'unit' ? '--maxWorkers=100%' : '--runInBand');
   if (filter !== undefined) args.push('--passWithNoTests', filter);
   const binary = join(paths.root, 'node_modules', 'jest', 'bin', 'jest.js');
   const { status } = spawnSync(process.execPath, [binary, ...args], {

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
-import * as pulumi from '@pulumi/pulumi';
 import { program } from '../../infra';
 import { readSettings, type ConfigSource } from '../../infra/settings';
 import { paths } from '../../scripts/lib/paths';
 import { mockedState } from './mocked-state';
+import { plain, runMocked } from './mocked-engine';
 
 /** A resource that a program asked Pulumi for. */
 export interface RegisteredResource {
@@ -31,19 +31,6 @@ export interface RegisteredResource {
 export interface RegisteredStack {
   resources: RegisteredResource[];
   outputs: Record<string, unknown>;
-}
-
-/** What of a request to register a resource matters here. */
-interface Request {
-  getType(): string;
-  getName(): string;
-  getParent(): string;
-  getProtect(): boolean;
-  getCustom(): boolean;
-  getDependenciesList(): string[];
-  getPropertydependenciesMap(): {
-    forEach(visit: (dependencies: { getUrnsList(): string[] }, key: string) => void): void;
-  };
 }
 
 const PROJECT = 'triton-serving';
@@ -78,27 +65,24 @@ export async function registeredStack(
 /** The same for any program. Its outputs may be, or hold, Pulumi outputs. */
 export async function registered(run: () => Record<string, unknown>, stack: string): Promise<RegisteredStack> {
   const made = new Map<string, { inputs: Record<string, unknown>; state: Record<string, unknown> }>();
-  await pulumi.runtime.setMocks(
+  // What the program warns people of is of no concern here.
+  const warnings = jest.spyOn(console, 'warn').mockImplementation();
+  const { registrations, outputs } = await runMocked(
     {
-      newResource: ({ type, name, inputs }) => {
+      project: PROJECT,
+      stack,
+      newResource: (type, name, inputs) => {
         const given = plain(inputs) as Record<string, unknown>;
         const { id, state } = mockedState(type, name, given);
         made.set(`${type} ${name}`, { inputs: given, state: { ...state, id } });
         return { id, state };
       },
-      call: ({ token, inputs }) => (token === CALLER ? { accountId: ACCOUNT } : (inputs as Record<string, unknown>)),
+      call: (token, inputs) => (token === CALLER ? { accountId: ACCOUNT } : inputs),
     },
-    PROJECT,
-    stack,
+    run,
   );
-  const requests = watchRegistrations();
-  // What the program warns people of is of no concern here.
-  const warnings = jest.spyOn(console, 'warn').mockImplementation();
-  const outputs = await valueOf(pulumi.output(run()));
-  // Whatever is registered later than the outputs is waited for, too.
-  await pulumi.runtime.disconnect();
   warnings.mockRestore();
-  const resources = requests.map((request): RegisteredResource => {
+  const resources = registrations.map(({ request, urn }): RegisteredResource => {
     const [type, name] = [request.getType(), request.getName()];
     const propertyDependencies: Record<string, string[]> = {};
     request.getPropertydependenciesMap().forEach((dependencies, key) => {
@@ -107,7 +91,7 @@ export async function registered(run: () => Record<string, unknown>, stack: stri
     return {
       type,
       name,
-      urn: urnOf(stack, request),
+      urn,
       parent: request.getParent(),
       ...(made.get(`${type} ${name}`) ?? { inputs: {}, state: {} }),
       protect: request.getProtect(),
@@ -122,34 +106,3 @@ export async function registered(run: () => Record<string, unknown>, stack: stri
 /** AWS account of the mocks. */
 export const ACCOUNT = '111122223333';
 const CALLER = 'aws:index/getCallerIdentity:getCallerIdentity';
-
-/** As Pulumi's mocks make it: with the type of the resource that it belongs to. */
-function urnOf(stack: string, request: Request): string {
-  const owner = request.getParent().split('::')[2]?.split('$').at(-1) ?? '';
-  const type = ['', 'pulumi:pulumi:Stack'].includes(owner) ? request.getType() : `${owner}$${request.getType()}`;
-  return `urn:pulumi:${stack}::${PROJECT}::${type}::${request.getName()}`;
-}
-
-function watchRegistrations(): Request[] {
-  const requests: Request[] = [];
-  const monitor = pulumi.runtime.getMonitor() as unknown as {
-    registerResource(request: Request, callback: unknown): Promise<void>;
-  };
-  const register = monitor.registerResource.bind(monitor);
-  monitor.registerResource = async (request, callback) => {
-    requests.push(request);
-    await register(request, callback);
-  };
-  return requests;
-}
-
-function valueOf<T>(output: pulumi.Output<T>): Promise<T> {
-  return new Promise((resolve) => output.apply(resolve));
-}
-
-function plain(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(plain);
-  if (typeof value !== 'object' || value === null) return value;
-  if (pulumi.runtime.isRpcSecret(value)) return plain(pulumi.runtime.unwrapRpcSecret(value));
-  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, plain(one)]));
-}

@@ -5,6 +5,7 @@ import { load } from 'js-yaml';
 import { program } from '../../../infra';
 import { readSettings, type ConfigSource } from '../../../infra/settings';
 import { paths } from '../../../scripts/lib/paths';
+import { marked, runMocked } from '../../support/mocked-engine';
 
 export const ACCOUNT = '123456789012';
 
@@ -62,50 +63,30 @@ export function configOf(stack: string, values: Readonly<Record<string, unknown>
   };
 }
 
-type Answered = (error: unknown, response: { getUrn(): string } | undefined) => void;
-
-interface Request {
-  getType(): string;
-  getName(): string;
-  getParent(): string;
-  getProvider(): string;
-  getCustom(): boolean;
-  getProtect(): boolean;
-  getIgnorechangesList(): string[];
-  getDeletebeforereplace(): boolean;
-  getDependenciesList(): string[];
-}
-
 /** Runs the whole program against mocks: what an engine would have been asked for. */
 export async function registerStack(source: ConfigSource): Promise<RegisteredStack> {
-  const resources: Registered[] = [];
   const inputsOf = new Map<string, Record<string, unknown>>();
-  await pulumi.runtime.setMocks(
+  // Its warnings have tests of their own.
+  const quiet = jest.spyOn(console, 'warn').mockImplementation(() => undefined);
+  const { registrations, outputs } = await runMocked(
     {
-      newResource: ({ type, name, inputs }) => {
-        inputsOf.set(`${type} ${name}`, plain(inputs) as Record<string, unknown>);
-        return { id: `${name}-id`, state: { ...(inputs as object), ...stateOf(type, name, inputs as object) } };
+      project: 'triton-serving',
+      stack: source.stack,
+      newResource: (type, name, inputs) => {
+        inputsOf.set(`${type} ${name}`, withPolicies(marked(inputs)) as Record<string, unknown>);
+        return { id: `${name}-id`, state: { ...inputs, ...stateOf(type, name, inputs) } };
       },
-      call: ({ token }) => {
+      call: (token) => {
         expect(token).toBe('aws:index/getCallerIdentity:getCallerIdentity');
         return { accountId: ACCOUNT };
       },
     },
-    'triton-serving',
-    source.stack,
+    () => plainOutput(program(readSettings(source))),
   );
-  const monitor = pulumi.runtime.getMonitor() as unknown as {
-    registerResource(request: Request, callback: Answered): Promise<void>;
-  };
-  const register = monitor.registerResource.bind(monitor);
-  monitor.registerResource = async (request, callback) => {
-    let urn = '';
-    await register(request, (error, response) => {
-      urn = response?.getUrn() ?? '';
-      callback(error, response);
-    });
+  quiet.mockRestore();
+  const resources = registrations.map(({ request, urn }): Registered => {
     const [type, name] = [request.getType(), request.getName()];
-    resources.push({
+    return {
       type,
       name,
       inputs: inputsOf.get(`${type} ${name}`) ?? {},
@@ -118,13 +99,8 @@ export async function registerStack(source: ConfigSource): Promise<RegisteredSta
       deleteBeforeReplace: request.getDeletebeforereplace(),
       dependsOn: request.getDependenciesList().map(lastOf).sort(),
       isComponent: !request.getCustom(),
-    });
-  };
-  // Its warnings have tests of their own.
-  const quiet = jest.spyOn(console, 'warn').mockImplementation(() => undefined);
-  const outputs = await plainOutput(program(readSettings(source)));
-  await pulumi.runtime.disconnect();
-  quiet.mockRestore();
+    };
+  });
   const all = (type: string): Registered[] => resources.filter((one) => one.type === type);
   return {
     resources,
@@ -173,12 +149,11 @@ async function plainOutput(value: object): Promise<Record<string, unknown>> {
   return Object.fromEntries(await Promise.all(entries));
 }
 
-/** Secret values in a form that can be compared, and policies as objects. */
-function plain(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(plain);
+/** Policies as objects. */
+function withPolicies(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withPolicies);
   if (typeof value === 'string')
     return value.startsWith('{"Version":"2012-10-17"') ? (JSON.parse(value) as unknown) : value;
   if (typeof value !== 'object' || value === null) return value;
-  if (pulumi.runtime.isRpcSecret(value)) return { secret: plain(pulumi.runtime.unwrapRpcSecret(value)) };
-  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, plain(one)]));
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, withPolicies(one)]));
 }

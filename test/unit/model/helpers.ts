@@ -1,4 +1,5 @@
-import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { formatProblem, type Problem } from '../../../scripts/lib/errors';
@@ -26,8 +27,8 @@ export function folder(files: Record<string, string | Buffer>): string {
   return root;
 }
 
-export function removeFolders(): void {
-  for (const root of made.splice(0)) rmSync(root, { recursive: true, force: true });
+export async function removeFolders(): Promise<void> {
+  await Promise.all(made.splice(0).map((root) => rm(root, { recursive: true, force: true })));
 }
 
 /** Problems as a user reads them, with paths that do not depend on where the folder is. */

@@ -2,7 +2,7 @@ import { readRepository } from '../../../scripts/lib/model';
 import { MALFORMED, writeMalformed } from '../../support/malformed';
 import { folder, removeFolders, texts } from './helpers';
 
-afterEach(removeFolders);
+afterAll(removeFolders);
 
 const isRoot = process.getuid?.() === 0;
 

@@ -1,9 +1,9 @@
 import { main } from '../../../scripts/validate';
 import { MODEL_REPO, folder, modelYaml, removeFolders, torchScript } from './helpers';
 
-afterEach(() => {
+afterEach(async () => {
   jest.restoreAllMocks();
-  removeFolders();
+  await removeFolders();
 });
 
 /** Runs the command; what it prints comes back as text. */

@@ -1,5 +1,6 @@
 import * as pulumi from '@pulumi/pulumi';
 import { TritonServer, type TritonServerArgs } from '../../../../infra/triton/server';
+import { marked, runMocked } from '../../../support/mocked-engine';
 
 /** One object as it was registered. */
 export interface Registered {
@@ -42,36 +43,27 @@ export const LABELS = {
   'app.kubernetes.io/managed-by': 'pulumi',
 };
 
-/** What of a request to register a resource matters here. */
-interface Request {
-  getType(): string;
-  getName(): string;
-  getParent(): string;
-  getIgnorechangesList(): string[];
-  getCustomtimeouts(): { getCreate(): string; getUpdate(): string } | undefined;
-}
-
 /** Runs the component against mocks: what a Pulumi engine would have been asked for. */
 export async function render(more: Partial<TritonServerArgs> = {}, name = 'triton'): Promise<Rendered> {
-  const objects: Registered[] = [];
   const manifests = new Map<string, Record<string, unknown>>();
-  await pulumi.runtime.setMocks({
-    newResource: ({ type, name: logical, inputs }) => {
-      const manifest = plain(inputs) as Record<string, unknown>;
-      manifests.set(`${type} ${logical}`, manifest);
-      const metadata = { name: `${logical}-a1b2c3d4`, ...(inputs as { metadata?: object }).metadata };
-      return { id: logical, state: { ...(inputs as object), metadata } };
+  const { registrations, outputs } = await runMocked(
+    {
+      newResource: (type, logical, inputs) => {
+        manifests.set(`${type} ${logical}`, marked(inputs) as Record<string, unknown>);
+        const metadata = { name: `${logical}-a1b2c3d4`, ...(inputs as { metadata?: object }).metadata };
+        return { id: logical, state: { ...inputs, metadata } };
+      },
+      call: () => ({}),
     },
-    call: () => ({}),
-  });
-  const monitor = pulumi.runtime.getMonitor() as unknown as {
-    registerResource(request: Request, callback: unknown): Promise<void>;
-  };
-  const register = monitor.registerResource.bind(monitor);
-  monitor.registerResource = async (request, callback) => {
-    await register(request, callback);
+    () => {
+      const server = new TritonServer(name, { ...ARGS, ...more });
+      const { namespace, podSelector, serviceUrl, externalUrl } = server;
+      return pulumi.output({ namespace, podSelector, serviceUrl, externalUrl });
+    },
+  );
+  const objects = registrations.map(({ request }): Registered => {
     const [type, logical] = [request.getType(), request.getName()];
-    objects.push({
+    return {
       type,
       name: logical,
       manifest: manifests.get(`${type} ${logical}`) ?? {},
@@ -81,22 +73,11 @@ export async function render(more: Partial<TritonServerArgs> = {}, name = 'trito
         update: request.getCustomtimeouts()?.getUpdate() ?? '',
       },
       ignoreChanges: request.getIgnorechangesList(),
-    });
-  };
-  const server = new TritonServer(name, { ...ARGS, ...more });
-  const outputs = await valueOf(
-    pulumi.all({
-      namespace: server.namespace,
-      podSelector: server.podSelector,
-      serviceUrl: server.serviceUrl,
-      externalUrl: server.externalUrl,
-    }),
-  );
-  // Whatever is registered later than the outputs is waited for, too.
-  await pulumi.runtime.disconnect();
+    };
+  });
   return {
     objects,
-    outputs: outputs as Rendered['outputs'],
+    outputs,
     only: (kind, wanted) => {
       const found = objects.filter((one) => one.type.endsWith(`:${kind}`) && (wanted ?? one.name) === one.name);
       expect([kind, found.length]).toEqual([kind, 1]);
@@ -104,16 +85,4 @@ export async function render(more: Partial<TritonServerArgs> = {}, name = 'trito
     },
     kinds: () => objects.map(({ type }) => type.split(':').at(-1) ?? '').sort(),
   };
-}
-
-function valueOf<T>(output: pulumi.Output<T>): Promise<T> {
-  return new Promise((resolve) => output.apply(resolve));
-}
-
-/** Secret values in a form that can be compared. */
-function plain(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(plain);
-  if (typeof value !== 'object' || value === null) return value;
-  if (pulumi.runtime.isRpcSecret(value)) return { secret: plain(pulumi.runtime.unwrapRpcSecret(value)) };
-  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, plain(one)]));
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { measure } from '../../../scripts/lib/bench/sync/measure';
-import { Scratch } from '../../support/scratch';
+import { measure } from '../../scripts/lib/bench/sync/measure';
+import { Scratch } from '../support/scratch';
 
 const PYTHON = 'python3';
 
