@@ -14,7 +14,9 @@ def check_scaling(config: dict[str, int]) -> None:
     if least is None or most is None or desired is None:
         return
     if least > desired:
-        raise InvalidParameterException(message=f"Minimum capacity {least} can't be greater than desired size {desired}")
+        raise InvalidParameterException(
+            message=f"Minimum capacity {least} can't be greater than desired size {desired}"
+        )
     if desired > most:
         raise InvalidParameterException(message=f"desired capacity {desired} can't be greater than max size {most}")
 
