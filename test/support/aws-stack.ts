@@ -1,5 +1,6 @@
 import { ensureKubernetesPlugin, findInstalledPlugin, packageVersion } from '../../scripts/lib/toolchain/pulumi';
 import { ControlPlane } from './control-plane';
+import { defineForeignKinds } from './foreign-kinds';
 import { startGate } from './gate';
 import { defineKarpenterKinds } from './karpenter';
 import { whyNoEngines } from './local-stack';
@@ -29,7 +30,7 @@ export interface AwsStackOptions {
 }
 
 /** From where the tests come, as it were. */
-export const HERE = '198.51.100.7/32';
+export const HERE = '10.9.8.7/32';
 
 /**
  * A stack of the repository with the real AWS provider on a mock of AWS, and its Kubernetes half on a real control
@@ -44,7 +45,9 @@ export async function awsStack(
   const aws = awsPlugin();
   if (aws === undefined) throw new Error('tests are to ask whyNoAwsStack first');
   const plane = await ControlPlane.start(scratch);
+  // Both are EKS Auto Mode's.
   await defineKarpenterKinds(plane);
+  await defineForeignKinds(plane, ['eks.amazonaws.com']);
   for (const index of [0, 1, 2]) {
     await plane.addNode({
       name: `gpu-${index}`,
@@ -64,6 +67,14 @@ export async function awsStack(
   const moto = await testMoto(scratch, plane.access, `https://127.0.0.1:${gate}`);
   const plugins = [aws, await ensureKubernetesPlugin()];
   return { plane, moto, stack: await TestStack.create(scratch, name, { plugins, config, env: moto.env }) };
+}
+
+/** What a preview or an update prints of a policy pack that has nothing against it. */
+export function expectPolicyPackPassed(printed: string): void {
+  expect(printed).toMatch(
+    /Policy Packs run:\s+Name\s+Version\s+triton-serving\S*\s+\d|Policies:\s+✅ triton-serving@v\d/,
+  );
+  expect(printed).not.toMatch(/\[(mandatory|advisory)\]|can't run policy/);
 }
 
 /** Types and names of what an update or a destroy has deleted, in that order, by what Pulumi printed of it. */

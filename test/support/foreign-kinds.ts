@@ -8,9 +8,13 @@ const KINDS: readonly (readonly [group: string, kind: string, version: string, s
   ['monitoring.coreos.com', 'ServiceMonitor', 'v1'],
 ];
 
-/** Makes the API server take them, whatever is in them. Whether they are valid is for tests with the real definitions. */
-export async function defineForeignKinds(plane: ControlPlane): Promise<void> {
+/**
+ * Makes the API server take those of these groups, whatever is in them. Whether they are valid is for tests with the
+ * real definitions.
+ */
+export async function defineForeignKinds(plane: ControlPlane, groups: readonly string[]): Promise<void> {
   for (const [group, kind, version, scope = 'Namespaced'] of KINDS) {
+    if (!groups.includes(group)) continue;
     const plural = kind.endsWith('s') ? `${kind.toLowerCase()}es` : `${kind.toLowerCase()}s`;
     const definition = {
       apiVersion: 'apiextensions.k8s.io/v1',

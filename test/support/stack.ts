@@ -108,9 +108,9 @@ export class TestStack {
     return this.pulumi('preview', '--stack', this.name, '--diff', ...flags);
   }
 
-  /** What it would do, resource by resource. */
+  /** What it would do, resource by resource and, of one that is replaced, step by step. */
   async changes(): Promise<{ op: string; urn: string }[]> {
-    const text = await this.pulumi('preview', '--stack', this.name, '--json');
+    const text = await this.pulumi('preview', '--stack', this.name, '--json', '--show-replacement-steps');
     const { steps = [] } = JSON.parse(text) as { steps?: { op: string; urn: string }[] };
     return steps.filter(({ op }) => op !== 'same' && op !== 'read').map(({ op, urn }) => ({ op, urn }));
   }

@@ -9,6 +9,7 @@ import xmltodict
 
 def install() -> None:
     keep_tags_of_new_buckets()
+    tell_of_events_on_eventbridge()
     empty_buckets_with_versions()
     heed_conditions_of_denials()
     read_policies_for_everybody()
@@ -32,6 +33,30 @@ def keep_tags_of_new_buckets() -> None:
         return response
 
     S3Response._bucket_response_put = put
+
+
+def tell_of_events_on_eventbridge() -> None:
+    """moto takes a notification to EventBridge and does not tell of it: a diff on the second `up`."""
+    from moto.s3.responses import S3Response  # noqa: PLC0415
+
+    original = S3Response.get_bucket_notification
+
+    def get(self: Any) -> Any:
+        kept = self.backend.get_bucket_notification_configuration(self.bucket_name)
+        serialized = self.serialized
+
+        def with_eventbridge(answer: Any) -> Any:
+            if kept and kept.event_bridge is not None:
+                answer.result["EventBridgeConfiguration"] = {}
+            return serialized(answer)
+
+        self.serialized = with_eventbridge
+        try:
+            return original(self)
+        finally:
+            self.serialized = serialized
+
+    S3Response.get_bucket_notification = get
 
 
 def empty_buckets_with_versions() -> None:
