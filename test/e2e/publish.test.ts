@@ -7,7 +7,7 @@ import { describeUnless } from '../support/describe-unless';
 import { localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
-import { testS3, testStore } from '../support/s3';
+import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 import type { TestStack } from '../support/stack';
 import { testTriton } from '../support/triton';
@@ -35,7 +35,7 @@ describeUnless(whyNoEngines(), 'publishing to the local stack', () => {
   beforeAll(async () => {
     const s3 = await testS3(scratch);
     ({ endpoint } = s3);
-    await ensurePlaceholder(await testStore(scratch, s3, LOCATION.bucket), LOCATION);
+    await ensurePlaceholder(await openBucket(scratch, s3.endpoint, LOCATION.bucket), LOCATION);
     plane = await ControlPlane.start(scratch);
     for (const name of ['gpu-0', 'gpu-1']) await plane.addNode({ name, gpus: 1 });
     stack = await localStack(scratch, plane, { endpoint, bucket: LOCATION.bucket });

@@ -6,12 +6,12 @@ import { readHead } from '../../scripts/lib/publish/release';
 import { rollBack } from '../../scripts/lib/publish/rollback';
 import { repositoryStatus } from '../../scripts/lib/publish/status';
 import { Requester } from '../../scripts/lib/s3/requester';
-import { S3Store } from '../../scripts/lib/s3/store';
+import type { S3Store } from '../../scripts/lib/s3/store';
 import { PUBLISHER_PERMISSIONS, TRITON_PERMISSIONS } from '../support/aws-permissions';
 import type { Call } from '../support/iam';
 import { publisher } from '../support/publish';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
-import { testS3, testStore } from '../support/s3';
+import { openBucket, testS3 } from '../support/s3';
 import { permissionsFor } from '../support/s3-permissions';
 import { Scratch } from '../support/scratch';
 import { startTap, type Tap } from '../support/tap';
@@ -32,28 +32,31 @@ let endpoint: string;
 beforeAll(async () => {
   const server = await testS3(scratch);
   endpoint = server.endpoint;
-  await testStore(scratch, server, LOCATION.bucket);
+  await openBucket(scratch, server.endpoint, LOCATION.bucket);
   await switchVersioningOn();
 });
 
-async function switchVersioningOn(): Promise<void> {
+/** One request that no publisher makes. */
+async function send(at: string, request: Omit<Parameters<Requester['send']>[0], 'read'>): Promise<void> {
   const requester = new Requester({
     bucket: LOCATION.bucket,
-    endpointUrl: endpoint,
+    endpointUrl: at,
     region: LOCAL_REGION,
     credentials: LOCAL_CREDENTIALS,
   });
-  const body =
-    '<VersioningConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>Enabled</Status></VersioningConfiguration>';
-  await requester.send({
+  await requester.send({ ...request, read: () => undefined });
+  requester.close();
+}
+
+const switchVersioningOn = (): Promise<void> =>
+  send(endpoint, {
     what: 'switch versioning on',
     method: 'PUT',
     query: { versioning: '' },
-    body: Buffer.from(body),
-    read: () => undefined,
+    body: Buffer.from(
+      '<VersioningConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>Enabled</Status></VersioningConfiguration>',
+    ),
   });
-  requester.close();
-}
 
 async function tapped(): Promise<Tap> {
   const tap = await startTap(endpoint);
@@ -62,17 +65,8 @@ async function tapped(): Promise<Tap> {
 }
 
 /** A store whose requests the tap sees. One that is refused is not made again. */
-function storeBehind(tap: Tap): S3Store {
-  const store = new S3Store({
-    bucket: LOCATION.bucket,
-    endpointUrl: tap.endpoint,
-    region: LOCAL_REGION,
-    credentials: LOCAL_CREDENTIALS,
-    attempts: 1,
-  });
-  scratch.defer(() => store.close());
-  return store;
-}
+const storeBehind = (tap: Tap): Promise<S3Store> =>
+  openBucket(scratch, tap.endpoint, LOCATION.bucket, { create: false, attempts: 1 });
 
 const callsOf = (tap: Tap): Call[] => tap.requests.flatMap((request) => permissionsFor(request, KEY));
 
@@ -97,7 +91,7 @@ function outside(calls: readonly Call[], places: readonly string[]): Call[] {
 
 test('the publisher asks for what is listed of it, and stays in its place', async () => {
   const tap = await tapped();
-  const store = storeBehind(tap);
+  const store = await storeBehind(tap);
   const { publish, options } = publisher(store, LOCATION, repository);
   writeRepository(repository, addingModel('small', { 1: 1 }));
   await publish();
@@ -146,25 +140,16 @@ test('the publisher asks for what is listed of it, and stays in its place', asyn
 
 const completes = (method: string, path: string): boolean => method === 'POST' && path.includes('uploadId=');
 
-async function abandonUpload(at: string): Promise<void> {
-  const requester = new Requester({
-    bucket: LOCATION.bucket,
-    endpointUrl: at,
-    region: LOCAL_REGION,
-    credentials: LOCAL_CREDENTIALS,
-  });
-  await requester.send({
+const abandonUpload = (at: string): Promise<void> =>
+  send(at, {
     what: 'begin an upload',
     method: 'POST',
     key: `${LOCATION.prefix}/small/9/model.pt`,
     query: { uploads: '' },
-    read: () => undefined,
   });
-  requester.close();
-}
 
 test('Triton asks for what is listed of it, and stays in the repository', async () => {
-  const direct = storeBehind(await tapped());
+  const direct = await storeBehind(await tapped());
   const models = join(scratch.directory, 'triton-repository');
   writeRepository(models, { ...addingModel('adds', { 1: 1 }), ...addingEnsemble('both', 'adds') });
   const { publish } = publisher(direct, LOCATION, models);

@@ -2,11 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PART_BYTES, type S3Store } from '../../scripts/lib/s3/store';
+import { describeUnless } from '../support/describe-unless';
 import { PublishProcess } from '../support/publish-process';
 import { writeRepository } from '../support/repository';
+import { openBucket } from '../support/s3';
 import { Scratch } from '../support/scratch';
 import { onSmallDisk, whyNoSmallDisk } from '../support/small-disk';
-import { openBucket, Place } from '../support/soak-place';
+import { Place } from '../support/soak-place';
 import { testVersitygw } from '../support/versitygw';
 
 jest.setTimeout(120_000);
@@ -20,10 +22,8 @@ const DISK_BYTES = 20 * PIECE_BYTES;
 
 const directory = join(scratch.directory, 'disk');
 mkdirSync(directory);
-const why = whyNoSmallDisk(directory);
-if (why !== undefined) process.stderr.write(`no test of a full disk, as none can be mounted here: ${why}\n`);
 
-(why === undefined ? describe : describe.skip)('a server whose disk is full', () => {
+describeUnless(whyNoSmallDisk(directory), 'a server whose disk is full', () => {
   const repository = join(scratch.directory, 'repository');
   let endpoint: string;
   let store: S3Store;

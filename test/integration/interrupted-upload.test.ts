@@ -9,8 +9,9 @@ import { PART_BYTES, S3Error, type S3Store } from '../../scripts/lib/s3/store';
 import { publisher } from '../support/publish';
 import { PublishProcess } from '../support/publish-process';
 import { writeRepository } from '../support/repository';
+import { openBucket } from '../support/s3';
 import { Scratch } from '../support/scratch';
-import { openBucket, Place } from '../support/soak-place';
+import { Place } from '../support/soak-place';
 import { startTap, type Tap, type TappedRequest } from '../support/tap';
 import { testVersitygw } from '../support/versitygw';
 

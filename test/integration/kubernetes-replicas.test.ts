@@ -4,7 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { Agent, fetch, request } from 'undici';
 import { kubernetesReplicas, type KubernetesReplicaOptions } from '../../scripts/lib/replicas/kubernetes';
 import type { ReplicaSource } from '../../scripts/lib/replicas/source';
-import { goIsThere } from '../../scripts/lib/toolchain/go';
+import { whyNoGo } from '../../scripts/lib/toolchain/go';
+import { describeUnless } from '../support/describe-unless';
 import { testKubernetes, type TestCluster } from '../support/kubernetes';
 import { Scratch } from '../support/scratch';
 
@@ -15,246 +16,243 @@ const BUILD_MS = 30 * 60_000;
 const MAY_LIST = { apiGroups: [''], resources: ['pods'], verbs: ['list'] };
 const MAY_FORWARD = { apiGroups: [''], resources: ['pods/portforward'], verbs: ['get', 'create'] };
 
-(goIsThere() ? describe : describe.skip)(
-  'replicas of a cluster (without Go to build one with, these are left out)',
-  () => {
-    const scratch = new Scratch();
-    const big = randomBytes(5_000_000);
-    const connections = new Map<string, number>();
-    let cluster: TestCluster;
-    let source: ReplicaSource;
+describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
+  const scratch = new Scratch();
+  const big = randomBytes(5_000_000);
+  const connections = new Map<string, number>();
+  let cluster: TestCluster;
+  let source: ReplicaSource;
 
-    /** In the place of Triton: says who it is, gives and takes large bodies. */
-    const serve = async (name: string): Promise<Server> => {
-      const server = createServer((incoming, response) => {
-        if (incoming.url === '/big') return response.end(big);
-        let received = 0;
-        incoming.on('data', (chunk: Buffer) => (received += chunk.length));
-        incoming.on('end', () => response.end(JSON.stringify({ name, received })));
-      });
-      server.on('connection', () => connections.set(name, (connections.get(name) ?? 0) + 1));
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-      scratch.defer(() => {
-        server.closeAllConnections();
-        server.close();
-      });
-      return server;
-    };
-
-    const open = (options: Partial<KubernetesReplicaOptions> = {}): ReplicaSource => {
-      const opened = kubernetesReplicas({
-        kubeconfig: cluster.kubeconfig(),
-        namespace: cluster.namespace,
-        selector: 'app=triton',
-        ...options,
-      });
-      scratch.defer(() => opened.close());
-      return opened;
-    };
-
-    const urlOf = async (name: string): Promise<string> => {
-      const found = (await source.list()).find((replica) => replica.name === name);
-      if (found === undefined) throw new Error(`no ${name}`);
-      return found.url;
-    };
-
-    const names = async (): Promise<string[]> => (await source.list()).map(({ name }) => name);
-
-    const ask = async (url: string): Promise<unknown> => (await fetch(url)).json();
-
-    beforeAll(async () => {
-      const targets: Record<string, number> = { 'triton-silent': 1 };
-      for (const name of ['triton-0', 'triton-1', 'triton-2']) {
-        targets[name] = ((await serve(name)).address() as AddressInfo).port;
-      }
-      cluster = await testKubernetes(scratch, { targets, users: ['publisher', 'lister', 'creator', 'nobody'] });
-      await cluster.createPod({ name: 'triton-0' });
-      await cluster.createPod({ name: 'triton-1', httpPort: 9000 });
-      await cluster.createPod({ name: 'other', labels: { app: 'other' } });
-      await cluster.createPod({ name: 'triton-done', phase: 'Succeeded' });
-      await cluster.grant('publisher', [MAY_LIST, MAY_FORWARD]);
-      await cluster.grant('lister', [MAY_LIST]);
-      await cluster.grant('creator', [MAY_LIST, { ...MAY_FORWARD, verbs: ['create'] }]);
-      source = open();
-    }, BUILD_MS);
-    afterAll(() => scratch.clean());
-
-    test('each pod of the selector is reached at an address of its own', async () => {
-      const replicas = await source.list();
-      expect(replicas).toMatchObject([
-        { name: 'triton-0', url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string, ready: true },
-        { name: 'triton-1', url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string, ready: true },
-      ]);
-      const answers = await Promise.all(replicas.map(({ url }) => ask(url)));
-      expect(answers).toEqual([
-        { name: 'triton-0', received: 0 },
-        { name: 'triton-1', received: 0 },
-      ]);
-      expect(await source.list()).toEqual(replicas);
+  /** In the place of Triton: says who it is, gives and takes large bodies. */
+  const serve = async (name: string): Promise<Server> => {
+    const server = createServer((incoming, response) => {
+      if (incoming.url === '/big') return response.end(big);
+      let received = 0;
+      incoming.on('data', (chunk: Buffer) => (received += chunk.length));
+      incoming.on('end', () => response.end(JSON.stringify({ name, received })));
     });
-
-    test('a pod that appears later is found, and dropped when it is gone', async () => {
-      const before = await source.list();
-      await cluster.createPod({ name: 'triton-2' });
-      const during = await source.list();
-      expect(during.slice(0, 2)).toEqual(before);
-      const url = during[2]?.url ?? '';
-      expect(await ask(url)).toEqual({ name: 'triton-2', received: 0 });
-      await cluster.deletePod('triton-2');
-      expect(await source.list()).toEqual(before);
-      await expect(ask(url)).rejects.toThrow('fetch failed');
+    server.on('connection', () => connections.set(name, (connections.get(name) ?? 0) + 1));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    scratch.defer(() => {
+      server.closeAllConnections();
+      server.close();
     });
+    return server;
+  };
 
-    test('a pod that is ending is no replica', async () => {
-      await cluster.createPod({ name: 'triton-2' });
-      expect(await names()).toEqual(['triton-0', 'triton-1', 'triton-2']);
-      await cluster.deletePod('triton-2', 600);
-      expect(await names()).toEqual(['triton-0', 'triton-1']);
-      await cluster.deletePod('triton-2');
+  const open = (options: Partial<KubernetesReplicaOptions> = {}): ReplicaSource => {
+    const opened = kubernetesReplicas({
+      kubeconfig: cluster.kubeconfig(),
+      namespace: cluster.namespace,
+      selector: 'app=triton',
+      ...options,
     });
+    scratch.defer(() => opened.close());
+    return opened;
+  };
 
-    test('a pod made anew under the same name has another address', async () => {
-      await cluster.createPod({ name: 'triton-2' });
-      const first = await urlOf('triton-2');
-      await cluster.deletePod('triton-2');
-      await cluster.createPod({ name: 'triton-2' });
-      expect(await urlOf('triton-2')).not.toBe(first);
-      await cluster.deletePod('triton-2');
-    });
+  const urlOf = async (name: string): Promise<string> => {
+    const found = (await source.list()).find((replica) => replica.name === name);
+    if (found === undefined) throw new Error(`no ${name}`);
+    return found.url;
+  };
 
-    test('a pod that is not ready is told from one that is', async () => {
-      await cluster.setReady('triton-1', false);
-      expect((await source.list()).map(({ ready }) => ready)).toEqual([true, false]);
-      await cluster.setReady('triton-1', true);
-      expect((await source.list()).map(({ ready }) => ready)).toEqual([true, true]);
-    });
+  const names = async (): Promise<string[]> => (await source.list()).map(({ name }) => name);
 
-    test('large bodies arrive whole, both ways and side by side', async () => {
-      const [one, two] = await Promise.all([urlOf('triton-0'), urlOf('triton-1')]);
-      const bodies = await Promise.all(
-        [one, two, one, two].map(async (url) => Buffer.from(await (await fetch(`${url}/big`)).arrayBuffer())),
-      );
-      expect(bodies.map((body) => body.equals(big))).toEqual([true, true, true, true]);
-      const response = await fetch(one, { method: 'POST', body: big });
-      expect(await response.json()).toEqual({ name: 'triton-0', received: big.length });
-    });
+  const ask = async (url: string): Promise<unknown> => (await fetch(url)).json();
 
-    test('a reader that is slow gets everything', async () => {
-      const url = await urlOf('triton-0');
-      const { body } = await request(`${url}/big`);
-      const chunks: Buffer[] = [];
-      for await (const chunk of body) {
-        if (chunks.length % 20 === 0) await new Promise((resolve) => setTimeout(resolve, 20));
-        chunks.push(chunk as Buffer);
-      }
-      expect(Buffer.concat(chunks).equals(big)).toBe(true);
-    });
+  beforeAll(async () => {
+    const targets: Record<string, number> = { 'triton-silent': 1 };
+    for (const name of ['triton-0', 'triton-1', 'triton-2']) {
+      targets[name] = ((await serve(name)).address() as AddressInfo).port;
+    }
+    cluster = await testKubernetes(scratch, { targets, users: ['publisher', 'lister', 'creator', 'nobody'] });
+    await cluster.createPod({ name: 'triton-0' });
+    await cluster.createPod({ name: 'triton-1', httpPort: 9000 });
+    await cluster.createPod({ name: 'other', labels: { app: 'other' } });
+    await cluster.createPod({ name: 'triton-done', phase: 'Succeeded' });
+    await cluster.grant('publisher', [MAY_LIST, MAY_FORWARD]);
+    await cluster.grant('lister', [MAY_LIST]);
+    await cluster.grant('creator', [MAY_LIST, { ...MAY_FORWARD, verbs: ['create'] }]);
+    source = open();
+  }, BUILD_MS);
+  afterAll(() => scratch.clean());
 
-    test('many requests share one connection', async () => {
-      const url = await urlOf('triton-0');
-      const agent = new Agent({ connections: 1 });
-      const before = connections.get('triton-0') ?? 0;
-      for (let i = 0; i < 50; i += 1) {
-        const { body } = await request(url, { dispatcher: agent });
-        expect(await body.json()).toEqual({ name: 'triton-0', received: 0 });
-      }
-      expect((connections.get('triton-0') ?? 0) - before).toBe(1);
-      await agent.close();
-    });
+  test('each pod of the selector is reached at an address of its own', async () => {
+    const replicas = await source.list();
+    expect(replicas).toMatchObject([
+      { name: 'triton-0', url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string, ready: true },
+      { name: 'triton-1', url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string, ready: true },
+    ]);
+    const answers = await Promise.all(replicas.map(({ url }) => ask(url)));
+    expect(answers).toEqual([
+      { name: 'triton-0', received: 0 },
+      { name: 'triton-1', received: 0 },
+    ]);
+    expect(await source.list()).toEqual(replicas);
+  });
 
-    test('many connections at once, some of which are broken off', async () => {
-      const url = await urlOf('triton-1');
-      const breakOff = async (): Promise<void> => {
-        const given = new AbortController();
-        const { body } = await request(`${url}/big`, { signal: given.signal });
-        body.once('data', () => given.abort());
-        await body.arrayBuffer();
-      };
-      const results = await Promise.allSettled(
-        Array.from({ length: 30 }, (_, i) => (i % 3 === 0 ? breakOff() : ask(url))),
-      );
-      expect(results.map((one) => (one.status === 'fulfilled' ? one.value : (one.reason as Error).name))).toEqual(
-        Array.from({ length: 30 }, (_, i) => (i % 3 === 0 ? 'AbortError' : { name: 'triton-1', received: 0 })),
-      );
-      expect(await ask(url)).toEqual({ name: 'triton-1', received: 0 });
-    });
+  test('a pod that appears later is found, and dropped when it is gone', async () => {
+    const before = await source.list();
+    await cluster.createPod({ name: 'triton-2' });
+    const during = await source.list();
+    expect(during.slice(0, 2)).toEqual(before);
+    const url = during[2]?.url ?? '';
+    expect(await ask(url)).toEqual({ name: 'triton-2', received: 0 });
+    await cluster.deletePod('triton-2');
+    expect(await source.list()).toEqual(before);
+    await expect(ask(url)).rejects.toThrow('fetch failed');
+  });
 
-    test('a pod on which nothing listens answers with the reason', async () => {
-      await cluster.createPod({ name: 'triton-silent' });
-      const response = await fetch(await urlOf('triton-silent'));
-      expect(response.status).toBe(502);
-      expect(await response.text()).toMatch(/^port-forward to pod triton-silent: .*connection refused/);
-      await cluster.deletePod('triton-silent');
-    });
+  test('a pod that is ending is no replica', async () => {
+    await cluster.createPod({ name: 'triton-2' });
+    expect(await names()).toEqual(['triton-0', 'triton-1', 'triton-2']);
+    await cluster.deletePod('triton-2', 600);
+    expect(await names()).toEqual(['triton-0', 'triton-1']);
+    await cluster.deletePod('triton-2');
+  });
 
-    test('no pod of the selector is an empty list', async () => {
-      expect(await open({ selector: 'app=none' }).list()).toEqual([]);
-    });
+  test('a pod made anew under the same name has another address', async () => {
+    await cluster.createPod({ name: 'triton-2' });
+    const first = await urlOf('triton-2');
+    await cluster.deletePod('triton-2');
+    await cluster.createPod({ name: 'triton-2' });
+    expect(await urlOf('triton-2')).not.toBe(first);
+    await cluster.deletePod('triton-2');
+  });
 
-    test('a selector that the API server cannot read is told', async () => {
-      await expect(open({ selector: 'app in' }).list()).rejects.toThrow(
-        /cannot list pods app in in namespace serving .*HTTP 400/,
-      );
-    });
+  test('a pod that is not ready is told from one that is', async () => {
+    await cluster.setReady('triton-1', false);
+    expect((await source.list()).map(({ ready }) => ready)).toEqual([true, false]);
+    await cluster.setReady('triton-1', true);
+    expect((await source.list()).map(({ ready }) => ready)).toEqual([true, true]);
+  });
 
-    test('the two rights that are asked for suffice', async () => {
-      const replicas = await open({ kubeconfig: cluster.kubeconfig('publisher') }).list();
-      expect(await ask(replicas[0]?.url ?? '')).toEqual({ name: 'triton-0', received: 0 });
-    });
-
-    test('who may not list pods is told what is needed', async () => {
-      await expect(open({ kubeconfig: cluster.kubeconfig('nobody') }).list()).rejects.toMatchObject({
-        name: 'UserError',
-        message:
-          'cannot list pods app=triton in namespace serving: not permitted (HTTP 403: pods is forbidden: User "nobody" cannot list ' +
-          'resource "pods" in API group "" in the namespace "serving")',
-        hint:
-          'whom context "nobody" signs in as needs a Role in namespace serving: verb "list" on "pods", verbs "get" and ' +
-          '"create" on "pods/portforward"',
-      });
-    });
-
-    // A WebSocket begins with a GET, so that "create" alone, enough for older clients, is not.
-    test.each(['lister', 'creator'])(
-      '%s, who may not forward ports, is told so before a connection is made',
-      async (user) => {
-        await expect(open({ kubeconfig: cluster.kubeconfig(user) }).list()).rejects.toMatchObject({
-          name: 'UserError',
-          message: 'cannot forward a port of pod triton-0 in namespace serving: not permitted (HTTP 403)',
-          hint: expect.stringContaining('"create" on "pods/portforward"') as string,
-        });
-      },
+  test('large bodies arrive whole, both ways and side by side', async () => {
+    const [one, two] = await Promise.all([urlOf('triton-0'), urlOf('triton-1')]);
+    const bodies = await Promise.all(
+      [one, two, one, two].map(async (url) => Buffer.from(await (await fetch(`${url}/big`)).arrayBuffer())),
     );
+    expect(bodies.map((body) => body.equals(big))).toEqual([true, true, true, true]);
+    const response = await fetch(one, { method: 'POST', body: big });
+    expect(await response.json()).toEqual({ name: 'triton-0', received: big.length });
+  });
 
-    test('a token that is not known is told, and not printed', async () => {
-      await expect(open({ kubeconfig: cluster.kubeconfig('stranger') }).list()).rejects.toMatchObject({
+  test('a reader that is slow gets everything', async () => {
+    const url = await urlOf('triton-0');
+    const { body } = await request(`${url}/big`);
+    const chunks: Buffer[] = [];
+    for await (const chunk of body) {
+      if (chunks.length % 20 === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+      chunks.push(chunk as Buffer);
+    }
+    expect(Buffer.concat(chunks).equals(big)).toBe(true);
+  });
+
+  test('many requests share one connection', async () => {
+    const url = await urlOf('triton-0');
+    const agent = new Agent({ connections: 1 });
+    const before = connections.get('triton-0') ?? 0;
+    for (let i = 0; i < 50; i += 1) {
+      const { body } = await request(url, { dispatcher: agent });
+      expect(await body.json()).toEqual({ name: 'triton-0', received: 0 });
+    }
+    expect((connections.get('triton-0') ?? 0) - before).toBe(1);
+    await agent.close();
+  });
+
+  test('many connections at once, some of which are broken off', async () => {
+    const url = await urlOf('triton-1');
+    const breakOff = async (): Promise<void> => {
+      const given = new AbortController();
+      const { body } = await request(`${url}/big`, { signal: given.signal });
+      body.once('data', () => given.abort());
+      await body.arrayBuffer();
+    };
+    const results = await Promise.allSettled(
+      Array.from({ length: 30 }, (_, i) => (i % 3 === 0 ? breakOff() : ask(url))),
+    );
+    expect(results.map((one) => (one.status === 'fulfilled' ? one.value : (one.reason as Error).name))).toEqual(
+      Array.from({ length: 30 }, (_, i) => (i % 3 === 0 ? 'AbortError' : { name: 'triton-1', received: 0 })),
+    );
+    expect(await ask(url)).toEqual({ name: 'triton-1', received: 0 });
+  });
+
+  test('a pod on which nothing listens answers with the reason', async () => {
+    await cluster.createPod({ name: 'triton-silent' });
+    const response = await fetch(await urlOf('triton-silent'));
+    expect(response.status).toBe(502);
+    expect(await response.text()).toMatch(/^port-forward to pod triton-silent: .*connection refused/);
+    await cluster.deletePod('triton-silent');
+  });
+
+  test('no pod of the selector is an empty list', async () => {
+    expect(await open({ selector: 'app=none' }).list()).toEqual([]);
+  });
+
+  test('a selector that the API server cannot read is told', async () => {
+    await expect(open({ selector: 'app in' }).list()).rejects.toThrow(
+      /cannot list pods app in in namespace serving .*HTTP 400/,
+    );
+  });
+
+  test('the two rights that are asked for suffice', async () => {
+    const replicas = await open({ kubeconfig: cluster.kubeconfig('publisher') }).list();
+    expect(await ask(replicas[0]?.url ?? '')).toEqual({ name: 'triton-0', received: 0 });
+  });
+
+  test('who may not list pods is told what is needed', async () => {
+    await expect(open({ kubeconfig: cluster.kubeconfig('nobody') }).list()).rejects.toMatchObject({
+      name: 'UserError',
+      message:
+        'cannot list pods app=triton in namespace serving: not permitted (HTTP 403: pods is forbidden: User "nobody" cannot list ' +
+        'resource "pods" in API group "" in the namespace "serving")',
+      hint:
+        'whom context "nobody" signs in as needs a Role in namespace serving: verb "list" on "pods", verbs "get" and ' +
+        '"create" on "pods/portforward"',
+    });
+  });
+
+  // A WebSocket begins with a GET, so that "create" alone, enough for older clients, is not.
+  test.each(['lister', 'creator'])(
+    '%s, who may not forward ports, is told so before a connection is made',
+    async (user) => {
+      await expect(open({ kubeconfig: cluster.kubeconfig(user) }).list()).rejects.toMatchObject({
         name: 'UserError',
-        message: `cannot list pods app=triton in namespace serving: ${cluster.server} does not take the credentials of context "stranger" (HTTP 401)`,
+        message: 'cannot forward a port of pod triton-0 in namespace serving: not permitted (HTTP 403)',
+        hint: expect.stringContaining('"create" on "pods/portforward"') as string,
       });
-    });
+    },
+  );
 
-    test('a cluster that is not there, or is another one, is told', async () => {
-      const config = JSON.parse(cluster.kubeconfig()) as {
-        clusters: { cluster: { server: string; 'certificate-authority-data'?: string } }[];
-      };
-      const entry = config.clusters[0]?.cluster;
-      if (entry === undefined) throw new Error('no cluster');
-      delete entry['certificate-authority-data'];
-      await expect(open({ kubeconfig: JSON.stringify(config) }).list()).rejects.toThrow(
-        /certificate of .* is not trusted/,
-      );
-      entry.server = 'https://127.0.0.1:1';
-      await expect(open({ kubeconfig: JSON.stringify(config) }).list()).rejects.toThrow(
-        'cannot list pods app=triton in namespace serving: the cluster at https://127.0.0.1:1 cannot be reached (ECONNREFUSED)',
-      );
+  test('a token that is not known is told, and not printed', async () => {
+    await expect(open({ kubeconfig: cluster.kubeconfig('stranger') }).list()).rejects.toMatchObject({
+      name: 'UserError',
+      message: `cannot list pods app=triton in namespace serving: ${cluster.server} does not take the credentials of context "stranger" (HTTP 401)`,
     });
+  });
 
-    test('close ends the forwards, and the source is not used after it', async () => {
-      const closing = open();
-      const [first] = await closing.list();
-      await closing.close();
-      await expect(ask(first?.url ?? '')).rejects.toThrow('fetch failed');
-      await expect(closing.list()).rejects.toThrow('closed');
-    });
-  },
-);
+  test('a cluster that is not there, or is another one, is told', async () => {
+    const config = JSON.parse(cluster.kubeconfig()) as {
+      clusters: { cluster: { server: string; 'certificate-authority-data'?: string } }[];
+    };
+    const entry = config.clusters[0]?.cluster;
+    if (entry === undefined) throw new Error('no cluster');
+    delete entry['certificate-authority-data'];
+    await expect(open({ kubeconfig: JSON.stringify(config) }).list()).rejects.toThrow(
+      /certificate of .* is not trusted/,
+    );
+    entry.server = 'https://127.0.0.1:1';
+    await expect(open({ kubeconfig: JSON.stringify(config) }).list()).rejects.toThrow(
+      'cannot list pods app=triton in namespace serving: the cluster at https://127.0.0.1:1 cannot be reached (ECONNREFUSED)',
+    );
+  });
+
+  test('close ends the forwards, and the source is not used after it', async () => {
+    const closing = open();
+    const [first] = await closing.list();
+    await closing.close();
+    await expect(ask(first?.url ?? '')).rejects.toThrow('fetch failed');
+    await expect(closing.list()).rejects.toThrow('closed');
+  });
+});

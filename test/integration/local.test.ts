@@ -26,8 +26,11 @@ import { pictureModels } from '../support/picture-models';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { Scratch } from '../support/scratch';
+import { until } from '../support/until';
 
 jest.setTimeout(600_000);
+/** What `npm run local` may take on a busy machine. */
+const START_MS = 180_000;
 
 const scratch = new Scratch();
 const repository = writeRepository(join(scratch.directory, 'repository'), addingModel('adds', { 1: 10 }));
@@ -84,17 +87,9 @@ function start(...args: string[]): { child: ChildProcess; said: () => string; en
 }
 
 /** Waits for long, as the machine may be busy. */
-async function until(what: string, condition: () => boolean): Promise<void> {
-  for (let i = 0; i < 1800; i += 1) {
-    if (condition()) return;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-  throw new Error(`waited in vain until ${what}`);
-}
-
 /** Waits for a sign of `npm run local`; fails at once when it has ended instead. */
 async function untilLocal({ child, said }: ReturnType<typeof start>, condition: () => boolean): Promise<void> {
-  await until('it comes so far', () => condition() || child.exitCode !== null);
+  await until('it came so far', () => condition() || child.exitCode !== null, START_MS);
   if (!condition()) throw new Error(`it ended with ${child.exitCode}:\n${said()}`);
 }
 
@@ -295,7 +290,7 @@ test('killed: the system ends the servers, and the next run cleans up and works'
   await untilUp(local);
   child.kill('SIGKILL');
   await ended;
-  await until('its servers have ended', () => ourProcesses().length === 0);
+  await until('its servers ended', () => ourProcesses().length === 0);
   expect(await runCommandLine('local', ['--repo', repository, '--once', ...PORTS])).toMatchObject({ code: 0 });
 });
 

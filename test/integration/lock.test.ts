@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { Lock, NO_INTENT, seeLock } from '../../scripts/lib/publish/lock';
 import { lockKey } from '../../scripts/lib/publish/location';
 import type { S3Store } from '../../scripts/lib/s3/store';
-import { testS3, testStore } from '../support/s3';
+import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 
 jest.setTimeout(60_000);
@@ -13,7 +13,7 @@ afterAll(() => scratch.clean());
 const LOCATION = { bucket: 'lock-test', prefix: 'models' };
 let store: S3Store;
 beforeAll(async () => {
-  store = await testStore(scratch, await testS3(scratch), LOCATION.bucket);
+  store = await openBucket(scratch, (await testS3(scratch)).endpoint, LOCATION.bucket);
 });
 beforeEach(() => store.delete([lockKey(LOCATION)]));
 

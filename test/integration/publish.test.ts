@@ -15,7 +15,7 @@ import type { S3Server } from '../../scripts/lib/local/s3-server';
 import { publisher } from '../support/publish';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, startCommandLine } from '../support/run';
-import { testS3, testStore } from '../support/s3';
+import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 
 jest.setTimeout(60_000);
@@ -33,7 +33,7 @@ const CONFIG = 'backend: "anything"\nversion_policy { specific { versions: [1] }
 
 beforeAll(async () => {
   server = await testS3(scratch);
-  store = await testStore(scratch, server, LOCATION.bucket);
+  store = await openBucket(scratch, server.endpoint, LOCATION.bucket);
 });
 
 beforeEach(async () => {
@@ -314,7 +314,7 @@ describe('rollback and promote', () => {
 });
 
 test('promotes to a bucket of another server, with files large and small', async () => {
-  const second = await testStore(scratch, await testS3(scratch, 'second'), 'prod');
+  const second = await openBucket(scratch, (await testS3(scratch, 'second')).endpoint, 'prod');
   writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/small.bin': 'a', 'a/labels.txt': 'l' });
   const large = randomBytes(PART_BYTES * 2 + 12_345);
   writeFileSync(join(repository, 'a', '1', 'weights.bin'), large);

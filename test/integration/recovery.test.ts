@@ -11,7 +11,7 @@ import { checksumOfBytes, type S3Store } from '../../scripts/lib/s3/store';
 import { fakeTriton, type Loading } from '../support/fake-triton';
 import { publisher } from '../support/publish';
 import { writeRepository } from '../support/repository';
-import { testS3, testStore } from '../support/s3';
+import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 
 jest.setTimeout(60_000);
@@ -24,7 +24,7 @@ const repository = join(scratch.directory, 'repository');
 let store: S3Store;
 
 beforeAll(async () => {
-  store = await testStore(scratch, await testS3(scratch), LOCATION.bucket);
+  store = await openBucket(scratch, (await testS3(scratch)).endpoint, LOCATION.bucket);
 });
 beforeEach(async () => {
   rmSync(repository, { recursive: true, force: true });

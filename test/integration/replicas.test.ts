@@ -12,7 +12,7 @@ import type { TritonHttpClient } from '../../scripts/lib/triton/http';
 import { publisher } from '../support/publish';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
-import { testS3, testStore } from '../support/s3';
+import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 import { testTriton } from '../support/triton';
 
@@ -32,7 +32,7 @@ const repository = join(scratch.directory, 'repository');
 beforeAll(async () => {
   const s3 = await testS3(scratch);
   endpoint = s3.endpoint;
-  store = await testStore(scratch, s3, LOCATION.bucket);
+  store = await openBucket(scratch, s3.endpoint, LOCATION.bucket);
   await ensurePlaceholder(store, LOCATION);
   const url = tritonRepositoryUrl(LOCATION, endpoint);
   replicas = [await testTriton(scratch, url, { name: 'one' }), await testTriton(scratch, url, { name: 'two' })];

@@ -4,7 +4,7 @@ import { UserError } from '../../scripts/lib/errors';
 import { LOCAL_REGION, type S3Server } from '../../scripts/lib/local/s3-server';
 import { checksumOfBytes, FileChanged, PreconditionFailed, S3Store } from '../../scripts/lib/s3/store';
 import { Scratch } from '../support/scratch';
-import { testS3, testStore } from '../support/s3';
+import { openBucket, testS3 } from '../support/s3';
 
 jest.setTimeout(60_000);
 
@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 
 test('the store and the S3 server that npm run local starts', async () => {
-  const store = await testStore(scratch, server, 'store-test');
+  const store = await openBucket(scratch, server.endpoint, 'store-test');
   await store.ensureBucket(); // A second time changes nothing.
 
   const { etag } = await store.putBytes('a/one', one, { ifAbsent: true });
@@ -52,11 +52,11 @@ test('the store and the S3 server that npm run local starts', async () => {
 test('what was acknowledged survives the end of the server', async () => {
   const bodies = Array.from({ length: 20 }, (_, i) => Buffer.alloc(300_000, i));
   const first = await testS3(scratch, 'durable');
-  const store = await testStore(scratch, first, 'durable');
+  const store = await openBucket(scratch, first.endpoint, 'durable');
   await Promise.all(bodies.map((body, i) => store.putBytes(`o/${i}`, body)));
   await first.stop();
 
-  const again = await testStore(scratch, await testS3(scratch, 'durable'), 'durable');
+  const again = await openBucket(scratch, (await testS3(scratch, 'durable')).endpoint, 'durable');
   expect((await again.list('o/')).length).toBe(bodies.length);
   for (const [i, body] of bodies.entries()) {
     expect(await again.checksum(`o/${i}`, body.byteLength)).toBe(checksumOfBytes(body));

@@ -1,7 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { readStackOutputs } from '../../scripts/lib/stack-outputs';
-import { goIsThere } from '../../scripts/lib/toolchain/go';
+import { whyNoGo } from '../../scripts/lib/toolchain/go';
+import { describeUnless } from '../support/describe-unless';
 import { testPulumi, type TestPulumi } from '../support/pulumi';
 import { Scratch } from '../support/scratch';
 
@@ -12,98 +13,95 @@ const BUILD_MS = 30 * 60_000;
 const BUCKET = { modelRepository: 's3://bucket/models', region: 'eu-central-1' };
 const KUBECONFIG = { apiVersion: 'v1', users: [{ name: 'me', user: { token: 'very-secret-token' } }] };
 
-(goIsThere() ? describe : describe.skip)(
-  'outputs of a stack (without Go to build Pulumi with, these are left out)',
-  () => {
-    const scratch = new Scratch();
-    const before = process.env;
-    let pulumi: TestPulumi;
+describeUnless(whyNoGo(['pulumi']), 'outputs of a stack', () => {
+  const scratch = new Scratch();
+  const before = process.env;
+  let pulumi: TestPulumi;
 
-    beforeAll(async () => {
-      pulumi = await testPulumi(scratch);
-      await pulumi.createStack('bucket', BUCKET);
-      await pulumi.createStack(
-        'prod',
-        { ...BUCKET, namespace: 'serving', podSelector: 'app=triton' },
-        { kubeconfig: KUBECONFIG },
-      );
-      await pulumi.createStack('old', { region: 'eu-central-1' }, { kubeconfig: ['very-secret-token'] });
-    }, BUILD_MS);
-    beforeEach(() => {
-      process.env = { ...pulumi.env };
-    });
-    afterAll(async () => {
-      process.env = before;
-      await scratch.clean();
-    });
+  beforeAll(async () => {
+    pulumi = await testPulumi(scratch);
+    await pulumi.createStack('bucket', BUCKET);
+    await pulumi.createStack(
+      'prod',
+      { ...BUCKET, namespace: 'serving', podSelector: 'app=triton' },
+      { kubeconfig: KUBECONFIG },
+    );
+    await pulumi.createStack('old', { region: 'eu-central-1' }, { kubeconfig: ['very-secret-token'] });
+  }, BUILD_MS);
+  beforeEach(() => {
+    process.env = { ...pulumi.env };
+  });
+  afterAll(async () => {
+    process.env = before;
+    await scratch.clean();
+  });
 
-    const failure = async (stack: string, cwd = pulumi.directory): Promise<{ message: string; hint?: string }> => {
-      const error = await readStackOutputs(stack, cwd).catch((caught: unknown) => caught as Error);
-      expect(error).toMatchObject({ name: 'UserError' });
-      expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain('very-secret');
-      return error as Error;
-    };
+  const failure = async (stack: string, cwd = pulumi.directory): Promise<{ message: string; hint?: string }> => {
+    const error = await readStackOutputs(stack, cwd).catch((caught: unknown) => caught as Error);
+    expect(error).toMatchObject({ name: 'UserError' });
+    expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain('very-secret');
+    return error as Error;
+  };
 
-    test('a bucket alone', async () => {
-      expect(await readStackOutputs('bucket', pulumi.directory)).toEqual(BUCKET);
-    });
+  test('a bucket alone', async () => {
+    expect(await readStackOutputs('bucket', pulumi.directory)).toEqual(BUCKET);
+  });
 
-    test('a cluster, whose kubeconfig is secret in the state', async () => {
-      expect(await readStackOutputs('prod', pulumi.directory)).toEqual({
-        ...BUCKET,
-        cluster: { kubeconfig: JSON.stringify(KUBECONFIG), namespace: 'serving', podSelector: 'app=triton' },
-      });
+  test('a cluster, whose kubeconfig is secret in the state', async () => {
+    expect(await readStackOutputs('prod', pulumi.directory)).toEqual({
+      ...BUCKET,
+      cluster: { kubeconfig: JSON.stringify(KUBECONFIG), namespace: 'serving', podSelector: 'app=triton' },
     });
+  });
 
-    test('outputs that are missing or of another type are named', async () => {
-      const problem = { file: 'stack old' };
-      expect(await failure('old')).toMatchObject({
-        message: 'stack old does not have the outputs that publishing needs',
-        problems: [
-          { ...problem, field: 'output modelRepository', message: 'is missing (the model repository)' },
-          { ...problem, field: 'output kubeconfig', message: 'is a list that is not shown (how to reach the cluster)' },
-          { ...problem, field: 'output namespace', message: 'is missing (the namespace of the Triton pods)' },
-          { ...problem, field: 'output podSelector', message: 'is missing (the label selector of the Triton pods)' },
-        ],
-      });
+  test('outputs that are missing or of another type are named', async () => {
+    const problem = { file: 'stack old' };
+    expect(await failure('old')).toMatchObject({
+      message: 'stack old does not have the outputs that publishing needs',
+      problems: [
+        { ...problem, field: 'output modelRepository', message: 'is missing (the model repository)' },
+        { ...problem, field: 'output kubeconfig', message: 'is a list that is not shown (how to reach the cluster)' },
+        { ...problem, field: 'output namespace', message: 'is missing (the namespace of the Triton pods)' },
+        { ...problem, field: 'output podSelector', message: 'is missing (the label selector of the Triton pods)' },
+      ],
     });
+  });
 
-    test('a stack that is not there: those that are', async () => {
-      const { message } = await failure('dev');
-      expect(message).toMatch(/^there is no stack dev; there are bucket, old, prod$/);
-    });
+  test('a stack that is not there: those that are', async () => {
+    const { message } = await failure('dev');
+    expect(message).toMatch(/^there is no stack dev; there are bucket, old, prod$/);
+  });
 
-    test('Pulumi that is not logged in', async () => {
-      delete process.env['PULUMI_BACKEND_URL'];
-      expect(await failure('prod')).toMatchObject({
-        message: expect.stringMatching(/^pulumi is not logged in to where stack prod is kept/) as string,
-        hint: 'run "pulumi login", or set PULUMI_BACKEND_URL',
-      });
+  test('Pulumi that is not logged in', async () => {
+    delete process.env['PULUMI_BACKEND_URL'];
+    expect(await failure('prod')).toMatchObject({
+      message: expect.stringMatching(/^pulumi is not logged in to where stack prod is kept/) as string,
+      hint: 'run "pulumi login", or set PULUMI_BACKEND_URL',
     });
+  });
 
-    test('a passphrase that is missing or wrong', async () => {
-      process.env['PULUMI_CONFIG_PASSPHRASE'] = 'another';
-      expect(await failure('prod')).toMatchObject({
-        message: expect.stringMatching(/^the secrets of stack prod cannot be read: .*passphrase/) as string,
-      });
-      delete process.env['PULUMI_CONFIG_PASSPHRASE'];
-      expect(await failure('prod')).toMatchObject({
-        message: expect.stringMatching(/^the secrets of stack prod cannot be read: .*passphrase/) as string,
-      });
+  test('a passphrase that is missing or wrong', async () => {
+    process.env['PULUMI_CONFIG_PASSPHRASE'] = 'another';
+    expect(await failure('prod')).toMatchObject({
+      message: expect.stringMatching(/^the secrets of stack prod cannot be read: .*passphrase/) as string,
     });
+    delete process.env['PULUMI_CONFIG_PASSPHRASE'];
+    expect(await failure('prod')).toMatchObject({
+      message: expect.stringMatching(/^the secrets of stack prod cannot be read: .*passphrase/) as string,
+    });
+  });
 
-    test('no Pulumi on PATH', async () => {
-      process.env['PATH'] = '/nowhere';
-      expect((await failure('prod')).message).toBe('pulumi is not on PATH');
-    });
+  test('no Pulumi on PATH', async () => {
+    process.env['PATH'] = '/nowhere';
+    expect((await failure('prod')).message).toBe('pulumi is not on PATH');
+  });
 
-    test('a folder that is not there, or holds no Pulumi program', async () => {
-      const nowhere = join(scratch.directory, 'nowhere');
-      expect((await failure('prod', nowhere)).message).toBe(
-        `there is no folder ${nowhere}, where stack prod would be read from`,
-      );
-      mkdirSync(nowhere);
-      expect((await failure('prod', nowhere)).message).toMatch(/holds no Pulumi program/);
-    });
-  },
-);
+  test('a folder that is not there, or holds no Pulumi program', async () => {
+    const nowhere = join(scratch.directory, 'nowhere');
+    expect((await failure('prod', nowhere)).message).toBe(
+      `there is no folder ${nowhere}, where stack prod would be read from`,
+    );
+    mkdirSync(nowhere);
+    expect((await failure('prod', nowhere)).message).toMatch(/holds no Pulumi program/);
+  });
+});

@@ -1,12 +1,13 @@
 import { join } from 'node:path';
 import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
 import { tritonRepositoryUrl } from '../../scripts/lib/publish/location';
-import { goIsThere } from '../../scripts/lib/toolchain/go';
+import { whyNoGo } from '../../scripts/lib/toolchain/go';
+import { describeUnless } from '../support/describe-unless';
 import { testKubernetes, type TestCluster } from '../support/kubernetes';
 import { testPulumi, type TestPulumi } from '../support/pulumi';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
-import { testS3, testStore } from '../support/s3';
+import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 import { testTriton } from '../support/triton';
 
@@ -17,84 +18,78 @@ const LOCATION = { bucket: 'stack-test', prefix: 'models' };
 const PODS = ['triton-0', 'triton-1', 'triton-2'];
 
 /** The whole way that a user in the cloud goes: a stack's outputs, a cluster, pods that are real servers. */
-(goIsThere() ? describe : describe.skip)(
-  'a stack with a cluster (without Go to build Pulumi and Kubernetes with, this is left out)',
-  () => {
-    const scratch = new Scratch();
-    const repository = join(scratch.directory, 'repository');
-    let cluster: TestCluster;
-    let pulumi: TestPulumi;
+describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'a stack with a cluster', () => {
+  const scratch = new Scratch();
+  const repository = join(scratch.directory, 'repository');
+  let cluster: TestCluster;
+  let pulumi: TestPulumi;
 
-    beforeAll(async () => {
-      const s3 = await testS3(scratch);
-      await ensurePlaceholder(await testStore(scratch, s3, LOCATION.bucket), LOCATION);
-      const targets: Record<string, number> = {};
-      for (const name of PODS) {
-        const triton = await testTriton(scratch, tritonRepositoryUrl(LOCATION, s3.endpoint), { name });
-        targets[name] = Number(new URL(triton.httpUrl).port);
-      }
-      cluster = await testKubernetes(scratch, { targets });
-      for (const name of PODS.slice(0, 2)) {
-        await cluster.createPod({ name, labels: { app: 'triton' }, httpPort: 8000 });
-      }
-      pulumi = await testPulumi(scratch);
-      await pulumi.createStack(
-        'dev',
-        {
-          modelRepository: 's3://stack-test/models',
-          region: 'us-east-1',
-          endpointUrl: s3.endpoint,
-          namespace: cluster.namespace,
-          podSelector: 'app=triton',
-        },
-        { kubeconfig: cluster.kubeconfig() },
-      );
-    }, BUILD_MS);
-    afterAll(() => scratch.clean());
+  beforeAll(async () => {
+    const s3 = await testS3(scratch);
+    await ensurePlaceholder(await openBucket(scratch, s3.endpoint, LOCATION.bucket), LOCATION);
+    const targets: Record<string, number> = {};
+    for (const name of PODS) {
+      const triton = await testTriton(scratch, tritonRepositoryUrl(LOCATION, s3.endpoint), { name });
+      targets[name] = Number(new URL(triton.httpUrl).port);
+    }
+    cluster = await testKubernetes(scratch, { targets });
+    for (const name of PODS.slice(0, 2)) {
+      await cluster.createPod({ name, labels: { app: 'triton' }, httpPort: 8000 });
+    }
+    pulumi = await testPulumi(scratch);
+    await pulumi.createStack(
+      'dev',
+      {
+        modelRepository: 's3://stack-test/models',
+        region: 'us-east-1',
+        endpointUrl: s3.endpoint,
+        namespace: cluster.namespace,
+        podSelector: 'app=triton',
+      },
+      { kubeconfig: cluster.kubeconfig() },
+    );
+  }, BUILD_MS);
+  afterAll(() => scratch.clean());
 
-    const run = (command: string, ...args: string[]): Promise<Finished> =>
-      runCommandLine(command, [...args, '--stack', 'dev', '--stack-dir', pulumi.directory], {
-        ...pulumi.env,
-        AWS_ACCESS_KEY_ID: 'local',
-        AWS_SECRET_ACCESS_KEY: 'local-only-no-secret',
-      });
-    const status = async (): Promise<unknown> => JSON.parse((await run('status', '--json')).stdout);
-    const serving = (...names: string[]): object => ({
-      asReleased: true,
-      replicas: names.map((replica) => ({
-        replica,
-        versions: [{ model: 'adds', state: 'READY', verdict: 'as released' }],
-      })),
+  const run = (command: string, ...args: string[]): Promise<Finished> =>
+    runCommandLine(command, [...args, '--stack', 'dev', '--stack-dir', pulumi.directory], {
+      ...pulumi.env,
+      AWS_ACCESS_KEY_ID: 'local',
+      AWS_SECRET_ACCESS_KEY: 'local-only-no-secret',
     });
+  const status = async (): Promise<unknown> => JSON.parse((await run('status', '--json')).stdout);
+  const serving = (...names: string[]): object => ({
+    asReleased: true,
+    replicas: names.map((replica) => ({
+      replica,
+      versions: [{ model: 'adds', state: 'READY', verdict: 'as released' }],
+    })),
+  });
 
-    test('publishes to the pods that the cluster has, one after the other', async () => {
-      writeRepository(repository, addingModel('adds', { 1: 10 }));
-      const published = await run('sync-models', '--repo', repository);
-      expect(published).toMatchObject({ code: 0, stdout: expect.stringMatching(/Every replica serves it/) as string });
-      expect(published.stderr.match(/triton-\d: adds READY/g)).toEqual([
-        'triton-0: adds READY',
-        'triton-1: adds READY',
-      ]);
-      expect(`${published.stdout}${published.stderr}`).not.toContain('token');
-      expect(await status()).toMatchObject(serving('triton-0', 'triton-1'));
-    });
+  test('publishes to the pods that the cluster has, one after the other', async () => {
+    writeRepository(repository, addingModel('adds', { 1: 10 }));
+    const published = await run('sync-models', '--repo', repository);
+    expect(published).toMatchObject({ code: 0, stdout: expect.stringMatching(/Every replica serves it/) as string });
+    expect(published.stderr.match(/triton-\d: adds READY/g)).toEqual(['triton-0: adds READY', 'triton-1: adds READY']);
+    expect(`${published.stdout}${published.stderr}`).not.toContain('token');
+    expect(await status()).toMatchObject(serving('triton-0', 'triton-1'));
+  });
 
-    test('a pod that came later is seen not to serve it, and the next run puts it right', async () => {
-      await cluster.createPod({ name: 'triton-2', labels: { app: 'triton' }, httpPort: 8000 });
-      expect(await status()).toMatchObject({ asReleased: false });
-      const again = await run('sync-models', '--repo', repository);
-      expect(again.stderr.match(/triton-\d: adds READY/g)).toEqual(['triton-2: adds READY']);
-      expect(await status()).toMatchObject(serving('triton-0', 'triton-1', 'triton-2'));
-    });
+  test('a pod that came later is seen not to serve it, and the next run puts it right', async () => {
+    await cluster.createPod({ name: 'triton-2', labels: { app: 'triton' }, httpPort: 8000 });
+    expect(await status()).toMatchObject({ asReleased: false });
+    const again = await run('sync-models', '--repo', repository);
+    expect(again.stderr.match(/triton-\d: adds READY/g)).toEqual(['triton-2: adds READY']);
+    expect(await status()).toMatchObject(serving('triton-0', 'triton-1', 'triton-2'));
+  });
 
-    test('rolls back on all of them, and lists the releases', async () => {
-      await cluster.deletePod('triton-2');
-      writeRepository(repository, addingModel('adds', { 2: 20 }));
-      expect(await run('sync-models', '--repo', repository)).toMatchObject({ code: 0 });
-      expect(await run('rollback')).toMatchObject({ code: 0 });
-      expect(await status()).toMatchObject(serving('triton-0', 'triton-1'));
-      const { stdout } = await run('releases');
-      expect(stdout).toMatch(/\* .* rollback to \S+ +adds 2 -> 1\n.*sync-models.* adds 1 -> 2\n.*new adds 1/);
-    });
-  },
-);
+  test('rolls back on all of them, and lists the releases', async () => {
+    await cluster.deletePod('triton-2');
+    writeRepository(repository, addingModel('adds', { 2: 20 }));
+    expect(await run('sync-models', '--repo', repository)).toMatchObject({ code: 0 });
+    expect(await run('rollback')).toMatchObject({ code: 0 });
+    expect(await status()).toMatchObject(serving('triton-0', 'triton-1'));
+    const { stdout } = await run('releases');
+    expect(stdout).toMatch(/\* .* rollback to \S+ +adds 2 -> 1\n.*sync-models.* adds 1 -> 2\n.*new adds 1/);
+  });
+});

@@ -2,6 +2,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { join } from 'node:path';
+import { answers } from '../../scripts/lib/answers';
 import { ManagedProcess } from '../../scripts/lib/managed-process';
 import { freePorts } from '../../scripts/lib/ports';
 import { Progress } from '../../scripts/lib/progress';
@@ -184,14 +185,5 @@ export class Access {
       sent.on('error', reject);
       sent.end(body === undefined ? undefined : JSON.stringify(body));
     });
-  }
-}
-
-/** Whether something answers at `url` that it is well. */
-export async function answers(url: string): Promise<boolean> {
-  try {
-    return (await fetch(url, { signal: AbortSignal.timeout(1000) })).ok;
-  } catch {
-    return false;
   }
 }

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import type { KubernetesObject } from '@kubernetes/client-node';
 import { loadAll } from 'js-yaml';
 import { factsOf, type GpuInstanceType } from '../../infra/gpu-instance-types';
+import { answers } from '../../scripts/lib/answers';
 import { freePorts } from '../../scripts/lib/ports';
 import { ensureKarpenter, karpenterDefinitions } from '../../scripts/lib/toolchain/kubernetes';
-import { answers } from './api-server';
 import type { ControlPlane } from './control-plane';
 import { until } from './until';
 

@@ -1,9 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CoreV1Api, RbacAuthorizationV1Api } from '@kubernetes/client-node';
+import { answers } from '../../scripts/lib/answers';
 import { freePorts } from '../../scripts/lib/ports';
 import { ensureKubernetes } from '../../scripts/lib/toolchain/kubernetes';
-import { ADMIN, answers, ClusterProcesses, startApiServer, type Access } from './api-server';
+import { ADMIN, ClusterProcesses, startApiServer, type Access } from './api-server';
 import type { Scratch } from './scratch';
 
 const NODE = 'node-0';

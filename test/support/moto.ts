@@ -1,10 +1,11 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { answers } from '../../scripts/lib/answers';
 import { ManagedProcess } from '../../scripts/lib/managed-process';
 import { freePorts } from '../../scripts/lib/ports';
 import { Progress } from '../../scripts/lib/progress';
 import { ensureLockedPackages, ensurePython } from '../../scripts/lib/toolchain/python';
-import { answers, type Access } from './api-server';
+import type { Access } from './api-server';
 import type { Scratch } from './scratch';
 
 const START_TIMEOUT_MS = 60_000;

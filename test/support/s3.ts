@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server, type S3Server } from '../../scripts/lib/local/s3-server';
 import { freePorts } from '../../scripts/lib/ports';
 import { Progress } from '../../scripts/lib/progress';
-import { S3Store } from '../../scripts/lib/s3/store';
+import { S3Store, type StoreOptions } from '../../scripts/lib/s3/store';
 import { ensurePython } from '../../scripts/lib/toolchain/python';
 import { ensureSeaweedfs } from '../../scripts/lib/toolchain/seaweedfs';
 import type { Scratch } from './scratch';
@@ -21,15 +21,24 @@ export async function testS3(scratch: Scratch, name = 's3'): Promise<S3Server> {
   return server;
 }
 
-/** A store on that server, with its bucket made. */
-export async function testStore(scratch: Scratch, server: S3Server, bucket: string): Promise<S3Store> {
+/** A bucket on a test server; `create: false` for one that is there. */
+export async function openBucket(
+  scratch: Scratch,
+  endpoint: string,
+  bucket: string,
+  {
+    create = true,
+    ...options
+  }: { create?: boolean } & Pick<StoreOptions, 'attempts' | 'idleTimeoutMs' | 'deadlineMs'> = {},
+): Promise<S3Store> {
   const store = new S3Store({
     bucket,
-    endpointUrl: server.endpoint,
+    endpointUrl: endpoint,
     region: LOCAL_REGION,
     credentials: LOCAL_CREDENTIALS,
+    ...options,
   });
   scratch.defer(() => store.close());
-  await store.ensureBucket();
+  if (create) await store.ensureBucket();
   return store;
 }

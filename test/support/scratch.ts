@@ -6,15 +6,19 @@ import { join } from 'node:path';
 export class Scratch {
   readonly directory = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
   private readonly undo: (() => Promise<void> | void)[] = [];
+  private cleaned = false;
 
+  /** What was begun too late, by a hook whose time was up, is undone at once: nobody else would. */
   defer(step: () => Promise<void> | void): void {
-    this.undo.push(step);
+    if (this.cleaned) void step();
+    else this.undo.push(step);
   }
 
   /** For afterAll. Runs every step, also when one before it fails. */
   async clean(): Promise<void> {
+    this.cleaned = true;
     const errors: unknown[] = [];
-    for (const step of this.undo.reverse()) {
+    for (const step of this.undo.splice(0).reverse()) {
       try {
         await step();
       } catch (error) {

@@ -3,8 +3,7 @@ import { keptKey, lockKey, releasesPrefix, type RepositoryLocation } from '../..
 import { readHead, readRelease, type Release } from '../../scripts/lib/publish/release';
 import { rollBack } from '../../scripts/lib/publish/rollback';
 import type { ChangeOptions } from '../../scripts/lib/publish/change-options';
-import { checksumOfBytes, S3Store, type StoreOptions } from '../../scripts/lib/s3/store';
-import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../scripts/lib/local/s3-server';
+import { checksumOfBytes, type S3Store } from '../../scripts/lib/s3/store';
 import { snapshot, type Snapshot } from './observer';
 import type { Scratch } from './scratch';
 import { IS_LONG } from './soak';
@@ -124,26 +123,4 @@ export async function withoutWaiting(scratch: Scratch, endpoint: string): Promis
   const tap = await startTap(endpoint, { clockOffsetMs: 10_000 });
   scratch.defer(() => tap.stop());
   return tap.endpoint;
-}
-
-/** A bucket on a test server, for places; `create: false` for one that is there. */
-export async function openBucket(
-  scratch: Scratch,
-  endpoint: string,
-  bucket: string,
-  {
-    create = true,
-    ...options
-  }: { create?: boolean } & Pick<StoreOptions, 'attempts' | 'idleTimeoutMs' | 'deadlineMs'> = {},
-): Promise<S3Store> {
-  const store = new S3Store({
-    bucket,
-    endpointUrl: endpoint,
-    region: LOCAL_REGION,
-    credentials: LOCAL_CREDENTIALS,
-    ...options,
-  });
-  scratch.defer(() => store.close());
-  if (create) await store.ensureBucket();
-  return store;
 }

@@ -7,7 +7,7 @@ const POLL_MS = 200;
  * @param timeoutMs default: a minute, which a busy machine needs
  * @throws with the last error when the time is up
  */
-export async function until(what: string, check: () => Promise<boolean>, timeoutMs = 60_000): Promise<void> {
+export async function until(what: string, check: () => boolean | Promise<boolean>, timeoutMs = 60_000): Promise<void> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {
     let last: unknown;

@@ -1,5 +1,6 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { answers } from '../answers';
 import { Leftovers } from '../leftovers';
 import { ManagedProcess } from '../managed-process';
 import { freePorts } from '../ports';
@@ -66,7 +67,7 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     leftovers.remove();
   };
   const endpoint = `http://127.0.0.1:${options.port}`;
-  await server.untilReady(() => answers(endpoint), START_TIMEOUT_MS, stop);
+  await server.untilReady(() => answers(endpoint, isS3), START_TIMEOUT_MS, stop);
   return { endpoint, ended: server.ended, logFile: server.logFile, stop };
 }
 
@@ -116,12 +117,7 @@ function noteSockets(leftovers: Leftovers, ports: Record<string, number>): void 
   }
 }
 
-/** Whether an S3 API answers there: it refuses a request without a signature, in XML. */
-async function answers(endpoint: string): Promise<boolean> {
-  try {
-    const answer = await fetch(endpoint, { signal: AbortSignal.timeout(1000) });
-    return answer.status === 403 && (await answer.text()).includes('<Error>');
-  } catch {
-    return false;
-  }
+/** Whether it is an S3 API that answers: it refuses a request without a signature, in XML. */
+async function isS3(answer: Response): Promise<boolean> {
+  return answer.status === 403 && (await answer.text()).includes('<Error>');
 }

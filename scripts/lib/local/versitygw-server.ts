@@ -1,4 +1,5 @@
 import { mkdirSync } from 'node:fs';
+import { answers } from '../answers';
 import { ManagedProcess } from '../managed-process';
 import { LOCAL_CREDENTIALS, LOCAL_REGION, type S3Server } from './s3-server';
 
@@ -53,12 +54,4 @@ function serverArguments({ port, accessLog, directory }: VersitygwOptions): stri
     'posix',
     directory,
   ];
-}
-
-async function answers(url: string): Promise<boolean> {
-  try {
-    return (await fetch(url, { signal: AbortSignal.timeout(1000) })).ok;
-  } catch {
-    return false;
-  }
 }

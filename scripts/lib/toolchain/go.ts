@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
 import { CommandError, exec } from '../exec';
@@ -57,16 +57,11 @@ export async function ensureGoProgram(program: GoProgram, step?: Step): Promise<
   return join(directory, program.name);
 }
 
-/** Whether there is a Go that can build every program of the toolchain. */
-export function goIsThere(): boolean {
-  return whyNoGo() === undefined;
-}
-
 /**
  * Why the programs of `pins` cannot be built here, for tests that are left out; undefined if they can.
  * Go itself is asked, in the folder whose go.mod says which Go it needs: a newer one may fetch the right one.
  */
-export function whyNoGo(pins: readonly string[] = readdirSync(PINS)): string | undefined {
+export function whyNoGo(pins: readonly string[]): string | undefined {
   for (const name of pins) {
     const { error, status, stderr } = spawnSync('go', ['env', 'GOVERSION'], {
       encoding: 'utf8',

@@ -1,5 +1,6 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { answers } from '../answers';
 import { entriesOf, Leftovers } from '../leftovers';
 import { ManagedProcess } from '../managed-process';
 import type { PythonEnvironment } from '../toolchain/python';
@@ -83,7 +84,7 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
     rmSync(mount, { recursive: true, force: true });
   };
   const httpUrl = `http://127.0.0.1:${ports.http}`;
-  await server.untilReady(() => isReady(httpUrl), options.startTimeoutMs, stop);
+  await server.untilReady(() => answers(`${httpUrl}/v2/health/ready`), options.startTimeoutMs, stop);
   noteNewFolders();
   return {
     httpUrl,
@@ -150,12 +151,4 @@ function logReader(onEvent: (event: ModelEvent) => void): (line: string) => void
     const failed = /failed to load '([^']+)'(?: version \d+)?: ?(.*)/.exec(line);
     if (failed?.[1] !== undefined) onEvent({ model: failed[1], kind: 'failed', reason: failed[2] ?? '' });
   };
-}
-
-async function isReady(url: string): Promise<boolean> {
-  try {
-    return (await fetch(`${url}/v2/health/ready`, { signal: AbortSignal.timeout(2000) })).ok;
-  } catch {
-    return false;
-  }
 }

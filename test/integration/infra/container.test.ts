@@ -15,7 +15,7 @@ import { assembleBackends, ensureTriton, type TritonInstallation } from '../../.
 import { TritonHttpClient } from '../../../scripts/lib/triton/http';
 import { addingModel, writeRepository } from '../../support/repository';
 import { runCommandLine } from '../../support/run';
-import { testS3, testStore } from '../../support/s3';
+import { openBucket, testS3 } from '../../support/s3';
 import { Scratch } from '../../support/scratch';
 import { render } from '../../unit/infra/triton/render';
 
@@ -47,7 +47,7 @@ describe('the container that the Deployment describes, with a real tritonserver 
     installation = await ensureTriton(python);
     const s3 = await testS3(scratch);
     endpoint = s3.endpoint;
-    store = await testStore(scratch, s3, LOCATION.bucket);
+    store = await openBucket(scratch, s3.endpoint, LOCATION.bucket);
     await ensurePlaceholder(store, LOCATION);
     const { only } = await render({
       modelRepository: `s3://${LOCATION.bucket}/${LOCATION.prefix}`,

@@ -7,8 +7,9 @@ import {
   customResourceDefinition,
   type CustomKind,
 } from '../../../scripts/lib/toolchain/custom-resources';
-import { goIsThere } from '../../../scripts/lib/toolchain/go';
+import { whyNoGo } from '../../../scripts/lib/toolchain/go';
 import { ensureKubernetes } from '../../../scripts/lib/toolchain/kubernetes';
+import { describeUnless } from '../../support/describe-unless';
 import { ClusterProcesses, startApiServer, type Access } from '../../support/api-server';
 import { Scratch } from '../../support/scratch';
 import { until } from '../../support/until';
@@ -99,98 +100,95 @@ interface Answer {
   message: string;
 }
 
-(goIsThere() ? describe : describe.skip)(
-  'every object, as a real Kubernetes API takes it (without Go to build it with, this is left out)',
-  () => {
-    const scratch = new Scratch();
-    let access: Access;
-    let token: string;
-    let connections: Agent;
+describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a real Kubernetes API takes it', () => {
+  const scratch = new Scratch();
+  let access: Access;
+  let token: string;
+  let connections: Agent;
 
-    beforeAll(async () => {
-      const programs = await ensureKubernetes();
-      access = await startApiServer(await ClusterProcesses.in(scratch), { programs });
-      const { users } = JSON.parse(access.kubeconfig()) as { users: [{ user: { token: string } }] };
-      token = users[0].user.token;
-      connections = new Agent({ connect: { ca: readFileSync(access.certificateFile) } });
-      scratch.defer(() => connections.destroy());
-      for (const kind of CUSTOM_KINDS) await define(kind);
-      const { only } = await render();
-      expect(await create(only('Namespace') as Manifest)).toMatchObject({ status: 201 });
-    }, BUILD_MS);
-    afterAll(() => scratch.clean());
+  beforeAll(async () => {
+    const programs = await ensureKubernetes();
+    access = await startApiServer(await ClusterProcesses.in(scratch), { programs });
+    const { users } = JSON.parse(access.kubeconfig()) as { users: [{ user: { token: string } }] };
+    token = users[0].user.token;
+    connections = new Agent({ connect: { ca: readFileSync(access.certificateFile) } });
+    scratch.defer(() => connections.destroy());
+    for (const kind of CUSTOM_KINDS) await define(kind);
+    const { only } = await render();
+    expect(await create(only('Namespace') as Manifest)).toMatchObject({ status: 201 });
+  }, BUILD_MS);
+  afterAll(() => scratch.clean());
 
-    async function define(kind: CustomKind): Promise<void> {
-      const [definition] = loadAll(await customResourceDefinition(kind)) as [Manifest];
-      // Some lack what a controller would fill in.
-      delete definition['status'];
-      expect(await create(definition)).toMatchObject({ status: 201, message: '' });
-      const { group, names, versions } = definition['spec'] as {
-        group: string;
-        names: { plural: string };
-        versions: { name: string }[];
-      };
-      const path = `/apis/${group}/${versions[0]?.name}/namespaces/default/${names.plural}`;
-      await until(`${kind} is served`, async () => (await call('GET', path)).status === 200);
-    }
+  async function define(kind: CustomKind): Promise<void> {
+    const [definition] = loadAll(await customResourceDefinition(kind)) as [Manifest];
+    // Some lack what a controller would fill in.
+    delete definition['status'];
+    expect(await create(definition)).toMatchObject({ status: 201, message: '' });
+    const { group, names, versions } = definition['spec'] as {
+      group: string;
+      names: { plural: string };
+      versions: { name: string }[];
+    };
+    const path = `/apis/${group}/${versions[0]?.name}/namespaces/default/${names.plural}`;
+    await until(`${kind} is served`, async () => (await call('GET', path)).status === 200);
+  }
 
-    /** Applies it, or only asks whether it would be taken. */
-    function create(manifest: Manifest, dryRun = false): Promise<Answer> {
-      const { apiVersion, kind, metadata } = manifest;
-      const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
-      const place = metadata.namespace === undefined ? '' : `/namespaces/${metadata.namespace}`;
-      const query = `fieldValidation=Strict${dryRun ? '&dryRun=All' : ''}`;
-      return call('POST', `${group}${place}/${plural(kind)}?${query}`, manifest);
-    }
+  /** Applies it, or only asks whether it would be taken. */
+  function create(manifest: Manifest, dryRun = false): Promise<Answer> {
+    const { apiVersion, kind, metadata } = manifest;
+    const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+    const place = metadata.namespace === undefined ? '' : `/namespaces/${metadata.namespace}`;
+    const query = `fieldValidation=Strict${dryRun ? '&dryRun=All' : ''}`;
+    return call('POST', `${group}${place}/${plural(kind)}?${query}`, manifest);
+  }
 
-    async function call(method: 'GET' | 'POST', path: string, body?: object): Promise<Answer> {
-      const response = await fetch(`${access.server}${path}`, {
-        method,
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        dispatcher: connections,
-        signal: AbortSignal.timeout(ANSWER_MS),
-      });
-      const { message } = (await response.json()) as { message?: string };
-      const { status, headers } = response;
-      return { status, warnings: headers.get('warning') ?? '', message: status < 300 ? '' : (message ?? '') };
-    }
-
-    test.each(Object.keys(CHOICES))('%s', async (choice) => {
-      const { objects } = await render(CHOICES[choice]);
-      const manifests = objects.filter(({ type }) => type.startsWith('kubernetes:')).map(({ manifest }) => manifest);
-      expect(manifests.length).toBeGreaterThan(6);
-      for (const manifest of manifests.map(applicable)) {
-        const { kind } = manifest;
-        if (kind === 'Namespace' || ONLY_ON_EKS.includes(kind)) continue;
-        expect({ kind, ...(await create(manifest, true)) }).toEqual({ kind, status: 201, warnings: '', message: '' });
-      }
+  async function call(method: 'GET' | 'POST', path: string, body?: object): Promise<Answer> {
+    const response = await fetch(`${access.server}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      dispatcher: connections,
+      signal: AbortSignal.timeout(ANSWER_MS),
     });
+    const { message } = (await response.json()) as { message?: string };
+    const { status, headers } = response;
+    return { status, warnings: headers.get('warning') ?? '', message: status < 300 ? '' : (message ?? '') };
+  }
 
-    test.each<[CustomKind, object, RegExp]>([
-      ['ServiceMonitor', { endpoints: [{ port: 'metrics', interval: 'often' }] }, /interval/],
-      ['PrometheusRule', { groups: [{ name: 'a', rules: [{ alert: 'A', expr: 'up', for: 'long' }] }] }, /for/],
-      ['ScaledObject', { fallback: { failureThreshold: 1, replicas: 1, behavior: 'whatever' } }, /behavior/],
-      ['ServiceMonitor', { endpoint: [] }, /unknown field "spec.endpoint"/],
-    ])('a %s with %j is refused: the definitions are really asked', async (kind, wrong, reason) => {
-      const { only } = await render({ ...CHOICES['KEDA, monitoring'] });
-      const manifest = only(kind) as Manifest;
-      const spec = { ...(manifest['spec'] as object), ...wrong };
-      const { status, message } = await create({ ...manifest, spec }, true);
-      expect(status).toBeGreaterThanOrEqual(400);
-      expect(message).toMatch(reason);
-    });
+  test.each(Object.keys(CHOICES))('%s', async (choice) => {
+    const { objects } = await render(CHOICES[choice]);
+    const manifests = objects.filter(({ type }) => type.startsWith('kubernetes:')).map(({ manifest }) => manifest);
+    expect(manifests.length).toBeGreaterThan(6);
+    for (const manifest of manifests.map(applicable)) {
+      const { kind } = manifest;
+      if (kind === 'Namespace' || ONLY_ON_EKS.includes(kind)) continue;
+      expect({ kind, ...(await create(manifest, true)) }).toEqual({ kind, status: 201, warnings: '', message: '' });
+    }
+  });
 
-    test('the namespace warns of a pod that would be refused', async () => {
-      const { only } = await render();
-      const manifest = structuredClone(only('Deployment')) as Manifest & {
-        spec: { template: { spec: { securityContext: object } } };
-      };
-      manifest.spec.template.spec.securityContext = {};
-      expect((await create(manifest, true)).warnings).toMatch(/would violate PodSecurity .*restricted:latest/);
-    });
-  },
-);
+  test.each<[CustomKind, object, RegExp]>([
+    ['ServiceMonitor', { endpoints: [{ port: 'metrics', interval: 'often' }] }, /interval/],
+    ['PrometheusRule', { groups: [{ name: 'a', rules: [{ alert: 'A', expr: 'up', for: 'long' }] }] }, /for/],
+    ['ScaledObject', { fallback: { failureThreshold: 1, replicas: 1, behavior: 'whatever' } }, /behavior/],
+    ['ServiceMonitor', { endpoint: [] }, /unknown field "spec.endpoint"/],
+  ])('a %s with %j is refused: the definitions are really asked', async (kind, wrong, reason) => {
+    const { only } = await render({ ...CHOICES['KEDA, monitoring'] });
+    const manifest = only(kind) as Manifest;
+    const spec = { ...(manifest['spec'] as object), ...wrong };
+    const { status, message } = await create({ ...manifest, spec }, true);
+    expect(status).toBeGreaterThanOrEqual(400);
+    expect(message).toMatch(reason);
+  });
+
+  test('the namespace warns of a pod that would be refused', async () => {
+    const { only } = await render();
+    const manifest = structuredClone(only('Deployment')) as Manifest & {
+      spec: { template: { spec: { securityContext: object } } };
+    };
+    manifest.spec.template.spec.securityContext = {};
+    expect((await create(manifest, true)).warnings).toMatch(/would violate PodSecurity .*restricted:latest/);
+  });
+});
 
 /** A secret value in the open, and a name where Pulumi makes one up. */
 function applicable(manifest: Record<string, unknown>): Manifest {

@@ -6,8 +6,9 @@ import { ruleGroups } from '../../../infra/triton/monitoring';
 import { scalingQuery } from '../../../infra/triton/queries';
 import { withDefaults } from '../../../infra/triton/settings';
 import { CommandError, exec } from '../../../scripts/lib/exec';
-import { goIsThere } from '../../../scripts/lib/toolchain/go';
+import { whyNoGo } from '../../../scripts/lib/toolchain/go';
 import { ensurePromtool } from '../../../scripts/lib/toolchain/promtool';
+import { describeUnless } from '../../support/describe-unless';
 import { Scratch } from '../../support/scratch';
 import { ARGS } from '../../unit/infra/triton/render';
 
@@ -48,7 +49,7 @@ const OTHER = 'triton-6d5f7c9b8-abcde';
 const quiet = [up(POD), up(OTHER), ...requests(POD, 150, 5), ...requests(OTHER, 150, 5)];
 
 /** Prometheus itself reads the rules, and evaluates them on series that are made up. */
-(goIsThere() ? describe : describe.skip)('the rules (without Go to build promtool with, this is left out)', () => {
+describeUnless(whyNoGo(['promtool']), 'the rules', () => {
   const scratch = new Scratch();
   let promtool: string;
   const rules = join(scratch.directory, 'rules.json');

@@ -4,12 +4,12 @@ import type { S3Store } from '../../../scripts/lib/s3/store';
 import { FAULTS, startFaultProxy, type Fault, type FaultProxy } from '../../support/fault-proxy';
 import { Observer, type Expected, type Snapshot } from '../../support/observer';
 import { PublishProcess } from '../../support/publish-process';
-import { testS3 } from '../../support/s3';
+import { openBucket, testS3 } from '../../support/s3';
 import { Scratch } from '../../support/scratch';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
 import { changesBetween, type Change } from '../../support/soak-changes';
 import { expectedBetween, twoStates, writeFiles } from '../../support/soak-models';
-import { openBucket, Place, withoutWaiting } from '../../support/soak-place';
+import { Place, withoutWaiting } from '../../support/soak-place';
 import { testVersitygw } from '../../support/versitygw';
 
 const scratch = new Scratch();

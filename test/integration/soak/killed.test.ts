@@ -3,10 +3,10 @@ import { changesBetween, type Change, type ReadyChange } from '../../support/soa
 import { expectedBetween, twoStates, writeFiles } from '../../support/soak-models';
 import { Observer, type Expected, type Snapshot } from '../../support/observer';
 import { PublishProcess, type Ended } from '../../support/publish-process';
-import { testS3 } from '../../support/s3';
+import { openBucket, testS3 } from '../../support/s3';
 import { Scratch } from '../../support/scratch';
 import { patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
-import { openBucket, Place, withoutWaiting } from '../../support/soak-place';
+import { Place, withoutWaiting } from '../../support/soak-place';
 import { startTap, type Tap, type TappedRequest, type TapOptions } from '../../support/tap';
 import { testVersitygw } from '../../support/versitygw';
 import type { S3Store } from '../../../scripts/lib/s3/store';

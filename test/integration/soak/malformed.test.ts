@@ -3,9 +3,10 @@ import { join } from 'node:path';
 import { UserError } from '../../../scripts/lib/errors';
 import { MALFORMED, writeMalformed } from '../../support/malformed';
 import { PublishProcess } from '../../support/publish-process';
+import { openBucket } from '../../support/s3';
 import { Scratch } from '../../support/scratch';
 import { patience, repetitions, SeededRandom, SOAK_SEED } from '../../support/soak';
-import { openBucket, Place } from '../../support/soak-place';
+import { Place } from '../../support/soak-place';
 import { startTap, type Tap } from '../../support/tap';
 import { testVersitygw } from '../../support/versitygw';
 

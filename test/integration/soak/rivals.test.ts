@@ -2,11 +2,11 @@ import { join } from 'node:path';
 import type { S3Store } from '../../../scripts/lib/s3/store';
 import { Observer, sha256, type Expected, type Snapshot } from '../../support/observer';
 import { PublishProcess, type Ended } from '../../support/publish-process';
-import { testS3 } from '../../support/s3';
+import { openBucket, testS3 } from '../../support/s3';
 import { Scratch } from '../../support/scratch';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
 import { expectedBetween, stateOfTeam, twoStates, writeFiles, type Files } from '../../support/soak-models';
-import { openBucket, Place, withoutWaiting } from '../../support/soak-place';
+import { Place, withoutWaiting } from '../../support/soak-place';
 import { startTap, type Tap } from '../../support/tap';
 import { testVersitygw } from '../../support/versitygw';
 
