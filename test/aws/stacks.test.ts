@@ -26,7 +26,7 @@ const MUTANTS = {
     rule: 'gpu-pod-drains',
     about: 'kubernetes:apps/v1:Deployment',
   },
-  prod: { change: { protect: false }, rule: 'bucket-kept-in-production', about: 'aws:s3/bucket:Bucket' },
+  prod: { change: { protect: false }, rule: 'bucket-kept-in-production', about: 'aws:s3:Bucket' },
 };
 
 /** Both stacks with the real AWS provider on a mock of AWS, and the Kubernetes half on a real control plane. */
@@ -90,9 +90,9 @@ for (const name of ['staging', 'prod'] as const) {
         const { stack } = made;
         const { change, rule, about } = MUTANTS[name];
         const before = stack.configure(change);
-        const refusal = stack.preview(...PACK).catch((error: unknown) => String(error));
-        expect(await refusal).toMatch(new RegExp(`\\[mandatory\\].*\\s${rule}\\s+\\(${about}: `));
+        const refusal = await stack.preview(...PACK).catch((error: unknown) => String(error));
         stack.configure(before);
+        expect(refusal).toMatch(new RegExp(`\\[mandatory\\].*\\s${rule}\\s+\\(${about}: `));
         await stack.preview('--expect-no-changes', ...PACK);
       },
       STEP_MS,
