@@ -4,6 +4,7 @@ import { cpus, tmpdir, totalmem } from 'node:os';
 import { basename, join } from 'node:path';
 import { compare, inParallel, median, type Comparison } from './lib/bench/compare';
 import { benchPreview, whyNoPreview } from './lib/bench/preview';
+import { benchClient, cellJson, cellTable, type CellResult } from './lib/bench/client';
 import { benchSync } from './lib/bench/sync';
 import { syncChart } from './lib/bench/sync/chart';
 import { rowJson } from './lib/bench/sync/report';
@@ -28,9 +29,10 @@ const HELP = `Measures this package on this machine, always against something in
                     ensemble: images a second of the ensemble against pre, net and post called one by one
                     batching: images a second of gfpgan in batches against one by one
                     preview: "pulumi preview" of the stack staging against an empty program on the same engine
+                    client: requests a second of our client against NVIDIA's tritonclient and perf_analyzer
                     sync: sync-models against s5cmd, rclone and aws-cli on an S3 server on this machine
   --repetitions N   rounds of each comparison (default 7)
-  --rows A,B        sync: only these of cold-1000, cold-10000, large, no-op, changed, ready, start
+  --rows A,B        sync: only these of cold-1000, cold-10000, large, no-op, changed, ready, start; client: of http, grpc
   --quick           sync: a tenth of the files, to see whether all of it works
   --out DIR         results as JSON, one file a benchmark (default: docs/benchmarks; nowhere with --rows or --quick)
   --help
@@ -57,7 +59,11 @@ async function bench(argv: readonly string[]): Promise<number> {
   }
   const repetitions = parseInteger('repetitions', flags.repetitions, 1, 1000);
   const isPartial = flags.rows !== undefined || flags.quick;
-  if (isPartial && flags.only !== 'sync') throw new UsageError('--rows and --quick are for --only sync');
+  if (flags.quick && flags.only !== 'sync') throw new UsageError('--quick is for --only sync');
+  if (flags.rows !== undefined && flags.only !== 'sync' && flags.only !== 'client') {
+    throw new UsageError('--rows is for --only sync and --only client');
+  }
+  const rows = parseList('rows', flags.rows);
   // A part of the numbers must not replace all of them.
   const out = flags.out ?? (isPartial ? undefined : join(paths.root, 'docs', 'benchmarks'));
   const all = {
@@ -65,7 +71,8 @@ async function bench(argv: readonly string[]): Promise<number> {
     ensemble: () => benchEnsemble(repetitions),
     batching: () => benchBatching(repetitions),
     preview: () => benchPreviews(repetitions),
-    sync: () => benchSyncRows({ repetitions, rows: parseList('rows', flags.rows), quick: flags.quick }, out),
+    client: () => benchClients(repetitions, rows),
+    sync: () => benchSyncRows({ repetitions, rows, quick: flags.quick }, out),
   };
   const names = Object.keys(all) as (keyof typeof all)[];
   const wanted = names.filter((name) => (flags.only === undefined ? isPossible(name) : flags.only === name));
@@ -236,6 +243,13 @@ async function benchPreviews(repetitions: number): Promise<object> {
     ]),
   );
   return { repetitions, ...result };
+}
+
+async function benchClients(repetitions: number, rows: readonly string[] | undefined): Promise<object> {
+  const onCell = (cell: CellResult): void => void process.stdout.write(`\n${cellTable([cell])}\n\n`);
+  const cells = await benchClient({ repetitions, rows, progress: new Progress(), onCell });
+  process.stdout.write(`\n${cellTable(cells)}\n\n`);
+  return { repetitions, cells: cells.map(cellJson) };
 }
 
 async function benchBatching(repetitions: number): Promise<object> {

@@ -13,8 +13,10 @@ export interface LoadResult {
   messages: Record<string, number>;
 }
 
-/** Requests that are not counted: connections are opened, and the server meets the shape for the first time. */
-const WARM_UP_PER_SENDER = 2;
+/** Requests of each sender that are not counted: its connection is opened, and the server meets the shape. */
+const WARM_UP_REQUESTS = 2;
+/** Nor is what is sent in this time before: compilers have to see a program run. */
+const WARM_UP_MS = 1000;
 
 /**
  * Sends requests for a while, `concurrency` of them at any time: each sender waits for an answer before its next request.
@@ -38,8 +40,9 @@ export async function generateLoad(
   };
   const atOnce = (work: () => Promise<void>): Promise<unknown> =>
     Promise.all(Array.from({ length: concurrency }, work));
+  const warm = performance.now() + WARM_UP_MS;
   await atOnce(async () => {
-    for (let i = 0; i < WARM_UP_PER_SENDER; i += 1) await send();
+    for (let i = 0; i < WARM_UP_REQUESTS || performance.now() < warm; i += 1) await send();
   });
   const started = performance.now();
   const end = started + seconds * 1000;

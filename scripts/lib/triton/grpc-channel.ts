@@ -187,7 +187,7 @@ export class GrpcChannel {
       ':path': `/${this.service}/${method}`,
       'content-type': 'application/grpc',
       te: 'trailers',
-      'grpc-timeout': `${Math.max(1, Math.ceil(deadline - performance.now()))}m`,
+      'grpc-timeout': grpcTimeout(deadline - performance.now()),
       'grpc-accept-encoding': 'identity,gzip,deflate',
       ...(compression === undefined ? {} : { 'grpc-encoding': compression }),
     };
@@ -234,6 +234,11 @@ export class GrpcChannel {
     const message = details === '' ? `${this.address} refused ${method} without a reason` : details;
     return new TritonError(message, { status: `gRPC ${name}`, model, answered: true });
   }
+}
+
+/** Milliseconds, or seconds where those have more than the eight digits that are allowed. */
+function grpcTimeout(milliseconds: number): string {
+  return milliseconds < 1e8 ? `${Math.max(1, Math.ceil(milliseconds))}m` : `${Math.ceil(milliseconds / 1000)}S`;
 }
 
 /** Bytes beyond ASCII are written as %XX. */

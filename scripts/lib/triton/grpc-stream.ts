@@ -3,6 +3,7 @@ import { DEFAULT_TIMEOUT_MS, TritonError, type CallOptions, type InferOptions, t
 import type { GrpcChannel } from './grpc-channel';
 import { frame, uncompressedMessage } from './grpc-frames';
 import { decodeAnswer, inferRequest, inferResult, type InferAnswer } from './grpc-tensors';
+import { deadlineIn } from './retry';
 import type { Tensor } from './tensor';
 
 const METHOD = 'ModelStreamInfer';
@@ -30,7 +31,7 @@ export class InferStream implements AsyncIterable<StreamAnswer> {
       this.outcome = outcome;
       this.wake();
     };
-    this.stream = channel.open({ method: METHOD, timeoutMs }, performance.now() + timeoutMs, {
+    this.stream = channel.open({ method: METHOD, timeoutMs }, deadlineIn(timeoutMs), {
       onMessage: (message, encoding) => {
         this.answers.push(
           message.compressed ? uncompressedMessage(message, encoding).then(readAnswer) : readAnswer(message.bytes),

@@ -16,7 +16,7 @@ import { GrpcChannel, type GrpcCall } from './grpc-channel';
 import { compressedFrame, frame } from './grpc-frames';
 import { InferStream } from './grpc-stream';
 import { decodeAnswer, encodeRequest, inferRequest, inferResult, SERVICE, type InferAnswer } from './grpc-tensors';
-import { withRetries, type Repeatable } from './retry';
+import { deadlineIn, withRetries, type Repeatable } from './retry';
 import type { Tensor } from './tensor';
 
 interface Call extends GrpcCall {
@@ -117,7 +117,7 @@ export class TritonGrpcClient implements InferenceClient {
 
   async infer(model: string, inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
     const timeoutMs = timeout(options);
-    const deadline = performance.now() + timeoutMs;
+    const deadline = deadlineIn(timeoutMs);
     const compression = options.requestCompression;
     const parts = inferRequest(model, inputs, options);
     const message = compression === undefined ? frame(parts) : await compressedFrame(parts, compression);
@@ -154,7 +154,7 @@ export class TritonGrpcClient implements InferenceClient {
   }
 
   private async call<T>({ request, repeatable, ...call }: Call): Promise<T> {
-    const deadline = performance.now() + call.timeoutMs;
+    const deadline = deadlineIn(call.timeoutMs);
     const message = frame([encodeRequest(call.method, request)]);
     const send = (): Promise<Buffer> => this.channel.unary(call, message, deadline);
     const bytes = await withRetries(this.options, repeatable ?? 'read', deadline, send);

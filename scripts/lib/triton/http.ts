@@ -21,7 +21,7 @@ import {
   type HttpAnswer,
   type HttpCall,
 } from './http-transport';
-import { withRetries, type Repeatable } from './retry';
+import { deadlineIn, withRetries, type Repeatable } from './retry';
 import type { Tensor } from './tensor';
 
 export type { ModelIndexEntry } from './client';
@@ -130,7 +130,7 @@ export class TritonHttpClient implements InferenceClient {
 
   private async isOk(path: string, options: CallOptions): Promise<boolean> {
     const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-    const { status } = await this.transport.send({ method: 'GET', path, timeoutMs }, performance.now() + timeoutMs);
+    const { status } = await this.transport.send({ method: 'GET', path, timeoutMs }, deadlineIn(timeoutMs));
     return status === 200;
   }
 
@@ -140,7 +140,7 @@ export class TritonHttpClient implements InferenceClient {
   }
 
   private ok(call: Call): Promise<HttpAnswer> {
-    const deadline = performance.now() + call.timeoutMs;
+    const deadline = deadlineIn(call.timeoutMs);
     return withRetries(this.options, call.repeatable, deadline, () => this.once(call, deadline));
   }
 

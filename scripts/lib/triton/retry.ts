@@ -12,6 +12,14 @@ const FIRST_PAUSE_MS = 50;
 /** What proxies and Triton answer while there is nobody to ask. */
 const UNAVAILABLE = ['HTTP 502', 'HTTP 503', 'HTTP 504', 'gRPC UNAVAILABLE'];
 
+/** What timers take at most: 24 days. */
+const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+
+/** The end of a call that begins now, as performance.now() counts. */
+export function deadlineIn(timeoutMs: number): number {
+  return performance.now() + Math.min(timeoutMs, LONGEST_TIMEOUT_MS);
+}
+
 /**
  * Calls `attempt` until it succeeds, may not be tried again, or the tries or the time are used up.
  * @param deadline as performance.now() counts

@@ -137,6 +137,11 @@ it('ends at the deadline', async () => {
   });
 });
 
+it('waits as long as timers can where it is given longer', async () => {
+  answer = () => ({ models: [] });
+  await expect(client.repositoryIndex({ timeoutMs: Infinity })).resolves.toEqual([]);
+});
+
 it('reports a server that is not there', async () => {
   server.forceShutdown();
   await expect(client.ready({ timeoutMs: 5000 })).rejects.toMatchObject({

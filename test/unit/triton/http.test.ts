@@ -166,6 +166,11 @@ describe('failures', () => {
     });
   });
 
+  it('waits as long as timers can where it is given longer', async () => {
+    answer = json(200, []);
+    await expect(client.repositoryIndex({ timeoutMs: Infinity })).resolves.toEqual([]);
+  });
+
   it('ends at the deadline in the middle of an answer', async () => {
     answer = (response) => response.writeHead(200, { 'Content-Length': 100 }).write('{');
     await expect(client.repositoryIndex({ timeoutMs: 50 })).rejects.toMatchObject({ status: 'timeout' });
