@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -13,11 +13,14 @@ export const MODELS: readonly string[] = readdirSync(MODEL_REPO, { withFileTypes
   .map(({ name }) => name)
   .sort();
 
+/** In memory where there is such a place: these are thousands of small files. */
+const PLACE = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+
 const made: string[] = [];
 
 /** A new folder with these files, keys with `/`; removed by `removeFolders`. A key that ends in `/` is an empty folder. */
 export function folder(files: Record<string, string | Buffer>): string {
-  const root = realpathSync(mkdtempSync(path.join(tmpdir(), 'model-test-')));
+  const root = realpathSync(mkdtempSync(path.join(PLACE, 'model-test-')));
   made.push(root);
   for (const [key, content] of Object.entries(files)) {
     const at = path.join(root, key);
