@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { formatProblem, type Problem } from '../../../scripts/lib/errors';
+import { readRepository, type Repository, type Selection } from '../../../scripts/lib/model';
 
 /** Where the real model folders of this project are. */
 export const MODEL_REPO = path.join(__dirname, '../../../model-repo');
@@ -37,6 +38,19 @@ export async function removeFolders(): Promise<void> {
 /** Problems as a user reads them, with paths that do not depend on where the folder is. */
 export const texts = (problems: readonly Problem[], root: string): string[] =>
   problems.map((problem) => formatProblem(problem).replaceAll(`${root}/`, '').replaceAll(root, '.'));
+
+/** What is read of a folder, and its problems as a user reads them. */
+export async function read(root: string, selection?: Selection): Promise<Repository & { texts: string[] }> {
+  const repository = await readRepository(root, selection);
+  return { ...repository, texts: texts(repository.problems, root) };
+}
+
+/** Problems of a repository of these configurations, without the `m/model.yaml: ` of the model m. */
+export async function problemsOf(configs: Record<string, string>): Promise<string[]> {
+  const root = folder(Object.fromEntries(Object.entries(configs).map(([name, text]) => [`${name}/model.yaml`, text])));
+  const { problems } = await readRepository(root, { artifacts: false });
+  return texts(problems, root).map((text) => text.replace(/^m\/model\.yaml: /, ''));
+}
 
 type Fields = Record<string, unknown>;
 
