@@ -1,8 +1,9 @@
-import { mkdirSync, mkdtempSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { formatProblem, type Problem } from '../../../scripts/lib/errors';
+import { readRepository, type Repository, type Selection } from '../../../scripts/lib/model';
 
 /** Where the real model folders of this project are. */
 export const MODEL_REPO = path.join(__dirname, '../../../model-repo');
@@ -13,11 +14,14 @@ export const MODELS: readonly string[] = readdirSync(MODEL_REPO, { withFileTypes
   .map(({ name }) => name)
   .sort();
 
+/** In memory where there is such a place: these are thousands of small files. */
+const PLACE = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+
 const made: string[] = [];
 
 /** A new folder with these files, keys with `/`; removed by `removeFolders`. A key that ends in `/` is an empty folder. */
 export function folder(files: Record<string, string | Buffer>): string {
-  const root = realpathSync(mkdtempSync(path.join(tmpdir(), 'model-test-')));
+  const root = realpathSync(mkdtempSync(path.join(PLACE, 'model-test-')));
   made.push(root);
   for (const [key, content] of Object.entries(files)) {
     const at = path.join(root, key);
@@ -34,6 +38,19 @@ export async function removeFolders(): Promise<void> {
 /** Problems as a user reads them, with paths that do not depend on where the folder is. */
 export const texts = (problems: readonly Problem[], root: string): string[] =>
   problems.map((problem) => formatProblem(problem).replaceAll(`${root}/`, '').replaceAll(root, '.'));
+
+/** What is read of a folder, and its problems as a user reads them. */
+export async function read(root: string, selection?: Selection): Promise<Repository & { texts: string[] }> {
+  const repository = await readRepository(root, selection);
+  return { ...repository, texts: texts(repository.problems, root) };
+}
+
+/** Problems of a repository of these configurations, without the `m/model.yaml: ` of the model m. */
+export async function problemsOf(configs: Record<string, string>): Promise<string[]> {
+  const root = folder(Object.fromEntries(Object.entries(configs).map(([name, text]) => [`${name}/model.yaml`, text])));
+  const { problems } = await readRepository(root, { artifacts: false });
+  return texts(problems, root).map((text) => text.replace(/^m\/model\.yaml: /, ''));
+}
 
 type Fields = Record<string, unknown>;
 

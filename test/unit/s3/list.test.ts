@@ -19,7 +19,7 @@ async function storeOn(
   keys: readonly string[],
   order: (key: string) => string = ORDERS['by key'],
 ): Promise<{ store: S3Store; requests: URLSearchParams[]; atOnce: () => number }> {
-  const sorted = [...keys].sort((a, b) => (order(a) < order(b) ? -1 : 1));
+  const sorted = keys.map((key) => ({ key, place: order(key) })).sort((a, b) => (a.place < b.place ? -1 : 1));
   const requests: URLSearchParams[] = [];
   let open = 0;
   let most = 0;
@@ -29,8 +29,9 @@ async function storeOn(
     open += 1;
     most = Math.max(most, open);
     const after = query.get('continuation-token') ?? query.get('start-after');
-    const rest = after === null ? sorted : sorted.filter((key) => order(key) > order(after));
-    const page = rest.slice(0, Number(query.get('max-keys')));
+    const from = after === null ? '' : order(after);
+    const rest = sorted.filter(({ place }) => place > from);
+    const page = rest.slice(0, Number(query.get('max-keys'))).map(({ key }) => key);
     const entries = page.map((key) => `<Contents><Key>${key}</Key><ETag>"e"</ETag><Size>1</Size></Contents>`);
     const next =
       page.length < rest.length

@@ -1,0 +1,113 @@
+import fs, { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { stepModels, type Repository } from '../../../scripts/lib/model';
+import { folder, modelYaml, read, removeFolders, torchScript } from './helpers';
+
+afterEach(removeFolders);
+
+describe('selection', () => {
+  const step = (model_name: string, from: string, to: string): object => ({
+    model_name,
+    model_version: -1,
+    input_map: { input__0: from },
+    output_map: { output__0: to },
+  });
+  const tensor = (name: string): object => ({ name, data_type: 'TYPE_FP32', dims: [3] });
+  const same = modelYaml({ output: [tensor('output__0')] });
+  const repository = {
+    'a/model.yaml': same,
+    'a/1/model.pt': torchScript(),
+    'b/model.yaml': same,
+    'b/1/model.pt': torchScript(),
+    'broken/model.yaml': '[',
+    'ens/model.yaml': JSON.stringify({
+      platform: 'ensemble',
+      input: [tensor('x')],
+      output: [tensor('y')],
+      ensemble_scheduling: {
+        step: [step('a', 'x', 'z'), step('b', 'z', 'y'), step('a', 'z', 'u'), step('b', 'u', 'v')],
+      },
+    }).replace('"output":[', '"output":[{"name":"v","data_type":"TYPE_FP32","dims":[3]},'),
+    'ens/1/.keep': '',
+  };
+  const names = ({ models }: Repository): string[] => models.map(({ name }) => name);
+
+  it('takes all models by default', async () => {
+    const result = await read(folder(repository));
+    expect(names(result)).toEqual(['a', 'b', 'ens']);
+    expect(result.texts).toEqual([expect.stringMatching(/^broken\/model\.yaml: not valid YAML: line 1, column 2: /)]);
+  });
+
+  it('looks at nothing else than what is asked for', async () => {
+    const result = await read(folder(repository), { models: ['a'] });
+    expect(names(result)).toEqual(['a']);
+    expect(result.texts).toEqual([]);
+    expect(result.added).toEqual([]);
+  });
+
+  it('adds the models of an ensemble, and says so', async () => {
+    const result = await read(folder(repository), { models: ['ens', 'b'] });
+    expect(names(result)).toEqual(['a', 'b', 'ens']);
+    expect(result.added).toEqual(['a']);
+    expect(result.texts).toEqual([]);
+    expect(stepModels(result.models[2]?.config ?? { name: '' })).toEqual(['a', 'b']);
+    expect(stepModels(result.models[0]?.config ?? { name: '' })).toEqual([]);
+  });
+
+  it('leaves models out', async () => {
+    const result = await read(folder(repository), { exclude: ['broken', 'ens', 'a'] });
+    expect(names(result)).toEqual(['b']);
+    expect(result.texts).toEqual([]);
+  });
+
+  it('does not leave out what an ensemble needs', async () => {
+    const result = await read(folder(repository), { models: ['ens'], exclude: ['b'] });
+    expect(result.texts).toEqual([
+      'ens/model.yaml: ensemble_scheduling.step[1].model_name: b is excluded, but needed here\n    -> exclude ens too',
+      'ens/model.yaml: ensemble_scheduling.step[3].model_name: b is excluded, but needed here\n    -> exclude ens too',
+    ]);
+  });
+
+  it('knows the names that there are', async () => {
+    const { texts } = await read(folder(repository), { models: ['a', 'brocken', 'zzz'], exclude: ['Ens'] });
+    expect(texts).toEqual([
+      '.: has no model "brocken"; allowed: a, b, broken, ens\n    -> did you mean broken?',
+      '.: has no model "zzz"; allowed: a, b, broken, ens',
+      '.: has no model "Ens"; allowed: a, b, broken, ens\n    -> did you mean ens?',
+    ]);
+  });
+
+  it('wants the version that a step names', async () => {
+    const fixed = JSON.parse(repository['ens/model.yaml']) as {
+      ensemble_scheduling: { step: { model_version: number }[] };
+    };
+    fixed.ensemble_scheduling.step.forEach((step, index) => (step.model_version = [2, 1, -1, -1][index] ?? 0));
+    const root = folder({ ...repository, 'ens/model.yaml': JSON.stringify(fixed) });
+    expect((await read(root, { models: ['ens'] })).texts).toEqual([
+      'ens/model.yaml: ensemble_scheduling.step[0].model_version: is not a version of a, got 2; allowed: -1 for the newest, 1',
+    ]);
+  });
+
+  it('says that there is nothing', async () => {
+    const empty = folder({ 'docs/a.md': '' });
+    expect((await read(empty)).texts).toEqual([
+      '.: holds no model\n    -> a model is a folder with a model.yaml or a config.pbtxt; name the folder that the models are in',
+    ]);
+    const gone = path.join(empty, 'gone');
+    expect((await read(gone)).texts).toEqual([`.: cannot be read: there is no such file or folder`]);
+    writeFileSync(path.join(empty, 'file'), '');
+    expect((await read(path.join(empty, 'file'))).texts).toEqual(['.: cannot be read: it is not a folder']);
+  });
+
+  it('is not stopped by a folder that goes away meanwhile', async () => {
+    const root = folder(repository);
+    const readFile = jest.spyOn(fs.promises, 'readFile').mockImplementationOnce(() => {
+      for (const name of readdirSync(root)) rmSync(path.join(root, name), { recursive: true });
+      return Promise.reject(Object.assign(new Error('gone'), { code: 'ENOENT' }));
+    });
+    const { models, problems } = await read(root);
+    readFile.mockRestore();
+    expect(models).toEqual([]);
+    expect(problems).toHaveLength(4);
+  });
+});

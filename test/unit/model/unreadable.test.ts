@@ -1,0 +1,192 @@
+import { execFileSync } from 'node:child_process';
+import fs, { mkdirSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
+import { folder, modelYaml, read, removeFolders, torchScript } from './helpers';
+
+afterEach(removeFolders);
+
+describe('files that cannot be published', () => {
+  const sound = { 'm/model.yaml': modelYaml(), 'm/1/model.pt': torchScript() };
+
+  it('follows links inside the model folder and refuses the others', async () => {
+    const outside = folder({ 'secret.pt': torchScript() });
+    const root = folder(sound);
+    mkdirSync(path.join(root, 'm/2'));
+    symlinkSync('../1/model.pt', path.join(root, 'm/2/model.pt'));
+    expect((await read(root)).texts).toEqual([]);
+    symlinkSync(path.join(outside, 'secret.pt'), path.join(root, 'm/1/other.pt'));
+    symlinkSync('nowhere', path.join(root, 'm/1/gone'));
+    symlinkSync('self', path.join(root, 'm/1/self'));
+    symlinkSync('..', path.join(root, 'm/1/up'));
+    symlinkSync('.', path.join(root, 'm/1/here'));
+    expect((await read(root)).texts.sort()).toEqual([
+      'm/1/gone: cannot be read: there is no such file or folder',
+      'm/1/here: is a link to a folder that it lies in\n    -> remove it',
+      `m/1/other.pt: is a link that leaves the model folder, to ${outside}/secret.pt\n    -> copy the file here instead`,
+      'm/1/self: cannot be read: its links lead in a circle',
+      'm/1/up: is a link to a folder that it lies in\n    -> remove it',
+    ]);
+  });
+
+  it('names a dangling artifact once', async () => {
+    const root = folder({ 'm/model.yaml': modelYaml(), 'm/1/': '' });
+    symlinkSync('nowhere', path.join(root, 'm/1/model.pt'));
+    expect((await read(root)).texts).toEqual(['m/1/model.pt: cannot be read: there is no such file or folder']);
+  });
+
+  it('refuses a model folder that lies elsewhere', async () => {
+    const outside = folder(sound);
+    const root = folder(sound);
+    symlinkSync(path.join(outside, 'm'), path.join(root, 'n'));
+    expect((await read(root)).texts).toEqual([
+      `n: is a link that leaves the repository, to ${outside}/m\n    -> copy the folder here instead`,
+    ]);
+  });
+
+  it('refuses what is no regular file, and names that S3 has not', async () => {
+    const root = folder({ ...sound, 'm/1/a\\b': 'x', 'm/1/line\nbreak': 'x' });
+    execFileSync('mkfifo', [path.join(root, 'm/1/pipe')]);
+    expect((await read(root)).texts.sort()).toEqual([
+      'm/1/a\\b: has a name that S3 and Triton cannot take\n    -> rename it',
+      'm/1/line\nbreak: has a name that S3 and Triton cannot take\n    -> rename it',
+      'm/1/pipe: is not a regular file\n    -> remove it',
+    ]);
+  });
+
+  it('refuses a path longer than S3 takes', async () => {
+    const long = `${'a'.repeat(200)}/${'b'.repeat(200)}/${'c'.repeat(200)}/${'d'.repeat(200)}`;
+    const { texts } = await read(folder({ ...sound, [`m/1/${long}`]: 'x' }));
+    expect(texts).toEqual([`m/1/${long}: has a path of 805 bytes\n    -> S3 takes 700`]);
+  });
+
+  it('says what cannot be read', async () => {
+    const root = folder(sound);
+    fs.chmodSync(path.join(root, 'm/1/model.pt'), 0o600);
+    const denied = Object.assign(new Error('EACCES'), { code: 'EACCES' });
+    // Tests may run as root, whom no permission stops.
+    const access = jest.spyOn(fs, 'accessSync').mockImplementation((file) => {
+      if (file === path.join(root, 'm/1/model.pt')) throw denied;
+    });
+    try {
+      expect((await read(root)).texts).toEqual(['m/1/model.pt: cannot be read: permission denied']);
+    } finally {
+      access.mockRestore();
+    }
+  });
+});
+
+describe('configuration files that cannot be read', () => {
+  it.each<[title: string, name: string, content: string | Buffer, problem: string]>([
+    ['a folder', 'model.yaml/', '', 'cannot be read: it is a folder'],
+    ['bytes', 'model.yaml', Buffer.from([0xff, 0xfe, 0]), 'is not text in UTF-8'],
+    [
+      'too much',
+      'model.yaml',
+      ' '.repeat(2 ** 20 + 1),
+      'is no configuration: it has 1048577 bytes; allowed: at most 1048576',
+    ],
+    [
+      'an unknown field',
+      'config.pbtxt',
+      'name: "m"\n\nmax_batchsize: 8\n',
+      'line 3: not a ModelConfig in protobuf text format: ModelConfig: unknown field \'max_batchsize\'\n    -> did you mean "max_batch_size"?',
+    ],
+    [
+      'an unknown field of a part',
+      'config.pbtxt',
+      'input {\n  nam: "m"\n}',
+      'line 2: not a ModelConfig in protobuf text format: ModelInput: unknown field \'nam\'\n    -> did you mean "name"?',
+    ],
+    [
+      'an unknown value',
+      'config.pbtxt',
+      'name: "m"\ninput {\n  data_type: FP32\n}\nplatform: "a"\n',
+      'line 3: not a ModelConfig in protobuf text format: ModelInput.data_type: enum value expected',
+    ],
+    [
+      'a number out of range',
+      'config.pbtxt',
+      'max_batch_size: 1\ninput {\n dims: 1 }\ninstance_group {\n count: 99999999999 }\n',
+      'line 5: not a ModelConfig in protobuf text format: integer value out of range',
+    ],
+    [
+      'a field twice',
+      'config.pbtxt',
+      'name: "a"\nname: "b"\nname: "c"',
+      'line 2: not a ModelConfig in protobuf text format: ModelConfig.name: multiple values',
+    ],
+    [
+      'two kinds of scheduling',
+      'config.pbtxt',
+      'dynamic_batching {}\nsequence_batching {}',
+      'line 2: not a ModelConfig in protobuf text format: scheduling_choice: multiple values',
+    ],
+    [
+      'an end too early',
+      'config.pbtxt',
+      'input {\n  name: "x"\n',
+      "line 3: not a ModelConfig in protobuf text format: expected '}'",
+    ],
+    [
+      'YAML',
+      'config.pbtxt',
+      'platform: pytorch_libtorch',
+      'line 1: not a ModelConfig in protobuf text format: expected string',
+    ],
+  ])('names %s', async (_title, name, content, problem) => {
+    const root = folder({ [`m/${name}`]: content, 'm/1/model.pt': torchScript() });
+    const { models, texts } = await read(root);
+    expect(models).toEqual([]);
+    expect(texts).toEqual([`m/${name.replace('/', '')}: ${problem}`]);
+  });
+
+  it('names the values of a config.pbtxt that are no values', async () => {
+    const io = 'input { name: "a" data_type: 99 dims: 9223372036854775807 }';
+    const root = folder({ 'm/config.pbtxt': `backend: "python" ${io}`, 'm/1/model.py': 'x' });
+    expect((await read(root)).texts.slice(0, 2)).toEqual([
+      expect.stringMatching(
+        /^m\/config\.pbtxt: input\[0\]\.data_type: is not one of the values of DataType, got 99; allowed: /,
+      ),
+      'm/config.pbtxt: input[0].dims[0]: is out of range, got 9223372036854775807; allowed: -9007199254740991 to 9007199254740991',
+    ]);
+  });
+
+  it('wants a configuration where there are versions', async () => {
+    const root = folder({ 'm/1/model.onnx': 'x' });
+    expect((await read(root)).texts).toEqual([
+      'm: has version folders, but neither model.yaml nor config.pbtxt\n    -> write one of them',
+    ]);
+  });
+});
+
+describe('a configuration with mistakes of form', () => {
+  it('is checked on, without what only follows from them', async () => {
+    const yaml = modelYaml({ platform: 5, max_batch_size: 'x', input: [{ name: 'a', data_type: 'FP32', dims: [0] }] });
+    const { texts } = await read(folder({ 'm/model.yaml': yaml }), { artifacts: false });
+    expect(texts.map((text) => text.split(/[;\n]/)[0])).toEqual([
+      'm/model.yaml: platform: must be a text, got 5',
+      'm/model.yaml: max_batch_size: must be a whole number, got "x"',
+      'm/model.yaml: input[0].data_type: is not one of the values of DataType, got "FP32"',
+      'm/model.yaml: input[0].dims[0]: is not a size, got 0',
+    ]);
+  });
+
+  it('is not what an ensemble is compared with', async () => {
+    const broken = modelYaml({ input: [{ name: 'input__0', data_type: 'FP32', dims: [3] }], max_batch_size: 'x' });
+    const io = { data_type: 'TYPE_FP32', dims: [7] };
+    const ensemble = JSON.stringify({
+      platform: 'ensemble',
+      max_batch_size: 99,
+      input: [{ name: 'x', ...io }],
+      output: [{ name: 'y', ...io }],
+      ensemble_scheduling: {
+        step: [{ model_name: 'm', model_version: -1, input_map: { input__0: 'x' }, output_map: { output__0: 'y' } }],
+      },
+    });
+    const { texts } = await read(folder({ 'm/model.yaml': broken, 'e/model.yaml': ensemble }), { artifacts: false });
+    expect(texts.map((text) => text.split(': ').slice(0, 2).join(': '))).toEqual([
+      'm/model.yaml: max_batch_size',
+      'm/model.yaml: input[0].data_type',
+    ]);
+  });
+});
