@@ -11,6 +11,9 @@ const HELP = `Types, lint and format of TypeScript and Python, and the unit test
   npm run check [-- --fix]
 
   --fix   let formatters and linters put right what they can
+  --help
+
+Exit codes: 0 all is well, 1 something is not, 2 wrong command line.
 `;
 
 export async function main(argv: readonly string[]): Promise<number> {

@@ -10,10 +10,13 @@ const HELP = `Estimates what a stack costs in a month, from its stack file and t
 
   npm run cost -- STACK [options]
 
+  STACK              a stack with a file of settings, Pulumi.STACK.yaml
   --models-gib N     models in the bucket, old versions included (default: 50)
   --stack-dir DIR    folder of Pulumi.yaml (default: this package)
   --json             as JSON
   --help
+
+Exit codes: 0 done, 1 failed, 2 wrong command line.
 `;
 
 export async function main(argv: readonly string[]): Promise<number> {

@@ -25,18 +25,32 @@ export function parseFlagsAndArguments<const T extends Options>(argv: readonly s
     if (positionals.length > most) throw new Error(`Unexpected argument '${positionals[most]}'`);
     return { flags: values, positionals };
   } catch (cause) {
+    const { code, message } = cause as Error & { code?: string };
+    if (code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') throw wrongValue(message, cause);
     const known = Object.keys(options).map((name) => `--${name}`);
-    const unknown = /'(--[\w-]+)/.exec((cause as Error).message)?.[1];
+    const unknown = /'(--[\w-]+)/.exec(message)?.[1];
     const near = unknown === undefined ? undefined : nearest(unknown, known);
     const lost =
       argv.length > 0 && !argv[0]?.startsWith('-')
         ? 'flags for a command come after "--": npm run NAME -- --FLAG; '
         : '';
-    throw new UsageError((cause as Error).message.split('. ')[0] ?? 'bad arguments', {
+    throw new UsageError(message.split('. ')[0] ?? 'bad arguments', {
       hint: near === undefined ? `${lost}flags: ${known.join(' ')}` : `did you mean ${near}?`,
       cause,
     });
   }
+}
+
+/** A flag that has no value and needs one, or has one and takes none. `message` is Node's: "Option '-o, --out <value>' ...". */
+function wrongValue(message: string, cause: unknown): UsageError {
+  const flag = /--[\w-]+/.exec(message)?.[0] ?? message;
+  if (message.includes('does not take an argument')) {
+    return new UsageError(`${flag} takes no value`, { hint: `write ${flag} alone`, cause });
+  }
+  return new UsageError(`${flag} needs a value`, {
+    hint: `write ${flag} VALUE; one that begins with "-": ${flag}=-VALUE`,
+    cause,
+  });
 }
 
 /** `a,b` -> ['a', 'b']; an empty name is an error. */

@@ -79,7 +79,7 @@ export async function readReferences(root: string, config: ModelConfig, problems
     }
     if (!exists) {
       problems.add(field, `names a file that is not in the model folder: ${JSON.stringify(clean)}`, {
-        hint: `put it at ${path.basename(root)}/${clean}`,
+        hint: await howToHave(root, clean),
       });
       continue;
     }
@@ -93,4 +93,14 @@ export async function readReferences(root: string, config: ModelConfig, problems
     for (const file of found) files.set(file.key, file);
   }
   return [...files.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
+}
+
+/** Where a missing file belongs, and, where the model has a trace.py, which may write such files, how to run it. */
+async function howToHave(root: string, key: string): Promise<string> {
+  const name = path.basename(root);
+  const traced = await fs.access(path.join(root, 'trace.py')).then(
+    () => true,
+    () => false,
+  );
+  return traced ? `npm run trace -- --models ${name}, or put it at ${name}/${key}` : `put it at ${name}/${key}`;
 }

@@ -155,6 +155,14 @@ describe('readRepository', () => {
     ]);
   });
 
+  it('says that a trace may make the file that is missing', async () => {
+    const output = [{ name: 'output__0', data_type: 'TYPE_FP32', dims: [4], label_filename: 'labels.txt' }];
+    const root = folder({ 'm/model.yaml': modelYaml({ output }), 'm/trace.py': '', 'm/1/model.pt': torchScript() });
+    expect((await read(root)).texts).toEqual([
+      'm/model.yaml: output[0].label_filename: names a file that is not in the model folder: "labels.txt"\n    -> npm run trace -- --models m, or put it at m/labels.txt',
+    ]);
+  });
+
   it('looks at configurations alone where it is asked to', async () => {
     const root = folder({ 'm/model.yaml': modelYaml({ version_policy: { specific: { versions: [1] } } }) });
     const { models, texts } = await read(root, { artifacts: false });

@@ -91,6 +91,12 @@ describe('validate', () => {
   it.each([
     [['--bad'], "error: Unknown option '--bad'"],
     [['extra'], "error: Unexpected argument 'extra'"],
+    [
+      ['--models'],
+      'error: --models needs a value\n  -> write --models VALUE; one that begins with "-": --models=-VALUE\n',
+    ],
+    [['--models', '--json'], 'error: --models needs a value\n  -> write --models VALUE;'],
+    [['--json=yes'], 'error: --json takes no value\n  -> write --json alone\n'],
     [['--models', 'a,'], 'error: --models "a," has an empty name'],
   ])('exits with 2 at %j', async (argv, message) => {
     const { code, out, err } = await run(...argv);
