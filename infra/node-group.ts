@@ -4,7 +4,7 @@ import * as pulumi from '@pulumi/pulumi';
 import type { EksVersion } from './eks-versions';
 
 /** The machine images for nodes, and where they keep images and the scratch space of pods. */
-export const AMI_TYPES = {
+const AMI_TYPES = {
   AL2023_x86_64_STANDARD: { dataDevice: '/dev/xvda', systemDevice: undefined },
   AL2023_x86_64_NVIDIA: { dataDevice: '/dev/xvda', systemDevice: undefined },
   // Its system is on a volume of its own.

@@ -1,5 +1,5 @@
 import { join, resolve, sep } from 'node:path';
-import { EXIT, parseFlags, parseList, runCommand } from './lib/cli';
+import { EXIT, parseFlags, parseSelection, runCommand } from './lib/cli';
 import { UsageError, UserError } from './lib/errors';
 import { exportModels } from './lib/export';
 import { formatBytes } from './lib/format';
@@ -46,12 +46,7 @@ async function exportRepository(argv: readonly string[]): Promise<number> {
       },
     );
   }
-  const selected = parseList('models', flags.models);
-  const exclude = parseList('exclude', flags.exclude);
-  const { models, problems, added } = await readRepository(flags.repo, {
-    ...(selected === undefined ? {} : { models: selected }),
-    ...(exclude === undefined ? {} : { exclude }),
-  });
+  const { models, problems, added } = await readRepository(flags.repo, parseSelection(flags));
   if (problems.length > 0) {
     throw new UserError(`${flags.repo} is not ready to be exported; nothing was written`, {
       problems,

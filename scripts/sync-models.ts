@@ -1,4 +1,4 @@
-import { EXIT, parseFlags, parseList, runCommand } from './lib/cli';
+import { EXIT, parseFlags, parseSelection, runCommand } from './lib/cli';
 import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from './lib/commands/change-command';
 import { openTarget, TARGET_FLAGS, TARGET_HELP } from './lib/commands/target';
 import { paths } from './lib/paths';
@@ -34,16 +34,14 @@ async function syncModels(argv: readonly string[]): Promise<number> {
     process.stdout.write(HELP);
     return EXIT.ok;
   }
-  const models = parseList('models', flags.models);
-  const exclude = parseList('exclude', flags.exclude);
+  const selection = parseSelection(flags);
   const target = await openTarget(flags, { concurrency: parseConcurrency(flags) });
   try {
     return await runChange(`publish ${flags.repo} to ${target.name}`, flags, target, (options) =>
       publish({
         ...options,
         repository: flags.repo,
-        ...(models === undefined ? {} : { models }),
-        ...(exclude === undefined ? {} : { exclude }),
+        ...selection,
         prune: flags.prune,
       }),
     );

@@ -1,4 +1,4 @@
-import { EXIT, parseFlags, parseList, runCommand } from './lib/cli';
+import { EXIT, parseFlags, parseSelection, runCommand } from './lib/cli';
 import { formatBytes, formatDuration } from './lib/format';
 import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
@@ -36,16 +36,14 @@ async function trace(argv: readonly string[]): Promise<number> {
     process.stdout.write(HELP);
     return EXIT.ok;
   }
-  const models = parseList('models', flags.models);
-  const exclude = parseList('exclude', flags.exclude);
+  const selection = parseSelection(flags);
   const progress = new Progress();
   const { python } = await progress.run('Python environment', (step) => ensurePython(step));
   await progress.run('trace', (step) =>
     traceModels({
       python,
       repository: flags.repo,
-      ...(models === undefined ? {} : { models }),
-      ...(exclude === undefined ? {} : { exclude }),
+      ...selection,
       weights: flags.weights,
       force: flags.force,
       onEvent: (event) => {

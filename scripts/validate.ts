@@ -1,4 +1,4 @@
-import { EXIT, parseFlags, parseList, runCommand } from './lib/cli';
+import { EXIT, parseFlags, parseSelection, runCommand } from './lib/cli';
 import { formatProblem } from './lib/errors';
 import { formatBytes, formatTable } from './lib/format';
 import { readRepository, type Repository, type RepositoryModel, type SourceFile } from './lib/model';
@@ -34,12 +34,7 @@ async function validate(argv: readonly string[]): Promise<number> {
     process.stdout.write(HELP);
     return EXIT.ok;
   }
-  const models = parseList('models', flags.models);
-  const exclude = parseList('exclude', flags.exclude);
-  const repository = await readRepository(flags.repo, {
-    ...(models === undefined ? {} : { models }),
-    ...(exclude === undefined ? {} : { exclude }),
-  });
+  const repository = await readRepository(flags.repo, parseSelection(flags));
   if (flags.json) process.stdout.write(`${asJson(repository)}\n`);
   else print(repository);
   return repository.problems.length === 0 ? EXIT.ok : EXIT.failed;

@@ -62,6 +62,13 @@ export function parseList(flag: string, text: string | undefined): string[] | un
   return names;
 }
 
+/** Which models a command is for, from its flags --models and --exclude; what was not given is left out. */
+export function parseSelection(flags: { models?: string | undefined; exclude?: string | undefined }) {
+  const models = parseList('models', flags.models);
+  const exclude = parseList('exclude', flags.exclude);
+  return { ...(models === undefined ? {} : { models }), ...(exclude === undefined ? {} : { exclude }) };
+}
+
 /** A whole number within bounds. */
 export function parseInteger(flag: string, text: string, minimum: number, maximum: number): number {
   const value = Number(text);

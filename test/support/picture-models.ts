@@ -1,3 +1,5 @@
+import { answeringProgram } from './repository';
+
 /**
  * Models that are called and configured as those of this package and cost nothing, on Triton's python backend: files for
  * writeRepository. The ensemble answers with the negative of a picture; the classifier is sure of class 1.
@@ -7,7 +9,7 @@ export function pictureModels(): Record<string, string> {
     `${direction} { name: "${name}" data_type: TYPE_UINT8 dims: [-1, -1, 3] }`;
   return {
     'negative/config.pbtxt': config('backend: "python"', pixels('input', 'x'), pixels('output', 'y')),
-    'negative/1/model.py': program('x', 'y', '255 - x'),
+    'negative/1/model.py': answeringProgram('x', 'y', '255 - x'),
     'ens_face_restoration_v2.1/config.pbtxt': config(
       'platform: "ensemble"',
       pixels('input', 'raw_image'),
@@ -22,26 +24,10 @@ export function pictureModels(): Record<string, string> {
       'output { name: "output__0" data_type: TYPE_FP32 dims: [1, 3] }',
     ),
     'resnet/labels.txt': 'a\nb <b>\nc\n',
-    'resnet/1/model.py': program('input__0', 'output__0', 'np.array([[0, 50, 0]], dtype=np.float32)'),
+    'resnet/1/model.py': answeringProgram('input__0', 'output__0', 'np.array([[0, 50, 0]], dtype=np.float32)'),
   };
 }
 
 function config(...lines: string[]): string {
   return [...lines, ''].join('\n');
-}
-
-function program(input: string, output: string, answer: string): string {
-  return `import numpy as np
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        responses = []
-        for request in requests:
-            x = np.from_dlpack(pb_utils.get_input_tensor_by_name(request, "${input}"))
-            y = pb_utils.Tensor.from_dlpack("${output}", ${answer})
-            responses.append(pb_utils.InferenceResponse([y]))
-        return responses
-`;
 }

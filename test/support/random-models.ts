@@ -1,5 +1,6 @@
-import protobuf from 'protobufjs/light';
 import { modelConfigType, type ModelConfig, type TensorConfig } from '../../scripts/lib/model/model-config';
+import { filled, list, maybe, pick, type Fields, type Random } from './random-choice';
+import { disturb, remove } from './random-message';
 
 /** A model made at random: mostly sound, with something odd in it. */
 export interface RandomModel {
@@ -7,9 +8,6 @@ export interface RandomModel {
   /** Numbers of its version folders. */
   versions: number[];
 }
-
-type Random = () => number;
-type Fields = Record<string, unknown>;
 
 /** A model for a backend that takes anything, so that what is refused is refused by the server itself. */
 export function randomModel(name: string, random: Random): RandomModel {
@@ -355,115 +353,3 @@ function state(random: Random, index: number): Fields {
     use_growable_memory: random() < 0.1 ? true : undefined,
   });
 }
-
-/** Fields that ask for what the test's server has not: other backends, files, a GPU, and what is newer than it. */
-const NOT_HERE = new Set([
-  ...[
-    'name',
-    'platform',
-    'backend',
-    'runtime',
-    'model_repository_agents',
-    'default_model_filename',
-    'cc_model_filenames',
-    'model_operations',
-  ],
-  ...['model_warmup', 'model_metrics', 'max_inflight_requests', 'model_namespace', 'gpus'],
-  ...['label_filename', 'data_file'],
-]);
-
-/** Sets, removes or repeats one field somewhere in a message, to a value of the right type. */
-function disturb(type: protobuf.Type, message: Fields, random: Random): void {
-  const fields = type.fieldsArray
-    .filter(({ name }) => type !== modelConfigType || !NOT_HERE.has(name))
-    .map((field) => field.resolve());
-  const present = fields.filter(({ name }) => message[name] !== undefined);
-  const inner = present.filter((field) => field.resolvedType instanceof protobuf.Type);
-  if (inner.length > 0 && random() < 0.75) {
-    const field = pick(random, inner);
-    const item = oneOf(random, field, message[field.name]);
-    if (item !== undefined) disturb(field.resolvedType as protobuf.Type, item, random);
-    return;
-  }
-  // Tensors that are not listed are for the backend to tell, and this one tells nothing.
-  const isTensors = ({ name }: protobuf.Field): boolean => type === modelConfigType && /^(in|out)put$/.test(name);
-  const allowed = (random() < 0.6 && present.length > 0 ? present : fields).filter(
-    (field) => !LATER.has(field.name) && !isTensors(field),
-  );
-  if (allowed.length > 0) setField(type, message, pick(random, allowed), random);
-}
-
-/** `name` is left out of the model itself alone. */
-const LATER = new Set([...NOT_HERE].filter((name) => name !== 'name'));
-
-function oneOf(random: Random, field: protobuf.Field, value: unknown): Fields | undefined {
-  if (field.map) return pick(random, Object.values(value as Record<string, Fields>));
-  return Array.isArray(value) ? pick<Fields>(random, value as Fields[]) : (value as Fields);
-}
-
-function setField(type: protobuf.Type, message: Fields, field: protobuf.Field, random: Random): void {
-  const { name } = field;
-  const value = message[name];
-  if (random() < 0.2) remove(message, name);
-  else if (Array.isArray(value) && random() < 0.4)
-    message[name] = [...(value as unknown[]), ...(random() < 0.5 ? (value as unknown[]) : [randomItem(field, random)])];
-  else message[name] = randomValue(field, random);
-  tidy(type, message, name);
-}
-
-/** A list is there only if something is in it, and of alternatives the last one given. */
-function tidy(type: protobuf.Type, message: Fields, last?: string): void {
-  for (const [key, value] of Object.entries(message))
-    if (Array.isArray(value) && value.length === 0) remove(message, key);
-  for (const { oneof } of type.oneofsArray) {
-    const given = oneof.filter((name) => message[name] !== undefined);
-    const kept = last !== undefined && given.includes(last) ? last : given[0];
-    for (const name of given) if (name !== kept) remove(message, name);
-  }
-}
-
-const remove = (message: Fields, key: string): boolean => Reflect.deleteProperty(message, key);
-
-function randomValue(field: protobuf.Field, random: Random): unknown {
-  field.resolve();
-  if (field instanceof protobuf.MapField) {
-    const key = field.keyType === 'string' ? pick(random, ['x0', 'a', '']) : pick(random, ['0', '1', '3']);
-    return { [key]: randomItem(field, random) };
-  }
-  return field.repeated ? list(random, 0, 2, () => randomItem(field, random)) : randomItem(field, random);
-}
-
-function randomItem(field: protobuf.FieldBase, random: Random): unknown {
-  const type = field.resolvedType;
-  if (type instanceof protobuf.Enum) {
-    return pick(
-      random,
-      Object.keys(type.values).filter((name) => name !== 'KIND_GPU'),
-    );
-  }
-  if (type instanceof protobuf.Type) {
-    const message: Fields = {};
-    for (const one of type.fieldsArray)
-      if (random() < 0.5 && !LATER.has(one.name)) message[one.name] = randomValue(one, random);
-    tidy(type, message);
-    return message;
-  }
-  if (field.type === 'string') return pick(random, ['x0', 'y0', 'x1', '', 'a b', '\u00e9', 'CONTROL0']);
-  if (field.type === 'bool') return random() < 0.5;
-  if (field.type === 'float' || field.type === 'double') return pick(random, [0, -1, 0.5, 2, Infinity]);
-  const numbers = [0, 1, 2, 3, 8, 9, 2 ** 31 - 1];
-  return pick(random, field.type.startsWith('u') ? numbers : [...numbers, -1, -2]);
-}
-
-function pick<T>(random: Random, items: readonly T[]): T {
-  return items[Math.floor(random() * items.length)] as T;
-}
-
-function list<T>(random: Random, least: number, most: number, make: (index: number) => T): T[] {
-  return Array.from({ length: least + Math.floor(random() * (most - least + 1)) }, (_, index) => make(index));
-}
-
-const maybe = <T>(random: Random, make: () => T): T | undefined => (random() < 0.4 ? make() : undefined);
-
-const filled = (fields: Fields): Fields =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));

@@ -36,7 +36,7 @@ export interface RegisteredStack {
 const PROJECT = 'triton-serving';
 
 /** The stack file as the program reads it, with some keys replaced; null takes one away. */
-export function stackConfig(stack: string, changes: Readonly<Record<string, unknown>> = {}): ConfigSource {
+function stackConfig(stack: string, changes: Readonly<Record<string, unknown>> = {}): ConfigSource {
   const { config } = load(readFileSync(join(paths.root, `Pulumi.${stack}.yaml`), 'utf8')) as {
     config: Record<string, unknown>;
   };
@@ -104,5 +104,5 @@ export async function registered(run: () => Record<string, unknown>, stack: stri
 }
 
 /** AWS account of the mocks. */
-export const ACCOUNT = '111122223333';
+const ACCOUNT = '111122223333';
 const CALLER = 'aws:index/getCallerIdentity:getCallerIdentity';

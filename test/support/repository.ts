@@ -25,11 +25,15 @@ export function addingModel(name: string, versions: Record<number, number>): Rec
     ].join('\n'),
   };
   for (const [version, amount] of Object.entries(versions))
-    files[`${name}/${version}/model.py`] = addingProgram(amount);
+    files[`${name}/${version}/model.py`] = answeringProgram('x', 'y', `x + np.float32(${amount})`);
   return files;
 }
 
-function addingProgram(amount: number): string {
+/**
+ * A `model.py` for Triton's python backend.
+ * @param answer an expression of NumPy in `x`, the array that `input` has
+ */
+export function answeringProgram(input: string, output: string, answer: string): string {
   // NumPy, not PyTorch: its import takes seconds in each of a server's model processes.
   return `import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -39,8 +43,8 @@ class TritonPythonModel:
     def execute(self, requests):
         responses = []
         for request in requests:
-            x = np.from_dlpack(pb_utils.get_input_tensor_by_name(request, "x"))
-            y = pb_utils.Tensor.from_dlpack("y", x + np.float32(${amount}))
+            x = np.from_dlpack(pb_utils.get_input_tensor_by_name(request, "${input}"))
+            y = pb_utils.Tensor.from_dlpack("${output}", ${answer})
             responses.append(pb_utils.InferenceResponse([y]))
         return responses
 `;

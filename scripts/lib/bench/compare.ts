@@ -1,3 +1,5 @@
+import { forEachLimited } from '../pool';
+
 /** One way to do the work that is compared. */
 export interface Contender {
   name: string;
@@ -50,12 +52,7 @@ export function median(values: readonly number[]): number {
 
 /** Calls `work` `count` times, `limit` at a time. */
 export async function inParallel(count: number, limit: number, work: () => Promise<unknown>): Promise<void> {
-  let left = count;
-  const worker = async (): Promise<void> => {
-    while (left > 0) {
-      left -= 1;
-      await work();
-    }
-  };
-  await Promise.all(Array.from({ length: limit }, worker));
+  await forEachLimited(Array<undefined>(count).fill(undefined), limit, async () => {
+    await work();
+  });
 }

@@ -148,7 +148,7 @@ async function openReplicas(flags: TargetFlags): Promise<ReplicaSource | undefin
   });
 }
 
-export function parseHttpUrl(flag: string, text: string | undefined): string | undefined {
+function parseHttpUrl(flag: string, text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol)) {

@@ -182,7 +182,7 @@ function refused({ name, modelControlKey }: Replica, cause: TritonError): UserEr
 }
 
 /** Whether a replica serves exactly the versions of the model, from exactly its configuration. */
-export async function servesAsPublished(
+async function servesAsPublished(
   client: TritonHttpClient,
   index: readonly ModelIndexEntry[],
   model: ServedModel,

@@ -1,7 +1,7 @@
 import { UserError } from '../errors';
 
 /** What is needed in the cluster, for the message of who may not. */
-export const PERMISSIONS = 'verb "list" on "pods", verbs "get" and "create" on "pods/portforward"';
+const PERMISSIONS = 'verb "list" on "pods", verbs "get" and "create" on "pods/portforward"';
 
 export interface ClusterCall {
   /** What was tried: `list pods in namespace serving`. */

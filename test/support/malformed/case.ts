@@ -38,6 +38,9 @@ export function writeMalformed(directory: string, files: MalformedCase['files'])
 
 export type Fields = Record<string, unknown>;
 
+/** Fields in place of the sound ones, the field that is named, and what is said of it. */
+export type RuleRow = readonly [name: string, fields: Fields, field: string, says: string];
+
 export const ARTIFACT = { 'm/1/model.pt': torchScript() };
 export const input = (fields: Fields = {}): Fields => ({
   name: 'input__0',

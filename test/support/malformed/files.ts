@@ -1,6 +1,7 @@
 import { torchScript, zip } from '../../unit/model/helpers';
 import { ARTIFACT, begins, escaped, sound, type Malformed, type MalformedCase } from './case';
-import { state, warmup } from './rules';
+import { state } from './rules/sequence';
+import { warmup } from './rules/warmup';
 import { SOUND_YAML } from './yaml';
 
 const YAML = { 'm/model.yaml': JSON.stringify(sound()) };

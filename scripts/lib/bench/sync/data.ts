@@ -66,7 +66,7 @@ export function labelsFile(directory: string, model: string): string {
 }
 
 /** Of the same length for every number of up to nine digits. */
-export function labelsText(change: number): string {
+function labelsText(change: number): string {
   return `change ${String(change).padStart(9, '0')}\n`;
 }
 
