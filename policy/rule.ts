@@ -29,7 +29,7 @@ export type Report = (finding: Finding) => void;
 
 /** Something that has to hold of every stack. Each is mandatory: a preview or an update that breaks it ends. */
 export interface Rule {
-  /** Unique, and never changed: exemptions name it. */
+  /** Unique, and never changed: Pulumi and docs/policy.md tell of a rule by its name. */
   name: string;
   /** What is demanded and why, in a sentence or two. */
   description: string;

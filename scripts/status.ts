@@ -35,7 +35,7 @@ async function status(argv: readonly string[]): Promise<number> {
     if (flags.json) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
     else process.stdout.write(`${describe(target.name, found)}\n`);
     const nobody = target.replicas !== undefined && found.replicas.length === 0;
-    if (nobody) process.stderr.write(`There is no server: ${target.replicas?.describe()}\n`);
+    if (nobody) process.stderr.write(`There is no replica: ${target.replicas?.describe()}\n`);
     return isAsReleased(found) && !nobody ? EXIT.ok : EXIT.failed;
   } finally {
     await target.close();
@@ -53,7 +53,7 @@ function describe(name: string, status: RepositoryStatus): string {
           `A publisher was interrupted while it switched ${unfinished.join(', ')}: the next sync-models or rollback puts it right.`,
         ]),
     ...drift.map((text) => `In the bucket: ${text}`),
-    ...(replicas.length === 0 ? ['No server was looked at.'] : ['', table(replicas)]),
+    ...(replicas.length === 0 ? ['No replica was looked at.'] : ['', table(replicas)]),
   ].join('\n');
 }
 

@@ -21,7 +21,7 @@ const HELP = `Runs tests: unit and integration (jest) and Python (pytest), after
 
   npm test [-- options]
 
-  --all           end-to-end tests too: stacks on real engines of Pulumi and Kubernetes (see docs/testing.md)
+  --all           end-to-end tests too: stacks on real engines of Pulumi and Kubernetes and a mock of AWS (docs/testing.md)
   --only NAME     unit, integration, python or e2e
   --filter TEXT   jest: only test files whose path has TEXT; pytest: its -k
   --soak          only the proofs of the integration tests (or, with --only e2e, of those), ${SOAK_FACTOR} times as long,
@@ -31,7 +31,7 @@ const HELP = `Runs tests: unit and integration (jest) and Python (pytest), after
 
 const SUITES = ['unit', 'integration', 'python', 'e2e'] as const;
 type Suite = (typeof SUITES)[number];
-/** Builds programs of Go for half an hour the first time, so it has to be asked for. */
+/** Builds programs of Go for a long time at first (docs/testing.md says how long), so it has to be asked for. */
 const ON_REQUEST: Suite = 'e2e';
 
 interface Counts {

@@ -1,7 +1,7 @@
 import { forEachLimited } from '../pool';
 
 /** One way to do the work that is compared. */
-export interface Contender {
+export interface Contestant {
   name: string;
   /** Does the work once; `units` of it per call. */
   run: () => Promise<void>;
@@ -13,29 +13,29 @@ export interface Comparison {
   /** Units a second, one for each repetition. */
   rates: number[];
   median: number;
-  /** Median of this rate over the first contender's of the same repetition. */
+  /** Median of this rate over the first contestant's of the same repetition. */
   ratio: number;
 }
 
 /**
- * Runs the contenders in turn, again and again, so that whatever else the machine does meets all of them alike, and
+ * Runs the contestants in turn, again and again, so that whatever else the machine does meets all of them alike, and
  * compares each with the first one repetition by repetition. One round before the first is not counted.
  */
 export async function compare(
-  contenders: readonly Contender[],
+  contestants: readonly Contestant[],
   repetitions: number,
   onRound: (round: number) => void = () => undefined,
 ): Promise<Comparison[]> {
-  const rates = contenders.map((): number[] => []);
+  const rates = contestants.map((): number[] => []);
   for (let round = 0; round <= repetitions; round += 1) {
     onRound(round);
-    for (const [i, { run, units }] of contenders.entries()) {
+    for (const [i, { run, units }] of contestants.entries()) {
       const started = performance.now();
       await run();
       if (round > 0) rates[i]?.push((units * 1000) / (performance.now() - started));
     }
   }
-  return contenders.map(({ name }, i) => {
+  return contestants.map(({ name }, i) => {
     const own = rates[i] ?? [];
     const ratios = own.map((rate, k) => rate / (rates[0]?.[k] ?? NaN));
     return { name, rates: own, median: median(own), ratio: median(ratios) };

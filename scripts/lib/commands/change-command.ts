@@ -170,9 +170,9 @@ function describeResult(
 }
 
 function describeServers(replicas: RolloutResult | undefined, target: CommandTarget): string {
-  if (replicas === undefined) return 'No server was told.';
+  if (replicas === undefined) return 'No replica was told.';
   const { settled, starting } = replicas;
-  if (settled.length + starting.length === 0) return `There is no server: ${target.replicas?.describe()}.`;
+  if (settled.length + starting.length === 0) return `There is no replica: ${target.replicas?.describe()}.`;
   const done = `${settled.length} ${settled.length === 1 ? 'replica serves' : 'replicas serve'} it`;
   if (starting.length === 0) return `Every replica serves it: ${settled.join(', ')}.`;
   return `${done}; still starting, and not seen yet: ${starting.join(', ')}.`;

@@ -8,10 +8,10 @@ test.each([
   expect(median(values)).toBe(expected);
 });
 
-test('contenders run in turn, and the first round is not counted', async () => {
+test('contestants run in turn, and the first round is not counted', async () => {
   const order: string[] = [];
-  const contender = (name: string) => ({ name, units: 1, run: async () => void order.push(name) });
-  const results = await compare([contender('a'), contender('b')], 2);
+  const contestant = (name: string) => ({ name, units: 1, run: async () => void order.push(name) });
+  const results = await compare([contestant('a'), contestant('b')], 2);
   expect(order).toEqual(['a', 'b', 'a', 'b', 'a', 'b']);
   expect(results.map(({ rates }) => rates.length)).toEqual([2, 2]);
   expect(results[0]?.ratio).toBe(1);

@@ -1,0 +1,47 @@
+import { rmSync } from 'node:fs';
+import { UserError } from '../errors';
+import { selectModels } from '../local/selection';
+import { localDirectory, startStack } from '../local/stack';
+import { Timings } from '../local/timings';
+import { paths } from '../paths';
+import { Progress } from '../progress';
+import { TritonHttpClient } from '../triton/http';
+import type { Tensor } from '../triton/tensor';
+
+/** Beside a local stack that may be running. */
+export const FREE_PORTS = { 'http-port': 0, 'grpc-port': 0, 'metrics-port': 0, 's3-port': 0 };
+
+/** Runs `work` against a local stack that serves these models of a repository, all by default. */
+export async function withModels(
+  repository: string,
+  names: readonly string[] | undefined,
+  work: (client: TritonHttpClient, progress: Progress) => Promise<object>,
+): Promise<object> {
+  const progress = new Progress();
+  const undo: (() => Promise<void> | void)[] = [];
+  try {
+    const { served } = await selectModels(repository, names);
+    const stack = await startStack({
+      repository,
+      models: served.map(({ name }) => name),
+      weights: [],
+      ports: FREE_PORTS,
+      progress,
+      timings: new Timings(),
+      defer: (step) => undo.push(step),
+    });
+    const client = new TritonHttpClient(stack.triton.httpUrl);
+    undo.push(() => client.close());
+    return await work(client, progress);
+  } finally {
+    for (const step of undo.reverse()) await step();
+    if (repository !== paths.modelRepository) rmSync(localDirectory(repository), { recursive: true, force: true });
+  }
+}
+
+/** The only output of a model. */
+export async function only(client: TritonHttpClient, model: string, input: Tensor): Promise<Tensor> {
+  const { outputs } = await client.infer(model, [input]);
+  if (outputs[0] === undefined) throw new UserError(`${model} returned nothing`);
+  return outputs[0];
+}
