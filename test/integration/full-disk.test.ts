@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PART_BYTES, type S3Store } from '../../scripts/lib/s3/store';
+import { whyNoGo } from '../../scripts/lib/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { PublishProcess } from '../support/publish-process';
 import { writeRepository } from '../support/repository';
@@ -23,7 +24,7 @@ const DISK_BYTES = 20 * PIECE_BYTES;
 const directory = join(scratch.directory, 'disk');
 mkdirSync(directory);
 
-describeUnless(whyNoSmallDisk(directory), 'a server whose disk is full', () => {
+describeUnless(whyNoSmallDisk(directory) ?? whyNoGo(['versitygw']), 'a server whose disk is full', () => {
   const repository = join(scratch.directory, 'repository');
   let endpoint: string;
   let store: S3Store;

@@ -6,6 +6,8 @@ import { Lock, NO_INTENT, seeLock } from '../../scripts/lib/publish/lock';
 import type { Bucket } from '../../scripts/lib/s3/bucket';
 import { uploadsUnder } from '../../scripts/lib/s3/multipart';
 import { PART_BYTES, S3Error, type S3Store } from '../../scripts/lib/s3/store';
+import { whyNoGo } from '../../scripts/lib/toolchain/go';
+import { describeUnless } from '../support/describe-unless';
 import { publisher } from '../support/publish';
 import { PublishProcess } from '../support/publish-process';
 import { writeRepository } from '../support/repository';
@@ -30,170 +32,172 @@ const repository = join(scratch.directory, 'repository');
 /** Of three parts. */
 const LARGE = randomBytes(PART_BYTES + 1).toString('hex');
 
-let store: S3Store;
-let tap: Tap;
-/** The same bucket through the tap. */
-let tapped: S3Store;
+describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
+  let store: S3Store;
+  let tap: Tap;
+  /** The same bucket through the tap. */
+  let tapped: S3Store;
 
-beforeAll(async () => {
-  const { endpoint } = await testVersitygw(scratch);
-  store = await openBucket(scratch, endpoint, BUCKET);
-  tap = await startTap(endpoint);
-  scratch.defer(() => tap.stop());
-  tapped = await openBucket(scratch, tap.endpoint, BUCKET, { create: false, attempts: 1 });
-}, 300_000);
+  beforeAll(async () => {
+    const { endpoint } = await testVersitygw(scratch);
+    store = await openBucket(scratch, endpoint, BUCKET);
+    tap = await startTap(endpoint);
+    scratch.defer(() => tap.stop());
+    tapped = await openBucket(scratch, tap.endpoint, BUCKET, { create: false, attempts: 1 });
+  }, 300_000);
 
-beforeEach(async () => {
-  await store.delete((await store.list('')).map(({ key }) => key));
-  await store.abortUploads('');
-  folderHolds(OLD);
-  await publish();
-  tap.set({});
-});
-
-function folderHolds(files: Record<string, string>): void {
-  rmSync(repository, { recursive: true, force: true });
-  mkdirSync(repository);
-  writeRepository(repository, files);
-}
-
-const folderHoldsLarge = (): void => folderHolds({ ...OLD, 'a/config.pbtxt': SERVES(2), 'a/2/weights.bin': LARGE });
-
-const publish = (...options: Parameters<ReturnType<typeof publisher>['publish']>) =>
-  publisher(tapped, LOCATION, repository).publish(...options);
-
-const isPart = ({ method, path }: TappedRequest, number: number): boolean =>
-  method === 'PUT' && path.includes(`partNumber=${number}&`);
-
-/** Does something once, before the server hears of the part of that number. */
-function beforePart(number: number, work: () => unknown): void {
-  let done = false;
-  tap.set({
-    onRequest: (request) => {
-      if (done || !isPart(request, number)) return true;
-      done = true;
-      return work();
-    },
-  });
-}
-
-/** How many requests `work` makes, by method. */
-async function requestsOf(work: () => Promise<unknown>): Promise<string[]> {
-  const before = tap.requests.length;
-  await work();
-  return tap.requests.slice(before).map(({ method }) => method);
-}
-
-const unfinishedUploads = async (): Promise<string[]> =>
-  (await uploadsUnder((store as unknown as { at: Bucket }).at, '')).map(({ key }) => key);
-
-describe('a publisher that another one takes over from while it uploads', () => {
-  test('says that it lost the lock, not what S3 said because of it', async () => {
-    folderHoldsLarge();
-    let other: Lock | undefined;
-    beforePart(2, async () => {
-      other = await Lock.take(store, LOCATION, await seeLock(store, LOCATION), NO_INTENT);
-      await store.abortUploads('');
-    });
-    const error: unknown = await publish().catch((caught: unknown) => caught);
-    expect(error).toMatchObject({
-      name: 'LockLost',
-      message: expect.stringMatching(/^another publisher took over/) as string,
-      hint: expect.stringMatching(/run it again/) as string,
-      cause: expect.any(S3Error) as unknown,
-    });
-    expect(await seeLock(store, LOCATION)).toMatchObject({ heldBy: expect.stringMatching(/process/) as string });
-    await other?.release();
+  beforeEach(async () => {
+    await store.delete((await store.list('')).map(({ key }) => key));
+    await store.abortUploads('');
+    folderHolds(OLD);
+    await publish();
+    tap.set({});
   });
 
-  test('what S3 says is told as it is while the lock is held', async () => {
-    folderHoldsLarge();
-    beforePart(2, () => store.abortUploads(''));
-    await expect(publish()).rejects.toBeInstanceOf(S3Error);
-    await expect(publish()).resolves.toMatchObject({ isNew: true });
-  });
+  function folderHolds(files: Record<string, string>): void {
+    rmSync(repository, { recursive: true, force: true });
+    mkdirSync(repository);
+    writeRepository(repository, files);
+  }
 
-  test('a configuration that the other one wrote is no riddle either', async () => {
-    folderHolds({ ...OLD, 'a/config.pbtxt': SERVES(2), 'a/2/weights.bin': 'a2' });
-    let other: Lock | undefined;
+  const folderHoldsLarge = (): void => folderHolds({ ...OLD, 'a/config.pbtxt': SERVES(2), 'a/2/weights.bin': LARGE });
+
+  const publish = (...options: Parameters<ReturnType<typeof publisher>['publish']>) =>
+    publisher(tapped, LOCATION, repository).publish(...options);
+
+  const isPart = ({ method, path }: TappedRequest, number: number): boolean =>
+    method === 'PUT' && path.includes(`partNumber=${number}&`);
+
+  /** Does something once, before the server hears of the part of that number. */
+  function beforePart(number: number, work: () => unknown): void {
+    let done = false;
     tap.set({
-      onRequest: async ({ method, path }) => {
-        if (other !== undefined || method !== 'PUT' || !path.endsWith('/models/a/config.pbtxt')) return;
-        other = await Lock.take(store, LOCATION, await seeLock(store, LOCATION), NO_INTENT);
-        await store.putBytes('models/a/config.pbtxt', Buffer.from(SERVES(1)));
-        // It has nothing to be waited for when the first one puts things right.
-        await other?.release();
+      onRequest: (request) => {
+        if (done || !isPart(request, number)) return true;
+        done = true;
+        return work();
       },
     });
-    await expect(publish()).rejects.toMatchObject({
-      name: 'LockLost',
-      message: expect.stringMatching(/^another publisher took over/) as string,
-      cause: { message: expect.stringMatching(/somebody else wrote it/) as string },
-    });
-  });
-});
-
-describe('parts of an upload that was not finished, when the next publisher has nothing to publish', () => {
-  /** Runs a publisher that has nothing to do, and expects it to have cleaned up. */
-  async function expectTidied(): Promise<void> {
-    expect(await unfinishedUploads()).toEqual(['models/a/2/weights.bin']);
-    folderHolds(OLD);
-    expect(await publish()).toMatchObject({ isNew: false });
-    expect(await unfinishedUploads()).toEqual([]);
-    expect(await new Place(store, LOCATION.prefix).leftovers()).toEqual([]);
   }
 
-  test('are given up after one that was killed; nobody who finds nothing of the kind pays for it', async () => {
-    const ordinary = await requestsOf(publish);
-    expect(new Set(ordinary)).toEqual(new Set(['GET']));
-    folderHoldsLarge();
-    const flags = ['--repo', repository, ...new Place(store, LOCATION.prefix).flags(tap.endpoint)];
-    const killed = new PublishProcess(scratch, 'sync-models', flags);
-    beforePart(3, () => {
-      killed.kill();
-      return false;
-    });
-    expect(await killed.ended).toMatchObject({ signal: 'SIGKILL' });
-    tap.set({});
-    await expectTidied();
-    expect(await requestsOf(publish)).toEqual(ordinary);
-  });
-
-  test('are given up after one that failed', async () => {
-    const ordinary = await requestsOf(publish);
-    folderHoldsLarge();
-    beforePart(3, () => false);
-    await expect(publish()).rejects.toThrow(/cannot write part 3/);
-    await expectTidied();
-    expect(await requestsOf(publish)).toEqual(ordinary);
-  });
-
-  test('stay for the same publication, which goes on with them', async () => {
-    folderHoldsLarge();
-    beforePart(3, () => false);
-    await expect(publish()).rejects.toThrow(/cannot write part 3/);
+  /** How many requests `work` makes, by method. */
+  async function requestsOf(work: () => Promise<unknown>): Promise<string[]> {
     const before = tap.requests.length;
-    expect(await publish()).toMatchObject({ isNew: true });
-    const again = tap.requests.slice(before).filter((request) => isPart(request, 1) || isPart(request, 2));
-    expect(again).toEqual([]);
-    expect(await new Place(store, LOCATION.prefix).leftovers()).toEqual([]);
-  });
-});
-
-test('a lock that could only not be renewed in time does not hide what failed', async () => {
-  folderHoldsLarge();
-  const now = Date.now.bind(Date);
-  let late = 0;
-  const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + late);
-  beforePart(2, async () => {
-    await store.abortUploads('');
-    late = 61_000;
-  });
-  try {
-    await expect(publish()).rejects.toBeInstanceOf(S3Error);
-  } finally {
-    clock.mockRestore();
-    // It thinks that the lock may be somebody else's, and leaves it.
-    await store.delete([lockKey(LOCATION)]);
+    await work();
+    return tap.requests.slice(before).map(({ method }) => method);
   }
+
+  const unfinishedUploads = async (): Promise<string[]> =>
+    (await uploadsUnder((store as unknown as { at: Bucket }).at, '')).map(({ key }) => key);
+
+  describe('a publisher that another one takes over from while it uploads', () => {
+    test('says that it lost the lock, not what S3 said because of it', async () => {
+      folderHoldsLarge();
+      let other: Lock | undefined;
+      beforePart(2, async () => {
+        other = await Lock.take(store, LOCATION, await seeLock(store, LOCATION), NO_INTENT);
+        await store.abortUploads('');
+      });
+      const error: unknown = await publish().catch((caught: unknown) => caught);
+      expect(error).toMatchObject({
+        name: 'LockLost',
+        message: expect.stringMatching(/^another publisher took over/) as string,
+        hint: expect.stringMatching(/run it again/) as string,
+        cause: expect.any(S3Error) as unknown,
+      });
+      expect(await seeLock(store, LOCATION)).toMatchObject({ heldBy: expect.stringMatching(/process/) as string });
+      await other?.release();
+    });
+
+    test('what S3 says is told as it is while the lock is held', async () => {
+      folderHoldsLarge();
+      beforePart(2, () => store.abortUploads(''));
+      await expect(publish()).rejects.toBeInstanceOf(S3Error);
+      await expect(publish()).resolves.toMatchObject({ isNew: true });
+    });
+
+    test('a configuration that the other one wrote is no riddle either', async () => {
+      folderHolds({ ...OLD, 'a/config.pbtxt': SERVES(2), 'a/2/weights.bin': 'a2' });
+      let other: Lock | undefined;
+      tap.set({
+        onRequest: async ({ method, path }) => {
+          if (other !== undefined || method !== 'PUT' || !path.endsWith('/models/a/config.pbtxt')) return;
+          other = await Lock.take(store, LOCATION, await seeLock(store, LOCATION), NO_INTENT);
+          await store.putBytes('models/a/config.pbtxt', Buffer.from(SERVES(1)));
+          // It has nothing to be waited for when the first one puts things right.
+          await other?.release();
+        },
+      });
+      await expect(publish()).rejects.toMatchObject({
+        name: 'LockLost',
+        message: expect.stringMatching(/^another publisher took over/) as string,
+        cause: { message: expect.stringMatching(/somebody else wrote it/) as string },
+      });
+    });
+  });
+
+  describe('parts of an upload that was not finished, when the next publisher has nothing to publish', () => {
+    /** Runs a publisher that has nothing to do, and expects it to have cleaned up. */
+    async function expectTidied(): Promise<void> {
+      expect(await unfinishedUploads()).toEqual(['models/a/2/weights.bin']);
+      folderHolds(OLD);
+      expect(await publish()).toMatchObject({ isNew: false });
+      expect(await unfinishedUploads()).toEqual([]);
+      expect(await new Place(store, LOCATION.prefix).leftovers()).toEqual([]);
+    }
+
+    test('are given up after one that was killed; nobody who finds nothing of the kind pays for it', async () => {
+      const ordinary = await requestsOf(publish);
+      expect(new Set(ordinary)).toEqual(new Set(['GET']));
+      folderHoldsLarge();
+      const flags = ['--repo', repository, ...new Place(store, LOCATION.prefix).flags(tap.endpoint)];
+      const killed = new PublishProcess(scratch, 'sync-models', flags);
+      beforePart(3, () => {
+        killed.kill();
+        return false;
+      });
+      expect(await killed.ended).toMatchObject({ signal: 'SIGKILL' });
+      tap.set({});
+      await expectTidied();
+      expect(await requestsOf(publish)).toEqual(ordinary);
+    });
+
+    test('are given up after one that failed', async () => {
+      const ordinary = await requestsOf(publish);
+      folderHoldsLarge();
+      beforePart(3, () => false);
+      await expect(publish()).rejects.toThrow(/cannot write part 3/);
+      await expectTidied();
+      expect(await requestsOf(publish)).toEqual(ordinary);
+    });
+
+    test('stay for the same publication, which goes on with them', async () => {
+      folderHoldsLarge();
+      beforePart(3, () => false);
+      await expect(publish()).rejects.toThrow(/cannot write part 3/);
+      const before = tap.requests.length;
+      expect(await publish()).toMatchObject({ isNew: true });
+      const again = tap.requests.slice(before).filter((request) => isPart(request, 1) || isPart(request, 2));
+      expect(again).toEqual([]);
+      expect(await new Place(store, LOCATION.prefix).leftovers()).toEqual([]);
+    });
+  });
+
+  test('a lock that could only not be renewed in time does not hide what failed', async () => {
+    folderHoldsLarge();
+    const now = Date.now.bind(Date);
+    let late = 0;
+    const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + late);
+    beforePart(2, async () => {
+      await store.abortUploads('');
+      late = 61_000;
+    });
+    try {
+      await expect(publish()).rejects.toBeInstanceOf(S3Error);
+    } finally {
+      clock.mockRestore();
+      // It thinks that the lock may be somebody else's, and leaves it.
+      await store.delete([lockKey(LOCATION)]);
+    }
+  });
 });

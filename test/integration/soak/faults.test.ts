@@ -4,13 +4,13 @@ import type { S3Store } from '../../../scripts/lib/s3/store';
 import { FAULTS, startFaultProxy, type Fault, type FaultProxy } from '../../support/fault-proxy';
 import { Observer, type Expected, type Snapshot } from '../../support/observer';
 import { PublishProcess } from '../../support/publish-process';
-import { openBucket, testS3 } from '../../support/s3';
+import { openBucket } from '../../support/s3';
+import { describeOnEachS3 } from '../../support/s3-servers';
 import { Scratch } from '../../support/scratch';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
 import { changesBetween, type Change } from '../../support/soak-changes';
 import { expectedBetween, twoStates, writeFiles } from '../../support/soak-models';
 import { Place, withoutWaiting } from '../../support/soak-place';
-import { testVersitygw } from '../../support/versitygw';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -35,10 +35,7 @@ interface Undisturbed {
   expected: Expected;
 }
 
-describe.each([
-  ['versitygw', testVersitygw],
-  ['SeaweedFS', testS3],
-] as const)('%s behind a network with faults', (server, start) => {
+describeOnEachS3('a network with faults, behind it', (start, server) => {
   let endpoint: string;
   let store: S3Store;
   let places = 0;

@@ -3,12 +3,12 @@ import { changesBetween, type Change, type ReadyChange } from '../../support/soa
 import { expectedBetween, twoStates, writeFiles } from '../../support/soak-models';
 import { Observer, type Expected, type Snapshot } from '../../support/observer';
 import { PublishProcess, type Ended } from '../../support/publish-process';
-import { openBucket, testS3 } from '../../support/s3';
+import { openBucket } from '../../support/s3';
+import { describeOnEachS3 } from '../../support/s3-servers';
 import { Scratch } from '../../support/scratch';
 import { patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
 import { Place, withoutWaiting } from '../../support/soak-place';
 import { startTap, type Tap, type TappedRequest, type TapOptions } from '../../support/tap';
-import { testVersitygw } from '../../support/versitygw';
 import type { S3Store } from '../../../scripts/lib/s3/store';
 
 const scratch = new Scratch();
@@ -33,10 +33,7 @@ interface Undisturbed {
 /** Where a publisher is killed. */
 type Moment = { request: number; answered: boolean } | { afterMs: number };
 
-describe.each([
-  ['versitygw', testVersitygw],
-  ['SeaweedFS', testS3],
-] as const)('publishers on %s', (server, start) => {
+describeOnEachS3('publishers on', (start, server) => {
   let store: S3Store;
   let tap: Tap;
   let places = 0;

@@ -2,13 +2,13 @@ import { join } from 'node:path';
 import type { S3Store } from '../../../scripts/lib/s3/store';
 import { Observer, sha256, type Expected, type Snapshot } from '../../support/observer';
 import { PublishProcess, type Ended } from '../../support/publish-process';
-import { openBucket, testS3 } from '../../support/s3';
+import { openBucket } from '../../support/s3';
+import { describeOnEachS3 } from '../../support/s3-servers';
 import { Scratch } from '../../support/scratch';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
 import { expectedBetween, stateOfTeam, twoStates, writeFiles, type Files } from '../../support/soak-models';
 import { Place, withoutWaiting } from '../../support/soak-place';
 import { startTap, type Tap } from '../../support/tap';
-import { testVersitygw } from '../../support/versitygw';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -40,10 +40,7 @@ const RIVALS = [
 /** Longer than it takes for the lock of a publisher that gives no sign of life to expire. */
 const EXPIRED_MS = 61_000;
 
-describe.each([
-  ['versitygw', testVersitygw],
-  ['SeaweedFS', testS3],
-] as const)('two publishers on %s', (server, start) => {
+describeOnEachS3('two publishers on', (start, server) => {
   let endpoint: string;
   let store: S3Store;
   let taps: [Tap, Tap];
