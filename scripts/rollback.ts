@@ -7,7 +7,7 @@ const HELP = `Brings a repository in S3 and the servers back to an earlier relea
 
   npm run rollback -- [RELEASE] --stack NAME [options]
 
-  RELEASE                    id, or a part of it that is enough (default: the release before the current one)
+  RELEASE                    id, or a part of it that is enough (default: the one before; after a rollback one further back)
 ${TARGET_HELP}${CHANGE_HELP}`;
 
 export async function main(argv: readonly string[]): Promise<number> {

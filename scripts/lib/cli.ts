@@ -14,12 +14,7 @@ export function parseFlags<const T extends Options>(argv: readonly string[], opt
 
 /** As parseFlags, with at most `most` arguments that are no flags. */
 export function parseFlagsAndArguments<const T extends Options>(argv: readonly string[], options: T, most: number) {
-  // npm has flags of these names itself, and keeps those that are not behind "--".
-  if ('dry-run' in options && process.env['npm_config_dry_run'] === 'true' && !argv.includes('--dry-run')) {
-    throw new UsageError('npm took --dry-run for itself, and this would not be a dry run', {
-      hint: 'write it behind "--": npm run NAME -- --dry-run',
-    });
-  }
+  refuseLostFlags(argv, Object.keys(options));
   try {
     const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: most > 0, strict: true });
     if (positionals.length > most) throw new Error(`Unexpected argument '${positionals[most]}'`);
@@ -30,13 +25,28 @@ export function parseFlagsAndArguments<const T extends Options>(argv: readonly s
     const known = Object.keys(options).map((name) => `--${name}`);
     const unknown = /'(--[\w-]+)/.exec(message)?.[1];
     const near = unknown === undefined ? undefined : nearest(unknown, known);
-    const lost =
-      argv.length > 0 && !argv[0]?.startsWith('-')
-        ? 'flags for a command come after "--": npm run NAME -- --FLAG; '
-        : '';
+    // Of a flag that is not behind "--" npm passes on the value alone.
+    const lost = message.startsWith('Unexpected argument')
+      ? 'flags for a command come after "--": npm run NAME -- --FLAG; '
+      : '';
     throw new UsageError(message.split('. ')[0] ?? 'bad arguments', {
       hint: near === undefined ? `${lost}flags: ${known.join(' ')}` : `did you mean ${near}?`,
       cause,
+    });
+  }
+}
+
+/** Flags of npm itself. What npm says about these may come from its own settings; --dry-run is too dangerous to lose. */
+const FLAGS_OF_NPM = new Set(['all', 'force', 'json', 'only', 'version', 'yes']);
+
+/** npm keeps the flags that are not behind "--", and tells of them in the environment only. */
+function refuseLostFlags(argv: readonly string[], names: readonly string[]): void {
+  for (const name of names) {
+    const kept = process.env[`npm_config_${name.replaceAll('-', '_')}`] ?? '';
+    const given = argv.some((one) => one === `--${name}` || one.startsWith(`--${name}=`));
+    if (FLAGS_OF_NPM.has(name) || ['', 'false'].includes(kept) || given) continue;
+    throw new UsageError(`npm took --${name} for itself`, {
+      hint: `write it behind "--": npm run NAME -- --${name}`,
     });
   }
 }

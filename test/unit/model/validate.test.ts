@@ -90,7 +90,10 @@ describe('validate', () => {
 
   it.each([
     [['--bad'], "error: Unknown option '--bad'"],
-    [['extra'], "error: Unexpected argument 'extra'"],
+    [
+      ['extra'],
+      'error: Unexpected argument \'extra\'\n  -> flags for a command come after "--": npm run NAME -- --FLAG; flags: --repo',
+    ],
     [
       ['--models'],
       'error: --models needs a value\n  -> write --models VALUE; one that begins with "-": --models=-VALUE\n',
@@ -103,6 +106,15 @@ describe('validate', () => {
     expect(code).toBe(2);
     expect(out).toBe('');
     expect(err).toContain(message);
+  });
+
+  it.each([
+    ['models', 'm', 2, 'error: npm took --models for itself\n  -> write it behind "--": npm run NAME -- --models\n'],
+    ['json', 'true', 0, ''], // npm's own flag, which its settings may hold
+    ['models', 'false', 0, ''],
+  ])('refuses flags that npm kept: npm_config_%s=%s', async (name, value, code, err) => {
+    jest.replaceProperty(process, 'env', { ...process.env, [`npm_config_${name}`]: value });
+    expect(await run('--repo', sound())).toMatchObject({ code, err });
   });
 
   it('explains itself', async () => {
