@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Browser } from 'playwright-core';
 import sharp from 'sharp';
+import { LOCAL_CREDENTIALS } from '../../scripts/lib/local/s3-server';
 import { exec } from '../../scripts/lib/exec';
 import { writePage } from '../../scripts/lib/local/page';
 import type { LocalResult } from '../../scripts/lib/local/report';
@@ -279,6 +280,19 @@ test('serves what was asked for, and not what an earlier run published', async (
   const index = await fetch(`${address(said(), 'Triton HTTP')}/v2/repository/index`, { method: 'POST' });
   const models = (await index.json()) as { name: string; state?: string }[];
   expect(models.filter(({ state }) => state === 'READY').map(({ name }) => name)).toEqual(['adds']);
+  const target = [
+    '--bucket',
+    's3://local/models',
+    '--endpoint-url',
+    address(said(), 'S3 '),
+    '--triton',
+    address(said(), 'Triton HTTP'),
+  ];
+  const { code, stdout } = await runCommandLine('status', target, {
+    AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: LOCAL_CREDENTIALS.secretAccessKey,
+  });
+  expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.not.stringContaining('adds_too') as string });
   child.kill('SIGINT');
   expect(await ended).toBe(0);
   rmSync(join(repository, 'adds_too'), { recursive: true });

@@ -8,6 +8,7 @@ import type { Progress } from '../progress';
 import { ensurePlaceholder } from '../publish/apply';
 import { releasesPrefix, tritonRepositoryUrl, type RepositoryLocation } from '../publish/location';
 import { publish, VersionConflict } from '../publish/publish';
+import { readHead } from '../publish/release';
 import type { ServedVersion } from '../publish/rollout';
 import { servedNow } from '../publish/status';
 import type { WantedModel } from '../publish/wanted';
@@ -109,7 +110,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
         directory: join(directory, 'triton'),
         ports: { http, grpc, metrics },
         credentials: { ...LOCAL_CREDENTIALS, region: LOCAL_REGION },
-        // Those asked for: the bucket may hold others from earlier runs.
+        // Those asked for: the bucket may hold others that somebody put there by hand.
         load: models.map(({ name }) => name),
         startTimeoutMs: START_TIMEOUT_MS,
         onEvent: (event) => step.update(loads.see(event)),
@@ -189,7 +190,8 @@ async function trace(environment: PythonEnvironment, options: StackOptions): Pro
 
 /**
  * Publishes with the code of `npm run sync-models`. A version that was traced anew would be refused there, and rightly
- * so; the local bucket is nobody's production, so it is emptied instead.
+ * so; the local bucket is nobody's production, so it is emptied instead. So it is where it holds models that are not
+ * served this time: a release is the state of all servers, and `status` and `rollback` would ask for them.
  */
 async function publishAll(store: S3Store, options: StackOptions): Promise<WantedModel[]> {
   return options.progress.run('publish to S3', async (step) => {
@@ -205,12 +207,18 @@ async function publishAll(store: S3Store, options: StackOptions): Promise<Wanted
         lockTimeoutMs: LOCK_TIMEOUT_MS,
         onBytes: (key, sent) => step.update(`${formatBytes((bytes += sent))}, last ${key}`),
       });
+    const emptyBecause = async (why: string): Promise<void> => {
+      options.progress.line(`     ${why}: the local bucket is emptied and filled again`);
+      await emptyRepository(store);
+    };
+    const held = Object.keys((await readHead(store, LOCATION))?.release.models ?? {});
+    const others = held.filter((name) => !options.models.includes(name));
+    if (others.length > 0) await emptyBecause(`${others.join(', ')} of an earlier run not asked for`);
     try {
       return (await publishOnce()).models;
     } catch (error) {
       if (!(error instanceof VersionConflict)) throw error;
-      options.progress.line('     a model was made anew: the local bucket is emptied and filled again');
-      await emptyRepository(store);
+      await emptyBecause('a model was made anew');
       return (await publishOnce()).models;
     }
   });
