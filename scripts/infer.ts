@@ -1,4 +1,5 @@
-import { extname, resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { dirname, extname, resolve } from 'node:path';
 import { EXIT, parseFlagsAndArguments, parseInteger, parseList, runCommand } from './lib/cli';
 import { UsageError } from './lib/errors';
 import { inferCommand } from './lib/infer/command';
@@ -125,5 +126,7 @@ function outFile(file: string): string {
   if (!SAVED_AS.includes(extname(file).toLowerCase())) {
     throw new UsageError(`--out ${file}: the end of its name says what is written: ${SAVED_AS.join(' ')}`);
   }
+  const folder = dirname(resolve(file));
+  if (!existsSync(folder)) throw new UsageError(`--out ${file}: there is no folder ${folder}`);
   return file;
 }

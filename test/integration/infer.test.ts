@@ -94,6 +94,11 @@ const repository = writeRepository(path('repository'), {
     'input { name: "x" data_type: TYPE_FP32 dims: -1 }',
     'output { name: "y" data_type: TYPE_FP32 dims: 3 }',
   ),
+  'broken/config.pbtxt': config(
+    'input { name: "x" data_type: TYPE_FP32 dims: 1 }',
+    'output { name: "y" data_type: TYPE_FP32 dims: 1 }',
+  ),
+  'broken/1/model.py': 'raise RuntimeError("broken")\n',
   'sound/1/model.py': program('np.array([[v.mean(), v.std(), v.size] for v in x], dtype=np.float32)'),
 });
 
@@ -121,7 +126,16 @@ test('tells what a model takes', async () => {
   const { code, stdout } = await infer('colours');
   expect(code).toBe(0);
   expect(stdout).toContain('colours, python, versions 1, batches of up to 2; -1 is any length\n');
-  expect(stdout).toMatch(/input +x +FP32 +\[-1, 3, 4, 4\]\noutput +y +FP32 +\[-1, 3\]\n/);
+  expect(stdout).toMatch(
+    /input +x +FP32 +\[-1, 3, 4, 4\]\noutput +y +FP32 +\[-1, 3\]\n\nnpm run infer -- colours PICTURE.jpg\n$/,
+  );
+  for (const [model, source] of [
+    ['words', '"a text"'],
+    ['sound', 'SOUND.wav'],
+    ['adds', 'x=FILE.npy'],
+  ] as const) {
+    expect((await infer(model)).stdout).toMatch(new RegExp(`npm run infer -- ${model} ${source}\n$`));
+  }
 });
 
 describe.each([
@@ -250,7 +264,22 @@ describe('refused', () => {
     ['pixels of no kind', () => ['adds', '--pixels', 'hsv'], 2, /--pixels hsv: no such kind\n {2}-> bgr, rgb/],
     ['a header that is none', () => ['adds', '--header', 'x'], 2, /--header "x": "NAME: VALUE" is needed/],
     ['a model that is not there', () => ['add'], 1, /unknown model: 'add' .*\n {2}-> did you mean "adds"\?/],
-    ['a version that is not there', () => ['adds', '--version', '9'], 1, /version 9/],
+    [
+      'a version that is not there',
+      () => ['adds', '--version', '9'],
+      1,
+      /version 9[^]*\n {2}-> versions of it that are ready: 1, 2/,
+    ],
+    [
+      'a model that is not served',
+      () => ['broken'],
+      1,
+      /\n {2}-> it is in the repository and not served: UNAVAILABLE /,
+    ],
+    ['a folder that is not there', () => ['adds', 'x=[1]', '-o', path('no/x.npy')], 2, /--out .*: there is no folder /],
+    ['an input of another name', () => ['adds', 'xs=[1]'], 1, /the model has no input xs; allowed: x\n/],
+    ['JSON that is broken', () => ['adds', 'x=[1,'], 1, /error: x=: .*JSON/],
+    ['a folder', () => ['adds', scratch.directory], 1, /is a folder\n {2}-> name the files in it/],
     [
       'a text for numbers',
       () => ['negative', 'text'],

@@ -2,7 +2,7 @@ import { EXIT } from '../cli';
 import { UserError } from '../errors';
 import { formatDuration, formatTable } from '../format';
 import { didYouMean } from '../model/nearest';
-import { TritonError, type InferenceClient, type InferOptions } from '../triton/client';
+import { TritonError, type InferenceClient, type InferOptions, type ModelIndexEntry } from '../triton/client';
 import { TritonGrpcClient } from '../triton/grpc';
 import { TritonHttpClient } from '../triton/http';
 import { describe, TritonModel } from '../triton/model';
@@ -10,7 +10,7 @@ import { DATA_TYPES, decodeTensor, elementCount, isDataType, type Tensor } from 
 import { generateLoad, type LoadResult } from './load';
 import { labelledOutputs, pictureSizeOf } from './model-facts';
 import type { PixelKind } from './pictures';
-import { requestOf } from './request';
+import { requestOf, usualSource } from './request';
 import {
   bigintText,
   classesOf,
@@ -52,7 +52,9 @@ export async function inferCommand(command: InferCommand): Promise<number> {
   try {
     const model = await openModel(client, command);
     if (command.inputs.length === 0 && command.load === undefined) {
-      process.stdout.write(`${takes(model)}\n`);
+      process.stdout.write(
+        `${takes(model)}\n\nnpm run infer -- ${model.name} ${usualSource(model, command.repository)}\n`,
+      );
       return EXIT.ok;
     }
     const sources = command.inputs.map((input) =>
@@ -81,12 +83,24 @@ async function openModel(client: InferenceClient, { model, version, timeoutMs }:
       });
     }
     if (!/NOT_FOUND|404|UNAVAILABLE|400/.test(error.status)) throw error;
-    const ready = (await client.repositoryIndex({ timeoutMs }))
-      .filter(({ state }) => state === 'READY')
-      .map(({ name }) => name);
-    const hint = didYouMean(model, ready) ?? `models that are ready: ${[...new Set(ready)].join(', ')}`;
-    throw new UserError(error.message, { hint, cause: error });
+    // Some servers do not tell everybody what they hold.
+    const index = await client.repositoryIndex({ timeoutMs }).catch(() => []);
+    const hint = whatThereIs(model, index);
+    throw new UserError(error.message, { ...(hint === undefined ? {} : { hint }), cause: error });
   }
+}
+
+/** What may be asked instead of a model, or a version of it, that is not served. */
+function whatThereIs(model: string, index: readonly ModelIndexEntry[]): string | undefined {
+  const ready = index.filter(({ state }) => state === 'READY');
+  const versions = ready.filter(({ name }) => name === model).map(({ version }) => version);
+  if (versions.length > 0) return `versions of it that are ready: ${versions.join(', ')}`;
+  const own = index.find(({ name }) => name === model);
+  if (own !== undefined) {
+    return `it is in the repository and not served${own.state === '' ? '' : `: ${own.state} ${own.reason}`.trimEnd()}`;
+  }
+  const names = [...new Set(ready.map(({ name }) => name))];
+  return didYouMean(model, names) ?? (names.length === 0 ? undefined : `models that are ready: ${names.join(', ')}`);
 }
 
 async function values(client: InferenceClient, model: TritonModel, sources: readonly Source[], command: InferCommand) {

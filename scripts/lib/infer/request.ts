@@ -26,6 +26,24 @@ type OfKind<K extends Source['kind']> = Extract<Source, { kind: K }>;
 /** Samples a second that speech models are trained with; a WAV file tells its own, a model does not. */
 const SPEECH_HZ = 16_000;
 
+/** What the model is asked with, as on the command line: `PICTURE.jpg`. */
+export function usualSource(model: TritonModel, repository: string): string {
+  const { inputs } = model.metadata;
+  if (inputs.some((input) => pictureLayout(input) !== undefined)) return 'PICTURE.jpg';
+  const hasTokenizer = existsSync(tokenizerFile(model, repository));
+  if (inputs.some(({ datatype }) => datatype === 'BYTES') || (hasTokenizer && inputs.every(isTokens)))
+    return '"a text"';
+  // A row of numbers without a batch is seldom a sound.
+  if (inputs.length === 1 && inputs.every((input) => isSound(input) && input.shape.length > 1)) return 'SOUND.wav';
+  return inputs.map(({ name }) => `${name}=FILE.npy`).join(' ');
+}
+
+const isSound = ({ datatype, shape }: TensorMetadata): boolean => datatype === 'FP32' && shape.at(-1) === -1;
+const isTokens = ({ datatype, shape }: TensorMetadata): boolean =>
+  (datatype === 'INT64' || datatype === 'INT32') && shape.length === 2 && shape.at(-1) === -1;
+const tokenizerFile = (model: TritonModel, repository: string): string =>
+  join(repository, model.name, 'tokenizer.json');
+
 /**
  * Finds the input that each source is for, and makes of it what that input takes.
  * @throws UserError that tells what the model takes, where a source fits nowhere
@@ -39,7 +57,7 @@ export async function requestOf(
   const { inputs } = model.metadata;
   const nowhere = (what: string): UserError =>
     new UserError(`${model.name} takes no ${what}`, {
-      hint: `it takes ${inputs.map((input) => `${input.name} ${describe(input)}`).join(', ')}; NAME=FILE.npy gives any of them`,
+      hint: `it takes ${inputs.map((input) => `${input.name} ${describe(input)}`).join(', ')}; NAME=FILE.npy or NAME=[[1, 2]] gives any of them`,
     });
 
   for (const [name, group] of byTarget(sources)) {
@@ -54,7 +72,7 @@ export async function requestOf(
     }
     const sounds = ofKind(group, 'sound');
     if (sounds.length > 0) {
-      const target = candidates.find(({ datatype, shape }) => datatype === 'FP32' && shape.at(-1) === -1);
+      const target = candidates.find(isSound);
       if (target === undefined) throw nowhere('sound');
       values[target.name] = soundValue(target, sounds);
     }
@@ -166,10 +184,8 @@ async function textValues(
     const shape = strings.shape.map((_, i) => (i === (batch ? 0 : strings.shape.length - 1) ? texts.length : 1));
     return { [strings.name]: { data, shape } };
   }
-  const isTokens = ({ datatype, shape }: TensorMetadata): boolean =>
-    (datatype === 'INT64' || datatype === 'INT32') && shape.length === 2 && shape.at(-1) === -1;
   if (inputs.length === 0 || !inputs.every(isTokens)) throw nowhere('text');
-  const file = join(repository, model.name, 'tokenizer.json');
+  const file = tokenizerFile(model, repository);
   if (!existsSync(file)) {
     throw new UserError(`${model.name} takes the ids of a tokenizer, and ${file} is not there`, {
       hint: 'trace the model (npm run trace), or name its repository with --repo DIR',

@@ -1,6 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { extname } from 'node:path';
 import { UserError } from '../errors';
+import { didYouMean } from '../model/nearest';
 import type { Nested } from '../triton/nested';
 import type { Tensor } from '../triton/tensor';
 import { readNpy } from './npy';
@@ -30,20 +31,37 @@ const READERS: Record<string, (file: string) => Source> = {
  * Reads an argument: a file by the end of its name, else text. `NAME=` in front says which input it is for, and makes
  * JSON of what is no file: `input__0=[[1, 2]]`.
  * @param inputs names of the model's inputs
+ * @throws UserError where a file cannot be read as what its name says, or NAME is none of the model's inputs
  */
 export function readSource(argument: string, inputs: readonly string[]): Source {
   const at = argument.indexOf('=');
-  const name = inputs.find((input) => input === argument.slice(0, Math.max(at, 0)));
-  if (name === undefined) return readValue(argument) ?? { name, kind: 'text', text: argument };
+  const before = argument.slice(0, Math.max(at, 0));
   const value = argument.slice(at + 1);
+  const name = inputs.find((input) => input === before);
+  if (name === undefined) {
+    refuseOtherName(before, value, inputs);
+    return readValue(argument) ?? { name, kind: 'text', text: argument };
+  }
   const source = readValue(value) ?? (isJson(value) ? { kind: 'json', value: JSON.parse(value) as Nested } : undefined);
+  if (source === undefined && /^\s*[[{]/.test(value)) parseJson(`${name}=`, value);
   return { ...(source ?? { kind: 'text', text: value }), name };
+}
+
+/** `a=b` may be a text; what could only be meant as NAME=VALUE is refused. */
+function refuseOtherName(name: string, value: string, inputs: readonly string[]): void {
+  if (!/^[\w.-]+$/.test(name) || !(/^\s*[[{]/.test(value) || existsSync(value))) return;
+  const hint = didYouMean(name, inputs);
+  throw new UserError(
+    `the model has no input ${name}; allowed: ${inputs.join(', ')}`,
+    hint === undefined ? {} : { hint },
+  );
 }
 
 function readValue(value: string): Source | undefined {
   const read = READERS[extname(value).toLowerCase()];
   if (existsSync(value)) {
     if (read !== undefined) return read(value);
+    if (statSync(value).isDirectory()) throw new UserError(`${value} is a folder`, { hint: 'name the files in it' });
     throw new UserError(`${value}: a file of this kind is not known; allowed: ${Object.keys(READERS).join(' ')}`);
   }
   // "See report.txt" is a text; a name without a space is a file that is not there.
