@@ -1,6 +1,7 @@
 """Sends requests with NVIDIA's tritonclient for a while, so many at any time, and prints what came of it as JSON.
 
-peer.py FORM ADDRESS MODEL ELEMENTS CONCURRENCY SECONDS; FORM is http-threads, grpc-threads, http-asyncio or grpc-asyncio.
+peer.py FORM ADDRESS MODEL ELEMENTS CONCURRENCY SECONDS
+FORM is http-threads, grpc-threads, http-asyncio or grpc-asyncio.
 """
 
 import asyncio
