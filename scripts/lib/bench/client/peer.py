@@ -17,7 +17,7 @@ import numpy as np
 FORM, ADDRESS, MODEL = sys.argv[1:4]
 ELEMENTS, CONCURRENCY = int(sys.argv[4]), int(sys.argv[5])
 SECONDS = float(sys.argv[6])
-WARM_UP_SECONDS = 1
+WARM_UP_SECONDS = 2
 
 PROTOCOL, MODE = FORM.split("-")
 triton: Any = importlib.import_module(f"tritonclient.{PROTOCOL}" + (".aio" if MODE == "asyncio" else ""))
