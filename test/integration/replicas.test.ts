@@ -15,6 +15,7 @@ import { runCommandLine } from '../support/run';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 import { testTriton } from '../support/triton';
+import { until } from '../support/until';
 
 jest.setTimeout(180_000);
 
@@ -150,9 +151,12 @@ test.each([
       await sleep(5);
     }
   })();
-  await expect(publishNow()).rejects.toThrow(/could not load adds[\s\S]*the weights are broken/);
-  over.abort();
-  await ask;
+  try {
+    await expect(publishNow()).rejects.toThrow(/could not load adds[\s\S]*the weights are broken/);
+  } finally {
+    over.abort();
+    await ask;
+  }
   expect(wrong).toEqual([]);
   expect(await config('adds')).toBe(before);
   expect(await config('new')).toBeUndefined();
@@ -236,7 +240,7 @@ test('an interrupt while a server is loading: it ends with what it served before
   const controller = new AbortController();
   const publishing = publishNow({ signal: controller.signal });
   // The load follows the switch at once, and takes eight seconds.
-  while ((await config('adds')) === before) await sleep(20);
+  await until('the configuration is switched', async () => (await config('adds')) !== before);
   await sleep(1000);
   controller.abort(new Error('Ctrl-C'));
   await expect(publishing).rejects.toThrow('Ctrl-C');
