@@ -84,18 +84,24 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
     rmSync(mount, { recursive: true, force: true });
   };
   const httpUrl = `http://127.0.0.1:${ports.http}`;
-  await server.untilReady(() => answers(`${httpUrl}/v2/health/ready`), options.startTimeoutMs, stop);
+  const metricsUrl = `http://127.0.0.1:${ports.metrics}/metrics`;
+  // The metrics come up last: a server that cannot have one of its ports says that it is ready before it ends.
+  const isReady = async (): Promise<boolean> =>
+    (await answers(`${httpUrl}/v2/health/ready`)) && (await answers(metricsUrl, isTriton));
+  await server.untilReady(isReady, options.startTimeoutMs, stop);
   noteNewFolders();
   return {
     httpUrl,
     grpcAddress: `127.0.0.1:${ports.grpc}`,
-    metricsUrl: `http://127.0.0.1:${ports.metrics}/metrics`,
+    metricsUrl,
     pid: server.pid,
     logFile: server.logFile,
     ended: server.ended,
     stop,
   };
 }
+
+const isTriton = async (metrics: Response): Promise<boolean> => (await metrics.text()).includes('nv_');
 
 function serverArguments(options: TritonServerOptions, backends: string, sharedMemory: string): string[] {
   const { ports } = options;
