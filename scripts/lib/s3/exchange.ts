@@ -61,6 +61,9 @@ export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireReques
       request.destroy();
     };
     const timer = setTimeout(() => fail('ETIMEDOUT', 'it took too long'), wire.timeoutMs);
+    // A connection that was idle would go on with the time for which the server keeps such: Keep-Alive: timeout=5.
+    const { timeout = 0 } = (agent as http.Agent & { options: http.AgentOptions }).options;
+    request.on('socket', (socket) => socket.setTimeout(timeout));
     request.on('timeout', () => fail('ETIMEDOUT', 'no byte came or went for too long'));
     request.on('error', (error: NodeJS.ErrnoException) => {
       // A server that refused need not read on. What has come of its answer still comes, and then its end.

@@ -104,6 +104,31 @@ describe('a failure of the connection', () => {
   });
 });
 
+test('a connection that is used again has as much time as a new one, whatever the server keeps idle ones for', async () => {
+  let requests = 0;
+  const server = http.createServer((_, reply) => {
+    requests += 1;
+    setTimeout(() => reply.end(String(requests)), requests === 1 ? 0 : 1500);
+  });
+  // Told as "Keep-Alive: timeout=2", of which Node takes one second off.
+  server.keepAliveTimeout = 2000;
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  undo.push(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const agent = new http.Agent({ keepAlive: true, timeout: 10_000 });
+  undo.push(() => agent.destroy());
+  const get = (): Promise<Answer> =>
+    exchange(endpointOf('bucket', 'us-east-1', url), agent, {
+      method: 'GET',
+      path: '/bucket/key',
+      headers: { host: 'host' },
+      body: undefined,
+      timeoutMs: 10_000,
+    });
+  expect((await get()).body.toString()).toBe('1');
+  expect((await get()).body.toString()).toBe('2');
+});
+
 describe('a client', () => {
   const store = (url: string): S3Store => {
     const keys = { accessKeyId: 'a', secretAccessKey: 'b' };
