@@ -32,7 +32,7 @@ export default tseslint.config(
   },
   {
     files: ['jest.config.js'],
-    languageOptions: { globals: { module: 'writable', __dirname: 'readonly' } },
+    languageOptions: { globals: { module: 'writable', require: 'readonly', __dirname: 'readonly' } },
   },
   {
     files: ['**/*.cjs'],

@@ -1,5 +1,7 @@
-/** Unit tests need nothing but node_modules; integration tests run real servers, end-to-end ones real
- * engines of Pulumi and Kubernetes, both one file at a time. */
+const { availableParallelism } = require('node:os');
+
+/** Unit tests need nothing but node_modules; integration tests run real servers, and the proofs in test/soak do so again
+ * and again; end-to-end ones run real engines of Pulumi and Kubernetes. */
 const common = {
   testEnvironment: 'node',
   transform: { '^.+\\.[jt]s$': ['@swc/jest', { jsc: { target: 'es2022' } }] },
@@ -9,6 +11,8 @@ const common = {
 };
 
 module.exports = {
+  // More than there are cores, as tests wait: for timers, and half of the time for servers, which need memory.
+  maxWorkers: Math.min(8, Math.ceil(1.5 * availableParallelism())),
   projects: [
     {
       ...common,
@@ -18,6 +22,7 @@ module.exports = {
       moduleNameMapper: { '^(@npmcli/arborist|typescript)$': '<rootDir>/test/support/not-loaded.ts' },
     },
     { ...common, displayName: 'integration', testMatch: ['<rootDir>/test/integration/**/*.test.ts'] },
+    { ...common, displayName: 'soak', testMatch: ['<rootDir>/test/soak/**/*.test.ts'] },
     { ...common, displayName: 'e2e', testMatch: ['<rootDir>/test/{e2e,aws}/**/*.test.ts'] },
   ],
 };

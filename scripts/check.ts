@@ -51,15 +51,7 @@ async function check(argv: readonly string[]): Promise<number> {
     py('lint (Python)', 'ruff', 'check', '--quiet', ...(flags.fix ? ['--fix'] : []), '.'),
     py('format (Python)', 'ruff', 'format', '--quiet', ...(flags.fix ? [] : ['--check']), '.'),
     py('types (Python)', 'mypy', 'scripts/tracing', 'scripts/backends'),
-    node(
-      'unit tests',
-      'jest/bin/jest.js',
-      '--selectProjects',
-      'unit',
-      '--maxWorkers=100%',
-      '--silent',
-      '--reporters=default',
-    ),
+    node('unit tests', 'jest/bin/jest.js', '--selectProjects', 'unit', '--silent', '--reporters=default'),
   ];
   // Linters that come as Python packages are found there.
   const path = [bin, process.env['PATH'] ?? ''].join(delimiter);

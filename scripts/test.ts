@@ -11,9 +11,10 @@ import { ensurePython, type PythonEnvironment } from './lib/toolchain/python';
 
 /** How many times as long the proofs run with --soak. */
 const SOAK_FACTOR = 25;
-/** Where they are, by suite: each takes its repetitions from test/support/soak.ts. */
-const SOAK_TESTS: Partial<Record<Suite, string>> = {
-  integration: 'test/integration/(soak/|s3-client|agreement)',
+/** The test files of each suite that have proofs: what takes its repetitions from test/support/soak.ts. */
+const PROOFS: Partial<Record<Suite, string>> = {
+  integration: 'test/integration/(s3-faults|agreement)',
+  soak: 'test/soak/',
   e2e: 'test/e2e/disruption',
 };
 
@@ -21,18 +22,19 @@ const HELP = `Runs tests: unit and integration (jest) and Python (pytest), after
 
   npm test [-- options]
 
-  --all           end-to-end tests too: stacks on real engines of Pulumi and Kubernetes and a mock of AWS (docs/testing.md)
-  --only NAME     unit, integration, python or e2e
+  --all           the proofs of publishing too, and end-to-end tests: stacks on real engines of Pulumi and Kubernetes and
+                  a mock of AWS (docs/testing.md)
+  --only NAME     unit, integration, python, soak (the proofs) or e2e
   --filter TEXT   jest: only test files whose path has TEXT; pytest: its -k
-  --soak          only the proofs of the integration tests (or, with --only e2e, of those), ${SOAK_FACTOR} times as long,
-                  from a new seed; SOAK_FACTOR and SOAK_SEED in the environment set both
+  --soak          only the proofs (or, with --only e2e, that of roll-outs and drains), ${SOAK_FACTOR} times as long, from a new
+                  seed; SOAK_FACTOR and SOAK_SEED in the environment set both
   --help
 `;
 
-const SUITES = ['unit', 'integration', 'python', 'e2e'] as const;
+const SUITES = ['unit', 'integration', 'python', 'soak', 'e2e'] as const;
 type Suite = (typeof SUITES)[number];
-/** Builds programs of Go for a long time at first (docs/testing.md says how long), so it has to be asked for. */
-const ON_REQUEST: Suite = 'e2e';
+/** They take long, and e2e builds programs of Go at first (docs/testing.md says how long), so they have to be asked for. */
+const ON_REQUEST: readonly Suite[] = ['soak', 'e2e'];
 
 interface Counts {
   passed: number;
@@ -63,16 +65,14 @@ async function test(argv: readonly string[]): Promise<number> {
   if (flags.all && (flags.soak || chosen !== undefined)) {
     throw new UsageError(`--all with ${flags.soak ? '--soak' : '--only'}: which of them?`, { hint: 'leave one out' });
   }
-  const proofs = flags.soak ? SOAK_TESTS[chosen ?? 'integration'] : undefined;
-  if (flags.soak && proofs === undefined) {
+  const suites = suitesOf(chosen, flags);
+  if (suites.length === 0) {
     throw new UsageError(`--soak with --only ${flags.only}: it has no proofs`, {
-      hint: `--only ${Object.keys(SOAK_TESTS).join(' or ')}`,
+      hint: `--only ${Object.keys(PROOFS).join(' or ')}`,
     });
   }
   if (flags.soak) Object.assign(process.env, soakEnvironment());
-  const only = flags.soak ? (chosen ?? 'integration') : chosen;
-  const filter = flags.filter ?? proofs;
-  const suites = SUITES.filter((suite) => (only === undefined ? flags.all || suite !== ON_REQUEST : suite === only));
+  const filterOf = (suite: Suite): string | undefined => flags.filter ?? (flags.soak ? PROOFS[suite] : undefined);
   const progress = new Progress();
   const environment = await progress.run('Python environment', (step) =>
     ensurePython(step, { development: true, embeddable: true }),
@@ -84,6 +84,7 @@ async function test(argv: readonly string[]): Promise<number> {
     for (const suite of suites) {
       process.stderr.write(`\n== ${suite} tests\n`);
       const report = join(scratch, suite);
+      const filter = filterOf(suite);
       const counts =
         suite === 'python' ? pytest(environment, report, filter) : jest(suite, environment, report, filter);
       for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += counts[key];
@@ -94,6 +95,13 @@ async function test(argv: readonly string[]): Promise<number> {
   const skipped = total.skipped === 0 ? '' : `, ${total.skipped} skipped`;
   process.stdout.write(`\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
   return total.failed === 0 && total.passed > 0 ? EXIT.ok : EXIT.failed;
+}
+
+/** What to run, in this order. */
+function suitesOf(chosen: Suite | undefined, { all, soak }: { all: boolean; soak: boolean }): readonly Suite[] {
+  if (soak)
+    return SUITES.filter((suite) => suite in PROOFS && (chosen === undefined ? suite !== 'e2e' : suite === chosen));
+  return SUITES.filter((suite) => (chosen === undefined ? all || !ON_REQUEST.includes(suite) : suite === chosen));
 }
 
 /** Where none can be had, the tests that open a page are left out and say so. */
@@ -118,8 +126,8 @@ function soakEnvironment(): Record<string, string> {
 
 function jest(suite: Suite, environment: PythonEnvironment, report: string, filter: string | undefined): Counts {
   const args = ['--selectProjects', suite, '--json', '--outputFile', report];
-  // The others share the processor with the servers they start.
-  args.push(suite === 'unit' ? '--maxWorkers=100%' : '--runInBand');
+  // These look at what happens when, and have the machine alone.
+  if (ON_REQUEST.includes(suite)) args.push('--runInBand');
   if (filter !== undefined) args.push('--passWithNoTests', filter);
   const binary = join(paths.root, 'node_modules', 'jest', 'bin', 'jest.js');
   const { status } = spawnSync(process.execPath, [binary, ...args], {

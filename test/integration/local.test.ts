@@ -1,16 +1,13 @@
-import { spawn, type ChildProcess } from 'node:child_process';
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
-import { createServer, type AddressInfo, type Server } from 'node:net';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Browser } from 'playwright-core';
 import sharp from 'sharp';
-import { LOCAL_CREDENTIALS } from '../../scripts/lib/local/s3-server';
 import { exec } from '../../scripts/lib/exec';
 import { writePage } from '../../scripts/lib/local/page';
 import type { LocalResult } from '../../scripts/lib/local/report';
+import { LOCAL_CREDENTIALS } from '../../scripts/lib/local/s3-server';
 import { FACE } from '../../scripts/lib/local/samples';
-import { localDirectory } from '../../scripts/lib/local/stack';
 import { paths } from '../../scripts/lib/paths';
 import {
   accessibilityProblems,
@@ -23,6 +20,7 @@ import {
   type View,
 } from '../support/browser';
 import { describeUnless } from '../support/describe-unless';
+import { addressOf, LocalCommand, untilLocal, untilUp } from '../support/local-command';
 import { pictureModels } from '../support/picture-models';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
@@ -30,77 +28,13 @@ import { Scratch } from '../support/scratch';
 import { until } from '../support/until';
 
 jest.setTimeout(600_000);
-/** What `npm run local` may take on a busy machine. */
-const START_MS = 180_000;
 
 const scratch = new Scratch();
-const repository = writeRepository(join(scratch.directory, 'repository'), addingModel('adds', { 1: 10 }));
-/** Everything a local stack starts has this folder on its command line. */
-const directory = localDirectory(repository);
-const PORTS = ['--http-port', '0', '--grpc-port', '0', '--metrics-port', '0', '--s3-port', '0'];
-const leftovers = listLeftovers();
+const command = new LocalCommand(scratch);
+const { repository } = command;
 
-scratch.defer(() => rmSync(directory, { recursive: true, force: true }));
 afterAll(() => scratch.clean());
-afterEach(() => {
-  expect(ourProcesses()).toEqual([]);
-  // Nothing tells whose they are while other servers of these kinds run on this machine.
-  if (processes().some((command) => /bin\/tritonserver |\/weed server /.test(command))) return;
-  expect(listLeftovers().filter((name) => !leftovers.includes(name))).toEqual([]);
-});
-
-/** Processes of this repository's stack. */
-const ourProcesses = (): string[] => processes().filter((command) => command.includes(directory));
-
-/** Command lines of all processes. */
-function processes(): string[] {
-  return readdirSync('/proc')
-    .filter((pid) => /^\d+$/.test(pid))
-    .map((pid) => {
-      try {
-        return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
-      } catch {
-        return ''; // Gone meanwhile.
-      }
-    });
-}
-
-/** What servers may leave outside of their folder. */
-function listLeftovers(): string[] {
-  const shared = readdirSync('/dev/shm').filter((name) => name.startsWith('triton-serving-'));
-  const temporary = readdirSync('/tmp').filter((name) => /^(seaweedfs-.*\.sock|folder\w+|python_env_\w+)$/.test(name));
-  return [...shared, ...temporary].sort();
-}
-
-/** `npm run local` in the background. */
-function start(...args: string[]): { child: ChildProcess; said: () => string; ended: Promise<number | null> } {
-  const child = spawn(
-    process.execPath,
-    [join(paths.scripts, 'run.mjs'), 'local', '--repo', repository, ...PORTS, ...args],
-    {
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
-  );
-  let text = '';
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding('utf8').on('data', (more: string) => (text += more));
-  return { child, said: () => text, ended: new Promise((resolve) => child.once('close', resolve)) };
-}
-
-/** Waits for long, as the machine may be busy. */
-/** Waits for a sign of `npm run local`; fails at once when it has ended instead. */
-async function untilLocal({ child, said }: ReturnType<typeof start>, condition: () => boolean): Promise<void> {
-  await until('it came so far', () => condition() || child.exitCode !== null, START_MS);
-  if (!condition()) throw new Error(`it ended with ${child.exitCode}:\n${said()}`);
-}
-
-/** Waits until it says that everything is there. */
-const untilUp = (local: ReturnType<typeof start>): Promise<void> =>
-  untilLocal(local, () => local.said().includes('Ctrl-C stops everything'));
-
-function address(text: string, what: string): string {
-  return new RegExp(`${what}\\s+(\\S+)`).exec(text)?.[1] ?? '';
-}
+afterEach(() => command.expectNothingLeft());
 
 describe('--once', () => {
   // With models that have something to show, and one that cannot be served here.
@@ -112,7 +46,7 @@ describe('--once', () => {
   let finished: Finished;
   beforeAll(async () => {
     writeRepository(repository, more);
-    finished = await runCommandLine('local', ['--repo', repository, '--once', '--json', ...PORTS]);
+    finished = await command.run(['--once', '--json']);
   });
   afterAll(() => {
     for (const path of Object.keys(more))
@@ -240,19 +174,19 @@ function pageCommands(text: string): string[] {
 }
 
 test('stays up until Ctrl-C, which is a good end', async () => {
-  const local = start();
+  const local = command.start();
   const { child, said, ended } = local;
   await untilUp(local);
-  const http = address(said(), 'Triton HTTP');
+  const http = addressOf(local, 'Triton HTTP');
   expect((await fetch(`${http}/v2/models/adds/ready`)).status).toBe(200);
-  expect((await fetch(address(said(), 'Triton metrics'))).status).toBe(200);
+  expect((await fetch(addressOf(local, 'Triton metrics'))).status).toBe(200);
 
   // What the page tells one to try works as it stands there.
   const commands = pageCommands(said());
   expect(commands).toHaveLength(3);
-  for (const command of commands) expect((await exec('sh', ['-c', command])).stdout).toContain('adds');
+  for (const one of commands) expect((await exec('sh', ['-c', one])).stdout).toContain('adds');
 
-  const second = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS]);
+  const second = await command.run(['--once']);
   expect(second).toMatchObject({ code: 1, stderr: expect.stringMatching(/is in use by process \d+/) as string });
 
   // Twice at once, as npm and the terminal may send it: still an orderly end.
@@ -263,9 +197,9 @@ test('stays up until Ctrl-C, which is a good end', async () => {
 });
 
 test('interrupted while the server starts: stops what was started', async () => {
-  const local = start();
+  const local = command.start();
   const { child, said, ended } = local;
-  await untilLocal(local, () => ourProcesses().some((command) => command.includes('bin/tritonserver')));
+  await untilLocal(local, () => command.processes().some((line) => line.includes('bin/tritonserver')));
   child.kill('SIGTERM');
   expect(await ended).toBe(130);
   expect(said()).not.toMatch(/\n\s+at /);
@@ -273,20 +207,20 @@ test('interrupted while the server starts: stops what was started', async () => 
 
 test('serves what was asked for, and not what an earlier run published', async () => {
   writeRepository(repository, addingModel('adds_too', { 1: 1 }));
-  expect(await runCommandLine('local', ['--repo', repository, '--once', ...PORTS])).toMatchObject({ code: 0 });
-  const local = start('--models', 'adds');
-  const { child, said, ended } = local;
+  expect(await command.run(['--once'])).toMatchObject({ code: 0 });
+  const local = command.start('--models', 'adds');
+  const { child, ended } = local;
   await untilUp(local);
-  const index = await fetch(`${address(said(), 'Triton HTTP')}/v2/repository/index`, { method: 'POST' });
+  const index = await fetch(`${addressOf(local, 'Triton HTTP')}/v2/repository/index`, { method: 'POST' });
   const models = (await index.json()) as { name: string; state?: string }[];
   expect(models.filter(({ state }) => state === 'READY').map(({ name }) => name)).toEqual(['adds']);
   const target = [
     '--bucket',
     's3://local/models',
     '--endpoint-url',
-    address(said(), 'S3 '),
+    addressOf(local, 'S3 '),
     '--triton',
-    address(said(), 'Triton HTTP'),
+    addressOf(local, 'Triton HTTP'),
   ];
   const { code, stdout } = await runCommandLine('status', target, {
     AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
@@ -299,101 +233,20 @@ test('serves what was asked for, and not what an earlier run published', async (
 });
 
 test('killed: the system ends the servers, and the next run cleans up and works', async () => {
-  const local = start();
+  const local = command.start();
   const { child, ended } = local;
   await untilUp(local);
   child.kill('SIGKILL');
   await ended;
-  await until('its servers ended', () => ourProcesses().length === 0);
-  expect(await runCommandLine('local', ['--repo', repository, '--once', ...PORTS])).toMatchObject({ code: 0 });
-});
-
-describe('clear errors, and nothing started', () => {
-  let server: Server;
-  let busy: number;
-  beforeAll(async () => {
-    server = createServer();
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    busy = (server.address() as AddressInfo).port;
-  });
-  afterAll(() => new Promise((resolve) => server.close(resolve)));
-
-  test('a port in use: says who has it and which flag chooses another', async () => {
-    const finished = await runCommandLine('local', [
-      '--repo',
-      repository,
-      '--once',
-      ...PORTS,
-      '--grpc-port',
-      String(busy),
-    ]);
-    expect(finished.code).toBe(1);
-    expect(finished.stderr).toContain(`port ${busy} (--grpc-port) is in use by`);
-    expect(finished.stderr).toContain(`(process ${process.pid})`);
-  });
-
-  test('no Python', async () => {
-    const finished = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS], {
-      PATH: scratch.directory,
-    });
-    expect(finished).toMatchObject({ code: 1, stderr: expect.stringContaining('no Python found on PATH') as string });
-  });
-
-  test('a cache folder that cannot be written', async () => {
-    const finished = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS], {
-      XDG_CACHE_HOME: '/dev/null',
-    });
-    expect(finished.code).toBe(1);
-    expect(finished.stderr).toMatch(/^error: cannot write \/dev\/null\//);
-    expect(finished.stderr).toContain('XDG_CACHE_HOME');
-  });
-
-  test('no network for the set-up', async () => {
-    const nowhere = 'http://127.0.0.1:9/simple';
-    const finished = await runCommandLine('local', ['--repo', repository, '--once', ...PORTS], {
-      XDG_CACHE_HOME: join(scratch.directory, 'empty-cache'),
-      PIP_INDEX_URL: nowhere,
-      PIP_RETRIES: '0',
-      UV_DEFAULT_INDEX: nowhere,
-      UV_HTTP_RETRIES: '0',
-    });
-    expect(finished.code).toBe(1);
-    expect(finished.stderr).toContain('error: the Python package index could not be reached');
-    expect(finished.stderr).toContain('HTTPS_PROXY');
-  });
-
-  test('a model that is not there', async () => {
-    const finished = await runCommandLine('local', ['--repo', repository, '--models', 'add', ...PORTS]);
-    expect(finished).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/has no model "add".*allowed: adds\s+-> did you mean adds\?/) as string,
-    });
-  });
-
-  test('nothing that can be served here', async () => {
-    const finished = await runCommandLine('local', ['--models', 'wav2vec_general_v1', '--once', ...PORTS]);
-    expect(finished).toMatchObject({ code: 1, stderr: expect.stringContaining('TensorRT plan') as string });
-  });
-});
-
-test('a model that cannot be loaded: its name and the reason', async () => {
-  const broken = join(scratch.directory, 'broken');
-  writeRepository(broken, {
-    ...addingModel('adds', { 1: 10 }),
-    ...addingModel('breaks', { 1: 1 }),
-    'breaks/1/model.py': 'raise RuntimeError("no weights")\n',
-  });
-  scratch.defer(() => rmSync(localDirectory(broken), { recursive: true, force: true }));
-  const finished = await runCommandLine('local', ['--repo', broken, '--once', ...PORTS]);
-  expect(finished.code).toBe(1);
-  expect(finished.stderr).toMatch(/could not load every model\n\s+breaks version 1: UNAVAILABLE .*no weights/);
+  await until('its servers ended', () => command.processes().length === 0);
+  expect(await command.run(['--once'])).toMatchObject({ code: 0 });
 });
 
 // UPDATE_DOCS=1 npm test -- --only integration --filter integration/local
 if (process.env['UPDATE_DOCS'] === '1') {
   test('the picture in README is made anew', async () => {
     const path = join(scratch.directory, 'page.html');
-    expect(await runCommandLine('local', ['--once', '--page', path, ...PORTS])).toMatchObject({ code: 0 });
+    expect(await command.run(['--repo', paths.modelRepository, '--once', '--page', path])).toMatchObject({ code: 0 });
     const browser = await launchBrowser();
     scratch.defer(() => browser.close());
     const { page } = await openFile(browser, path, { width: 1160, colorScheme: 'light' });

@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { formatProblem, UserError } from '../../scripts/lib/errors';
 import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
@@ -11,10 +9,8 @@ import { listReleases } from '../../scripts/lib/publish/releases';
 import { rollBack } from '../../scripts/lib/publish/rollback';
 import { promote } from '../../scripts/lib/publish/promote';
 import { PART_BYTES, type S3Store } from '../../scripts/lib/s3/store';
-import type { S3Server } from '../../scripts/lib/local/s3-server';
 import { publisher } from '../support/publish';
 import { writeRepository } from '../support/repository';
-import { runCommandLine, startCommandLine } from '../support/run';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 
@@ -24,7 +20,6 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 const LOCATION = { bucket: 'publish-test', prefix: 'models' };
-let server: S3Server;
 let store: S3Store;
 let repository: string;
 
@@ -32,7 +27,7 @@ let repository: string;
 const CONFIG = 'backend: "anything"\nversion_policy { specific { versions: [1] } }\n';
 
 beforeAll(async () => {
-  server = await testS3(scratch);
+  const server = await testS3(scratch);
   store = await openBucket(scratch, server.endpoint, LOCATION.bucket);
 });
 
@@ -333,114 +328,4 @@ test('the placeholder of an empty repository is written once', async () => {
   await ensurePlaceholder(store, LOCATION);
   await ensurePlaceholder(store, LOCATION);
   expect(await keys()).toEqual(['models/.keep']);
-});
-
-describe('npm run sync-models', () => {
-  const flags = (): string[] => [
-    '--repo',
-    repository,
-    '--bucket',
-    's3://publish-test/models',
-    '--endpoint-url',
-    server.endpoint,
-  ];
-  const credentials = {
-    AWS_ACCESS_KEY_ID: 'local',
-    AWS_SECRET_ACCESS_KEY: 'local-only-no-secret',
-    AWS_REGION: 'us-east-1',
-  };
-
-  test('publishes, says what it did as JSON, and does nothing the second time', async () => {
-    writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
-    const first = await runCommandLine('sync-models', [...flags(), '--json'], credentials);
-    expect(first).toMatchObject({ code: 0 });
-    expect(JSON.parse(first.stdout)).toMatchObject({
-      dryRun: false,
-      isNew: true,
-      changed: ['a'],
-      kept: 0,
-      written: [{ key: 'a/1/weights.bin', bytes: 1, action: 'upload' }, { key: 'a/config.pbtxt' }],
-    });
-    const second = await runCommandLine('sync-models', flags(), credentials);
-    expect(second).toMatchObject({ code: 0, stdout: expect.stringContaining('Nothing to publish') as string });
-  });
-
-  test('a plan as a table, and nothing but errors with --quiet', async () => {
-    writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
-    const planned = await runCommandLine('sync-models', [...flags(), '--dry-run'], credentials);
-    expect(planned.stdout).toMatch(/a +1 +publish +2 +\d+ B +0\nDry run: nothing was written\./);
-    const quiet = await runCommandLine('sync-models', [...flags(), '--quiet'], credentials);
-    expect(quiet).toEqual({ code: 0, stdout: '', stderr: '' });
-  });
-
-  test('what --prune would delete is shown; without a terminal to ask on, --yes is needed', async () => {
-    writeRepository(repository, TWO_MODELS);
-    await publishNow();
-    rmSync(join(repository, 'b'), { recursive: true });
-    const shown = await runCommandLine('sync-models', [...flags(), '--prune', '--dry-run'], credentials);
-    expect(shown.stdout).toMatch(/b +- +remove[\s\S]*Objects to delete: 2\n {2}b\/1\/weights.bin\n {2}b\/config.pbtxt/);
-    const asked = await runCommandLine('sync-models', [...flags(), '--prune'], credentials);
-    expect(asked).toMatchObject({
-      code: 2,
-      stderr: expect.stringMatching(/no terminal to ask on[\s\S]*--yes/) as string,
-    });
-    expect(await models()).toContain('b/1/weights.bin');
-    expect(await runCommandLine('sync-models', [...flags(), '--prune', '--yes'], credentials)).toMatchObject({
-      code: 0,
-    });
-    expect(await models()).not.toContain('b/1/weights.bin');
-  });
-
-  test('Ctrl-C while servers are told: exit code 130, and what was there before is there again', async () => {
-    writeRepository(repository, TWO_MODELS);
-    await publishNow();
-    const before = await text('models/a/config.pbtxt');
-    writeRepository(repository, { 'a/config.pbtxt': CONFIG.replace('[1]', '[1, 2]'), 'a/2/weights.bin': 'a2' });
-    // A server that takes for ever to load what is new, and serves what was there before.
-    const digest = (await head())?.models['a']?.digest;
-    let loads = 0;
-    const slow = createServer((request, response) => {
-      const { url = '' } = request;
-      if (url.endsWith('/index')) response.end(JSON.stringify([{ name: 'a', version: '1', state: 'READY' }]));
-      else if (url.endsWith('/config'))
-        response.end(JSON.stringify({ parameters: { published_digest: { string_value: digest } } }));
-      else if (url.endsWith('/load') && (loads += 1) > 1) response.end();
-      else child.kill('SIGINT');
-    });
-    await new Promise<void>((resolve) => slow.listen(0, '127.0.0.1', resolve));
-    scratch.defer(() => {
-      slow.closeAllConnections();
-      slow.close();
-    });
-    const url = `http://127.0.0.1:${(slow.address() as AddressInfo).port}`;
-    const args = [...flags(), '--triton', url];
-    const child = startCommandLine('sync-models', args, credentials);
-    const finished = await child.finished;
-    expect(finished).toMatchObject({
-      code: 130,
-      stderr: expect.stringMatching(/interrupted: ending in order/) as string,
-    });
-    expect(await text('models/a/config.pbtxt')).toBe(before);
-    expect(loads).toBe(2);
-  });
-
-  test.each([
-    [['--bukket', 'x'], 2, /Unknown option '--bukket'/],
-    [['--bucket', 's3://Bad/models'], 2, /"Bad" cannot be a bucket name/],
-    [['--triton', 'localhost:8000'], 2, /--triton localhost:8000: not an address/],
-    [['--concurrency', '0'], 2, /--concurrency 0: a whole number from 1 to 256/],
-    [['--namespace', 'x'], 2, /--namespace is given without --selector/],
-    [['--triton', 'http://127.0.0.1:9', '--selector', 'a=b'], 2, /--triton and --selector both/],
-    [['extra'], 2, /extra/],
-    [['--load-timeout', 'soon'], 2, /--load-timeout soon: a whole number/],
-    [['--models', 'nope'], 1, /nope/],
-    [['--bucket', 's3://not-there/models'], 1, /NoSuchBucket[\s\S]*create it \("pulumi up"/],
-    [['--triton', 'http://127.0.0.1:9'], 1, /http:\/\/127.0.0.1:9 does not answer/],
-  ])('%p: exit code %d and one clear error', async (extra, code, message) => {
-    writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
-    const finished = await runCommandLine('sync-models', [...flags(), ...extra], credentials);
-    expect(finished.stderr).toMatch(message);
-    expect(finished.stderr).not.toMatch(/\n\s+at /);
-    expect(finished.code).toBe(code);
-  });
 });

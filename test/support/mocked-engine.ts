@@ -83,13 +83,15 @@ export async function runMocked<T>(
 }
 
 /**
- * Pulumi notes a stack for every promise. Jest has 100 frames in each, and looks each one up in source maps, which
- * takes longer than the program. What fails in here has a stack of 3 frames, with the lines of the compiled file.
+ * Pulumi notes a stack for every promise, in an error without a message. Jest has 100 frames in each, and looks each one up in
+ * source maps, which takes longer than the program. What fails in here has a stack of 3 frames, with the lines of the compiled
+ * file.
  */
 async function withCheapStacks<T>(work: () => Promise<T>): Promise<T> {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 3;
-  Error.prepareStackTrace = (error, frames) => [String(error), ...frames.map(String)].join('\n    at ');
+  Error.prepareStackTrace = (error, frames) =>
+    error.message === '' ? '' : [String(error), ...frames.map(String)].join('\n    at ');
   try {
     return await work();
   } finally {

@@ -1,3 +1,5 @@
+import { randomBytes } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server, type S3Server } from '../../scripts/lib/local/s3-server';
 import { freePorts } from '../../scripts/lib/ports';
@@ -41,4 +43,16 @@ export async function openBucket(
   scratch.defer(() => store.close());
   if (create) await store.ensureBucket();
   return store;
+}
+
+/** A new file with this content. */
+export function fileOf(scratch: Scratch, content: Buffer): { path: string; bytes: number } {
+  const path = join(scratch.directory, `file-${randomBytes(6).toString('hex')}`);
+  writeFileSync(path, content);
+  return { path, bytes: content.byteLength };
+}
+
+/** By their keys. */
+export function sorted<T extends { key: string }>(objects: readonly T[]): T[] {
+  return [...objects].sort((a, b) => (a.key < b.key ? -1 : 1));
 }

@@ -15,7 +15,7 @@ export interface LoadResult {
 
 /** Requests of each sender that are not counted: its connection is opened, and the server meets the shape. */
 const WARM_UP_REQUESTS = 2;
-/** Nor is what is sent in this time before: compilers have to see a program run. */
+/** Nor is what is sent in this time before, by default: compilers have to see a program run. */
 const WARM_UP_MS = 2000;
 
 /**
@@ -24,7 +24,7 @@ const WARM_UP_MS = 2000;
  */
 export async function generateLoad(
   send: () => Promise<unknown>,
-  { concurrency, seconds }: { concurrency: number; seconds: number },
+  { concurrency, seconds, warmUpMs = WARM_UP_MS }: { concurrency: number; seconds: number; warmUpMs?: number },
 ): Promise<LoadResult> {
   const latencies: number[] = [];
   const messages: Record<string, number> = {};
@@ -40,7 +40,7 @@ export async function generateLoad(
   };
   const atOnce = (work: () => Promise<void>): Promise<unknown> =>
     Promise.all(Array.from({ length: concurrency }, work));
-  const warm = performance.now() + WARM_UP_MS;
+  const warm = performance.now() + warmUpMs;
   await atOnce(async () => {
     for (let i = 0; i < WARM_UP_REQUESTS || performance.now() < warm; i += 1) await send();
   });

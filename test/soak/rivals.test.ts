@@ -1,14 +1,14 @@
 import { join } from 'node:path';
-import type { S3Store } from '../../../scripts/lib/s3/store';
-import { Observer, sha256, type Expected, type Snapshot } from '../../support/observer';
-import { PublishProcess, type Ended } from '../../support/publish-process';
-import { openBucket } from '../../support/s3';
-import { describeOnEachS3 } from '../../support/s3-servers';
-import { Scratch } from '../../support/scratch';
-import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
-import { expectedBetween, stateOfTeam, twoStates, writeFiles, type Files } from '../../support/soak-models';
-import { Place, withoutWaiting } from '../../support/soak-place';
-import { startTap, type Tap } from '../../support/tap';
+import type { S3Store } from '../../scripts/lib/s3/store';
+import { Observer, sha256, type Expected, type Snapshot } from '../support/observer';
+import { PublishProcess, type Ended } from '../support/publish-process';
+import { openBucket } from '../support/s3';
+import { describeOnEachS3 } from '../support/s3-servers';
+import { Scratch } from '../support/scratch';
+import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
+import { expectedBetween, stateOfTeam, twoStates, writeFiles, type Files } from '../support/soak-models';
+import { Place, withoutWaiting } from '../support/soak-place';
+import { startTap, type Tap } from '../support/tap';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

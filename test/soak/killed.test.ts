@@ -1,15 +1,15 @@
 import { join } from 'node:path';
-import { changesBetween, type Change, type ReadyChange } from '../../support/soak-changes';
-import { expectedBetween, twoStates, writeFiles } from '../../support/soak-models';
-import { Observer, type Expected, type Snapshot } from '../../support/observer';
-import { PublishProcess, type Ended } from '../../support/publish-process';
-import { openBucket } from '../../support/s3';
-import { describeOnEachS3 } from '../../support/s3-servers';
-import { Scratch } from '../../support/scratch';
-import { patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
-import { Place, withoutWaiting } from '../../support/soak-place';
-import { startTap, type Tap, type TappedRequest, type TapOptions } from '../../support/tap';
-import type { S3Store } from '../../../scripts/lib/s3/store';
+import { changesBetween, type Change, type ReadyChange } from '../support/soak-changes';
+import { expectedBetween, twoStates, writeFiles } from '../support/soak-models';
+import { Observer, type Expected, type Snapshot } from '../support/observer';
+import { PublishProcess, type Ended } from '../support/publish-process';
+import { openBucket } from '../support/s3';
+import { describeOnEachS3 } from '../support/s3-servers';
+import { Scratch } from '../support/scratch';
+import { patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
+import { Place, withoutWaiting } from '../support/soak-place';
+import { startTap, type Tap, type TappedRequest, type TapOptions } from '../support/tap';
+import type { S3Store } from '../../scripts/lib/s3/store';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

@@ -1,20 +1,20 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { ensurePlaceholder } from '../../../scripts/lib/publish/apply';
-import { tritonRepositoryUrl } from '../../../scripts/lib/publish/location';
-import { isAsReleased, repositoryStatus } from '../../../scripts/lib/publish/status';
-import { fixedReplicas } from '../../../scripts/lib/replicas/source';
-import type { S3Store } from '../../../scripts/lib/s3/store';
-import { startFaultProxy } from '../../support/fault-proxy';
-import { PublishProcess, type Ended } from '../../support/publish-process';
-import { addingEnsemble, addingModel, writeRepository } from '../../support/repository';
-import { openBucket, testS3 } from '../../support/s3';
-import { Scratch } from '../../support/scratch';
-import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
-import { Place } from '../../support/soak-place';
-import { startTap, type Tap } from '../../support/tap';
-import { Traffic } from '../../support/traffic';
-import { testTriton } from '../../support/triton';
+import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
+import { tritonRepositoryUrl } from '../../scripts/lib/publish/location';
+import { isAsReleased, repositoryStatus } from '../../scripts/lib/publish/status';
+import { fixedReplicas } from '../../scripts/lib/replicas/source';
+import type { S3Store } from '../../scripts/lib/s3/store';
+import { startFaultProxy } from '../support/fault-proxy';
+import { PublishProcess, type Ended } from '../support/publish-process';
+import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
+import { openBucket, testS3 } from '../support/s3';
+import { Scratch } from '../support/scratch';
+import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
+import { Place } from '../support/soak-place';
+import { startTap, type Tap } from '../support/tap';
+import { Traffic } from '../support/traffic';
+import { testTriton } from '../support/triton';
 
 jest.setTimeout(180_000);
 

@@ -1,16 +1,16 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { UserError } from '../../../scripts/lib/errors';
-import { whyNoGo } from '../../../scripts/lib/toolchain/go';
-import { describeUnless } from '../../support/describe-unless';
-import { MALFORMED, writeMalformed } from '../../support/malformed';
-import { PublishProcess } from '../../support/publish-process';
-import { openBucket } from '../../support/s3';
-import { Scratch } from '../../support/scratch';
-import { patience, repetitions, SeededRandom, SOAK_SEED } from '../../support/soak';
-import { Place } from '../../support/soak-place';
-import { startTap, type Tap } from '../../support/tap';
-import { testVersitygw } from '../../support/versitygw';
+import { UserError } from '../../scripts/lib/errors';
+import { whyNoGo } from '../../scripts/lib/toolchain/go';
+import { describeUnless } from '../support/describe-unless';
+import { MALFORMED, writeMalformed } from '../support/malformed';
+import { PublishProcess } from '../support/publish-process';
+import { openBucket } from '../support/s3';
+import { Scratch } from '../support/scratch';
+import { patience, repetitions, SeededRandom, SOAK_SEED } from '../support/soak';
+import { Place } from '../support/soak-place';
+import { startTap, type Tap } from '../support/tap';
+import { testVersitygw } from '../support/versitygw';
 
 jest.setTimeout(120_000);
 

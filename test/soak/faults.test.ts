@@ -1,16 +1,16 @@
 import { join } from 'node:path';
-import { UserError } from '../../../scripts/lib/errors';
-import type { S3Store } from '../../../scripts/lib/s3/store';
-import { FAULTS, startFaultProxy, type Fault, type FaultProxy } from '../../support/fault-proxy';
-import { Observer, type Expected, type Snapshot } from '../../support/observer';
-import { PublishProcess } from '../../support/publish-process';
-import { openBucket } from '../../support/s3';
-import { describeOnEachS3 } from '../../support/s3-servers';
-import { Scratch } from '../../support/scratch';
-import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../../support/soak';
-import { changesBetween, type Change } from '../../support/soak-changes';
-import { expectedBetween, twoStates, writeFiles } from '../../support/soak-models';
-import { Place, withoutWaiting } from '../../support/soak-place';
+import { UserError } from '../../scripts/lib/errors';
+import type { S3Store } from '../../scripts/lib/s3/store';
+import { FAULTS, startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy';
+import { Observer, type Expected, type Snapshot } from '../support/observer';
+import { PublishProcess } from '../support/publish-process';
+import { openBucket } from '../support/s3';
+import { describeOnEachS3 } from '../support/s3-servers';
+import { Scratch } from '../support/scratch';
+import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
+import { changesBetween, type Change } from '../support/soak-changes';
+import { expectedBetween, twoStates, writeFiles } from '../support/soak-models';
+import { Place, withoutWaiting } from '../support/soak-place';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

@@ -1,0 +1,88 @@
+import { createServer, type AddressInfo, type Server } from 'node:net';
+import { join } from 'node:path';
+import { paths } from '../../scripts/lib/paths';
+import { LocalCommand } from '../support/local-command';
+import { addingModel, writeRepository } from '../support/repository';
+import { Scratch } from '../support/scratch';
+
+jest.setTimeout(600_000);
+
+const scratch = new Scratch();
+const command = new LocalCommand(scratch);
+
+afterAll(() => scratch.clean());
+afterEach(() => command.expectNothingLeft());
+
+describe('clear errors, and nothing started', () => {
+  let server: Server;
+  let busy: number;
+  beforeAll(async () => {
+    server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    busy = (server.address() as AddressInfo).port;
+  });
+  afterAll(() => new Promise((resolve) => server.close(resolve)));
+
+  test('a port in use: says who has it and which flag chooses another', async () => {
+    const finished = await command.run(['--once', '--grpc-port', String(busy)]);
+    expect(finished.code).toBe(1);
+    expect(finished.stderr).toContain(`port ${busy} (--grpc-port) is in use by`);
+    expect(finished.stderr).toContain(`(process ${process.pid})`);
+  });
+
+  test('no Python', async () => {
+    const finished = await command.run(['--once'], {
+      PATH: scratch.directory,
+    });
+    expect(finished).toMatchObject({ code: 1, stderr: expect.stringContaining('no Python found on PATH') as string });
+  });
+
+  test('a cache folder that cannot be written', async () => {
+    const finished = await command.run(['--once'], {
+      XDG_CACHE_HOME: '/dev/null',
+    });
+    expect(finished.code).toBe(1);
+    expect(finished.stderr).toMatch(/^error: cannot write \/dev\/null\//);
+    expect(finished.stderr).toContain('XDG_CACHE_HOME');
+  });
+
+  test('no network for the set-up', async () => {
+    const nowhere = 'http://127.0.0.1:9/simple';
+    const finished = await command.run(['--once'], {
+      XDG_CACHE_HOME: join(scratch.directory, 'empty-cache'),
+      PIP_INDEX_URL: nowhere,
+      PIP_RETRIES: '0',
+      UV_DEFAULT_INDEX: nowhere,
+      UV_HTTP_RETRIES: '0',
+    });
+    expect(finished.code).toBe(1);
+    expect(finished.stderr).toContain('error: the Python package index could not be reached');
+    expect(finished.stderr).toContain('HTTPS_PROXY');
+  });
+
+  test('a model that is not there', async () => {
+    const finished = await command.run(['--models', 'add']);
+    expect(finished).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/has no model "add".*allowed: adds\s+-> did you mean adds\?/) as string,
+    });
+  });
+
+  test('nothing that can be served here', async () => {
+    const finished = await command.run(['--repo', paths.modelRepository, '--models', 'wav2vec_general_v1', '--once']);
+    expect(finished).toMatchObject({ code: 1, stderr: expect.stringContaining('TensorRT plan') as string });
+  });
+});
+
+test('a model that cannot be loaded: its name and the reason', async () => {
+  const broken = join(scratch.directory, 'broken');
+  writeRepository(broken, {
+    ...addingModel('adds', { 1: 10 }),
+    ...addingModel('breaks', { 1: 1 }),
+    'breaks/1/model.py': 'raise RuntimeError("no weights")\n',
+  });
+  command.directoryOf(broken);
+  const finished = await command.run(['--repo', broken, '--once']);
+  expect(finished.code).toBe(1);
+  expect(finished.stderr).toMatch(/could not load every model\n\s+breaks version 1: UNAVAILABLE .*no weights/);
+});

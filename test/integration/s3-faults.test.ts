@@ -1,0 +1,233 @@
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { buildSync } from 'esbuild';
+import { UserError } from '../../scripts/lib/errors';
+import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../scripts/lib/local/s3-server';
+import { paths } from '../../scripts/lib/paths';
+import { checksumOfBytes, PART_BYTES, type S3Store, type StoreOptions } from '../../scripts/lib/s3/store';
+import { FAULTS, startFaultProxy, type FaultOptions, type FaultProxy } from '../support/fault-proxy';
+import { fileOf, openBucket, sorted } from '../support/s3';
+import { describeOnEachS3 } from '../support/s3-servers';
+import { Scratch } from '../support/scratch';
+import { patience, repetitions, SeededRandom, SOAK_SEED } from '../support/soak';
+
+jest.setTimeout(120_000);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const BUCKET = 'faults';
+
+describeOnEachS3('through a bad network, with', (start, name) => {
+  let endpoint: string;
+  /** The same bucket without the network. */
+  let store: S3Store;
+
+  // SeaweedFS reads XML before it compares it with its checksum: a flipped byte can be another key there.
+  const kinds = name === 'versitygw' ? FAULTS : FAULTS.filter((kind) => kind !== 'flip');
+
+  const proxied = async (
+    options: Partial<FaultOptions>,
+    storeOptions: Pick<StoreOptions, 'attempts' | 'idleTimeoutMs' | 'deadlineMs'> = {},
+  ): Promise<{ proxy: FaultProxy; store: S3Store }> => {
+    const proxy = await startFaultProxy(endpoint, { seed: SOAK_SEED, rate: 1, kinds, ...options });
+    scratch.defer(() => proxy.stop());
+    const through = { create: false, idleTimeoutMs: 1000, ...storeOptions };
+    return { proxy, store: await openBucket(scratch, proxy.endpoint, BUCKET, through) };
+  };
+
+  const file = (content: Buffer) => fileOf(scratch, content);
+
+  beforeAll(async () => {
+    endpoint = (await start(scratch)).endpoint;
+    store = await openBucket(scratch, endpoint, BUCKET);
+  }, 300_000);
+
+  test('a large upload that was killed goes on, without what was sent already', async () => {
+    const parts = 10;
+    const content = randomBytes(parts * PART_BYTES);
+    const local = file(content);
+    const { proxy } = await proxied({ kinds: ['delay'], delayMs: 100 });
+    const sent = (): number => proxy.requests.filter(({ url, answered }) => answered && /partNumber=/.test(url)).length;
+    const child = spawn(process.execPath, [uploader(), proxy.endpoint, 'killed', local.path], { stdio: 'inherit' });
+    while (sent() < 4) await sleep(2);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    await sleep(300); // What the server has not answered yet when the client dies, it still answers.
+    expect(await store.get('killed')).toBeUndefined();
+    const before = sent();
+
+    proxy.setRate(0);
+    const second = await openBucket(scratch, proxy.endpoint, BUCKET, { create: false });
+    const written = await second.putFile('killed', local);
+    expect(before).toBeGreaterThanOrEqual(4);
+    expect(sent() - before).toBeLessThanOrEqual(parts - 4);
+    expect(written.checksum).toBe(checksumOfBytes(content));
+    expect((await store.get('killed'))?.body.equals(content)).toBe(true);
+    expect(await store.checksum('killed', content.byteLength)).toBe(written.checksum);
+    expect(await store.abortUploads('')).toEqual([]);
+  }, 60_000);
+
+  test(
+    'with 20% of the requests failing the result is the same',
+    async () => {
+      for (let i = 0; i < repetitions(2); i += 1) {
+        const seed = SOAK_SEED + i;
+        const random = new SeededRandom(seed);
+        const { proxy, store: shaky } = await proxied({ seed, rate: 0.2, delayMs: 600 }, { idleTimeoutMs: 300 });
+        const prefix = `shaky-${seed}/`;
+        const bodies = new Map(
+          Array.from({ length: 20 }, (_, n) => [`${prefix}${n}`, random.bytes(random.integer(0, 5000))]),
+        );
+        const big = random.bytes(PART_BYTES + 5);
+        bodies.set(`${prefix}big`, big);
+        const written = await Promise.all(
+          [...bodies].map(async ([key, body], n) => {
+            const local = file(body);
+            const condition = n % 2 === 0 ? { ifAbsent: true as const } : undefined;
+            return { key, bytes: body.byteLength, etag: (await shaky.putFile(key, local, { condition })).etag };
+          }),
+        );
+        const copied = await shaky.copy({ key: `${prefix}big` }, `${prefix}copy`, {
+          bytes: big.byteLength,
+          checksum: checksumOfBytes(big),
+          condition: { ifAbsent: true },
+        });
+        written.push({ key: `${prefix}copy`, bytes: big.byteLength, etag: copied.etag });
+        expect(sorted(await shaky.list(prefix))).toMatchObject(sorted(written));
+        for (const [key, body] of bodies) {
+          expect((await shaky.get(key))?.body.equals(body)).toBe(true);
+          expect((await store.get(key))?.body.equals(body)).toBe(true);
+          expect(await shaky.checksum(key, body.byteLength)).toBe(checksumOfBytes(body));
+        }
+        expect((await store.get(`${prefix}copy`))?.body.equals(big)).toBe(true);
+        await shaky.delete(written.map(({ key }) => key));
+        expect(await store.list(prefix)).toEqual([]);
+        expect(await store.abortUploads(prefix)).toEqual([]);
+        // Without a fault there are some 100 requests: tries are bounded.
+        expect(proxy.requests.length).toBeLessThan(300);
+        await proxy.stop();
+      }
+    },
+    patience(2, 20_000),
+  );
+
+  test.each(FAULTS.filter((kind) => kind !== 'flip'))('%s for every request: one clean error', async (kind) => {
+    const { proxy, store: broken } = await proxied(
+      { kinds: [kind], delayMs: 400 },
+      { attempts: 3, idleTimeoutMs: 150, deadlineMs: 20_000 },
+    );
+    const works = [broken.list(''), broken.get('x'), broken.putBytes('x', Buffer.from('x')), broken.checksum('x', 1)];
+    for (const result of await Promise.allSettled([...works, broken.delete(['x']), broken.putBytes('y', big())])) {
+      const reason: unknown = result.status === 'rejected' ? result.reason : undefined;
+      expect(reason).toBeInstanceOf(UserError);
+      expect((reason as UserError).message).toContain(proxy.endpoint);
+      expect((reason as UserError).message).toContain(`s3://${BUCKET}`);
+      expect((reason as UserError).hint).toBeDefined();
+    }
+    expect(proxy.requests.length).toBeLessThanOrEqual(3 * 7);
+    await proxy.stop();
+    await store.delete(['x']);
+    await store.abortUploads('');
+  });
+
+  test('the deadline ends what never ends', async () => {
+    const { store: broken } = await proxied({ kinds: ['error500'] }, { attempts: 1000, deadlineMs: 500 });
+    await expect(broken.list('')).rejects.toThrow(/HTTP 500/);
+    const { store: slow } = await proxied(
+      { kinds: ['delay'], delayMs: 5000 },
+      { attempts: 1000, deadlineMs: 300, idleTimeoutMs: 10_000 },
+    );
+    await expect(slow.list('')).rejects.toThrow(/ETIMEDOUT/);
+  });
+
+  test(
+    'a byte that changes on the way is refused, and the write done again',
+    async () => {
+      const { proxy, store: flipped } = await proxied({ kinds: ['flip'] }, { attempts: 1 });
+      const body = randomBytes(3000);
+      for (let i = 0; i < repetitions(20); i += 1) {
+        await expect(flipped.putBytes('flipped', body)).rejects.toThrow(/BadDigest|Mismatch|InvalidDigest/);
+      }
+      await expect(flipped.putFile('flipped', file(big()))).rejects.toThrow(UserError);
+      expect(await store.get('flipped')).toBeUndefined();
+      expect(proxy.counts.flip).toBeGreaterThanOrEqual(repetitions(20));
+      await store.abortUploads('');
+
+      let flips = 0;
+      const once = await proxied({ kinds: ['flip'], only: () => (flips += 1) <= 1 });
+      await once.store.putBytes('flipped', body);
+      expect(once.proxy.counts.flip).toBe(1);
+      expect((await store.get('flipped'))?.body).toEqual(body);
+    },
+    patience(20, 500),
+  );
+
+  test('a conditional write whose reply was lost has succeeded', async () => {
+    for (const body of [Buffer.from('one'), big()]) {
+      let lost = 0;
+      const last = ({ method, url }: { method: string; url: string }): boolean =>
+        (method === 'PUT' && !url.includes('?')) || (method === 'POST' && /\?uploadId=/.test(url));
+      const { proxy, store: shaky } = await proxied({
+        kinds: ['lostReply'],
+        only: (request) => last(request) && (lost += 1) <= 1,
+      });
+      const key = `lost-${body.byteLength}`;
+      const written = await shaky.putBytes(key, body, { ifAbsent: true });
+      expect(proxy.counts.lostReply).toBe(1);
+      expect(await store.list(key)).toMatchObject([{ key, bytes: body.byteLength, etag: written.etag }]);
+      expect(await store.abortUploads(key)).toEqual([]);
+    }
+  });
+
+  test('the begin of an upload whose reply was lost leaves nothing behind', async () => {
+    let lost = 0;
+    const { proxy, store: shaky } = await proxied({
+      kinds: ['lostReply'],
+      only: ({ url }) => /\?uploads=/.test(url) && url.includes('begin') && (lost += 1) <= 1,
+    });
+    const body = big();
+    const { checksum } = await shaky.putBytes('begin', body);
+    expect(proxy.counts.lostReply).toBe(1);
+    expect(await store.abortUploads('begin')).toEqual([]);
+
+    lost = 0;
+    await shaky.copy({ key: 'begin' }, 'begin-copy', { bytes: body.byteLength, checksum });
+    expect(proxy.counts.lostReply).toBe(2);
+    expect(await store.abortUploads('begin')).toEqual([]);
+  });
+
+  test('a server that slows us down gets fewer requests at a time', async () => {
+    const { proxy, store: slowed } = await proxied({ kinds: ['slowDown'], rate: 0.3 });
+    await Promise.all(Array.from({ length: 100 }, (_, i) => slowed.putBytes(`slow/${i}`, Buffer.from(String(i)))));
+    expect(proxy.counts.slowDown).toBeGreaterThan(10);
+    expect((await store.list('slow/')).length).toBe(100);
+  });
+});
+
+function big(): Buffer {
+  return randomBytes(PART_BYTES + 1);
+}
+
+/** A program that uploads one file: what is killed must be a process of its own. */
+function uploader(): string {
+  const script = join(scratch.directory, 'uploader.js');
+  const source = `
+    const { S3Store } = require(${JSON.stringify(join(paths.scripts, 'lib/s3/store.ts'))});
+    const { statSync } = require('node:fs');
+    const [endpointUrl, key, path] = process.argv.slice(2);
+    new S3Store({ bucket: '${BUCKET}', endpointUrl, region: '${LOCAL_REGION}', credentials: ${JSON.stringify(LOCAL_CREDENTIALS)} })
+      .putFile(key, { path, bytes: statSync(path).size });`;
+  buildSync({
+    stdin: { contents: source, resolveDir: paths.root },
+    outfile: script,
+    bundle: true,
+    platform: 'node',
+    external: ['@aws-sdk/*'],
+    logLevel: 'error',
+  });
+  return script;
+}

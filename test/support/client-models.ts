@@ -1,0 +1,146 @@
+import { join } from 'node:path';
+import { exec } from '../../scripts/lib/exec';
+import { Progress } from '../../scripts/lib/progress';
+import { ensurePython } from '../../scripts/lib/toolchain/python';
+import { DATA_TYPES, type DataType, type Tensor, type TensorData } from '../../scripts/lib/triton/tensor';
+import { writeRepository } from './repository';
+
+type NumericType = Exclude<DataType, 'BYTES'>;
+export const NUMERIC_TYPES = (Object.keys(DATA_TYPES) as DataType[]).filter(
+  (type): type is NumericType => type !== 'BYTES',
+);
+
+const CPU = 'instance_group { count: 1 kind: KIND_CPU }';
+/** How long a request of count_rows waits for others. */
+export const QUEUE_DELAY_MS = 1000;
+
+function tensorText(kind: 'input' | 'output', name: string, type: DataType, dims: string, more = ''): string {
+  return `${kind} { name: "${name}" data_type: ${DATA_TYPES[type].configName} dims: [${dims}] ${more} }`;
+}
+
+/** A model whose outputs are its inputs. */
+const ECHO = `class TritonPythonModel:
+    def execute(self, requests):
+        import triton_python_backend_utils as pb_utils
+        return [pb_utils.InferenceResponse(request.inputs()) for request in requests]
+`;
+
+/** Their model.pt files are made by test/support/client_models.py. */
+export const REPOSITORY = {
+  'every_type/config.pbtxt': [
+    'platform: "pytorch_libtorch"',
+    // Not in the order of their numbers, by which alone they belong to arguments and results.
+    ...NUMERIC_TYPES.map((type, i) => tensorText('input', `input__${i}`, type, '-1')).reverse(),
+    ...NUMERIC_TYPES.map((_, i) => tensorText('output', `output__${i + NUMERIC_TYPES.length}`, 'FP64', '-1')),
+    ...NUMERIC_TYPES.map((type, i) => tensorText('output', `output__${i}`, type, '-1')),
+    CPU,
+  ].join('\n'),
+
+  'divide/config.pbtxt': [
+    'platform: "pytorch_libtorch"',
+    // The names of forward's arguments, in the other order.
+    tensorText('input', 'divisor', 'FP32', '-1, 2'),
+    tensorText('input', 'dividend', 'FP32', '-1, 2'),
+    tensorText('output', 'difference', 'FP32', '-1, 2'),
+    tensorText('output', 'quotient', 'FP32', '-1, 2'),
+    'version_policy { specific { versions: [1, 2] } }',
+    CPU,
+  ].join('\n'),
+
+  'count_rows/config.pbtxt': [
+    'platform: "pytorch_libtorch"',
+    'max_batch_size: 8',
+    tensorText('input', 'input__0', 'FP32', '-1'),
+    tensorText('output', 'output__0', 'INT64', '1'),
+    tensorText('output', 'output__1', 'FP32', '1'),
+    `dynamic_batching { preferred_batch_size: [4] max_queue_delay_microseconds: ${QUEUE_DELAY_MS * 1000} }`,
+    CPU,
+  ].join('\n'),
+
+  'scores/config.pbtxt': [
+    'platform: "pytorch_libtorch"',
+    'max_batch_size: 8',
+    tensorText('input', 'input__0', 'FP32', '3'),
+    tensorText('output', 'output__0', 'FP32', '3', 'label_filename: "labels.txt"'),
+    CPU,
+  ].join('\n'),
+  'scores/labels.txt': 'cat\ndog\nzebra: striped\n',
+
+  // The queue refuses whatever waits, as every request here does for a moment: see the test.
+  'strings/config.pbtxt': [
+    'backend: "python"',
+    'max_batch_size: 8',
+    tensorText('input', 'text', 'BYTES', '-1'),
+    tensorText('output', 'text', 'BYTES', '-1'),
+    'dynamic_batching { max_queue_delay_microseconds: 100000 default_queue_policy { default_timeout_microseconds: 1 } }',
+    CPU,
+  ].join('\n'),
+  'strings/1/model.py': ECHO,
+};
+
+/** An ensemble, and the model that it is made of. */
+export const ENSEMBLE = {
+  'whole/config.pbtxt': [
+    'platform: "ensemble"',
+    tensorText('input', 'in', 'FP32', '-1'),
+    tensorText('output', 'out', 'FP32', '-1'),
+    'ensemble_scheduling { step {',
+    '  model_name: "part" model_version: -1',
+    '  input_map { key: "x" value: "in" } output_map { key: "x" value: "out" }',
+    '} }',
+  ].join('\n'),
+  'whole/1/.keep': '',
+  'part/config.pbtxt': [
+    'backend: "python"',
+    tensorText('input', 'x', 'FP32', '-1'),
+    tensorText('output', 'x', 'FP32', '-1'),
+    CPU,
+  ].join('\n'),
+  'part/1/model.py': ECHO,
+};
+
+/** Makes the folder of these models. */
+export async function writeClientModels(folder: string): Promise<void> {
+  writeRepository(folder, REPOSITORY);
+  const { python } = await ensurePython(new Progress(process.stderr, true).step(''));
+  await exec(python, [join(__dirname, 'client_models.py'), folder]);
+}
+
+export function floats(name: string, shape: readonly number[], ...values: number[]): Tensor {
+  return { name, datatype: 'FP32', shape, data: Float32Array.from(values) };
+}
+
+export function strings(name: string, ...values: (string | Buffer)[]): Tensor {
+  return { name, datatype: 'BYTES', shape: [values.length], data: values.map((value) => Buffer.from(value)) };
+}
+
+/** Inputs of divide. */
+export const DIVIDEND = floats('dividend', [2, 2], 7, 8, -9, 10);
+export const DIVISOR = floats('divisor', [2, 2], 2, 4, 2, 5);
+export const DIFFERENCE = floats('difference', [2, 2], 5, 4, -11, 5);
+export const QUOTIENT = floats('quotient', [2, 2], 3.5, 2, -4.5, 2);
+
+/** Values, and in what they are the type's own: its least and greatest, the smallest step, what is no number. */
+export const VALUES: { [T in NumericType]: TensorData[T] } = {
+  BOOL: Uint8Array.of(0, 1, 1),
+  UINT8: Uint8Array.of(0, 1, 255),
+  UINT16: Uint16Array.of(0, 258, 65_535),
+  UINT32: Uint32Array.of(0, 16_909_060, 4_294_967_295),
+  UINT64: BigUint64Array.of(0n, 72_623_859_790_382_856n, 2n ** 64n - 1n),
+  INT8: Int8Array.of(-128, -1, 127),
+  INT16: Int16Array.of(-32_768, -258, 32_767),
+  INT32: Int32Array.of(-2_147_483_648, -16_909_060, 2_147_483_647),
+  INT64: BigInt64Array.of(-(2n ** 63n), -72_623_859_790_382_856n, 2n ** 63n - 1n),
+  FP16: Float32Array.of(-65_504, 2 ** -24, -0, 1 + 2 ** -10, Infinity, NaN),
+  BF16: Float32Array.of(-(2 ** 128 - 2 ** 120), 2 ** -133, -0, 1 + 2 ** -7, Infinity, NaN),
+  FP32: Float32Array.of(-(2 ** 128 - 2 ** 104), 2 ** -149, -0, 1 + 2 ** -23, Infinity, NaN),
+  FP64: Float64Array.of(-Number.MAX_VALUE, Number.MIN_VALUE, -0, 1 + Number.EPSILON, Infinity, NaN),
+};
+
+/** The inputs of every_type, each of its own length. */
+export function everyType(values: (type: NumericType) => TensorData[NumericType]): Tensor[] {
+  return NUMERIC_TYPES.map((type, i) => {
+    const data = values(type);
+    return { name: `input__${i}`, datatype: type, shape: [data.length], data } as Tensor;
+  });
+}
