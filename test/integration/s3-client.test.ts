@@ -231,7 +231,7 @@ describeOnEachS3('with', (start, name) => {
     for (const bytes of [100, BIG]) {
       const content = randomBytes(bytes);
       const { checksum } = await other.putBytes('from', content);
-      await store.copy({ bucket: 'another', key: 'from' }, 'from-another', { bytes, checksum });
+      await store.copy({ store: other, key: 'from' }, 'from-another', { bytes, checksum });
       expect((await store.get('from-another'))?.body.equals(content)).toBe(true);
     }
   });

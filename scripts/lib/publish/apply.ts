@@ -5,14 +5,21 @@ import { configFromText, configText } from '../model/config-text';
 import { ProblemList } from '../model/problems';
 import { servedVersions, stepModels, withServedVersions } from '../model';
 import { forEachLimited } from '../pool';
-import { checksumOfBytes, PreconditionFailed, type PutCondition, type S3Store, type Written } from '../s3/store';
+import {
+  checksumOfBytes,
+  PreconditionFailed,
+  type PutCondition,
+  type S3Store,
+  type StoredPlace,
+  type Written,
+} from '../s3/store';
 import { CONFIG_FILE, isReplaceable, modelOf, versionOf } from './keys';
 import { keptKey, PLACEHOLDER, type RepositoryLocation } from './location';
 import type { Lock } from './lock';
 import type { SeenRepository } from './look';
 import { checksumOf, objectsOf, type PlannedModel, type PlannedObject } from './plan';
 import type { ReleasedModel, ReleasedObject } from './release';
-import type { StoredPlace, WantedObject } from './wanted';
+import type { WantedObject } from './wanted';
 
 /** Requests in flight; the store keeps to its number of connections. */
 const AT_ONCE = 32;
@@ -276,11 +283,9 @@ export class RepositoryWriter {
     let last: unknown;
     for (const place of places) {
       try {
-        const { store = this.store, ...source } = place;
+        const { store = this.store } = place;
         const checksum = object.checksum ?? (await store.checksum(place.key, bytes)) ?? '';
-        const options = { bytes, checksum, ...(condition === undefined ? {} : { condition }) };
-        if (store === this.store) return await store.copy(source, key, options);
-        return await this.store.copyFrom(store, source, key, options);
+        return await this.store.copy(place, key, { bytes, checksum, ...(condition === undefined ? {} : { condition }) });
       } catch (error) {
         if (error instanceof PreconditionFailed) throw error;
         last = error;
