@@ -206,8 +206,12 @@ describeOnEachS3('with', (start, name) => {
       const content = randomBytes(bytes);
       const { checksum } = await store.putBytes(`copy/from-${bytes}`, content);
       const from = { key: `copy/from-${bytes}` };
-      const copied = await store.copy(from, `copy/to-${bytes}`, { bytes, checksum, condition: { ifAbsent: true } });
+      const steps: number[] = [];
+      const onBytes = (now: number): number => steps.push(now);
+      const condition = { ifAbsent: true } as const;
+      const copied = await store.copy(from, `copy/to-${bytes}`, { bytes, checksum, condition, onBytes });
       expect(copied.checksum).toBe(checksum);
+      if (bytes === BIG) expect([steps.length > 1, steps.at(-1)]).toEqual([true, bytes]);
       expect(await store.list(`copy/to-${bytes}`)).toMatchObject([
         { key: `copy/to-${bytes}`, bytes, etag: copied.etag },
       ]);

@@ -87,7 +87,7 @@ export async function runChange(
             print(`${describePlan(plan)}\n`);
           },
           confirmPrune: (keys) => (flags.yes === true ? Promise.resolve(true) : confirm(keys, progress, signal)),
-          onBytes: (_, bytes) => step.update(transfer.add(bytes)),
+          onBytes: (key, bytes) => step.update(`${key}, ${transfer.add(bytes)}`),
           onStage: (text) => progress.line(`     ${text}`),
           onReady: (replica, model, ms) => {
             step.update(`load on ${replica}`);

@@ -11,6 +11,7 @@ import {
   type PutCondition,
   type S3Store,
   type StoredPlace,
+  type UploadOptions,
   type Written,
 } from '../s3/store';
 import { CONFIG_FILE, isReplaceable, modelOf, versionOf } from './keys';
@@ -261,14 +262,10 @@ export class RepositoryWriter {
   }
 
   /** Brings an object's bytes to a key, from wherever they are. */
-  private put(
-    object: WantedObject,
-    key: string,
-    options: { condition: PutCondition; onBytes?: (sent: number) => void },
-  ): Promise<Written> {
+  private put(object: WantedObject, key: string, options: Omit<UploadOptions, 'checksum'>): Promise<Written> {
     const { source, bytes, checksum } = object;
     if ('body' in source) return this.store.putBytes(key, source.body, options.condition);
-    if ('stored' in source) return this.copyFrom(source.stored, key, object, options.condition);
+    if ('stored' in source) return this.copyFrom(source.stored, key, object, options);
     const expected = checksum === undefined ? {} : { checksum };
     return this.store.putFile(key, { path: source.file, bytes }, { ...options, ...expected });
   }
@@ -276,8 +273,8 @@ export class RepositoryWriter {
   private async copyFrom(
     places: readonly StoredPlace[],
     key: string,
-    object: { key: string; bytes: number; checksum?: string },
-    condition: PutCondition,
+    object: WantedObject,
+    options: Omit<UploadOptions, 'checksum'>,
   ): Promise<Written> {
     const { bytes } = object;
     let last: unknown;
@@ -285,7 +282,7 @@ export class RepositoryWriter {
       try {
         const { store = this.store } = place;
         const checksum = object.checksum ?? (await store.checksum(place.key, bytes)) ?? '';
-        return await this.store.copy(place, key, { bytes, checksum, ...(condition === undefined ? {} : { condition }) });
+        return await this.store.copy(place, key, { ...options, bytes, checksum });
       } catch (error) {
         if (error instanceof PreconditionFailed) throw error;
         last = error;

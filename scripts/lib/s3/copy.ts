@@ -8,8 +8,8 @@ import { abortUpload, copyPart, createUpload, type StoredPart } from './multipar
 import { checkObject, conditionHeaders, getObject, headObject, isRefused, versionOf } from './objects';
 import { quoted, readXml } from './requester';
 import type { Source } from './source';
-import type { PutCondition, Written } from './types';
-import { acceptOurs, complete, lookBeforeWriting, putObject, putParts, writtenAs } from './upload';
+import type { Written } from './types';
+import { acceptOurs, complete, lookBeforeWriting, putObject, putParts, writtenAs, type UploadOptions } from './upload';
 import { childText } from './xml';
 
 /** What is copied. */
@@ -19,11 +19,9 @@ export interface CopySource {
   versionId?: string;
 }
 
-export interface CopyOptions {
+export interface CopyOptions extends UploadOptions {
   bytes: number;
-  /** What the content has to be. */
   checksum: string;
-  condition?: PutCondition;
 }
 
 /** Parts that S3 copies at a time. */
@@ -81,15 +79,11 @@ async function copyWhole(
   }
 }
 
-async function copyInParts(
-  bucket: Bucket,
-  source: CopySource,
-  key: string,
-  { bytes, checksum, condition }: CopyOptions,
-): Promise<Written> {
+async function copyInParts(bucket: Bucket, source: CopySource, key: string, options: CopyOptions): Promise<Written> {
+  const { checksum, condition } = options;
   const id = await createUpload(bucket, key);
   try {
-    const parts = await copyParts(bucket, source, key, id, bytes);
+    const parts = await copyParts(bucket, source, key, id, options);
     if (parts !== undefined) {
       const found = checksumOfParts(parts.map(({ sha256 }) => Buffer.from(sha256, 'base64')));
       if (found !== checksum) throw otherContent(source);
@@ -101,7 +95,7 @@ async function copyInParts(
     throw error;
   }
   await abortUpload(bucket, { key, id });
-  return copyThroughHere(bucket, source, key, { bytes, checksum, condition });
+  return copyThroughHere(bucket, source, key, options);
 }
 
 type CopiedPart = StoredPart & { sha256: string };
@@ -112,10 +106,14 @@ async function copyParts(
   source: CopySource,
   key: string,
   id: string,
-  bytes: number,
+  { bytes, onBytes }: CopyOptions,
 ): Promise<CopiedPart[] | undefined> {
-  const copy = (part: Part): Promise<CopiedPart | undefined> =>
-    copyPart(bucket, key, id, { ...part, source: headerOf(source) });
+  let done = 0;
+  const copy = async (part: Part): Promise<CopiedPart | undefined> => {
+    const copied = await copyPart(bucket, key, id, { ...part, source: headerOf(source) });
+    if (copied !== undefined) onBytes?.((done += part.bytes));
+    return copied;
+  };
   const [first, ...others] = partsOf(bytes) as [Part, ...Part[]];
   const copied: (CopiedPart | undefined)[] = [];
   try {
@@ -141,13 +139,14 @@ export async function copyThroughHere(
   bucket: Bucket,
   source: CopySource,
   key: string,
-  { bytes, checksum, condition }: CopyOptions,
+  options: CopyOptions,
 ): Promise<Written> {
+  const { bytes, checksum } = options;
   const { bucket: from, versionId } = source;
   if (bytes <= PART_BYTES) {
     const got = await getObject(from, source.key, { bytes, versionId });
     if (got === undefined || sha256(got.body).toString('base64') !== checksum) throw otherContent(source);
-    return putObject(bucket, key, got.body, { condition });
+    return putObject(bucket, key, got.body, options);
   }
   const pieces: Source = {
     bytes,
@@ -161,7 +160,7 @@ export async function copyThroughHere(
     close: () => Promise.resolve(),
   };
   try {
-    return await putParts(bucket, key, pieces, { condition, checksum });
+    return await putParts(bucket, key, pieces, options);
   } catch (error) {
     throw error instanceof FileChanged ? otherContent(source) : error;
   }
