@@ -89,10 +89,8 @@ export async function runChange(
           confirmPrune: (keys) => (flags.yes === true ? Promise.resolve(true) : confirm(keys, progress, signal)),
           onBytes: (key, bytes) => step.update(`${key}, ${transfer.add(bytes)}`),
           onStage: (text) => progress.line(`     ${text}`),
-          onReady: (replica, model, ms) => {
-            step.update(`load on ${replica}`);
-            progress.line(`     ${replica}: ${model} READY (${formatDuration(ms)})`);
-          },
+          onLoading: (replica, model) => step.update(`load ${model} on ${replica}`),
+          onReady: (replica, model, ms) => progress.line(`     ${replica}: ${model} READY (${formatDuration(ms)})`),
           onUnloaded: (replica, model) => progress.line(`     ${replica}: ${model} unloaded`),
           onWaiting: (replicas) => step.update(`wait for ${replicas.join(', ')} to start`),
         });
