@@ -1,6 +1,6 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
-import type { Problem } from '../errors';
+import { UserError, type Problem } from '../errors';
 import { forEachLimited } from '../pool';
 import { configText } from './config-text';
 import { TEXT_FILE, YAML_FILE, loadConfig, type LoadedConfig } from './load-config';
@@ -82,6 +82,25 @@ export async function readRepository(directory: string, selection: Selection = {
     return { models: [], added: [], problems: [{ file: displayPath(directory), message }] };
   }
   return reader.read(selection);
+}
+
+/**
+ * As readRepository, for who can do nothing with problems.
+ * @param purpose for the message: `published; nothing was uploaded`
+ * @throws UserError with all of them
+ */
+export async function readSoundRepository(
+  directory: string,
+  selection: Selection,
+  purpose: string,
+): Promise<Repository> {
+  const repository = await readRepository(directory, selection);
+  const { problems } = repository;
+  if (problems.length === 0) return repository;
+  throw new UserError(`${directory} is not ready to be ${purpose}`, {
+    problems,
+    hint: 'put these right, or leave models out with --exclude A,B',
+  });
 }
 
 /** The models of the steps of an ensemble; none for other models. */
