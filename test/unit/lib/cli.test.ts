@@ -49,6 +49,12 @@ test.each([
   expect(await refusal(main, argv)).toContain(`-> did you mean ${flag}? flags for a command come after`);
 });
 
+test('a place that cannot be one is told with the flag that it was given with', async () => {
+  expect(await refusal(promote, '--from s3://models --to prod')).toContain('--from s3://models: the prefix is missing');
+  expect(await refusal(promote, '--from staging --to s3://models')).toContain('--to s3://models: the prefix is');
+  expect(await refusal(status, '--bucket s3://models')).toContain('--bucket s3://models: the prefix is missing');
+});
+
 test('what fits no flag gets the list of them', async () => {
   expect(await refusal(status, '--stack staging extra')).toMatch(/npm run NAME -- --FLAG; flags: --stack --stack-dir /);
   expect(await refusal(status, '--nothing-like-it')).toMatch(/-> flags: --stack --stack-dir /);
