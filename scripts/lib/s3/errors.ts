@@ -37,9 +37,9 @@ export class S3Error extends UserError {
    * @param endpoint URL that was asked
    */
   constructor(what: string, endpoint: string, details: FailureDetails) {
-    const { code, status, text, region, cause } = details;
+    const { code, status, text, cause } = details;
     const parts = [code, status === undefined ? '' : `(HTTP ${status})`, text === code ? '' : (text ?? '')];
-    const hint = adviceFor(details, region);
+    const hint = adviceFor(details, endpoint);
     super(`cannot ${what} at ${endpoint}: ${parts.filter((part) => part !== '').join(' ')}`, {
       ...(hint === undefined ? {} : { hint }),
       cause,
@@ -66,7 +66,6 @@ const ADVICE: Record<string, string> = {
   InvalidToken: 'the session token is wrong: check AWS_SESSION_TOKEN, or sign in again ("aws sso login")',
   ExpiredToken: 'the credentials have expired: sign in again ("aws sso login")',
   ExpiredTokenException: 'the credentials have expired: sign in again ("aws sso login")',
-  CredentialsProviderError: 'no credentials found: set AWS_PROFILE, or sign in with "aws sso login"',
   RequestTimeTooSkewed: 'the clock of this machine is wrong: set it',
   PermanentRedirect: 'the bucket is in another region: set --region',
   TemporaryRedirect: 'the bucket is in another region, or was created just now: set --region, or try again later',
@@ -130,7 +129,17 @@ const OTHER_REGION = [
   'BadRequest',
 ];
 
-function adviceFor({ code, status }: FailureDetails, region: string | undefined): string | undefined {
+const KEYS = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
+
+/** Another S3 API knows nothing of AWS's sign-in. */
+function credentialsAdvice(endpoint: string): string {
+  return /\.amazonaws\.com(\.cn)?$/.test(new URL(endpoint).hostname)
+    ? `no credentials found: set AWS_PROFILE, or sign in with "aws sso login", or set ${KEYS}`
+    : `no credentials found: set ${KEYS} (or AWS_PROFILE) to those of this server; "npm run local" prints its own`;
+}
+
+function adviceFor({ code, status, region }: FailureDetails, endpoint: string): string | undefined {
+  if (code === 'CredentialsProviderError') return credentialsAdvice(endpoint);
   if (region !== undefined && OTHER_REGION.includes(code)) return `the bucket is in ${region}: set --region ${region}`;
   if (status !== undefined && status >= 500) return ADVICE[code] ?? 'the server has a problem: try again later';
   return ADVICE[code];

@@ -3,7 +3,7 @@ import * as net from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { UserError } from '../../../scripts/lib/errors';
 import { proxyFor } from '../../../scripts/lib/s3/agent';
-import { checksumOfBytes, PART_BYTES, PreconditionFailed, S3Store } from '../../../scripts/lib/s3/store';
+import { checksumOfBytes, PART_BYTES, PreconditionFailed, S3Error, S3Store } from '../../../scripts/lib/s3/store';
 import type { StoreOptions } from '../../../scripts/lib/s3/store';
 
 interface Seen {
@@ -393,4 +393,15 @@ describe('a proxy', () => {
     // The first byte of a TLS handshake.
     if (reply.includes('200')) expect(received[1]?.[0]).toBe(0x16);
   });
+});
+
+test.each([
+  ['https://models.s3.eu-west-1.amazonaws.com', /AWS_PROFILE.*"aws sso login"/],
+  ['https://models.s3.cn-north-1.amazonaws.com.cn', /AWS_PROFILE.*"aws sso login"/],
+  ['http://127.0.0.1:9000', /AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY .*"npm run local"/],
+  ['https://amazonaws.com.example', /AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY .*"npm run local"/],
+])('where credentials for %s come from', (endpoint, advice) => {
+  const { hint, message } = new S3Error('read it', endpoint, { code: 'CredentialsProviderError', text: 'It expired.' });
+  expect(hint).toMatch(advice);
+  expect(message).toBe(`cannot read it at ${endpoint}: CredentialsProviderError It expired.`);
 });
