@@ -49,8 +49,8 @@ export async function repositoryStatus(
     }),
   );
   const models = released.map(([name, model]) => servedModel(name, model));
-  const replicas: ReplicaStatus[] = [];
-  for (const replica of (await source?.list()) ?? []) replicas.push(await replicaStatus(replica, models));
+  const found = (await source?.list()) ?? [];
+  const replicas = await Promise.all(found.map((replica) => replicaStatus(replica, models)));
   return {
     release: head?.release,
     publishing: lock.heldBy,
