@@ -1,5 +1,5 @@
 import { EXIT, parseFlags, runCommand } from './lib/cli';
-import { openTarget, TARGET_FLAGS, TARGET_HELP, type CommandTarget } from './lib/commands/target';
+import { NAME_SERVERS, openTarget, TARGET_FLAGS, TARGET_HELP, type CommandTarget } from './lib/commands/target';
 import { formatTable } from './lib/format';
 import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from './lib/publish/status';
 
@@ -53,13 +53,10 @@ function describe({ name, replicas: source }: CommandTarget, status: RepositoryS
           `A publisher was interrupted while it switched ${unfinished.join(', ')}: the next sync-models or rollback puts it right.`,
         ]),
     ...drift.map((text) => `In the bucket: ${text}`),
-    ...(source === undefined ? [NOBODY_ASKED] : []),
+    ...(source === undefined ? [`No replica was looked at: ${NAME_SERVERS}.`] : []),
     ...(replicas.length === 0 ? [] : ['', table(replicas)]),
   ].join('\n');
 }
-
-const NOBODY_ASKED =
-  'No replica was looked at: name them with --triton URL or --selector LABELS, or a --stack that has servers.';
 
 const table = (replicas: readonly ReplicaStatus[]): string =>
   formatTable(

@@ -7,7 +7,7 @@ import { modelOf } from '../publish/keys';
 import { isChanged, isConflict, objectsOf, type Plan, type PlannedModel, type PlannedObject } from '../publish/plan';
 import type { RolloutResult } from '../publish/rollout';
 import { Interrupted, withInterrupts } from './interrupts';
-import type { CommandTarget } from './target';
+import { NAME_SERVERS, type CommandTarget } from './target';
 import { Transfer } from './transfer';
 
 /** Flags of every command that changes what is published: sync-models, rollback, promote. */
@@ -156,7 +156,7 @@ function describeResult(
   target: CommandTarget,
 ): string {
   if (flags['dry-run']) return 'Dry run: nothing was written.';
-  const servers = describeServers(replicas, target);
+  const servers = flags['no-load'] ? 'No replica was told.' : describeServers(replicas, target);
   if (!isNew) return `Nothing to publish: ${target.name} is at release ${release?.id}. ${servers}`;
   const names = plan.models.filter(isChanged).map(({ model }) => `${model.name} ${model.served.join(' ')}`);
   const done = [
@@ -168,7 +168,7 @@ function describeResult(
 }
 
 function describeServers(replicas: RolloutResult | undefined, target: CommandTarget): string {
-  if (replicas === undefined) return 'No replica was told.';
+  if (replicas === undefined) return `No replica was told: ${NAME_SERVERS}.`;
   const { settled, starting } = replicas;
   if (settled.length + starting.length === 0) return `There is no replica: ${target.replicas?.describe()}.`;
   const done = `${settled.length} ${settled.length === 1 ? 'replica serves' : 'replicas serve'} it`;

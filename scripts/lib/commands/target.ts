@@ -41,6 +41,9 @@ export const SERVER_HELP = `  --triton URL               a running server, http:
 
 export const TARGET_HELP = STORE_HELP + SERVER_HELP;
 
+/** For who worked on a repository alone, and may have wanted its servers too. */
+export const NAME_SERVERS = 'name them with --triton URL or --selector LABELS, or a --stack that has servers';
+
 export interface TargetFlags {
   stack?: string | undefined;
   'stack-dir'?: string | undefined;
