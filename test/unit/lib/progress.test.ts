@@ -12,10 +12,10 @@ test('steps as they are where they fit, or where nothing is redrawn', () => {
 });
 
 test('titles are shortened before how far the steps are', () => {
-  expect(stepsLine([promote], 100)).toBe(`...  promote staging (s3://s...${promote.state}`);
+  expect(stepsLine([promote], 100)).toBe(`...  promote staging (s3://st...${promote.state}`);
   expect(stepsLine([promote], 100)).toHaveLength(100);
   expect(stepsLine([promote, { title: 'b', state: ' (2 s)' }], 120)).toBe(
-    `...  promote staging (s...${promote.state} | b (2 s)`,
+    `...  promote staging ...${promote.state} | b (2 s)`,
   );
   // Too narrow for both: enough of the title is left to know it by.
   expect(stepsLine([promote], 40)).toBe('...  promote s...: resnet/1/model.pt, 12');
@@ -30,7 +30,7 @@ test('on a terminal one line is redrawn, and taken away before another one', () 
     const step = progress.step('publish model-repo to s3://staging-models/models');
     step.update('12.0 MB of 98.0 MB, 30.1 MB/s');
     jest.advanceTimersByTime(1000);
-    expect(written.at(-1)).toBe('\r\x1b[K...  publish mode...: 12.0 MB of 98.0 MB, 30.1 MB/s (1 s)');
+    expect(written.at(-1)).toBe('\r\x1b[K...  publish model-...: 12.0 MB of 98.0 MB, 30.1 MB/s (1 s)');
     step.done('all of it');
     expect(written.slice(-2)).toEqual([
       '\r\x1b[K',
