@@ -140,9 +140,9 @@ export class S3Store {
     return deleteObjects(this.at, keys);
   }
 
-  /** Gives up the unfinished uploads under `prefix` whose key is not in `keep`; gives their keys. */
-  async abortUploads(prefix: string, keep: ReadonlySet<string> = new Set()): Promise<string[]> {
-    const uploads = (await uploadsUnder(this.at, prefix)).filter(({ key }) => !keep.has(key));
+  /** Gives up the unfinished uploads under `prefix`; gives their keys. */
+  async abortUploads(prefix: string): Promise<string[]> {
+    const uploads = await uploadsUnder(this.at, prefix);
     for (const upload of uploads) await abortUpload(this.at, upload);
     return [...new Set(uploads.map(({ key }) => key))];
   }
