@@ -2,7 +2,7 @@ import { join, resolve, sep } from 'node:path';
 import { EXIT, parseFlags, parseSelection, runCommand } from './lib/cli';
 import { UsageError } from './lib/errors';
 import { exportModels } from './lib/export';
-import { formatBytes } from './lib/format';
+import { formatBytes, formatCount } from './lib/format';
 import { readSoundRepository } from './lib/model';
 import { displayPath } from './lib/model/paths';
 import { paths } from './lib/paths';
@@ -51,6 +51,6 @@ async function exportRepository(argv: readonly string[]): Promise<number> {
   const { bytes, removed } = await exportModels(models, out);
   if (added.length > 0) process.stdout.write(`Added, because an ensemble needs them: ${added.join(', ')}\n`);
   if (removed.length > 0) process.stdout.write(`Removed: ${removed.join(', ')}\n`);
-  process.stdout.write(`Exported ${models.length} models (${formatBytes(bytes)}) to ${displayPath(out)}\n`);
+  process.stdout.write(`Exported ${formatCount(models.length, 'model')} (${formatBytes(bytes)}) to ${displayPath(out)}\n`);
   return EXIT.ok;
 }

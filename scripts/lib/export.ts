@@ -2,7 +2,7 @@ import { constants, promises as fs } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from './errors';
 import type { RepositoryModel } from './model';
-import { reasonOf } from './model/paths';
+import { exists, reasonOf } from './model/paths';
 
 /** What of a model ends up in the folder. */
 export type ExportedModel = Pick<RepositoryModel, 'name' | 'configText' | 'versions' | 'extraFiles'>;
@@ -149,13 +149,6 @@ async function writeMarker(out: string, models: readonly string[]): Promise<void
   const marker: Marker = { models: [...models].sort() };
   await writeText(out, `${MARKER}.new`, `${JSON.stringify(marker, null, 2)}\n`);
   await fs.rename(join(out, `${MARKER}.new`), join(out, MARKER));
-}
-
-function exists(path: string): Promise<boolean> {
-  return fs.lstat(path).then(
-    () => true,
-    () => false,
-  );
 }
 
 function bytesOf({ configText, versions, extraFiles }: ExportedModel): number {

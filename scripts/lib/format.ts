@@ -19,6 +19,9 @@ export function formatDuration(milliseconds: number): string {
   return `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, '0')} s`;
 }
 
+/** `1 model`, `2 models`. */
+export const formatCount = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
+
 /** A text in at most so many columns (3 or more): `promote stag...`. */
 export function shortened(text: string, columns: number): string {
   return text.length <= columns ? text : `${text.slice(0, columns - 3)}...`;

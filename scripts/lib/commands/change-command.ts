@@ -1,6 +1,6 @@
 import { EXIT, parseInteger } from '../cli';
 import { UsageError, UserError } from '../errors';
-import { formatBytes, formatDuration, formatTable } from '../format';
+import { formatBytes, formatCount, formatDuration, formatTable } from '../format';
 import { Progress } from '../progress';
 import type { ChangeOptions, Changed } from '../publish/change-options';
 import { modelOf } from '../publish/keys';
@@ -162,7 +162,7 @@ function describeResult(
   const done = [
     ...(names.length > 0 ? [`serves ${names.join(', ')}`] : []),
     ...(plan.remove.length > 0 ? [`removed ${[...plan.remove].sort().join(', ')}`] : []),
-    ...(plan.prune.length > 0 ? [`${plan.prune.length} objects ${plan.keepPruned ? 'moved aside' : 'deleted'}`] : []),
+    ...(plan.prune.length > 0 ? [`${formatCount(plan.prune.length, 'object')} ${plan.keepPruned ? 'moved aside' : 'deleted'}`] : []),
   ].join(', ');
   return `Release ${release?.id}: ${done === '' ? 'what was found there' : done}. ${servers}`;
 }
@@ -171,7 +171,7 @@ function describeServers(replicas: RolloutResult | undefined, target: CommandTar
   if (replicas === undefined) return `No replica was told: ${NAME_SERVERS}.`;
   const { settled, starting } = replicas;
   if (settled.length + starting.length === 0) return `There is no replica: ${target.replicas?.describe()}.`;
-  const done = `${settled.length} ${settled.length === 1 ? 'replica serves' : 'replicas serve'} it`;
+  const done = `${formatCount(settled.length, 'replica')} ${settled.length === 1 ? 'serves' : 'serve'} it`;
   if (starting.length === 0) return `Every replica serves it: ${settled.join(', ')}.`;
   return `${done}; still starting, and not seen yet: ${starting.join(', ')}.`;
 }
@@ -212,7 +212,7 @@ const sumBytes = (objects: readonly PlannedObject[]): number =>
 const bytesToWrite = (plan: Plan): number => sumBytes(plan.models.flatMap(objectsOf).filter(isWritten));
 
 async function confirm(keys: readonly string[], progress: Progress, signal: AbortSignal): Promise<boolean> {
-  const what = keys.length === 1 ? '1 object' : `${keys.length} objects`;
+  const what = formatCount(keys.length, 'object');
   if (!process.stdin.isTTY) {
     throw new UsageError(`${what} would be deleted, and there is no terminal to ask on`, {
       hint: 'say --yes, or look at the list first with --dry-run',
