@@ -291,7 +291,8 @@ export class RepositoryWriter {
     throw new UserError(
       `${object.key} cannot be brought back: ${(last as Error | undefined)?.message ?? 'it was deleted'}`,
       {
-        hint: 'publish that version again from its files',
+        // Where it is not that the bytes are gone, S3's reason has a next step of its own.
+        hint: (last instanceof UserError ? last.hint : undefined) ?? 'publish that version again from its files',
         cause: last,
       },
     );
