@@ -5,7 +5,7 @@ import { checksumOfParts, PART_BYTES, partsOf, sha256, type Part } from './check
 import { FileChanged, S3Error } from './errors';
 import { encodeKey, encodeText } from './endpoint';
 import { abortUpload, copyPart, createUpload, type StoredPart } from './multipart';
-import { checkObject, conditionHeaders, getObject, headObject, isRefused, versionOf } from './objects';
+import { checkObject, conditionHeaders, getObject, headObject, isRefused, versionIdOf } from './objects';
 import { quoted, readXml } from './requester';
 import type { Source } from './source';
 import type { Written } from './types';
@@ -64,7 +64,7 @@ async function copyWhole(
       read: (answer) => {
         const root = readXml(answer, 'CopyObjectResult');
         return {
-          written: writtenAs(quoted(childText(root, 'ETag')), checksum, versionOf(answer)),
+          written: writtenAs(quoted(childText(root, 'ETag')), checksum, versionIdOf(answer)),
           kept: childText(root, 'ChecksumSHA256') ?? '',
         };
       },
