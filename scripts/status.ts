@@ -55,6 +55,7 @@ function describe({ name, replicas: source }: CommandTarget, status: RepositoryS
     ...drift.map((text) => `In the bucket: ${text}`),
     ...(source === undefined ? [`No replica was looked at: ${NAME_SERVERS}.`] : []),
     ...(replicas.length === 0 ? [] : ['', table(replicas)]),
+    ...new Set(replicas.flatMap(({ hint }) => (hint === undefined ? [] : [`  -> ${hint}`]))),
   ].join('\n');
 }
 

@@ -374,6 +374,21 @@ describe('npm run sync-models', () => {
     expect(quiet).toEqual({ code: 0, stdout: '', stderr: '' });
   });
 
+  test('what was published where nobody named a server, and a server that does not answer, come with a next step', async () => {
+    writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
+    const published = await runCommandLine('sync-models', flags(), credentials);
+    expect(published.stdout).toMatch(/serves a 1\. No replica was told: name them with --triton URL /);
+    const unasked = await runCommandLine('status', flags().slice(2), credentials);
+    expect(unasked).toMatchObject({ code: 0 });
+    expect(unasked.stdout).toMatch(/\nNo replica was looked at: name them with --triton URL /);
+    const gone = ['--triton', 'http://127.0.0.1:9'];
+    const unanswered = await runCommandLine('status', [...flags().slice(2), ...gone], credentials);
+    expect(unanswered).toMatchObject({ code: 1 });
+    expect(unanswered.stdout).toMatch(
+      /the replica http:\/\/127\.0\.0\.1:9 does not answer.*\n {2}-> check its address/,
+    );
+  });
+
   test('what --prune would delete is shown; without a terminal to ask on, --yes is needed', async () => {
     writeRepository(repository, TWO_MODELS);
     await publishNow();
