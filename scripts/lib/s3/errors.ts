@@ -54,12 +54,12 @@ const NO_ROOM = 'the server has no room left: make some, and run it again';
 
 /** Next step, by error code. */
 const ADVICE: Record<string, string> = {
-  NoSuchBucket: 'create it ("pulumi up", or aws s3 mb s3://NAME), or correct --bucket',
-  NotFound: 'create it ("pulumi up", or aws s3 mb s3://NAME), or correct --bucket',
+  NoSuchBucket: 'create it ("pulumi up", or aws s3 mb s3://NAME), or correct its name',
+  NotFound: 'create it ("pulumi up", or aws s3 mb s3://NAME), or correct its name',
   AccessDenied: 'the credentials in use may not do this: check the publisher role and the bucket policy',
   Forbidden: 'the credentials in use may not do this: check the publisher role, the bucket policy and --region',
-  AllAccessDisabled: 'access to the bucket is disabled: check --bucket',
-  InvalidBucketName: 'correct --bucket',
+  AllAccessDisabled: 'access to the bucket is disabled: check its name',
+  InvalidBucketName: 'correct its name',
   InvalidAccessKeyId: 'the access key is unknown to this endpoint: check AWS_ACCESS_KEY_ID or AWS_PROFILE',
   XAdminUserNotFound: 'the access key is unknown to this endpoint: check AWS_ACCESS_KEY_ID or AWS_PROFILE',
   SignatureDoesNotMatch: 'the secret key is wrong: check AWS_SECRET_ACCESS_KEY or AWS_PROFILE',
