@@ -2,7 +2,7 @@ import { constants, promises as fs } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from './errors';
 import type { RepositoryModel } from './model';
-import { exists, reasonOf } from './model/paths';
+import { CONFIG_FILE, exists, reasonOf } from './model/paths';
 
 /** What of a model ends up in the folder. */
 export type ExportedModel = Pick<RepositoryModel, 'name' | 'configText' | 'versions' | 'extraFiles'>;
@@ -99,7 +99,7 @@ async function writeModel({ name, configText, versions, extraFiles }: ExportedMo
     // An ensemble has a version without files. Tools that know files only, S3 among them, keep it with one in it.
     if (inVersion.length === 0) await writeText(folder, `${version}/.keep`, 'An empty version folder.\n');
   }
-  await writeText(folder, 'config.pbtxt', configText);
+  await writeText(folder, CONFIG_FILE, configText);
   return files.length + 1;
 }
 

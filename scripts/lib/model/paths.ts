@@ -1,6 +1,9 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
 
+/** Configuration of a model as Triton reads it, in the model's folder. */
+export const CONFIG_FILE = 'config.pbtxt';
+
 /** A path as messages show it: relative to the working directory where it lies in it. */
 export function displayPath(file: string): string {
   const relative = path.relative(process.cwd(), file);
