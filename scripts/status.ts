@@ -1,6 +1,6 @@
 import { EXIT, parseFlags, runCommand } from './lib/cli';
 import { NAME_SERVERS, openTarget, TARGET_FLAGS, TARGET_HELP, type CommandTarget } from './lib/commands/target';
-import { formatTable } from './lib/format';
+import { firstLines, formatTable } from './lib/format';
 import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from './lib/publish/status';
 
 const HELP = `Shows what each server serves, against what the repository in S3 says. Changes nothing.
@@ -52,7 +52,7 @@ function describe({ name, replicas: source }: CommandTarget, status: RepositoryS
       : [
           `A publisher was interrupted while it switched ${unfinished.join(', ')}: the next sync-models or rollback puts it right.`,
         ]),
-    ...drift.map((text) => `In the bucket: ${text}`),
+    ...firstLines(drift.map((text) => `In the bucket: ${text}`)),
     ...(source === undefined ? [`No replica was looked at: ${NAME_SERVERS}.`] : []),
     ...(replicas.length === 0 ? [] : ['', table(replicas)]),
     ...new Set(replicas.flatMap(({ hint }) => (hint === undefined ? [] : [`  -> ${hint}`]))),

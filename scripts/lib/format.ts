@@ -22,6 +22,14 @@ export function formatDuration(milliseconds: number): string {
 /** `1 model`, `2 models`. */
 export const formatCount = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
 
+/** At most 20 of the lines, and how many more there are: a repository may have thousands. */
+export function firstLines(lines: readonly string[]): string[] {
+  const more = lines.length - MOST_LINES;
+  return more > 0 ? [...lines.slice(0, MOST_LINES), `and ${more} more`] : [...lines];
+}
+
+const MOST_LINES = 20;
+
 /** A text in at most so many columns (3 or more): `promote stag...`. */
 export function shortened(text: string, columns: number): string {
   return text.length <= columns ? text : `${text.slice(0, columns - 3)}...`;

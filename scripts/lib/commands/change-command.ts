@@ -1,6 +1,6 @@
 import { EXIT, parseInteger } from '../cli';
 import { UsageError, UserError } from '../errors';
-import { formatBytes, formatCount, formatDuration, formatTable } from '../format';
+import { firstLines, formatBytes, formatCount, formatDuration, formatTable } from '../format';
 import { Progress } from '../progress';
 import type { ChangeOptions, Changed } from '../publish/change-options';
 import { modelOf } from '../publish/keys';
@@ -145,10 +145,10 @@ function actionOf(planned: PlannedModel, plan: Plan): string {
   return plan.prune.some((key) => modelOf(key) === planned.model.name) ? 'prune' : 'unchanged';
 }
 
-function listed(keys: readonly string[], most = 20): string {
-  const shown = keys.slice(0, most).map((key) => `  ${key}`);
-  return [...shown, ...(keys.length > most ? [`  and ${keys.length - most} more`] : [])].join('\n');
-}
+const listed = (keys: readonly string[]): string =>
+  firstLines(keys)
+    .map((line) => `  ${line}`)
+    .join('\n');
 
 function describeResult(
   { plan, release, isNew, replicas }: Changed,
@@ -162,7 +162,9 @@ function describeResult(
   const done = [
     ...(names.length > 0 ? [`serves ${names.join(', ')}`] : []),
     ...(plan.remove.length > 0 ? [`removed ${[...plan.remove].sort().join(', ')}`] : []),
-    ...(plan.prune.length > 0 ? [`${formatCount(plan.prune.length, 'object')} ${plan.keepPruned ? 'moved aside' : 'deleted'}`] : []),
+    ...(plan.prune.length > 0
+      ? [`${formatCount(plan.prune.length, 'object')} ${plan.keepPruned ? 'moved aside' : 'deleted'}`]
+      : []),
   ].join(', ');
   return `Release ${release?.id}: ${done === '' ? 'what was found there' : done}. ${servers}`;
 }
