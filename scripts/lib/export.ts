@@ -68,8 +68,19 @@ async function modelsOf(out: string): Promise<string[]> {
       hint: 'name a new or an empty folder: --out DIR',
     });
   }
-  const { models } = JSON.parse(await fs.readFile(join(out, MARKER), 'utf8')) as Marker;
-  return models;
+  return readMarker(join(out, MARKER));
+}
+
+async function readMarker(file: string): Promise<string[]> {
+  try {
+    const { models } = JSON.parse(await fs.readFile(file, 'utf8')) as Partial<Marker>;
+    if (Array.isArray(models)) return models;
+  } catch {
+    // Whatever is wrong with it, what it is for is lost.
+  }
+  throw new UserError(`${file} does not tell which models "npm run export" made; nothing was written`, {
+    hint: 'remove that folder, or name a new or an empty one: --out DIR',
+  });
 }
 
 interface Marker {
