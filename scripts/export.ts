@@ -51,6 +51,8 @@ async function exportRepository(argv: readonly string[]): Promise<number> {
   const { bytes, removed } = await exportModels(models, out);
   if (added.length > 0) process.stdout.write(`Added, because an ensemble needs them: ${added.join(', ')}\n`);
   if (removed.length > 0) process.stdout.write(`Removed: ${removed.join(', ')}\n`);
-  process.stdout.write(`Exported ${formatCount(models.length, 'model')} (${formatBytes(bytes)}) to ${displayPath(out)}\n`);
+  process.stdout.write(
+    `Exported ${formatCount(models.length, 'model')} (${formatBytes(bytes)}) to ${displayPath(out)}\n`,
+  );
   return EXIT.ok;
 }
