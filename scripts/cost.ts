@@ -33,6 +33,7 @@ function cost(argv: readonly string[]): number {
       help: { type: 'boolean', default: false },
     },
     1,
+    ['STACK'],
   );
   if (flags.help) {
     process.stdout.write(HELP);

@@ -1,9 +1,9 @@
 import { join, resolve, sep } from 'node:path';
 import { EXIT, parseFlags, parseSelection, runCommand } from './lib/cli';
-import { UsageError, UserError } from './lib/errors';
+import { UsageError } from './lib/errors';
 import { exportModels } from './lib/export';
-import { formatBytes } from './lib/format';
-import { readRepository } from './lib/model';
+import { formatBytes, formatCount } from './lib/format';
+import { readSoundRepository } from './lib/model';
 import { displayPath } from './lib/model/paths';
 import { paths } from './lib/paths';
 
@@ -46,16 +46,13 @@ async function exportRepository(argv: readonly string[]): Promise<number> {
       },
     );
   }
-  const { models, problems, added } = await readRepository(flags.repo, parseSelection(flags));
-  if (problems.length > 0) {
-    throw new UserError(`${flags.repo} is not ready to be exported; nothing was written`, {
-      problems,
-      hint: 'put these right, or leave models out with --exclude A,B',
-    });
-  }
+  const purpose = 'exported; nothing was written';
+  const { models, added } = await readSoundRepository(flags.repo, parseSelection(flags), purpose);
   const { bytes, removed } = await exportModels(models, out);
   if (added.length > 0) process.stdout.write(`Added, because an ensemble needs them: ${added.join(', ')}\n`);
   if (removed.length > 0) process.stdout.write(`Removed: ${removed.join(', ')}\n`);
-  process.stdout.write(`Exported ${models.length} models (${formatBytes(bytes)}) to ${displayPath(out)}\n`);
+  process.stdout.write(
+    `Exported ${formatCount(models.length, 'model')} (${formatBytes(bytes)}) to ${displayPath(out)}\n`,
+  );
   return EXIT.ok;
 }

@@ -2,7 +2,7 @@ import { EXIT, parseFlags, parseList, runCommand } from './lib/cli';
 import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from './lib/commands/change-command';
 import { openTarget, SERVER_FLAGS, SERVER_HELP, type CommandTarget, type TargetFlags } from './lib/commands/target';
 import { UsageError } from './lib/errors';
-import { formatLocation } from './lib/publish/location';
+import { formatLocation, parseLocation } from './lib/publish/location';
 import { promote } from './lib/publish/promote';
 
 const HELP = `Publishes a release of one repository to another one: the same bytes, copied by S3.
@@ -44,14 +44,13 @@ async function runPromote(argv: readonly string[]): Promise<number> {
   const shared = { 'stack-dir': flags['stack-dir'], 'endpoint-url': flags['endpoint-url'], region: flags.region };
   const { triton, namespace, selector, kubeconfig, context } = flags;
   const servers = { triton, namespace, selector, kubeconfig, context };
+  // Both are looked at before Pulumi is asked about the first one.
+  const places = { from: place('from', flags.from), to: place('to', flags.to) };
   const opened: CommandTarget[] = [];
   try {
-    const from = await openTarget({ ...place('from', flags.from), ...shared });
+    const from = await openTarget({ ...places.from, ...shared });
     opened.push(from);
-    const to = await openTarget(
-      { ...place('to', flags.to), ...shared, ...servers },
-      { concurrency: parseConcurrency(flags) },
-    );
+    const to = await openTarget({ ...places.to, ...shared, ...servers }, { concurrency: parseConcurrency(flags) });
     opened.push(to);
     if (formatLocation(from.location) === formatLocation(to.location)) {
       throw new UsageError(`--from and --to are the same place, ${formatLocation(to.location)}`);
@@ -73,5 +72,7 @@ function place(flag: string, text: string | undefined): TargetFlags {
   if (text === undefined) {
     throw new UsageError(`--${flag} is missing`, { hint: 'npm run promote -- --from staging --to prod' });
   }
-  return text.startsWith('s3://') ? { bucket: text } : { stack: text };
+  if (!text.startsWith('s3://')) return { stack: text };
+  parseLocation(text, flag);
+  return { bucket: text };
 }

@@ -1,14 +1,14 @@
 import { EXIT, parseFlags, parseInteger, runCommand } from './lib/cli';
+import { releaseTable } from './lib/commands/release-table';
 import { openTarget, STORE_FLAGS, STORE_HELP } from './lib/commands/target';
-import { formatTable } from './lib/format';
-import { listReleases, type ListedRelease } from './lib/publish/releases';
+import { listReleases } from './lib/publish/releases';
 
 const HELP = `Lists the releases of a repository in S3, the newest first.
 
   npm run releases -- --stack NAME [options]
 
 ${STORE_HELP}  --limit N                  at most so many (default: 20)
-  --json                     as JSON
+  --json                     as JSON, with all that the table shortens
   --help
 
 Exit codes: 0 done, 1 failed, 2 wrong command line.
@@ -34,18 +34,15 @@ async function releases(argv: readonly string[]): Promise<number> {
   try {
     const found = await listReleases(target.store, target.location, limit);
     if (flags.json) process.stdout.write(`${JSON.stringify(found, null, 2)}\n`);
-    else process.stdout.write(found.length === 0 ? `${target.name} has no release yet.\n` : `${table(found)}\n`);
+    else
+      process.stdout.write(
+        found.length === 0 ? `${target.name} has no release yet.\n` : `${releaseTable(found, columns())}\n`,
+      );
     return EXIT.ok;
   } finally {
     await target.close();
   }
 }
 
-const table = (found: readonly ListedRelease[]): string =>
-  formatTable(
-    ['', 'release', 'UTC', 'by', 'from', 'changed against the one before'],
-    found.map(({ id, isCurrent, createdAt, by, origin, changes }) => {
-      const time = createdAt.slice(0, 16).replace('T', ' ');
-      return [isCurrent ? '*' : '', id, time, by, origin, changes.join(', ')];
-    }),
-  );
+/** Of the terminal; what goes elsewhere is read by people too. */
+const columns = (): number => (process.stdout.columns > 0 ? process.stdout.columns : 120);

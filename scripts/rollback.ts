@@ -15,7 +15,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 async function rollback(argv: readonly string[]): Promise<number> {
-  const { flags, positionals } = parseFlagsAndArguments(argv, { ...TARGET_FLAGS, ...CHANGE_FLAGS }, 1);
+  const { flags, positionals } = parseFlagsAndArguments(argv, { ...TARGET_FLAGS, ...CHANGE_FLAGS }, 1, ['RELEASE']);
   if (flags.help) {
     process.stdout.write(HELP);
     return EXIT.ok;

@@ -1,6 +1,6 @@
 import { EXIT, parseFlags, runCommand } from './lib/cli';
-import { openTarget, TARGET_FLAGS, TARGET_HELP } from './lib/commands/target';
-import { formatTable } from './lib/format';
+import { NAME_SERVERS, openTarget, TARGET_FLAGS, TARGET_HELP, type CommandTarget } from './lib/commands/target';
+import { firstLines, formatTable } from './lib/format';
 import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from './lib/publish/status';
 
 const HELP = `Shows what each server serves, against what the repository in S3 says. Changes nothing.
@@ -33,7 +33,7 @@ async function status(argv: readonly string[]): Promise<number> {
     const { release, ...rest } = found;
     const summary = { release: release?.id ?? null, asReleased: isAsReleased(found), ...rest };
     if (flags.json) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
-    else process.stdout.write(`${describe(target.name, found)}\n`);
+    else process.stdout.write(`${describe(target, found)}\n`);
     const nobody = target.replicas !== undefined && found.replicas.length === 0;
     if (nobody) process.stderr.write(`There is no replica: ${target.replicas?.describe()}\n`);
     return isAsReleased(found) && !nobody ? EXIT.ok : EXIT.failed;
@@ -42,7 +42,7 @@ async function status(argv: readonly string[]): Promise<number> {
   }
 }
 
-function describe(name: string, status: RepositoryStatus): string {
+function describe({ name, replicas: source }: CommandTarget, status: RepositoryStatus): string {
   const { release, publishing, unfinished, drift, replicas } = status;
   return [
     release === undefined ? `${name} has no release yet.` : `${name} is at release ${release.id} (${release.origin}).`,
@@ -52,8 +52,10 @@ function describe(name: string, status: RepositoryStatus): string {
       : [
           `A publisher was interrupted while it switched ${unfinished.join(', ')}: the next sync-models or rollback puts it right.`,
         ]),
-    ...drift.map((text) => `In the bucket: ${text}`),
-    ...(replicas.length === 0 ? ['No replica was looked at.'] : ['', table(replicas)]),
+    ...firstLines(drift.map((text) => `In the bucket: ${text}`)),
+    ...(source === undefined ? [`No replica was looked at: ${NAME_SERVERS}.`] : []),
+    ...(replicas.length === 0 ? [] : ['', table(replicas)]),
+    ...new Set(replicas.flatMap(({ hint }) => (hint === undefined ? [] : [`  -> ${hint}`]))),
   ].join('\n');
 }
 

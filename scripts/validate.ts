@@ -1,6 +1,6 @@
 import { EXIT, parseFlags, parseSelection, runCommand } from './lib/cli';
 import { formatProblem } from './lib/errors';
-import { formatBytes, formatTable } from './lib/format';
+import { formatBytes, formatCount, formatTable } from './lib/format';
 import { readRepository, type Repository, type RepositoryModel, type SourceFile } from './lib/model';
 import { paths } from './lib/paths';
 
@@ -44,10 +44,8 @@ function print({ models, problems, added }: Repository): void {
   if (models.length > 0) process.stdout.write(`${table(models)}\n\n`);
   if (added.length > 0) process.stdout.write(`Added, because an ensemble needs them: ${added.join(', ')}\n`);
   for (const problem of problems) process.stderr.write(`${formatProblem(problem)}\n`);
-  process.stdout.write(`${count(models.length, 'model')}, ${count(problems.length, 'problem')}\n`);
+  process.stdout.write(`${formatCount(models.length, 'model')}, ${formatCount(problems.length, 'problem')}\n`);
 }
-
-const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
 
 const table = (models: readonly RepositoryModel[]): string =>
   formatTable(

@@ -12,28 +12,72 @@ export function parseFlags<const T extends Options>(argv: readonly string[], opt
   return parseFlagsAndArguments(argv, options, 0).flags;
 }
 
-/** As parseFlags, with at most `most` arguments that are no flags. */
-export function parseFlagsAndArguments<const T extends Options>(argv: readonly string[], options: T, most: number) {
+/**
+ * As parseFlags, with at most `most` arguments that are no flags.
+ * @param names of arguments, as the help has them: for who gives one as a flag
+ */
+export function parseFlagsAndArguments<const T extends Options>(
+  argv: readonly string[],
+  options: T,
+  most: number,
+  names: readonly string[] = [],
+) {
   refuseLostFlags(argv, Object.keys(options));
   try {
     const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: most > 0, strict: true });
-    if (positionals.length > most) throw new Error(`Unexpected argument '${positionals[most]}'`);
+    const surplus = positionals[most];
+    if (surplus !== undefined) throw new Error(`Unexpected argument '${surplus}'`);
     return { flags: values, positionals };
   } catch (cause) {
     const { code, message } = cause as Error & { code?: string };
     if (code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') throw wrongValue(message, cause);
-    const known = Object.keys(options).map((name) => `--${name}`);
-    const unknown = /'(--[\w-]+)/.exec(message)?.[1];
-    const near = unknown === undefined ? undefined : nearest(unknown, known);
-    // Of a flag that is not behind "--" npm passes on the value alone.
-    const lost = message.startsWith('Unexpected argument')
-      ? 'flags for a command come after "--": npm run NAME -- --FLAG; '
-      : '';
     throw new UsageError(message.split('. ')[0] ?? 'bad arguments', {
-      hint: near === undefined ? `${lost}flags: ${known.join(' ')}` : `did you mean ${near}?`,
+      hint: hintFor(message, argv, Object.keys(options), names),
       cause,
     });
   }
+}
+
+/** @param message Node's: "Unknown option '--x'. ...", "Unexpected argument 'x'. ..." */
+function hintFor(message: string, argv: readonly string[], flags: readonly string[], names: readonly string[]): string {
+  const all = `flags: ${flags.map((name) => `--${name}`).join(' ')}`;
+  const argument = /^Unexpected argument '(.*?)'(\. |$)/.exec(message)?.[1];
+  if (argument !== undefined) {
+    const flag = flagFor(argument, argv, flags);
+    // Of a flag that is not behind "--" npm passes on the value alone.
+    const lost = 'flags for a command come after "--": npm run NAME -- --FLAG';
+    return flag === undefined ? `${lost}; ${all}` : `did you mean --${flag} ${argument}? ${lost}`;
+  }
+  const unknown = /'--([\w-]+)/.exec(message)?.[1];
+  if (unknown === undefined) return all;
+  const name = names.find((one) => one.toLowerCase() === unknown);
+  if (name !== undefined) return `${name} has no flag: write ${valueOf(unknown, argv) ?? 'it'} alone`;
+  const near = nearest(unknown, flags);
+  return near === undefined ? all : `did you mean --${near}?`;
+}
+
+/** What an argument may be meant for, by its look. */
+const MEANT: readonly [RegExp, readonly string[]][] = [
+  [/^s3:\/\//, ['bucket', 'from', 'to']],
+  [/^https?:\/\//, ['triton']],
+  [/^[./~]|\/$/, ['out', 'repo']],
+  [/^\w[\w.,-]*$/, ['stack', 'from', 'to', 'models']],
+];
+
+/** The flag that was probably left out: the first one that the command has and was not given. */
+function flagFor(argument: string, argv: readonly string[], flags: readonly string[]): string | undefined {
+  const meant = MEANT.find(([look]) => look.test(argument))?.[1] ?? [];
+  return meant.find((flag) => flags.includes(flag) && !argv.some((one) => isFlag(one, flag)));
+}
+
+const isFlag = (text: string, name: string): boolean => text === `--${name}` || text.startsWith(`--${name}=`);
+
+/** What follows a flag, or stands in it. */
+function valueOf(name: string, argv: readonly string[]): string | undefined {
+  const at = argv.findIndex((one) => isFlag(one, name));
+  const [, inIt] = /=(.+)/s.exec(argv[at] ?? '') ?? [];
+  const behind = argv[at + 1];
+  return inIt ?? (behind?.startsWith('-') === true ? undefined : behind);
 }
 
 /** Flags of npm itself. What npm says about these may come from its own settings; --dry-run is too dangerous to lose. */
@@ -43,7 +87,7 @@ const FLAGS_OF_NPM = new Set(['all', 'force', 'json', 'only', 'version', 'yes'])
 function refuseLostFlags(argv: readonly string[], names: readonly string[]): void {
   for (const name of names) {
     const kept = process.env[`npm_config_${name.replaceAll('-', '_')}`] ?? '';
-    const given = argv.some((one) => one === `--${name}` || one.startsWith(`--${name}=`));
+    const given = argv.some((one) => isFlag(one, name));
     if (FLAGS_OF_NPM.has(name) || ['', 'false'].includes(kept) || given) continue;
     throw new UsageError(`npm took --${name} for itself`, {
       hint: `write it behind "--": npm run NAME -- --${name}`,

@@ -2,7 +2,7 @@ import { constants, promises as fs } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from './errors';
 import type { RepositoryModel } from './model';
-import { reasonOf } from './model/paths';
+import { CONFIG_FILE, exists, reasonOf } from './model/paths';
 
 /** What of a model ends up in the folder. */
 export type ExportedModel = Pick<RepositoryModel, 'name' | 'configText' | 'versions' | 'extraFiles'>;
@@ -68,8 +68,19 @@ async function modelsOf(out: string): Promise<string[]> {
       hint: 'name a new or an empty folder: --out DIR',
     });
   }
-  const { models } = JSON.parse(await fs.readFile(join(out, MARKER), 'utf8')) as Marker;
-  return models;
+  return readMarker(join(out, MARKER));
+}
+
+async function readMarker(file: string): Promise<string[]> {
+  try {
+    const { models } = JSON.parse(await fs.readFile(file, 'utf8')) as Partial<Marker>;
+    if (Array.isArray(models)) return models;
+  } catch {
+    // Whatever is wrong with it, what it is for is lost.
+  }
+  throw new UserError(`${file} does not tell which models "npm run export" made; nothing was written`, {
+    hint: 'remove that folder, or name a new or an empty one: --out DIR',
+  });
 }
 
 interface Marker {
@@ -99,7 +110,7 @@ async function writeModel({ name, configText, versions, extraFiles }: ExportedMo
     // An ensemble has a version without files. Tools that know files only, S3 among them, keep it with one in it.
     if (inVersion.length === 0) await writeText(folder, `${version}/.keep`, 'An empty version folder.\n');
   }
-  await writeText(folder, 'config.pbtxt', configText);
+  await writeText(folder, CONFIG_FILE, configText);
   return files.length + 1;
 }
 
@@ -149,13 +160,6 @@ async function writeMarker(out: string, models: readonly string[]): Promise<void
   const marker: Marker = { models: [...models].sort() };
   await writeText(out, `${MARKER}.new`, `${JSON.stringify(marker, null, 2)}\n`);
   await fs.rename(join(out, `${MARKER}.new`), join(out, MARKER));
-}
-
-function exists(path: string): Promise<boolean> {
-  return fs.lstat(path).then(
-    () => true,
-    () => false,
-  );
 }
 
 function bytesOf({ configText, versions, extraFiles }: ExportedModel): number {

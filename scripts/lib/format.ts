@@ -19,6 +19,22 @@ export function formatDuration(milliseconds: number): string {
   return `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, '0')} s`;
 }
 
+/** `1 model`, `2 models`. */
+export const formatCount = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
+
+/** At most 20 of the lines, and how many more there are: a repository may have thousands. */
+export function firstLines(lines: readonly string[]): string[] {
+  const more = lines.length - MOST_LINES;
+  return more > 0 ? [...lines.slice(0, MOST_LINES), `and ${more} more`] : [...lines];
+}
+
+const MOST_LINES = 20;
+
+/** A text in at most so many columns (3 or more): `promote stag...`. */
+export function shortened(text: string, columns: number): string {
+  return text.length <= columns ? text : `${text.slice(0, columns - 3)}...`;
+}
+
 /** Rows as a table with one line of headings; columns of numbers are aligned right. */
 export function formatTable(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = headings.map((heading, i) => Math.max(heading.length, ...rows.map((row) => row[i]?.length ?? 0)));

@@ -1,7 +1,13 @@
-import { formatDuration } from './format';
+import { formatDuration, shortened } from './format';
 
 /** How often a long step says that it is still going on where there is no terminal to redraw. */
 const HEARTBEAT_MS = 15_000;
+
+/** For a terminal that does not say how wide it is. */
+const USUAL_COLUMNS = 80;
+
+/** As much of a title is shown however long the rest is. */
+const LEAST_TITLE = 12;
 
 /** One long step: shows that it goes on, and how long it took. */
 export interface Step {
@@ -77,17 +83,28 @@ export class Progress {
 
   private tick(): void {
     if (this.quiet) return;
-    const texts = [...this.running.values()].map(
-      ({ title, detail, started }) =>
-        `${title}${detail === '' ? '' : `: ${detail}`} (${Math.round((Date.now() - started) / 1000)} s)`,
-    );
+    const steps = [...this.running.values()].map(({ title, detail, started }) => ({
+      title,
+      state: `${detail === '' ? '' : `: ${detail}`} (${Math.round((Date.now() - started) / 1000)} s)`,
+    }));
     if (this.stream.isTTY) {
-      const text = `...  ${texts.join(' | ')}`;
-      this.stream.write(`\r\x1b[K${text.slice(0, this.stream.columns - 1)}`);
+      const columns = this.stream.columns > 0 ? this.stream.columns : USUAL_COLUMNS;
+      this.stream.write(`\r\x1b[K${stepsLine(steps, columns - 1)}`);
       this.drawn = true;
     } else if (Date.now() - this.lastBeat >= HEARTBEAT_MS) {
       this.lastBeat = Date.now();
-      this.stream.write(`...  ${texts.join(' | ')}\n`);
+      this.stream.write(`${stepsLine(steps)}\n`);
     }
   }
+}
+
+/** The running steps on one line. Where they do not fit, titles are shortened first: how far a step is has to be seen. */
+export function stepsLine(steps: readonly { title: string; state: string }[], columns = Infinity): string {
+  const line = (most: number): string =>
+    `...  ${steps.map(({ title, state }) => `${shortened(title, most)}${state}`).join(' | ')}`;
+  const whole = line(Infinity);
+  if (whole.length <= columns) return whole;
+  const titles = steps.reduce((sum, { title }) => sum + title.length, 0);
+  const room = Math.floor((columns - (whole.length - titles)) / steps.length);
+  return line(Math.max(LEAST_TITLE, room)).slice(0, columns);
 }

@@ -134,6 +134,7 @@ describe('sync-models', () => {
     expect(error).toBeInstanceOf(UserError);
     const messages = (error as UserError).problems.map(formatProblem).join('\n');
     expect(messages).toMatch(/b\/config.pbtxt.*colour/);
+    expect((error as UserError).hint).toContain('--exclude A,B');
     expect(await keys()).toEqual([]);
   });
 

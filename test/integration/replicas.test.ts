@@ -63,9 +63,14 @@ const answers = (model: string, version?: number): Promise<(number | string)[]> 
 test('a server that started on an empty repository serves a model as soon as it was published', async () => {
   writeRepository(repository, addingModel('adds', { 1: 10 }));
   const ready: string[] = [];
-  await publishNow({ onReady: (replica) => ready.push(replica) });
+  const said: string[] = [];
+  await publishNow({
+    onLoading: (replica, model) => said.push(`${replica} ${model}`),
+    onReady: (replica) => ready.push(replica),
+  });
   expect(await answers('adds')).toEqual([11, 11]);
   expect(ready).toEqual(urls());
+  expect(said).toEqual(urls().map((url) => `${url} adds`));
   expect(isAsReleased(await status())).toBe(true);
 });
 

@@ -27,12 +27,14 @@ const TWO_MODELS = { ...ONE_MODEL, 'b/config.pbtxt': CONFIG, 'b/1/weights.bin': 
 
 const repository = join(scratch.directory, 'repository');
 let store: S3Store;
+let where: string[];
 let target: string[];
 
 beforeAll(async () => {
   const { endpoint } = await testS3(scratch);
   store = await openBucket(scratch, endpoint, LOCATION.bucket);
-  target = ['--repo', repository, '--bucket', 's3://sync-models/models', '--endpoint-url', endpoint];
+  where = ['--bucket', 's3://sync-models/models', '--endpoint-url', endpoint];
+  target = ['--repo', repository, ...where];
 });
 
 beforeEach(async () => {
@@ -68,6 +70,18 @@ test('a plan as a table, and nothing but errors with --quiet', async () => {
   expect(planned.stdout).toMatch(/a +1 +publish +2 +\d+ B +0\nDry run: nothing was written\./);
   const quiet = await sync('--quiet');
   expect(quiet).toEqual({ code: 0, stdout: '', stderr: '' });
+});
+
+test('what was published where nobody named a server, and a server that does not answer, come with a next step', async () => {
+  writeRepository(repository, ONE_MODEL);
+  expect((await sync()).stdout).toMatch(/serves a 1\. No replica was told: name them with --triton URL /);
+  const status = (...flags: string[]) => runCommandLine('status', [...where, ...flags], CREDENTIALS);
+  const unasked = await status();
+  expect(unasked).toMatchObject({ code: 0 });
+  expect(unasked.stdout).toMatch(/\nNo replica was looked at: name them with --triton URL /);
+  const unanswered = await status('--triton', 'http://127.0.0.1:9');
+  expect(unanswered).toMatchObject({ code: 1 });
+  expect(unanswered.stdout).toMatch(/the replica http:\/\/127\.0\.0\.1:9 does not answer.*\n {2}-> check its address/);
 });
 
 test('what --prune would delete is shown; without a terminal to ask on, --yes is needed', async () => {

@@ -165,6 +165,16 @@ test("refuses somebody else's folder", async () => {
   expect(tree(out)).toEqual({ 'thesis.txt': 'mine' });
 });
 
+test.each(['', '{}', '{"models": "resnet"}'])('refuses a folder whose list of models is %j', async (text) => {
+  await exportModels([model('resnet', { '1/model.pt': 'one' })], out);
+  writeFileSync(join(out, '.export.json'), text);
+  const before = tree(out);
+  await expect(exportModels([model('bert', { '1/model.pt': 'one' })], out)).rejects.toThrow(
+    `${join(out, '.export.json')} does not tell which models "npm run export" made; nothing was written`,
+  );
+  expect(tree(out)).toEqual(before);
+});
+
 test("refuses to replace somebody else's model", async () => {
   await exportModels([model('bert', { '1/model.pt': 'old' })], out);
   mkdirSync(join(out, 'resnet'));

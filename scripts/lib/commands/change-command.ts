@@ -1,13 +1,13 @@
 import { EXIT, parseInteger } from '../cli';
 import { UsageError, UserError } from '../errors';
-import { formatBytes, formatDuration, formatTable } from '../format';
+import { firstLines, formatBytes, formatCount, formatDuration, formatTable } from '../format';
 import { Progress } from '../progress';
 import type { ChangeOptions, Changed } from '../publish/change-options';
 import { modelOf } from '../publish/keys';
 import { isChanged, isConflict, objectsOf, type Plan, type PlannedModel, type PlannedObject } from '../publish/plan';
 import type { RolloutResult } from '../publish/rollout';
 import { Interrupted, withInterrupts } from './interrupts';
-import type { CommandTarget } from './target';
+import { NAME_SERVERS, type CommandTarget } from './target';
 import { Transfer } from './transfer';
 
 /** Flags of every command that changes what is published: sync-models, rollback, promote. */
@@ -87,12 +87,10 @@ export async function runChange(
             print(`${describePlan(plan)}\n`);
           },
           confirmPrune: (keys) => (flags.yes === true ? Promise.resolve(true) : confirm(keys, progress, signal)),
-          onBytes: (_, bytes) => step.update(transfer.add(bytes)),
+          onBytes: (key, bytes) => step.update(`${key}, ${transfer.add(bytes)}`),
           onStage: (text) => progress.line(`     ${text}`),
-          onReady: (replica, model, ms) => {
-            step.update(`load on ${replica}`);
-            progress.line(`     ${replica}: ${model} READY (${formatDuration(ms)})`);
-          },
+          onLoading: (replica, model) => step.update(`load ${model} on ${replica}`),
+          onReady: (replica, model, ms) => progress.line(`     ${replica}: ${model} READY (${formatDuration(ms)})`),
           onUnloaded: (replica, model) => progress.line(`     ${replica}: ${model} unloaded`),
           onWaiting: (replicas) => step.update(`wait for ${replicas.join(', ')} to start`),
         });
@@ -147,10 +145,10 @@ function actionOf(planned: PlannedModel, plan: Plan): string {
   return plan.prune.some((key) => modelOf(key) === planned.model.name) ? 'prune' : 'unchanged';
 }
 
-function listed(keys: readonly string[], most = 20): string {
-  const shown = keys.slice(0, most).map((key) => `  ${key}`);
-  return [...shown, ...(keys.length > most ? [`  and ${keys.length - most} more`] : [])].join('\n');
-}
+const listed = (keys: readonly string[]): string =>
+  firstLines(keys)
+    .map((line) => `  ${line}`)
+    .join('\n');
 
 function describeResult(
   { plan, release, isNew, replicas }: Changed,
@@ -158,22 +156,24 @@ function describeResult(
   target: CommandTarget,
 ): string {
   if (flags['dry-run']) return 'Dry run: nothing was written.';
-  const servers = describeServers(replicas, target);
+  const servers = flags['no-load'] ? 'No replica was told.' : describeServers(replicas, target);
   if (!isNew) return `Nothing to publish: ${target.name} is at release ${release?.id}. ${servers}`;
   const names = plan.models.filter(isChanged).map(({ model }) => `${model.name} ${model.served.join(' ')}`);
   const done = [
     ...(names.length > 0 ? [`serves ${names.join(', ')}`] : []),
     ...(plan.remove.length > 0 ? [`removed ${[...plan.remove].sort().join(', ')}`] : []),
-    ...(plan.prune.length > 0 ? [`${plan.prune.length} objects ${plan.keepPruned ? 'moved aside' : 'deleted'}`] : []),
+    ...(plan.prune.length > 0
+      ? [`${formatCount(plan.prune.length, 'object')} ${plan.keepPruned ? 'moved aside' : 'deleted'}`]
+      : []),
   ].join(', ');
   return `Release ${release?.id}: ${done === '' ? 'what was found there' : done}. ${servers}`;
 }
 
 function describeServers(replicas: RolloutResult | undefined, target: CommandTarget): string {
-  if (replicas === undefined) return 'No replica was told.';
+  if (replicas === undefined) return `No replica was told: ${NAME_SERVERS}.`;
   const { settled, starting } = replicas;
   if (settled.length + starting.length === 0) return `There is no replica: ${target.replicas?.describe()}.`;
-  const done = `${settled.length} ${settled.length === 1 ? 'replica serves' : 'replicas serve'} it`;
+  const done = `${formatCount(settled.length, 'replica')} ${settled.length === 1 ? 'serves' : 'serve'} it`;
   if (starting.length === 0) return `Every replica serves it: ${settled.join(', ')}.`;
   return `${done}; still starting, and not seen yet: ${starting.join(', ')}.`;
 }
@@ -214,7 +214,7 @@ const sumBytes = (objects: readonly PlannedObject[]): number =>
 const bytesToWrite = (plan: Plan): number => sumBytes(plan.models.flatMap(objectsOf).filter(isWritten));
 
 async function confirm(keys: readonly string[], progress: Progress, signal: AbortSignal): Promise<boolean> {
-  const what = keys.length === 1 ? '1 object' : `${keys.length} objects`;
+  const what = formatCount(keys.length, 'object');
   if (!process.stdin.isTTY) {
     throw new UsageError(`${what} would be deleted, and there is no terminal to ask on`, {
       hint: 'say --yes, or look at the list first with --dry-run',

@@ -28,7 +28,7 @@ export const TARGET_FLAGS = { ...STORE_FLAGS, ...SERVER_FLAGS };
 export const STORE_HELP = `  --stack NAME               take bucket, region and cluster from the outputs of this Pulumi stack; flags go before them
   --stack-dir DIR            folder of the Pulumi program (default: this package)
   --bucket s3://NAME/PREFIX  where the repository is in S3
-  --endpoint-url URL         an S3 API other than AWS's
+  --endpoint-url URL         an S3 API other than AWS's (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL)
   --region NAME              region of the bucket (default: AWS_REGION, AWS_DEFAULT_REGION, us-east-1)
 `;
 
@@ -40,6 +40,9 @@ export const SERVER_HELP = `  --triton URL               a running server, http:
 `;
 
 export const TARGET_HELP = STORE_HELP + SERVER_HELP;
+
+/** For who worked on a repository alone, and may have wanted its servers too. */
+export const NAME_SERVERS = 'name them with --triton URL or --selector LABELS, or a --stack that has servers';
 
 export interface TargetFlags {
   stack?: string | undefined;

@@ -1,7 +1,7 @@
 /** Model folders -> validated configurations, the text of each config.pbtxt, and the files to publish. */
 export { configText } from './config-text';
 export type { ModelConfig, TensorConfig } from './model-config';
-export { readRepository, stepModels } from './repository';
+export { readRepository, readSoundRepository, stepModels } from './repository';
 export { servedVersions, withServedVersions } from './served-versions';
 export type { Repository, RepositoryModel, Selection } from './repository';
 export type { SourceFile } from './source-files';

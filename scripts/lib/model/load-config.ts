@@ -4,13 +4,12 @@ import path from 'node:path';
 import { configFromText, configText } from './config-text';
 import { configFromYaml } from './from-yaml';
 import type { ModelConfig } from './model-config';
-import { displayPath, reasonOf } from './paths';
+import { CONFIG_FILE, displayPath, reasonOf } from './paths';
 import { ProblemList } from './problems';
 import { withServedVersions } from './served-versions';
 import { isVersion } from './versions';
 
 export const YAML_FILE = 'model.yaml';
-export const TEXT_FILE = 'config.pbtxt';
 
 /** Real configurations have a few kilobytes. */
 const MOST_BYTES = 2 ** 20;
@@ -35,12 +34,12 @@ export async function loadConfig(root: string): Promise<LoadedConfig | undefined
   const names = await fs.readdir(root);
   const loaded = names.includes(YAML_FILE)
     ? await load(root, YAML_FILE, configFromYaml)
-    : names.includes(TEXT_FILE)
-      ? await load(root, TEXT_FILE, configFromText)
+    : names.includes(CONFIG_FILE)
+      ? await load(root, CONFIG_FILE, configFromText)
       : undefined;
   if (loaded?.config !== undefined && !loaded.config.name) loaded.config.name = name;
-  if (loaded?.config !== undefined && !loaded.handWritten && names.includes(TEXT_FILE)) {
-    const beside = await load(root, TEXT_FILE, configFromText);
+  if (loaded?.config !== undefined && !loaded.handWritten && names.includes(CONFIG_FILE)) {
+    const beside = await load(root, CONFIG_FILE, configFromText);
     if (beside.config !== undefined && !beside.config.name) beside.config.name = name;
     const versions = names.filter(isVersion).map(Number);
     if (beside.config === undefined || !saySame(beside.config, loaded.config, versions)) {
@@ -67,7 +66,7 @@ async function load(
   const problems = new ProblemList(displayPath(path.join(root, file)));
   const text = await readText(root, file, problems);
   const config = text === undefined ? undefined : parse(text, problems);
-  return { config, handWritten: file === TEXT_FILE, problems };
+  return { config, handWritten: file === CONFIG_FILE, problems };
 }
 
 async function readText(root: string, name: string, problems: ProblemList): Promise<string | undefined> {

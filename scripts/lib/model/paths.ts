@@ -1,10 +1,21 @@
+import { promises as fs } from 'node:fs';
 import path from 'node:path';
+
+/** Configuration of a model as Triton reads it, in the model's folder. */
+export const CONFIG_FILE = 'config.pbtxt';
 
 /** A path as messages show it: relative to the working directory where it lies in it. */
 export function displayPath(file: string): string {
   const relative = path.relative(process.cwd(), file);
   return relative === '' ? '.' : relative.startsWith('..') ? file : relative;
 }
+
+/** Whether anything has that name, a link that leads nowhere included. */
+export const exists = (file: string): Promise<boolean> =>
+  fs.lstat(file).then(
+    () => true,
+    () => false,
+  );
 
 /** Whether a path that a configuration names stays in the folder that it starts from. */
 export const staysInside = (file: string): boolean =>

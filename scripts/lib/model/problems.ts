@@ -1,4 +1,5 @@
 import { UserError, type Problem } from '../errors';
+import { shortened } from '../format';
 
 /** Collects what is wrong with one file. */
 export class ProblemList {
@@ -31,9 +32,9 @@ export function fieldPath(parent: string, key: string): string {
   return parent === '' ? shorten(key) : `${parent}.${shorten(key)}`;
 }
 
-const LONGEST_QUOTE = 80;
+const LONGEST_QUOTE = 83;
 
-const shorten = (text: string): string => (text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}...` : text);
+const shorten = (text: string): string => shortened(text, LONGEST_QUOTE);
 
 const MOST_NAMES = 30;
 

@@ -1,6 +1,6 @@
-import { promises as fs } from 'node:fs';
 import path from 'node:path';
 import { bytesOf, type ModelConfig } from './model-config';
+import { exists } from './paths';
 import { fieldPath, type ProblemList } from './problems';
 import { readFiles, type SourceFile } from './source-files';
 
@@ -68,16 +68,13 @@ export async function readReferences(root: string, config: ModelConfig, problems
   const files = new Map<string, SourceFile>();
   for (const { field, key, bytes, optional } of references(config)) {
     const clean = path.posix.normalize(key);
-    const exists = await fs.lstat(path.join(root, clean)).then(
-      () => true,
-      () => false,
-    );
-    if (optional && (path.posix.isAbsolute(clean) || !exists)) continue;
+    const isThere = await exists(path.join(root, clean));
+    if (optional && (path.posix.isAbsolute(clean) || !isThere)) continue;
     if (clean.startsWith('/') || clean === '..' || clean.startsWith('../')) {
       problems.add(field, `leaves the model folder, got ${JSON.stringify(key)}`, { hint: 'copy the file into it' });
       continue;
     }
-    if (!exists) {
+    if (!isThere) {
       problems.add(field, `names a file that is not in the model folder: ${JSON.stringify(clean)}`, {
         hint: await howToHave(root, clean),
       });
@@ -98,9 +95,6 @@ export async function readReferences(root: string, config: ModelConfig, problems
 /** Where a missing file belongs, and, where the model has a trace.py, which may write such files, how to run it. */
 async function howToHave(root: string, key: string): Promise<string> {
   const name = path.basename(root);
-  const traced = await fs.access(path.join(root, 'trace.py')).then(
-    () => true,
-    () => false,
-  );
+  const traced = await exists(path.join(root, 'trace.py'));
   return traced ? `npm run trace -- --models ${name}, or put it at ${name}/${key}` : `put it at ${name}/${key}`;
 }

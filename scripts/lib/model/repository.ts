@@ -1,13 +1,13 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
-import type { Problem } from '../errors';
+import { UserError, type Problem } from '../errors';
 import { forEachLimited } from '../pool';
 import { configText } from './config-text';
-import { TEXT_FILE, YAML_FILE, loadConfig, type LoadedConfig } from './load-config';
+import { YAML_FILE, loadConfig, type LoadedConfig } from './load-config';
 import type { ModelConfig } from './model-config';
 import { nearest } from './nearest';
 import { withoutFollowUps } from './follow-ups';
-import { displayPath, reasonOf } from './paths';
+import { CONFIG_FILE, displayPath, reasonOf } from './paths';
 import { platformFacts } from './platforms';
 import { ProblemList, describe, listed } from './problems';
 import { readReferences } from './references';
@@ -84,6 +84,25 @@ export async function readRepository(directory: string, selection: Selection = {
   return reader.read(selection);
 }
 
+/**
+ * As readRepository, for who can do nothing with problems.
+ * @param purpose for the message: `published; nothing was uploaded`
+ * @throws UserError with all of them
+ */
+export async function readSoundRepository(
+  directory: string,
+  selection: Selection,
+  purpose: string,
+): Promise<Repository> {
+  const repository = await readRepository(directory, selection);
+  const { problems } = repository;
+  if (problems.length === 0) return repository;
+  throw new UserError(`${directory} is not ready to be ${purpose}`, {
+    problems,
+    hint: 'put these right, or leave models out with --exclude A,B',
+  });
+}
+
 /** The models of the steps of an ensemble; none for other models. */
 export function stepModels(config: ModelConfig): string[] {
   const names = (config.ensemble_scheduling?.step ?? []).map(({ model_name: name }) => name ?? '');
@@ -125,7 +144,7 @@ class RepositoryReader {
 
   async read({ models, exclude = [], artifacts = true }: Selection): Promise<Repository> {
     if (this.names.length === 0) {
-      const hint = `a model is a folder with a ${YAML_FILE} or a ${TEXT_FILE}; name the folder that the models are in`;
+      const hint = `a model is a folder with a ${YAML_FILE} or a ${CONFIG_FILE}; name the folder that the models are in`;
       this.problems.push(this.problem('', 'holds no model', hint));
     }
     this.checkNames([...(models ?? []), ...exclude]);
@@ -183,7 +202,7 @@ class RepositoryReader {
       const loaded = await loadConfig(directory);
       if (loaded === undefined) {
         return [
-          this.problem(name, `has version folders, but neither ${YAML_FILE} nor ${TEXT_FILE}`, 'write one of them'),
+          this.problem(name, `has version folders, but neither ${YAML_FILE} nor ${CONFIG_FILE}`, 'write one of them'),
         ];
       }
       if (loaded.config === undefined) return loaded.problems.problems;
@@ -238,7 +257,7 @@ class RepositoryReader {
 /** Whether a folder is a model, or would be one if it had a configuration. */
 async function isModel(directory: string): Promise<boolean> {
   const names = await fs.readdir(directory).catch(() => []);
-  return names.some((name) => name === YAML_FILE || name === TEXT_FILE || /^\d+$/.test(name));
+  return names.some((name) => name === YAML_FILE || name === CONFIG_FILE || /^\d+$/.test(name));
 }
 
 async function readFolder(
@@ -275,7 +294,7 @@ async function readExtraFiles(
 ): Promise<SourceFile[]> {
   const referred = await readReferences(directory, config, problems);
   const files = handWritten ? await readOthers(directory, problems) : referred;
-  return files.filter(({ key }) => key !== TEXT_FILE && !isInVersion(key));
+  return files.filter(({ key }) => key !== CONFIG_FILE && !isInVersion(key));
 }
 
 async function readOthers(directory: string, problems: ProblemList): Promise<SourceFile[]> {

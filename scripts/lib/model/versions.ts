@@ -1,7 +1,7 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
 import type { ModelConfig } from './model-config';
-import { displayPath, reasonOf, staysInside } from './paths';
+import { displayPath, exists, reasonOf, staysInside } from './paths';
 import type { PlatformFacts } from './platforms';
 import type { ProblemList } from './problems';
 import { readFiles, type SourceFile } from './source-files';
@@ -135,11 +135,7 @@ const isLink = (file: string): Promise<boolean> =>
 
 /** How an artifact is made, by what lies in the model folder. */
 async function howToMake(root: string, key: string): Promise<string> {
-  const has = (name: string): Promise<boolean> =>
-    fs.access(path.join(root, name)).then(
-      () => true,
-      () => false,
-    );
+  const has = (name: string): Promise<boolean> => exists(path.join(root, name));
   if (await has('build-plan.sh')) {
     return `run ${displayPath(path.join(root, 'build-plan.sh'))} on a machine with the GPU that is to serve it`;
   }

@@ -5,14 +5,22 @@ import { configFromText, configText } from '../model/config-text';
 import { ProblemList } from '../model/problems';
 import { servedVersions, stepModels, withServedVersions } from '../model';
 import { forEachLimited } from '../pool';
-import { checksumOfBytes, PreconditionFailed, type PutCondition, type S3Store, type Written } from '../s3/store';
+import {
+  checksumOfBytes,
+  PreconditionFailed,
+  type PutCondition,
+  type S3Store,
+  type StoredPlace,
+  type UploadOptions,
+  type Written,
+} from '../s3/store';
 import { CONFIG_FILE, isReplaceable, modelOf, versionOf } from './keys';
 import { keptKey, PLACEHOLDER, type RepositoryLocation } from './location';
 import type { Lock } from './lock';
 import type { SeenRepository } from './look';
 import { checksumOf, objectsOf, type PlannedModel, type PlannedObject } from './plan';
 import type { ReleasedModel, ReleasedObject } from './release';
-import type { StoredPlace, WantedObject } from './wanted';
+import type { WantedObject } from './wanted';
 
 /** Requests in flight; the store keeps to its number of connections. */
 const AT_ONCE = 32;
@@ -254,14 +262,10 @@ export class RepositoryWriter {
   }
 
   /** Brings an object's bytes to a key, from wherever they are. */
-  private put(
-    object: WantedObject,
-    key: string,
-    options: { condition: PutCondition; onBytes?: (sent: number) => void },
-  ): Promise<Written> {
+  private put(object: WantedObject, key: string, options: Omit<UploadOptions, 'checksum'>): Promise<Written> {
     const { source, bytes, checksum } = object;
     if ('body' in source) return this.store.putBytes(key, source.body, options.condition);
-    if ('stored' in source) return this.copyFrom(source.stored, key, object, options.condition);
+    if ('stored' in source) return this.copyFrom(source.stored, key, object, options);
     const expected = checksum === undefined ? {} : { checksum };
     return this.store.putFile(key, { path: source.file, bytes }, { ...options, ...expected });
   }
@@ -269,18 +273,16 @@ export class RepositoryWriter {
   private async copyFrom(
     places: readonly StoredPlace[],
     key: string,
-    object: { key: string; bytes: number; checksum?: string },
-    condition: PutCondition,
+    object: WantedObject,
+    options: Omit<UploadOptions, 'checksum'>,
   ): Promise<Written> {
     const { bytes } = object;
     let last: unknown;
     for (const place of places) {
       try {
-        const { store = this.store, ...source } = place;
+        const { store = this.store } = place;
         const checksum = object.checksum ?? (await store.checksum(place.key, bytes)) ?? '';
-        const options = { bytes, checksum, ...(condition === undefined ? {} : { condition }) };
-        if (store === this.store) return await store.copy(source, key, options);
-        return await this.store.copyFrom(store, source, key, options);
+        return await this.store.copy(place, key, { ...options, bytes, checksum });
       } catch (error) {
         if (error instanceof PreconditionFailed) throw error;
         last = error;
@@ -289,7 +291,8 @@ export class RepositoryWriter {
     throw new UserError(
       `${object.key} cannot be brought back: ${(last as Error | undefined)?.message ?? 'it was deleted'}`,
       {
-        hint: 'publish that version again from its files',
+        // Where it is not that the bytes are gone, S3's reason has a next step of its own.
+        hint: (last instanceof UserError ? last.hint : undefined) ?? 'publish that version again from its files',
         cause: last,
       },
     );

@@ -1,4 +1,5 @@
 import { Incomplete, UserError } from '../errors';
+import { formatCount } from '../format';
 import { PreconditionFailed, S3Error } from '../s3/store';
 import { ensurePlaceholder, RepositoryWriter } from './apply';
 import type { Changed, ChangeOptions, Target } from './change-options';
@@ -243,7 +244,7 @@ class Change {
     const { plan, options, seen, lock } = this.begun;
     if (plan.prune.length === 0) return;
     options.onStage?.(
-      `${plan.keepPruned ? 'move aside' : 'delete'} what is no longer needed: ${plan.prune.length} objects`,
+      `${plan.keepPruned ? 'move aside' : 'delete'} what is no longer needed: ${formatCount(plan.prune.length, 'object')}`,
     );
     try {
       await lock.confirm();

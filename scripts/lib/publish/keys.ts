@@ -1,6 +1,6 @@
 /** What the name of an object under the repository prefix tells: `resnet/1/model.pt`, `resnet/config.pbtxt`. */
 
-export const CONFIG_FILE = 'config.pbtxt';
+export { CONFIG_FILE } from '../model/paths';
 
 export const modelOf = (key: string): string => key.slice(0, Math.max(key.indexOf('/'), 0));
 

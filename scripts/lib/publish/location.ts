@@ -14,32 +14,33 @@ const BUCKET = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
  * Reads `s3://bucket/prefix`.
  * A prefix is required: with --load-model=* Triton takes every top-level folder for a model, and release manifests
  * have to live outside of the repository.
+ * @param flag that it was given with, for messages
  */
-export function parseLocation(text: string): RepositoryLocation {
+export function parseLocation(text: string, flag = 'bucket'): RepositoryLocation {
   const match = /^s3:\/\/([^/]*)\/*(.*?)\/*$/.exec(text);
   const bucket = match?.[1] ?? '';
   const prefix = match?.[2] ?? '';
   if (match === null) {
-    throw new UsageError(`--bucket ${text}: not an S3 location`, { hint: 'write it as s3://BUCKET/PREFIX' });
+    throw new UsageError(`--${flag} ${text}: not an S3 location`, { hint: 'write it as s3://BUCKET/PREFIX' });
   }
   if (!BUCKET.test(bucket) || bucket.includes('..')) {
-    throw new UsageError(`--bucket ${text}: "${bucket}" cannot be a bucket name`, {
+    throw new UsageError(`--${flag} ${text}: "${bucket}" cannot be a bucket name`, {
       hint: '3 to 63 lower-case letters, digits, dots and hyphens, beginning and ending with a letter or digit',
     });
   }
   if (prefix === '') {
-    throw new UsageError(`--bucket ${text}: the prefix is missing`, {
+    throw new UsageError(`--${flag} ${text}: the prefix is missing`, {
       hint: `write for example s3://${bucket}/models; releases are kept beside it, in s3://${bucket}/models.releases`,
     });
   }
   if (prefix.endsWith('.releases')) {
-    throw new UsageError(`--bucket ${text}: what ends in .releases is what the publisher keeps beside a repository`, {
+    throw new UsageError(`--${flag} ${text}: what ends in .releases is what the publisher keeps beside a repository`, {
       hint: `the repository is s3://${bucket}/${prefix.slice(0, -'.releases'.length)}`,
     });
   }
   if (!/^[\w!.*'()-]+(\/[\w!.*'()-]+)*$/.test(prefix)) {
     throw new UsageError(
-      `--bucket ${text}: prefix "${prefix}" has an empty part or characters that Triton cannot read`,
+      `--${flag} ${text}: prefix "${prefix}" has an empty part or characters that Triton cannot read`,
       {
         hint: "letters, digits and - _ . ! * ' ( ) between single slashes",
       },

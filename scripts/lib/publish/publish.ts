@@ -1,5 +1,4 @@
-import { UserError } from '../errors';
-import { readRepository, type Repository } from '../model';
+import { readSoundRepository, type Selection } from '../model';
 import { change } from './change';
 import type { Changed, ChangeOptions } from './change-options';
 import { lookAt } from './look';
@@ -9,19 +8,15 @@ import { wantedModels, type WantedModel } from './wanted';
 
 export { VersionConflict } from './requirements';
 
-export interface PublishOptions extends ChangeOptions {
+export interface PublishOptions extends ChangeOptions, Pick<Selection, 'models' | 'exclude'> {
   /** Folder of the model repository. */
   repository: string;
-  models?: readonly string[];
-  exclude?: readonly string[];
   /** Delete from the bucket what the folder does not have: models, and versions of its models. */
   prune?: boolean;
 }
 
 export interface Published extends Changed {
   models: WantedModel[];
-  /** Models that were added because an ensemble needs them. */
-  added: readonly string[];
 }
 
 /**
@@ -35,7 +30,8 @@ export async function publish(options: PublishOptions): Promise<Published> {
   const head = new Promise<Release | undefined>((resolve) => (headIsKnown = resolve));
   const firstLook = lookAt(store, location, headIsKnown);
   firstLook.catch(() => headIsKnown(undefined));
-  const read = await readValid(options);
+  const read = await readSoundRepository(repository, options, 'published; nothing was uploaded');
+  if (read.added.length > 0) options.onStage?.(`added, because an ensemble needs them: ${read.added.join(', ')}`);
   const models = await wantedModels(read.models);
   void head.then((release) => hashAhead(models, release));
   const names = new Set(models.map(({ name }) => name));
@@ -52,14 +48,5 @@ export async function publish(options: PublishOptions): Promise<Published> {
       }),
     { ...options, firstLook },
   );
-  return { ...changed, models, added: read.added };
-}
-
-async function readValid({ repository, models, exclude }: PublishOptions): Promise<Repository> {
-  const read = await readRepository(repository, {
-    ...(models === undefined ? {} : { models: [...models] }),
-    ...(exclude === undefined ? {} : { exclude: [...exclude] }),
-  });
-  if (read.problems.length === 0) return read;
-  throw new UserError(`${repository} is not ready to be published; nothing was uploaded`, { problems: read.problems });
+  return { ...changed, models };
 }

@@ -1,5 +1,5 @@
 import { UserError } from '../errors';
-import type { S3Store } from '../s3/store';
+import type { S3Store, StoredPlace } from '../s3/store';
 import { change } from './change';
 import type { Changed, ChangeOptions } from './change-options';
 import type { Plan } from './plan';
@@ -7,7 +7,7 @@ import { releaseHistory, wasReleased } from './history';
 import { CONFIG_FILE, isReplaceable, versionOf } from './keys';
 import { formatLocation, keptKey, type RepositoryLocation } from './location';
 import { readHead, readRelease, releaseIds, type Release, type ReleasedModel, type ReleasedObject } from './release';
-import { composingFirst, type StoredPlace, type WantedModel, type WantedObject } from './wanted';
+import { composingFirst, type WantedModel, type WantedObject } from './wanted';
 
 /**
  * Brings the repository and the servers back to a release: its configurations, and from what is still in the bucket.

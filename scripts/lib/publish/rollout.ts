@@ -42,6 +42,7 @@ export interface RolloutOptions {
   unsure?: Set<string>;
   /** Loaded again whatever a replica shows: somebody who is gone may have asked it for another state. */
   reload?: boolean;
+  onLoading?: (replica: string, model: string) => void;
   onReady?: (replica: string, model: string, milliseconds: number) => void;
   onUnloaded?: (replica: string, model: string) => void;
   /** Called instead of throwing: the other replicas are gone on with. */
@@ -132,6 +133,7 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
       const isSure = options.reload !== true && options.unsure?.has(load) !== true;
       if (isSure && (await servesAsPublished(client, index, model))) continue;
       const started = Date.now();
+      options.onLoading?.(replica.name, model.name);
       options.unsure?.add(load);
       await loadModel(client, replica, model, options, () => options.unsure?.delete(load));
       await waitUntilReady(client, replica, model, { ...options, deadline: started + options.loadTimeoutMs });

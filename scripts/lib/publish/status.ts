@@ -1,3 +1,4 @@
+import { UserError } from '../errors';
 import { replicaClient, type Replica, type ReplicaSource } from '../replicas/source';
 import type { S3Store } from '../s3/store';
 import type { RepositoryLocation } from './location';
@@ -15,8 +16,9 @@ export interface ReplicaVersion extends ServedVersion {
 
 export interface ReplicaStatus {
   replica: string;
-  /** Why nothing is known of it. */
+  /** Why nothing is known of it, and what to do. */
   problem?: string;
+  hint?: string;
   versions: ReplicaVersion[];
 }
 
@@ -49,8 +51,8 @@ export async function repositoryStatus(
     }),
   );
   const models = released.map(([name, model]) => servedModel(name, model));
-  const replicas: ReplicaStatus[] = [];
-  for (const replica of (await source?.list()) ?? []) replicas.push(await replicaStatus(replica, models));
+  const found = (await source?.list()) ?? [];
+  const replicas = await Promise.all(found.map((replica) => replicaStatus(replica, models)));
   return {
     release: head?.release,
     publishing: lock.heldBy,
@@ -98,7 +100,13 @@ async function replicaStatus(replica: Replica, models: readonly ServedModel[]): 
     versions.sort((a, b) => (a.model === b.model ? a.version - b.version : a.model < b.model ? -1 : 1));
     return { replica: replica.name, versions };
   } catch (error) {
-    return { replica: replica.name, problem: (error as Error).message, versions: [] };
+    const hint = error instanceof UserError ? error.hint : undefined;
+    return {
+      replica: replica.name,
+      problem: (error as Error).message,
+      ...(hint === undefined ? {} : { hint }),
+      versions: [],
+    };
   } finally {
     client.close();
   }

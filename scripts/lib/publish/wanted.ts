@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { configText, stepModels, withServedVersions, type RepositoryModel } from '../model';
-import { checksumOfBytes, checksumOfFile, type S3Store } from '../s3/store';
+import { checksumOfBytes, checksumOfFile, type StoredPlace } from '../s3/store';
 import { CONFIG_FILE, isTraceRecord } from './keys';
 
 /** One object that the repository in S3 should hold. */
@@ -18,14 +18,6 @@ export interface WantedObject {
 
 /** Where the bytes are. `stored` is a list of places in S3, the first one that has them counts. */
 export type ObjectSource = { file: string } | { body: Buffer } | { stored: StoredPlace[] };
-
-export interface StoredPlace {
-  /** Another bucket, maybe of another server; undefined: the one that is published to. */
-  store?: S3Store;
-  /** The whole key. */
-  key: string;
-  versionId?: string;
-}
 
 /** One model as it should be. */
 export interface WantedModel {

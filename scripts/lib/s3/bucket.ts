@@ -6,8 +6,6 @@ export interface Bucket {
   readonly name: string;
   readonly requester: Requester;
   readonly buffers: Buffers;
-  /** Another bucket at the same endpoint. */
-  other(name: string): Bucket;
 }
 
 /** An object as messages name it. */

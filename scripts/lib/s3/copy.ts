@@ -5,25 +5,23 @@ import { checksumOfParts, PART_BYTES, partsOf, sha256, type Part } from './check
 import { FileChanged, S3Error } from './errors';
 import { encodeKey, encodeText } from './endpoint';
 import { abortUpload, copyPart, createUpload, type StoredPart } from './multipart';
-import { checkObject, conditionHeaders, getObject, headObject, isRefused, versionOf } from './objects';
+import { checkObject, conditionHeaders, getObject, headObject, isRefused, versionIdOf } from './objects';
 import { quoted, readXml } from './requester';
 import type { Source } from './source';
-import type { PutCondition, Written } from './types';
-import { acceptOurs, complete, lookBeforeWriting, putObject, putParts, writtenAs } from './upload';
+import type { Written } from './types';
+import { acceptOurs, complete, lookBeforeWriting, putObject, putParts, writtenAs, type UploadOptions } from './upload';
 import { childText } from './xml';
 
+/** What is copied. */
 export interface CopySource {
-  /** Default: the same bucket. */
-  bucket?: string;
+  bucket: Bucket;
   key: string;
   versionId?: string;
 }
 
-export interface CopyOptions {
+export interface CopyOptions extends UploadOptions {
   bytes: number;
-  /** What the content has to be. */
   checksum: string;
-  condition?: PutCondition;
 }
 
 /** Parts that S3 copies at a time. */
@@ -54,11 +52,11 @@ async function copyWhole(
 ): Promise<Written> {
   try {
     const { written, kept } = await bucket.requester.send({
-      what: `copy ${textOf(bucket, source)} to ${nameOf(bucket, key)}`,
+      what: `copy ${textOf(source)} to ${nameOf(bucket, key)}`,
       method: 'PUT',
       key,
       headers: {
-        'x-amz-copy-source': headerOf(bucket, source),
+        'x-amz-copy-source': headerOf(source),
         'x-amz-checksum-algorithm': 'SHA256',
         ...conditionHeaders(condition),
       },
@@ -66,7 +64,7 @@ async function copyWhole(
       read: (answer) => {
         const root = readXml(answer, 'CopyObjectResult');
         return {
-          written: writtenAs(quoted(childText(root, 'ETag')), checksum, versionOf(answer)),
+          written: writtenAs(quoted(childText(root, 'ETag')), checksum, versionIdOf(answer)),
           kept: childText(root, 'ChecksumSHA256') ?? '',
         };
       },
@@ -74,25 +72,21 @@ async function copyWhole(
     if (kept === checksum) return written;
     if ((await checkObject(bucket, key, bytes))?.checksum === checksum) return written;
     await removeWrong(bucket, key, written);
-    throw otherContent(bucket, source);
+    throw otherContent(source);
   } catch (error) {
     if (!isRefused(error, condition, true)) throw error;
     return acceptOurs(bucket, key, bytes, checksum, error);
   }
 }
 
-async function copyInParts(
-  bucket: Bucket,
-  source: CopySource,
-  key: string,
-  { bytes, checksum, condition }: CopyOptions,
-): Promise<Written> {
+async function copyInParts(bucket: Bucket, source: CopySource, key: string, options: CopyOptions): Promise<Written> {
+  const { checksum, condition } = options;
   const id = await createUpload(bucket, key);
   try {
-    const parts = await copyParts(bucket, source, key, id, bytes);
+    const parts = await copyParts(bucket, source, key, id, options);
     if (parts !== undefined) {
       const found = checksumOfParts(parts.map(({ sha256 }) => Buffer.from(sha256, 'base64')));
-      if (found !== checksum) throw otherContent(bucket, source);
+      if (found !== checksum) throw otherContent(source);
       return await complete(bucket, key, id, parts, { checksum, condition });
     }
   } catch (error) {
@@ -101,7 +95,7 @@ async function copyInParts(
     throw error;
   }
   await abortUpload(bucket, { key, id });
-  return copyThroughHere(bucket, source, key, { bytes, checksum, condition });
+  return copyThroughHere(bucket, source, key, options);
 }
 
 type CopiedPart = StoredPart & { sha256: string };
@@ -112,10 +106,14 @@ async function copyParts(
   source: CopySource,
   key: string,
   id: string,
-  bytes: number,
+  { bytes, onBytes }: CopyOptions,
 ): Promise<CopiedPart[] | undefined> {
-  const copy = (part: Part): Promise<CopiedPart | undefined> =>
-    copyPart(bucket, key, id, { ...part, source: headerOf(bucket, source) });
+  let done = 0;
+  const copy = async (part: Part): Promise<CopiedPart | undefined> => {
+    const copied = await copyPart(bucket, key, id, { ...part, source: headerOf(source) });
+    if (copied !== undefined) onBytes?.((done += part.bytes));
+    return copied;
+  };
   const [first, ...others] = partsOf(bytes) as [Part, ...Part[]];
   const copied: (CopiedPart | undefined)[] = [];
   try {
@@ -133,37 +131,38 @@ async function copyParts(
 }
 
 /**
- * Reads the bytes from `from` and writes them, in the parts in which they would be uploaded: where S3 itself cannot
- * copy, because the server is not up to it or the two buckets are of different servers or accounts.
+ * Reads the bytes and writes them, in the parts in which they would be uploaded: where S3 itself cannot copy, because
+ * the server is not up to it or the two buckets are of different servers or accounts.
  * @throws UserError when they are not what they are expected to be
  */
 export async function copyThroughHere(
   bucket: Bucket,
   source: CopySource,
   key: string,
-  { bytes, checksum, condition }: CopyOptions,
-  from: Bucket = source.bucket === undefined ? bucket : bucket.other(source.bucket),
+  options: CopyOptions,
 ): Promise<Written> {
+  const { bytes, checksum } = options;
+  const { bucket: from, versionId } = source;
   if (bytes <= PART_BYTES) {
-    const got = await getObject(from, source.key, { bytes, versionId: source.versionId });
-    if (got === undefined || sha256(got.body).toString('base64') !== checksum) throw otherContent(from, source);
-    return putObject(bucket, key, got.body, { condition });
+    const got = await getObject(from, source.key, { bytes, versionId });
+    if (got === undefined || sha256(got.body).toString('base64') !== checksum) throw otherContent(source);
+    return putObject(bucket, key, got.body, options);
   }
   const pieces: Source = {
     bytes,
     read: async (start, buffer) => {
       const range = `bytes=${start}-${start + buffer.byteLength - 1}`;
-      const got = await getObject(from, source.key, { range, bytes: buffer.byteLength, versionId: source.versionId });
-      if (got?.body.byteLength !== buffer.byteLength) throw otherContent(bucket, source);
+      const got = await getObject(from, source.key, { range, bytes: buffer.byteLength, versionId });
+      if (got?.body.byteLength !== buffer.byteLength) throw otherContent(source);
       return got.body;
     },
     verify: () => Promise.resolve(),
     close: () => Promise.resolve(),
   };
   try {
-    return await putParts(bucket, key, pieces, { condition, checksum });
+    return await putParts(bucket, key, pieces, options);
   } catch (error) {
-    throw error instanceof FileChanged ? otherContent(bucket, source) : error;
+    throw error instanceof FileChanged ? otherContent(source) : error;
   }
 }
 
@@ -179,16 +178,14 @@ async function removeWrong(bucket: Bucket, key: string, { etag, versionId }: Wri
   });
 }
 
-function otherContent(bucket: Bucket, source: CopySource): UserError {
-  return new UserError(`cannot copy ${textOf(bucket, source)}: its content is not what was recorded of it`, {
+function otherContent(source: CopySource): UserError {
+  return new UserError(`cannot copy ${textOf(source)}: its content is not what was recorded of it`, {
     hint: 'publish the model anew from its files',
   });
 }
 
-function textOf(bucket: Bucket, { bucket: name = bucket.name, key }: CopySource): string {
-  return `s3://${name}/${key}`;
-}
+const textOf = ({ bucket, key }: CopySource): string => nameOf(bucket, key);
 
-function headerOf(bucket: Bucket, { bucket: name = bucket.name, key, versionId }: CopySource): string {
-  return `${encodeText(name)}/${encodeKey(key)}${versionId === undefined ? '' : `?versionId=${encodeText(versionId)}`}`;
+function headerOf({ bucket, key, versionId }: CopySource): string {
+  return `${encodeText(bucket.name)}/${encodeKey(key)}${versionId === undefined ? '' : `?versionId=${encodeText(versionId)}`}`;
 }

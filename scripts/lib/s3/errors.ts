@@ -37,9 +37,9 @@ export class S3Error extends UserError {
    * @param endpoint URL that was asked
    */
   constructor(what: string, endpoint: string, details: FailureDetails) {
-    const { code, status, text, region, cause } = details;
+    const { code, status, text, cause } = details;
     const parts = [code, status === undefined ? '' : `(HTTP ${status})`, text === code ? '' : (text ?? '')];
-    const hint = adviceFor(details, region);
+    const hint = adviceFor(details, endpoint);
     super(`cannot ${what} at ${endpoint}: ${parts.filter((part) => part !== '').join(' ')}`, {
       ...(hint === undefined ? {} : { hint }),
       cause,
@@ -54,19 +54,18 @@ const NO_ROOM = 'the server has no room left: make some, and run it again';
 
 /** Next step, by error code. */
 const ADVICE: Record<string, string> = {
-  NoSuchBucket: 'create it ("pulumi up", or aws s3 mb s3://NAME), or correct --bucket',
-  NotFound: 'create it ("pulumi up", or aws s3 mb s3://NAME), or correct --bucket',
+  NoSuchBucket: 'create it ("pulumi up", or aws s3 mb s3://NAME), or correct its name',
+  NotFound: 'create it ("pulumi up", or aws s3 mb s3://NAME), or correct its name',
   AccessDenied: 'the credentials in use may not do this: check the publisher role and the bucket policy',
   Forbidden: 'the credentials in use may not do this: check the publisher role, the bucket policy and --region',
-  AllAccessDisabled: 'access to the bucket is disabled: check --bucket',
-  InvalidBucketName: 'correct --bucket',
+  AllAccessDisabled: 'access to the bucket is disabled: check its name',
+  InvalidBucketName: 'correct its name',
   InvalidAccessKeyId: 'the access key is unknown to this endpoint: check AWS_ACCESS_KEY_ID or AWS_PROFILE',
   XAdminUserNotFound: 'the access key is unknown to this endpoint: check AWS_ACCESS_KEY_ID or AWS_PROFILE',
   SignatureDoesNotMatch: 'the secret key is wrong: check AWS_SECRET_ACCESS_KEY or AWS_PROFILE',
   InvalidToken: 'the session token is wrong: check AWS_SESSION_TOKEN, or sign in again ("aws sso login")',
   ExpiredToken: 'the credentials have expired: sign in again ("aws sso login")',
   ExpiredTokenException: 'the credentials have expired: sign in again ("aws sso login")',
-  CredentialsProviderError: 'no credentials found: set AWS_PROFILE, or sign in with "aws sso login"',
   RequestTimeTooSkewed: 'the clock of this machine is wrong: set it',
   PermanentRedirect: 'the bucket is in another region: set --region',
   TemporaryRedirect: 'the bucket is in another region, or was created just now: set --region, or try again later',
@@ -130,7 +129,17 @@ const OTHER_REGION = [
   'BadRequest',
 ];
 
-function adviceFor({ code, status }: FailureDetails, region: string | undefined): string | undefined {
+const KEYS = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
+
+/** Another S3 API knows nothing of AWS's sign-in. */
+function credentialsAdvice(endpoint: string): string {
+  return /\.amazonaws\.com(\.cn)?$/.test(new URL(endpoint).hostname)
+    ? `no credentials found: set AWS_PROFILE, or sign in with "aws sso login", or set ${KEYS}`
+    : `no credentials found: set ${KEYS} (or AWS_PROFILE) to those of this server; "npm run local" prints its own`;
+}
+
+function adviceFor({ code, status, region }: FailureDetails, endpoint: string): string | undefined {
+  if (code === 'CredentialsProviderError') return credentialsAdvice(endpoint);
   if (region !== undefined && OTHER_REGION.includes(code)) return `the bucket is in ${region}: set --region ${region}`;
   if (status !== undefined && status >= 500) return ADVICE[code] ?? 'the server has a problem: try again later';
   return ADVICE[code];

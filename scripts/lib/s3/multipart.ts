@@ -2,7 +2,7 @@ import { nameOf, type Bucket } from './bucket';
 import type { Part } from './checksum';
 import { S3Error } from './errors';
 import { decodeKey } from './list';
-import { conditionHeaders, versionOf } from './objects';
+import { conditionHeaders, versionIdOf } from './objects';
 import { header, quoted, readXml, S3Failure } from './requester';
 import type { PutCondition } from './types';
 import { childrenNamed, childText, escapeXml, MalformedXml, type XmlElement } from './xml';
@@ -133,7 +133,7 @@ export async function completeUpload(
     read: (answer) => {
       const root = readXml(answer, 'CompleteMultipartUploadResult');
       if (checksum !== undefined) checkKept(childText(root, 'ChecksumSHA256'), checksum);
-      return { etag: quoted(childText(root, 'ETag')), versionId: versionOf(answer) };
+      return { etag: quoted(childText(root, 'ETag')), versionId: versionIdOf(answer) };
     },
   });
 }

@@ -29,7 +29,7 @@ export async function headObject(bucket: Bucket, key: string): Promise<Head | un
         bytes: lengthOf(headers),
         etag: quoted(header(headers, 'etag')),
         sha256: header(headers, 'x-amz-checksum-sha256'),
-        versionId: versionOf({ headers }),
+        versionId: versionIdOf({ headers }),
       }),
     });
   } catch (error) {
@@ -104,7 +104,7 @@ function ageOf({ headers }: Answer): number {
 }
 
 /** Version of an object in an answer; S3 says "null" where there is no versioning. */
-export function versionOf({ headers }: Pick<Answer, 'headers'>): string | undefined {
+export function versionIdOf({ headers }: Pick<Answer, 'headers'>): string | undefined {
   const version = header(headers, 'x-amz-version-id');
   return version === 'null' || version === '' ? undefined : version;
 }

@@ -224,7 +224,7 @@ function detailsOf(error: unknown): FailureDetails {
   if (error instanceof MalformedXml) return { code: 'MalformedAnswer', text: error.message, cause: error };
   if (error instanceof ConnectionFailure) return { code: error.code, text: error.message, cause: error };
   const known = error as NodeJS.ErrnoException;
-  if (known.name === 'CredentialsProviderError') return { code: known.name, cause: error };
+  if (known.name === 'CredentialsProviderError') return { code: known.name, text: known.message, cause: error };
   if (known.code !== undefined) return { code: known.code, text: known.message, cause: error };
   throw error;
 }

@@ -1,7 +1,7 @@
 import { Buffers } from './buffers';
 import type { Bucket } from './bucket';
 import { checksumOfParts, PART_BYTES, partsOf, sha256 } from './checksum';
-import { copyObject, copyThroughHere, type CopyOptions, type CopySource } from './copy';
+import { copyObject, copyThroughHere, type CopyOptions } from './copy';
 import { deleteObjects } from './delete';
 import { S3Error } from './errors';
 import { listObjects } from './list';
@@ -15,12 +15,20 @@ import { escapeXml } from './xml';
 
 export { checksumOfBytes, PART_BYTES } from './checksum';
 export { FileChanged, PreconditionFailed, S3Error } from './errors';
-export type { CopyOptions, CopySource } from './copy';
 export type { UploadOptions } from './upload';
 export type { Credentials, ListedObject, PutCondition, StoreOptions, Written } from './types';
 
 /** A file that is at most this long is read in one go. */
 const SMALL_BYTES = 256 * 1024;
+
+/** Where the bytes of an object are: in this bucket, or in that of another store. */
+export interface StoredPlace {
+  /** Maybe of another server or account; undefined: the one that is asked. */
+  store?: S3Store;
+  /** The whole key. */
+  key: string;
+  versionId?: string;
+}
 
 /**
  * A bucket. Every error comes out as a UserError that names operation, object and endpoint. Requests are tried again
@@ -29,22 +37,15 @@ const SMALL_BYTES = 256 * 1024;
 export class S3Store {
   readonly bucket: string;
   private readonly at: Bucket;
-  private readonly opened: Requester[] = [];
 
   constructor(private readonly options: StoreOptions) {
     this.bucket = options.bucket;
-    this.at = this.open(options.bucket, new Buffers());
+    this.at = { name: options.bucket, requester: new Requester(options), buffers: new Buffers() };
   }
 
   /** Ends all connections. */
   close(): void {
-    for (const requester of this.opened) requester.close();
-  }
-
-  private open(name: string, buffers: Buffers): Bucket {
-    const requester = new Requester({ ...this.options, bucket: name });
-    this.opened.push(requester);
-    return { name, requester, buffers, other: (another) => this.open(another, buffers) };
+    this.at.requester.close();
   }
 
   /** Creates the bucket unless it is there. For local servers; in the cloud that is the work of `pulumi up`. */
@@ -120,22 +121,18 @@ export class S3Store {
     );
   }
 
-  /** Lets S3 copy an object, whose content has to have this checksum. */
-  async copy(source: CopySource, key: string, options: CopyOptions): Promise<Written> {
-    return copyObject(this.at, source, key, options);
-  }
-
-  /** As copy, from a bucket of another server or account: what S3 cannot copy itself goes through this process. */
-  async copyFrom(other: S3Store, source: CopySource, key: string, options: CopyOptions): Promise<Written> {
-    if (other.options.endpointUrl === this.options.endpointUrl) {
+  /** Lets S3 copy an object, whose content has to have this checksum. What it cannot copy goes through this process. */
+  async copy({ store = this, ...object }: StoredPlace, key: string, options: CopyOptions): Promise<Written> {
+    const source = { ...object, bucket: store.at };
+    if (store.options.endpointUrl === this.options.endpointUrl) {
       try {
-        return await copyObject(this.at, { ...source, bucket: other.bucket }, key, options);
+        return await copyObject(this.at, source, key, options);
       } catch (error) {
         // These credentials may not read there; the other store's may.
-        if (!(error instanceof S3Error) || error.status !== 403) throw error;
+        if (store === this || !(error instanceof S3Error) || error.status !== 403) throw error;
       }
     }
-    return copyThroughHere(this.at, source, key, options, other.at);
+    return copyThroughHere(this.at, source, key, options);
   }
 
   /** Deletes exactly these keys. */
@@ -143,9 +140,9 @@ export class S3Store {
     return deleteObjects(this.at, keys);
   }
 
-  /** Gives up the unfinished uploads under `prefix` whose key is not in `keep`; gives their keys. */
-  async abortUploads(prefix: string, keep: ReadonlySet<string> = new Set()): Promise<string[]> {
-    const uploads = (await uploadsUnder(this.at, prefix)).filter(({ key }) => !keep.has(key));
+  /** Gives up the unfinished uploads under `prefix`; gives their keys. */
+  async abortUploads(prefix: string): Promise<string[]> {
+    const uploads = await uploadsUnder(this.at, prefix);
     for (const upload of uploads) await abortUpload(this.at, upload);
     return [...new Set(uploads.map(({ key }) => key))];
   }

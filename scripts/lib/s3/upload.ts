@@ -14,7 +14,7 @@ import {
   uploadsOf,
   type StoredPart,
 } from './multipart';
-import { checkObject, conditionHeaders, headObject, isRefused, preconditionFailed, versionOf } from './objects';
+import { checkObject, conditionHeaders, headObject, isRefused, preconditionFailed, versionIdOf } from './objects';
 import { header, quoted } from './requester';
 import type { Source } from './source';
 import type { PutCondition, Written } from './types';
@@ -53,7 +53,7 @@ export async function putObject(
       bodySha256: digest,
       read: (answer) => {
         checkKept(header(answer.headers, 'x-amz-checksum-sha256'), checksum);
-        return writtenAs(quoted(header(answer.headers, 'etag')), checksum, versionOf(answer));
+        return writtenAs(quoted(header(answer.headers, 'etag')), checksum, versionIdOf(answer));
       },
     });
     onBytes?.(body.byteLength);

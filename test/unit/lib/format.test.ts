@@ -1,4 +1,11 @@
-import { formatBytes, formatDuration, formatTable } from '../../../scripts/lib/format';
+import {
+  firstLines,
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatTable,
+  shortened,
+} from '../../../scripts/lib/format';
 
 test.each([
   [0, '0 B'],
@@ -30,4 +37,13 @@ test('formatTable aligns numbers right and leaves no trailing blanks', () => {
       ],
     ),
   ).toBe(['model  bytes  note', '-----  -----  ----', 'a        1 B  x', 'bert    10 B'].join('\n'));
+});
+
+test('counts, shortened texts, and the first of many lines', () => {
+  expect([0, 1, 2].map((number) => formatCount(number, 'model'))).toEqual(['0 models', '1 model', '2 models']);
+  expect(shortened('promote', 7)).toBe('promote');
+  expect(shortened('promote', 6)).toBe('pro...');
+  const lines = Array.from({ length: 22 }, (_, i) => `line ${i}`);
+  expect(firstLines(lines.slice(0, 20))).toEqual(lines.slice(0, 20));
+  expect(firstLines(lines)).toEqual([...lines.slice(0, 20), 'and 2 more']);
 });

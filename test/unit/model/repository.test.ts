@@ -268,7 +268,8 @@ describe('versions and artifacts', () => {
     const yaml = modelYaml({ version_policy: { specific: { versions: [1, 3] } } });
     const root = folder({ 'm/model.yaml': yaml, 'm/1/model.pt': torchScript(), 'm/2/model.pt': torchScript() });
     expect((await read(root)).texts).toEqual([
-      'm/model.yaml: version_policy.specific.versions[1]: has no version folder, got 3; allowed: 1, 2',
+      'm/model.yaml: version_policy.specific.versions[1]: has no version folder, got 3; allowed: 1, 2\n' +
+        '    -> put its files into m/3/; from a trace.py "npm run trace -- --models m" makes it',
     ]);
   });
 

@@ -92,7 +92,7 @@ describe('validate', () => {
     [['--bad'], "error: Unknown option '--bad'"],
     [
       ['extra'],
-      'error: Unexpected argument \'extra\'\n  -> flags for a command come after "--": npm run NAME -- --FLAG; flags: --repo',
+      'error: Unexpected argument \'extra\'\n  -> did you mean --models extra? flags for a command come after "--": npm run NAME -- --FLAG\n',
     ],
     [
       ['--models'],

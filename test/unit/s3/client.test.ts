@@ -3,7 +3,7 @@ import * as net from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { UserError } from '../../../scripts/lib/errors';
 import { proxyFor } from '../../../scripts/lib/s3/agent';
-import { checksumOfBytes, PART_BYTES, PreconditionFailed, S3Store } from '../../../scripts/lib/s3/store';
+import { checksumOfBytes, PART_BYTES, PreconditionFailed, S3Error, S3Store } from '../../../scripts/lib/s3/store';
 import type { StoreOptions } from '../../../scripts/lib/s3/store';
 
 interface Seen {
@@ -297,16 +297,25 @@ describe('writes', () => {
 
   test('a copy whose answer is an error behind a good status is tried again', async () => {
     const checksum = checksumOfBytes(body);
-    const { store, seen } = await storeWith((_, number) =>
+    const { store, seen, server } = await storeWith((_, number) =>
       number === 1
         ? failure('InternalError', 200)
         : { body: `<CopyObjectResult><ETag>e</ETag><ChecksumSHA256>${checksum}</ChecksumSHA256></CopyObjectResult>` },
     );
-    const source = { bucket: 'other', key: 'a b', versionId: 'v/1' };
+    const endpointUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const other = new S3Store({ bucket: 'other', endpointUrl, credentials: KEYS });
+    const source = { store: other, key: 'a b', versionId: 'v/1' };
     expect(await store.copy(source, 'k', { bytes: body.byteLength, checksum })).toEqual({ etag: '"e"', checksum });
     expect(seen.map(({ headers }) => headers['x-amz-copy-source'])).toEqual(
       Array(2).fill('other/a%20b?versionId=v%2F1'),
     );
+  });
+
+  test('of a copy from another server that is not what was recorded the error names where it comes from', async () => {
+    const { store } = await storeWith(parts(() => COMPLETED));
+    const other = await storeWith(() => ({ body: 'short' }), { bucket: 'other' });
+    const copied = store.copy({ store: other.store, key: 'from' }, 'to', { bytes: large.byteLength, checksum: 'x' });
+    expect((await errorOf(copied)).message).toMatch(/^cannot copy s3:\/\/other\/from: /);
   });
 
   test('a delete has to speak of every key', async () => {
@@ -384,4 +393,15 @@ describe('a proxy', () => {
     // The first byte of a TLS handshake.
     if (reply.includes('200')) expect(received[1]?.[0]).toBe(0x16);
   });
+});
+
+test.each([
+  ['https://models.s3.eu-west-1.amazonaws.com', /AWS_PROFILE.*"aws sso login"/],
+  ['https://models.s3.cn-north-1.amazonaws.com.cn', /AWS_PROFILE.*"aws sso login"/],
+  ['http://127.0.0.1:9000', /AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY .*"npm run local"/],
+  ['https://amazonaws.com.example', /AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY .*"npm run local"/],
+])('where credentials for %s come from', (endpoint, advice) => {
+  const { hint, message } = new S3Error('read it', endpoint, { code: 'CredentialsProviderError', text: 'It expired.' });
+  expect(hint).toMatch(advice);
+  expect(message).toBe(`cannot read it at ${endpoint}: CredentialsProviderError It expired.`);
 });

@@ -11,13 +11,17 @@ const policySelectsSomething: ModelRule = ({ config: { version_policy: policy },
 };
 
 /** Triton leaves out, with a line in its log, what is not there. */
-const specificVersionsExist: ModelRule = ({ config: { version_policy: policy }, versions, problems }) => {
+const specificVersionsExist: ModelRule = ({ name, config: { version_policy: policy }, versions, problems }) => {
   // A model without any version folder is told so once.
   if (versions === undefined || versions.length === 0) return;
   (policy?.specific?.versions ?? []).forEach((version, index) => {
     if (versions.includes(version)) return;
     problems.add(`version_policy.specific.versions[${index}]`, `has no version folder, got ${version}`, {
       allowed: versions.join(', '),
+      hint:
+        version < 1
+          ? 'versions are numbered from 1 on'
+          : `put its files into ${name}/${version}/; from a trace.py "npm run trace -- --models ${name}" makes it`,
     });
   });
 };

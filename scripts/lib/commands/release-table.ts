@@ -1,0 +1,52 @@
+import { formatTable, shortened } from '../format';
+import type { ListedRelease } from '../publish/releases';
+
+/** From here on a terminal has room for longer names. */
+const WIDE = 120;
+
+/** What is at least shown of changes, however narrow the terminal is. */
+const LEAST_CHANGES = 14;
+
+const HEADINGS = ['', 'release', 'UTC', 'by', 'from', 'changes'];
+
+/**
+ * Releases as a table of so many columns. What is long is shortened, ids to their last part, by which `npm run rollback`
+ * knows them too.
+ */
+export function releaseTable(found: readonly ListedRelease[], columns: number): string {
+  const most = columns >= WIDE ? { by: 16, from: 32 } : { by: 10, from: 20 };
+  const rows = found.map(({ id, isCurrent, createdAt, by, origin }) => [
+    isCurrent ? '*' : '',
+    shortId(id),
+    createdAt.slice(0, 16).replace('T', ' '),
+    shortened(by, most.by),
+    shortened(shortOrigin(origin), most.from),
+  ]);
+  const taken = formatTable(HEADINGS.slice(0, -1), rows).split('\n')[1]?.length ?? 0;
+  const room = Math.max(LEAST_CHANGES, columns - taken - 2);
+  return formatTable(
+    HEADINGS,
+    rows.map((row, i) => [...row, fitted(found[i]?.changes ?? [], room)]),
+  );
+}
+
+/** `20261120T113254123Z-1f2e3d4c` -> `1f2e3d4c`: the rest is its time, which has a column of its own. */
+const shortId = (id: string): string => /[^-]*$/.exec(id)?.[0] ?? id;
+
+/** `sync-models`, `rollback to 1f2e3d4c`, `promoted from s3://bucket/models, 1f2e3d4c`. */
+function shortOrigin(origin: string): string {
+  return origin
+    .replace(/^(sync-models) .*/, '$1')
+    .replace(/, release (?=\d)/, ', ')
+    .replace(/\b\d{8}T\d+Z-([0-9a-f]{8})\b/, '$1');
+}
+
+/** As many as there is room for, and how many more there are. */
+function fitted(changes: readonly string[], columns: number): string {
+  for (let count = changes.length; count > 0; count -= 1) {
+    const rest = changes.length - count;
+    const text = changes.slice(0, count).join(', ') + (rest === 0 ? '' : `, ${rest} more`);
+    if (text.length <= columns) return text;
+  }
+  return changes.length > 1 ? `${changes.length} changes` : shortened(changes.join(), columns);
+}
