@@ -50,7 +50,7 @@ export function estimateCost(settings: Settings, modelsGiB = GIB_OF_MODELS): Cos
   const items = [...fixed, ...nodeItems(settings, fewest)];
   return {
     stack: settings.stack,
-    region: settings.modelRepository.region,
+    region: settings.region,
     pricesAsOf: PRICES_AS_OF,
     pricesRegion: PRICES_REGION,
     items,
@@ -156,12 +156,10 @@ function cheapest(pool: GpuNodePoolSettings, gpusPerPod: number): GpuInstanceTyp
 }
 
 function notes(settings: Settings): string[] {
-  const { cluster, modelRepository } = settings;
+  const { cluster, region } = settings;
   return [
     'Not in it: traffic, requests to S3 and KMS, logs, load balancers, taxes; discounts are not deducted.',
-    ...(modelRepository.region === PRICES_REGION
-      ? []
-      : [`The prices are those of ${PRICES_REGION}; in ${modelRepository.region} most are higher.`]),
+    ...(region === PRICES_REGION ? [] : [`The prices are those of ${PRICES_REGION}; in ${region} most are higher.`]),
     ...(cluster.kind === 'existing' ? ['The cluster is there already and is not in it.'] : []),
     ...(settings.gpuNodePools.some(({ capacityTypes }) => capacityTypes.includes('reserved'))
       ? ['Reserved capacity is counted as on-demand; it is paid for whether it is used or not.']

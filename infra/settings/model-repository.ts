@@ -10,18 +10,12 @@ const ELSEWHERE = ['s3Endpoint', 's3AccessKeyId', 's3SecretAccessKey'] as const;
 /** Which bucket, and how to get at it. */
 export function modelRepositorySettings(
   values: ConfigValues,
-  awsRegion: string | undefined,
+  stackRegion: string,
   problems: ProblemList,
 ): ModelRepositorySettings {
-  const region = values.bucketRegion ?? awsRegion ?? '';
+  const region = values.bucketRegion ?? stackRegion;
   const prefix = checkedPrefix(values, problems);
   const bucket = values.bucketName;
-  if (region === '') {
-    problems.add('aws:region', 'is missing', {
-      allowed: 'an AWS region, "us-east-1"',
-      hint: 'pulumi config set aws:region us-east-1',
-    });
-  }
   if (values.protect && values.bucketForceDestroy) {
     problems.add('bucketForceDestroy', 'is true, and so is protect', { hint: 'set one of them to false' });
   }

@@ -82,6 +82,8 @@ export type TritonSettings = TritonOptions &
 /** All that a stack's configuration says. */
 export interface Settings {
   stack: string;
+  /** AWS region of what is made. The bucket may be in another one. */
+  region: string;
   /** Pulumi refuses to delete what cannot be made again. */
   protect: boolean;
   cluster: ClusterSettings;
