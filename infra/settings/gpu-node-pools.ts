@@ -112,7 +112,14 @@ function checkKarpenterPool(pool: GpuNodePoolSettings, settings: Settings, probl
 }
 
 function checkZones(pool: GpuNodePoolSettings, { cluster }: Settings, problems: ProblemList, at: At): void {
-  if (cluster.kind !== 'create' || cluster.network.kind !== 'create') return;
+  if (cluster.kind !== 'create' || pool.zones.length === 0) return;
+  if (cluster.network.kind === 'existing') {
+    if (pool.mechanism !== 'managed-node-group') return;
+    problems.add(at('zones'), `has ${pool.zones.join(', ')}, and the zones of privateSubnetIds are not known`, {
+      hint: 'leave it out: a managed node group is in all of these subnets',
+    });
+    return;
+  }
   const { zones } = cluster.network;
   const strange = pool.zones.filter((zone) => !zones.includes(zone));
   if (strange.length > 0) problems.add(at('zones'), `has ${strange.join(', ')}`, { allowed: zones.join(', ') });

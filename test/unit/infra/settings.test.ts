@@ -256,6 +256,16 @@ describe('GPU node pools', () => {
     ]);
   });
 
+  test('zones of an existing network choose nodes of Karpenter, and cannot choose subnets for a group', () => {
+    const network = { vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
+    const pool = { ...POOL, zones: ['us-east-1f'] };
+    expect(problemsOf({ ...network, gpuNodePools: [pool] })).toEqual([]);
+    expect(problemsOf({ ...network, gpuNodePools: [{ ...pool, mechanism: 'managed-node-group' }] })).toEqual([
+      'gpuNodePools[0].zones: has us-east-1f, and the zones of privateSubnetIds are not known\n' +
+        '    -> leave it out: a managed node group is in all of these subnets',
+    ]);
+  });
+
   test('Auto Mode is asked of a cluster that has it', () => {
     expect(problemsOf({ autoMode: false, gpuNodePools: [POOL] })).toEqual([
       'gpuNodePools[0].mechanism: is auto-mode, and the cluster is not one with Auto Mode that is made here; ' +
