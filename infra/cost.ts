@@ -8,6 +8,7 @@ import {
   SPOT_SHARE,
   USD,
 } from './prices';
+import { schedulableGpus } from './settings/gpu-node-pools';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 
 /** One line of an estimate. */
@@ -101,8 +102,7 @@ function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod } }: Settings, re
   return pools.flatMap((pool) => {
     const type = cheapest(pool, gpusPerPod);
     if (type === undefined) return [];
-    const slices = pool.mechanism === 'managed-node-group' ? pool.timeSlices : 1;
-    const podsPerNode = Math.floor((factsOf(type).gpus * slices) / gpusPerPod);
+    const podsPerNode = Math.floor(schedulableGpus(pool, type) / gpusPerPod);
     const room = nodesOf(pool, type);
     const nodes = Math.min(Math.max(Math.ceil(waiting / podsPerNode), room.fewest), room.most);
     waiting -= Math.min(waiting, nodes * podsPerNode);
@@ -149,9 +149,8 @@ function poolItems(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: numb
 
 /** The machine that Karpenter would take for one server. */
 function cheapest(pool: GpuNodePoolSettings, gpusPerPod: number): GpuInstanceType | undefined {
-  const slices = pool.mechanism === 'managed-node-group' ? pool.timeSlices : 1;
   return pool.instanceTypes
-    .filter((type) => factsOf(type).gpus * slices >= gpusPerPod)
+    .filter((type) => schedulableGpus(pool, type) >= gpusPerPod)
     .sort((a, b) => GPU_INSTANCE_USD_PER_HOUR[a] - GPU_INSTANCE_USD_PER_HOUR[b])[0];
 }
 

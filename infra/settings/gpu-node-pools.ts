@@ -6,6 +6,10 @@ import type { GpuNodePoolSettings, Settings } from './types';
 /** GiB that the system and the image of Triton take of a node's disk. */
 const SYSTEM_AND_IMAGE_GIB = 40;
 
+/** GPUs of one machine of a pool as pods see them: a GPU in slices counts as so many. */
+export const schedulableGpus = ({ mechanism, timeSlices }: GpuNodePoolSettings, type: GpuInstanceType): number =>
+  factsOf(type).gpus * (mechanism === 'managed-node-group' ? timeSlices : 1);
+
 interface ModelGpu {
   model: string;
   computeCapabilities: string[];
@@ -42,10 +46,9 @@ function checkInstanceTypes(pool: GpuNodePoolSettings, gpusPerPod: number, probl
   if (pool.capacityTypes.length === 0) {
     problems.add(at('capacityTypes'), 'is empty', { allowed: 'some of reserved, spot, on-demand' });
   }
-  const slices = pool.mechanism === 'managed-node-group' ? pool.timeSlices : 1;
   for (const type of pool.instanceTypes) {
-    const { gpus } = factsOf(type);
-    if (gpus * slices < gpusPerPod) {
+    if (schedulableGpus(pool, type) < gpusPerPod) {
+      const { gpus } = factsOf(type);
       problems.add(at('instanceTypes'), `has ${type} with ${gpus} GPU, and a server needs ${gpusPerPod}`, {
         hint: 'name larger machines, or lower gpusPerPod',
       });
