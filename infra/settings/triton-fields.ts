@@ -110,6 +110,9 @@ export const TRITON_FIELDS = {
   },
   clientCidrs: texts('Addresses that may call through the load balancer or ingress.'),
   loadBalancerCidrs: texts('Where the load balancer or ingress controller is. Empty: vpcCidr.'),
+  loadBalancerClass: text(
+    `Class of the load balancer. Default: ${DEFAULTS.loadBalancerClass}, which is EKS Auto Mode's; AWS Load Balancer Controller has service.k8s.aws/nlb.`,
+  ),
   ingress: {
     kind: 'object',
     optional: true,

@@ -86,7 +86,7 @@ export type Exposure =
       clientCidrs: string[];
       /** Where the load balancer's own addresses are (health checks come from there): its subnets or the VPC. */
       loadBalancerCidrs: pulumi.Input<pulumi.Input<string>[]>;
-      /** Default: eks.amazonaws.com/nlb, which is EKS Auto Mode's. */
+      /** Default: eks.amazonaws.com/nlb, which is EKS Auto Mode's; AWS Load Balancer Controller has service.k8s.aws/nlb. */
       loadBalancerClass?: string;
     }
   | {

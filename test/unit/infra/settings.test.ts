@@ -399,6 +399,27 @@ describe('Triton', () => {
     ]);
   });
 
+  test('a load balancer is of a class that the cluster has', () => {
+    const values = {
+      exposure: 'internal-load-balancer',
+      clientCidrs: ['10.0.0.0/8'],
+      autoMode: false,
+      gpuNodePools: [{ ...POOL, mechanism: 'managed-node-group' }],
+    };
+    expect(problemsOf(values)).toEqual([
+      'loadBalancerClass: is missing, and without Auto Mode nothing makes a load balancer; allowed: the class of a ' +
+        'controller that the cluster has, "service.k8s.aws/nlb" for AWS Load Balancer Controller',
+    ]);
+    expect(problemsOf({ ...values, autoMode: true, gpuNodePools: [POOL] })).toEqual([]);
+    const named = readSettings(configOf('staging', { ...values, loadBalancerClass: 'service.k8s.aws/nlb' }));
+    expect(named.triton.exposure).toEqual({
+      kind: 'internal-load-balancer',
+      clientCidrs: ['10.0.0.0/8'],
+      loadBalancerCidrs: ['10.0.0.0/16'],
+      loadBalancerClass: 'service.k8s.aws/nlb',
+    });
+  });
+
   test('an ingress of the own network and cluster gets its class and addresses', () => {
     const ingress = {
       host: 'a.example.com',
