@@ -24,8 +24,13 @@ export function modelRepositorySettings(
       if (values[key] !== undefined)
         problems.add(key, 'is given without bucketName', { hint: 'name the bucket that is there, or leave it out' });
     }
-    const { bucketForceDestroy: forceDestroy, oldVersionDays, accessLogDays } = values;
-    return { kind: 'create', prefix, region, forceDestroy, oldVersionDays, accessLogDays };
+    const { bucketReaders: readers, bucketForceDestroy: forceDestroy, oldVersionDays, accessLogDays } = values;
+    return { kind: 'create', prefix, region, readers, forceDestroy, oldVersionDays, accessLogDays };
+  }
+  if (values.bucketReaders.length > 0) {
+    problems.add('bucketReaders', 'is given with bucketName, and the policy of that bucket is left alone', {
+      hint: 'let them read in the policy of the bucket and of its key, and leave it out',
+    });
   }
   const missing = ELSEWHERE.filter((key) => values[key] === undefined);
   if (missing.length === ELSEWHERE.length) {

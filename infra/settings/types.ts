@@ -52,7 +52,7 @@ export type ModelRepositorySettings = {
   /** Of the bucket. */
   region: string;
 } & (
-  | { kind: 'create'; forceDestroy: boolean; oldVersionDays: number; accessLogDays: number }
+  | { kind: 'create'; readers: string[]; forceDestroy: boolean; oldVersionDays: number; accessLogDays: number }
   | { kind: 'existing'; bucket: string; kmsKeyArn: string | undefined }
   | {
       /** An S3 API that is not AWS's. */

@@ -174,6 +174,23 @@ describe('what is wrong', () => {
       ],
     ],
     [
+      'readers of a bucket that is there',
+      { bucketName: 'models', bucketReaders: ['arn:aws:iam::111122223333:role/deploy'] },
+      [
+        'bucketReaders: is given with bucketName, and the policy of that bucket is left alone\n' +
+          '    -> let them read in the policy of the bucket and of its key, and leave it out',
+      ],
+    ],
+    [
+      'everybody as a reader',
+      { bucketReaders: ['arn:aws:iam::111122223333:role/*'] },
+      [
+        expect.stringMatching(
+          /^bucketReaders\[0\]: is "arn:aws:iam::111122223333:role\/\*"; allowed: the ARN of an IAM role/,
+        ),
+      ],
+    ],
+    [
       'a publisher of any repository',
       { publisherSubjects: ['repo:*'] },
       [expect.stringMatching(/^publisherSubjects\[0\]: is "repo:\*"; allowed: the subject of a token/)],
