@@ -1,4 +1,5 @@
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../scripts/lib/triton/control-key';
+import { TAINT_EFFECTS } from '../gpu-labels';
 import { DEFAULTS } from '../triton/defaults';
 import { LIMITS, type Limits } from '../triton/limits';
 import type { Fields } from './fields';
@@ -47,7 +48,7 @@ export const TRITON_FIELDS = {
       value: text('Value of the taint.'),
       effect: {
         kind: 'choice',
-        choices: ['NoSchedule', 'PreferNoSchedule', 'NoExecute'],
+        choices: TAINT_EFFECTS,
         optional: true,
         description: 'Effect of the taint.',
       },

@@ -1,4 +1,5 @@
 import type * as pulumi from '@pulumi/pulumi';
+import type { TaintEffect } from '../gpu-labels';
 
 /** How Triton gets to the bucket. */
 export type RepositoryCredentials =
@@ -30,7 +31,7 @@ export interface Toleration {
   operator?: 'Equal' | 'Exists';
   value?: string;
   /** Default: every effect. */
-  effect?: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute';
+  effect?: TaintEffect;
 }
 
 /** What one pod gets. Memory includes `sharedMemoryGiB`. */
