@@ -77,6 +77,12 @@ function checkNodeGroup(
   }
 }
 
+/** A Karpenter of somebody else's has a node class, which a pool has to name, also without a stack file. */
+export function checkNodeClass(pool: GpuNodePoolSettings, problems: ProblemList, at: string): void {
+  if (pool.mechanism !== 'karpenter' || pool.nodeClass !== undefined) return;
+  problems.add(at, 'is missing', { allowed: 'a mapping with group, kind and name of the node class' });
+}
+
 function checkKarpenterPool(pool: GpuNodePoolSettings, settings: Settings, problems: ProblemList, at: At): void {
   const { cluster } = settings;
   if (pool.mechanism === 'auto-mode' && !(cluster.kind === 'create' && cluster.autoMode)) {
@@ -84,9 +90,7 @@ function checkKarpenterPool(pool: GpuNodePoolSettings, settings: Settings, probl
       allowed: cluster.kind === 'create' ? 'managed-node-group, or set autoMode to true' : 'karpenter, or no pools',
     });
   }
-  if (pool.mechanism === 'karpenter' && pool.nodeClass === undefined) {
-    problems.add(at('nodeClass'), 'is missing', { allowed: 'a mapping with group, kind and name of the node class' });
-  }
+  checkNodeClass(pool, problems, at('nodeClass'));
   if (pool.mechanism !== 'karpenter' && pool.nodeClass !== undefined) {
     problems.add(at('nodeClass'), 'is given, and the node class is made here', {
       hint: 'leave it out, or set mechanism to karpenter',
