@@ -23,7 +23,7 @@ export function checkPools(settings: Settings, models: readonly ModelGpu[], prob
     if (pools.findIndex(({ name }) => name === pool.name) !== index) {
       problems.add(at('name'), `is "${pool.name}", as that of another pool`, { allowed: 'each name once' });
     }
-    checkInstanceTypes(pool, triton.gpusPerPod, problems, at);
+    checkInstanceTypes(pool, triton, problems, at);
     if (pool.mechanism === 'managed-node-group') checkNodeGroup(pool, cluster.kind, problems, at);
     else checkKarpenterPool(pool, settings, problems, at);
     checkZones(pool, settings, problems, at);
@@ -39,17 +39,32 @@ export function checkPools(settings: Settings, models: readonly ModelGpu[], prob
 
 type At = (field: string) => string;
 
-function checkInstanceTypes(pool: GpuNodePoolSettings, gpusPerPod: number, problems: ProblemList, at: At): void {
+/** A machine that no server fits on would be passed over by Karpenter, and in a group be paid for. */
+function checkInstanceTypes(
+  pool: GpuNodePoolSettings,
+  { gpusPerPod, resources }: Settings['triton'],
+  problems: ProblemList,
+  at: At,
+): void {
   if (pool.instanceTypes.length === 0) {
     problems.add(at('instanceTypes'), 'is empty', { allowed: `some of ${GPU_INSTANCE_TYPE_NAMES.join(', ')}` });
   }
   if (pool.capacityTypes.length === 0) {
     problems.add(at('capacityTypes'), 'is empty', { allowed: 'some of reserved, spot, on-demand' });
   }
+  const { cpu, memoryGiB } = { ...DEFAULTS.resources, ...resources };
   for (const type of pool.instanceTypes) {
+    const facts = factsOf(type);
+    // Some of both is the system's.
+    if (gpusPerPod > 0 && (facts.memoryGiB <= memoryGiB || facts.vcpus <= cpu)) {
+      problems.add(
+        at('instanceTypes'),
+        `has ${type} with ${facts.vcpus} cores and ${facts.memoryGiB} GiB, and a server needs ${cpu} and ${memoryGiB}`,
+        { hint: 'name larger machines, or lower resources.cpu and resources.memoryGiB' },
+      );
+    }
     if (schedulableGpus(pool, type) < gpusPerPod) {
-      const { gpus } = factsOf(type);
-      problems.add(at('instanceTypes'), `has ${type} with ${gpus} GPU, and a server needs ${gpusPerPod}`, {
+      problems.add(at('instanceTypes'), `has ${type} with ${facts.gpus} GPU, and a server needs ${gpusPerPod}`, {
         hint: 'name larger machines, or lower gpusPerPod',
       });
     }

@@ -304,6 +304,19 @@ describe('GPU node pools', () => {
     expect(problemsOf({ gpusPerPod: 4, gpuNodePools: [group] })).toEqual([]);
   });
 
+  test('a server finds the cores and the memory that it needs beside the system', () => {
+    const gpuNodePools = [{ ...POOL, instanceTypes: ['g5.xlarge', 'g5.2xlarge'] }];
+    const hint = '    -> name larger machines, or lower resources.cpu and resources.memoryGiB';
+    expect(problemsOf({ resources: { memoryGiB: 16 }, gpuNodePools })).toEqual([
+      `gpuNodePools[0].instanceTypes: has g5.xlarge with 4 cores and 16 GiB, and a server needs 2 and 16\n${hint}`,
+    ]);
+    expect(problemsOf({ resources: { cpu: 4 }, gpuNodePools })).toEqual([
+      `gpuNodePools[0].instanceTypes: has g5.xlarge with 4 cores and 16 GiB, and a server needs 4 and 8\n${hint}`,
+    ]);
+    expect(problemsOf({ resources: { cpu: 3, memoryGiB: 15 }, gpuNodePools })).toEqual([]);
+    expect(problemsOf({ resources: { memoryGiB: 64 }, gpusPerPod: 0, gpuNodePools })).toEqual([]);
+  });
+
   test('a plan for one kind of GPU refuses a pool that has another', () => {
     const pools = [{ ...POOL, instanceTypes: ['g5.xlarge', 'g6.xlarge'] }];
     const said = problemsOf({ gpuNodePools: pools });
@@ -367,7 +380,7 @@ describe('Triton', () => {
       problemsOf({
         namespace: 'My_Models',
         image: 'triton:latest',
-        resources: { cpu: 4, cpuLimit: 1, sharedMemoryGiB: 8 },
+        resources: { cpu: 3, cpuLimit: 1, sharedMemoryGiB: 8 },
         startup: { downloadSeconds: 1, loadSeconds: 1, warmUpSeconds: 1 },
         rollout: { maxUnavailable: 2 },
         autoscaling: { kind: 'custom-metrics', minReplicas: 2, maxReplicas: 1 },
