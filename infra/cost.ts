@@ -8,6 +8,7 @@ import {
   SPOT_SHARE,
   USD,
 } from './prices';
+import { schedulableGpus } from './settings/gpu-node-pools';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 
 /** One line of an estimate. */
@@ -50,7 +51,7 @@ export function estimateCost(settings: Settings, modelsGiB = GIB_OF_MODELS): Cos
   const items = [...fixed, ...nodeItems(settings, fewest)];
   return {
     stack: settings.stack,
-    region: settings.modelRepository.region,
+    region: settings.region,
     pricesAsOf: PRICES_AS_OF,
     pricesRegion: PRICES_REGION,
     items,
@@ -101,8 +102,7 @@ function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod } }: Settings, re
   return pools.flatMap((pool) => {
     const type = cheapest(pool, gpusPerPod);
     if (type === undefined) return [];
-    const slices = pool.mechanism === 'managed-node-group' ? pool.timeSlices : 1;
-    const podsPerNode = Math.floor((factsOf(type).gpus * slices) / gpusPerPod);
+    const podsPerNode = Math.floor(schedulableGpus(pool, type) / gpusPerPod);
     const room = nodesOf(pool, type);
     const nodes = Math.min(Math.max(Math.ceil(waiting / podsPerNode), room.fewest), room.most);
     waiting -= Math.min(waiting, nodes * podsPerNode);
@@ -149,19 +149,16 @@ function poolItems(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: numb
 
 /** The machine that Karpenter would take for one server. */
 function cheapest(pool: GpuNodePoolSettings, gpusPerPod: number): GpuInstanceType | undefined {
-  const slices = pool.mechanism === 'managed-node-group' ? pool.timeSlices : 1;
   return pool.instanceTypes
-    .filter((type) => factsOf(type).gpus * slices >= gpusPerPod)
+    .filter((type) => schedulableGpus(pool, type) >= gpusPerPod)
     .sort((a, b) => GPU_INSTANCE_USD_PER_HOUR[a] - GPU_INSTANCE_USD_PER_HOUR[b])[0];
 }
 
 function notes(settings: Settings): string[] {
-  const { cluster, modelRepository } = settings;
+  const { cluster, region } = settings;
   return [
     'Not in it: traffic, requests to S3 and KMS, logs, load balancers, taxes; discounts are not deducted.',
-    ...(modelRepository.region === PRICES_REGION
-      ? []
-      : [`The prices are those of ${PRICES_REGION}; in ${modelRepository.region} most are higher.`]),
+    ...(region === PRICES_REGION ? [] : [`The prices are those of ${PRICES_REGION}; in ${region} most are higher.`]),
     ...(cluster.kind === 'existing' ? ['The cluster is there already and is not in it.'] : []),
     ...(settings.gpuNodePools.some(({ capacityTypes }) => capacityTypes.includes('reserved'))
       ? ['Reserved capacity is counted as on-demand; it is paid for whether it is used or not.']

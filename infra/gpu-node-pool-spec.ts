@@ -1,4 +1,4 @@
-import { GPU_LABEL, GPU_POOL_LABEL, GPU_TAINT } from './gpu-labels';
+import { GPU_LABEL, GPU_POOL_LABEL, GPU_TAINT, type TaintEffect } from './gpu-labels';
 import type { GpuNodePoolSettings } from './settings/types';
 
 /** A node that cannot be emptied is taken away after so long: a pod that refuses to go does not keep it for ever. */
@@ -22,7 +22,7 @@ export const poolLabels = (pool: GpuNodePoolSettings): Record<string, string> =>
 });
 
 /** Taints that every node of a pool has, in Kubernetes' words. */
-export const poolTaints = (pool: GpuNodePoolSettings): { key: string; value?: string; effect: string }[] => [
+export const poolTaints = (pool: GpuNodePoolSettings): { key: string; value?: string; effect: TaintEffect }[] => [
   GPU_TAINT,
   ...pool.taints,
 ];

@@ -2,6 +2,7 @@ import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource'
 import * as pulumi from '@pulumi/pulumi';
 import type { EksVersion } from './eks-versions';
 import { explained } from './explained';
+import type { TaintEffect } from './gpu-labels';
 import { nodeClassSpec, nodePoolSpec, poolLabels, poolTaints, type NodeClassReference } from './gpu-node-pool-spec';
 import { NodeGroup } from './node-group';
 import { completePool } from './settings/complete-pool';
@@ -28,7 +29,8 @@ export interface GpuNodePoolArgs {
   place?: GpuNodePoolPlace;
 }
 
-const NODE_GROUP_EFFECTS: Record<string, 'NO_SCHEDULE' | 'PREFER_NO_SCHEDULE' | 'NO_EXECUTE'> = {
+/** The effects as EKS spells them. */
+const NODE_GROUP_EFFECTS: Record<TaintEffect, 'NO_SCHEDULE' | 'PREFER_NO_SCHEDULE' | 'NO_EXECUTE'> = {
   NoSchedule: 'NO_SCHEDULE',
   PreferNoSchedule: 'PREFER_NO_SCHEDULE',
   NoExecute: 'NO_EXECUTE',
@@ -111,10 +113,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
           maximumNodes: pool.maximumNodes,
           diskGiB: pool.diskGiB,
           labels: poolLabels(pool),
-          taints: poolTaints(pool).map(({ effect, ...taint }) => ({
-            ...taint,
-            effect: NODE_GROUP_EFFECTS[effect] ?? 'NO_SCHEDULE',
-          })),
+          taints: poolTaints(pool).map((taint) => ({ ...taint, effect: NODE_GROUP_EFFECTS[taint.effect] })),
           ...(pool.ami === 'Bottlerocket' && pool.timeSlices > 1 ? { userData: bottlerocketTimeSlicing(pool) } : {}),
         },
         { parent: this },

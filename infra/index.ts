@@ -35,7 +35,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
   const kubernetes = kubernetesProvider(name, cluster.access, settings.renderManifestsTo);
   const nodes = new GpuNodes(
     `${name}-gpu`,
-    { pools: settings.gpuNodePools, region: settings.modelRepository.region, ...cluster.nodes },
+    { pools: settings.gpuNodePools, region: settings.region, ...cluster.nodes },
     { providers: { kubernetes }, dependsOn: cluster.ready },
   );
   const credentials = credentialsOf(name, settings, cluster, repository);
@@ -91,7 +91,7 @@ function clusterOf(name: string, settings: Settings): PlacedCluster {
 
 function newCluster(
   name: string,
-  { protect, gpuNodePools, modelRepository: { region } }: Settings,
+  { protect, gpuNodePools, region }: Settings,
   settings: ClusterSettings & { kind: 'create' },
 ): PlacedCluster {
   const accountId = getCallerIdentityOutput().accountId;

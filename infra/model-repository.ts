@@ -5,6 +5,7 @@ import { AccessLogBucket } from './access-log-bucket';
 import { closeBucket, tlsOnly } from './bucket';
 import { EncryptionKey } from './encryption-key';
 import { policyDocument } from './policy-document';
+import { readerKeyStatement, readerStatements } from './repository-policies';
 
 export interface ModelRepositoryArgs {
   /** Folder of the models in the bucket. Releases are beside it, in PREFIX.releases. */
@@ -15,6 +16,8 @@ export interface ModelRepositoryArgs {
   oldVersionDays: number;
   /** Days to keep access logs. */
   accessLogDays: number;
+  /** ARNs of roles, of any account, that may read it to promote from it. They have to be there. Default: none. */
+  readers?: string[];
   /** Deleting the stack deletes the models too. Default: false. */
   forceDestroy?: boolean;
   /** Pulumi refuses to delete bucket and key. Default: false. */
@@ -24,7 +27,7 @@ export interface ModelRepositoryArgs {
 /** A publisher that was interrupted goes on with the parts that it has sent, for so long. */
 const UNFINISHED_UPLOAD_DAYS = 7;
 
-/** The bucket of the models: versioned, encrypted, for this account only, and never empty. */
+/** The bucket of the models: versioned, encrypted, for this account and named readers only, and never empty. */
 export class ModelRepository extends pulumi.ComponentResource {
   readonly bucket: pulumi.Output<string>;
   readonly bucketArn: pulumi.Output<string>;
@@ -36,9 +39,11 @@ export class ModelRepository extends pulumi.ComponentResource {
   constructor(name: string, args: ModelRepositoryArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:ModelRepository', name, {}, options);
     const guarded = args.protect === undefined ? {} : { protect: args.protect };
+    const { accountId, region, readers = [] } = args;
+    const statements = readers.length === 0 ? [] : [readerKeyStatement(region, readers)];
     const key = new EncryptionKey(
       `${name}-key`,
-      { description: `Models in ${name}`, accountId: args.accountId, region: args.region, ...guarded },
+      { description: `Models in ${name}`, accountId, region, statements, ...guarded },
       { parent: this },
     );
     const bucket = new s3.Bucket(name, { forceDestroy: args.forceDestroy ?? false }, { parent: this, ...guarded });
@@ -77,9 +82,10 @@ export class ModelRepository extends pulumi.ComponentResource {
   private admitOnly(
     name: string,
     bucket: s3.Bucket,
-    { accountId }: ModelRepositoryArgs,
+    { accountId, prefix, readers = [] }: ModelRepositoryArgs,
     publicAccess: pulumi.Resource,
   ): pulumi.Resource {
+    const hasReaders = readers.length > 0;
     return new s3.BucketPolicy(
       name,
       {
@@ -95,8 +101,10 @@ export class ModelRepository extends pulumi.ComponentResource {
             Condition: {
               StringNotEquals: { 'aws:PrincipalAccount': accountId },
               BoolIfExists: { 'aws:PrincipalIsAWSService': 'false' },
+              ...(hasReaders ? { ArnNotEquals: { 'aws:PrincipalArn': readers } } : {}),
             },
           },
+          ...(hasReaders ? readerStatements({ bucketArn: bucket.arn, prefix }, readers) : []),
         ]),
       },
       // The two are refused when they change at once.

@@ -4,7 +4,7 @@ import * as pulumi from '@pulumi/pulumi';
 export interface PolicyStatement {
   Sid: string;
   Effect: 'Allow' | 'Deny';
-  Principal?: '*' | Record<string, pulumi.Input<string>>;
+  Principal?: '*' | Record<string, pulumi.Input<string> | string[]>;
   Action: string | string[];
   Resource: pulumi.Input<string> | pulumi.Input<string>[];
   Condition?: Record<string, Record<string, pulumi.Input<string | string[]>>>;

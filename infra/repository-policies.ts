@@ -26,6 +26,9 @@ const listing = ({ bucketArn }: RepositoryPlace, prefixes: string[]): PolicyStat
   Condition: { StringLikeIfExists: { 's3:prefix': prefixes.map((prefix) => `${prefix}/*`) } },
 });
 
+/** The repository, and the releases beside it. */
+const withReleases = ({ prefix }: RepositoryPlace): string[] => [prefix, releasesPrefix({ bucket: '', prefix })];
+
 const useKey = ({ keyArn }: RepositoryPlace, actions: string[]): PolicyStatement[] =>
   keyArn === undefined ? [] : [{ Sid: 'UseKey', Effect: 'Allow', Action: actions, Resource: keyArn }];
 
@@ -40,7 +43,7 @@ export function serverStatements(place: RepositoryPlace): PolicyStatement[] {
 
 /** What the publisher does (scripts/lib/s3): to the repository, and to the releases beside it. */
 export function publisherStatements(place: RepositoryPlace): PolicyStatement[] {
-  const prefixes = [place.prefix, releasesPrefix({ bucket: '', prefix: place.prefix })];
+  const prefixes = withReleases(place);
   return [
     listing(place, prefixes),
     // IAM knows no prefix of such a listing.
@@ -64,3 +67,31 @@ export function publisherStatements(place: RepositoryPlace): PolicyStatement[] {
     ...useKey(place, ['kms:Decrypt', 'kms:GenerateDataKey']),
   ];
 }
+
+/**
+ * What `promote` does to the repository that it copies from, as the policy of that bucket.
+ * @param readers ARNs of roles
+ */
+export function readerStatements(place: RepositoryPlace, readers: string[]): PolicyStatement[] {
+  const prefixes = withReleases(place);
+  const allowed: PolicyStatement[] = [
+    listing(place, prefixes),
+    {
+      Sid: 'Read',
+      Effect: 'Allow',
+      Action: 's3:GetObject',
+      Resource: prefixes.map((prefix) => objects(place, prefix)),
+    },
+  ];
+  return allowed.map((statement) => ({ ...statement, Sid: `Readers${statement.Sid}`, Principal: { AWS: readers } }));
+}
+
+/** The same of the bucket's key, as its policy: only for what S3 reads in their name. */
+export const readerKeyStatement = (region: string, readers: string[]): PolicyStatement => ({
+  Sid: 'Readers',
+  Effect: 'Allow',
+  Principal: { AWS: readers },
+  Action: 'kms:Decrypt',
+  Resource: '*',
+  Condition: { StringEquals: { 'kms:ViaService': `s3.${region}.amazonaws.com` } },
+});

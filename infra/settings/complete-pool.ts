@@ -1,4 +1,5 @@
 import { ProblemList } from '../../scripts/lib/model/problems';
+import { checkNodeClass } from './gpu-node-pools';
 import { POOL_FIELDS } from './pool-fields';
 import { readFields } from './reader';
 import type { GpuNodePoolInput, GpuNodePoolSettings } from './types';
@@ -10,6 +11,7 @@ import type { GpuNodePoolInput, GpuNodePoolSettings } from './types';
 export function completePool(pool: GpuNodePoolInput): GpuNodePoolSettings {
   const problems = new ProblemList(`pool ${pool.name}`);
   const complete = readFields(POOL_FIELDS, { ...pool }, problems);
+  checkNodeClass(complete, problems, 'nodeClass');
   problems.refuse(`the pool ${pool.name} cannot be made`);
   return complete;
 }

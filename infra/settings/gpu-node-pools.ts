@@ -6,6 +6,10 @@ import type { GpuNodePoolSettings, Settings } from './types';
 /** GiB that the system and the image of Triton take of a node's disk. */
 const SYSTEM_AND_IMAGE_GIB = 40;
 
+/** GPUs of one machine of a pool as pods see them: a GPU in slices counts as so many. */
+export const schedulableGpus = ({ mechanism, timeSlices }: GpuNodePoolSettings, type: GpuInstanceType): number =>
+  factsOf(type).gpus * (mechanism === 'managed-node-group' ? timeSlices : 1);
+
 interface ModelGpu {
   model: string;
   computeCapabilities: string[];
@@ -19,7 +23,7 @@ export function checkPools(settings: Settings, models: readonly ModelGpu[], prob
     if (pools.findIndex(({ name }) => name === pool.name) !== index) {
       problems.add(at('name'), `is "${pool.name}", as that of another pool`, { allowed: 'each name once' });
     }
-    checkInstanceTypes(pool, triton.gpusPerPod, problems, at);
+    checkInstanceTypes(pool, triton, problems, at);
     if (pool.mechanism === 'managed-node-group') checkNodeGroup(pool, cluster.kind, problems, at);
     else checkKarpenterPool(pool, settings, problems, at);
     checkZones(pool, settings, problems, at);
@@ -35,18 +39,32 @@ export function checkPools(settings: Settings, models: readonly ModelGpu[], prob
 
 type At = (field: string) => string;
 
-function checkInstanceTypes(pool: GpuNodePoolSettings, gpusPerPod: number, problems: ProblemList, at: At): void {
+/** A machine that no server fits on would be passed over by Karpenter, and in a group be paid for. */
+function checkInstanceTypes(
+  pool: GpuNodePoolSettings,
+  { gpusPerPod, resources }: Settings['triton'],
+  problems: ProblemList,
+  at: At,
+): void {
   if (pool.instanceTypes.length === 0) {
     problems.add(at('instanceTypes'), 'is empty', { allowed: `some of ${GPU_INSTANCE_TYPE_NAMES.join(', ')}` });
   }
   if (pool.capacityTypes.length === 0) {
     problems.add(at('capacityTypes'), 'is empty', { allowed: 'some of reserved, spot, on-demand' });
   }
-  const slices = pool.mechanism === 'managed-node-group' ? pool.timeSlices : 1;
+  const { cpu, memoryGiB } = { ...DEFAULTS.resources, ...resources };
   for (const type of pool.instanceTypes) {
-    const { gpus } = factsOf(type);
-    if (gpus * slices < gpusPerPod) {
-      problems.add(at('instanceTypes'), `has ${type} with ${gpus} GPU, and a server needs ${gpusPerPod}`, {
+    const facts = factsOf(type);
+    // Some of both is the system's.
+    if (gpusPerPod > 0 && (facts.memoryGiB <= memoryGiB || facts.vcpus <= cpu)) {
+      problems.add(
+        at('instanceTypes'),
+        `has ${type} with ${facts.vcpus} cores and ${facts.memoryGiB} GiB, and a server needs ${cpu} and ${memoryGiB}`,
+        { hint: 'name larger machines, or lower resources.cpu and resources.memoryGiB' },
+      );
+    }
+    if (schedulableGpus(pool, type) < gpusPerPod) {
+      problems.add(at('instanceTypes'), `has ${type} with ${facts.gpus} GPU, and a server needs ${gpusPerPod}`, {
         hint: 'name larger machines, or lower gpusPerPod',
       });
     }
@@ -74,6 +92,12 @@ function checkNodeGroup(
   }
 }
 
+/** A Karpenter of somebody else's has a node class, which a pool has to name, also without a stack file. */
+export function checkNodeClass(pool: GpuNodePoolSettings, problems: ProblemList, at: string): void {
+  if (pool.mechanism !== 'karpenter' || pool.nodeClass !== undefined) return;
+  problems.add(at, 'is missing', { allowed: 'a mapping with group, kind and name of the node class' });
+}
+
 function checkKarpenterPool(pool: GpuNodePoolSettings, settings: Settings, problems: ProblemList, at: At): void {
   const { cluster } = settings;
   if (pool.mechanism === 'auto-mode' && !(cluster.kind === 'create' && cluster.autoMode)) {
@@ -81,9 +105,7 @@ function checkKarpenterPool(pool: GpuNodePoolSettings, settings: Settings, probl
       allowed: cluster.kind === 'create' ? 'managed-node-group, or set autoMode to true' : 'karpenter, or no pools',
     });
   }
-  if (pool.mechanism === 'karpenter' && pool.nodeClass === undefined) {
-    problems.add(at('nodeClass'), 'is missing', { allowed: 'a mapping with group, kind and name of the node class' });
-  }
+  checkNodeClass(pool, problems, at('nodeClass'));
   if (pool.mechanism !== 'karpenter' && pool.nodeClass !== undefined) {
     problems.add(at('nodeClass'), 'is given, and the node class is made here', {
       hint: 'leave it out, or set mechanism to karpenter',
@@ -112,7 +134,14 @@ function checkKarpenterPool(pool: GpuNodePoolSettings, settings: Settings, probl
 }
 
 function checkZones(pool: GpuNodePoolSettings, { cluster }: Settings, problems: ProblemList, at: At): void {
-  if (cluster.kind !== 'create' || cluster.network.kind !== 'create') return;
+  if (cluster.kind !== 'create' || pool.zones.length === 0) return;
+  if (cluster.network.kind === 'existing') {
+    if (pool.mechanism !== 'managed-node-group') return;
+    problems.add(at('zones'), `has ${pool.zones.join(', ')}, and the zones of privateSubnetIds are not known`, {
+      hint: 'leave it out: a managed node group is in all of these subnets',
+    });
+    return;
+  }
   const { zones } = cluster.network;
   const strange = pool.zones.filter((zone) => !zones.includes(zone));
   if (strange.length > 0) problems.add(at('zones'), `has ${strange.join(', ')}`, { allowed: zones.join(', ') });

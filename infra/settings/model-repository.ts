@@ -10,18 +10,12 @@ const ELSEWHERE = ['s3Endpoint', 's3AccessKeyId', 's3SecretAccessKey'] as const;
 /** Which bucket, and how to get at it. */
 export function modelRepositorySettings(
   values: ConfigValues,
-  awsRegion: string | undefined,
+  stackRegion: string,
   problems: ProblemList,
 ): ModelRepositorySettings {
-  const region = values.bucketRegion ?? awsRegion ?? '';
+  const region = values.bucketRegion ?? stackRegion;
   const prefix = checkedPrefix(values, problems);
   const bucket = values.bucketName;
-  if (region === '') {
-    problems.add('aws:region', 'is missing', {
-      allowed: 'an AWS region, "us-east-1"',
-      hint: 'pulumi config set aws:region us-east-1',
-    });
-  }
   if (values.protect && values.bucketForceDestroy) {
     problems.add('bucketForceDestroy', 'is true, and so is protect', { hint: 'set one of them to false' });
   }
@@ -30,8 +24,13 @@ export function modelRepositorySettings(
       if (values[key] !== undefined)
         problems.add(key, 'is given without bucketName', { hint: 'name the bucket that is there, or leave it out' });
     }
-    const { bucketForceDestroy: forceDestroy, oldVersionDays, accessLogDays } = values;
-    return { kind: 'create', prefix, region, forceDestroy, oldVersionDays, accessLogDays };
+    const { bucketReaders: readers, bucketForceDestroy: forceDestroy, oldVersionDays, accessLogDays } = values;
+    return { kind: 'create', prefix, region, readers, forceDestroy, oldVersionDays, accessLogDays };
+  }
+  if (values.bucketReaders.length > 0) {
+    problems.add('bucketReaders', 'is given with bucketName, and the policy of that bucket is left alone', {
+      hint: 'let them read in the policy of the bucket and of its key, and leave it out',
+    });
   }
   const missing = ELSEWHERE.filter((key) => values[key] === undefined);
   if (missing.length === ELSEWHERE.length) {

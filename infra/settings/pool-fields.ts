@@ -1,4 +1,5 @@
 import { GPU_INSTANCE_TYPE_NAMES } from '../gpu-instance-types';
+import { TAINT_EFFECTS } from '../gpu-labels';
 import type { Fields } from './fields';
 
 const NAME = /^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$/;
@@ -66,7 +67,7 @@ export const POOL_FIELDS = {
       value: { kind: 'text', optional: true, description: 'Value of the taint.' },
       effect: {
         kind: 'choice',
-        choices: ['NoSchedule', 'PreferNoSchedule', 'NoExecute'],
+        choices: TAINT_EFFECTS,
         default: 'NoSchedule',
         description: 'What it does to pods that do not accept it.',
       },

@@ -189,6 +189,14 @@ const REPOSITORY_FIELDS = {
     optional: true,
     description: 'Of an existing bucket: its region. Default: aws:region.',
   },
+  bucketReaders: {
+    kind: 'texts',
+    pattern: /^arn:aws[a-z-]*:iam::\d{12}:role\/[^*?\s]+$/,
+    allowed: 'the ARN of an IAM role, "arn:aws:iam::111122223333:role/deploy"',
+    default: [],
+    description:
+      'Roles that may read the models and releases of the bucket that is made, to promote them from another account (docs/ci.md). They have to be there already.',
+  },
   bucketForceDestroy: {
     kind: 'flag',
     default: false,

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
 import { UserError } from '../../scripts/lib/errors';
@@ -9,6 +9,7 @@ interface StackFile {
 }
 
 const PROJECT = 'triton-serving:';
+const STACK_FILE = /^Pulumi\.(.+)\.yaml$/;
 
 /**
  * The configuration in a stack file, read without Pulumi: what needs no secret works without its passphrase.
@@ -18,7 +19,17 @@ const PROJECT = 'triton-serving:';
 export function stackFile(stack: string, folder: string): ConfigSource {
   const file = join(folder, `Pulumi.${stack}.yaml`);
   if (!/^[\w.-]+$/.test(stack) || !existsSync(file)) {
-    throw new UserError(`there is no ${file}`, { hint: 'name a stack that has such a file: staging, prod, local' });
+    const stacks = existsSync(folder)
+      ? readdirSync(folder)
+          .sort()
+          .flatMap((name) => STACK_FILE.exec(name)?.[1] ?? [])
+      : [];
+    throw new UserError(`there is no ${file}`, {
+      hint:
+        stacks.length === 0
+          ? '--stack-dir says in which folder Pulumi.yaml and the stack files are'
+          : `name a stack that has such a file: ${stacks.join(', ')}`,
+    });
   }
   const { config = {} } = (load(readFileSync(file, 'utf8')) as StackFile | null) ?? {};
   const own = Object.entries(config).filter(([key]) => key.startsWith(PROJECT));

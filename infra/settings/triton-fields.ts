@@ -1,4 +1,5 @@
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../scripts/lib/triton/control-key';
+import { TAINT_EFFECTS } from '../gpu-labels';
 import { DEFAULTS } from '../triton/defaults';
 import { LIMITS, type Limits } from '../triton/limits';
 import type { Fields } from './fields';
@@ -47,7 +48,7 @@ export const TRITON_FIELDS = {
       value: text('Value of the taint.'),
       effect: {
         kind: 'choice',
-        choices: ['NoSchedule', 'PreferNoSchedule', 'NoExecute'],
+        choices: TAINT_EFFECTS,
         optional: true,
         description: 'Effect of the taint.',
       },
@@ -110,6 +111,9 @@ export const TRITON_FIELDS = {
   },
   clientCidrs: texts('Addresses that may call through the load balancer or ingress.'),
   loadBalancerCidrs: texts('Where the load balancer or ingress controller is. Empty: vpcCidr.'),
+  loadBalancerClass: text(
+    `Class of the load balancer. Default: ${DEFAULTS.loadBalancerClass}, which is EKS Auto Mode's; AWS Load Balancer Controller has service.k8s.aws/nlb.`,
+  ),
   ingress: {
     kind: 'object',
     optional: true,

@@ -78,7 +78,18 @@ function exposure(values: ConfigValues, problems: ProblemList): Exposure {
     case 'cluster':
       return { kind: 'cluster' };
     case 'internal-load-balancer':
-      return { kind: 'internal-load-balancer', clientCidrs, loadBalancerCidrs: near };
+      if (values.cluster === 'create' && !values.autoMode && values.loadBalancerClass === undefined) {
+        problems.add('loadBalancerClass', 'is missing, and without Auto Mode nothing makes a load balancer', {
+          allowed:
+            'the class of a controller that the cluster has, "service.k8s.aws/nlb" for AWS Load Balancer Controller',
+        });
+      }
+      return {
+        kind: 'internal-load-balancer',
+        clientCidrs,
+        loadBalancerCidrs: near,
+        ...given(values, 'loadBalancerClass'),
+      };
     case 'ingress':
       return ingress(values, near, problems);
     default:

@@ -52,7 +52,7 @@ export type ModelRepositorySettings = {
   /** Of the bucket. */
   region: string;
 } & (
-  | { kind: 'create'; forceDestroy: boolean; oldVersionDays: number; accessLogDays: number }
+  | { kind: 'create'; readers: string[]; forceDestroy: boolean; oldVersionDays: number; accessLogDays: number }
   | { kind: 'existing'; bucket: string; kmsKeyArn: string | undefined }
   | {
       /** An S3 API that is not AWS's. */
@@ -82,6 +82,8 @@ export type TritonSettings = TritonOptions &
 /** All that a stack's configuration says. */
 export interface Settings {
   stack: string;
+  /** AWS region of what is made. The bucket may be in another one. */
+  region: string;
   /** Pulumi refuses to delete what cannot be made again. */
   protect: boolean;
   cluster: ClusterSettings;

@@ -1,4 +1,5 @@
 import type * as pulumi from '@pulumi/pulumi';
+import type { TaintEffect } from '../gpu-labels';
 
 /** How Triton gets to the bucket. */
 export type RepositoryCredentials =
@@ -30,7 +31,7 @@ export interface Toleration {
   operator?: 'Equal' | 'Exists';
   value?: string;
   /** Default: every effect. */
-  effect?: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute';
+  effect?: TaintEffect;
 }
 
 /** What one pod gets. Memory includes `sharedMemoryGiB`. */
@@ -86,7 +87,7 @@ export type Exposure =
       clientCidrs: string[];
       /** Where the load balancer's own addresses are (health checks come from there): its subnets or the VPC. */
       loadBalancerCidrs: pulumi.Input<pulumi.Input<string>[]>;
-      /** Default: eks.amazonaws.com/nlb, which is EKS Auto Mode's. */
+      /** Default: eks.amazonaws.com/nlb, which is EKS Auto Mode's; AWS Load Balancer Controller has service.k8s.aws/nlb. */
       loadBalancerClass?: string;
     }
   | {

@@ -14,6 +14,8 @@ export const DEFAULTS = {
   /** Also where nothing is monitored: then it is for whoever scrapes. */
   scrapeSeconds: 15,
   ingress: { className: 'alb', scheme: 'internal' },
+  /** That of EKS Auto Mode. */
+  loadBalancerClass: 'eks.amazonaws.com/nlb',
 } as const;
 
 /** Where pods may connect to; what network-policy.ts takes out of it are the addresses of the machine itself. */

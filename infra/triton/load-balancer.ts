@@ -1,6 +1,7 @@
 import { Service } from '@pulumi/kubernetes/core/v1';
 import type * as pulumi from '@pulumi/pulumi';
 import type { Exposure } from './args';
+import { DEFAULTS } from './defaults';
 import { labels, PORTS, selectorLabels } from './names';
 import type { Part } from './part';
 import { servicePorts } from './service';
@@ -10,9 +11,6 @@ type LoadBalancer = Extract<Exposure, { kind: 'internal-load-balancer' }>;
 
 /** What of its status matters; a preview has none, and manifests that are only written do not either. */
 type LoadBalancerStatus = { loadBalancer?: { ingress?: { hostname?: string; ip?: string }[] } } | undefined;
-
-/** The class of EKS Auto Mode; AWS's controller in the cluster has service.k8s.aws/nlb. */
-const AUTO_MODE_CLASS = 'eks.amazonaws.com/nlb';
 
 const PREFIX = 'service.beta.kubernetes.io/aws-load-balancer';
 
@@ -48,7 +46,7 @@ export function createLoadBalancer(
       },
       spec: {
         type: 'LoadBalancer',
-        loadBalancerClass: exposure.loadBalancerClass ?? AUTO_MODE_CLASS,
+        loadBalancerClass: exposure.loadBalancerClass ?? DEFAULTS.loadBalancerClass,
         loadBalancerSourceRanges: exposure.clientCidrs,
         // Targets are the pods themselves.
         allocateLoadBalancerNodePorts: false,

@@ -1,4 +1,5 @@
 import type { input } from '@pulumi/kubernetes/types';
+import { GPU_TAINT } from '../gpu-labels';
 import { selectorLabels } from './names';
 import type { TritonSettings } from './settings';
 import { TEMPORARY_GIB } from './volumes';
@@ -6,8 +7,8 @@ import { TEMPORARY_GIB } from './volumes';
 type PodSpec = input.core.v1.PodSpec;
 type ResourceRequirements = input.core.v1.ResourceRequirements;
 
-/** The taint that keeps everything else off machines with GPUs. */
-const GPU_TAINT = { key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' };
+/** Accepts the taint of GPU nodes, also of those that somebody else made, whatever its value. */
+const GPU_TOLERATION = { key: GPU_TAINT.key, operator: 'Exists', effect: GPU_TAINT.effect };
 
 /** On which nodes pods may run, and how they are spread over them. */
 export function scheduling(
@@ -21,7 +22,7 @@ export function scheduling(
   const ofThisServer = { matchLabels: selectorLabels(name) };
   return {
     ...(nodeSelector === undefined ? {} : { nodeSelector }),
-    tolerations: [...(gpusPerPod === 0 ? [] : [GPU_TAINT]), ...tolerations],
+    tolerations: [...(gpusPerPod === 0 ? [] : [GPU_TOLERATION]), ...tolerations],
     affinity: {
       podAntiAffinity: {
         // A wish: where one machine has several GPUs and there is no other, two pods on it are better than one.

@@ -2,12 +2,13 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../scripts/lib/local/s3-server';
 import { keptKey, releasesPrefix, tritonRepositoryUrl } from '../../scripts/lib/publish/location';
+import { promote } from '../../scripts/lib/publish/promote';
 import { readHead } from '../../scripts/lib/publish/release';
 import { rollBack } from '../../scripts/lib/publish/rollback';
 import { repositoryStatus } from '../../scripts/lib/publish/status';
 import { Requester } from '../../scripts/lib/s3/requester';
 import type { S3Store } from '../../scripts/lib/s3/store';
-import { PUBLISHER_PERMISSIONS, TRITON_PERMISSIONS } from '../support/aws-permissions';
+import { PUBLISHER_PERMISSIONS, READER_PERMISSIONS, TRITON_PERMISSIONS } from '../support/aws-permissions';
 import type { Call } from '../support/iam';
 import { publisher } from '../support/publish';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
@@ -147,6 +148,35 @@ const abandonUpload = (at: string): Promise<void> =>
     key: `${LOCATION.prefix}/small/9/model.pt`,
     query: { uploads: '' },
   });
+
+test('promote asks for what is listed of a reader, and stays in its place', async () => {
+  const tap = await tapped();
+  const location = { ...LOCATION, prefix: 'promoted' };
+  const from = { store: await storeBehind(tap), location };
+  const { bucket: copies } = await openBucket(scratch, endpoint, 'copies-of-permissions');
+  const to = await openBucket(scratch, tap.endpoint, copies, { create: false });
+  const models = join(scratch.directory, 'promoted');
+  const { options } = publisher(to, { bucket: to.bucket, prefix: 'models' }, models);
+  await expect(promote({ ...options(), from })).rejects.toThrow(/has no release yet/);
+
+  const direct = await openBucket(scratch, endpoint, LOCATION.bucket, { create: false });
+  writeRepository(models, {
+    ...addingModel('small', { 1: 1 }),
+    'large/config.pbtxt': 'backend: "anything"\nversion_policy { specific { versions: [1] } }\n',
+    'large/1/model.pt': 'weights '.repeat(2_500_000),
+  });
+  const { release } = await publisher(direct, location, models).publish();
+  await promote({ ...options(), from, release: release?.id ?? '', models: ['small'] });
+  await promote({ ...options(), from });
+
+  const bucket = `arn:aws:s3:::${LOCATION.bucket}`;
+  const calls = tap.requests
+    .flatMap((request) => permissionsFor(request))
+    .filter(({ resource }) => resource === bucket || resource.startsWith(`${bucket}/`));
+  const ofS3 = READER_PERMISSIONS.filter(({ of }) => of !== 'key');
+  expect(kinds(calls)).toEqual(ofS3.map(({ action, of }) => `${action} of ${of}`).sort());
+  expect(outside(calls, ['promoted/', 'promoted.releases/'])).toEqual([]);
+});
 
 test('Triton asks for what is listed of it, and stays in the repository', async () => {
   const direct = await storeBehind(await tapped());

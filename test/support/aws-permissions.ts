@@ -49,6 +49,14 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted, and the parts of an upload' },
 ];
 
+/** All that promote asks the repository for that it copies from, as recorded. */
+export const READER_PERMISSIONS: readonly Permission[] = [
+  { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is told as missing, not as forbidden' },
+  { action: 's3:ListBucket', of: 'listing', why: '--release, by a part of its id' },
+  { action: 's3:GetObject', of: 'object', why: 'releases, and what S3 copies' },
+  { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
+];
+
 /** One call for each permission and each place: prefixes of listings, keys of objects. The first place is the repository. */
 export function callsOf(permissions: readonly Permission[], at: RepositoryArns, places: readonly string[]): Call[] {
   const bucket = `arn:aws:s3:::${at.bucket}`;

@@ -2,7 +2,7 @@ import { RunError } from '@pulumi/pulumi';
 import * as components from '../../../infra/components';
 import { registered, registeredStack, type RegisteredStack } from '../../support/registered-stack';
 
-const { GpuNodes, ModelRepository, Network, TritonServer } = components;
+const { GpuNodePool, GpuNodes, ModelRepository, Network, TritonServer } = components;
 
 /** What a program of somebody else's asks for. */
 const other = (run: () => Record<string, unknown>): Promise<RegisteredStack> => registered(run, 'other');
@@ -87,6 +87,23 @@ describe('a program of somebody else', () => {
     expect([...typesOf(made)].filter((type) => !type.startsWith('triton-serving:'))).toEqual([
       'kubernetes:karpenter.sh/v1:NodePool',
     ]);
+  });
+
+  test('is told that a Karpenter of its own has a node class', async () => {
+    let said: unknown;
+    await other(() => {
+      try {
+        new GpuNodePool('mine', { pool: { name: 'a10g', mechanism: 'karpenter', instanceTypes: ['g5.xlarge'] } });
+      } catch (error) {
+        said = error;
+      }
+      return {};
+    });
+    expect(said).toBeInstanceOf(RunError);
+    expect((said as Error).message).toBe(
+      'the pool a10g cannot be made\n' +
+        '  pool a10g: nodeClass: is missing; allowed: a mapping with group, kind and name of the node class',
+    );
   });
 
   test('is told all that is wrong, by an error that Pulumi shows as it is', async () => {

@@ -104,6 +104,14 @@ describe('npm run cost', () => {
     expect(printed).toMatch(/\nall +with the usual number of servers +1130\.70\n/);
   });
 
+  test('a stack without a file is told which have one in that folder', async () => {
+    expect(await main(['nosuch'])).toBe(1);
+    expect(warned).toMatch(/Pulumi\.nosuch\.yaml\n {2}-> name a stack that has such a file: local, prod, staging\n$/);
+    warned = '';
+    expect(await main(['staging', '--stack-dir', '/nowhere'])).toBe(1);
+    expect(warned).toMatch(/there is no \/nowhere\/Pulumi\.staging\.yaml\n {2}-> --stack-dir says in which folder /);
+  });
+
   test('--json', async () => {
     expect(await main(['prod', '--json', '--models-gib', '1000'])).toBe(0);
     const found = JSON.parse(printed) as CostEstimate;

@@ -1,5 +1,5 @@
-import { callsOf, PUBLISHER_PERMISSIONS, TRITON_PERMISSIONS } from '../../support/aws-permissions';
-import { decide, smallerPolicies, type Call, type PolicyDocument } from '../../support/iam';
+import { callsOf, PUBLISHER_PERMISSIONS, READER_PERMISSIONS, TRITON_PERMISSIONS } from '../../support/aws-permissions';
+import { decide, smallerPolicies, type Call, type PolicyDocument, type Statement } from '../../support/iam';
 import { registeredStack, type RegisteredResource } from '../../support/registered-stack';
 
 const POLICIES = ['aws:iam/rolePolicy:RolePolicy', 'aws:iam/policy:Policy'];
@@ -94,4 +94,76 @@ describe.each(['staging', 'prod'])('roles of %s', (stack) => {
   function isOfTheBucketItself({ resource, context }: Call): boolean {
     return resource === `arn:aws:s3:::${at.bucket}` && context?.['s3:prefix'] === undefined;
   }
+});
+
+describe('a bucket that a role of another account may promote from', () => {
+  const READER = 'arn:aws:iam::444455556666:role/deploy-prod';
+  const AT = { bucket: '', prefix: 'models', key: 'key', region: 'us-east-1' };
+  const PLACES = ['models', 'models.releases'];
+  type Principled = Statement & { Principal: '*' | { AWS?: string | string[] } };
+  let statements: Principled[];
+
+  beforeAll(async () => {
+    const { resources, outputs } = await registeredStack('staging', { bucketReaders: [READER] });
+    AT.bucket = new URL(outputs['modelRepository'] as string).host;
+    const documents = resources.filter(
+      ({ type, name }) =>
+        (type === 'aws:s3/bucketPolicy:BucketPolicy' && name === 'triton-staging-models') ||
+        (type === 'aws:kms/key:Key' && name === 'triton-staging-models-key'),
+    );
+    expect(documents).toHaveLength(2);
+    statements = documents.flatMap(
+      ({ inputs }) => (JSON.parse(inputs['policy'] as string) as { Statement: Principled[] }).Statement,
+    );
+  });
+
+  /** What the policies of bucket and key say to a principal; AWS asks its own policies besides. */
+  function policyFor(arn: string): PolicyDocument {
+    const isMeant = ({ Principal }: Principled): boolean =>
+      Principal === '*' || [Principal.AWS].flat().some((principal) => principal === arn);
+    return { Version: '2012-10-17', Statement: statements.filter(isMeant) };
+  }
+
+  const by = (arn: string, calls: readonly Call[]): Call[] =>
+    calls.map((call) => ({
+      ...call,
+      context: {
+        ...call.context,
+        'aws:PrincipalArn': arn,
+        'aws:PrincipalAccount': arn.split(':')[4] ?? '',
+        'aws:PrincipalIsAWSService': 'false',
+        'aws:SecureTransport': 'true',
+      },
+    }));
+  const needed = (): Call[] => by(READER, callsOf(READER_PERMISSIONS, AT, PLACES));
+  const refused = (policy: PolicyDocument): Call[] => needed().filter((call) => decide([policy], call) !== 'allowed');
+
+  test('it may do what promote does, and nothing of that can be left out', () => {
+    const policy = policyFor(READER);
+    expect(refused(policy)).toEqual([]);
+    const allowing = { ...policy, Statement: [policy.Statement].flat().filter(({ Effect }) => Effect === 'Allow') };
+    const smaller = smallerPolicies(allowing);
+    expect(smaller.length).toBeGreaterThan(4);
+    expect(smaller.filter((one) => refused(one.policy).length === 0).map(({ without }) => without)).toEqual([]);
+  });
+
+  test('it may not write, nor read anything else, nor use the key but through S3', () => {
+    const object = `arn:aws:s3:::${AT.bucket}/models/bert/1/model.pt`;
+    const more = by(READER, [
+      ...['PutObject', 'DeleteObject', 'GetObjectVersion'].map((action) => ({
+        action: `s3:${action}`,
+        resource: object,
+      })),
+      ...callsOf([{ action: 's3:GetObject', of: 'object', why: '' }], AT, ['other', 'models2', 'models.releases2']),
+      { action: 'kms:Decrypt', resource: 'key' },
+      { action: 'kms:GenerateDataKey', resource: 'key', context: { 'kms:ViaService': 's3.us-east-1.amazonaws.com' } },
+    ]);
+    expect(more.filter((call) => decide([policyFor(READER)], call) === 'allowed')).toEqual([]);
+  });
+
+  test('any other role of that account is kept out', () => {
+    const other = READER.replace('deploy-prod', 'somebody');
+    const calls = by(other, callsOf(READER_PERMISSIONS, AT, PLACES)).filter(({ action }) => action.startsWith('s3:'));
+    expect(new Set(calls.map((call) => decide([policyFor(other)], call)))).toEqual(new Set(['denied']));
+  });
 });

@@ -174,6 +174,23 @@ describe('what is wrong', () => {
       ],
     ],
     [
+      'readers of a bucket that is there',
+      { bucketName: 'models', bucketReaders: ['arn:aws:iam::111122223333:role/deploy'] },
+      [
+        'bucketReaders: is given with bucketName, and the policy of that bucket is left alone\n' +
+          '    -> let them read in the policy of the bucket and of its key, and leave it out',
+      ],
+    ],
+    [
+      'everybody as a reader',
+      { bucketReaders: ['arn:aws:iam::111122223333:role/*'] },
+      [
+        expect.stringMatching(
+          /^bucketReaders\[0\]: is "arn:aws:iam::111122223333:role\/\*"; allowed: the ARN of an IAM role/,
+        ),
+      ],
+    ],
+    [
       'a publisher of any repository',
       { publisherSubjects: ['repo:*'] },
       [expect.stringMatching(/^publisherSubjects\[0\]: is "repo:\*"; allowed: the subject of a token/)],
@@ -256,6 +273,16 @@ describe('GPU node pools', () => {
     ]);
   });
 
+  test('zones of an existing network choose nodes of Karpenter, and cannot choose subnets for a group', () => {
+    const network = { vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
+    const pool = { ...POOL, zones: ['us-east-1f'] };
+    expect(problemsOf({ ...network, gpuNodePools: [pool] })).toEqual([]);
+    expect(problemsOf({ ...network, gpuNodePools: [{ ...pool, mechanism: 'managed-node-group' }] })).toEqual([
+      'gpuNodePools[0].zones: has us-east-1f, and the zones of privateSubnetIds are not known\n' +
+        '    -> leave it out: a managed node group is in all of these subnets',
+    ]);
+  });
+
   test('Auto Mode is asked of a cluster that has it', () => {
     expect(problemsOf({ autoMode: false, gpuNodePools: [POOL] })).toEqual([
       'gpuNodePools[0].mechanism: is auto-mode, and the cluster is not one with Auto Mode that is made here; ' +
@@ -275,6 +302,19 @@ describe('GPU node pools', () => {
     ]);
     const group = { ...POOL, mechanism: 'managed-node-group', timeSlices: 4 };
     expect(problemsOf({ gpusPerPod: 4, gpuNodePools: [group] })).toEqual([]);
+  });
+
+  test('a server finds the cores and the memory that it needs beside the system', () => {
+    const gpuNodePools = [{ ...POOL, instanceTypes: ['g5.xlarge', 'g5.2xlarge'] }];
+    const hint = '    -> name larger machines, or lower resources.cpu and resources.memoryGiB';
+    expect(problemsOf({ resources: { memoryGiB: 16 }, gpuNodePools })).toEqual([
+      `gpuNodePools[0].instanceTypes: has g5.xlarge with 4 cores and 16 GiB, and a server needs 2 and 16\n${hint}`,
+    ]);
+    expect(problemsOf({ resources: { cpu: 4 }, gpuNodePools })).toEqual([
+      `gpuNodePools[0].instanceTypes: has g5.xlarge with 4 cores and 16 GiB, and a server needs 4 and 8\n${hint}`,
+    ]);
+    expect(problemsOf({ resources: { cpu: 3, memoryGiB: 15 }, gpuNodePools })).toEqual([]);
+    expect(problemsOf({ resources: { memoryGiB: 64 }, gpusPerPod: 0, gpuNodePools })).toEqual([]);
   });
 
   test('a plan for one kind of GPU refuses a pool that has another', () => {
@@ -340,7 +380,7 @@ describe('Triton', () => {
       problemsOf({
         namespace: 'My_Models',
         image: 'triton:latest',
-        resources: { cpu: 4, cpuLimit: 1, sharedMemoryGiB: 8 },
+        resources: { cpu: 3, cpuLimit: 1, sharedMemoryGiB: 8 },
         startup: { downloadSeconds: 1, loadSeconds: 1, warmUpSeconds: 1 },
         rollout: { maxUnavailable: 2 },
         autoscaling: { kind: 'custom-metrics', minReplicas: 2, maxReplicas: 1 },
@@ -387,6 +427,27 @@ describe('Triton', () => {
       'autoscaling.scaleDownAfterSeconds: is 7200; allowed: a whole number from 0 to 3600',
       'monitoring.scrapeSeconds: is 5; allowed: a whole number from 10 to 300',
     ]);
+  });
+
+  test('a load balancer is of a class that the cluster has', () => {
+    const values = {
+      exposure: 'internal-load-balancer',
+      clientCidrs: ['10.0.0.0/8'],
+      autoMode: false,
+      gpuNodePools: [{ ...POOL, mechanism: 'managed-node-group' }],
+    };
+    expect(problemsOf(values)).toEqual([
+      'loadBalancerClass: is missing, and without Auto Mode nothing makes a load balancer; allowed: the class of a ' +
+        'controller that the cluster has, "service.k8s.aws/nlb" for AWS Load Balancer Controller',
+    ]);
+    expect(problemsOf({ ...values, autoMode: true, gpuNodePools: [POOL] })).toEqual([]);
+    const named = readSettings(configOf('staging', { ...values, loadBalancerClass: 'service.k8s.aws/nlb' }));
+    expect(named.triton.exposure).toEqual({
+      kind: 'internal-load-balancer',
+      clientCidrs: ['10.0.0.0/8'],
+      loadBalancerCidrs: ['10.0.0.0/16'],
+      loadBalancerClass: 'service.k8s.aws/nlb',
+    });
   });
 
   test('an ingress of the own network and cluster gets its class and addresses', () => {

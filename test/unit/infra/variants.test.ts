@@ -179,6 +179,14 @@ test('an existing network: nothing of it is made', async () => {
   });
 });
 
+test('a bucket in another region: the rest stays in the region of the stack', async () => {
+  const made = await variant({ bucketName: 'models-bucket', bucketRegion: 'eu-west-1' });
+  expect(made.only('aws:ec2/vpcEndpoint:VpcEndpoint').inputs['serviceName']).toBe('com.amazonaws.us-east-1.s3');
+  expect(JSON.stringify(made.outputs['kubeconfig'])).toContain('us-east-1');
+  expect(JSON.stringify(made.resources.filter(({ type }) => type.startsWith('aws:')))).not.toContain('eu-west-1');
+  expect(made.outputs['region']).toBe('eu-west-1');
+});
+
 test('the API of the cluster is open to the addresses that are named', async () => {
   const made = await variant({ publicAccessCidrs: ['203.0.113.0/24'] });
   expect(made.only('aws:eks/cluster:Cluster').inputs['vpcConfig']).toEqual({

@@ -47,6 +47,7 @@ describe.each([
   ['staging', {}],
   ['prod', {}],
   ['staging', GROUPS],
+  ['staging', { bucketReaders: ['arn:aws:iam::444455556666:role/deploy-prod'] }],
 ])('%s %j', (name, changes) => {
   let resources: RegisteredResource[];
   beforeAll(async () => {
