@@ -26,7 +26,10 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   // One mistake in three letters; of shorter names only another spelling (`-` for `_`, capitals).
   let bestDistance = Math.floor(wanted.length / 3) + 1;
   for (const candidate of candidates) {
-    const apart = distance(wanted, folded(candidate));
+    const other = folded(candidate);
+    // No fewer than their lengths differ by.
+    if (Math.abs(wanted.length - other.length) >= bestDistance) continue;
+    const apart = distance(wanted, other);
     if (apart < bestDistance) [best, bestDistance] = [candidate, apart];
   }
   return best;
