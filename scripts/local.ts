@@ -36,8 +36,6 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted before all w
 /** For what was only half started when it had to stop. */
 const STOP_GRACE_MS = 5000;
 
-const SAME_SIGNAL_MS = 1000;
-
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => local(argv));
 }
@@ -155,7 +153,6 @@ function untilInterrupted() {
   const thrown = new Promise<never>((_, reject) => (fail = reject));
   thrown.catch(() => undefined);
   const stopWatching = watchInterrupts({
-    sameSignalMs: SAME_SIGNAL_MS,
     first: () => {
       if (ordinary) request(undefined);
       else fail(new Interrupted('interrupted'));
