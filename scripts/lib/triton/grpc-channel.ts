@@ -236,9 +236,10 @@ export class GrpcChannel {
   }
 }
 
-/** Milliseconds, or seconds where those have more than the eight digits that are allowed. */
-function grpcTimeout(milliseconds: number): string {
-  return milliseconds < 1e8 ? `${Math.max(1, Math.ceil(milliseconds))}m` : `${Math.ceil(milliseconds / 1000)}S`;
+/** The header's value: milliseconds, or seconds where those have more than the eight digits that are allowed. */
+export function grpcTimeout(milliseconds: number): string {
+  const whole = Math.max(1, Math.ceil(milliseconds));
+  return whole < 1e8 ? `${whole}m` : `${Math.ceil(whole / 1000)}S`;
 }
 
 /** Bytes beyond ASCII are written as %XX. */
