@@ -392,7 +392,10 @@ def test_failures(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--models", "scale,scales"], ' has no model "scales" with a trace.py; allowed: scale\n    -> did you mean scale?'),
+        (
+            ["--models", "scale,scales"],
+            ' has no model "scales" with a trace.py; allowed: scale\n    -> did you mean scale?',
+        ),
         (["--exclude", "other"], ' has no model "other" with a trace.py; allowed: scale\n'),
         (["--weights", "scales=x"], ' has no model "scales" with a trace.py; allowed: scale'),
     ],
