@@ -335,6 +335,16 @@ describe('refused', () => {
     expect(grpc.stderr).toContain(`\n  -> this address speaks HTTP: --url ${server.httpUrl}\n`);
   });
 
+  test('the port of something else', async () => {
+    const { code, stderr } = await runCommandLine('infer', [
+      'adds',
+      '--url',
+      server.metricsUrl.replace('/metrics', ''),
+    ]);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/\n {2}-> it is not Triton that answers there; npm run local serves the models here/);
+  });
+
   test('a server that is not there', async () => {
     const { code, stderr } = await runCommandLine('infer', ['adds', '--url', 'http://127.0.0.1:9']);
     expect(code).toBe(1);

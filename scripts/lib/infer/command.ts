@@ -78,10 +78,7 @@ async function openModel(client: InferenceClient, command: InferCommand): Promis
     return await TritonModel.open(client, model, { version, timeoutMs });
   } catch (error) {
     if (!(error instanceof TritonError)) throw error;
-    if (error.status === 'unreachable' || error.status === 'timeout') {
-      const local = 'npm run local serves the models here; --url or --grpc for another server';
-      throw new UserError(error.message, { hint: (await otherProtocol(command)) ?? local, cause: error });
-    }
+    if (!error.answered) throw new UserError(error.message, { hint: await whereToAsk(command, error), cause: error });
     if (!/NOT_FOUND|404|UNAVAILABLE|400/.test(error.status)) throw error;
     // Some servers do not tell everybody what they hold.
     const index = await client.repositoryIndex({ timeoutMs }).catch(() => []);
@@ -92,6 +89,13 @@ async function openModel(client: InferenceClient, command: InferCommand): Promis
 
 /** Of the look at what else may speak at an address. */
 const LOOK_MS = 3000;
+
+/** What to do where it was not Triton that answered. */
+async function whereToAsk(command: InferCommand, { status }: TritonError): Promise<string> {
+  const local = 'npm run local serves the models here; --url or --grpc for another server';
+  const isSilent = status === 'unreachable' || status === 'timeout';
+  return (await otherProtocol(command)) ?? (isSilent ? local : `it is not Triton that answers there; ${local}`);
+}
 
 /** The right flag where Triton speaks its other protocol at the address; undefined where it does not. */
 async function otherProtocol({ address, headers }: InferCommand): Promise<string | undefined> {
