@@ -13,9 +13,9 @@ import { labelledOutputs, pictureSizeOf } from './model-facts';
 import type { PixelKind } from './pictures';
 import { requestOf, usualSource } from './request';
 import {
-  bigintText,
   classesOf,
   classTable,
+  exactValue,
   outputTable,
   resultJson,
   saveResult,
@@ -155,7 +155,7 @@ async function ask(
   }
   if (command.out !== undefined) await saveResult(command.out, result, command.pixels);
   if (command.json) {
-    process.stdout.write(`${JSON.stringify(resultJson({ ...result, outputs: plain }, classes), bigintText, 2)}\n`);
+    process.stdout.write(`${JSON.stringify(resultJson({ ...result, outputs: plain }, classes), exactValue, 2)}\n`);
     return EXIT.ok;
   }
   const texts = sources.flatMap((source) => (source.kind === 'text' ? [source.text] : []));
