@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { cpSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { exec, type Output } from '../../scripts/lib/exec';
 import { paths } from '../../scripts/lib/paths';
@@ -66,9 +66,18 @@ beforeAll(async () => {
   compiled = await exec(process.execPath, [compiler, '-p', project]);
 });
 
+/** What it is made of: packing writes beside its sources, which other tests read meanwhile. */
+function copyOfSources(): string {
+  const copy = join(scratch.directory, 'sources');
+  for (const name of ['client', 'scripts', 'tsconfig.json', 'package-lock.json', 'LICENSE'])
+    cpSync(join(paths.root, name), join(copy, name), { recursive: true });
+  symlinkSync(join(paths.root, 'node_modules'), join(copy, 'node_modules'));
+  return copy;
+}
+
 /** The package as npm packs it, installed without a network: it needs no other one. */
 async function install(): Promise<void> {
-  const folder = join(paths.root, 'client');
+  const folder = join(copyOfSources(), 'client');
   await exec('npm', ['pack', folder, '--pack-destination', scratch.directory], { cwd: scratch.directory });
   const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { version: string };
   const tarball = join(scratch.directory, `triton-serving-client-${version}.tgz`);
