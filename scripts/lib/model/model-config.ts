@@ -9,7 +9,7 @@ export const modelConfigType = root.lookupType('inference.ModelConfig');
 /** The value of DataType that stands for no type at all, as which Triton reads a field that is not set. */
 const NO_TYPE = 'TYPE_INVALID';
 
-/** Names of the values of an enum that mean something, for messages and editors. */
+/** Names of the values of an enum that somebody may mean: what a message offers. */
 export function enumValues(type: protobuf.Enum): string[] {
   return Object.keys(type.values).filter((name) => name !== NO_TYPE);
 }

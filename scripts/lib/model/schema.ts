@@ -1,7 +1,7 @@
 import protobuf from 'protobufjs/light';
 import { DESCRIPTIONS } from './descriptions';
 import { INTEGERS } from './from-yaml';
-import { enumValues, modelConfigType } from './model-config';
+import { modelConfigType } from './model-config';
 import { PLATFORMS } from './platforms';
 
 type Schema = Record<string, unknown>;
@@ -74,7 +74,7 @@ function valueSchema({ resolvedType, type }: protobuf.FieldBase, messages: Map<s
     addMessage(resolvedType, messages);
     return { $ref: reference(resolvedType) };
   }
-  if (resolvedType instanceof protobuf.Enum) return { enum: enumValues(resolvedType) };
+  if (resolvedType instanceof protobuf.Enum) return { enum: Object.keys(resolvedType.values) };
   const bounds = INTEGERS[type];
   // Doubles, as all of JSON's numbers: 2^64 passes for uint64, and is left to the reader.
   if (bounds !== undefined) return { type: 'integer', minimum: Number(bounds[0]), maximum: Number(bounds[1]) };
