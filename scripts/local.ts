@@ -13,6 +13,7 @@ import { Timings } from './lib/local/timings';
 import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
 import { requireTritonPlatform } from './lib/toolchain/triton';
+import { Undo } from './lib/undo';
 
 const HELP = `Serves the models of this repository on this machine: a real Triton on a real S3 API, no container, no GPU.
 
@@ -35,8 +36,6 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted before all w
 
 /** For what was only half started when it had to stop. */
 const STOP_GRACE_MS = 5000;
-
-const SAME_SIGNAL_MS = 1000;
 
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => local(argv));
@@ -76,7 +75,7 @@ async function local(argv: readonly string[]): Promise<number> {
 
   const progress = new Progress();
   const timings = new Timings();
-  const undo: (() => Promise<void> | void)[] = [];
+  const undo = new Undo();
   const interruption = untilInterrupted();
   const serve = async (): Promise<number> => {
     const stack = await startStack({
@@ -86,7 +85,7 @@ async function local(argv: readonly string[]): Promise<number> {
       ports,
       progress,
       timings,
-      defer: (step) => undo.push(step),
+      defer: (step) => undo.defer(step),
     });
     if (!flags.json) printModels(stack, selection);
     const answers = await timings.measure('requests', () => askEachModel(stack.triton, selection.served));
@@ -122,21 +121,9 @@ async function local(argv: readonly string[]): Promise<number> {
     return EXIT.interrupted;
   } finally {
     stopCommands();
-    const stop = async (): Promise<void> => {
-      const failed: unknown[] = [];
-      for (const one of undo.reverse()) {
-        // One that fails must not keep the others running.
-        try {
-          await one();
-        } catch (error) {
-          failed.push(error);
-        }
-      }
-      await stopAll(STOP_GRACE_MS);
-      if (failed.length > 0) throw failed[0];
-    };
+    const stop = (): Promise<void> => undo.run().finally(() => stopAll(STOP_GRACE_MS));
     try {
-      if (undo.length > 0) await progress.run('stop what was started', stop);
+      if (!undo.isEmpty) await progress.run('stop what was started', stop);
     } finally {
       interruption.stopWatching();
     }
@@ -155,7 +142,6 @@ function untilInterrupted() {
   const thrown = new Promise<never>((_, reject) => (fail = reject));
   thrown.catch(() => undefined);
   const stopWatching = watchInterrupts({
-    sameSignalMs: SAME_SIGNAL_MS,
     first: () => {
       if (ordinary) request(undefined);
       else fail(new Interrupted('interrupted'));

@@ -1,10 +1,15 @@
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { lstatSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { clearInterval, setInterval } from 'node:timers';
 import { LaunchError } from './errors.mjs';
 
+/** How often a long installation says that it goes on, on a terminal and elsewhere. */
+const REDRAW_MS = 1000;
+const HEARTBEAT_MS = 10_000;
+
 /** `npm ci`, once, however many commands are started together. */
-export function install(root, { isInstalled, stamp, wanted }) {
+export async function install(root, { isInstalled, stamp, wanted }) {
   const unlock = lockInstall(root);
   try {
     if (isInstalled()) return; // Another command finished it while we waited.
@@ -14,20 +19,46 @@ export function install(root, { isInstalled, stamp, wanted }) {
         'node_modules is a link, and not what package-lock.json wants; install where it leads to, or remove it',
       );
     }
-    process.stderr.write('Installing node modules (npm ci) ...\n');
-    // No dependency needs its install script; skipping them keeps third-party code from running at install time.
-    const npm = process.platform === 'win32' ? 'npm.cmd' : 'npm';
-    const result = spawnSync(npm, ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], {
-      cwd: root,
-      stdio: ['ignore', 2, 2],
-      shell: process.platform === 'win32',
-    });
-    if (result.status !== 0) {
+    if (!(await withSignOfLife('Installing node modules (npm ci)', () => npmCi(root)))) {
       throw new LaunchError('npm ci failed (see above). Check the network or proxy settings of npm and try again.');
     }
     writeFileSync(stamp, wanted);
   } finally {
     unlock();
+  }
+}
+
+/** @returns {Promise<boolean>} whether it succeeded; what it has to say is on stderr */
+function npmCi(root) {
+  // No dependency needs its install script; skipping them keeps third-party code from running at install time.
+  const npm = process.platform === 'win32' ? 'npm.cmd' : 'npm';
+  const quiet = ['--no-audit', '--no-fund', '--no-progress', '--loglevel=error'];
+  const child = spawn(npm, ['ci', '--ignore-scripts', ...quiet], {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+    shell: process.platform === 'win32',
+  });
+  return new Promise((resolve, reject) => {
+    child.once('error', ({ message }) => reject(new LaunchError(`npm, which comes with Node, is needed: ${message}`)));
+    child.once('close', (code) => resolve(code === 0));
+  });
+}
+
+/** Says what takes so long and for how long: one line that is redrawn on a terminal, a line now and then elsewhere. */
+async function withSignOfLife(title, work) {
+  const { stderr } = process;
+  const started = Date.now();
+  const say = () => {
+    const seconds = Math.round((Date.now() - started) / 1000);
+    stderr.write(stderr.isTTY ? `\r${title} ... ${seconds} s` : `...  ${title} (${seconds} s)\n`);
+  };
+  stderr.write(`${title} ...${stderr.isTTY ? '' : '\n'}`);
+  const timer = setInterval(say, stderr.isTTY ? REDRAW_MS : HEARTBEAT_MS);
+  try {
+    return await work();
+  } finally {
+    clearInterval(timer);
+    if (stderr.isTTY) stderr.write('\n');
   }
 }
 

@@ -13,7 +13,7 @@ export async function installedModules(root) {
   const isInstalled = () => existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted;
   if (!isInstalled()) {
     const { install } = await import('./install.mjs');
-    install(root, { isInstalled, stamp, wanted });
+    await install(root, { isInstalled, stamp, wanted });
   }
   return wanted;
 }

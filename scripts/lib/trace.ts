@@ -69,11 +69,19 @@ export async function traceModels(options: TraceOptions): Promise<void> {
       },
     });
   } catch (error) {
-    if (error instanceof CommandError && error.exitCode === USAGE_EXIT)
-      throw new UsageError(error.output.stderr.trim());
+    if (error instanceof CommandError && error.exitCode === USAGE_EXIT) throw usageError(error.output.stderr);
     if (!(error instanceof CommandError) || failures.length === 0) throw error;
     throw new UserError('tracing failed', { problems: failures, cause: error });
   }
+}
+
+/** From `MESSAGE\n    -> HINT`, or what argparse says: its usage, which is not ours, and a message at the end. */
+function usageError(said: string): UsageError {
+  const [message = '', hint] = said
+    .trim()
+    .replace(/^usage: [^]*?: error: /, '')
+    .split('\n    -> ');
+  return new UsageError(message, hint === undefined ? {} : { hint });
 }
 
 /** MODEL=FILE from our working directory; a hub id, which is no file here, as it is. */

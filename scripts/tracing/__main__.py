@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from tracing import report
@@ -156,8 +157,11 @@ def _choose(models: Mapping[str, Model], options: Options) -> list[Model]:
     chosen = list(models) if options.models is None else options.models
     for name in (*chosen, *options.exclude, *options.weights):
         if name not in models:
-            there = ", ".join(models) or "none"
-            raise TraceError(f"there is no model '{name}' with a trace.py in {options.repo}", f"There are: {there}.")
+            near = get_close_matches(name, models, n=1)
+            raise TraceError(
+                f'{options.repo} has no model "{name}" with a trace.py; allowed: {", ".join(models) or "none"}',
+                f"did you mean {near[0]}?" if near else None,
+            )
     return [models[name] for name in dict.fromkeys(chosen) if name not in options.exclude]
 
 

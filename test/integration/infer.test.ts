@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import sharp from 'sharp';
 import { exec } from '../../scripts/lib/exec';
@@ -279,6 +279,26 @@ describe('refused', () => {
     ['a folder that is not there', () => ['adds', 'x=[1]', '-o', path('no/x.npy')], 2, /--out .*: there is no folder /],
     ['an input of another name', () => ['adds', 'xs=[1]'], 1, /the model has no input xs; allowed: x\n/],
     ['JSON that is broken', () => ['adds', 'x=[1,'], 1, /error: x=: .*JSON/],
+    ['an empty text', () => ['words', 'one', ''], 1, /error: the input is empty\n {2}-> give a text or a file; /],
+    ['an empty text by name', () => ['words', 'x='], 1, /error: x= is empty\n/],
+    [
+      'a picture that is none',
+      () => ['colours', path('none.jpg')],
+      1,
+      /none\.jpg is not a picture that can be read: .*\n {2}-> save it again, as one of \.jpg /,
+    ],
+    [
+      'an array that is none',
+      () => ['adds', path('none.npy')],
+      1,
+      /none\.npy is not a file of numpy.save\n {2}-> save/,
+    ],
+    [
+      'a folder of a known name',
+      () => ['adds', path('folder.npy')],
+      1,
+      /folder\.npy is a folder\n {2}-> name the files/,
+    ],
     ['a folder', () => ['adds', scratch.directory], 1, /is a folder\n {2}-> name the files in it/],
     [
       'a text for numbers',
@@ -293,13 +313,36 @@ describe('refused', () => {
     ['a picture of what is none', () => ['adds', 'x=[1]', '-o', path('x.png')], 1, /adds answers no picture: y/],
   ];
 
-  beforeAll(() => writeFileSync(path('i.npy'), writeNpy(tensorOf('x', 'INT32', [1]))));
+  beforeAll(() => {
+    writeFileSync(path('i.npy'), writeNpy(tensorOf('x', 'INT32', [1])));
+    for (const name of ['none.jpg', 'none.npy']) writeFileSync(path(name), 'of another kind');
+    mkdirSync(path('folder.npy'));
+  });
 
   test.each(REFUSED)('%s', async (_, args, code, message) => {
     const finished = await infer(...args());
     expect(finished).toMatchObject({ code, stdout: '' });
     expect(finished.stderr).toMatch(message);
     expect(finished.stderr).not.toContain('please report');
+  });
+
+  test('the port of the other protocol: the right flag', async () => {
+    const http = await runCommandLine('infer', ['adds', '--url', `http://${server.grpcAddress}`]);
+    expect(http).toMatchObject({ code: 1, stdout: '' });
+    expect(http.stderr).toContain(`\n  -> this address speaks gRPC: --grpc ${server.grpcAddress}\n`);
+    const grpc = await runCommandLine('infer', ['adds', '--grpc', server.httpUrl.replace('http://', '')]);
+    expect(grpc).toMatchObject({ code: 1, stdout: '' });
+    expect(grpc.stderr).toContain(`\n  -> this address speaks HTTP: --url ${server.httpUrl}\n`);
+  });
+
+  test('the port of something else', async () => {
+    const { code, stderr } = await runCommandLine('infer', [
+      'adds',
+      '--url',
+      server.metricsUrl.replace('/metrics', ''),
+    ]);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/\n {2}-> it is not Triton that answers there; npm run local serves the models here/);
   });
 
   test('a server that is not there', async () => {

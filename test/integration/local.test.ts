@@ -186,6 +186,13 @@ test('stays up until Ctrl-C, which is a good end', async () => {
   expect(commands).toHaveLength(3);
   for (const one of commands) expect((await exec('sh', ['-c', one])).stdout).toContain('adds');
 
+  // And what the terminal tells, pasted in one go.
+  const printed = /In another terminal:\n\n(.*?)\n\nCtrl-C/s.exec(said())?.[1] ?? '';
+  expect(printed.split('\n')).toHaveLength(3);
+  const { stdout } = await exec('sh', ['-ec', printed], { cwd: paths.root });
+  expect(stdout).toContain('npm run infer -- adds x=FILE.npy\n');
+  expect(stdout).toMatch(/adds +1 +READY +as released/);
+
   const second = await command.run(['--once']);
   expect(second).toMatchObject({ code: 1, stderr: expect.stringMatching(/is in use by process \d+/) as string });
 

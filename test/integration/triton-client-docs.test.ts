@@ -101,7 +101,7 @@ test.each(EXAMPLES.map((code, i) => ({ example: i + 1, code, printed: PRINTED[i]
     const here = code
       .replace('http://127.0.0.1:8000', server.httpUrl)
       .replace('127.0.0.1:8001', server.grpcAddress)
-      .replace("'triton-serving/client'", JSON.stringify(ENTRY));
+      .replace("'@triton-serving/client'", JSON.stringify(ENTRY));
     const { outputFiles } = buildSync({
       stdin: { contents: here, loader: 'ts', resolveDir: paths.root },
       bundle: true,
@@ -119,7 +119,7 @@ test('every example is right in its types', () => {
   const files = EXAMPLES.map((code, i) => {
     // In this folder, for the packages whose types they use; never written.
     const file = join(paths.root, `example-${i + 1}.ts`);
-    return [file, code.replace("'triton-serving/client'", "'./scripts/lib/triton'")] as const;
+    return [file, code.replace("'@triton-serving/client'", "'./scripts/lib/triton'")] as const;
   });
   const sources = new Map(files);
   const { config } = ts.readConfigFile(join(paths.root, 'tsconfig.json'), ts.sys.readFile.bind(ts.sys)) as {

@@ -392,9 +392,12 @@ def test_failures(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--models", "scale,scales"], "there is no model 'scales' with a trace.py in"),
-        (["--exclude", "scales"], "there is no model 'scales' with a trace.py in"),
-        (["--weights", "scales=x"], "There are: scale."),
+        (
+            ["--models", "scale,scales"],
+            ' has no model "scales" with a trace.py; allowed: scale\n    -> did you mean scale?',
+        ),
+        (["--exclude", "other"], ' has no model "other" with a trace.py; allowed: scale\n'),
+        (["--weights", "scales=x"], ' has no model "scales" with a trace.py; allowed: scale'),
     ],
 )
 def test_unknown_models_are_usage_errors(

@@ -1,6 +1,8 @@
-import { normalizedTensor, readImage } from '../local/image';
+import { networkTensor } from '../infer/pictures';
+import { readImage } from '../local/image';
 import { FACE } from '../local/samples';
 import { paths } from '../paths';
+import { joinRows } from '../triton/batches';
 import type { Tensor } from '../triton/tensor';
 import { compare, inParallel } from './compare';
 import { only, withModels } from './local-models';
@@ -9,8 +11,8 @@ import { printComparison } from './print';
 /** GFPGAN in batches against one by one. */
 export async function benchBatching(repetitions: number): Promise<object> {
   return withModels(paths.modelRepository, ['gfpgan', 'infer_face_restoration_v2.1'], async (client, progress) => {
-    const face = normalizedTensor('input__0', await readImage(FACE));
-    const eight = repeat(face, 8);
+    const face = networkTensor('input__0', 'signed', await readImage(FACE));
+    const eight = joinRows(Array<Tensor>(8).fill(face));
     const contestants = [
       {
         name: 'infer_face_restoration_v2.1: 8 requests, one after the other',
@@ -42,12 +44,4 @@ export async function benchBatching(repetitions: number): Promise<object> {
     printComparison(title, results);
     return { repetitions, results };
   });
-}
-
-/** The same FP32 image several times, along the batch axis. */
-function repeat(image: Tensor, times: number): Tensor {
-  const one = image.data as Float32Array;
-  const data = new Float32Array(one.length * times);
-  for (let i = 0; i < times; i += 1) data.set(one, i * one.length);
-  return { name: image.name, datatype: 'FP32', shape: [times, ...image.shape.slice(1)], data };
 }

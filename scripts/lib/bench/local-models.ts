@@ -7,6 +7,7 @@ import { paths } from '../paths';
 import { Progress } from '../progress';
 import { TritonHttpClient } from '../triton/http';
 import type { Tensor } from '../triton/tensor';
+import { Undo } from '../undo';
 
 /** Beside a local stack that may be running. */
 export const FREE_PORTS = { 'http-port': 0, 'grpc-port': 0, 'metrics-port': 0, 's3-port': 0 };
@@ -18,7 +19,10 @@ export async function withModels(
   work: (client: TritonHttpClient, progress: Progress) => Promise<object>,
 ): Promise<object> {
   const progress = new Progress();
-  const undo: (() => Promise<void> | void)[] = [];
+  const undo = new Undo();
+  if (repository !== paths.modelRepository) {
+    undo.defer(() => rmSync(localDirectory(repository), { recursive: true, force: true }));
+  }
   try {
     const { served } = await selectModels(repository, names);
     const stack = await startStack({
@@ -28,14 +32,13 @@ export async function withModels(
       ports: FREE_PORTS,
       progress,
       timings: new Timings(),
-      defer: (step) => undo.push(step),
+      defer: (step) => undo.defer(step),
     });
     const client = new TritonHttpClient(stack.triton.httpUrl);
-    undo.push(() => client.close());
+    undo.defer(() => client.close());
     return await work(client, progress);
   } finally {
-    for (const step of undo.reverse()) await step();
-    if (repository !== paths.modelRepository) rmSync(localDirectory(repository), { recursive: true, force: true });
+    await undo.run();
   }
 }
 

@@ -1,7 +1,11 @@
 import { EXIT } from '../cli';
 import { UserError } from '../errors';
 
-const SAME_SIGNAL_MS = 300;
+/**
+ * What comes so soon after the first one is the same: one Ctrl-C may come twice, from the terminal and passed on by npm,
+ * which on a busy machine takes its time.
+ */
+const SAME_SIGNAL_MS = 1000;
 
 /** Ctrl-C or SIGTERM. */
 export class Interrupted extends UserError {
@@ -9,23 +13,18 @@ export class Interrupted extends UserError {
 }
 
 export interface InterruptWatch {
-  /**
-   * What comes so soon after the first one is the same: one Ctrl-C may come twice at once, from the terminal and passed
-   * on by npm.
-   */
-  sameSignalMs: number;
   first: () => void;
   /** Called for each one after it. */
   again: () => void;
 }
 
 /** Calls back at Ctrl-C and what else asks us to end; gives the function that ends the watch. */
-export function watchInterrupts({ sameSignalMs, first, again }: InterruptWatch): () => void {
+export function watchInterrupts({ first, again }: InterruptWatch): () => void {
   let firstAt: number | undefined;
   const onSignal = (): void => {
     const now = Date.now();
     if (firstAt !== undefined) {
-      if (now - firstAt >= sameSignalMs) again();
+      if (now - firstAt >= SAME_SIGNAL_MS) again();
       return;
     }
     firstAt = now;
@@ -45,7 +44,6 @@ export function watchInterrupts({ sameSignalMs, first, again }: InterruptWatch):
 export async function withInterrupts<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
   const stopWatching = watchInterrupts({
-    sameSignalMs: SAME_SIGNAL_MS,
     first: () => {
       process.stderr.write('\ninterrupted: ending in order; once more ends at once\n');
       controller.abort(new Interrupted('interrupted'));

@@ -2,19 +2,20 @@ import { EXIT } from '../cli';
 import { UserError } from '../errors';
 import { formatDuration, formatTable } from '../format';
 import { didYouMean } from '../model/nearest';
+import { Progress } from '../progress';
 import { TritonError, type InferenceClient, type InferOptions, type ModelIndexEntry } from '../triton/client';
 import { TritonGrpcClient } from '../triton/grpc';
 import { TritonHttpClient } from '../triton/http';
 import { describe, TritonModel } from '../triton/model';
-import { DATA_TYPES, decodeTensor, elementCount, isDataType, type Tensor } from '../triton/tensor';
-import { generateLoad, type LoadResult } from './load';
+import { zeroTensor, type Tensor } from '../triton/tensor';
+import { generateLoad, WARM_UP_MS, type LoadResult } from './load';
 import { labelledOutputs, pictureSizeOf } from './model-facts';
 import type { PixelKind } from './pictures';
 import { requestOf, usualSource } from './request';
 import {
-  bigintText,
   classesOf,
   classTable,
+  exactValue,
   outputTable,
   resultJson,
   saveResult,
@@ -71,17 +72,13 @@ export async function inferCommand(command: InferCommand): Promise<number> {
   }
 }
 
-async function openModel(client: InferenceClient, { model, version, timeoutMs }: InferCommand): Promise<TritonModel> {
+async function openModel(client: InferenceClient, command: InferCommand): Promise<TritonModel> {
+  const { model, version, timeoutMs } = command;
   try {
     return await TritonModel.open(client, model, { version, timeoutMs });
   } catch (error) {
     if (!(error instanceof TritonError)) throw error;
-    if (error.status === 'unreachable') {
-      throw new UserError(error.message, {
-        hint: 'npm run local serves the models here; --url or --grpc for another server',
-        cause: error,
-      });
-    }
+    if (!error.answered) throw new UserError(error.message, { hint: await whereToAsk(command, error), cause: error });
     if (!/NOT_FOUND|404|UNAVAILABLE|400/.test(error.status)) throw error;
     // Some servers do not tell everybody what they hold.
     const index = await client.repositoryIndex({ timeoutMs }).catch(() => []);
@@ -89,6 +86,33 @@ async function openModel(client: InferenceClient, { model, version, timeoutMs }:
     throw new UserError(error.message, { ...(hint === undefined ? {} : { hint }), cause: error });
   }
 }
+
+/** Of the look at what else may speak at an address. */
+const LOOK_MS = 3000;
+
+/** What to do where it was not Triton that answered. */
+async function whereToAsk(command: InferCommand, { status }: TritonError): Promise<string> {
+  const local = 'npm run local serves the models here; --url or --grpc for another server';
+  const isSilent = status === 'unreachable' || status === 'timeout';
+  return (await otherProtocol(command)) ?? (isSilent ? local : `it is not Triton that answers there; ${local}`);
+}
+
+/** The right flag where Triton speaks its other protocol at the address; undefined where it does not. */
+async function otherProtocol({ address, headers }: InferCommand): Promise<string | undefined> {
+  const [other, hint] =
+    'url' in address
+      ? [new TritonGrpcClient(address.url, { headers }), `gRPC: --grpc ${address.url.replace('http://', '')}`]
+      : [new TritonHttpClient(httpOf(address.grpc), { headers }), `HTTP: --url ${httpOf(address.grpc)}`];
+  try {
+    return (await other.live({ timeoutMs: LOOK_MS })) ? `this address speaks ${hint}` : undefined;
+  } catch {
+    return undefined;
+  } finally {
+    other.close();
+  }
+}
+
+const httpOf = (address: string): string => (address.includes('://') ? address : `http://${address}`);
 
 /** What may be asked instead of a model, or a version of it, that is not served. */
 function whatThereIs(model: string, index: readonly ModelIndexEntry[]): string | undefined {
@@ -131,7 +155,7 @@ async function ask(
   }
   if (command.out !== undefined) await saveResult(command.out, result, command.pixels);
   if (command.json) {
-    process.stdout.write(`${JSON.stringify(resultJson({ ...result, outputs: plain }, classes), bigintText, 2)}\n`);
+    process.stdout.write(`${JSON.stringify(resultJson({ ...result, outputs: plain }, classes), exactValue, 2)}\n`);
     return EXIT.ok;
   }
   const texts = sources.flatMap((source) => (source.kind === 'text' ? [source.text] : []));
@@ -173,7 +197,8 @@ async function bench(
   load: { concurrency: number; seconds: number },
 ): Promise<number> {
   const options = inferOptions(model, command, [], 0);
-  const result = await generateLoad(() => model.inferTensors(inputs, options), load);
+  const title = `${load.concurrency} requests at any time, for ${WARM_UP_MS / 1000} s that do not count and ${load.seconds} s`;
+  const result = await new Progress().run(title, () => generateLoad(() => model.inferTensors(inputs, options), load));
   if (command.json) process.stdout.write(`${JSON.stringify({ model: model.name, ...load, ...result }, null, 2)}\n`);
   else process.stdout.write(`${loadTable(model, inputs, load.concurrency, result)}\n`);
   for (const [message, count] of Object.entries(result.messages)) process.stderr.write(`${count} times: ${message}\n`);
@@ -211,9 +236,6 @@ function takes(model: TritonModel): string {
 
 /** One row of zeros, or of empty strings; a length that may be anything is 1. */
 function zeros(model: TritonModel): Tensor[] {
-  return model.metadata.inputs.map(({ name, datatype, shape }) => {
-    const lengths = shape.map((length) => (length === -1 ? 1 : length));
-    const bytes = isDataType(datatype) ? (DATA_TYPES[datatype].elementBytes ?? 4) : 0;
-    return decodeTensor(name, datatype, lengths, Buffer.alloc(elementCount(lengths) * bytes));
-  });
+  const lengths = (shape: readonly number[]): number[] => shape.map((length) => (length === -1 ? 1 : length));
+  return model.metadata.inputs.map(({ name, datatype, shape }) => zeroTensor(name, datatype, lengths(shape)));
 }

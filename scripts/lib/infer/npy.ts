@@ -21,16 +21,21 @@ const MAGIC = Buffer.from('\x93NUMPY', 'latin1');
 /** The data begins at a multiple of it. */
 const ALIGNMENT = 64;
 
+const HINT = 'save it again with numpy.save(FILE, array)';
+
 /**
  * Reads an array as `numpy.save` writes it.
  * @throws UserError where it is no such file, or of a type that Triton does not have
  */
 export function readNpy(file: string, bytes: Buffer): Tensor {
-  if (!bytes.subarray(0, MAGIC.length).equals(MAGIC)) throw new UserError(`${file} is not a file of numpy.save`);
+  if (!bytes.subarray(0, MAGIC.length).equals(MAGIC)) {
+    throw new UserError(`${file} is not a file of numpy.save`, { hint: HINT });
+  }
   // Version 1 has a length of two bytes, later ones of four.
   const wide = (bytes[6] ?? 0) > 1;
   const start = wide ? 12 : 10;
-  const end = start + (wide ? bytes.readUInt32LE(8) : bytes.readUInt16LE(8));
+  const end = bytes.length < start ? Infinity : start + (wide ? bytes.readUInt32LE(8) : bytes.readUInt16LE(8));
+  if (end > bytes.length) throw new UserError(`${file} is cut short`, { hint: HINT });
   const header = bytes.toString('latin1', start, end);
   const description = /'descr': *'([^']*)'/.exec(header)?.[1];
   const shape = /'shape': *\(([^)]*)\)/.exec(header)?.[1];
@@ -38,9 +43,7 @@ export function readNpy(file: string, bytes: Buffer): Tensor {
   if (known === undefined || shape === undefined) {
     throw new UserError(
       `${file}: type ${description ?? 'of a structure'}; allowed: ${Object.values(DESCRIPTIONS).join(' ')}`,
-      {
-        hint: 'save it with .astype(...) of one of these; strings go into a .json file',
-      },
+      { hint: 'save it with .astype(...) of one of these; strings go into a .json file' },
     );
   }
   if (/'fortran_order': *True/.test(header)) {
@@ -50,7 +53,11 @@ export function readNpy(file: string, bytes: Buffer): Tensor {
     .split(',')
     .filter((length) => length.trim() !== '')
     .map(Number);
-  return decodeTensor(file, known, lengths, bytes.subarray(end));
+  try {
+    return decodeTensor(file, known, lengths, bytes.subarray(end));
+  } catch (cause) {
+    throw new UserError(`${file} is cut short or too long: ${(cause as Error).message}`, { hint: HINT, cause });
+  }
 }
 
 /**

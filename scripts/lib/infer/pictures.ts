@@ -1,5 +1,5 @@
 import { UserError } from '../errors';
-import { IMAGENET, type BgrImage } from '../local/image';
+import type { BgrImage } from '../local/image';
 import { DATA_TYPES, elementCount, type DataType, type Tensor, type TensorData } from '../triton/tensor';
 
 interface PixelFacts {
@@ -11,6 +11,8 @@ interface PixelFacts {
 }
 
 const RGB = [2, 1, 0] as const;
+/** Mean and standard deviation of ImageNet, for red, green and blue in [0, 1], which classifiers are trained with. */
+const IMAGENET = { mean: [0.485, 0.456, 0.406], deviation: [0.229, 0.224, 0.225] } as const;
 const mean = (channel: number): number => IMAGENET.mean[channel] ?? 0;
 const deviation = (channel: number): number => IMAGENET.deviation[channel] ?? 1;
 
@@ -57,7 +59,7 @@ export function pictureLayout(tensor: { datatype: string; shape: readonly number
 /** Pictures of one size as the elements of a tensor, and its shape. */
 export function encodePictures(
   datatype: DataType,
-  { channelsLast, batched }: PictureLayout,
+  { channelsLast, batched }: Pick<PictureLayout, 'channelsLast' | 'batched'>,
   kind: PixelKind,
   pictures: readonly BgrImage[],
 ): { data: TensorData[DataType]; shape: number[] } {
@@ -79,6 +81,12 @@ export function encodePictures(
     }
   });
   return { data, shape };
+}
+
+/** One picture as a network takes it: FP32 [1, 3, height, width]; GFPGAN `signed`, classifiers `imagenet`. */
+export function networkTensor(name: string, kind: PixelKind, picture: BgrImage): Tensor {
+  const layout = { channelsLast: false, batched: true };
+  return { name, datatype: 'FP32', ...encodePictures('FP32', layout, kind, [picture]) } as Tensor;
 }
 
 /**

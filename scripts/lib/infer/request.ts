@@ -8,7 +8,7 @@ import type { Nested } from '../triton/nested';
 import { describe, type InputValue, type TritonModel } from '../triton/model';
 import { isDataType, type TensorData, type DataType } from '../triton/tensor';
 import { encodePictures, pictureLayout, usualPixels, type PixelKind } from './pictures';
-import type { Source } from './sources';
+import { PICTURES, type Source } from './sources';
 
 export interface RequestOptions {
   /** Undefined: what the input's data type, or a classifier, usually means. */
@@ -145,7 +145,10 @@ async function pictureValue(
   const pictures = await Promise.all(
     sources.map(({ file }) =>
       readImage(file, crop).catch((cause: unknown) => {
-        throw new UserError(`${file}: ${(cause as Error).message}`, { cause });
+        throw new UserError(`${file} is not a picture that can be read: ${(cause as Error).message}`, {
+          hint: `save it again, as one of ${PICTURES.join(' ')}`,
+          cause,
+        });
       }),
     ),
   );

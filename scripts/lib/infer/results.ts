@@ -116,7 +116,7 @@ export const SAVED_AS = ['.png', '.jpg', '.jpeg', '.webp', '.npy', '.json'];
 export async function saveResult(file: string, result: InferResult, pixels: PixelKind | undefined): Promise<void> {
   const end = extname(file).toLowerCase();
   if (end === '.json') {
-    writeFileSync(file, `${JSON.stringify(resultJson(result, {}), bigintText, 2)}\n`);
+    writeFileSync(file, `${JSON.stringify(resultJson(result, {}), exactValue, 2)}\n`);
     return;
   }
   const isPicture = end !== '.npy';
@@ -131,9 +131,10 @@ export async function saveResult(file: string, result: InferResult, pixels: Pixe
   await writeImage(file, decodePicture(output, pixels ?? usualPixels(output.datatype)));
 }
 
-/** JSON has no whole numbers beyond 2^53 that every reader takes. */
-export function bigintText(_: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? String(value) : value;
+/** What JSON has no number for, as text: whole numbers beyond 2^53, which not every reader takes, NaN and infinities. */
+export function exactValue(_: string, value: unknown): unknown {
+  const isOther = typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value));
+  return isOther ? String(value) : value;
 }
 
 function theOne(candidates: readonly Tensor[], { model, outputs }: InferResult): Tensor {

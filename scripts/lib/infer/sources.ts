@@ -16,22 +16,24 @@ export type Source = { name: string | undefined } & (
   | { kind: 'text'; text: string }
 );
 
-const PICTURES = ['.jpg', '.jpeg', '.png', '.webp', '.gif', '.tif', '.tiff', '.avif'];
+/** Ends of the names of pictures. */
+export const PICTURES = ['.jpg', '.jpeg', '.png', '.webp', '.gif', '.tif', '.tiff', '.avif'];
 
 /** What a file of this kind holds, by the end of its name. */
 const READERS: Record<string, (file: string) => Source> = {
   ...Object.fromEntries(PICTURES.map((end) => [end, (file: string) => ({ name: undefined, kind: 'picture', file })])),
-  '.wav': (file) => ({ name: undefined, kind: 'sound', sound: readWav(file, readFileSync(file)) }),
-  '.npy': (file) => ({ name: undefined, kind: 'array', tensor: readNpy(file, readFileSync(file)) }),
-  '.json': (file) => ({ name: undefined, kind: 'json', value: parseJson(file, readFileSync(file, 'utf8')) }),
-  '.txt': (file) => ({ name: undefined, kind: 'text', text: readFileSync(file, 'utf8').trim() }),
+  '.wav': (file) => ({ name: undefined, kind: 'sound', sound: readWav(file, bytesOf(file)) }),
+  '.npy': (file) => ({ name: undefined, kind: 'array', tensor: readNpy(file, bytesOf(file)) }),
+  '.json': (file) => ({ name: undefined, kind: 'json', value: parseJson(file, bytesOf(file).toString()) }),
+  '.txt': (file) => textSource(file, bytesOf(file).toString().trim()),
 };
 
 /**
  * Reads an argument: a file by the end of its name, else text. `NAME=` in front says which input it is for, and makes
  * JSON of what is no file: `input__0=[[1, 2]]`.
  * @param inputs names of the model's inputs
- * @throws UserError where a file cannot be read as what its name says, or NAME is none of the model's inputs
+ * @throws UserError where a file cannot be read as what its name says, a text is empty, or NAME is none of the model's
+ *   inputs
  */
 export function readSource(argument: string, inputs: readonly string[]): Source {
   const at = argument.indexOf('=');
@@ -40,11 +42,11 @@ export function readSource(argument: string, inputs: readonly string[]): Source 
   const name = inputs.find((input) => input === before);
   if (name === undefined) {
     refuseOtherName(before, value, inputs);
-    return readValue(argument) ?? { name, kind: 'text', text: argument };
+    return readValue(argument) ?? textSource('the input', argument);
   }
   const source = readValue(value) ?? (isJson(value) ? { kind: 'json', value: JSON.parse(value) as Nested } : undefined);
   if (source === undefined && /^\s*[[{]/.test(value)) parseJson(`${name}=`, value);
-  return { ...(source ?? { kind: 'text', text: value }), name };
+  return { ...(source ?? textSource(`${name}=`, value)), name };
 }
 
 /** `a=b` may be a text; what could only be meant as NAME=VALUE is refused. */
@@ -60,8 +62,8 @@ function refuseOtherName(name: string, value: string, inputs: readonly string[])
 function readValue(value: string): Source | undefined {
   const read = READERS[extname(value).toLowerCase()];
   if (existsSync(value)) {
-    if (read !== undefined) return read(value);
     if (statSync(value).isDirectory()) throw new UserError(`${value} is a folder`, { hint: 'name the files in it' });
+    if (read !== undefined) return read(value);
     throw new UserError(`${value}: a file of this kind is not known; allowed: ${Object.keys(READERS).join(' ')}`);
   }
   // "See report.txt" is a text; a name without a space is a file that is not there.
@@ -69,11 +71,30 @@ function readValue(value: string): Source | undefined {
   return undefined;
 }
 
+/** A text without a word would be computed as any other, and mean nothing. */
+function textSource(what: string, text: string): Source {
+  if (text.trim() !== '') return { name: undefined, kind: 'text', text };
+  throw new UserError(`${what} is empty`, {
+    hint: 'give a text or a file; an empty string, for a model that takes strings, is NAME=[""]',
+  });
+}
+
+function bytesOf(file: string): Buffer {
+  try {
+    return readFileSync(file);
+  } catch (cause) {
+    throw new UserError(`${file} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}
+
 function parseJson(file: string, text: string): Nested | Record<string, Nested> {
   try {
     return JSON.parse(text) as Nested | Record<string, Nested>;
   } catch (cause) {
-    throw new UserError(`${file}: ${(cause as Error).message}`, { cause });
+    throw new UserError(`${file}: ${(cause as Error).message}`, {
+      hint: 'JSON is needed: [[1, 2]], or {"NAME": [[1, 2]]} for several inputs',
+      cause,
+    });
   }
 }
 

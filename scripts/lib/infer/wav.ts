@@ -22,6 +22,15 @@ export function readWav(file: string, bytes: Buffer): Sound {
   if (bytes.toString('latin1', 0, 4) !== 'RIFF' || bytes.toString('latin1', 8, 12) !== 'WAVE') {
     throw refuse('not a WAV file');
   }
+  try {
+    return readChunks(bytes, refuse);
+  } catch (error) {
+    // A number that is not there, or one too large for the file.
+    throw (error as Error).name === 'RangeError' ? refuse('it is broken or cut short') : error;
+  }
+}
+
+function readChunks(bytes: Buffer, refuse: (what: string) => UserError): Sound {
   let format: { code: number; channels: number; rate: number; bits: number } | undefined;
   for (let offset = 12; offset + 8 <= bytes.length;) {
     const id = bytes.toString('latin1', offset, offset + 4);
@@ -45,7 +54,8 @@ export function readWav(file: string, bytes: Buffer): Sound {
         );
       }
       const read = is16 ? (at: number) => data.readInt16LE(at) / 32_768 : (at: number) => data.readFloatLE(at);
-      return { rate: format.rate, samples: mix(data.length, format.bits / 8, format.channels, read) };
+      const samples = mix(data.length, format.bits / 8, format.channels, read);
+      if (samples.length > 0) return { rate: format.rate, samples };
     }
     offset = start + size + (size % 2);
   }

@@ -1,4 +1,4 @@
-import sharp from 'sharp';
+import sharp, { type Sharp } from 'sharp';
 import type { Tensor } from '../triton/tensor';
 
 /** A picture as OpenCV holds it: rows of pixels of blue, green, red. */
@@ -8,9 +8,6 @@ export interface BgrImage {
   /** height x width x 3 bytes. */
   data: Uint8Array;
 }
-
-/** Mean and standard deviation of ImageNet, for red, green and blue in [0, 1], which ResNet was trained with. */
-export const IMAGENET = { mean: [0.485, 0.456, 0.406], deviation: [0.229, 0.224, 0.225] } as const;
 
 /**
  * Reads any picture file; transparency is dropped.
@@ -31,23 +28,22 @@ export async function readImage(
 }
 
 /** Writes a picture in the format that the file's name ends in. */
-export async function writeImage(path: string, { width, height, data }: BgrImage): Promise<void> {
-  await sharp(swapRedAndBlue(data), { raw: { width, height, channels: 3 } }).toFile(path);
+export async function writeImage(path: string, image: BgrImage): Promise<void> {
+  await encoder(image).toFile(path);
+}
+
+/** A picture as a PNG file, with every pixel as it is. */
+export function encodePng(image: BgrImage): Promise<Buffer> {
+  return encoder(image).png({ compressionLevel: 9 }).toBuffer();
+}
+
+function encoder({ width, height, data }: BgrImage): Sharp {
+  return sharp(swapRedAndBlue(data), { raw: { width, height, channels: 3 } });
 }
 
 /** The tensor that pre_gfpgan and the ensemble take: UINT8 [height, width, 3], BGR. */
 export function pixelTensor(name: string, { width, height, data }: BgrImage): Tensor {
   return { name, datatype: 'UINT8', shape: [height, width, 3], data };
-}
-
-/** What GFPGAN takes: FP32 [1, 3, height, width], RGB, (x / 255 - 0.5) / 0.5. */
-export function normalizedTensor(name: string, image: BgrImage): Tensor {
-  return planes(name, image, (value) => (value / 255 - 0.5) / 0.5);
-}
-
-/** What the classifier takes: FP32 [1, 3, height, width], RGB, less ImageNet's mean and over its deviation. */
-export function imagenetTensor(name: string, image: BgrImage): Tensor {
-  return planes(name, image, (value, c) => (value / 255 - (IMAGENET.mean[c] ?? 0)) / (IMAGENET.deviation[c] ?? 1));
 }
 
 /** The part of the picture around its middle, `size` pixels each way. */
@@ -60,20 +56,6 @@ export function centreCrop({ width, height, data }: BgrImage, size: number): Bgr
     cropped.set(data.subarray(start, start + size * 3), y * size * 3);
   }
   return { width: size, height: size, data: cropped };
-}
-
-/** Pixels of BGR to planes of red, green and blue, each value passed through `convert` with its plane's number. */
-function planes(
-  name: string,
-  { width, height, data }: BgrImage,
-  convert: (value: number, channel: number) => number,
-): Tensor {
-  const size = width * height;
-  const values = new Float32Array(3 * size);
-  for (let c = 0; c < 3; c += 1) {
-    for (let i = 0; i < size; i += 1) values[c * size + i] = convert(data[i * 3 + 2 - c] ?? 0, c);
-  }
-  return { name, datatype: 'FP32', shape: [1, 3, height, width], data: values };
 }
 
 function swapRedAndBlue(pixels: Uint8Array): Uint8Array {

@@ -2,6 +2,7 @@ import { pathToFileURL } from 'node:url';
 import { formatDuration, formatTable } from '../format';
 import { stepModels } from '../model';
 import { formatLocation } from '../publish/location';
+import { nextCommands } from './next-commands';
 import type { Answer } from './requests';
 import type { LocalSelection } from './selection';
 import type { LocalStack } from './stack';
@@ -37,15 +38,24 @@ export function printAnswers(answers: readonly Answer[], timings: Timings): void
   );
 }
 
-export function printEndpoints({ triton, s3, location }: LocalStack): void {
+/** The last words of the start: where everything is, and what to do with it. */
+export function printEndpoints({ triton, s3, location, models }: LocalStack): void {
   const rows = [
     ['Triton HTTP', triton.httpUrl],
     ['Triton gRPC', triton.grpcAddress],
     ['Triton metrics', triton.metricsUrl],
-    ['S3', `${s3.endpoint}  ${formatLocation(location)}  (keys: scripts/lib/local/s3-server.ts)`],
+    ['S3', `${s3.endpoint}  ${formatLocation(location)}`],
     ['Triton log', triton.logFile],
   ];
-  process.stdout.write(`${formatTable(['endpoint', 'address'], rows)}\n\nCtrl-C stops everything.\n`);
+  const names = models.map(({ name }) => name);
+  const next = nextCommands({ models: names, http: triton.httpUrl, s3: s3.endpoint, location });
+  const parts = [
+    formatTable(['endpoint', 'address'], rows),
+    'In another terminal:',
+    next.map((command) => `  ${command}`).join('\n'),
+    'Ctrl-C stops everything.',
+  ];
+  process.stdout.write(`${parts.join('\n\n')}\n`);
 }
 
 /** Where the page is, as something that a terminal lets one click. */

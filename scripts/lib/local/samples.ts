@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
+import { networkTensor } from '../infer/pictures';
 import type { RepositoryModel } from '../model';
 import { paths } from '../paths';
-import { DATA_TYPES, decodeTensor, elementCount, type DataType, type Tensor } from '../triton/tensor';
+import { DATA_TYPES, zeroTensor, type DataType, type Tensor } from '../triton/tensor';
 import { classes, pictureOf, type Exhibit } from './exhibits';
-import { centreCrop, imagenetTensor, normalizedTensor, pixelTensor, readImage } from './image';
+import { centreCrop, pixelTensor, readImage } from './image';
 import { tokenize } from './tokenizer';
 
 /** One request that makes sense to a model, and what its answer means. */
@@ -35,7 +36,7 @@ type FindModel = (name: string) => RepositoryModel | undefined;
 const SAMPLES: Record<string, (model: RepositoryModel, find: FindModel) => Promise<Sample>> = {
   pre_gfpgan: async () => {
     const face = await readImage(FACE);
-    const expected = normalizedTensor('', face);
+    const expected = networkTensor('', 'signed', face);
     return {
       inputs: [pixelTensor('input__0', face)],
       read: ([output]) =>
@@ -48,7 +49,7 @@ const SAMPLES: Record<string, (model: RepositoryModel, find: FindModel) => Promi
     const face = await readImage(FACE);
     const pixels = Array.from(face.data);
     return {
-      inputs: [normalizedTensor('input__0', face)],
+      inputs: [networkTensor('input__0', 'signed', face)],
       read: ([output]) => `${describeShape(output)}, ${compare(required(output), pixels)} to the picture`,
     };
   },
@@ -64,7 +65,7 @@ const SAMPLES: Record<string, (model: RepositoryModel, find: FindModel) => Promi
     const labels = readFileSync(join(directory, 'labels.txt'), 'utf8').trim().split('\n');
     const picture = centreCrop(await readImage(FACE), 224);
     return {
-      inputs: [imagenetTensor('input__0', picture)],
+      inputs: [networkTensor('input__0', 'imagenet', picture)],
       read: ([output]) => topClass(required(output), labels),
       show: ([output]) => ({ kind: 'classes', picture, classes: classes(numbersOf(required(output)), labels) }),
     };
@@ -133,10 +134,7 @@ function sampleOfZeros({ config }: RepositoryModel): Sample {
     .map(({ name = '', data_type: type, dims = [] }) => {
       const datatype = (Object.keys(DATA_TYPES) as DataType[]).find((known) => DATA_TYPES[known].configName === type);
       if (datatype === undefined) throw new UserError(`${type ?? 'no type'} of ${name} is not a data type of Triton's`);
-      const shape = [...batch, ...dims.map((size) => (size === -1 ? 1 : size))];
-      // A string of no bytes is its length, in four bytes.
-      const bytes = Buffer.alloc(elementCount(shape) * (DATA_TYPES[datatype].elementBytes ?? 4));
-      return decodeTensor(name, datatype, shape, bytes);
+      return zeroTensor(name, datatype, [...batch, ...dims.map((size) => (size === -1 ? 1 : size))]);
     });
   return { inputs, read: (outputs) => outputs.map((output) => `${output.name} ${describeShape(output)}`).join(', ') };
 }
@@ -149,7 +147,7 @@ function pictureSize(model: RepositoryModel | undefined): number | undefined {
 
 async function restoration(model: RepositoryModel): Promise<Sample> {
   return {
-    inputs: [normalizedTensor('input__0', await readImage(FACE, pictureSize(model)))],
+    inputs: [networkTensor('input__0', 'signed', await readImage(FACE, pictureSize(model)))],
     read: ([output]) => `${describeShape(output)} restored face, ${describeRange(output)}`,
   };
 }

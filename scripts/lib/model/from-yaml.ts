@@ -1,5 +1,5 @@
 import protobuf from 'protobufjs/light';
-import { modelConfigType, type Int64, type ModelConfig } from './model-config';
+import { enumValues, modelConfigType, type Int64, type ModelConfig } from './model-config';
 import { didYouMean, nearest } from './nearest';
 import { describe, fieldPath, type ProblemList } from './problems';
 import { parseYaml } from './yaml-text';
@@ -154,10 +154,9 @@ class Reader {
 
   private enumName(type: protobuf.Enum, value: unknown, path: string): string | undefined {
     this.count();
-    const names = Object.keys(type.values);
-    if (typeof value === 'string' && names.includes(value)) return value;
+    if (typeof value === 'string' && Object.hasOwn(type.values, value)) return value;
     this.problem(path, `is not one of the values of ${type.name}, got ${describe(value)}`, {
-      allowed: names.join(', '),
+      allowed: enumValues(type).join(', '),
       hint: enumHint(type, value),
     });
     return undefined;
@@ -222,7 +221,7 @@ class Reader {
 
 /** What was most likely meant: `FP32` is TYPE_FP32, `gpu` is KIND_GPU, `torch.float32` is TYPE_FP32. */
 function enumHint(type: protobuf.Enum, value: unknown): string | undefined {
-  const names = Object.keys(type.values);
+  const names = enumValues(type);
   if (typeof value === 'number') {
     const name = type.valuesById[value];
     return name === undefined ? undefined : `${name} is meant`;

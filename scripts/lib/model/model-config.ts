@@ -6,10 +6,16 @@ const root = protobuf.Root.fromJSON(protocol).resolveAll();
 /** Triton's own definition of a model configuration: what fields there are, their types and numbers. */
 export const modelConfigType = root.lookupType('inference.ModelConfig');
 
-/** Names of the data types a tensor may have, TYPE_FP32 and so on; TYPE_INVALID, which says "none", left out. */
-export const DATA_TYPES: readonly string[] = Object.keys(root.lookupEnum('inference.DataType').values).filter(
-  (name) => name !== 'TYPE_INVALID',
-);
+/** The value of DataType that stands for no type at all, as which Triton reads a field that is not set. */
+const NO_TYPE = 'TYPE_INVALID';
+
+/** Names of the values of an enum that somebody may mean: what a message offers. */
+export function enumValues(type: protobuf.Enum): string[] {
+  return Object.keys(type.values).filter((name) => name !== NO_TYPE);
+}
+
+/** Names of the data types a tensor may have, TYPE_FP32 and so on. */
+export const DATA_TYPES: readonly string[] = enumValues(root.lookupEnum('inference.DataType'));
 
 /** Bytes of one element; a text has none of its own. */
 const ELEMENT_BYTES: Readonly<Record<string, number>> = {

@@ -3,7 +3,8 @@ import { abortable } from '../abort';
 import { UserError } from '../errors';
 import { CONTROL_KEY_VARIABLE, replicaClient, type Replica, type ReplicaSource } from '../replicas/source';
 import { TritonError } from '../triton/client';
-import type { TritonHttpClient, ModelIndexEntry } from '../triton/http';
+import type { ModelIndexEntry } from '../triton/client';
+import type { TritonHttpClient } from '../triton/http';
 import { DIGEST_PARAMETER } from './wanted';
 
 const POLL_MS = 100;

@@ -1,18 +1,10 @@
-import {
-  accessSync,
-  constants,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { delimiter, join, relative } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { UserError } from '../errors';
 import { CommandError, exec } from '../exec';
 import type { Step } from '../progress';
 import { cached, cacheRoot, requireFreeSpace } from './cache';
+import { findOnPath, isProgram } from './on-path';
 
 /** Names of the same browser. */
 const ON_PATH = ['chromium', 'chromium-browser', 'google-chrome'];
@@ -59,20 +51,10 @@ const HINT = 'install chromium, or name a Chrome or Chromium in CHROME_PATH';
 export function findChromium(): string | undefined {
   const named = process.env['CHROME_PATH'];
   if (named !== undefined && named !== '') return named;
-  const folders = (process.env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '');
-  const onPath = ON_PATH.flatMap((name) => folders.map((folder) => join(folder, name))).find(isProgram);
+  const onPath = findOnPath(...ON_PATH);
   if (onPath !== undefined) return onPath;
   const unpacked = join(cacheRoot(), cacheName(), STARTER);
   return isProgram(unpacked) ? unpacked : undefined;
-}
-
-function isProgram(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Debian keeps only the newest build for each release, so the release is all that can be pinned. */

@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { exec } from '../exec';
-import { paths } from '../paths';
+import { downloadModule } from './go';
 
 /** Its go.mod and go.sum pin the modules that the definitions come with. */
-const PINS = join(paths.scripts, 'lib', 'toolchain', 'go', 'custom-resources');
+const PINS = 'custom-resources';
 
 /** Where the definition of each kind is: the module, and the file in it. */
 const DEFINITIONS = {
@@ -25,8 +24,6 @@ export const CUSTOM_KINDS = Object.keys(DEFINITIONS) as CustomKind[];
 /** The CustomResourceDefinition of a kind, as YAML, from the project that the kind is of. Needs Go, to fetch it. */
 export async function customResourceDefinition(kind: CustomKind): Promise<string> {
   const [module, file] = DEFINITIONS[kind];
-  const env = { ...process.env, GOWORK: 'off', GOFLAGS: '-mod=readonly' };
-  const { stdout } = await exec('go', ['mod', 'download', '-json', module], { cwd: PINS, env });
-  const { Dir: directory } = JSON.parse(stdout) as { Dir: string };
+  const { directory } = await downloadModule(PINS, module);
   return readFileSync(join(directory, file), 'utf8');
 }

@@ -82,15 +82,24 @@ function requireGo(program: GoProgram, needed: string): void {
   });
 }
 
+/** A module as Go has it on the disk. */
+export interface Module {
+  directory: string;
+  /** With its v. */
+  version: string;
+}
+
 /**
- * The folder of a module that the pins of a program name, for the files in it that are no code.
- * @throws UserError without Go, or when the module cannot be had
+ * The module that a go.mod of ours pins, for the files in it that are no code.
+ * @param pins folder of scripts/lib/toolchain/go
+ * @throws UserError when it cannot be had
  */
-export async function moduleDirectory(pins: string, module: string): Promise<string> {
+export async function downloadModule(pins: string, module: string): Promise<Module> {
   try {
     const options = { cwd: join(PINS, pins), env: goEnvironment() };
     const { stdout } = await exec('go', ['mod', 'download', '-json', module], options);
-    return (JSON.parse(stdout) as { Dir: string }).Dir;
+    const { Dir: directory, Version: version } = JSON.parse(stdout) as { Dir: string; Version: string };
+    return { directory, version };
   } catch (error) {
     throw explainBuild({ name: module }, error);
   }
@@ -155,8 +164,8 @@ async function gather(program: GoProgram, pins: Pins, target: string): Promise<s
   const source = join(target, 'source');
   makeDirectory(source);
   for (const file of ['go.mod', 'go.sum', MAIN]) copyFileSync(join(pins.directory, file), join(source, file));
-  const module = await moduleDirectory(program.pins, program.module);
-  for (const [file, content] of Object.entries(program.embeds?.(module) ?? {}))
+  const { directory } = await downloadModule(program.pins, program.module);
+  for (const [file, content] of Object.entries(program.embeds?.(directory) ?? {}))
     writeFileSync(join(source, file), content);
   return source;
 }

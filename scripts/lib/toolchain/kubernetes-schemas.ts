@@ -1,11 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
-import { exec } from '../exec';
-import { paths } from '../paths';
 import type { Step } from '../progress';
 import { cached } from './cache';
 import { CUSTOM_KINDS, customResourceDefinition } from './custom-resources';
+import { downloadModule } from './go';
 
 /** A JSON schema, or a part of one. */
 type Schema = Record<string, unknown>;
@@ -13,15 +12,13 @@ type Schema = Record<string, unknown>;
 /** Raised when the schemas are made in another way, so that old ones in the cache are not used. */
 const FORMAT = 1;
 
-const PINS = join(paths.scripts, 'lib', 'toolchain', 'go');
-
 /**
  * Where kubeconform finds a strict JSON schema for each kind: made from the definitions that Kubernetes, Karpenter, KEDA
  * and the Prometheus operator ship in their Go modules. Needs Go, to fetch them.
  */
 export async function ensureKubernetesSchemas(step?: Step): Promise<string> {
-  const kubernetes = await moduleOf('kubernetes', 'k8s.io/kubernetes');
-  const karpenter = await moduleOf('karpenter', 'sigs.k8s.io/karpenter');
+  const kubernetes = await downloadModule('kubernetes', 'k8s.io/kubernetes');
+  const karpenter = await downloadModule('karpenter', 'sigs.k8s.io/karpenter');
   const name = `kubernetes-schemas-${FORMAT}-${kubernetes.version}-karpenter-${karpenter.version}`;
   const directory = await cached(name, async (target) => {
     step?.update('deriving schemas');
@@ -36,14 +33,6 @@ export async function ensureKubernetesSchemas(step?: Step): Promise<string> {
     for (const [file, schema] of Object.entries(schemas)) writeFileSync(join(target, file), JSON.stringify(schema));
   });
   return join(directory, '{{ .ResourceKind }}{{ .KindSuffix }}.json');
-}
-
-/** Folder and version of a module that a go.mod of ours pins. */
-async function moduleOf(pins: string, module: string): Promise<{ directory: string; version: string }> {
-  const env = { ...process.env, GOWORK: 'off', GOFLAGS: '-mod=readonly' };
-  const { stdout } = await exec('go', ['mod', 'download', '-json', module], { cwd: join(PINS, pins), env });
-  const { Dir: directory, Version: version } = JSON.parse(stdout) as { Dir: string; Version: string };
-  return { directory, version };
 }
 
 /** `deployment-apps-v1.json`, as kubeconform asks for it. */

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Step } from '../progress';
-import { ensureGoProgram, moduleDirectory } from './go';
+import { downloadModule, ensureGoProgram } from './go';
 
 /** The parts of a Kubernetes control plane, and KWOK, which plays its nodes. For tests; they listen on loopback. */
 export interface KubernetesPrograms {
@@ -86,7 +86,7 @@ export function ensureKarpenter(step?: Step): Promise<string> {
 
 /** Files with the definitions of the kinds that it works with, NodePool among them; for these nothing is built. */
 export async function karpenterDefinitions(): Promise<string[]> {
-  const source = await moduleDirectory(KARPENTER.pins, KARPENTER.module);
-  const folders = [join(source, 'pkg', 'apis', 'crds'), join(source, 'kwok', 'apis', 'crds')];
+  const { directory } = await downloadModule(KARPENTER.pins, KARPENTER.module);
+  const folders = [join(directory, 'pkg', 'apis', 'crds'), join(directory, 'kwok', 'apis', 'crds')];
   return folders.flatMap((folder) => readdirSync(folder).map((file) => join(folder, file)));
 }

@@ -1,13 +1,13 @@
-import { exec } from '../exec';
 import type { Step } from '../progress';
 import { ensureGoProgram } from './go';
+import { findOnPath } from './on-path';
 
 /**
  * Prometheus' own checker of rules: the one on PATH, else one that is built once. Releases of Prometheus are numbered
  * 3.N and its module 0.300+N, so a version is not asked for: every one reads the rules that there are here.
  */
 export async function ensurePromtool(step?: Step): Promise<string> {
-  if (await promtoolIsOnPath()) return 'promtool';
+  if (findOnPath('promtool') !== undefined) return 'promtool';
   return ensureGoProgram(
     {
       name: 'promtool',
@@ -17,13 +17,4 @@ export async function ensurePromtool(step?: Step): Promise<string> {
     },
     step,
   );
-}
-
-async function promtoolIsOnPath(): Promise<boolean> {
-  try {
-    await exec('promtool', ['--version']);
-    return true;
-  } catch {
-    return false;
-  }
 }

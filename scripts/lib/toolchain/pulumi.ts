@@ -1,10 +1,10 @@
 import { mkdirSync, readFileSync, existsSync, linkSync, copyFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { exec } from '../exec';
 import { paths } from '../paths';
 import type { Step } from '../progress';
 import { ensureGoProgram } from './go';
+import { findOnPath } from './on-path';
 
 /** The Pulumi CLI, for tests; whoever deploys has it installed. */
 export function ensurePulumi(step?: Step): Promise<string> {
@@ -23,7 +23,7 @@ export function ensurePulumi(step?: Step): Promise<string> {
 
 /** What runs Pulumi programs that are written in TypeScript. An installed Pulumi has it beside itself. */
 export async function ensureLanguageHost(pulumi: string, step?: Step): Promise<string> {
-  if (pulumi === 'pulumi' && (await isOnPath(LANGUAGE_HOST))) return LANGUAGE_HOST;
+  if (pulumi === 'pulumi' && findOnPath(LANGUAGE_HOST) !== undefined) return LANGUAGE_HOST;
   return ensureGoProgram(
     {
       name: LANGUAGE_HOST,
@@ -36,15 +36,6 @@ export async function ensureLanguageHost(pulumi: string, step?: Step): Promise<s
 }
 
 const LANGUAGE_HOST = 'pulumi-language-nodejs';
-
-async function isOnPath(program: string): Promise<boolean> {
-  try {
-    await exec('which', [program]);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 /** Pulumi's providers come as plugins, of the version of the npm package that a program imports. */
 export interface ResourcePlugin {

@@ -123,7 +123,7 @@ export interface ModelIndexEntry {
 }
 
 /** For calls that do no heavy work. */
-export const DEFAULT_TIMEOUT_MS = 30_000;
+const DEFAULT_TIMEOUT_MS = 30_000;
 /** For loading a model, which may have to be downloaded first. */
 export const LOAD_TIMEOUT_MS = 600_000;
 
@@ -149,6 +149,25 @@ export class TritonError extends UserError {
     this.answered = details.answered ?? false;
     this.nothingSent = details.nothingSent ?? false;
   }
+}
+
+/** Of a call without one of its own. */
+export function timeoutOf(options: CallOptions): number {
+  return options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+}
+
+/** What `read` makes of an answer; where it throws, the answer is what is wrong. */
+export function readable<T>(model: string | undefined, read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    throw unreadable(model, cause);
+  }
+}
+
+export function unreadable(model: string | undefined, cause: unknown): TritonError {
+  const message = `the answer cannot be read: ${(cause as Error).message}`;
+  return new TritonError(message, { status: 'bad response', model, cause });
 }
 
 interface TritonErrorDetails {

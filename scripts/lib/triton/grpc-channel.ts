@@ -1,5 +1,5 @@
 import * as http2 from 'node:http2';
-import { TritonError, type ClientOptions, type Compression } from './client';
+import { TritonError, unreadable, type ClientOptions, type Compression } from './client';
 import { MessageReader, uncompressedMessage, type ReceivedMessage } from './grpc-frames';
 
 /** Numbers of gRPC's statuses are places in this list. */
@@ -52,7 +52,8 @@ export class GrpcChannel {
   private readonly headers: Readonly<Record<string, string>>;
   private readonly tls: http2.SecureClientSessionOptions;
   private session: http2.ClientHttp2Session | undefined;
-  private callsInFlight = 0;
+  /** Calls in flight on each connection: one that the server gives up has its last ones beside the next connection. */
+  private readonly calls = new WeakMap<http2.ClientHttp2Session, number>();
 
   /**
    * @param address `HOST:PORT`, `https://HOST:PORT` for TLS
@@ -80,11 +81,13 @@ export class GrpcChannel {
         onMessage: (message, encoding) => (answer = { message, encoding }),
         onError: reject,
         onEnd: () => {
-          if (answer === undefined) reject(badResponse(call, new Error('it holds no message')));
+          if (answer === undefined) reject(unreadable(call.model, new Error('it holds no message')));
           else if (!answer.message.compressed) resolve(answer.message.bytes);
           else {
             const { message, encoding } = answer;
-            uncompressedMessage(message, encoding).then(resolve, (cause: unknown) => reject(badResponse(call, cause)));
+            uncompressedMessage(message, encoding).then(resolve, (cause: unknown) =>
+              reject(unreadable(call.model, cause)),
+            );
           }
         },
       });
@@ -109,10 +112,7 @@ export class GrpcChannel {
     let encoding: string | undefined;
     const reader = new MessageReader((message) => listener.onMessage(message, encoding));
     const timer = setTimeout(() => {
-      error = new TritonError(`${this.address} did not answer ${call.method} within ${call.timeoutMs / 1000} s`, {
-        status: 'timeout',
-        model: call.model,
-      });
+      error = this.late(call);
       stream.close(http2.constants.NGHTTP2_CANCEL);
     }, deadline - performance.now());
     const end = (cause?: NodeJS.ErrnoException): void => {
@@ -122,7 +122,7 @@ export class GrpcChannel {
       this.end(session);
       error ??=
         this.failure(call, status, cause) ??
-        (reader.isInside ? badResponse(call, new Error('it is cut short')) : undefined);
+        (reader.isInside ? unreadable(call.model, new Error('it is cut short')) : undefined);
       if (error === undefined) listener.onEnd();
       else listener.onError(error);
     };
@@ -171,13 +171,15 @@ export class GrpcChannel {
 
   /** A connection keeps the program running only while a call does. */
   private begin(session: http2.ClientHttp2Session): void {
-    this.callsInFlight += 1;
-    if (this.callsInFlight === 1) session.ref();
+    const calls = (this.calls.get(session) ?? 0) + 1;
+    this.calls.set(session, calls);
+    if (calls === 1) session.ref();
   }
 
   private end(session: http2.ClientHttp2Session): void {
-    this.callsInFlight -= 1;
-    if (this.callsInFlight === 0 && !session.destroyed) session.unref();
+    const calls = (this.calls.get(session) ?? 0) - 1;
+    this.calls.set(session, calls);
+    if (calls === 0 && !session.destroyed) session.unref();
   }
 
   private requestHeaders({ method, compression }: GrpcCall, deadline: number): http2.OutgoingHttpHeaders {
@@ -218,17 +220,16 @@ export class GrpcChannel {
     });
   }
 
-  private refused(
-    { method, model, timeoutMs }: GrpcCall,
-    code: number,
-    status: http2.IncomingHttpHeaders | undefined,
-  ): TritonError {
+  private late({ method, model, timeoutMs }: GrpcCall): TritonError {
+    const message = `${this.address} did not answer ${method} within ${timeoutMs / 1000} s`;
+    return new TritonError(message, { status: 'timeout', model });
+  }
+
+  private refused(call: GrpcCall, code: number, status: http2.IncomingHttpHeaders | undefined): TritonError {
     const name = STATUS_NAMES[code] ?? String(code);
     // The server counts the same deadline, and may be the first to see it pass.
-    if (name === 'DEADLINE_EXCEEDED') {
-      const message = `${this.address} did not answer ${method} within ${timeoutMs / 1000} s`;
-      return new TritonError(message, { status: 'timeout', model });
-    }
+    if (name === 'DEADLINE_EXCEEDED') return this.late(call);
+    const { method, model } = call;
     const details = decodeMessage(String(status?.['grpc-message'] ?? ''));
     // Triton 2.51 refuses a wrong shape without a word.
     const message = details === '' ? `${this.address} refused ${method} without a reason` : details;
@@ -236,9 +237,10 @@ export class GrpcChannel {
   }
 }
 
-/** Milliseconds, or seconds where those have more than the eight digits that are allowed. */
-function grpcTimeout(milliseconds: number): string {
-  return milliseconds < 1e8 ? `${Math.max(1, Math.ceil(milliseconds))}m` : `${Math.ceil(milliseconds / 1000)}S`;
+/** The header's value: milliseconds, or seconds where those have more than the eight digits that are allowed. */
+export function grpcTimeout(milliseconds: number): string {
+  const whole = Math.max(1, Math.ceil(milliseconds));
+  return whole < 1e8 ? `${whole}m` : `${Math.ceil(whole / 1000)}S`;
 }
 
 /** Bytes beyond ASCII are written as %XX. */
@@ -248,9 +250,4 @@ function decodeMessage(text: string): string {
   } catch {
     return text;
   }
-}
-
-function badResponse({ model }: GrpcCall, cause: unknown): TritonError {
-  const message = `the answer cannot be read: ${(cause as Error).message}`;
-  return new TritonError(message, { status: 'bad response', model, cause });
 }

@@ -1,18 +1,13 @@
-import { promisify } from 'node:util';
-import * as zlib from 'node:zlib';
 import type { Compression } from './client';
+import { compress, uncompress } from './compression';
+import { roomFor } from './tensor';
 
 /** In front of each message: whether it is compressed, and its length in four bytes. */
 const PREFIX_BYTES = 5;
-/** Of the largest elements that tensors have. */
-const ALIGNMENT = 8;
-
-const COMPRESS = { gzip: promisify(zlib.gzip), deflate: promisify(zlib.deflate) };
-const UNCOMPRESS = { gzip: promisify(zlib.gunzip), deflate: promisify(zlib.inflate) };
 
 /** A message as gRPC sends it; its parts are not joined, as one may be large. */
 export async function compressedFrame(parts: readonly Buffer[], compression: Compression): Promise<Buffer[]> {
-  const message = await COMPRESS[compression](Buffer.concat(parts));
+  const message = await compress(compression, parts);
   return [prefix(1, message.length), message];
 }
 
@@ -40,9 +35,7 @@ export interface ReceivedMessage {
  * @throws Error where it is none of ours, or the data is broken
  */
 export async function uncompressedMessage(message: ReceivedMessage, encoding: string | undefined): Promise<Buffer> {
-  if (!message.compressed) return message.bytes;
-  if (encoding !== 'gzip' && encoding !== 'deflate') throw new Error(`it is compressed as ${encoding ?? 'nothing'}`);
-  return UNCOMPRESS[encoding](message.bytes);
+  return message.compressed ? uncompress(encoding ?? 'nothing', message.bytes) : message.bytes;
 }
 
 /** Puts messages together of the chunks in which they come. */
@@ -61,7 +54,9 @@ export class MessageReader {
         offset += copied;
         this.prefixLength += copied;
         if (this.prefixLength < PREFIX_BYTES) return;
-        this.message = aligned(this.prefix.readUInt32BE(1));
+        // Tensors are the last thing in an answer: the elements of the last one need no copy then.
+        const length = this.prefix.readUInt32BE(1);
+        this.message = roomFor(length, length);
         this.filled = 0;
       }
       const copied = chunk.copy(this.message, this.filled, offset);
@@ -82,13 +77,4 @@ export class MessageReader {
     this.prefixLength = 0;
     this.onMessage({ compressed, bytes });
   }
-}
-
-/**
- * Room for a message whose end is at a multiple of 8 in its ArrayBuffer: tensors are the last thing in an answer, so that
- * the elements of the last one lie as typed arrays want them, and need no copy.
- */
-function aligned(length: number): Buffer {
-  const shift = (ALIGNMENT - (length % ALIGNMENT)) % ALIGNMENT;
-  return Buffer.allocUnsafe(length + shift).subarray(shift);
 }

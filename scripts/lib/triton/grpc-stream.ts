@@ -1,5 +1,5 @@
 import type { ClientHttp2Stream } from 'node:http2';
-import { DEFAULT_TIMEOUT_MS, TritonError, type CallOptions, type InferOptions, type InferResult } from './client';
+import { timeoutOf, TritonError, unreadable, type CallOptions, type InferOptions, type InferResult } from './client';
 import type { GrpcChannel } from './grpc-channel';
 import { frame, uncompressedMessage } from './grpc-frames';
 import { decodeAnswer, inferRequest, inferResult, type InferAnswer } from './grpc-tensors';
@@ -26,7 +26,7 @@ export class InferStream implements AsyncIterable<StreamAnswer> {
 
   /** @param options.timeoutMs from now to the last answer */
   constructor(channel: GrpcChannel, options: CallOptions = {}) {
-    const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    const timeoutMs = timeoutOf(options);
     const settle = (outcome: 'ended' | TritonError): void => {
       this.outcome = outcome;
       this.wake();
@@ -103,7 +103,6 @@ function readAnswer(bytes: Buffer): StreamAnswer {
     const isFinal = response.parameters['triton_final_response']?.bool_param ?? true;
     return { result: inferResult(response), isFinal };
   } catch (cause) {
-    const message = `the answer cannot be read: ${(cause as Error).message}`;
-    return { error: new TritonError(message, { status: 'bad response', cause }), requestId: '' };
+    return { error: unreadable(undefined, cause), requestId: '' };
   }
 }

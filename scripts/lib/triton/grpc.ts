@@ -1,7 +1,7 @@
 import {
-  DEFAULT_TIMEOUT_MS,
   LOAD_TIMEOUT_MS,
-  TritonError,
+  readable,
+  timeoutOf,
   type CallOptions,
   type ClientOptions,
   type InferenceClient,
@@ -42,7 +42,7 @@ export class TritonGrpcClient implements InferenceClient {
       await this.call<{ live: boolean }>({
         method: 'ServerLive',
         request: {},
-        timeoutMs: timeout(options),
+        timeoutMs: timeoutOf(options),
         repeatable: 'once',
       })
     ).live;
@@ -53,7 +53,7 @@ export class TritonGrpcClient implements InferenceClient {
       await this.call<{ ready: boolean }>({
         method: 'ServerReady',
         request: {},
-        timeoutMs: timeout(options),
+        timeoutMs: timeoutOf(options),
         repeatable: 'once',
       })
     ).ready;
@@ -65,7 +65,7 @@ export class TritonGrpcClient implements InferenceClient {
       await this.call<{ ready: boolean }>({
         method: 'ModelReady',
         request,
-        timeoutMs: timeout(options),
+        timeoutMs: timeoutOf(options),
         model,
         repeatable: 'once',
       })
@@ -73,22 +73,22 @@ export class TritonGrpcClient implements InferenceClient {
   }
 
   serverMetadata(options: CallOptions = {}): Promise<ServerMetadata> {
-    return this.call({ method: 'ServerMetadata', request: {}, timeoutMs: timeout(options) });
+    return this.call({ method: 'ServerMetadata', request: {}, timeoutMs: timeoutOf(options) });
   }
 
   modelMetadata(model: string, version?: number, options: CallOptions = {}): Promise<ModelMetadata> {
     const request = { name: model, version: versionText(version) };
-    return this.call({ method: 'ModelMetadata', request, timeoutMs: timeout(options), model });
+    return this.call({ method: 'ModelMetadata', request, timeoutMs: timeoutOf(options), model });
   }
 
   async modelConfig(model: string, version?: number, options: CallOptions = {}): Promise<Record<string, unknown>> {
     const request = { name: model, version: versionText(version) };
-    const call = { method: 'ModelConfig', request, timeoutMs: timeout(options), model };
+    const call = { method: 'ModelConfig', request, timeoutMs: timeoutOf(options), model };
     return (await this.call<{ config: Record<string, unknown> }>(call)).config;
   }
 
   async repositoryIndex(options: CallOptions = {}): Promise<ModelIndexEntry[]> {
-    const call = { method: 'RepositoryIndex', request: {}, timeoutMs: timeout(options) };
+    const call = { method: 'RepositoryIndex', request: {}, timeoutMs: timeoutOf(options) };
     return (await this.call<{ models: ModelIndexEntry[] }>(call)).models;
   }
 
@@ -109,14 +109,14 @@ export class TritonGrpcClient implements InferenceClient {
     await this.call({
       method: 'RepositoryModelUnload',
       request,
-      timeoutMs: timeout(options),
+      timeoutMs: timeoutOf(options),
       model,
       repeatable: 'once',
     });
   }
 
   async infer(model: string, inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
-    const timeoutMs = timeout(options);
+    const timeoutMs = timeoutOf(options);
     const deadline = deadlineIn(timeoutMs);
     const compression = options.requestCompression;
     const parts = inferRequest(model, inputs, options);
@@ -160,19 +160,6 @@ export class TritonGrpcClient implements InferenceClient {
     const bytes = await withRetries(this.options, repeatable ?? 'read', deadline, send);
     return readable(call.model, () => decodeAnswer(call.method, bytes) as T);
   }
-}
-
-function readable<T>(model: string | undefined, read: () => T): T {
-  try {
-    return read();
-  } catch (cause) {
-    const message = `the answer cannot be read: ${(cause as Error).message}`;
-    throw new TritonError(message, { status: 'bad response', model, cause });
-  }
-}
-
-function timeout(options: CallOptions): number {
-  return options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
 }
 
 function versionText(version: number | undefined): string {

@@ -1,8 +1,7 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
-import { promisify } from 'node:util';
-import * as zlib from 'node:zlib';
-import { TritonError, type ClientOptions, type Compression } from './client';
+import { TritonError, type ClientOptions } from './client';
+import { roomFor } from './tensor';
 
 /** How long the JSON in front of the binary tensor data is (binary tensor data extension). */
 export const JSON_LENGTH_HEADER = 'Inference-Header-Content-Length';
@@ -25,17 +24,12 @@ export interface HttpCall {
 export interface HttpAnswer {
   status: number;
   headers: http.IncomingHttpHeaders;
-  /** Uncompressed. Binary data behind JSON begins at a multiple of 8 in its ArrayBuffer where that costs no copy. */
+  /** As it came. Binary data behind JSON begins at a multiple of 8 in its ArrayBuffer where that costs no copy. */
   body: Buffer;
 }
 
 /** Smaller bodies are joined: one packet costs less than the calls for two parts. */
 const JOINED_BYTES = 32 * 1024;
-/** Of the largest elements that tensors have. */
-const ALIGNMENT = 8;
-
-const COMPRESS = { gzip: promisify(zlib.gzip), deflate: promisify(zlib.deflate) };
-const UNCOMPRESS = { gzip: promisify(zlib.gunzip), deflate: promisify(zlib.inflate) };
 
 /** Requests to one server over connections that are kept open between them. */
 export class HttpTransport {
@@ -154,19 +148,6 @@ export class HttpTransport {
   }
 }
 
-/** Compresses what is sent as a body, parts and all. */
-export async function compress(algorithm: Compression, parts: readonly Buffer[]): Promise<Buffer> {
-  return COMPRESS[algorithm](Buffer.concat(parts));
-}
-
-/** @throws Error where the answer is compressed in a way that was not asked for, or the data is broken */
-export async function uncompressed(answer: HttpAnswer): Promise<HttpAnswer> {
-  const encoding = answer.headers['content-encoding'] ?? 'identity';
-  if (encoding === 'identity') return answer;
-  if (encoding !== 'gzip' && encoding !== 'deflate') throw new Error(`it is compressed as ${encoding}`);
-  return { ...answer, body: await UNCOMPRESS[encoding](answer.body) };
-}
-
 function readBody(response: http.IncomingMessage, onEnd: (body: Buffer) => void): void {
   const length = Number(response.headers['content-length'] ?? NaN);
   const jsonLength = Number(response.headers[JSON_LENGTH_HEADER.toLowerCase()] ?? 0);
@@ -177,8 +158,7 @@ function readBody(response: http.IncomingMessage, onEnd: (body: Buffer) => void)
     return;
   }
   // Each byte is moved once: to where the elements of the first output lie as typed arrays want them.
-  const shift = (ALIGNMENT - (jsonLength % ALIGNMENT)) % ALIGNMENT;
-  const body = Buffer.allocUnsafe(length + shift).subarray(shift);
+  const body = roomFor(length, jsonLength);
   let offset = 0;
   response.on('data', (chunk: Buffer) => {
     offset += chunk.copy(body, offset);

@@ -1,7 +1,9 @@
 import {
-  DEFAULT_TIMEOUT_MS,
   LOAD_TIMEOUT_MS,
+  readable,
+  timeoutOf,
   TritonError,
+  unreadable,
   type CallOptions,
   type ClientOptions,
   type InferenceClient,
@@ -12,19 +14,11 @@ import {
   type ServerMetadata,
   type UnloadOptions,
 } from './client';
+import { compress, uncompress } from './compression';
 import { inferRequest, inferResult } from './http-tensors';
-import {
-  compress,
-  HttpTransport,
-  JSON_LENGTH_HEADER,
-  uncompressed,
-  type HttpAnswer,
-  type HttpCall,
-} from './http-transport';
+import { HttpTransport, JSON_LENGTH_HEADER, type HttpAnswer, type HttpCall } from './http-transport';
 import { deadlineIn, withRetries, type Repeatable } from './retry';
 import type { Tensor } from './tensor';
-
-export type { ModelIndexEntry } from './client';
 
 type Call = HttpCall & { repeatable: Repeatable };
 
@@ -53,21 +47,21 @@ export class TritonHttpClient implements InferenceClient {
   }
 
   serverMetadata(options: CallOptions = {}): Promise<ServerMetadata> {
-    return this.json({ method: 'GET', path: 'v2', timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS });
+    return this.json({ method: 'GET', path: 'v2', timeoutMs: timeoutOf(options) });
   }
 
   modelMetadata(model: string, version?: number, options: CallOptions = {}): Promise<ModelMetadata> {
-    const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    const timeoutMs = timeoutOf(options);
     return this.json({ method: 'GET', path: modelPath(model, version), timeoutMs, model });
   }
 
   modelConfig(model: string, version?: number, options: CallOptions = {}): Promise<Record<string, unknown>> {
-    const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    const timeoutMs = timeoutOf(options);
     return this.json({ method: 'GET', path: `${modelPath(model, version)}/config`, timeoutMs, model });
   }
 
   async repositoryIndex(options: CallOptions = {}): Promise<ModelIndexEntry[]> {
-    const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    const timeoutMs = timeoutOf(options);
     const entries = await this.json<(Partial<ModelIndexEntry> & { name: string })[]>({
       method: 'POST',
       path: 'v2/repository/index',
@@ -98,7 +92,7 @@ export class TritonHttpClient implements InferenceClient {
       method: 'POST',
       path: `v2/repository/models/${encodeURIComponent(model)}/unload`,
       body: [Buffer.from(JSON.stringify({ parameters: { unload_dependents: options.unloadDependents ?? false } }))],
-      timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
+      timeoutMs: timeoutOf(options),
       model,
       repeatable: 'once',
     });
@@ -117,7 +111,7 @@ export class TritonHttpClient implements InferenceClient {
         ...(responseCompression === undefined ? {} : { 'Accept-Encoding': responseCompression }),
       },
       body: requestCompression === undefined ? parts : [await compress(requestCompression, parts)],
-      timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
+      timeoutMs: timeoutOf(options),
       model,
       repeatable: 'infer',
     });
@@ -129,7 +123,7 @@ export class TritonHttpClient implements InferenceClient {
   }
 
   private async isOk(path: string, options: CallOptions): Promise<boolean> {
-    const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    const timeoutMs = timeoutOf(options);
     const { status } = await this.transport.send({ method: 'GET', path, timeoutMs }, deadlineIn(timeoutMs));
     return status === 200;
   }
@@ -147,7 +141,8 @@ export class TritonHttpClient implements InferenceClient {
   private async once(call: Call, deadline: number): Promise<HttpAnswer> {
     const sent = await this.transport.send(call, deadline);
     // Most answers are not compressed, and need no further turn.
-    const answer = sent.headers['content-encoding'] === undefined ? sent : await this.uncompress(sent, call.model);
+    const encoding = sent.headers['content-encoding'] ?? 'identity';
+    const answer = encoding === 'identity' ? sent : await this.uncompress(sent, call.model);
     if (answer.status === 200) return answer;
     const reason = serverMessage(answer.body);
     const message =
@@ -161,7 +156,7 @@ export class TritonHttpClient implements InferenceClient {
 
   private async uncompress(answer: HttpAnswer, model: string | undefined): Promise<HttpAnswer> {
     try {
-      return await uncompressed(answer);
+      return { ...answer, body: await uncompress(answer.headers['content-encoding'] ?? '', answer.body) };
     } catch (cause) {
       throw unreadable(model, cause);
     }
@@ -171,19 +166,6 @@ export class TritonHttpClient implements InferenceClient {
 function modelPath(model: string, version: number | undefined): string {
   const path = `v2/models/${encodeURIComponent(model)}`;
   return version === undefined ? path : `${path}/versions/${version}`;
-}
-
-function readable<T>(model: string | undefined, read: () => T): T {
-  try {
-    return read();
-  } catch (cause) {
-    throw unreadable(model, cause);
-  }
-}
-
-function unreadable(model: string | undefined, cause: unknown): TritonError {
-  const message = `the answer cannot be read: ${(cause as Error).message}`;
-  return new TritonError(message, { status: 'bad response', model, cause });
 }
 
 function serverMessage(body: Buffer): string | undefined {

@@ -1,5 +1,5 @@
 import { UserError } from '../errors';
-import type { DataType, Tensor, TensorData } from './tensor';
+import { DATA_TYPES, type DataType, type Tensor, type TensorData } from './tensor';
 
 /** Elements as JSON has them: numbers, booleans and strings in arrays of arrays; a single one is a scalar. */
 export type Nested = Scalar | readonly Nested[];
@@ -52,19 +52,6 @@ function uneven(name: string, depth: number, shape: readonly number[]): UserErro
   );
 }
 
-const NUMERIC = {
-  BOOL: Uint8Array,
-  UINT8: Uint8Array,
-  UINT16: Uint16Array,
-  UINT32: Uint32Array,
-  INT8: Int8Array,
-  INT16: Int16Array,
-  INT32: Int32Array,
-  FP16: Float32Array,
-  BF16: Float32Array,
-  FP32: Float32Array,
-  FP64: Float64Array,
-} as const;
 const FLOATS: readonly DataType[] = ['FP16', 'BF16', 'FP32', 'FP64'];
 
 function convert(name: string, datatype: DataType, elements: readonly Scalar[]): TensorData[DataType] {
@@ -94,7 +81,8 @@ function convert(name: string, datatype: DataType, elements: readonly Scalar[]):
     });
     return data;
   }
-  const data = NUMERIC[datatype].from(numbers.map(Number));
+  const data = new DATA_TYPES[datatype].ArrayType(numbers.length);
+  numbers.forEach((value, i) => (data[i] = Number(value)));
   if (!FLOATS.includes(datatype)) {
     // Beyond its range an integer would have become another one.
     numbers.forEach((value, i) => {

@@ -123,6 +123,18 @@ export const DATA_TYPES: { readonly [T in DataType]: DataTypeFacts<T> } = {
   BYTES: bytesType,
 };
 
+/** Of the largest elements. */
+const ALIGNMENT = 8;
+
+/**
+ * Room for `length` bytes whose byte `at` is at a multiple of 8 in its ArrayBuffer: elements from there on lie as typed
+ * arrays want them, and decodeTensor copies nothing.
+ */
+export function roomFor(length: number, at: number): Buffer {
+  const shift = (ALIGNMENT - (at % ALIGNMENT)) % ALIGNMENT;
+  return Buffer.allocUnsafe(length + shift).subarray(shift);
+}
+
 /** Product of the lengths; 1 for a scalar. */
 export function elementCount(shape: readonly number[]): number {
   return shape.reduce((product, length) => product * length, 1);
@@ -167,6 +179,16 @@ export function decodeTensor(name: string, datatype: string, shape: readonly num
     );
   }
   return { name, datatype, shape, data } as Tensor;
+}
+
+/**
+ * Zeros, or empty strings.
+ * @throws UserError where there is no such data type
+ */
+export function zeroTensor(name: string, datatype: string, shape: readonly number[]): Tensor {
+  // A string of no bytes is its length, in four bytes.
+  const bytes = isDataType(datatype) ? (DATA_TYPES[datatype].elementBytes ?? 4) : 0;
+  return decodeTensor(name, datatype, shape, Buffer.alloc(elementCount(shape) * bytes));
 }
 
 export function isDataType(name: string): name is DataType {

@@ -1,4 +1,4 @@
-import { medianRatio, rounds } from '../../../scripts/lib/bench/sync/rounds';
+import { medianRatio, rounds } from '../../../scripts/lib/bench/rounds';
 
 test('all run in each round, each round begins with another one, and the first round is not counted', async () => {
   const order: string[] = [];

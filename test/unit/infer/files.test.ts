@@ -61,6 +61,16 @@ describe('.npy', () => {
     ['strings', () => readNpy('f', saved(1, '<U3', 'False', DATA)), 'f: type <U3; allowed: |b1'],
     ['big endian numbers', () => readNpy('f', saved(1, '>i2', 'False', DATA)), 'f: type >i2; allowed: |b1'],
     ['a file that is cut short', () => readNpy('f', saved(1, '<i2', 'False', DATA.subarray(2))), "tensor 'f': 6 bytes"],
+    [
+      'a file without its header',
+      () => readNpy('f', writeNpy(tensorOf('x', 'FP32', [1])).subarray(0, 7)),
+      'f is cut short',
+    ],
+    [
+      'a header without its end',
+      () => readNpy('f', writeNpy(tensorOf('x', 'FP32', [1])).subarray(0, 40)),
+      'f is cut short',
+    ],
     ['BYTES to write', () => writeNpy(tensorOf('x', 'BYTES', ['a'])), 'output x is BYTES, which .npy does not hold'],
   ])('refuses %s', (_, act, message) => {
     expect(act).toThrow(message);
@@ -108,6 +118,9 @@ describe('.wav', () => {
     ['another file', Buffer.from('OggS'), 'f: not a WAV file'],
     ['8-bit samples', wav({ ...PCM, bits: 8 }, SOUND), 'f: samples of 8 bits, format 1; allowed: 16-bit whole'],
     ['a file without sound', wav(PCM, SOUND).subarray(0, 36), 'f: it holds no sound'],
+    ['sound without a sample', wav(PCM, Buffer.alloc(0)), 'f: it holds no sound'],
+    ['a format that is cut short', wav(PCM, SOUND).subarray(0, 22), 'f: it is broken or cut short'],
+    ['sound without a channel', wav({ ...PCM, channels: 0 }, SOUND), 'f: it is broken or cut short'],
   ])('refuses %s', (_, bytes, message) => {
     expect(() => readWav('f', bytes)).toThrow(message);
   });

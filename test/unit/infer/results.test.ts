@@ -1,4 +1,11 @@
-import { classesOf, classTable, outputTable, similarities } from '../../../scripts/lib/infer/results';
+import {
+  classesOf,
+  classTable,
+  exactValue,
+  outputTable,
+  resultJson,
+  similarities,
+} from '../../../scripts/lib/infer/results';
 import { tensorOf } from '../../../scripts/lib/triton/nested';
 
 const lines = (text: string | undefined): string[] => (text ?? '').split('\n');
@@ -51,4 +58,13 @@ it('compares texts by embeddings of length 1', () => {
   ).toBeUndefined();
   expect(similarities([embeddings], ['one'])).toBeUndefined();
   expect(similarities([states], ['one', 'two'])).toBeUndefined();
+});
+
+it('JSON keeps numbers that JSON does not have, as text', () => {
+  const outputs = [tensorOf('y', 'FP32', [1.5, NaN, -Infinity]), tensorOf('n', 'INT64', [1n, 2n ** 60n])];
+  const json = JSON.stringify(resultJson({ model: 'm', version: '1', requestId: '', outputs }, {}), exactValue);
+  expect((JSON.parse(json) as { outputs: { data: unknown }[] }).outputs.map(({ data }) => data)).toEqual([
+    [1.5, 'NaN', '-Infinity'],
+    [1, '1152921504606846976'],
+  ]);
 });

@@ -9,7 +9,7 @@ function read(text: string): { config: unknown; problems: string[] } {
 }
 
 const DATA_TYPES =
-  'TYPE_INVALID, TYPE_BOOL, TYPE_UINT8, TYPE_UINT16, TYPE_UINT32, TYPE_UINT64, TYPE_INT8, TYPE_INT16, TYPE_INT32, ' +
+  'TYPE_BOOL, TYPE_UINT8, TYPE_UINT16, TYPE_UINT32, TYPE_UINT64, TYPE_INT8, TYPE_INT16, TYPE_INT32, ' +
   'TYPE_INT64, TYPE_FP16, TYPE_FP32, TYPE_FP64, TYPE_STRING, TYPE_BF16';
 
 const dataType = (value: string, meant: string): [string, string, string[]] => [

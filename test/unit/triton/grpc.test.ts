@@ -1,6 +1,7 @@
 import * as grpc from '@grpc/grpc-js';
 import protobuf from 'protobufjs/light';
 import { TritonGrpcClient } from '../../../scripts/lib/triton/grpc';
+import { grpcTimeout } from '../../../scripts/lib/triton/grpc-channel';
 import protocol from '../../../scripts/lib/triton/protocol.json';
 import { encodeTensor, type Tensor } from '../../../scripts/lib/triton/tensor';
 
@@ -140,6 +141,17 @@ it('ends at the deadline', async () => {
 it('waits as long as timers can where it is given longer', async () => {
   answer = () => ({ models: [] });
   await expect(client.repositoryIndex({ timeoutMs: Infinity })).resolves.toEqual([]);
+});
+
+it.each([
+  [-1, '1m'],
+  [0.2, '1m'],
+  [30_000, '30000m'],
+  [99_999_999, '99999999m'],
+  [99_999_999.5, '100000S'],
+  [2 ** 31 - 1, '2147484S'],
+])('tells the server a deadline in %d ms as %s, in eight digits at most', (milliseconds, text) => {
+  expect(grpcTimeout(milliseconds)).toBe(text);
 });
 
 it('reports a server that is not there', async () => {

@@ -7,7 +7,8 @@ import type { Progress } from '../../progress';
 import { ensurePython } from '../../toolchain/python';
 import { ensureTriton } from '../../toolchain/triton';
 import { startTriton } from '../../triton/server';
-import { rounds } from '../sync/rounds';
+import { Undo } from '../../undo';
+import { rounds } from '../rounds';
 import { contestants, MODEL, type Cell, type Course } from './contestants';
 import { ensureIdentityBackend, ensurePerfAnalyzer, ensureTritonclient } from './peers';
 import type { CellResult } from './report';
@@ -44,7 +45,8 @@ instance_group { count: 2 kind: KIND_CPU }
 export async function benchClient({ repetitions, rows, progress, onCell }: ClientBenchOptions): Promise<CellResult[]> {
   const cells = chooseCells(rows);
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
-  const close: (() => Promise<void>)[] = [];
+  const undo = new Undo();
+  undo.defer(() => rmSync(scratch, { recursive: true, force: true }));
   try {
     const environment = await progress.run('Python environment', (step) => ensurePython(step, { embeddable: true }));
     const installation = await ensureTriton(environment);
@@ -65,7 +67,7 @@ export async function benchClient({ repetitions, rows, progress, onCell }: Clien
       ports: { http, grpc, metrics },
       startTimeoutMs: 60_000,
     });
-    close.push(() => server.stop());
+    undo.defer(() => server.stop());
     const { python } = environment;
     const course: Course = { server, python, tritonclient, perfAnalyzer, directory: scratch, seconds: SECONDS };
     const results: CellResult[] = [];
@@ -80,8 +82,7 @@ export async function benchClient({ repetitions, rows, progress, onCell }: Clien
     }
     return results;
   } finally {
-    for (const step of close.reverse()) await step();
-    rmSync(scratch, { recursive: true, force: true });
+    await undo.run();
   }
 }
 

@@ -1,6 +1,6 @@
 import { formatTable } from '../../format';
 import { median } from '../compare';
-import { medianRatio } from '../sync/rounds';
+import { medianRatio } from '../rounds';
 import { OURS, PERF_ANALYZER, type Cell, type Sample } from './contestants';
 
 /** The runs of each contestant, one for each round. */

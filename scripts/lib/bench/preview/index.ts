@@ -14,7 +14,7 @@ import {
   type ResourcePlugin,
 } from '../../toolchain/pulumi';
 import { whyNoGo } from '../../toolchain/go';
-import { rounds } from '../sync/rounds';
+import { rounds } from '../rounds';
 import { makeProjects, STACK } from './projects';
 import { startSts } from './sts';
 import { summarize, type PreviewResult, type PreviewSample } from './summary';

@@ -1,5 +1,5 @@
 import { median } from '../compare';
-import { medianRatio } from '../sync/rounds';
+import { medianRatio } from '../rounds';
 import type { Project } from './projects';
 
 /** One preview. */

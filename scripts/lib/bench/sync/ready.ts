@@ -8,11 +8,12 @@ import { ensurePython } from '../../toolchain/python';
 import { ensureTriton, requireTritonPlatform } from '../../toolchain/triton';
 import { TritonHttpClient } from '../../triton/http';
 import { startTriton, type TritonServer } from '../../triton/server';
+import { Undo } from '../../undo';
 import { BUCKET, type Arena } from './arena';
 import { OURS, syncModels } from './contestants';
 import type { Course, Measured } from './course';
 import type { Sample } from './measure';
-import { rounds } from './rounds';
+import { rounds } from '../rounds';
 
 const MODELS = ['first', 'second', 'third'] as const;
 const CHANGING = 'second';
@@ -42,17 +43,17 @@ export async function measureReady(course: Course): Promise<Measured> {
       env: arena.env,
     });
   await publish();
-  const stop: (() => Promise<void> | void)[] = [];
+  const undo = new Undo();
   const start = async (name: string, repository: string): Promise<TritonServer> => {
     const server = await startServer(join(arena.directory, name), repository);
-    stop.push(() => server.stop());
+    undo.defer(() => server.stop());
     return server;
   };
   try {
     const fromBucket = await start('triton-s3', `s3://${arena.server.endpoint}/${BUCKET}/${prefix}`);
     const fromFolder = await start('triton-folder', local);
     const clients = [fromBucket, fromFolder].map(({ httpUrl }) => new TritonHttpClient(httpUrl));
-    stop.push(() => clients.forEach((client) => client.close()));
+    undo.defer(() => clients.forEach((client) => client.close()));
     const [bucketClient, folderClient] = clients as [TritonHttpClient, TritonHttpClient];
     let version = 1;
     const entries = new Map([
@@ -81,7 +82,7 @@ export async function measureReady(course: Course): Promise<Measured> {
     ]);
     return { samples: await rounds(entries, repetitions, onRun) };
   } finally {
-    for (const step of stop.reverse()) await step();
+    await undo.run();
   }
 }
 

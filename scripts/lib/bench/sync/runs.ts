@@ -6,7 +6,7 @@ import { changeLabels, labelsFile, modelName, SMALL_FILES, type RepositoryShape 
 import type { RowResult } from './goals';
 import type { Sample } from './measure';
 import { countRequests } from './requests';
-import { rounds } from './rounds';
+import { rounds } from '../rounds';
 
 /** Contestant of the row `changed`. */
 export const NOTHING_CHANGED = `${OURS}, nothing changed`;

@@ -2,7 +2,7 @@ import { paths } from '../../paths';
 import { npmScript, OURS } from './contestants';
 import type { Course, Measured } from './course';
 import type { Sample } from './measure';
-import { rounds } from './rounds';
+import { rounds } from '../rounds';
 
 /** What a program takes before it begins its work, and what `npm run` adds to ours. */
 export async function start({ arena, sources, repetitions, onRun }: Course): Promise<Measured> {

@@ -1,36 +1,19 @@
 import { homedir } from 'node:os';
 import { relative, sep } from 'node:path';
-import { paths } from '../../paths';
-import { FACE } from '../samples';
+import { askCommands, STANDARD_HTTP } from '../next-commands';
 import type { LocalResult } from '../report';
 import { html, type Html } from './html';
 import { section } from './parts';
 
 /** Where `npm run local` serves unless it is told otherwise. */
-const STANDARD = { http: 'http://127.0.0.1:8000', metrics: 'http://127.0.0.1:8002/metrics' };
-
-/** What `npm run infer` is given for the models of this package. */
-const INPUTS: Record<string, string> = {
-  'ens_face_restoration_v2.1': `${relative(paths.root, FACE)} -o restored.png`,
-  resnet: relative(paths.root, FACE),
-  bert: '"A man is playing the guitar." "Someone plays an instrument."',
-};
+const STANDARD = { http: STANDARD_HTTP, metrics: 'http://127.0.0.1:8002/metrics' };
 
 /** Endpoints, and commands to paste. */
 export function commandsSection({ models, endpoints }: LocalResult, once: boolean): Html {
   const { http, metrics } = once ? STANDARD : endpoints;
   const served = [...new Set(models.filter(({ version }) => version !== '').map(({ model }) => model))];
   const commands: [string, string][] = [
-    ...served.flatMap((model): [string, string][] =>
-      Object.hasOwn(INPUTS, model)
-        ? [
-            [
-              `Ask ${model}`,
-              `npm run infer -- ${model} ${INPUTS[model]}${http === STANDARD.http ? '' : ` --url ${http}`}`,
-            ],
-          ]
-        : [],
-    ),
+    ...[...askCommands(served, http)].map(([model, command]): [string, string] => [`Ask ${model}`, command]),
     ['State of every model', `curl -s -X POST ${http}/v2/repository/index`],
     ...served
       .slice(0, 1)

@@ -1,4 +1,4 @@
-import { median } from '../compare';
+import { median } from './compare';
 
 /**
  * Runs the entries in turn, round after round, so that whatever else the machine does meets all of them alike. Each

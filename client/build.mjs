@@ -1,0 +1,50 @@
+// Makes what `npm pack ./client` packs: scripts/lib/triton/index.ts as one file that needs nothing but Node, and its types.
+import { copyFileSync, mkdirSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { installedModules } from '../scripts/launch/modules.mjs';
+
+const here = dirname(fileURLToPath(import.meta.url));
+const root = dirname(here);
+const library = join(root, 'scripts', 'lib');
+const entry = join(library, 'triton', 'index.ts');
+const dist = join(here, 'dist');
+
+await installedModules(root);
+rmSync(dist, { recursive: true, force: true });
+mkdirSync(dist);
+copyFileSync(join(root, 'LICENSE'), join(dist, 'LICENSE'));
+await makeProgram();
+await makeTypes();
+
+/** CommonJS, which `import` and `require` both take. Licences of what is bundled stand at its end. */
+async function makeProgram() {
+  const { build } = await import('esbuild');
+  await build({
+    entryPoints: [entry],
+    outfile: join(dist, 'client.cjs'),
+    bundle: true,
+    platform: 'node',
+    target: 'node20',
+    logLevel: 'warning',
+  });
+}
+
+async function makeTypes() {
+  const { default: ts } = await import('typescript');
+  const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
+  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root);
+  const program = ts.createProgram([entry], {
+    ...options,
+    types: ['node'],
+    noEmit: false,
+    declaration: true,
+    emitDeclarationOnly: true,
+    rootDir: library,
+    outDir: join(dist, 'types'),
+  });
+  const problems = [...ts.getPreEmitDiagnostics(program), ...program.emit().diagnostics];
+  if (problems.length === 0) return;
+  const host = { getCanonicalFileName: (name) => name, getCurrentDirectory: () => root, getNewLine: () => '\n' };
+  throw new Error(ts.formatDiagnostics(problems, host));
+}

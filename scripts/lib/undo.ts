@@ -1,0 +1,28 @@
+/** What has to be undone at the end, in reverse order. */
+export class Undo {
+  private readonly steps: (() => Promise<void> | void)[] = [];
+
+  get isEmpty(): boolean {
+    return this.steps.length === 0;
+  }
+
+  defer(step: () => Promise<void> | void): void {
+    this.steps.push(step);
+  }
+
+  /**
+   * Runs every step, also when one before it fails: that must not keep the others running.
+   * @throws the first error
+   */
+  async run(): Promise<void> {
+    const errors: unknown[] = [];
+    for (const step of this.steps.splice(0).reverse()) {
+      try {
+        await step();
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    if (errors.length > 0) throw errors[0];
+  }
+}

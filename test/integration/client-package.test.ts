@@ -1,0 +1,107 @@
+import { cpSync, readFileSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { exec, type Output } from '../../scripts/lib/exec';
+import { paths } from '../../scripts/lib/paths';
+import type { TritonServer } from '../../scripts/lib/triton/server';
+import { addingModel, writeRepository } from '../support/repository';
+import { Scratch } from '../support/scratch';
+import { testTriton } from '../support/triton';
+
+jest.setTimeout(180_000);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+/** A program of somebody else's, who has the client's package and nothing of ours. */
+const project = writeRepository(join(scratch.directory, 'project'), {
+  'package.json': '{ "private": true }',
+  'tsconfig.json': JSON.stringify({
+    compilerOptions: {
+      module: 'nodenext',
+      target: 'es2022',
+      strict: true,
+      types: ['node'],
+      typeRoots: [join(paths.root, 'node_modules', '@types')],
+    },
+    files: ['right.mts', 'wrong.cts'],
+  }),
+  'right.mts': `import { TritonError, TritonGrpcClient, TritonHttpClient, TritonModel, type InferenceClient } from '@triton-serving/client';
+
+const [, , httpUrl = '', grpcAddress = ''] = process.argv;
+const clients: InferenceClient[] = [new TritonHttpClient(httpUrl), new TritonGrpcClient(grpcAddress)];
+for (const client of clients) {
+  const model = await TritonModel.open(client, 'adds');
+  const { outputs } = await model.infer({ x: [1, 2] });
+  console.log(outputs.map(({ name, datatype, shape, data }) => [name, datatype, ...shape, ...data].join(' ')).join());
+  await client.modelMetadata('nothing').catch((error: unknown) => console.log(error instanceof TritonError));
+  client.close();
+}
+`,
+  // What the types have to refuse.
+  'wrong.cts': `import triton = require('@triton-serving/client');
+
+const client = new triton.TritonHttpClient('http://127.0.0.1:8000');
+// @ts-expect-error
+void client.infer('adds', [{ name: 'x', datatype: 'FP32', shape: [1], data: Int32Array.of(1) }]);
+// @ts-expect-error
+client.infers;
+`,
+  'run.cjs': `const { TritonHttpClient } = require('@triton-serving/client');
+
+const client = new TritonHttpClient(process.argv[2]);
+client.live().then((live) => {
+  console.log(live);
+  client.close();
+});
+`,
+});
+
+let server: TritonServer;
+let compiled: Output;
+beforeAll(async () => {
+  const repository = writeRepository(join(scratch.directory, 'repository'), addingModel('adds', { 1: 10 }));
+  server = await testTriton(scratch, repository);
+  await install();
+  const compiler = join(paths.root, 'node_modules', 'typescript', 'bin', 'tsc');
+  compiled = await exec(process.execPath, [compiler, '-p', project]);
+});
+
+/** What it is made of: packing writes beside its sources, which other tests read meanwhile. */
+function copyOfSources(): string {
+  const copy = join(scratch.directory, 'sources');
+  for (const name of ['client', 'scripts', 'tsconfig.json', 'package-lock.json', 'LICENSE'])
+    cpSync(join(paths.root, name), join(copy, name), { recursive: true });
+  symlinkSync(join(paths.root, 'node_modules'), join(copy, 'node_modules'));
+  return copy;
+}
+
+/** The package as npm packs it, installed without a network: it needs no other one. */
+async function install(): Promise<void> {
+  const folder = join(copyOfSources(), 'client');
+  await exec('npm', ['pack', folder, '--pack-destination', scratch.directory], { cwd: scratch.directory });
+  const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { version: string };
+  const tarball = join(scratch.directory, `triton-serving-client-${version}.tgz`);
+  await exec('npm', ['install', '--offline', '--no-audit', '--no-fund', tarball], { cwd: project });
+}
+
+test('a program of its own is right in its types, and what is wrong is refused', () => {
+  expect(compiled).toEqual({ stdout: '', stderr: '' });
+});
+
+test('is imported, and asks over HTTP and gRPC', async () => {
+  const program = join(project, 'right.mjs');
+  const { stdout } = await exec(process.execPath, [program, server.httpUrl, server.grpcAddress], { cwd: project });
+  expect(stdout).toBe('y FP32 2 11 12\ntrue\n'.repeat(2));
+});
+
+test('is required', async () => {
+  const { stdout } = await exec(process.execPath, [join(project, 'run.cjs'), server.httpUrl], { cwd: project });
+  expect(stdout).toBe('true\n');
+});
+
+test('has one file of JavaScript, its types and its licence, and the version of this package', () => {
+  const installed = join(project, 'node_modules', '@triton-serving', 'client');
+  const read = (path: string): { version: string } => JSON.parse(readFileSync(path, 'utf8')) as { version: string };
+  expect(read(join(installed, 'package.json')).version).toBe(read(join(paths.root, 'package.json')).version);
+  expect(readFileSync(join(installed, 'dist', 'LICENSE'), 'utf8')).toContain('Apache License');
+});

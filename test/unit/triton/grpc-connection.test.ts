@@ -1,0 +1,48 @@
+import { createServer, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
+import type { AddressInfo, Socket } from 'node:net';
+import { TritonGrpcClient } from '../../../scripts/lib/triton/grpc';
+import { until } from '../../support/until';
+
+/** Sockets that keep this program running. */
+const busySockets = (): number => process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length;
+
+/** Answers a call with a message without a field. */
+function answer(stream: ServerHttp2Stream | undefined): void {
+  stream?.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
+  stream?.once('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
+  stream?.end(Buffer.alloc(5));
+}
+
+test('an idle connection keeps no program running, also where the server gave up the one before it', async () => {
+  const sessions: ServerHttp2Session[] = [];
+  const calls: ServerHttp2Stream[] = [];
+  const server = createServer()
+    .on('connection', (socket: Socket) => socket.unref())
+    .on('session', (session) => sessions.push(session))
+    .on('stream', (stream) => calls.push(stream));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const client = new TritonGrpcClient(`127.0.0.1:${(server.address() as AddressInfo).port}`);
+  try {
+    const before = busySockets();
+    const first = client.repositoryIndex();
+    await until('the first call is there', () => calls.length === 1);
+    expect(busySockets()).toBe(before + 1);
+    sessions[0]?.goaway();
+    // Until the client has heard of it, its calls go over the same connection.
+    const others: Promise<unknown>[] = [];
+    await until('a call over another connection is there', () => {
+      others.push(client.repositoryIndex());
+      return sessions.length === 2;
+    });
+    await until('all calls are there', () => calls.length === others.length + 1);
+    for (const call of calls.slice(1)) answer(call);
+    await Promise.all(others);
+    answer(calls[0]);
+    await first;
+    await until('no connection keeps the program running', () => busySockets() === before);
+  } finally {
+    client.close();
+    for (const session of sessions) session.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  }
+});
