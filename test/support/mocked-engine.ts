@@ -1,4 +1,10 @@
 import * as pulumi from '@pulumi/pulumi';
+import * as debuggable from '@pulumi/pulumi/runtime/debuggable';
+
+// Pulumi notes where each promise and each resource was made. Jest looks up every frame of it in source maps, which takes
+// longer than the program itself; and the notes are for messages that nobody reads here.
+Object.assign(pulumi.Resource, { callsites: () => [] });
+Object.assign(debuggable, { debuggablePromise: <T>(promise: T): T => promise });
 
 type Properties = Record<string, unknown>;
 
@@ -72,33 +78,12 @@ export async function runMocked<T>(
       answered(error, response);
     });
   };
-  return withCheapStacks(async () => {
-    const outputs = await new Promise<T>((resolve) => {
-      (pulumi.output(program()) as pulumi.Output<T>).apply(resolve);
-    });
-    // Whatever is registered later than the outputs is waited for, too.
-    await pulumi.runtime.disconnect();
-    return { registrations, outputs };
+  const outputs = await new Promise<T>((resolve) => {
+    (pulumi.output(program()) as pulumi.Output<T>).apply(resolve);
   });
-}
-
-/**
- * Pulumi notes a stack for every promise, in an error without a message. Jest has 100 frames in each, and looks each one up in
- * source maps, which takes longer than the program. What fails in here has a stack of 3 frames, with the lines of the compiled
- * file.
- */
-async function withCheapStacks<T>(work: () => Promise<T>): Promise<T> {
-  const { stackTraceLimit } = Error;
-  Error.stackTraceLimit = 3;
-  Error.prepareStackTrace = (error, frames) =>
-    error.message === '' ? '' : [String(error), ...frames.map(String)].join('\n    at ');
-  try {
-    return await work();
-  } finally {
-    Error.stackTraceLimit = stackTraceLimit;
-    // Jest's own is that of the realm around this one, and applies where there is none.
-    Reflect.deleteProperty(Error, 'prepareStackTrace');
-  }
+  // Whatever is registered later than the outputs is waited for, too.
+  await pulumi.runtime.disconnect();
+  return { registrations, outputs };
 }
 
 /**
