@@ -12,7 +12,10 @@ import { benchSync } from './lib/bench/sync';
 import { syncChart } from './lib/bench/sync/chart';
 import { rowJson } from './lib/bench/sync/report';
 import { EXIT, parseFlags, parseInteger, parseList, runCommand } from './lib/cli';
+import { watchInterrupts } from './lib/commands/interrupts';
 import { UsageError } from './lib/errors';
+import { stopCommands } from './lib/exec';
+import { stopAll } from './lib/managed-process';
 import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
 
@@ -33,8 +36,31 @@ const HELP = `Measures this package on this machine, always against something in
   --help
 `;
 
+/** Servers get so long to end before they are killed. */
+const STOP_GRACE_MS = 5000;
+
 export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => bench(argv));
+  let interrupted = false;
+  const stopWatching = watchInterrupts({
+    first: () => {
+      interrupted = true;
+      process.stderr.write('\ninterrupted: stopping what was started; once more ends at once\n');
+      // Without them every measurement fails, and what was set up for it is undone.
+      stopCommands();
+      void stopAll(STOP_GRACE_MS);
+    },
+    again: () => process.exit(EXIT.interrupted),
+  });
+  try {
+    return await runCommand(() =>
+      bench(argv).catch((error: unknown) => {
+        if (!interrupted) throw error;
+        return EXIT.interrupted;
+      }),
+    );
+  } finally {
+    stopWatching();
+  }
 }
 
 async function bench(argv: readonly string[]): Promise<number> {

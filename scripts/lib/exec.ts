@@ -14,6 +14,8 @@ export interface ExecOptions {
   onStderrLine?: (line: string) => void;
   /** Called with each complete line of stdout. */
   onStdoutLine?: (line: string) => void;
+  /** It is killed when it has not ended by then. Default: it may take as long as it likes. */
+  timeoutMs?: number;
 }
 
 /** A command ended with another exit code than 0, or could not be started. */
@@ -48,6 +50,8 @@ export async function exec(command: string, args: readonly string[], options: Ex
       cwd: options.cwd,
       env: options.env ?? process.env,
       stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: options.timeoutMs,
+      killSignal: 'SIGKILL',
     });
     const output: Output = { stdout: '', stderr: '' };
     const stdout = splitLines(options.onStdoutLine);

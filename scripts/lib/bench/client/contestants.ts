@@ -79,6 +79,9 @@ async function runTritonclient(course: Course, cell: Cell, form: string): Promis
   return JSON.parse(stdout) as Sample;
 }
 
+/** After which it is taken to hang, as it now and then does with many small requests at a time. */
+const PERF_ANALYZER_TIMEOUT_MS = 60_000;
+
 /** Three windows of half the time each, it takes no fewer; longer ones where too little was answered in one. */
 async function runPerfAnalyzer(course: Course, cell: Cell, windowMs = course.seconds * 500): Promise<Sample> {
   const { server, perfAnalyzer, directory } = course;
@@ -92,7 +95,7 @@ async function runPerfAnalyzer(course: Course, cell: Cell, windowMs = course.sec
   ];
   const env = { ...process.env, LD_LIBRARY_PATH: `${perfAnalyzer.libraries}:${process.env['LD_LIBRARY_PATH'] ?? ''}` };
   try {
-    await exec(perfAnalyzer.program, args, { env });
+    await exec(perfAnalyzer.program, args, { env, timeoutMs: PERF_ANALYZER_TIMEOUT_MS });
   } catch (error) {
     if (windowMs > LONGEST_WINDOW_MS || !(error instanceof CommandError)) throw error;
     return runPerfAnalyzer(course, cell, windowMs * 2);
