@@ -32,4 +32,9 @@ describe('a cell', () => {
     );
     expect(cellJson(cell)).toMatchObject({ ratio: { 'tritonclient, asyncio': 1.1, perf_analyzer: 0.5 } });
   });
+
+  it('has no figures of a perf_analyzer that hung', () => {
+    const hung = { ...cell, samples: new Map([...cell.samples, [PERF_ANALYZER, samples(NaN, NaN, NaN)]]) };
+    expect(cellTable([hung]).split('\n')[2]).toMatch(/ 120 +150 +asyncio +- +1\.10 +-$/);
+  });
 });

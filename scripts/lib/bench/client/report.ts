@@ -22,7 +22,8 @@ const ratioTo = (result: CellResult, name: string): number => medianRatio(rates(
 
 /** A line for each cell: requests a second, and ours over the fastest form of tritonclient and over perf_analyzer. */
 export function cellTable(results: readonly CellResult[]): string {
-  const number = (value: number): string => value.toFixed(value < 100 ? 1 : 0);
+  const number = (value: number, digits = value < 100 ? 1 : 0): string =>
+    Number.isNaN(value) ? '-' : value.toFixed(digits);
   const rows = results.map((result) => {
     const [best = ''] = peers(result);
     const of = (name: string, field: keyof Sample): string =>
@@ -33,8 +34,8 @@ export function cellTable(results: readonly CellResult[]): string {
       of(best, 'requestsPerSecond'),
       best.replace('tritonclient, ', ''),
       of(PERF_ANALYZER, 'requestsPerSecond'),
-      ratioTo(result, best).toFixed(2),
-      ratioTo(result, PERF_ANALYZER).toFixed(2),
+      number(ratioTo(result, best), 2),
+      number(ratioTo(result, PERF_ANALYZER), 2),
     ];
   });
   return formatTable(
