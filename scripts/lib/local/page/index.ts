@@ -20,7 +20,8 @@ export interface LocalPage {
   made: Date;
 }
 
-const STYLE = join(paths.scripts, 'lib', 'local', 'page', 'page.css');
+/** In this order: of two rules that say the same, the later one counts. */
+const STYLES = ['page.css', 'answers.css', 'tables.css', 'narrow.css'];
 
 /**
  * Refuses a place for the page before anything is started.
@@ -55,8 +56,9 @@ export async function writePage(path: string, page: LocalPage): Promise<void> {
 /** One HTML document that needs nothing else: no script, no file, no network. */
 export async function renderPage(page: LocalPage): Promise<string> {
   const { result } = page;
-  // Our own file, and put in as it is: what a browser hashes is the text between the tags.
-  const style = readFileSync(STYLE, 'utf8');
+  // Our own files, and put in as they are: what a browser hashes is the text between the tags.
+  const folder = join(paths.scripts, 'lib', 'local', 'page');
+  const style = STYLES.map((file) => readFileSync(join(folder, file), 'utf8')).join('\n');
   const hash = createHash('sha256').update(style).digest('base64');
   const { served } = counts(result);
   const document = html`<!doctype html>
