@@ -12,7 +12,7 @@ import { benchSync } from './lib/bench/sync';
 import { syncChart } from './lib/bench/sync/chart';
 import { rowJson } from './lib/bench/sync/report';
 import { EXIT, parseFlags, parseInteger, parseList, runCommand } from './lib/cli';
-import { watchInterrupts } from './lib/commands/interrupts';
+import { withInterrupts } from './lib/commands/interrupts';
 import { UsageError } from './lib/errors';
 import { stopCommands } from './lib/exec';
 import { stopAll } from './lib/managed-process';
@@ -36,31 +36,23 @@ const HELP = `Measures this package on this machine, always against something in
   --help
 `;
 
-/** Servers get so long to end before they are killed. */
-const STOP_GRACE_MS = 5000;
-
 export async function main(argv: readonly string[]): Promise<number> {
-  let interrupted = false;
-  const stopWatching = watchInterrupts({
-    first: () => {
-      interrupted = true;
-      process.stderr.write('\ninterrupted: stopping what was started; once more ends at once\n');
+  return runCommand(() =>
+    withInterrupts(async (signal) => {
       // Without them every measurement fails, and what was set up for it is undone.
-      stopCommands();
-      void stopAll(STOP_GRACE_MS);
-    },
-    again: () => process.exit(EXIT.interrupted),
-  });
-  try {
-    return await runCommand(() =>
-      bench(argv).catch((error: unknown) => {
-        if (!interrupted) throw error;
-        return EXIT.interrupted;
-      }),
-    );
-  } finally {
-    stopWatching();
-  }
+      const stop = (): void => {
+        stopCommands();
+        void stopAll();
+      };
+      signal.addEventListener('abort', stop);
+      try {
+        return await bench(argv);
+      } catch (error) {
+        if (signal.aborted) return EXIT.interrupted;
+        throw error;
+      }
+    }),
+  );
 }
 
 async function bench(argv: readonly string[]): Promise<number> {
@@ -86,7 +78,7 @@ async function bench(argv: readonly string[]): Promise<number> {
   // A part of the numbers must not replace all of them.
   const out = flags.out ?? (isPartial ? undefined : join(paths.root, 'docs', 'benchmarks'));
   const all = {
-    start: () => Promise.resolve(benchStart()),
+    start: benchStart,
     ensemble: () => benchEnsemble(repetitions),
     batching: () => benchBatching(repetitions),
     preview: () => benchPreviews(repetitions),

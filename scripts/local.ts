@@ -34,9 +34,6 @@ const HELP = `Serves the models of this repository on this machine: a real Trito
 Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted before all was up.
 `;
 
-/** For what was only half started when it had to stop. */
-const STOP_GRACE_MS = 5000;
-
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => local(argv));
 }
@@ -121,7 +118,7 @@ async function local(argv: readonly string[]): Promise<number> {
     return EXIT.interrupted;
   } finally {
     stopCommands();
-    const stop = (): Promise<void> => undo.run().finally(() => stopAll(STOP_GRACE_MS));
+    const stop = (): Promise<void> => undo.run().finally(() => stopAll());
     try {
       if (!undo.isEmpty) await progress.run('stop what was started', stop);
     } finally {

@@ -14,8 +14,8 @@ export interface ExecOptions {
   onStderrLine?: (line: string) => void;
   /** Called with each complete line of stdout. */
   onStdoutLine?: (line: string) => void;
-  /** It is killed when it has not ended by then. Default: it may take as long as it likes. */
-  timeoutMs?: number;
+  /** It is killed, and fails with a CommandTimeout, when it has not ended by then. Default: it may take as long as it likes. */
+  timeoutMs?: number | undefined;
 }
 
 /** A command ended with another exit code than 0, or could not be started. */
@@ -29,6 +29,9 @@ export class CommandError extends UserError {
     super(`${command}: ${detail}`);
   }
 }
+
+/** It had not ended when its time was up. */
+export class CommandTimeout extends CommandError {}
 
 const running = new Set<ChildProcess>();
 let ending = false;
@@ -74,8 +77,12 @@ export async function exec(command: string, args: readonly string[], options: Ex
         .split('\n')
         .slice(-8)
         .join('\n');
-      const how = code === null ? `ended by ${signal}` : `exit code ${code}`;
-      reject(new CommandError(command, code, output, said === '' ? how : `${how}\n${said}`));
+      const { timeoutMs } = options;
+      const isLate = timeoutMs !== undefined && signal === 'SIGKILL';
+      const ended = code === null ? `ended by ${signal}` : `exit code ${code}`;
+      const how = isLate ? `did not end within ${timeoutMs / 1000} s` : ended;
+      const detail = said === '' ? how : `${how}\n${said}`;
+      reject(new (isLate ? CommandTimeout : CommandError)(command, code, output, detail));
     });
   });
 }

@@ -28,10 +28,13 @@ const POLL_MS = 50;
 const processes = new Set<ManagedProcess>();
 let ending = false;
 
+/** What is stopped with all others gets so long to end before it is killed. */
+const STOP_ALL_GRACE_MS = 5000;
+
 /** Stops every process there still is and lets no new one start: what was under way when we were interrupted. */
-export async function stopAll(graceMs: number): Promise<void> {
+export async function stopAll(): Promise<void> {
   ending = true;
-  await Promise.all([...processes].map((one) => one.stop(graceMs)));
+  await Promise.all([...processes].map((one) => one.stop(STOP_ALL_GRACE_MS)));
 }
 
 /** Ends everything at once; for a second Ctrl-C. */

@@ -1,8 +1,7 @@
-import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import { UserError } from '../errors';
+import { exec } from '../exec';
 import { formatDuration } from '../format';
 import { paths } from '../paths';
 import { FREE_PORTS } from './local-models';
@@ -14,7 +13,7 @@ interface LocalJson {
 }
 
 /** `npm run local` twice, the first time everything from nothing, in folders of their own: the cache, the downloads and the traced models. */
-export function benchStart(): object {
+export async function benchStart(): Promise<object> {
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
   try {
     const repository = join(scratch, 'model-repo');
@@ -22,18 +21,16 @@ export function benchStart(): object {
       recursive: true,
       filter: (path) => !/^\d+$/.test(basename(path)) || path.includes('ens_'),
     });
-    const run = (): LocalJson => {
+    const run = async (): Promise<LocalJson> => {
       const args = [join(paths.scripts, 'run.mjs'), 'local', '--once', '--json', '--repo', repository];
       for (const flag of Object.keys(FREE_PORTS)) args.push(`--${flag}`, '0');
-      const { status, stdout } = spawnSync(process.execPath, args, {
+      const { stdout } = await exec(process.execPath, args, {
         env: { ...process.env, XDG_CACHE_HOME: join(scratch, 'cache') },
-        stdio: ['ignore', 'pipe', 'inherit'],
-        encoding: 'utf8',
+        onStderrLine: (line) => process.stderr.write(`${line}\n`),
       });
-      if (status !== 0) throw new UserError(`npm run local ended with exit code ${status}`);
       return JSON.parse(stdout) as LocalJson;
     };
-    const runs = { fresh: run(), second: run() };
+    const runs = { fresh: await run(), second: await run() };
     const steps = runs.fresh.steps.map(({ name, milliseconds }, i) => [
       name,
       formatDuration(milliseconds),

@@ -2,8 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../abort';
 import { UserError } from '../errors';
 import { CONTROL_KEY_VARIABLE, replicaClient, type Replica, type ReplicaSource } from '../replicas/source';
-import { TritonError } from '../triton/client';
-import type { ModelIndexEntry } from '../triton/client';
+import { TritonError, type ModelIndexEntry } from '../triton/client';
 import type { TritonHttpClient } from '../triton/http';
 import { DIGEST_PARAMETER } from './wanted';
 

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../../errors';
-import { CommandError, exec } from '../../exec';
+import { CommandError, CommandTimeout, exec } from '../../exec';
 import { writeNpy } from '../../infer/npy';
 import { paths } from '../../paths';
 import type { TritonServer } from '../../triton/server';
@@ -101,8 +101,8 @@ async function runPerfAnalyzer(course: Course, cell: Cell, windowMs = course.sec
   try {
     await exec(perfAnalyzer.program, args, { env, timeoutMs: PERF_ANALYZER_TIMEOUT_MS });
   } catch (error) {
+    if (error instanceof CommandTimeout) return NO_FIGURES;
     if (windowMs > LONGEST_WINDOW_MS || !(error instanceof CommandError)) throw error;
-    if (error.exitCode === null) return NO_FIGURES;
     return runPerfAnalyzer(course, cell, windowMs * 2);
   }
   return readReport(readFileSync(report, 'utf8'));
