@@ -6,7 +6,6 @@ import sharp from 'sharp';
 import { exec } from '../../scripts/lib/exec';
 import { writePage } from '../../scripts/lib/local/page';
 import type { LocalResult } from '../../scripts/lib/local/report';
-import { LOCAL_CREDENTIALS } from '../../scripts/lib/local/s3-server';
 import { FACE } from '../../scripts/lib/local/samples';
 import { paths } from '../../scripts/lib/paths';
 import {
@@ -24,6 +23,7 @@ import { addressOf, LocalCommand, untilLocal, untilUp } from '../support/local-c
 import { pictureModels } from '../support/picture-models';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
+import { S3_ENVIRONMENT } from '../support/s3';
 import { Scratch } from '../support/scratch';
 import { until } from '../support/until';
 
@@ -229,10 +229,7 @@ test('serves what was asked for, and not what an earlier run published', async (
     '--triton',
     addressOf(local, 'Triton HTTP'),
   ];
-  const { code, stdout } = await runCommandLine('status', target, {
-    AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
-    AWS_SECRET_ACCESS_KEY: LOCAL_CREDENTIALS.secretAccessKey,
-  });
+  const { code, stdout } = await runCommandLine('status', target, S3_ENVIRONMENT);
   expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.not.stringContaining('adds_too') as string });
   child.kill('SIGINT');
   expect(await ended).toBe(0);

@@ -9,7 +9,7 @@ import { listReleases } from '../../scripts/lib/publish/releases';
 import { rollBack } from '../../scripts/lib/publish/rollback';
 import { promote } from '../../scripts/lib/publish/promote';
 import { PART_BYTES, type S3Store } from '../../scripts/lib/s3/store';
-import { publisher } from '../support/publish';
+import { CONFIG, ONE_MODEL, publisher, TWO_MODELS } from '../support/publish';
 import { writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
@@ -22,9 +22,6 @@ afterAll(() => scratch.clean());
 const LOCATION = { bucket: 'publish-test', prefix: 'models' };
 let store: S3Store;
 let repository: string;
-
-/** Hand-written configurations of a backend that is not ours: the files may be anything. */
-const CONFIG = 'backend: "anything"\nversion_policy { specific { versions: [1] } }\n';
 
 beforeAll(async () => {
   const server = await testS3(scratch);
@@ -47,13 +44,6 @@ const keys = async (prefix = ''): Promise<string[]> => (await store.list(prefix)
 const models = async (): Promise<string[]> => (await keys('models/')).map((key) => key.slice('models/'.length));
 const text = async (key: string): Promise<string | undefined> => (await store.get(key))?.body.toString();
 const head = async (): Promise<Release | undefined> => (await readHead(store, LOCATION))?.release;
-
-const TWO_MODELS = {
-  'a/config.pbtxt': CONFIG,
-  'a/1/weights.bin': 'a',
-  'b/config.pbtxt': CONFIG,
-  'b/1/weights.bin': 'b',
-};
 
 describe('sync-models', () => {
   test('publishes weights first and config last, records the release, and does nothing the second time', async () => {
@@ -79,7 +69,7 @@ describe('sync-models', () => {
   });
 
   test('a published version is never changed: nothing at all is uploaded', async () => {
-    writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
+    writeRepository(repository, ONE_MODEL);
     await publishNow();
     const before = await contents();
     writeRepository(repository, { 'a/1/weights.bin': 'A', 'b/config.pbtxt': CONFIG, 'b/1/weights.bin': 'b' });
@@ -139,7 +129,7 @@ describe('sync-models', () => {
   });
 
   test('somebody else writes between our look and our write: ours fails and says so, theirs stays', async () => {
-    writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
+    writeRepository(repository, ONE_MODEL);
     const theirs = Buffer.from('theirs');
     const racing = Object.create(store) as S3Store;
     racing.putBytes = async (key, body, condition) => {
@@ -226,7 +216,7 @@ describe('rollback and promote', () => {
   });
 
   test('a model that came later is taken out, and comes back with its release', async () => {
-    writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' });
+    writeRepository(repository, ONE_MODEL);
     await publishNow();
     writeRepository(repository, TWO_MODELS);
     const two = (await publishNow()).release as Release;

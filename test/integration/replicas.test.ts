@@ -12,7 +12,7 @@ import type { TritonHttpClient } from '../../scripts/lib/triton/http';
 import { publisher } from '../support/publish';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
-import { openBucket, testS3 } from '../support/s3';
+import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 import { testTriton } from '../support/triton';
 import { until } from '../support/until';
@@ -23,7 +23,6 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 const LOCATION = { bucket: 'replicas-test', prefix: 'models' };
-const CREDENTIALS = { AWS_ACCESS_KEY_ID: 'local', AWS_SECRET_ACCESS_KEY: 'local-only-no-secret' };
 let endpoint: string;
 let store: S3Store;
 let replicas: { httpUrl: string; client: TritonHttpClient }[];
@@ -122,12 +121,12 @@ test('a replica that was missed is put right by the next run', async () => {
   const target = ['--bucket', 's3://replicas-test/models', '--endpoint-url', endpoint].concat(
     urls().flatMap((url) => ['--triton', url]),
   );
-  const before = await runCommandLine('status', target, CREDENTIALS);
+  const before = await runCommandLine('status', target, S3_ENVIRONMENT);
   expect(before).toMatchObject({ code: 1, stdout: expect.stringMatching(/UNAVAILABLE +unloaded/) as string });
-  const result = await runCommandLine('sync-models', ['--repo', repository, ...target], CREDENTIALS);
+  const result = await runCommandLine('sync-models', ['--repo', repository, ...target], S3_ENVIRONMENT);
   expect(result).toMatchObject({ code: 0, stderr: expect.stringMatching(/: adds READY/) as string });
   expect(await answers('adds', 2)).toEqual([21, 21]);
-  expect(await runCommandLine('status', target, CREDENTIALS)).toMatchObject({ code: 0 });
+  expect(await runCommandLine('status', target, S3_ENVIRONMENT)).toMatchObject({ code: 0 });
 });
 
 /** Version 3 cannot be loaded where `where`, Python, is true; it may look at the name of the server's folder. */

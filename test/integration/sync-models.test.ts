@@ -4,10 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { readHead } from '../../scripts/lib/publish/release';
 import type { S3Store } from '../../scripts/lib/s3/store';
-import { publisher } from '../support/publish';
+import { CONFIG, ONE_MODEL, publisher, TWO_MODELS } from '../support/publish';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, startCommandLine } from '../support/run';
-import { openBucket, testS3 } from '../support/s3';
+import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 
 jest.setTimeout(60_000);
@@ -16,14 +16,6 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 const LOCATION = { bucket: 'sync-models', prefix: 'models' };
-const CREDENTIALS = {
-  AWS_ACCESS_KEY_ID: 'local',
-  AWS_SECRET_ACCESS_KEY: 'local-only-no-secret',
-  AWS_REGION: 'us-east-1',
-};
-const CONFIG = 'backend: "anything"\nversion_policy { specific { versions: [1] } }\n';
-const ONE_MODEL = { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' };
-const TWO_MODELS = { ...ONE_MODEL, 'b/config.pbtxt': CONFIG, 'b/1/weights.bin': 'b' };
 
 const repository = join(scratch.directory, 'repository');
 let store: S3Store;
@@ -44,7 +36,7 @@ beforeEach(async () => {
 });
 
 const publishNow = () => publisher(store, LOCATION, repository).publish();
-const sync = (...flags: string[]) => runCommandLine('sync-models', [...target, ...flags], CREDENTIALS);
+const sync = (...flags: string[]) => runCommandLine('sync-models', [...target, ...flags], S3_ENVIRONMENT);
 const models = async (): Promise<string[]> =>
   (await store.list('models/')).map(({ key }) => key.slice('models/'.length)).sort();
 const text = async (key: string): Promise<string | undefined> => (await store.get(key))?.body.toString();
@@ -75,7 +67,7 @@ test('a plan as a table, and nothing but errors with --quiet', async () => {
 test('what was published where nobody named a server, and a server that does not answer, come with a next step', async () => {
   writeRepository(repository, ONE_MODEL);
   expect((await sync()).stdout).toMatch(/serves a 1\. No replica was told: name them with --triton URL /);
-  const status = (...flags: string[]) => runCommandLine('status', [...where, ...flags], CREDENTIALS);
+  const status = (...flags: string[]) => runCommandLine('status', [...where, ...flags], S3_ENVIRONMENT);
   const unasked = await status();
   expect(unasked).toMatchObject({ code: 0 });
   expect(unasked.stdout).toMatch(/\nNo replica was looked at: name them with --triton URL /);
@@ -124,7 +116,7 @@ test('Ctrl-C while servers are told: exit code 130, and what was there before is
     slow.close();
   });
   const url = `http://127.0.0.1:${(slow.address() as AddressInfo).port}`;
-  const child = startCommandLine('sync-models', [...target, '--triton', url], CREDENTIALS);
+  const child = startCommandLine('sync-models', [...target, '--triton', url], S3_ENVIRONMENT);
   const finished = await child.finished;
   expect(finished).toMatchObject({
     code: 130,

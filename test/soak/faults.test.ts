@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import { UserError } from '../../scripts/lib/errors';
 import type { S3Store } from '../../scripts/lib/s3/store';
 import { FAULTS, startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy';
@@ -8,8 +7,8 @@ import { openBucket } from '../support/s3';
 import { describeOnEachS3 } from '../support/s3-servers';
 import { Scratch } from '../support/scratch';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
-import { changesBetween, type Change } from '../support/soak-changes';
-import { expectedBetween, twoStates, writeFiles } from '../support/soak-models';
+import { changesOf, type Change } from '../support/soak-changes';
+import { expectedBetween, twoStates } from '../support/soak-models';
 import { Place, withoutWaiting } from '../support/soak-place';
 
 const scratch = new Scratch();
@@ -17,10 +16,7 @@ afterAll(() => scratch.clean());
 
 const random = new SeededRandom(SOAK_SEED);
 const STATES = twoStates(random);
-const CHANGES = changesBetween(
-  writeFiles(join(scratch.directory, 'old'), STATES.old),
-  writeFiles(join(scratch.directory, 'next'), STATES.next),
-);
+const CHANGES = changesOf(scratch, STATES);
 
 const FLIP = ['flip'] as const;
 const NETWORK = FAULTS.filter((fault) => fault !== 'flip');

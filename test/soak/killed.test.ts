@@ -1,6 +1,5 @@
-import { join } from 'node:path';
-import { changesBetween, type Change, type ReadyChange } from '../support/soak-changes';
-import { expectedBetween, twoStates, writeFiles } from '../support/soak-models';
+import { changesOf, type Change, type ReadyChange } from '../support/soak-changes';
+import { expectedBetween, twoStates } from '../support/soak-models';
 import { Observer, type Expected, type Snapshot } from '../support/observer';
 import { PublishProcess, type Ended } from '../support/publish-process';
 import { openBucket } from '../support/s3';
@@ -16,10 +15,7 @@ afterAll(() => scratch.clean());
 
 const random = new SeededRandom(SOAK_SEED);
 const STATES = twoStates(random);
-const CHANGES = changesBetween(
-  writeFiles(join(scratch.directory, 'old'), STATES.old),
-  writeFiles(join(scratch.directory, 'next'), STATES.next),
-);
+const CHANGES = changesOf(scratch, STATES);
 
 /** What a change does when nothing happens to it. */
 interface Undisturbed {

@@ -142,15 +142,27 @@ describeOnEachS3('two publishers on', (start, server) => {
     }
   }
 
+  /** So many contests, of each rivalry in turn; reports how often each ended how. */
+  async function tally(
+    title: string,
+    count: number,
+    run: (rivalry: Rivalry, i: number) => Promise<string>,
+  ): Promise<void> {
+    const seen: Record<string, number> = {};
+    for (let i = 0; i < count; i += 1) {
+      const result = await run(rivalries[i % 2] as Rivalry, i);
+      seen[result] = (seen[result] ?? 0) + 1;
+    }
+    report(`${server}, ${title}`, seen);
+  }
+
   test(
     'at once: what is published is whole, of one or of one after the other',
     async () => {
-      const seen: Record<string, number> = {};
-      for (let i = 0; i < repetitions(4); i += 1) {
-        const rivalry = rivalries[i % 2] as Rivalry;
+      await tally('two publishers', repetitions(4), (rivalry, i) => {
         const headStart = random.integer(0, rivalry.requests);
         const inProcess = i % 4 > 1;
-        const result = await contest(
+        return contest(
           rivalry,
           async (place) => {
             const [red, blue] = rivalry.teams;
@@ -163,9 +175,7 @@ describeOnEachS3('two publishers on', (start, server) => {
           },
           { mayLeave: false },
         );
-        seen[result] = (seen[result] ?? 0) + 1;
-      }
-      report(`${server}, two publishers`, seen);
+      });
     },
     patience(4, 60_000),
   );
@@ -176,11 +186,9 @@ describeOnEachS3('two publishers on', (start, server) => {
   test(
     'one is killed: the other one takes over',
     async () => {
-      const seen: Record<string, number> = {};
-      for (let i = 0; i < repetitions(2); i += 1) {
-        const rivalry = rivalries[i % 2] as Rivalry;
+      await tally('one of two publishers killed', repetitions(2), (rivalry) => {
         const at = random.integer(4, rivalry.requests);
-        const result = await contest(
+        return contest(
           rivalry,
           async (place, observer) => {
             const [red, blue] = rivalry.teams;
@@ -194,9 +202,7 @@ describeOnEachS3('two publishers on', (start, server) => {
           },
           { mayLeave: true },
         );
-        seen[result] = (seen[result] ?? 0) + 1;
-      }
-      report(`${server}, one of two publishers killed`, seen);
+      });
     },
     patience(2, 60_000),
   );
@@ -205,11 +211,9 @@ describeOnEachS3('two publishers on', (start, server) => {
     test(
       name,
       async () => {
-        const seen: Record<string, number> = {};
-        for (let i = 0; i < count; i += 1) {
-          const rivalry = rivalries[i % 2] as Rivalry;
+        await tally('one of two publishers stopped', count, (rivalry) => {
           const at = random.integer(4, rivalry.requests);
-          const result = await contest(
+          return contest(
             rivalry,
             async (place, observer) => {
               const [red, blue] = rivalry.teams;
@@ -225,9 +229,7 @@ describeOnEachS3('two publishers on', (start, server) => {
             },
             { mayLeave: true },
           );
-          seen[result] = (seen[result] ?? 0) + 1;
-        }
-        report(`${server}, one of two publishers stopped`, seen);
+        });
       },
       120_000 + count * 100_000,
     );

@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
-import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../scripts/lib/local/s3-server';
 import { spawnCommandLine, type Ended } from './run';
+import { S3_ENVIRONMENT } from './s3';
 import type { Scratch } from './scratch';
 
 export type { Ended } from './run';
@@ -12,11 +12,7 @@ export class PublishProcess {
 
   constructor(scratch: Scratch, command: string, args: readonly string[]) {
     scratch.defer(() => this.kill());
-    ({ child: this.child, ended: this.ended } = spawnCommandLine(command, args, {
-      AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
-      AWS_SECRET_ACCESS_KEY: LOCAL_CREDENTIALS.secretAccessKey,
-      AWS_REGION: LOCAL_REGION,
-    }));
+    ({ child: this.child, ended: this.ended } = spawnCommandLine(command, args, S3_ENVIRONMENT));
   }
 
   /** kill -9. */

@@ -4,6 +4,11 @@ import type { RepositoryLocation } from '../../scripts/lib/publish/location';
 import { fixedReplicas } from '../../scripts/lib/replicas/source';
 import type { S3Store } from '../../scripts/lib/s3/store';
 
+/** A hand-written configuration of a backend that is not ours: the files may be anything. */
+export const CONFIG = 'backend: "anything"\nversion_policy { specific { versions: [1] } }\n';
+export const ONE_MODEL = { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' };
+export const TWO_MODELS = { ...ONE_MODEL, 'b/config.pbtxt': CONFIG, 'b/1/weights.bin': 'b' };
+
 /** A place to publish to, with the options that tests share. */
 export function publisher(
   store: S3Store,

@@ -9,6 +9,13 @@ import { ensurePython } from '../../scripts/lib/toolchain/python';
 import { ensureSeaweedfs } from '../../scripts/lib/toolchain/seaweedfs';
 import type { Scratch } from './scratch';
 
+/** What lets a command at the test servers. */
+export const S3_ENVIRONMENT = {
+  AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
+  AWS_SECRET_ACCESS_KEY: LOCAL_CREDENTIALS.secretAccessKey,
+  AWS_REGION: LOCAL_REGION,
+} as const;
+
 /** A real S3 server that keeps its objects in the folder `name`, ended with the scratch folder. */
 export async function testS3(scratch: Scratch, name = 's3'): Promise<S3Server> {
   const { python } = await ensurePython(new Progress(process.stderr, true).step(''));

@@ -1,4 +1,7 @@
+import { join } from 'node:path';
 import type { Release } from '../../scripts/lib/publish/release';
+import type { Scratch } from './scratch';
+import { writeFiles, type Files } from './soak-models';
 import type { Place } from './soak-place';
 
 /** A change of a repository, at a place that is ready for it. */
@@ -15,8 +18,10 @@ export interface Change {
   prepare(place: Place): Promise<ReadyChange>;
 }
 
-/** Every kind of change between two folders. */
-export function changesBetween(old: string, next: string): Change[] {
+/** Every kind of change between two states of a folder, which are written into the scratch folder. */
+export function changesOf(scratch: Scratch, states: { old: Files; next: Files }): Change[] {
+  const old = writeFiles(join(scratch.directory, 'old'), states.old);
+  const next = writeFiles(join(scratch.directory, 'next'), states.next);
   const publication = (...flags: string[]): ReadyChange => ({
     command: ['sync-models', '--repo', next, ...flags],
     run: (place) => place.publish(next, { prune: flags.includes('--prune') }),
