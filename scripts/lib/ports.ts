@@ -1,5 +1,6 @@
+import { randomInt } from 'node:crypto';
 import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
-import { createServer, type AddressInfo, type Server } from 'node:net';
+import { createServer, type Server } from 'node:net';
 import { UserError } from './errors';
 
 const LOOPBACK = '127.0.0.1';
@@ -7,16 +8,27 @@ const LOOPBACK = '127.0.0.1';
 /** Given away in this process, to servers that may not have opened them yet. */
 const given = new Set<number>();
 
-/** Asks the system for `count` TCP ports on loopback that are free now, and that nobody in this process was given before. */
+/**
+ * Below what Linux and macOS give to connections, and to who asks for any port: between our look and the server that opens it,
+ * one of theirs would now and then be taken.
+ */
+const FIRST_PORT = 10_240;
+const LAST_PORT = 32_767;
+
+/** `count` TCP ports on loopback that are free now, and that nobody in this process was given before. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = [];
   // All are held until there are enough, so that none comes twice.
   const servers: Server[] = [];
   while (ports.length < count) {
-    const server = await listen(0);
-    servers.push(server);
-    const { port } = server.address() as AddressInfo;
-    if (!given.has(port)) ports.push(port);
+    const port = randomInt(FIRST_PORT, LAST_PORT + 1);
+    if (given.has(port)) continue;
+    try {
+      servers.push(await listen(port));
+      ports.push(port);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    }
   }
   await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
   for (const port of ports) given.add(port);
