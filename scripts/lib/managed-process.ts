@@ -25,8 +25,14 @@ export interface ManagedProcessOptions {
 /** How often a starting server is asked whether it is ready. */
 const POLL_MS = 50;
 
+/** Of what it printed, in memory: a server that crashes prints where, and what its models say when it is gone. */
+const KEPT_LINES = 40;
+
 const processes = new Set<ManagedProcess>();
 let ending = false;
+
+/** For what it printed last to be read, once it has ended. */
+const LAST_OUTPUT_MS = 500;
 
 /** What is stopped with all others gets so long to end before it is killed. */
 const STOP_ALL_GRACE_MS = 5000;
@@ -78,7 +84,7 @@ export class ManagedProcess {
     for (const stream of [this.child.stdout, this.child.stderr]) {
       const lines = splitLines((line) => {
         this.tail.push(line);
-        if (this.tail.length > 20) this.tail.shift();
+        if (this.tail.length > KEPT_LINES) this.tail.shift();
         options.onLine?.(line);
       });
       stream?.setEncoding('utf8').on('data', (text: string) => {
@@ -95,7 +101,11 @@ export class ManagedProcess {
         resolve(why);
       };
       this.child.once('error', (error) => end(error.message));
-      this.child.once('close', (code, signal) => end(signal === null ? `exit code ${code}` : `signal ${signal}`));
+      const how = (code: number | null, signal: string | null): string =>
+        signal === null ? `exit code ${code}` : `signal ${signal}`;
+      this.child.once('close', (code, signal) => end(how(code, signal)));
+      // A child of its own that outlives it, as one of a crashed tritonserver may, keeps its output open.
+      this.child.once('exit', (code, signal) => setTimeout(() => end(how(code, signal)), LAST_OUTPUT_MS).unref());
     });
   }
 

@@ -14,7 +14,7 @@ import { addingEnsemble, addingModel, writeRepository } from '../support/reposit
 import { runCommandLine } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
-import { testTriton } from '../support/triton';
+import { testTriton, type TestTriton } from '../support/triton';
 import { until } from '../support/until';
 
 jest.setTimeout(180_000);
@@ -25,7 +25,7 @@ afterAll(() => scratch.clean());
 const LOCATION = { bucket: 'replicas-test', prefix: 'models' };
 let endpoint: string;
 let store: S3Store;
-let replicas: { httpUrl: string; client: TritonHttpClient }[];
+let replicas: TestTriton[];
 const repository = join(scratch.directory, 'repository');
 
 /** Two real servers on one real S3, which is empty when they start. */
@@ -129,12 +129,23 @@ test('a replica that was missed is put right by the next run', async () => {
   expect(await runCommandLine('status', target, S3_ENVIRONMENT)).toMatchObject({ code: 0 });
 });
 
-/** Version 3 cannot be loaded where `where`, Python, is true; it may look at the name of the server's folder. */
-const withBroken = (where: string): Record<string, string> => {
+/** Python for the end of a load, where `condition` is true; that may look at `server`, the name of its folder. */
+const onLoad = (condition: string, what: string): string => `import os, signal, time
+server = os.environ["TRITON_AWS_MOUNT_DIRECTORY"].split("/")[-2]
+if ${condition}:
+    ${what}
+`;
+
+/**
+ * Version 3 cannot be loaded where `condition` is true. It fails some seconds after the others are loaded: this server
+ * may crash when that is one moment (docs/operations.md, "A server that ends while it loads").
+ */
+const withBroken = (condition: string): Record<string, string> => {
   const files = addingModel('adds', { 1: 10, 2: 20, 3: 30 });
+  const fails = onLoad(condition, 'time.sleep(3); raise RuntimeError("the weights are broken")');
   return {
     ...files,
-    'adds/3/model.py': `import os\nserver = os.environ["TRITON_AWS_MOUNT_DIRECTORY"].split("/")[-2]\nif ${where}:\n    raise RuntimeError("the weights are broken")\n${files['adds/3/model.py']}`,
+    'adds/3/model.py': `${fails}${files['adds/3/model.py']}`,
     'new/config.pbtxt': addingModel('new', { 1: 0 })['new/config.pbtxt'] as string,
     'new/1/model.py': addingModel('new', { 1: 100 })['new/1/model.py'] as string,
   };
@@ -163,7 +174,7 @@ test.each([
   }
   expect(wrong).toEqual([]);
   expect(await config('adds')).toBe(before);
-  expect(await config('new')).toBeUndefined();
+  expect(await store.list('models/new/')).toEqual([]);
   const { replicas: now, drift } = await status();
   expect(drift).toEqual([]);
   expect(now.map(({ versions }) => versions.map(({ model, verdict }) => `${model} ${verdict}`))).toEqual(
@@ -254,11 +265,31 @@ test('an interrupt while a server is loading: it ends with what it served before
   rmSync(join(repository, 'adds', '5'), { recursive: true });
 });
 
-test('a server on another repository is found out, and left as it is', async () => {
+test('a version that ends the server which loads it: the other one is not touched, and the first comes back as it was', async () => {
+  const [one, two] = replicas as [TestTriton, TestTriton];
+  const before = await config('adds');
+  const files = addingModel('adds', { 4: 40, 5: 50 });
+  files['adds/5/model.py'] = `${onLoad('True', 'os.kill(os.getppid(), signal.SIGSEGV)')}${files['adds/5/model.py']}`;
+  writeRepository(repository, files);
+  await expect(publishNow()).rejects.toThrow(`${one.httpUrl} cannot be reached`);
+  expect(await one.ended).toBe('signal SIGSEGV');
+  expect(await config('adds')).toBe(before);
+  expect(await two.client.ready()).toBe(true);
+  replicas[0] = await one.startAgain();
+  expect(await answers('adds', 4)).toEqual([41, 41]);
+  // The first server could not be told that all is as before: the next run looks.
+  expect((await status()).unfinished).toEqual(['adds']);
   writeRepository(repository, addingModel('adds', { 4: 40, 5: 50 }));
+  await publishNow();
+  expect(await answers('adds', 5)).toEqual([51, 51]);
+  expect(isAsReleased(await status())).toBe(true);
+});
+
+test('a server on another repository is found out, and left as it is', async () => {
+  writeRepository(repository, addingModel('adds', { 5: 50, 6: 60 }));
   const elsewhere = publisher(store, { bucket: LOCATION.bucket, prefix: 'elsewhere' }, repository, urls);
   await expect(elsewhere.publish()).rejects.toThrow(
     /loaded adds, but not what was published|is absent|is UNAVAILABLE: unloaded/,
   );
-  expect(await answers('adds', 4)).toEqual([41, 41]);
+  expect(await answers('adds', 5)).toEqual([51, 51]);
 });

@@ -5,29 +5,54 @@ import { Progress } from '../../scripts/lib/progress';
 import { ensurePython } from '../../scripts/lib/toolchain/python';
 import { ensureTriton } from '../../scripts/lib/toolchain/triton';
 import { TritonHttpClient } from '../../scripts/lib/triton/http';
-import { startTriton, type TritonServer } from '../../scripts/lib/triton/server';
+import { startTriton, type TritonServer, type TritonServerOptions } from '../../scripts/lib/triton/server';
 import type { Scratch } from './scratch';
+
+export interface TestTriton extends TritonServer {
+  client: TritonHttpClient;
+  /** Starts it anew where it was, as a kubelet does with one that ended. */
+  startAgain(): Promise<TestTriton>;
+}
 
 /** A real Triton on `repository` (a folder, or an S3 address as Triton writes it), ended with the scratch folder. */
 export async function testTriton(
   scratch: Scratch,
   repository: string,
-  options: { load?: string[]; name?: string } = {},
-): Promise<TritonServer & { client: TritonHttpClient }> {
+  options: { load?: string[]; name?: string; ports?: TritonServerOptions['ports'] } = {},
+): Promise<TestTriton> {
   const environment = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
-  const [http = 0, grpc = 0, metrics = 0] = await freePorts(3);
+  const ports = options.ports ?? (await freeServerPorts());
   const server = await startTriton({
     installation: await ensureTriton(environment),
     environment,
     repository,
     directory: join(scratch.directory, options.name ?? 'triton'),
-    ports: { http, grpc, metrics },
+    ports,
     credentials: { ...LOCAL_CREDENTIALS, region: LOCAL_REGION },
     load: options.load,
     startTimeoutMs: 300_000,
   });
-  scratch.defer(() => server.stop());
+  let isAskedToEnd = false;
+  const stop = (): Promise<void> => {
+    isAskedToEnd = true;
+    return server.stop();
+  };
+  scratch.defer(stop);
+  // Else a test tells only that connections were refused.
+  void server.ended.then((how) => {
+    if (isAskedToEnd) return;
+    process.stderr.write(`${options.name ?? 'tritonserver'} ended by itself (${how}):\n${server.lastLines(30)}\n`);
+  });
   const client = new TritonHttpClient(server.httpUrl);
   scratch.defer(() => client.close());
-  return { ...server, client };
+  const startAgain = async (): Promise<TestTriton> => {
+    await stop(); // Processes that outlived it.
+    return testTriton(scratch, repository, { ...options, ports });
+  };
+  return { ...server, stop, client, startAgain };
+}
+
+async function freeServerPorts(): Promise<TritonServerOptions['ports']> {
+  const [http = 0, grpc = 0, metrics = 0] = await freePorts(3);
+  return { http, grpc, metrics };
 }

@@ -53,7 +53,7 @@ export class RepositoryWriter {
     private readonly progress: UploadProgress = {},
   ) {}
 
-  /** Uploads what lies in version folders. No server sees it before a configuration names the version. */
+  /** Uploads what lies in version folders. Of a model that has a configuration no server sees it before that names it. */
   async uploadVersions(models: readonly PlannedModel[]): Promise<void> {
     const objects = models.flatMap(({ objects }) =>
       objects.filter(({ object }) => versionOf(object.key) !== undefined),

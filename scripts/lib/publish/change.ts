@@ -292,6 +292,10 @@ class Change {
     if (trouble !== undefined) throw trouble;
     options.onStage?.('it failed: restore what was served before');
     for (const name of [...names].reverse()) await this.writer.restoreModel(name, before[name]);
+    // Triton completes configurations of some backends: a server that starts would serve a model that was never
+    // released, or be ended by it once more.
+    const fresh = this.changed.filter(({ model }) => before[model.name] === undefined);
+    await this.writer.delete(fresh.flatMap(({ objects }) => objects.map(({ object }) => object.key)));
     if (options.replicas === undefined) return;
     const withoutSignal = { ...options };
     delete withoutSignal.signal;

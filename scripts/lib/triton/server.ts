@@ -43,6 +43,8 @@ export interface TritonServer {
   metricsUrl: string;
   pid: number | undefined;
   logFile: string;
+  /** The last ones that it printed. */
+  lastLines(count: number): string;
   /** Settles when the program has ended; says how. */
   ended: Promise<string>;
   stop(): Promise<void>;
@@ -96,6 +98,7 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
     metricsUrl,
     pid: server.pid,
     logFile: server.logFile,
+    lastLines: (count) => server.lastLines(count),
     ended: server.ended,
     stop,
   };

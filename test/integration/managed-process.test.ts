@@ -1,0 +1,31 @@
+import { join } from 'node:path';
+import { ManagedProcess } from '../../scripts/lib/managed-process';
+import { Scratch } from '../support/scratch';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+/** A shell that runs `script`; what it leaves behind ends with the test. */
+function start(script: string): ManagedProcess {
+  const shell = new ManagedProcess({
+    name: 'shell',
+    command: '/bin/sh',
+    args: ['-c', script],
+    logFile: join(scratch.directory, 'shell.log'),
+    python: 'python3',
+  });
+  scratch.defer(() => shell.killGroup());
+  return shell;
+}
+
+test('that it ended is known at once, although a child of its own lives on and keeps its output open', async () => {
+  const shell = start('echo before; sleep 600 & kill -SEGV $$');
+  expect(await shell.ended).toBe('signal SIGSEGV');
+  expect(shell.lastLines()).toBe('before');
+});
+
+test('how it ended, and what it printed last', async () => {
+  const shell = start('for i in 1 2 3; do echo line $i; done; exit 3');
+  expect(await shell.ended).toBe('exit code 3');
+  expect(shell.lastLines(2)).toBe('line 2\nline 3');
+});
