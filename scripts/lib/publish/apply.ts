@@ -194,8 +194,9 @@ export class RepositoryWriter {
   }
 
   async delete(keys: readonly string[]): Promise<void> {
+    if (keys.length === 0) return;
     this.lock.requireHeld();
-    if (keys.length > 0) await this.store.delete(keys.map((key) => this.at(key)));
+    await this.store.delete(keys.map((key) => this.at(key)));
   }
 
   /** What the release is to say of a published model; of versions no longer wanted what the bucket still has. */

@@ -292,10 +292,7 @@ class Change {
     if (trouble !== undefined) throw trouble;
     options.onStage?.('it failed: restore what was served before');
     for (const name of [...names].reverse()) await this.writer.restoreModel(name, before[name]);
-    // Triton completes configurations of some backends: a server that starts would serve a model that was never
-    // released, or be ended by it once more.
-    const fresh = this.changed.filter(({ model }) => before[model.name] === undefined);
-    await this.writer.delete(fresh.flatMap(({ objects }) => objects.map(({ object }) => object.key)));
+    await this.writer.delete(this.deadly(before).flatMap(({ objects }) => objects.map(({ object }) => object.key)));
     if (options.replicas === undefined) return;
     const withoutSignal = { ...options };
     delete withoutSignal.signal;
@@ -314,6 +311,16 @@ class Change {
       onFailure: (replica, error) => failed.push(`${replica}: ${error.message}`),
     });
     if (failed.length > 0) throw new UserError(`not every replica serves it\n  ${failed.join('\n  ')}`);
+  }
+
+  /**
+   * New models with a load that was never answered: it may have ended the server. Without a configuration they may be
+   * models all the same to a server that starts, as Triton makes up those of some backends; it would end like the first.
+   */
+  private deadly(before: Release['models']): PlannedModel[] {
+    if (this.begun.options.signal?.aborted === true) return [];
+    const unanswered = new Set([...this.unsure].map((load) => load.slice(load.lastIndexOf(' ') + 1)));
+    return this.changed.filter(({ model: { name } }) => before[name] === undefined && unanswered.has(name));
   }
 
   private newTarget(): RolloutTarget {

@@ -1,0 +1,16 @@
+import { readSettings } from '../../../infra/settings';
+import { formatProblem, UserError } from '../../../scripts/lib/errors';
+import { configOf } from './program';
+
+/** What is said about a stack's configuration with these values, one line for each problem. */
+export function problemsOf(values: Record<string, unknown>, stack = 'staging'): string[] {
+  try {
+    readSettings(configOf(stack, values));
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    return error.problems.map(formatProblem).map((text) => text.replace(`Pulumi.${stack}.yaml: `, ''));
+  }
+  return [];
+}
+
+export const POOL = { name: 'a10g', instanceTypes: ['g5.xlarge'] };
