@@ -101,11 +101,12 @@ export class ManagedProcess {
         resolve(why);
       };
       this.child.once('error', (error) => end(error.message));
-      const how = (code: number | null, signal: string | null): string =>
-        signal === null ? `exit code ${code}` : `signal ${signal}`;
-      this.child.once('close', (code, signal) => end(how(code, signal)));
-      // A child of its own that outlives it, as one of a crashed tritonserver may, keeps its output open.
-      this.child.once('exit', (code, signal) => setTimeout(() => end(how(code, signal)), LAST_OUTPUT_MS).unref());
+      this.child.once('exit', (code, signal) => {
+        const endNow = (): void => end(signal === null ? `exit code ${code}` : `signal ${signal}`);
+        this.child.once('close', endNow);
+        // A child of its own that outlives it, as one of a crashed tritonserver may, keeps its output open.
+        setTimeout(endNow, LAST_OUTPUT_MS).unref();
+      });
     });
   }
 
@@ -141,12 +142,13 @@ export class ManagedProcess {
 
   /** Asks it to end, and after `graceMs` makes it; its children too. */
   async stop(graceMs: number): Promise<void> {
-    if (this.endedBecause !== undefined) return;
-    this.child.kill('SIGTERM');
-    const grace = new AbortController();
-    const late = sleep(graceMs, 'late', { signal: grace.signal }).catch(() => 'ended');
-    if ((await Promise.race([this.ended, late])) === 'late') this.killGroup();
-    grace.abort();
+    if (this.endedBecause === undefined) {
+      this.child.kill('SIGTERM');
+      const grace = new AbortController();
+      await Promise.race([this.ended, sleep(graceMs, undefined, { signal: grace.signal }).catch(() => undefined)]);
+      grace.abort();
+    }
+    this.killGroup();
     await this.ended;
   }
 

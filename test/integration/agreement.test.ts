@@ -157,6 +157,7 @@ async function compare(name: string, models: ReadonlyMap<string, RandomModel>, p
   await forEachLimited(asked, LOADS_AT_A_TIME, async (model) => {
     if (unanswered.length > 0 || (await ask(server, model)) !== undefined) unanswered.push(model);
   });
+  if (unanswered.length === 0) expect(await server.client.live()).toBe(true);
   await server.stop();
   if (unanswered.length === 0) return verdicts;
   // A load that fails now and then ends this server, whatever the model (docs/operations.md). One that a model ends is
@@ -167,6 +168,7 @@ async function compare(name: string, models: ReadonlyMap<string, RandomModel>, p
     if (why === undefined) continue;
     throw new Error(`the server does not survive ${model}, ${problems.get(model)?.join('; ') ?? 'accepted'}: ${why}`);
   }
+  expect(await again.client.live()).toBe(true);
   await again.stop();
   return verdicts;
 }

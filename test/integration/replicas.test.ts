@@ -10,7 +10,7 @@ import { fixedReplicas, type ReplicaSource } from '../../scripts/lib/replicas/so
 import type { S3Store } from '../../scripts/lib/s3/store';
 import type { TritonHttpClient } from '../../scripts/lib/triton/http';
 import { publisher } from '../support/publish';
-import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
+import { addingEnsemble, addingModel, onLoad, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
@@ -128,13 +128,6 @@ test('a replica that was missed is put right by the next run', async () => {
   expect(await answers('adds', 2)).toEqual([21, 21]);
   expect(await runCommandLine('status', target, S3_ENVIRONMENT)).toMatchObject({ code: 0 });
 });
-
-/** Python for the end of a load, where `condition` is true; that may look at `server`, the name of its folder. */
-const onLoad = (condition: string, what: string): string => `import os, signal, time
-server = os.environ["TRITON_AWS_MOUNT_DIRECTORY"].split("/")[-2]
-if ${condition}:
-    ${what}
-`;
 
 /**
  * Version 3 cannot be loaded where `condition` is true. It fails some seconds after the others are loaded: this server

@@ -1,11 +1,10 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { freePorts } from '../../scripts/lib/ports';
 import { Progress } from '../../scripts/lib/progress';
 import { ensurePython } from '../../scripts/lib/toolchain/python';
 import { ensureTriton } from '../../scripts/lib/toolchain/triton';
-import { startTriton } from '../../scripts/lib/triton/server';
+import { freeTritonPorts, startTriton } from '../../scripts/lib/triton/server';
 import { writeRepository } from '../support/repository';
 import { Scratch } from '../support/scratch';
 
@@ -21,13 +20,12 @@ test.each(['http', 'grpc', 'metrics'] as const)(
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     scratch.defer(() => void other.close());
     const environment = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
-    const [http = 0, grpc = 0, metrics = 0] = await freePorts(3);
     const starts = startTriton({
       installation: await ensureTriton(environment),
       environment,
       repository: writeRepository(join(scratch.directory, taken, 'repository'), {}),
       directory: join(scratch.directory, taken),
-      ports: { http, grpc, metrics, [taken]: (other.address() as AddressInfo).port },
+      ports: { ...(await freeTritonPorts()), [taken]: (other.address() as AddressInfo).port },
       startTimeoutMs: 60_000,
     });
     await expect(starts).rejects.toThrow(/^tritonserver ended \(exit code 1\):[^]*already in use/);

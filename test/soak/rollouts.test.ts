@@ -7,7 +7,7 @@ import { fixedReplicas } from '../../scripts/lib/replicas/source';
 import type { S3Store } from '../../scripts/lib/s3/store';
 import { startFaultProxy } from '../support/fault-proxy';
 import { PublishProcess, type Ended } from '../support/publish-process';
-import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
+import { addingEnsemble, addingModel, onLoad, writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
@@ -68,11 +68,7 @@ function writeVersion(version: number, prelude = ''): void {
 }
 
 /** Python that fails on the servers where `condition` is true. */
-const failsOn = (condition: string): string => `import os
-server = os.environ["TRITON_AWS_MOUNT_DIRECTORY"].split("/")[-2]
-if ${condition}:
-    raise RuntimeError("the weights are broken")
-`;
+const failsOn = (condition: string): string => onLoad(condition, 'raise RuntimeError("the weights are broken")');
 
 /** While `work` goes on both versions may answer, afterwards only the one that is in service then. */
 async function towards<T>(version: number, work: () => Promise<T>): Promise<T> {

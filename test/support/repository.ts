@@ -50,6 +50,16 @@ class TritonPythonModel:
 `;
 }
 
+/**
+ * Python to put before a model's program, which runs `what` when that is loaded.
+ * @param condition where to, Python that may look at `server`, the name of testTriton's server
+ */
+export const onLoad = (condition: string, what: string): string => `import os, signal, time
+server = os.environ["TRITON_AWS_MOUNT_DIRECTORY"].split("/")[-2]
+if ${condition}:
+    ${what}
+`;
+
 /** An ensemble of one adding model. */
 export function addingEnsemble(name: string, step: string): Record<string, string> {
   return {

@@ -1,11 +1,15 @@
 import { join } from 'node:path';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../scripts/lib/local/s3-server';
-import { freePorts } from '../../scripts/lib/ports';
 import { Progress } from '../../scripts/lib/progress';
 import { ensurePython } from '../../scripts/lib/toolchain/python';
 import { ensureTriton } from '../../scripts/lib/toolchain/triton';
 import { TritonHttpClient } from '../../scripts/lib/triton/http';
-import { startTriton, type TritonServer, type TritonServerOptions } from '../../scripts/lib/triton/server';
+import {
+  freeTritonPorts,
+  startTriton,
+  type TritonServer,
+  type TritonServerOptions,
+} from '../../scripts/lib/triton/server';
 import type { Scratch } from './scratch';
 
 export interface TestTriton extends TritonServer {
@@ -21,7 +25,7 @@ export async function testTriton(
   options: { load?: string[]; name?: string; ports?: TritonServerOptions['ports'] } = {},
 ): Promise<TestTriton> {
   const environment = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
-  const ports = options.ports ?? (await freeServerPorts());
+  const ports = options.ports ?? (await freeTritonPorts());
   const server = await startTriton({
     installation: await ensureTriton(environment),
     environment,
@@ -50,9 +54,4 @@ export async function testTriton(
     return testTriton(scratch, repository, { ...options, ports });
   };
   return { ...server, stop, client, startAgain };
-}
-
-async function freeServerPorts(): Promise<TritonServerOptions['ports']> {
-  const [http = 0, grpc = 0, metrics = 0] = await freePorts(3);
-  return { http, grpc, metrics };
 }

@@ -319,8 +319,8 @@ class Change {
    */
   private deadly(before: Release['models']): PlannedModel[] {
     if (this.begun.options.signal?.aborted === true) return [];
-    const unanswered = new Set([...this.unsure].map((load) => load.slice(load.lastIndexOf(' ') + 1)));
-    return this.changed.filter(({ model: { name } }) => before[name] === undefined && unanswered.has(name));
+    const isUnanswered = (name: string): boolean => [...this.unsure].some((load) => load.endsWith(` ${name}`));
+    return this.changed.filter(({ model: { name } }) => before[name] === undefined && isUnanswered(name));
   }
 
   private newTarget(): RolloutTarget {

@@ -3,6 +3,7 @@ import { delimiter, join } from 'node:path';
 import { answers } from '../answers';
 import { entriesOf, Leftovers } from '../leftovers';
 import { ManagedProcess } from '../managed-process';
+import { freePorts } from '../ports';
 import type { PythonEnvironment } from '../toolchain/python';
 import { assembleBackends, type TritonInstallation } from '../toolchain/triton';
 import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from './serving';
@@ -50,6 +51,12 @@ export interface TritonServer {
   stop(): Promise<void>;
 }
 
+/** Ports on loopback that are free now. */
+export async function freeTritonPorts(): Promise<TritonServerOptions['ports']> {
+  const [http = 0, grpc = 0, metrics = 0] = await freePorts(3);
+  return { http, grpc, metrics };
+}
+
 /** Starts a real tritonserver on loopback, in EXPLICIT model control mode, and returns when it answers. */
 export async function startTriton(options: TritonServerOptions): Promise<TritonServer> {
   const { ports, directory, installation } = options;
@@ -80,7 +87,6 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
   });
   const stop = async (): Promise<void> => {
     await server.stop((EXIT_TIMEOUT_S + 10) * 1000);
-    server.killGroup(); // A backend process that outlived its server.
     noteNewFolders();
     leftovers.remove();
     rmSync(mount, { recursive: true, force: true });

@@ -2,11 +2,10 @@ import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { UsageError } from '../../errors';
-import { freePorts } from '../../ports';
 import type { Progress } from '../../progress';
 import { ensurePython } from '../../toolchain/python';
 import { ensureTriton } from '../../toolchain/triton';
-import { startTriton } from '../../triton/server';
+import { freeTritonPorts, startTriton } from '../../triton/server';
 import { Undo } from '../../undo';
 import { rounds } from '../rounds';
 import { contestants, MODEL, type Cell, type Course } from './contestants';
@@ -58,13 +57,12 @@ export async function benchClient({ repetitions, rows, progress, onCell }: Clien
     mkdirSync(join(folder, '1'), { recursive: true });
     writeFileSync(join(folder, 'config.pbtxt'), CONFIG);
     copyFileSync(await ensureIdentityBackend(), join(folder, 'libtriton_identity.so'));
-    const [http = 0, grpc = 0, metrics = 0] = await freePorts(3);
     const server = await startTriton({
       installation,
       environment,
       repository: join(scratch, 'repository'),
       directory: join(scratch, 'triton'),
-      ports: { http, grpc, metrics },
+      ports: await freeTritonPorts(),
       startTimeoutMs: 60_000,
     });
     undo.defer(() => server.stop());

@@ -2,12 +2,11 @@ import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../local/s3-server';
-import { freePorts } from '../../ports';
 import { Progress } from '../../progress';
 import { ensurePython } from '../../toolchain/python';
 import { ensureTriton, requireTritonPlatform } from '../../toolchain/triton';
 import { TritonHttpClient } from '../../triton/http';
-import { startTriton, type TritonServer } from '../../triton/server';
+import { freeTritonPorts, startTriton, type TritonServer } from '../../triton/server';
 import { Undo } from '../../undo';
 import { BUCKET, type Arena } from './arena';
 import { OURS, syncModels } from './contestants';
@@ -113,13 +112,12 @@ function putters(
 
 async function startServer(directory: string, repository: string): Promise<TritonServer> {
   const environment = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
-  const [http = 0, grpc = 0, metrics = 0] = await freePorts(3);
   return startTriton({
     installation: await ensureTriton(environment),
     environment,
     repository,
     directory,
-    ports: { http, grpc, metrics },
+    ports: await freeTritonPorts(),
     credentials: { ...LOCAL_CREDENTIALS, region: LOCAL_REGION },
     load: undefined,
     startTimeoutMs: 300_000,
