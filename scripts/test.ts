@@ -1,11 +1,12 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { EXIT, parseFlags, runCommand } from './lib/cli';
 import { UsageError, UserError } from './lib/errors';
 import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
+import { jestResults, junitResults, type TestResults } from './lib/test-results';
 import { ensureChromium } from './lib/toolchain/chromium';
 import { ensurePython, type PythonEnvironment } from './lib/toolchain/python';
 
@@ -35,12 +36,6 @@ const SUITES = ['unit', 'integration', 'python', 'soak', 'e2e'] as const;
 type Suite = (typeof SUITES)[number];
 /** They take long, and e2e builds programs of Go at first (docs/testing.md says how long), so they have to be asked for. */
 const ON_REQUEST: readonly Suite[] = ['soak', 'e2e'];
-
-interface Counts {
-  passed: number;
-  failed: number;
-  skipped: number;
-}
 
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => test(argv));
@@ -79,18 +74,23 @@ async function test(argv: readonly string[]): Promise<number> {
   );
   if (suites.includes('integration')) await getBrowser(progress);
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
-  const total: Counts = { passed: 0, failed: 0, skipped: 0 };
+  const total: TestResults = { ...NOTHING, failures: [] };
   try {
     for (const suite of suites) {
       process.stderr.write(`\n== ${suite} tests\n`);
       const report = join(scratch, suite);
       const filter = filterOf(suite);
-      const counts =
+      const results =
         suite === 'python' ? pytest(environment, report, filter) : jest(suite, environment, report, filter);
-      for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += counts[key];
+      for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += results[key];
+      total.failures.push(...results.failures);
     }
   } finally {
     rmSync(scratch, { recursive: true, force: true });
+  }
+  // Once more at the end, where they are looked for after half an hour of output.
+  for (const { test, message } of total.failures) {
+    process.stdout.write(`\nFAILED ${test}\n${message.replace(/^/gm, '    ')}\n`);
   }
   const skipped = total.skipped === 0 ? '' : `, ${total.skipped} skipped`;
   process.stdout.write(`\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
@@ -124,7 +124,15 @@ function soakEnvironment(): Record<string, string> {
   return { SOAK_FACTOR: env['SOAK_FACTOR'] ?? String(SOAK_FACTOR), SOAK_SEED: seed };
 }
 
-function jest(suite: Suite, environment: PythonEnvironment, report: string, filter: string | undefined): Counts {
+const NOTHING: TestResults = { passed: 0, failed: 0, skipped: 0, failures: [] };
+
+/** What a program came to that wrote no report. */
+function unreported(suite: Suite, status: number | null): TestResults {
+  if (status === 0) return NOTHING;
+  return { ...NOTHING, failed: 1, failures: [{ test: `${suite} tests`, message: `ended with exit code ${status}` }] };
+}
+
+function jest(suite: Suite, environment: PythonEnvironment, report: string, filter: string | undefined): TestResults {
   const args = ['--selectProjects', suite, '--json', '--outputFile', report];
   // These look at what happens when, and have the machine alone.
   if (ON_REQUEST.includes(suite)) args.push('--runInBand');
@@ -136,33 +144,16 @@ function jest(suite: Suite, environment: PythonEnvironment, report: string, filt
     env: { ...process.env, PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter) },
     stdio: ['inherit', 2, 2],
   });
-  try {
-    const result = JSON.parse(readFileSync(report, 'utf8')) as Record<string, number>;
-    return {
-      passed: result['numPassedTests'] ?? 0,
-      // A file that could not even be loaded has no failed test, but has failed.
-      failed: (result['numFailedTests'] ?? 0) + (result['numRuntimeErrorTestSuites'] ?? 0),
-      skipped: result['numPendingTests'] ?? 0,
-    };
-  } catch {
-    return { passed: 0, failed: status === 0 ? 0 : 1, skipped: 0 };
-  }
+  return existsSync(report) ? jestResults(readFileSync(report, 'utf8'), paths.root) : unreported(suite, status);
 }
 
 /** Exit code of pytest when it found no test. */
 const PYTEST_NO_TESTS = 5;
 
-function pytest({ python }: PythonEnvironment, report: string, filter: string | undefined): Counts {
+function pytest({ python }: PythonEnvironment, report: string, filter: string | undefined): TestResults {
   const args = ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', `--junitxml=${report}`];
   if (filter !== undefined) args.push('-k', filter);
   const { status } = spawnSync(python, args, { cwd: paths.root, stdio: ['inherit', 2, 2] });
-  if (status === PYTEST_NO_TESTS && filter !== undefined) return { passed: 0, failed: 0, skipped: 0 };
-  try {
-    const suite = /<testsuite [^>]*>/.exec(readFileSync(report, 'utf8'))?.[0] ?? '';
-    const count = (name: string): number => Number(new RegExp(` ${name}="(\\d+)"`).exec(suite)?.[1] ?? 0);
-    const failed = count('failures') + count('errors');
-    return { passed: count('tests') - failed - count('skipped'), failed, skipped: count('skipped') };
-  } catch {
-    return { passed: 0, failed: 1, skipped: 0 };
-  }
+  if (status === PYTEST_NO_TESTS && filter !== undefined) return NOTHING;
+  return existsSync(report) ? junitResults(readFileSync(report, 'utf8')) : unreported('python', status);
 }

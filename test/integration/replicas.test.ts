@@ -271,6 +271,7 @@ test.each(['adds', 'fresh'])(
       ...files,
       [program]: `${onLoad('True', 'os.kill(os.getppid(), signal.SIGSEGV)')}${files[program]}`,
     });
+    one.expectEnd();
     await expect(publishNow()).rejects.toThrow(`${one.httpUrl} cannot be reached`);
     expect(await one.ended).toBe('signal SIGSEGV');
     expect(await config(model)).toBe(before);

@@ -14,6 +14,8 @@ import type { Scratch } from './scratch';
 
 export interface TestTriton extends TritonServer {
   client: TritonHttpClient;
+  /** The end is the test's own doing: it is not told. */
+  expectEnd(): void;
   /** Starts it anew where it was, as a kubelet does with one that ended. */
   startAgain(): Promise<TestTriton>;
 }
@@ -36,15 +38,18 @@ export async function testTriton(
     load: options.load,
     startTimeoutMs: 300_000,
   });
-  let isAskedToEnd = false;
+  let isEndExpected = false;
+  const expectEnd = (): void => {
+    isEndExpected = true;
+  };
   const stop = (): Promise<void> => {
-    isAskedToEnd = true;
+    expectEnd();
     return server.stop();
   };
   scratch.defer(stop);
   // Else a test tells only that connections were refused.
   void server.ended.then((how) => {
-    if (isAskedToEnd) return;
+    if (isEndExpected) return;
     process.stderr.write(`${options.name ?? 'tritonserver'} ended by itself (${how}):\n${server.lastLines(30)}\n`);
   });
   const client = new TritonHttpClient(server.httpUrl);
@@ -53,5 +58,5 @@ export async function testTriton(
     await stop(); // Processes that outlived it.
     return testTriton(scratch, repository, { ...options, ports });
   };
-  return { ...server, stop, client, startAgain };
+  return { ...server, stop, client, expectEnd, startAgain };
 }
