@@ -89,7 +89,7 @@ export function junitResults(xml: string): TestResults {
 }
 
 /** Lines of a message that are kept: the rest stands where the test ran. */
-const MESSAGE_LINES = 12;
+const MESSAGE_LINES = 30;
 
 function failure(test: string, message: string): TestFailure {
   // Where in node_modules it passed is nobody's concern.

@@ -11,6 +11,8 @@ import type { Scratch } from './scratch';
 
 const START_TIMEOUT_MS = 60_000;
 const STOP_GRACE_MS = 5000;
+/** Of each program, when a test tells what went wrong. */
+const LAST_LINES = 8;
 const REQUEST_TIMEOUT_MS = 10_000;
 const CREATED = 201;
 
@@ -19,6 +21,8 @@ export const ADMIN = 'admin';
 
 /** Starts the programs of a cluster, with their logs in one folder, and ends them with the scratch folder. */
 export class ClusterProcesses {
+  private readonly started: ManagedProcess[] = [];
+
   private constructor(
     private readonly scratch: Scratch,
     private readonly python: string,
@@ -39,10 +43,16 @@ export class ClusterProcesses {
   ): Promise<ManagedProcess> {
     const { directory, python } = this;
     const started = new ManagedProcess({ ...program, logFile: join(directory, `${program.name}.log`), python });
+    this.started.push(started);
     const stop = (): Promise<void> => started.stop(STOP_GRACE_MS);
     this.scratch.defer(stop);
     if (isReady !== undefined) await started.untilReady(isReady, START_TIMEOUT_MS, stop);
     return started;
+  }
+
+  /** What each of them printed last; first the one that was started last. */
+  lastLines(): string[] {
+    return this.started.toReversed().map((program) => `${program.name}:\n${program.lastLines(LAST_LINES)}`);
   }
 }
 

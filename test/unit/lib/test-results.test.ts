@@ -68,7 +68,7 @@ describe('what jest reports', () => {
   test('of a long message the beginning is kept', () => {
     const problem = [...Array(40).keys()].map((line) => `line ${line}`).join('\n');
     const { failures } = report({ numFailedTests: 1 }, file('c.test.ts', 'failed', '', [['long', 'failed', problem]]));
-    expect(failures[0]?.message.split('\n')).toEqual([...Array(12).keys()].map((line) => `line ${line}`));
+    expect(failures[0]?.message.split('\n')).toEqual([...Array(30).keys()].map((line) => `line ${line}`));
   });
 });
 

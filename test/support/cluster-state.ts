@@ -1,0 +1,51 @@
+import type { KubernetesObject, V1Condition, V1Node, V1Pod } from '@kubernetes/client-node';
+import type { ControlPlane } from './control-plane';
+import { until } from './until';
+
+/**
+ * Waits as `until` does. When the time is up, the error tells what there is in the cluster: nobody can look at it later.
+ * @param timeoutMs default: that of `until`
+ */
+export async function untilIn(
+  plane: ControlPlane,
+  what: string,
+  check: () => Promise<boolean>,
+  timeoutMs?: number,
+): Promise<void> {
+  try {
+    await until(what, check, timeoutMs);
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\n${await clusterState(plane)}`, { cause: error });
+  }
+}
+
+/** A line for each node, machine of Karpenter and pod, and what the programs of the cluster printed last. */
+export async function clusterState(plane: ControlPlane): Promise<string> {
+  const nodes = (await plane.client.core.listNode()).items.map(nodeLine);
+  const pods = (await plane.client.core.listPodForAllNamespaces()).items.map(podLine);
+  return [...nodes, ...(await claimLines(plane)), ...pods, ...plane.processes.lastLines()].join('\n');
+}
+
+const ends = ({ metadata }: KubernetesObject): string =>
+  metadata?.deletionTimestamp === undefined ? '' : ` ends from ${String(metadata.deletionTimestamp)}`;
+
+const conditionsOf = (conditions: readonly V1Condition[] = []): string =>
+  conditions.map(({ type, status, reason }) => `${type}=${status}(${reason})`).join(' ');
+
+function nodeLine(node: V1Node): string {
+  const ready = node.status?.conditions?.find(({ type }) => type === 'Ready')?.status;
+  const taints = (node.spec?.taints ?? []).map(({ key, effect }) => `${key}:${effect}`).join(' ');
+  return `node ${node.metadata?.name}: Ready=${ready} ${taints}${ends(node)}`;
+}
+
+function podLine(pod: V1Pod): string {
+  const { metadata, spec, status } = pod;
+  return `pod ${metadata?.namespace}/${metadata?.name}: ${status?.phase} on ${spec?.nodeName}${ends(pod)}`;
+}
+
+/** Its NodeClaims: what it thinks of each node. */
+async function claimLines(plane: ControlPlane): Promise<string[]> {
+  const list = await plane.client.objects.list('karpenter.sh/v1', 'NodeClaim').catch(() => undefined);
+  const claims = (list?.items ?? []) as (KubernetesObject & { status?: { conditions?: V1Condition[] } })[];
+  return claims.map((claim) => `${claim.metadata?.name}: ${conditionsOf(claim.status?.conditions)}${ends(claim)}`);
+}
