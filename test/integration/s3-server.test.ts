@@ -1,4 +1,5 @@
-import { writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { UserError } from '../../scripts/lib/errors';
 import { LOCAL_REGION, type S3Server } from '../../scripts/lib/local/s3-server';
@@ -61,6 +62,16 @@ test('what was acknowledged survives the end of the server', async () => {
   for (const [i, body] of bodies.entries()) {
     expect(await again.checksum(`o/${i}`, body.byteLength)).toBe(checksumOfBytes(body));
   }
+});
+
+test('what it prints goes to its log file alone', async () => {
+  const others = (): string[] => readdirSync(tmpdir()).filter((name) => name.startsWith('weed.'));
+  const before = others();
+  const printing = await testS3(scratch, 'printing');
+  await openBucket(scratch, printing.endpoint, 'printing');
+  await printing.stop();
+  expect(readFileSync(printing.logFile, 'utf8')).toMatch(/Start Seaweed S3 API Server/);
+  expect(others()).toEqual(before);
 });
 
 test.each([

@@ -88,6 +88,8 @@ async function internalPorts(): Promise<Record<string, number>> {
 
 function serverArguments(options: S3ServerOptions, config: string, ports: Record<string, number>): string[] {
   return [
+    // Else to files in /tmp as well, which stay there.
+    '-logtostderr',
     'server',
     '-filer',
     '-s3',
