@@ -27,7 +27,8 @@ export async function pulumiEnvironment(scratch: Scratch): Promise<{ program: st
   const program = await ensurePulumi();
   const home = join(scratch.directory, 'pulumi', 'home');
   const backend = join(scratch.directory, 'pulumi', 'state');
-  for (const path of [home, backend]) mkdirSync(path, { recursive: true });
+  const temporary = join(scratch.directory, 'pulumi', 'tmp');
+  for (const path of [home, backend, temporary]) mkdirSync(path, { recursive: true });
   const env: NodeJS.ProcessEnv = {
     ...process.env,
     PATH: [...(isAbsolute(program) ? [dirname(program)] : []), process.env['PATH']].join(delimiter),
@@ -35,6 +36,8 @@ export async function pulumiEnvironment(scratch: Scratch): Promise<{ program: st
     PULUMI_BACKEND_URL: `file://${backend}`,
     PULUMI_CONFIG_PASSPHRASE: 'of a test',
     PULUMI_SKIP_UPDATE_CHECK: 'true',
+    // Providers leave kubeconfigs there.
+    TMPDIR: temporary,
   };
   return { program, env };
 }
