@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { dirname, extname, resolve } from 'node:path';
 import { EXIT, parseFlagsAndArguments, parseInteger, parseList, runCommand } from './lib/cli';
 import { UsageError } from './lib/errors';
-import { inferCommand } from './lib/infer/command';
+import { inferCommand, typesCommand, type Connection } from './lib/infer/command';
 import { PIXELS, type PixelKind } from './lib/infer/pictures';
 import { SAVED_AS } from './lib/infer/results';
 import { paths } from './lib/paths';
@@ -10,6 +10,7 @@ import { paths } from './lib/paths';
 const HELP = `Sends a request to a model and shows the answer. Without an INPUT it tells what the model takes.
 
   npm run infer -- MODEL [INPUT...] [options]
+  npm run infer -- [MODEL...] --types FILE.ts
 
   INPUT              a picture, a .wav, .npy, .json or .txt file, or a text; what the model takes says how it is sent
                      NAME=INPUT says for which input; NAME=[[1, 2]] is JSON
@@ -26,6 +27,7 @@ const HELP = `Sends a request to a model and shows the answer. Without an INPUT 
   --header "A: B"    sent with each request; may be given again
   --timeout SECONDS  for each request (default 60)
   --bench            sends the request again and again; zeros where no INPUT is given
+  --types FILE.ts    writes what the models take and answer (default: all that are ready) as types for TypeScript
   --concurrency N    requests at any time, with --bench (default 1)
   --duration SECONDS with --bench (default 10)
   --help
@@ -35,6 +37,18 @@ Exit codes: 0 answered, 1 failed (with --bench: any request), 2 wrong command li
 
 const MOST_INPUTS = 1000;
 const LONGEST_S = 86_400;
+/** Flags that are about a request. */
+const NOT_FOR_TYPES = [
+  'out',
+  'json',
+  'outputs',
+  'top',
+  'pixels',
+  'version',
+  'bench',
+  'concurrency',
+  'duration',
+] as const;
 
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => infer(argv));
@@ -56,6 +70,7 @@ async function infer(argv: readonly string[]): Promise<number> {
       header: { type: 'string', multiple: true, default: [] },
       timeout: { type: 'string', default: '60' },
       bench: { type: 'boolean', default: false },
+      types: { type: 'string' },
       concurrency: { type: 'string' },
       duration: { type: 'string' },
       help: { type: 'boolean', default: false },
@@ -66,6 +81,11 @@ async function infer(argv: readonly string[]): Promise<number> {
     process.stdout.write(HELP);
     return EXIT.ok;
   }
+  if (flags.types !== undefined) {
+    const other = NOT_FOR_TYPES.find((name) => flags[name] !== undefined && flags[name] !== false);
+    if (other !== undefined) throw new UsageError(`--types and --${other} do not go together`);
+    return typesCommand({ ...connection(flags), file: typesFile(flags.types), models: positionals });
+  }
   const [model, ...inputs] = positionals;
   if (model === undefined) throw new UsageError('no model is named', { hint: 'npm run infer -- MODEL [INPUT...]' });
   if (!flags.bench && (flags.concurrency ?? flags.duration) !== undefined) {
@@ -75,11 +95,9 @@ async function infer(argv: readonly string[]): Promise<number> {
   return inferCommand({
     model,
     inputs,
-    address: flags.grpc === undefined ? { url: httpUrl(flags.url) } : { grpc: grpcAddress(flags.grpc) },
-    headers: Object.fromEntries(flags.header.map(header)),
+    ...connection(flags),
     version:
       flags.version === undefined ? undefined : parseInteger('version', flags.version, 1, Number.MAX_SAFE_INTEGER),
-    timeoutMs: parseInteger('timeout', flags.timeout, 1, LONGEST_S) * 1000,
     repository: resolve(flags.repo),
     pixels: flags.pixels === undefined ? undefined : pixelKind(flags.pixels),
     outputs: parseList('outputs', flags.outputs),
@@ -93,6 +111,14 @@ async function infer(argv: readonly string[]): Promise<number> {
         }
       : undefined,
   });
+}
+
+function connection(flags: { url: string; grpc?: string; header: string[]; timeout: string }): Connection {
+  return {
+    address: flags.grpc === undefined ? { url: httpUrl(flags.url) } : { grpc: grpcAddress(flags.grpc) },
+    headers: Object.fromEntries(flags.header.map(header)),
+    timeoutMs: parseInteger('timeout', flags.timeout, 1, LONGEST_S) * 1000,
+  };
 }
 
 function httpUrl(text: string): string {
@@ -126,7 +152,16 @@ function outFile(file: string): string {
   if (!SAVED_AS.includes(extname(file).toLowerCase())) {
     throw new UsageError(`--out ${file}: the end of its name says what is written: ${SAVED_AS.join(' ')}`);
   }
+  return inFolder('out', file);
+}
+
+function typesFile(file: string): string {
+  if (!file.endsWith('.ts')) throw new UsageError(`--types ${file}: the name of a .ts file is needed`);
+  return inFolder('types', file);
+}
+
+function inFolder(flag: string, file: string): string {
   const folder = dirname(resolve(file));
-  if (!existsSync(folder)) throw new UsageError(`--out ${file}: there is no folder ${folder}`);
+  if (!existsSync(folder)) throw new UsageError(`--${flag} ${file}: there is no folder ${folder}`);
   return file;
 }

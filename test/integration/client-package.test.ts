@@ -4,6 +4,7 @@ import { exec, type Output } from '../../scripts/lib/exec';
 import { paths } from '../../scripts/lib/paths';
 import type { TritonServer } from '../../scripts/lib/triton/server';
 import { addingModel, writeRepository } from '../support/repository';
+import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/scratch';
 import { testTriton } from '../support/triton';
 
@@ -26,21 +27,36 @@ const project = writeRepository(join(scratch.directory, 'project'), {
     files: ['right.mts', 'wrong.cts'],
   }),
   'right.mts': `import { TritonError, TritonGrpcClient, TritonHttpClient, TritonModel, type InferenceClient } from '@triton-serving/client';
+import type { Models } from './models.js';
 
 const [, , httpUrl = '', grpcAddress = ''] = process.argv;
 const clients: InferenceClient[] = [new TritonHttpClient(httpUrl), new TritonGrpcClient(grpcAddress)];
 for (const client of clients) {
-  const model = await TritonModel.open(client, 'adds');
-  const { outputs } = await model.infer({ x: [1, 2] });
-  console.log(outputs.map(({ name, datatype, shape, data }) => [name, datatype, ...shape, ...data].join(' ')).join());
+  const model = await TritonModel.open<Models['adds']>(client, 'adds');
+  const { name, datatype, shape, data } = model.output(await model.infer({ x: [1, 2] }), 'y');
+  const values: Float32Array = data;
+  console.log([name, datatype, ...shape, ...values].join(' '));
   await client.modelMetadata('nothing').catch((error: unknown) => console.log(error instanceof TritonError));
   client.close();
 }
 `,
   // What the types have to refuse.
   'wrong.cts': `import triton = require('@triton-serving/client');
+import type { Models } from './models.js';
 
 const client = new triton.TritonHttpClient('http://127.0.0.1:8000');
+void triton.TritonModel.open<Models['adds']>(client, 'adds').then(async (model) => {
+  // @ts-expect-error
+  await model.infer({});
+  // @ts-expect-error
+  await model.infer({ x: [1], xs: [1] });
+  // @ts-expect-error
+  await model.infer({ x: BigInt64Array.of(1n) });
+  // @ts-expect-error
+  await model.infer({ x: [['one']] });
+  // @ts-expect-error
+  model.output(await model.infer({ x: [1] }), 'ys');
+});
 // @ts-expect-error
 void client.infer('adds', [{ name: 'x', datatype: 'FP32', shape: [1], data: Int32Array.of(1) }]);
 // @ts-expect-error
@@ -62,6 +78,8 @@ beforeAll(async () => {
   const repository = writeRepository(join(scratch.directory, 'repository'), addingModel('adds', { 1: 10 }));
   server = await testTriton(scratch, repository);
   await install();
+  const types = join(project, 'models.ts');
+  expect(await runCommandLine('infer', ['--types', types, '--url', server.httpUrl])).toMatchObject({ code: 0 });
   const compiler = join(paths.root, 'node_modules', 'typescript', 'bin', 'tsc');
   compiled = await exec(process.execPath, [compiler, '-p', project]);
 });

@@ -122,6 +122,37 @@ async function answer(...args: string[]): Promise<{ outputs: { data: unknown }[]
   return JSON.parse(stdout) as Awaited<ReturnType<typeof answer>>;
 }
 
+test('writes what models take and answer as types', async () => {
+  const file = path('models.ts');
+  const all = await infer('--types', file);
+  expect(all).toMatchObject({
+    code: 0,
+    stdout: '',
+    stderr: `${file}: adds, colours, negative, small, sound, whole, words\n`,
+  });
+  const text = readFileSync(file, 'utf8');
+  expect(text).toContain(`// What the models of ${server.httpUrl} take and answer`);
+  expect(text).toContain(`  colours: {
+    inputs: {
+      /** [-1, 3, 4, 4] */
+      x: 'FP32';
+    };
+    outputs: {
+      /** [-1, 3] */
+      y: 'FP32';
+    };
+  };
+`);
+  const some = await runCommandLine('infer', ['words', 'small', '--types', file, '--grpc', server.grpcAddress]);
+  expect(some).toMatchObject({ code: 0, stderr: `${file}: words, small\n` });
+  expect(readFileSync(file, 'utf8')).toContain("      mask: 'INT64';");
+
+  expect(await infer('wrods', '--types', file)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('did you mean "words"?') as string,
+  });
+});
+
 test('tells what a model takes', async () => {
   const { code, stdout } = await infer('colours');
   expect(code).toBe(0);
@@ -260,6 +291,14 @@ describe('refused', () => {
   const REFUSED: [string, () => string[], number, RegExp][] = [
     ['no model', () => [], 2, /no model is named\n {2}-> npm run infer -- MODEL/],
     ['a flag without --bench', () => ['adds', '--duration', '1'], 2, /--concurrency and --duration are for --bench/],
+    ['types of an answer', () => ['adds', '--types', 'x.ts', '--json'], 2, /--types and --json do not go together/],
+    [
+      'types in a file of another kind',
+      () => ['--types', 'x.py'],
+      2,
+      /--types x\.py: the name of a \.ts file is needed/,
+    ],
+    ['types in a folder that is not there', () => ['--types', path('no/x.ts')], 2, /--types .*: there is no folder /],
     ['a file that nothing is written to', () => ['adds', '-o', 'x.exe'], 2, /--out x\.exe: .*\.png \.jpg/],
     ['pixels of no kind', () => ['adds', '--pixels', 'hsv'], 2, /--pixels hsv: no such kind\n {2}-> bgr, rgb/],
     ['a header that is none', () => ['adds', '--header', 'x'], 2, /--header "x": "NAME: VALUE" is needed/],

@@ -84,6 +84,7 @@ beforeAll(async () => {
 /** What each example prints. The one with TLS is checked for its types alone: there is no such server. */
 const PRINTED = [
   'output__0 FP32 [ 1, 3, 384 ]\noutput__1 FP32 [ 1, 384 ]\n',
+  '384\n',
   '1 384\n',
   '0\n1\n2\n',
   "HTTP 404 Request for unknown model: 'nothing' is not found\n",

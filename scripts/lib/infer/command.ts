@@ -23,15 +23,20 @@ import {
   type Class,
 } from './results';
 import { readSource, type Source } from './sources';
+import { writeTypes } from './types';
 
-export interface InferCommand {
+/** The server that is asked, and how. */
+export interface Connection {
+  address: { url: string } | { grpc: string };
+  headers: Record<string, string>;
+  timeoutMs: number;
+}
+
+export interface InferCommand extends Connection {
   model: string;
   /** As on the command line. */
   inputs: readonly string[];
-  address: { url: string } | { grpc: string };
-  headers: Record<string, string>;
   version: number | undefined;
-  timeoutMs: number;
   /** Folder of the model repository. */
   repository: string;
   pixels: PixelKind | undefined;
@@ -47,9 +52,7 @@ const DEFAULT_TOP = 5;
 
 /** Asks one model what the command line says, prints the answer and gives the exit code. */
 export async function inferCommand(command: InferCommand): Promise<number> {
-  const { address, headers } = command;
-  const client =
-    'url' in address ? new TritonHttpClient(address.url, { headers }) : new TritonGrpcClient(address.grpc, { headers });
+  const client = connect(command);
   try {
     const model = await openModel(client, command);
     if (command.inputs.length === 0 && command.load === undefined) {
@@ -72,33 +75,63 @@ export async function inferCommand(command: InferCommand): Promise<number> {
   }
 }
 
+/** Writes the types of models, all that are ready where none is named, and gives the exit code. */
+export async function typesCommand(command: Connection & { file: string; models: readonly string[] }): Promise<number> {
+  const { file, models, address } = command;
+  const client = connect(command);
+  try {
+    const named = models.length === 0 ? undefined : models;
+    const where = 'url' in address ? address.url : address.grpc;
+    const written = await writeTypes(client, file, named, { ...command, address: where });
+    process.stderr.write(`${file}: ${written.join(', ')}\n`);
+    return EXIT.ok;
+  } catch (error) {
+    throw await explained(client, command, error);
+  } finally {
+    client.close();
+  }
+}
+
+function connect({ address, headers }: Connection): InferenceClient {
+  return 'url' in address
+    ? new TritonHttpClient(address.url, { headers })
+    : new TritonGrpcClient(address.grpc, { headers });
+}
+
 async function openModel(client: InferenceClient, command: InferCommand): Promise<TritonModel> {
   const { model, version, timeoutMs } = command;
   try {
     return await TritonModel.open(client, model, { version, timeoutMs });
   } catch (error) {
-    if (!(error instanceof TritonError)) throw error;
-    if (!error.answered) throw new UserError(error.message, { hint: await whereToAsk(command, error), cause: error });
-    if (!/NOT_FOUND|404|UNAVAILABLE|400/.test(error.status)) throw error;
-    // Some servers do not tell everybody what they hold.
-    const index = await client.repositoryIndex({ timeoutMs }).catch(() => []);
-    const hint = whatThereIs(model, index);
-    throw new UserError(error.message, { ...(hint === undefined ? {} : { hint }), cause: error });
+    throw await explained(client, command, error);
   }
+}
+
+/** The error of a call that asked what a model is, with what to do about it. */
+async function explained(client: InferenceClient, connection: Connection, error: unknown): Promise<unknown> {
+  if (!(error instanceof TritonError)) return error;
+  if (!error.answered) {
+    return new UserError(error.message, { hint: await whereToAsk(connection, error), cause: error });
+  }
+  if (error.model === undefined || !/NOT_FOUND|404|UNAVAILABLE|400/.test(error.status)) return error;
+  // Some servers do not tell everybody what they hold.
+  const index = await client.repositoryIndex({ timeoutMs: connection.timeoutMs }).catch(() => []);
+  const hint = whatThereIs(error.model, index);
+  return new UserError(error.message, { ...(hint === undefined ? {} : { hint }), cause: error });
 }
 
 /** Of the look at what else may speak at an address. */
 const LOOK_MS = 3000;
 
 /** What to do where it was not Triton that answered. */
-async function whereToAsk(command: InferCommand, { status }: TritonError): Promise<string> {
+async function whereToAsk(connection: Connection, { status }: TritonError): Promise<string> {
   const local = 'npm run local serves the models here; --url or --grpc for another server';
   const isSilent = status === 'unreachable' || status === 'timeout';
-  return (await otherProtocol(command)) ?? (isSilent ? local : `it is not Triton that answers there; ${local}`);
+  return (await otherProtocol(connection)) ?? (isSilent ? local : `it is not Triton that answers there; ${local}`);
 }
 
 /** The right flag where Triton speaks its other protocol at the address; undefined where it does not. */
-async function otherProtocol({ address, headers }: InferCommand): Promise<string | undefined> {
+async function otherProtocol({ address, headers }: Connection): Promise<string | undefined> {
   const [other, hint] =
     'url' in address
       ? [new TritonGrpcClient(address.url, { headers }), `gRPC: --grpc ${address.url.replace('http://', '')}`]

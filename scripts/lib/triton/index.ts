@@ -19,6 +19,7 @@ export { inferInBatches, joinRows, sliceRows } from './batches';
 export { TritonGrpcClient } from './grpc';
 export { InferStream, type StreamAnswer } from './grpc-stream';
 export { TritonHttpClient } from './http';
-export { inputsFor, TritonModel, type InputValue } from './model';
+export { inputsFor, TritonModel } from './model';
+export { type InputOf, type InputsOf, type InputValue, type ModelTypes, type TensorOf } from './model-types';
 export { nestedOf, tensorOf, type Nested } from './nested';
 export { type DataType, type Tensor, type TensorData } from './tensor';

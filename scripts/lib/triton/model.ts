@@ -2,17 +2,15 @@ import { UserError, type Problem } from '../errors';
 import { didYouMean } from '../model/nearest';
 import { inferInBatches } from './batches';
 import type { CallOptions, InferenceClient, InferOptions, InferResult, ModelMetadata, TensorMetadata } from './client';
-import { tensorOf, type Nested } from './nested';
+import type { InputsOf, InputValue, ModelTypes, TensorOf } from './model-types';
+import { tensorOf } from './nested';
 import { DATA_TYPES, elementCount, isDataType, type DataType, type Tensor, type TensorData } from './tensor';
 
 /**
- * What an input is given as: nested arrays, whose nesting is the shape; or the elements in C order, with their shape
- * where the model leaves more than one length open.
+ * A model as its server describes it: checks requests before they are sent, and sends what is too large in parts. With
+ * `Types` the compiler checks names and data types as well.
  */
-export type InputValue = Nested | TensorData[DataType] | { data: TensorData[DataType]; shape: readonly number[] };
-
-/** A model as its server describes it: checks requests before they are sent, and sends what is too large in parts. */
-export class TritonModel {
+export class TritonModel<Types extends ModelTypes = ModelTypes> {
   private constructor(
     private readonly client: InferenceClient,
     readonly metadata: ModelMetadata,
@@ -22,17 +20,17 @@ export class TritonModel {
   ) {}
 
   /** Asks the server what the model is. */
-  static async open(
+  static async open<Types extends ModelTypes = ModelTypes>(
     client: InferenceClient,
     model: string,
     options: CallOptions & { version?: number | undefined } = {},
-  ): Promise<TritonModel> {
+  ): Promise<TritonModel<Types>> {
     const { version, ...call } = options;
     const [metadata, config] = await Promise.all([
       client.modelMetadata(model, version, call),
       client.modelConfig(model, version, call),
     ]);
-    return new TritonModel(client, metadata, config, version);
+    return new TritonModel<Types>(client, metadata, config, version);
   }
 
   get name(): string {
@@ -49,15 +47,18 @@ export class TritonModel {
    * @param values by the name of the input
    * @throws UserError with everything that is wrong
    */
-  inputs(values: Readonly<Record<string, InputValue>>): Tensor[] {
-    const optional = ((this.config['input'] ?? []) as { name?: string; optional?: boolean }[])
-      .filter((input) => input.optional === true)
-      .map(({ name }) => name);
-    return inputsFor(this.metadata, values, optional);
+  inputs(values: InputsOf<Types>): Tensor[] {
+    return inputsFor(this.metadata, values, this.optionalInputs);
+  }
+
+  /** Names of the inputs that may be left out. */
+  get optionalInputs(): string[] {
+    const inputs = (this.config['input'] ?? []) as { name: string; optional?: boolean }[];
+    return inputs.filter((input) => input.optional === true).map(({ name }) => name);
   }
 
   /** Sends one request; a batch of more than maxBatchSize rows goes in several, and comes back as one. */
-  infer(values: Readonly<Record<string, InputValue>>, options: InferOptions = {}): Promise<InferResult> {
+  infer(values: InputsOf<Types>, options: InferOptions = {}): Promise<InferResult> {
     return this.inferTensors(this.inputs(values), options);
   }
 
@@ -67,13 +68,33 @@ export class TritonModel {
     const wanted = { ...options, ...(version === undefined ? {} : { version }) };
     return inferInBatches(this.client, this.name, inputs, this.maxBatchSize, wanted);
   }
+
+  /**
+   * One output of an answer.
+   * @throws UserError where the answer does not have it, or has classes instead of its values
+   */
+  output<Name extends keyof Types['outputs'] & string>(
+    { outputs }: Pick<InferResult, 'outputs'>,
+    name: Name,
+  ): TensorOf<Types['outputs'][Name]> {
+    const output = outputs.find((one) => one.name === name);
+    if (output === undefined) {
+      const names = outputs.map((one) => one.name).join(', ');
+      throw new UserError(`the answer of ${this.name} has no output '${name}'`, { hint: `it has ${names}` });
+    }
+    const declared = this.metadata.outputs.find((one) => one.name === name)?.datatype;
+    if (output.datatype !== declared) {
+      throw new UserError(`output '${name}' of ${this.name} was asked for as classes: it is ${output.datatype}`);
+    }
+    return output as TensorOf<Types['outputs'][Name]>;
+  }
 }
 
 /** @throws UserError with one problem for each input that is missing, unknown, or of another type or shape */
 export function inputsFor(
   model: Pick<ModelMetadata, 'name' | 'inputs'>,
   values: Readonly<Record<string, InputValue>>,
-  optional: readonly (string | undefined)[] = [],
+  optional: readonly string[] = [],
 ): Tensor[] {
   const problems: Problem[] = [];
   const names = model.inputs.map(({ name }) => name);

@@ -1,6 +1,7 @@
 import { UserError } from '../../../scripts/lib/errors';
 import type { InferenceClient, ModelMetadata } from '../../../scripts/lib/triton/client';
-import { inputsFor, TritonModel, type InputValue } from '../../../scripts/lib/triton/model';
+import { inputsFor, TritonModel } from '../../../scripts/lib/triton/model';
+import type { InputValue } from '../../../scripts/lib/triton/model-types';
 import type { Tensor } from '../../../scripts/lib/triton/tensor';
 
 const METADATA: ModelMetadata = {
@@ -126,6 +127,35 @@ describe('a model', () => {
     const model = await TritonModel.open(clientOf(config), 'm');
     await model.infer(rows(5));
     expect(sent).toMatchObject([{ inputs: [{ shape: [5, 2, 2] }, { shape: [5, 1] }] }]);
+  });
+
+  describe('one output of an answer', () => {
+    const metadata = { ...METADATA, outputs: [{ name: 'y', datatype: 'FP32', shape: [-1, 2, 2] }] };
+    const open = () =>
+      TritonModel.open<{ inputs: Record<string, 'FP32'>; outputs: { y: 'FP32'; z: 'FP32' } }>(
+        { ...clientOf({}), modelMetadata: () => Promise.resolve(metadata) },
+        'm',
+      );
+
+    it('is found by its name', async () => {
+      const model = await open();
+      const data: Float32Array = model.output(await model.infer(rows(1)), 'y').data;
+      expect(data).toEqual(Float32Array.of(0, 1, 2, 3));
+    });
+
+    it('is missing where it was not asked for', async () => {
+      const model = await open();
+      const answer = await model.infer(rows(1));
+      expect(() => model.output(answer, 'z')).toThrow(`the answer of m has no output 'z'`);
+    });
+
+    it('has classes instead of values where it was asked for so', async () => {
+      const model = await open();
+      const classes: Tensor = { name: 'y', datatype: 'BYTES', shape: [1], data: [Buffer.from('0.5:1')] };
+      expect(() => model.output({ outputs: [classes] }, 'y')).toThrow(
+        `output 'y' of m was asked for as classes: it is BYTES`,
+      );
+    });
   });
 
   it('does without an optional input', async () => {

@@ -1,0 +1,65 @@
+import { typesText } from '../../../scripts/lib/infer/types';
+import type { TensorMetadata } from '../../../scripts/lib/triton/client';
+
+const model = (name: string, inputs: TensorMetadata[], outputs: TensorMetadata[], optionalInputs: string[] = []) => ({
+  name,
+  metadata: { name, versions: ['1'], platform: '', inputs, outputs },
+  optionalInputs,
+});
+
+it('writes the inputs and outputs of each model, and which inputs may be left out', () => {
+  const bert = model(
+    'bert',
+    [
+      { name: 'ids', datatype: 'INT64', shape: [-1, -1] },
+      { name: 'types', datatype: 'INT64', shape: [-1, -1] },
+    ],
+    [{ name: 'hidden', datatype: 'FP16', shape: [-1, -1, 384] }],
+    ['types'],
+  );
+  const empty = model('empty', [], [{ name: 'y', datatype: 'BYTES', shape: [] }]);
+  expect(typesText([bert, empty], 'http://127.0.0.1:8000')).toBe(
+    `// What the models of http://127.0.0.1:8000 take and answer, by "npm run infer -- --types".
+// For TritonModel.open<Models['NAME']>(client, 'NAME'). Lengths: -1 is any.
+export interface Models {
+  bert: {
+    inputs: {
+      /** [-1, -1] */
+      ids: 'INT64';
+    };
+    optional: {
+      /** [-1, -1] */
+      types: 'INT64';
+    };
+    outputs: {
+      /** [-1, -1, 384] */
+      hidden: 'FP16';
+    };
+  };
+  empty: {
+    inputs: {
+    };
+    outputs: {
+      /** [] */
+      y: 'BYTES';
+    };
+  };
+}
+`,
+  );
+});
+
+it.each([
+  ['ens_v2.1', `'ens_v2.1'`],
+  ['1st', `'1st'`],
+  [`it's`, `'it\\'s'`],
+  ['a\\b', `'a\\\\b'`],
+  ['a\nb', `'a\\nb'`],
+])('the name %j is a property', (name, property) => {
+  expect(typesText([model(name, [], [])], 'here')).toContain(`  ${property}: {\n`);
+});
+
+it('refuses a data type that is none: what a server says becomes code', () => {
+  const odd = model('odd', [{ name: 'x', datatype: `FP32'; evil: '`, shape: [1] }], []);
+  expect(() => typesText([odd], 'here')).toThrow(`odd: 'x' is of "FP32'; evil: '"`);
+});
