@@ -147,7 +147,7 @@ test('writes what models take and answer as types', async () => {
   expect(some).toMatchObject({ code: 0, stderr: `${file}: words, small\n` });
   expect(readFileSync(file, 'utf8')).toContain("      mask: 'INT64';");
 
-  expect(await infer('wrods', '--types', file)).toMatchObject({
+  expect(await infer('word', '--types', file)).toMatchObject({
     code: 1,
     stderr: expect.stringContaining('did you mean "words"?') as string,
   });
