@@ -1,12 +1,10 @@
 import { randomInt } from 'node:crypto';
+import { createSocket } from 'node:dgram';
 import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { UserError } from './errors';
 
 const LOOPBACK = '127.0.0.1';
-
-/** Given away in this process, to servers that may not have opened them yet. */
-const given = new Set<number>();
 
 /**
  * Below what Linux and macOS give to connections, and to who asks for any port: between our look and the server that opens it,
@@ -15,24 +13,40 @@ const given = new Set<number>();
 const FIRST_PORT = 10_240;
 const LAST_PORT = 32_767;
 
-/** `count` TCP ports on loopback that are free now, and that nobody in this process was given before. */
+/**
+ * `count` TCP ports on loopback that are free now, and that no process has been given that still runs: their servers may
+ * not have opened them yet.
+ */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = [];
   // All are held until there are enough, so that none comes twice.
   const servers: Server[] = [];
   while (ports.length < count) {
     const port = randomInt(FIRST_PORT, LAST_PORT + 1);
-    if (given.has(port)) continue;
     try {
-      servers.push(await listen(port));
-      ports.push(port);
+      const server = await listen(port);
+      servers.push(server);
+      if (await reserve(port)) ports.push(port);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
     }
   }
   await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  for (const port of ports) given.add(port);
   return ports;
+}
+
+/**
+ * Keeps others who want a free port from this one for as long as we live: by its namesake for UDP, which no server of ours
+ * opens, and which the system takes back however we end.
+ * @returns whether nobody has reserved it already
+ */
+function reserve(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = createSocket('udp4');
+    socket.once('error', (error: NodeJS.ErrnoException) => resolve(error.code !== 'EADDRINUSE'));
+    socket.bind({ address: LOOPBACK, port, exclusive: true }, () => resolve(true));
+    socket.unref();
+  });
 }
 
 /**
@@ -46,7 +60,8 @@ export async function claimPorts<Name extends string>(wanted: Record<Name, numbe
   for (const name of names) {
     const port = wanted[name];
     if (port === 0) continue;
-    given.add(port);
+    // Who starts us may have reserved it for us.
+    await reserve(port);
     const twin = names.find((other) => other !== name && wanted[other] === port);
     if (twin !== undefined) throw new UserError(`--${name} and --${twin} are both ${port}`);
     try {
