@@ -11,6 +11,8 @@ const common = {
 };
 
 module.exports = {
+  // A test that hangs ends; one that is slow does not: servers are started in it, and machines stand still for seconds.
+  testTimeout: 300_000,
   // More than there are cores, as tests wait: for timers, and half of the time for servers, which need memory.
   maxWorkers: Math.min(8, Math.ceil(1.5 * availableParallelism())),
   projects: [

@@ -9,6 +9,8 @@ import { Progress } from './lib/progress';
 import { jestResults, junitResults, type TestResults } from './lib/test-results';
 import { ensureChromium } from './lib/toolchain/chromium';
 import { ensurePython, type PythonEnvironment } from './lib/toolchain/python';
+import { ensureSeaweedfs } from './lib/toolchain/seaweedfs';
+import { ensureTriton } from './lib/toolchain/triton';
 
 /** How many times as long the proofs run with --soak. */
 const SOAK_FACTOR = 25;
@@ -73,6 +75,12 @@ async function test(argv: readonly string[]): Promise<number> {
     ensurePython(step, { development: true, embeddable: true }),
   );
   if (suites.includes('integration')) await getBrowser(progress);
+  // Else the tests that need them first wait for a download.
+  if (suites.some((suite) => !['unit', 'python'].includes(suite))) {
+    await progress.run('Triton and S3 server', () =>
+      Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
+    );
+  }
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
   const total: TestResults = { ...NOTHING, failures: [] };
   try {

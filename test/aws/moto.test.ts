@@ -1,7 +1,6 @@
 import { leftovers, testMoto, type Moto } from '../support/moto';
 import { Scratch } from '../support/scratch';
 
-jest.setTimeout(120_000);
 const INSTALL_MS = 10 * 60_000;
 
 /** What the mock of AWS adds to moto, by requests as the provider makes them. */

@@ -7,7 +7,6 @@ import { localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { Scratch } from '../support/scratch';
 import type { TestStack } from '../support/stack';
 
-jest.setTimeout(300_000);
 const BUILD_MS = 60 * 60_000;
 const MAXIMUM_GPUS = 2;
 /** A minute, as a rule: one node after the other, and each is looked at for 15 seconds before it goes. */

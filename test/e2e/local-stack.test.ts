@@ -6,9 +6,8 @@ import { mayConnect, type End } from '../support/network-access';
 import { MUTANTS } from '../support/pod-security-mutants';
 import { Scratch } from '../support/scratch';
 import type { TestStack } from '../support/stack';
-import { until } from '../support/until';
+import { retriedOnConflict, until } from '../support/until';
 
-jest.setTimeout(300_000);
 const BUILD_MS = 60 * 60_000;
 const GPU_NODES = ['gpu-0', 'gpu-1', 'gpu-2'];
 const PUBLISHER = 'publisher';
@@ -67,11 +66,12 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
 
   test('a server without a free GPU waits, with a CPU node idle; other pods do not get onto GPU nodes', async () => {
     const { apps } = plane.client;
-    const scale = async (replicas: number): Promise<void> => {
-      const body = await apps.readNamespacedDeploymentScale({ name: DEPLOYMENT, namespace: NAMESPACE });
-      Object.assign((body.spec ??= {}), { replicas });
-      await apps.replaceNamespacedDeploymentScale({ name: DEPLOYMENT, namespace: NAMESPACE, body });
-    };
+    const scale = (replicas: number): Promise<unknown> =>
+      retriedOnConflict(async () => {
+        const body = await apps.readNamespacedDeploymentScale({ name: DEPLOYMENT, namespace: NAMESPACE });
+        Object.assign((body.spec ??= {}), { replicas });
+        await apps.replaceNamespacedDeploymentScale({ name: DEPLOYMENT, namespace: NAMESPACE, body });
+      });
     await scale(4);
     await until('three serve and the fourth cannot be placed', async () => {
       const all = await pods();

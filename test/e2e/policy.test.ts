@@ -9,7 +9,6 @@ import { pulumiEnvironment } from '../support/pulumi';
 import { Scratch } from '../support/scratch';
 import { TestStack } from '../support/stack';
 
-jest.setTimeout(120_000);
 const BUILD_MS = 60 * 60_000;
 const PACK = ['--policy-pack', join(paths.root, 'policy')];
 

@@ -13,7 +13,6 @@ import type { TestStack } from '../support/stack';
 import { testTriton } from '../support/triton';
 import { until } from '../support/until';
 
-jest.setTimeout(300_000);
 const BUILD_MS = 60 * 60_000;
 const LOCATION = { bucket: 'e2e', prefix: 'models' };
 

@@ -18,7 +18,7 @@ const LOAD_TIMEOUT_MS = 20_000;
 /** Most of the time that a process of the python backend takes to start nothing happens. */
 const LOADS_AT_A_TIME = 4;
 
-jest.setTimeout(120_000 + 60_000 * FACTOR);
+jest.setTimeout(300_000 + 60_000 * FACTOR);
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -138,10 +138,13 @@ async function compare(name: string, models: ReadonlyMap<string, RandomModel>, p
       else verdicts.stricter.set(reason, (verdicts.stricter.get(reason) ?? 0) + 1);
     }
   };
+  const judged = new Set<string>();
   /** @returns why the server does not answer any more, if so */
   const ask = async ({ client }: TestTriton, model: string): Promise<string | undefined> => {
     try {
-      judge(model, await loadOnce(client, model, models.get(model)?.versions ?? []));
+      const answer = await loadOnce(client, model, models.get(model)?.versions ?? []);
+      if (!judged.has(model)) judge(model, answer);
+      judged.add(model);
       return undefined;
     } catch (error) {
       if (isGone(error)) return (error as Error).message;
@@ -157,13 +160,13 @@ async function compare(name: string, models: ReadonlyMap<string, RandomModel>, p
   await forEachLimited(asked, LOADS_AT_A_TIME, async (model) => {
     if (unanswered.length > 0 || (await ask(server, model)) !== undefined) unanswered.push(model);
   });
-  if (unanswered.length === 0) expect(await server.client.live()).toBe(true);
+  const isLive = unanswered.length === 0 && (await server.client.live().catch(() => false));
   await server.stop();
-  if (unanswered.length === 0) return verdicts;
+  if (isLive) return verdicts;
   // A load that fails now and then ends this server, whatever the model (docs/operations.md). One that a model ends is
   // ended by it again, and when models are asked about one by one it is known by which.
   const again = await start('triton-again');
-  for (const model of unanswered) {
+  for (const model of unanswered.length === 0 ? asked : unanswered) {
     const why = await ask(again, model);
     if (why === undefined) continue;
     throw new Error(`the server does not survive ${model}, ${problems.get(model)?.join('; ') ?? 'accepted'}: ${why}`);

@@ -18,8 +18,6 @@ import { Scratch } from '../support/scratch';
 import { startTap, type Tap } from '../support/tap';
 import { testTriton } from '../support/triton';
 
-jest.setTimeout(180_000);
-
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 

@@ -5,8 +5,6 @@ import { writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/scratch';
 
-jest.setTimeout(120_000);
-
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 

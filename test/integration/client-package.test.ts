@@ -8,8 +8,6 @@ import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/scratch';
 import { testTriton } from '../support/triton';
 
-jest.setTimeout(180_000);
-
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
@@ -88,7 +86,7 @@ beforeAll(async () => {
 function copyOfSources(): string {
   const copy = join(scratch.directory, 'sources');
   for (const name of ['client', 'scripts', 'tsconfig.json', 'package-lock.json', 'LICENSE'])
-    cpSync(join(paths.root, name), join(copy, name), { recursive: true });
+    cpSync(join(paths.root, name), join(copy, name), { recursive: true, filter: (from) => !/__pycache__/.test(from) });
   symlinkSync(join(paths.root, 'node_modules'), join(copy, 'node_modules'));
   return copy;
 }

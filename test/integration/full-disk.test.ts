@@ -12,8 +12,6 @@ import { onSmallDisk, whyNoSmallDisk } from '../support/small-disk';
 import { Place } from '../support/soak-place';
 import { testVersitygw } from '../support/versitygw';
 
-jest.setTimeout(120_000);
-
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
@@ -33,7 +31,7 @@ describeUnless(whyNoSmallDisk(directory) ?? whyNoGo(['versitygw']), 'a server wh
     const server = await testVersitygw(scratch, { directory, through: onSmallDisk(directory, DISK_BYTES) });
     ({ endpoint } = server);
     store = await openBucket(scratch, endpoint, 'full-disk');
-  }, 300_000);
+  });
 
   const serves = (...versions: number[]): string =>
     `backend: "anything"\nversion_policy { specific { versions: [${versions.join(', ')}] } }\n`;

@@ -12,8 +12,6 @@ import { runCommandLine, type Finished } from '../support/run';
 import { Scratch } from '../support/scratch';
 import { testTriton } from '../support/triton';
 
-jest.setTimeout(180_000);
-
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 const path = (name: string): string => join(scratch.directory, name);

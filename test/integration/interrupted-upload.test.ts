@@ -17,8 +17,6 @@ import { Place } from '../support/soak-place';
 import { startTap, type Tap, type TappedRequest } from '../support/tap';
 import { testVersitygw } from '../support/versitygw';
 
-jest.setTimeout(60_000);
-
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
@@ -44,7 +42,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
     tap = await startTap(endpoint);
     scratch.defer(() => tap.stop());
     tapped = await openBucket(scratch, tap.endpoint, BUCKET, { create: false, attempts: 1 });
-  }, 300_000);
+  });
 
   beforeEach(async () => {
     await store.delete((await store.list('')).map(({ key }) => key));

@@ -10,7 +10,6 @@ import { testKubernetes, type TestCluster } from '../support/kubernetes';
 import { Scratch } from '../support/scratch';
 
 // Where nothing is built yet, that takes minutes.
-jest.setTimeout(60_000);
 const BUILD_MS = 30 * 60_000;
 
 const MAY_LIST = { apiGroups: [''], resources: ['pods'], verbs: ['list'] };

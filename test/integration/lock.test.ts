@@ -5,8 +5,6 @@ import type { S3Store } from '../../scripts/lib/s3/store';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 
-jest.setTimeout(60_000);
-
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 

@@ -22,15 +22,15 @@ test('memory is the peak of the program, in bytes', async () => {
 
 test('processor time is that of the program and of what it started, not that of waiting', async () => {
   const busy = `const used = () => { const { user, system } = process.cpuUsage(); return user + system; };
-    const end = used() + 3e5;
+    const end = used() + 1e6;
     while (used() < end);`;
   const idle = await run('setTimeout(() => 0, 300)');
   const working = await run(busy);
   const started = await run(`require('child_process').spawnSync(process.execPath, ['-e', ${JSON.stringify(busy)}])`);
   expect(idle.seconds).toBeGreaterThanOrEqual(0.3);
-  expect(working.cpuSeconds - idle.cpuSeconds).toBeGreaterThan(0.15);
-  expect(started.cpuSeconds - idle.cpuSeconds).toBeGreaterThan(0.15);
-}, 60_000);
+  expect(working.cpuSeconds - idle.cpuSeconds).toBeGreaterThan(0.5);
+  expect(started.cpuSeconds - idle.cpuSeconds).toBeGreaterThan(0.5);
+});
 
 test('what the program prints is in the log, and it gets its environment and no input', async () => {
   await run(`console.log(process.env.GIVEN, require('fs').readFileSync(0, 'utf8').length)`, { GIVEN: 'this' });

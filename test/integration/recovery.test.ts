@@ -14,8 +14,6 @@ import { writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 
-jest.setTimeout(60_000);
-
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 

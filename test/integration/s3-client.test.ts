@@ -17,8 +17,6 @@ import { fileOf, sorted } from '../support/s3';
 import { describeOnEachS3 } from '../support/s3-servers';
 import { Scratch } from '../support/scratch';
 
-jest.setTimeout(120_000);
-
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
@@ -48,7 +46,7 @@ describeOnEachS3('with', (start, name) => {
     store = open();
     await store.ensureBucket();
     await store.ensureBucket(); // A second time changes nothing.
-  }, 300_000);
+  });
 
   test('what is written is listed, read and deleted', async () => {
     const one = Buffer.from('one');

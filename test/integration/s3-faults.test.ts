@@ -14,8 +14,6 @@ import { describeOnEachS3 } from '../support/s3-servers';
 import { Scratch } from '../support/scratch';
 import { patience, repetitions, SeededRandom, SOAK_SEED } from '../support/soak';
 
-jest.setTimeout(120_000);
-
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
@@ -44,7 +42,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
   beforeAll(async () => {
     endpoint = (await start(scratch)).endpoint;
     store = await openBucket(scratch, endpoint, BUCKET);
-  }, 300_000);
+  });
 
   test('a large upload that was killed goes on, without what was sent already', async () => {
     const parts = 10;
@@ -56,7 +54,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
     while (sent() < 4) await sleep(2);
     child.kill('SIGKILL');
     await once(child, 'exit');
-    await sleep(300); // What the server has not answered yet when the client dies, it still answers.
+    await proxy.untilQuiet(); // What the server has not answered yet when the client dies, it still answers.
     expect(await store.get('killed')).toBeUndefined();
     const before = sent();
 
@@ -69,7 +67,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
     expect((await store.get('killed'))?.body.equals(content)).toBe(true);
     expect(await store.checksum('killed', content.byteLength)).toBe(written.checksum);
     expect(await store.abortUploads('')).toEqual([]);
-  }, 60_000);
+  });
 
   test(
     'with 20% of the requests failing the result is the same',
@@ -77,7 +75,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
       for (let i = 0; i < repetitions(2); i += 1) {
         const seed = SOAK_SEED + i;
         const random = new SeededRandom(seed);
-        const { proxy, store: shaky } = await proxied({ seed, rate: 0.2, delayMs: 600 }, { idleTimeoutMs: 300 });
+        const { proxy, store: shaky } = await proxied({ seed, rate: 0.2, delayMs: 2000 }, { idleTimeoutMs: 1000 });
         const prefix = `shaky-${seed}/`;
         const bodies = new Map(
           Array.from({ length: 20 }, (_, n) => [`${prefix}${n}`, random.bytes(random.integer(0, 5000))]),
@@ -107,8 +105,8 @@ describeOnEachS3('through a bad network, with', (start, name) => {
         await shaky.delete(written.map(({ key }) => key));
         expect(await store.list(prefix)).toEqual([]);
         expect(await store.abortUploads(prefix)).toEqual([]);
-        // Without a fault there are some 100 requests: tries are bounded.
-        expect(proxy.requests.length).toBeLessThan(300);
+        // Without a fault there are some 100 requests, and each is tried ten times at most.
+        expect(proxy.requests.length).toBeLessThan(1000);
         await proxy.stop();
       }
     },
@@ -135,7 +133,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
   });
 
   test('the deadline ends what never ends', async () => {
-    const { store: broken } = await proxied({ kinds: ['error500'] }, { attempts: 1000, deadlineMs: 500 });
+    const { store: broken } = await proxied({ kinds: ['error500'] }, { attempts: 1000, deadlineMs: 3000 });
     await expect(broken.list('')).rejects.toThrow(/HTTP 500/);
     const { store: slow } = await proxied(
       { kinds: ['delay'], delayMs: 5000 },
@@ -147,7 +145,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
   test(
     'a byte that changes on the way is refused, and the write done again',
     async () => {
-      const { proxy, store: flipped } = await proxied({ kinds: ['flip'] }, { attempts: 1 });
+      const { proxy, store: flipped } = await proxied({ kinds: ['flip'] }, { attempts: 1, idleTimeoutMs: 30_000 });
       const body = randomBytes(3000);
       for (let i = 0; i < repetitions(20); i += 1) {
         await expect(flipped.putBytes('flipped', body)).rejects.toThrow(/BadDigest|Mismatch|InvalidDigest/);

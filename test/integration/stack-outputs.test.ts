@@ -7,7 +7,6 @@ import { testPulumi, type TestPulumi } from '../support/pulumi';
 import { Scratch } from '../support/scratch';
 
 // Pulumi takes seconds on a busy machine.
-jest.setTimeout(60_000);
 const BUILD_MS = 30 * 60_000;
 
 const BUCKET = { modelRepository: 's3://bucket/models', region: 'eu-central-1' };

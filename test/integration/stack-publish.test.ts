@@ -11,7 +11,6 @@ import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 import { testTriton } from '../support/triton';
 
-jest.setTimeout(180_000);
 const BUILD_MS = 30 * 60_000;
 
 const LOCATION = { bucket: 'stack-test', prefix: 'models' };

@@ -10,8 +10,6 @@ import { runCommandLine, startCommandLine } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 
-jest.setTimeout(60_000);
-
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 

@@ -9,8 +9,6 @@ import { addingModel, writeRepository } from '../support/repository';
 import { Scratch } from '../support/scratch';
 import { testTriton } from '../support/triton';
 
-jest.setTimeout(180_000);
-
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 

@@ -8,8 +8,6 @@ import { freeTritonPorts, startTriton } from '../../scripts/lib/triton/server';
 import { writeRepository } from '../support/repository';
 import { Scratch } from '../support/scratch';
 
-jest.setTimeout(120_000);
-
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 

@@ -18,7 +18,7 @@ const blocks = fences(readFileSync(join(paths.root, 'docs', 'tutorial.md'), 'utf
 function copyOfThePackage(): string {
   const copy = join(scratch.directory, 'package');
   const isLeftOut = (path: string): boolean =>
-    /^(\.git|node_modules|build)$|^model-repo\/[^/]+\/\d+\/model\./.test(path);
+    /^(\.git|node_modules|build)$|^model-repo\/[^/]+\/(\d+\/model\.|\.tracing-)|__pycache__/.test(path);
   cpSync(paths.root, copy, { recursive: true, filter: (from) => !isLeftOut(relative(paths.root, from)) });
   symlinkSync(join(paths.root, 'node_modules'), join(copy, 'node_modules'));
   const repository = join(copy, 'model-repo');
@@ -31,6 +31,7 @@ function comparable(output: string, directory: string): string {
   return output
     .replaceAll(directory, '...')
     .replace(/\b\d{8}T\d{9}Z-[0-9a-f]{8}\b/g, 'RELEASE')
+    .replace(/\b\d+ min \d+ s\b/g, 'SOME s')
     .replace(/\b[\d.]+ (ms|s|min|B|kB|MB)\b/g, 'SOME $1')
     .replace(/\bSOME (ms|s|min)\b/g, 'SOME TIME')
     .replace(/[ \t]+/g, ' ');

@@ -40,7 +40,7 @@ describeOnEachS3('publishers on', (start, server) => {
     store = await openBucket(scratch, endpoint, 'killed');
     tap = await startTap(endpoint);
     scratch.defer(() => tap.stop());
-  }, 60_000);
+  });
 
   /** Runs the command; killed at `moment`, if it gets that far. */
   async function run([command, ...args]: ReadyChange['command'], place: Place, moment?: Moment): Promise<Ended> {
@@ -87,11 +87,7 @@ describeOnEachS3('publishers on', (start, server) => {
 
   // The order of the requests does not depend on the server.
   if (server === 'versitygw')
-    test.each(CHANGES)(
-      '$name: between any two requests what the configurations name is there, whole',
-      betweenRequests,
-      120_000,
-    );
+    test.each(CHANGES)('$name: between any two requests what the configurations name is there, whole', betweenRequests);
 
   test(
     'killed at any moment: nothing half-done is ever seen, and the next run ends with the same bytes',

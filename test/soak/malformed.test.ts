@@ -12,8 +12,6 @@ import { Place } from '../support/soak-place';
 import { startTap, type Tap } from '../support/tap';
 import { testVersitygw } from '../support/versitygw';
 
-jest.setTimeout(120_000);
-
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 

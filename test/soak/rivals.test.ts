@@ -60,7 +60,7 @@ describeOnEachS3('two publishers on', (start, server) => {
       };
       rivalries.push(await inOrder([team('red', one), team('blue', two)]));
     }
-  }, 120_000);
+  });
 
   /** Publishes one team after the other, in both orders. */
   async function inOrder(teams: [Team, Team]): Promise<Rivalry> {

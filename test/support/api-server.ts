@@ -9,7 +9,7 @@ import { Progress } from '../../scripts/lib/progress';
 import { ensurePython } from '../../scripts/lib/toolchain/python';
 import type { Scratch } from './scratch';
 
-const START_TIMEOUT_MS = 60_000;
+const START_TIMEOUT_MS = 300_000;
 const STOP_GRACE_MS = 5000;
 /** Of each program, when a test tells what went wrong. */
 const LAST_LINES = 8;

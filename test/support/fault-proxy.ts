@@ -49,6 +49,8 @@ export interface FaultProxy {
   /** Every request, in the order of arrival. */
   requests: ProxiedRequest[];
   setRate(rate: number): void;
+  /** Comes back when no request is under way. */
+  untilQuiet(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -99,8 +101,8 @@ export async function startFaultProxy(target: string, options: FaultOptions): Pr
     }
   };
 
-  const { endpoint, stop } = await startProxy(target, handle);
-  return { endpoint, counts, requests, setRate: (changed) => (rate = changed), stop };
+  const proxy = await startProxy(target, handle);
+  return { ...proxy, counts, requests, setRate: (changed) => (rate = changed) };
 }
 
 /** Changes one byte of all that it is given, piece by piece. */

@@ -105,6 +105,6 @@ function processes(): string[] {
 /** What servers may leave outside of their folder. */
 function leftovers(): string[] {
   const shared = readdirSync('/dev/shm').filter((name) => name.startsWith('triton-serving-'));
-  const temporary = readdirSync('/tmp').filter((name) => /^(seaweedfs-.*\.sock|folder\w+|python_env_\w+)$/.test(name));
+  const temporary = readdirSync('/tmp').filter((name) => /^(seaweedfs-.*\.sock|folder\w+)$/.test(name));
   return [...shared, ...temporary].sort();
 }

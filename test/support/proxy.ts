@@ -1,5 +1,6 @@
 import * as http from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** An answer of the server behind, whole. */
 export interface WholeAnswer {
@@ -15,6 +16,8 @@ export type PassOn = (incoming: http.IncomingMessage, onChunk?: (chunk: Buffer) 
 export interface Proxy {
   /** For the client, instead of the server's. */
   endpoint: string;
+  /** Comes back when no request is under way. */
+  untilQuiet: () => Promise<void>;
   stop: () => Promise<void>;
 }
 
@@ -44,14 +47,21 @@ export async function startProxy(
       incoming.pipe(outgoing);
     });
 
+  let open = 0;
   const server = http.createServer((incoming, reply) => {
     incoming.on('error', () => undefined);
     reply.on('error', () => undefined);
-    handle(incoming, reply, passOn).catch(() => incoming.socket.destroy());
+    open += 1;
+    handle(incoming, reply, passOn)
+      .catch(() => incoming.socket.destroy())
+      .finally(() => (open -= 1));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    untilQuiet: async () => {
+      while (open > 0) await sleep(2);
+    },
     stop: async () => {
       const closed = new Promise((resolve) => server.close(resolve));
       server.closeAllConnections();

@@ -14,7 +14,7 @@ export function repetitions(short: number): number {
 
 /** Time for a test of so many repetitions that take `eachMs` on a busy machine, in ms. */
 export function patience(short: number, eachMs: number): number {
-  return 60_000 + repetitions(short) * eachMs;
+  return 300_000 + repetitions(short) * eachMs;
 }
 
 /** Says on stderr what a long proof has counted. */

@@ -1,5 +1,4 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { startProxy, type PassOn } from './proxy';
 
 export interface TappedRequest {
@@ -37,7 +36,6 @@ export interface Tap {
 /** Stands between a client and a server and passes everything on as it is, so that a test knows how far the client is. */
 export async function startTap(target: string, always: TapOptions = {}): Promise<Tap> {
   let options = always;
-  let open = 0;
   const requests: TappedRequest[] = [];
 
   const handle = async (incoming: IncomingMessage, reply: ServerResponse, passOn: PassOn): Promise<void> => {
@@ -57,17 +55,6 @@ export async function startTap(target: string, always: TapOptions = {}): Promise
     reply.writeHead(status, headers).end(body);
   };
 
-  const { endpoint, stop } = await startProxy(target, (...exchange) => {
-    open += 1;
-    return handle(...exchange).finally(() => (open -= 1));
-  });
-  return {
-    endpoint,
-    requests,
-    set: (changed) => (options = { ...always, ...changed }),
-    untilQuiet: async () => {
-      while (open > 0) await sleep(2);
-    },
-    stop,
-  };
+  const proxy = await startProxy(target, handle);
+  return { ...proxy, requests, set: (changed) => (options = { ...always, ...changed }) };
 }

@@ -24,7 +24,7 @@ export interface TestTriton extends TritonServer {
 export async function testTriton(
   scratch: Scratch,
   repository: string,
-  options: { load?: string[]; name?: string; ports?: TritonServerOptions['ports'] } = {},
+  options: { load?: string[]; loadThreads?: number; name?: string; ports?: TritonServerOptions['ports'] } = {},
 ): Promise<TestTriton> {
   const environment = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
   const ports = options.ports ?? (await freeTritonPorts());
@@ -36,6 +36,7 @@ export async function testTriton(
     ports,
     credentials: { ...LOCAL_CREDENTIALS, region: LOCAL_REGION },
     load: options.load,
+    loadThreads: options.loadThreads,
     startTimeoutMs: 300_000,
   });
   let isEndExpected = false;

@@ -14,7 +14,7 @@ export interface LoadResult {
 }
 
 /** Requests of each sender that are not counted: its connection is opened, and the server meets the shape. */
-const WARM_UP_REQUESTS = 2;
+export const WARM_UP_REQUESTS = 2;
 /** Nor is what is sent in this time before, by default: compilers have to see a program run. */
 export const WARM_UP_MS = 2000;
 

@@ -5,7 +5,7 @@ import { Leftovers } from '../leftovers';
 import { ManagedProcess } from '../managed-process';
 import { freePorts } from '../ports';
 
-const START_TIMEOUT_MS = 30_000;
+const START_TIMEOUT_MS = 120_000;
 
 /** Keys of the local S3 server, which listens on loopback only. They protect nothing. */
 export const LOCAL_CREDENTIALS = { accessKeyId: 'local', secretAccessKey: 'local-only-no-secret' } as const;
@@ -22,6 +22,7 @@ export interface S3Server {
   endpoint: string;
   /** Settles when it has ended. */
   ended: Promise<string>;
+  pid: number | undefined;
   logFile: string;
   stop(): Promise<void>;
 }
@@ -68,7 +69,7 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
   };
   const endpoint = `http://127.0.0.1:${options.port}`;
   await server.untilReady(() => answers(endpoint, isS3), START_TIMEOUT_MS, stop);
-  return { endpoint, ended: server.ended, logFile: server.logFile, stop };
+  return { endpoint, ended: server.ended, pid: server.pid, logFile: server.logFile, stop };
 }
 
 /** Flag -> port, for what SeaweedFS opens besides its S3 port. */

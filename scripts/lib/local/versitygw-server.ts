@@ -37,7 +37,7 @@ export async function startVersitygw(options: VersitygwOptions): Promise<S3Serve
   const stop = (): Promise<void> => server.stop(STOP_GRACE_MS);
   const endpoint = `http://127.0.0.1:${options.port}`;
   await server.untilReady(() => answers(`${endpoint}${HEALTH}`), START_TIMEOUT_MS, stop);
-  return { endpoint, ended: server.ended, logFile: server.logFile, stop };
+  return { endpoint, ended: server.ended, pid: server.pid, logFile: server.logFile, stop };
 }
 
 function serverArguments({ port, accessLog, directory }: VersitygwOptions): string[] {

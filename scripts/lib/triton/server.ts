@@ -26,6 +26,8 @@ export interface TritonServerOptions {
   credentials?: { accessKeyId: string; secretAccessKey: string; region: string };
   /** Models to load at start; undefined: all that the repository holds, as pods in the cluster do. */
   load?: readonly string[] | undefined;
+  /** How many versions are loaded at the same time; default: Triton's own. */
+  loadThreads?: number | undefined;
   /** From the start of the program to its HTTP port answering, with all models loaded. */
   startTimeoutMs: number;
   onEvent?: (event: ModelEvent) => void;
@@ -118,6 +120,7 @@ function serverArguments(options: TritonServerOptions, backends: string, sharedM
     `--model-repository=${options.repository}`,
     ...SERVING_FLAGS,
     ...(options.load?.map((name) => `--load-model=${name}`) ?? [LOAD_ALL_FLAG]),
+    ...(options.loadThreads === undefined ? [] : [`--model-load-thread-count=${options.loadThreads}`]),
     `--exit-timeout-secs=${EXIT_TIMEOUT_S}`,
     `--backend-directory=${backends}`,
     `--backend-config=python,shm-region-prefix-name=${sharedMemory}`,

@@ -19,8 +19,6 @@ import { openBucket, testS3 } from '../../support/s3';
 import { Scratch } from '../../support/scratch';
 import { render } from '../../unit/infra/triton/render';
 
-jest.setTimeout(180_000);
-
 const LOCATION = { bucket: 'container-test', prefix: 'models' };
 const KEY = 'a-key-of-a-test-0123';
 const HEADER = 'triton-model-control-key';

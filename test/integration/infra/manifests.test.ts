@@ -15,9 +15,8 @@ import { Scratch } from '../../support/scratch';
 import { until } from '../../support/until';
 import { render } from '../../unit/infra/triton/render';
 
-jest.setTimeout(120_000);
 const BUILD_MS = 30 * 60_000;
-const ANSWER_MS = 10_000;
+const ANSWER_MS = 60_000;
 
 const INGRESS: Omit<Extract<Exposure, { kind: 'ingress' }>, 'authentication'> = {
   kind: 'ingress',

@@ -12,7 +12,6 @@ import { describeUnless } from '../../support/describe-unless';
 import { Scratch } from '../../support/scratch';
 import { ARGS } from '../../unit/infra/triton/render';
 
-jest.setTimeout(60_000);
 const BUILD_MS = 30 * 60_000;
 
 const settings = withDefaults('triton', {

@@ -2,6 +2,7 @@ import * as http from 'node:http';
 import * as net from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { UserError } from '../../../scripts/lib/errors';
+import { freePorts } from '../../../scripts/lib/ports';
 import { proxyFor } from '../../../scripts/lib/s3/agent';
 import { checksumOfBytes, PART_BYTES, PreconditionFailed, S3Error, S3Store } from '../../../scripts/lib/s3/store';
 import type { StoreOptions } from '../../../scripts/lib/s3/store';
@@ -42,11 +43,13 @@ async function storeWith(
       reply.writeHead(status, { 'content-length': Buffer.byteLength(body), ...more }).end(body);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  // Not one that somebody else may get, as the server is gone for a while in one of the tests.
+  const [port] = await freePorts(1);
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
   const store = new S3Store({
     bucket: 'bucket',
     region: 'eu-west-1',
-    endpointUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    endpointUrl: `http://127.0.0.1:${port}`,
     credentials: KEYS,
     attempts: 3,
     ...options,

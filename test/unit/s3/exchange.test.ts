@@ -26,7 +26,7 @@ async function serverThat(act: (socket: net.Socket) => void): Promise<{ url: str
 }
 
 /** PUTs a body, if none is given one that no socket takes in one go. */
-function put(url: string, body: Buffer = Buffer.alloc(PART_BYTES), idleTimeoutMs = 2000): Promise<Answer> {
+function put(url: string, body: Buffer = Buffer.alloc(PART_BYTES), idleTimeoutMs = 10_000): Promise<Answer> {
   const agent = new http.Agent({ keepAlive: true, timeout: idleTimeoutMs });
   undo.push(() => agent.destroy());
   return exchange(endpointOf('bucket', 'us-east-1', url), agent, {
@@ -82,7 +82,7 @@ test.each(['400 Bad Request', '403 Forbidden', '409 Conflict'])(
 
 test('a refusal whose body never comes counts when the time is up', async () => {
   const { url } = await serverThat((socket) => socket.write(answer('503 Slow Down', '', 100)));
-  expect(await put(url, undefined, 200)).toMatchObject({ status: 503 });
+  expect(await put(url, undefined, 1000)).toMatchObject({ status: 503 });
 });
 
 describe('a failure of the connection', () => {

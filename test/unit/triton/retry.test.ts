@@ -1,6 +1,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { freePorts } from '../../../scripts/lib/ports';
 import type { ClientOptions } from '../../../scripts/lib/triton/client';
 import { TritonGrpcClient } from '../../../scripts/lib/triton/grpc';
 import { TritonHttpClient } from '../../../scripts/lib/triton/http';
@@ -110,9 +111,8 @@ describe('a server that is not there yet', () => {
   /** An address at which a server is going to be. */
   async function addressToBe(): Promise<{ url: string; port: number }> {
     serverThat('ok');
-    const url = await listen();
-    await new Promise((resolve) => server.close(resolve));
-    return { url, port: Number(new URL(url).port) };
+    const [port = 0] = await freePorts(1);
+    return { url: `http://127.0.0.1:${port}`, port };
   }
 
   it('gets infer too, which it has not seen', async () => {
