@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -5,8 +6,9 @@ import { Progress } from '../../scripts/lib/progress';
 import { ensurePython } from '../../scripts/lib/toolchain/python';
 import { ensureTriton } from '../../scripts/lib/toolchain/triton';
 import { freeTritonPorts, startTriton } from '../../scripts/lib/triton/server';
-import { writeRepository } from '../support/repository';
+import { addingModel, writeRepository } from '../support/repository';
 import { Scratch } from '../support/scratch';
+import { testTriton } from '../support/triton';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -29,3 +31,16 @@ test.each(['http', 'grpc', 'metrics'] as const)(
     await expect(starts).rejects.toThrow(/^tritonserver ended \(exit code 1\):[^]*already in use/);
   },
 );
+
+test('the folder that its Python backend makes in /tmp goes with it', async () => {
+  const folders = (): string[] => readdirSync('/tmp').filter((name) => name.startsWith('python_env_'));
+  const before = folders();
+  const server = await testTriton(
+    scratch,
+    writeRepository(join(scratch.directory, 'r'), addingModel('adds', { 1: 1 })),
+  );
+  const appeared = folders().filter((name) => !before.includes(name));
+  await server.stop();
+  // Other tests' servers may have made some meanwhile.
+  expect(appeared.filter((name) => folders().includes(name)).length).toBeLessThan(appeared.length);
+});
