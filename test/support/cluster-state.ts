@@ -1,4 +1,4 @@
-import type { KubernetesObject, V1Condition, V1Node, V1Pod } from '@kubernetes/client-node';
+import type { CoreV1Event, KubernetesObject, V1Condition, V1Node, V1Pod } from '@kubernetes/client-node';
 import type { ControlPlane } from './control-plane';
 import { until } from './until';
 
@@ -19,11 +19,12 @@ export async function untilIn(
   }
 }
 
-/** A line for each node, machine of Karpenter and pod, and what the programs of the cluster printed last. */
+/** A line for each node, machine of Karpenter, pod and telling event, and what the programs of the cluster printed last. */
 export async function clusterState(plane: ControlPlane): Promise<string> {
   const nodes = (await plane.client.core.listNode()).items.map(nodeLine);
   const pods = (await plane.client.core.listPodForAllNamespaces()).items.map(podLine);
-  return [...nodes, ...(await claimLines(plane)), ...pods, ...plane.processes.lastLines()].join('\n');
+  const events = (await plane.client.core.listEventForAllNamespaces()).items.filter(isTelling).map(eventLine);
+  return [...nodes, ...(await claimLines(plane)), ...pods, ...events, ...plane.processes.lastLines()].join('\n');
 }
 
 const ends = ({ metadata }: KubernetesObject): string =>
@@ -42,6 +43,12 @@ function podLine(pod: V1Pod): string {
   const { metadata, spec, status } = pod;
   return `pod ${metadata?.namespace}/${metadata?.name}: ${status?.phase} on ${spec?.nodeName}${ends(pod)}`;
 }
+
+/** Why something was not done, or was done by somebody else. */
+const isTelling = ({ reason = '' }: CoreV1Event): boolean => /Blocked|Fail|Evict|Preempt|Terminat/.test(reason);
+
+const eventLine = ({ involvedObject, reason, message, count }: CoreV1Event): string =>
+  `event ${reason} of ${involvedObject.name}${count === undefined ? '' : ` x ${count}`}: ${message}`;
 
 /** Its NodeClaims: what it thinks of each node. */
 async function claimLines(plane: ControlPlane): Promise<string[]> {
