@@ -27,9 +27,9 @@ const HELP = `Sends a request to a model and shows the answer. Without an INPUT 
   --header "A: B"    sent with each request; may be given again
   --timeout SECONDS  for each request (default 60)
   --bench            sends the request again and again; zeros where no INPUT is given
-  --types FILE.ts    writes what the models take and answer (default: all that are ready) as types for TypeScript
   --concurrency N    requests at any time, with --bench (default 1)
   --duration SECONDS with --bench (default 10)
+  --types FILE.ts    writes what the models take and answer (default: all that are ready) as types for TypeScript
   --help
 
 Exit codes: 0 answered, 1 failed (with --bench: any request), 2 wrong command line.
@@ -70,9 +70,9 @@ async function infer(argv: readonly string[]): Promise<number> {
       header: { type: 'string', multiple: true, default: [] },
       timeout: { type: 'string', default: '60' },
       bench: { type: 'boolean', default: false },
-      types: { type: 'string' },
       concurrency: { type: 'string' },
       duration: { type: 'string' },
+      types: { type: 'string' },
       help: { type: 'boolean', default: false },
     },
     MOST_INPUTS,
