@@ -170,6 +170,21 @@ for (const name of ['staging', 'prod'] as const) {
       );
     } else {
       test(
+        'a role of another account that may promote from here changes the policies of bucket and key, and nothing else',
+        async () => {
+          const { stack } = made;
+          stack.configure({ bucketReaders: ['arn:aws:iam::444455556666:role/deploy-prod'] });
+          const changed = (await stack.changes()).map(
+            ({ op, urn }) => `${op} ${urn.split('::')[2]?.split('$').at(-1)}`,
+          );
+          expect(changed.sort()).toEqual(['update aws:kms/key:Key', 'update aws:s3/bucketPolicy:BucketPolicy']);
+          expectPolicyPackPassed(await stack.up(...PACK));
+          await stack.up('--expect-no-changes');
+        },
+        STEP_MS,
+      );
+
+      test(
         'destroy deletes servers, nodes, cluster and network in this order, and leaves nothing',
         async () => {
           const { stack, moto } = made;
