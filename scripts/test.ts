@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { EXIT, parseFlags, runCommand } from './lib/cli';
@@ -134,10 +134,19 @@ function soakEnvironment(): Record<string, string> {
 
 const NOTHING: TestResults = { passed: 0, failed: 0, skipped: 0, failures: [] };
 
-/** What a program came to that wrote no report. */
-function unreported(suite: Suite, status: number | null): TestResults {
-  if (status === 0) return NOTHING;
-  return { ...NOTHING, failed: 1, failures: [{ test: `${suite} tests`, message: `ended with exit code ${status}` }] };
+/** Reads the report of a program; one that wrote none, or only a part, has failed. */
+function resultsOf(
+  suite: Suite,
+  report: string,
+  status: number | null,
+  read: (text: string) => TestResults,
+): TestResults {
+  try {
+    return read(readFileSync(report, 'utf8'));
+  } catch {
+    const message = `no report; they ended with exit code ${status}`;
+    return { ...NOTHING, failed: 1, failures: [{ test: `${suite} tests`, message }] };
+  }
 }
 
 function jest(suite: Suite, environment: PythonEnvironment, report: string, filter: string | undefined): TestResults {
@@ -152,7 +161,7 @@ function jest(suite: Suite, environment: PythonEnvironment, report: string, filt
     env: { ...process.env, PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter) },
     stdio: ['inherit', 2, 2],
   });
-  return existsSync(report) ? jestResults(readFileSync(report, 'utf8'), paths.root) : unreported(suite, status);
+  return resultsOf(suite, report, status, (json) => jestResults(json, paths.root));
 }
 
 /** Exit code of pytest when it found no test. */
@@ -163,5 +172,5 @@ function pytest({ python }: PythonEnvironment, report: string, filter: string | 
   if (filter !== undefined) args.push('-k', filter);
   const { status } = spawnSync(python, args, { cwd: paths.root, stdio: ['inherit', 2, 2] });
   if (status === PYTEST_NO_TESTS && filter !== undefined) return NOTHING;
-  return existsSync(report) ? junitResults(readFileSync(report, 'utf8')) : unreported('python', status);
+  return resultsOf('python', report, status, junitResults);
 }

@@ -21,6 +21,7 @@ import { terraformPlan } from '../support/terraform-plan';
 import { isWaived, MOST_WAIVERS, WAIVERS } from '../support/waivers';
 
 const BUILD_MS = 30 * 60_000;
+
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 

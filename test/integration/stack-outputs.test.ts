@@ -6,7 +6,6 @@ import { describeUnless } from '../support/describe-unless';
 import { testPulumi, type TestPulumi } from '../support/pulumi';
 import { Scratch } from '../support/scratch';
 
-// Pulumi takes seconds on a busy machine.
 const BUILD_MS = 30 * 60_000;
 
 const BUCKET = { modelRepository: 's3://bucket/models', region: 'eu-central-1' };

@@ -1,7 +1,7 @@
-import { readdirSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { entriesOf } from '../../scripts/lib/leftovers';
 import { Progress } from '../../scripts/lib/progress';
 import { ensurePython } from '../../scripts/lib/toolchain/python';
 import { ensureTriton } from '../../scripts/lib/toolchain/triton';
@@ -33,7 +33,7 @@ test.each(['http', 'grpc', 'metrics'] as const)(
 );
 
 test('the folder that its Python backend makes in /tmp goes with it', async () => {
-  const folders = (): string[] => readdirSync('/tmp').filter((name) => name.startsWith('python_env_'));
+  const folders = (): string[] => entriesOf('/tmp', 'python_env_').map(({ name }) => name);
   const before = folders();
   const server = await testTriton(
     scratch,
@@ -42,5 +42,6 @@ test('the folder that its Python backend makes in /tmp goes with it', async () =
   const appeared = folders().filter((name) => !before.includes(name));
   await server.stop();
   // Other tests' servers may have made some meanwhile.
-  expect(appeared.filter((name) => folders().includes(name)).length).toBeLessThan(appeared.length);
+  const left = folders();
+  expect(appeared.filter((name) => left.includes(name)).length).toBeLessThan(appeared.length);
 });

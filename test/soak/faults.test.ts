@@ -104,14 +104,14 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
   }
 
   test(
-    'one request in five fails, in any way: the same bytes as without, and none is tried without end',
+    'one request in five fails, in any way: the same bytes as without, and few requests more',
     async () => {
       const total = { changes: 0, requests: 0, faults: 0 };
       while (total.changes < repetitions(4)) {
         await observed(random.pick(CHANGES), async (place, ready, { requests, after }) => {
           await withFaults({ rate: 0.2, kinds: NETWORK }, place, async (through, proxy) => {
             await ready.run(through);
-            expect(proxy.requests.length).toBeLessThan(10 * requests);
+            expect(proxy.requests.length).toBeLessThan(3 * requests);
             total.requests += proxy.requests.length;
             total.faults += sum(proxy.counts);
           });

@@ -20,7 +20,7 @@ export async function untilIn(
 }
 
 /** A line for each node, machine of Karpenter, pod and telling event, and what the programs of the cluster printed last. */
-export async function clusterState(plane: ControlPlane): Promise<string> {
+async function clusterState(plane: ControlPlane): Promise<string> {
   const nodes = (await plane.client.core.listNode()).items.map(nodeLine);
   const pods = (await plane.client.core.listPodForAllNamespaces()).items.map(podLine);
   const events = (await plane.client.core.listEventForAllNamespaces()).items.filter(isTelling).map(eventLine);

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startProxy, type PassOn, type WholeAnswer } from './proxy';
+import { startProxy, type PassOn, type Proxy, type WholeAnswer } from './proxy';
 import { SeededRandom } from './soak';
 
 export const FAULTS = [
@@ -41,17 +41,12 @@ export interface ProxiedRequest {
   answered: boolean;
 }
 
-export interface FaultProxy {
-  /** For the client, instead of the server's. */
-  endpoint: string;
+export interface FaultProxy extends Proxy {
   /** How often each fault was made. */
   counts: Record<Fault, number>;
   /** Every request, in the order of arrival. */
   requests: ProxiedRequest[];
   setRate(rate: number): void;
-  /** Comes back when no request is under way. */
-  untilQuiet(): Promise<void>;
-  stop(): Promise<void>;
 }
 
 const SLOW_DOWN =

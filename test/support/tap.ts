@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { startProxy, type PassOn } from './proxy';
+import { startProxy, type PassOn, type Proxy } from './proxy';
 
 export interface TappedRequest {
   /** Counts from 1. */
@@ -22,15 +22,11 @@ export interface TapOptions {
   clockOffsetMs?: number;
 }
 
-export interface Tap {
-  endpoint: string;
+export interface Tap extends Proxy {
   /** Of every request so far. */
   requests: TappedRequest[];
   /** Does this from now on, and what it was started with. */
   set(options: TapOptions): void;
-  /** Waits until the server has answered all that was passed on. */
-  untilQuiet(): Promise<void>;
-  stop(): Promise<void>;
 }
 
 /** Stands between a client and a server and passes everything on as it is, so that a test knows how far the client is. */
