@@ -12,7 +12,8 @@ const HELP = `Publishes a model repository to S3 and gets every running Triton s
 ${TARGET_HELP}  --repo DIR                 model repository to publish (default: model-repo)
   --models A,B               only these; what an ensemble is made of comes along
   --exclude A,B              all but these
-  --prune                    delete from the bucket what the repository does not have: models, versions, files
+  --prune                    delete from the bucket what the repository does not have: models (not with --models), versions,
+                             files
   --yes                      do not ask before that
 ${CHANGE_HELP}`;
 

@@ -92,6 +92,8 @@ export const STACK_OUTPUTS = {
   },
 } as const satisfies Record<string, OutputContract>;
 
+const WITHOUT_STACK = 'name the bucket instead of a stack: --bucket s3://NAME/PREFIX, of promote --from and --to';
+
 type OutputName = keyof typeof STACK_OUTPUTS;
 
 /**
@@ -102,7 +104,7 @@ type OutputName = keyof typeof STACK_OUTPUTS;
 export async function readStackOutputs(stack: string, cwd: string): Promise<StackOutputs> {
   if (!existsSync(cwd)) {
     throw new UserError(`there is no folder ${cwd}, where stack ${stack} would be read from`, {
-      hint: 'name the folder of the Pulumi program, or give s3://NAME/PREFIX instead of a stack',
+      hint: `name the folder of the Pulumi program with --stack-dir, or ${WITHOUT_STACK}`,
     });
   }
   const text = await runPulumi(['stack', 'output', '--json', '--show-secrets', '--stack', stack], cwd).catch(
@@ -178,7 +180,7 @@ async function explain(stack: string, cwd: string, error: unknown): Promise<unkn
   if (!(error instanceof CommandError)) return error;
   if (error.exitCode === null && /ENOENT/.test(error.message)) {
     return new UserError('pulumi is not on PATH', {
-      hint: 'install it (https://www.pulumi.com/docs/install), or give s3://NAME/PREFIX instead of a stack',
+      hint: `install it (https://www.pulumi.com/docs/install), or ${WITHOUT_STACK}`,
     });
   }
   const said = error.output.stderr.trim();
@@ -200,7 +202,9 @@ async function explain(stack: string, cwd: string, error: unknown): Promise<unkn
   }
   // Outside of a project it asks for the name of one too.
   if (/no Pulumi\.yaml|fully qualified name/i.test(said)) {
-    return new UserError(`${cwd} holds no Pulumi program: ${reason}`, { hint: 'name the folder that has Pulumi.yaml' });
+    return new UserError(`${cwd} holds no Pulumi program: ${reason}`, {
+      hint: 'name the folder that has Pulumi.yaml with --stack-dir',
+    });
   }
   return new UserError(
     `the outputs of stack ${stack} cannot be read: ${reason === '' ? `exit code ${error.exitCode}` : reason}`,

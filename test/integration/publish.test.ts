@@ -186,11 +186,38 @@ describe('--prune', () => {
     expect(await models()).toContain('b/1/weights.bin');
   });
 
-  test('of a selection of models only those are pruned', async () => {
-    writeRepository(repository, TWO_MODELS);
+  /** Publishes a (versions 1 and 2), b and c; then the folder has c and version 1 of a, and c is not ready. */
+  async function publishedBefore(): Promise<void> {
+    writeRepository(repository, {
+      ...TWO_MODELS,
+      'a/2/weights.bin': 'a2',
+      'c/config.pbtxt': CONFIG,
+      'c/1/weights.bin': 'c',
+    });
     await publishNow();
-    rmSync(join(repository, 'b'), { recursive: true });
-    await pruned({ models: ['a'] });
+    for (const gone of ['a/2', 'b', 'c/1']) rmSync(join(repository, gone), { recursive: true });
+  }
+
+  test.each([{ dryRun: true }, { dryRun: false }])(
+    'with --exclude removes what the folder lacks: %p',
+    async (options) => {
+      await publishedBefore();
+      const stages: string[] = [];
+      const { plan } = await pruned({ exclude: ['c'], onStage: (text) => stages.push(text), ...options });
+      expect(plan.remove).toEqual(['b']);
+      expect(plan.prune.sort()).toEqual(['a/2/weights.bin', 'b/1/weights.bin', 'b/config.pbtxt']);
+      expect(stages.filter((text) => text.includes('--prune'))).toEqual([]);
+      const left = ['a/1/weights.bin', 'a/config.pbtxt', 'c/1/weights.bin', 'c/config.pbtxt'];
+      expect(await models()).toEqual(options.dryRun ? [...plan.prune, ...left].sort() : left);
+    },
+  );
+
+  test('with --models deletes versions of these, removes no model and says so', async () => {
+    await publishedBefore();
+    const stages: string[] = [];
+    const { plan } = await pruned({ models: ['a'], onStage: (text) => stages.push(text) });
+    expect(plan).toMatchObject({ remove: [], prune: ['a/2/weights.bin'] });
+    expect(stages).toContain('--prune keeps b: with --models no model is removed');
     expect(await models()).toContain('b/1/weights.bin');
   });
 });

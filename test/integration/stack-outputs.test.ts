@@ -91,7 +91,10 @@ describeUnless(whyNoGo(['pulumi']), 'outputs of a stack', () => {
 
   test('no Pulumi on PATH', async () => {
     process.env['PATH'] = '/nowhere';
-    expect((await failure('prod')).message).toBe('pulumi is not on PATH');
+    expect(await failure('prod')).toMatchObject({
+      message: 'pulumi is not on PATH',
+      hint: expect.stringMatching(/--bucket s3:\/\/NAME\/PREFIX, of promote --from and --to$/) as string,
+    });
   });
 
   test('a folder that is not there, or holds no Pulumi program', async () => {

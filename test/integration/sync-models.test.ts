@@ -134,6 +134,8 @@ test.each([
   [['extra'], 2, /extra/],
   [['--load-timeout', 'soon'], 2, /--load-timeout soon: a whole number/],
   [['--models', 'nope'], 1, /nope/],
+  [['--models', 'a', '--exclude', 'a'], 1, /has no model left/],
+  [['--repo', '/nope'], 1, /^(?![^]*--exclude)[^]*\/nope: cannot be read: there is no such file or folder\n/],
   [['--bucket', 's3://not-there/models'], 1, /NoSuchBucket[\s\S]*create it \("pulumi up"/],
   [['--triton', 'http://127.0.0.1:9'], 1, /http:\/\/127.0.0.1:9 does not answer/],
 ])('%p: exit code %d and one clear error', async (extra, code, message) => {

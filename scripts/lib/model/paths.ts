@@ -4,10 +4,10 @@ import path from 'node:path';
 /** Configuration of a model as Triton reads it, in the model's folder. */
 export const CONFIG_FILE = 'config.pbtxt';
 
-/** A path as messages show it: relative to the working directory where it lies in it. */
+/** A path as messages show it: relative inside of the working directory, else absolute. */
 export function displayPath(file: string): string {
   const relative = path.relative(process.cwd(), file);
-  return relative === '' ? '.' : relative.startsWith('..') ? file : relative;
+  return relative === '' || relative.startsWith('..') ? path.resolve(file) : relative;
 }
 
 /** Whether anything has that name, a link that leads nowhere included. */

@@ -60,6 +60,8 @@ export interface Repository {
   problems: Problem[];
   /** Models that were not asked for, but that an ensemble needs. */
   added: string[];
+  /** Names of all models of the folder, also of those that were not asked for. */
+  names: readonly string[];
 }
 
 const MODEL_RULES = [
@@ -79,7 +81,7 @@ export async function readRepository(directory: string, selection: Selection = {
     reader = await RepositoryReader.open(directory);
   } catch (error) {
     const message = `cannot be read: ${reasonOf(error)}`;
-    return { models: [], added: [], problems: [{ file: displayPath(directory), message }] };
+    return { models: [], added: [], names: [], problems: [{ file: displayPath(directory), message }] };
   }
   return reader.read(selection);
 }
@@ -95,11 +97,12 @@ export async function readSoundRepository(
   purpose: string,
 ): Promise<Repository> {
   const repository = await readRepository(directory, selection);
-  const { problems } = repository;
+  const { problems, models } = repository;
   if (problems.length === 0) return repository;
-  throw new UserError(`${directory} is not ready to be ${purpose}`, {
+  throw new UserError(`${displayPath(directory)} is not ready to be ${purpose}`, {
     problems,
-    hint: 'put these right, or leave models out with --exclude A,B',
+    // Without a model none of the problems is of one that could be left out.
+    ...(models.length === 0 ? {} : { hint: 'put these right, or leave models out with --exclude A,B' }),
   });
 }
 
@@ -149,6 +152,9 @@ class RepositoryReader {
     }
     this.checkNames([...(models ?? []), ...exclude]);
     const wanted = (models ?? this.names).filter((name) => this.names.includes(name) && !exclude.includes(name));
+    if (wanted.length === 0 && this.problems.length === 0) {
+      this.problems.push(this.problem('', 'has no model left: --exclude names all that were asked for'));
+    }
     const { all, added } = await this.withStepModels([...new Set(wanted)], exclude, artifacts);
     const read = all.flatMap((name) => this.modelNamed(name) ?? []);
     for (const one of read) {
@@ -156,7 +162,7 @@ class RepositoryReader {
       this.checkEnsemble(one, exclude);
     }
     this.problems.push(...read.flatMap(allProblems));
-    return { models: read.map(({ model }) => model), problems: this.problems, added };
+    return { models: read.map(({ model }) => model), problems: this.problems, added, names: this.names };
   }
 
   /** Reads the models, and those that their ensembles need. */

@@ -34,18 +34,22 @@ export async function publish(options: PublishOptions): Promise<Published> {
   if (read.added.length > 0) options.onStage?.(`added, because an ensemble needs them: ${read.added.join(', ')}`);
   const models = await wantedModels(read.models);
   void head.then((release) => hashAhead(models, release));
-  const names = new Set(models.map(({ name }) => name));
-  const whole = options.models === undefined && options.exclude === undefined;
   const changed = await change(
-    (release) =>
-      Promise.resolve({
+    (release) => {
+      const gone = prune ? Object.keys(release?.models ?? {}).filter((name) => !read.names.includes(name)) : [];
+      // A user who names models asks for a change of these only.
+      const remove = options.models === undefined ? gone : [];
+      if (gone.length > remove.length) {
+        options.onStage?.(`--prune keeps ${gone.join(', ')}: with --models no model is removed`);
+      }
+      return Promise.resolve({
         models,
-        // Of a selection nobody can tell what is missing.
-        remove: prune && whole ? Object.keys(release?.models ?? {}).filter((name) => !names.has(name)) : [],
+        remove,
         keepRemoved: false,
         prune,
         origin: `sync-models ${repository}`,
-      }),
+      });
+    },
     { ...options, firstLook },
   );
   return { ...changed, models };

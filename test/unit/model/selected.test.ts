@@ -60,6 +60,14 @@ describe('selection', () => {
     expect(result.texts).toEqual([]);
   });
 
+  it.each([[{ models: ['a'], exclude: ['a'] }], [{ exclude: ['a', 'b', 'broken', 'ens'] }]])(
+    'refuses a selection that leaves nothing: %p',
+    async (selection) => {
+      const result = await read(folder(repository), selection);
+      expect(result.texts).toEqual(['.: has no model left: --exclude names all that were asked for']);
+    },
+  );
+
   it('does not leave out what an ensemble needs', async () => {
     const result = await read(folder(repository), { models: ['ens'], exclude: ['b'] });
     expect(result.texts).toEqual([
