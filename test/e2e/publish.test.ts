@@ -10,7 +10,7 @@ import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 import type { TestStack } from '../support/stack';
-import { testTriton } from '../support/triton';
+import { CONTROL_ENVIRONMENT, testTriton } from '../support/triton';
 import { until } from '../support/until';
 
 const BUILD_MS = 60 * 60_000;
@@ -48,6 +48,7 @@ describeUnless(whyNoEngines(), 'publishing to the local stack', () => {
       ...stack.env,
       AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
       AWS_SECRET_ACCESS_KEY: LOCAL_CREDENTIALS.secretAccessKey,
+      ...CONTROL_ENVIRONMENT,
     });
   const succeed = async (command: string, ...args: string[]): Promise<Finished> => {
     const finished = await run(command, ...args);

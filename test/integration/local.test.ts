@@ -7,6 +7,7 @@ import { exec } from '../../scripts/lib/exec';
 import { writePage } from '../../scripts/lib/local/page';
 import type { LocalResult } from '../../scripts/lib/local/report';
 import { FACE } from '../../scripts/lib/local/samples';
+import { CONTROL_HEADER } from '../../scripts/lib/triton/control-key';
 import { paths } from '../../scripts/lib/paths';
 import {
   accessibilityProblems,
@@ -218,7 +219,11 @@ test('serves what was asked for, and not what an earlier run published', async (
   const local = command.start('--models', 'adds');
   const { child, ended } = local;
   await untilUp(local);
-  const index = await fetch(`${addressOf(local, 'Triton HTTP')}/v2/repository/index`, { method: 'POST' });
+  const key = /TRITON_MODEL_CONTROL_KEY=(\w+)/.exec(local.said())?.[1] ?? '';
+  const index = await fetch(`${addressOf(local, 'Triton HTTP')}/v2/repository/index`, {
+    method: 'POST',
+    headers: { [CONTROL_HEADER]: key },
+  });
   const models = (await index.json()) as { name: string; state?: string }[];
   expect(models.filter(({ state }) => state === 'READY').map(({ name }) => name)).toEqual(['adds']);
   const target = [
@@ -229,7 +234,10 @@ test('serves what was asked for, and not what an earlier run published', async (
     '--triton',
     addressOf(local, 'Triton HTTP'),
   ];
-  const { code, stdout } = await runCommandLine('status', target, S3_ENVIRONMENT);
+  const { code, stdout } = await runCommandLine('status', target, {
+    ...S3_ENVIRONMENT,
+    TRITON_MODEL_CONTROL_KEY: key,
+  });
   expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.not.stringContaining('adds_too') as string });
   child.kill('SIGINT');
   expect(await ended).toBe(0);

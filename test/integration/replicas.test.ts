@@ -6,7 +6,7 @@ import { tritonRepositoryUrl } from '../../scripts/lib/publish/location';
 import type { PublishOptions } from '../../scripts/lib/publish/publish';
 import { rollBack } from '../../scripts/lib/publish/rollback';
 import { isAsReleased, repositoryStatus } from '../../scripts/lib/publish/status';
-import { fixedReplicas, type ReplicaSource } from '../../scripts/lib/replicas/source';
+import type { ReplicaSource } from '../../scripts/lib/replicas/source';
 import type { S3Store } from '../../scripts/lib/s3/store';
 import type { TritonHttpClient } from '../../scripts/lib/triton/http';
 import { publisher } from '../support/publish';
@@ -14,7 +14,7 @@ import { addingEnsemble, addingModel, onLoad, writeRepository } from '../support
 import { runCommandLine } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
-import { testTriton, type TestTriton } from '../support/triton';
+import { CONTROL_ENVIRONMENT, testReplicas, testTriton, type TestTriton } from '../support/triton';
 import { until } from '../support/until';
 
 const scratch = new Scratch();
@@ -40,10 +40,11 @@ beforeAll(async () => {
   replicas = [await start('one'), await start('two')];
 });
 
+const environment = { ...S3_ENVIRONMENT, ...CONTROL_ENVIRONMENT };
 const urls = (): string[] => replicas.map(({ httpUrl }) => httpUrl);
 const bucket = () => publisher(store, LOCATION, repository, urls);
 const publishNow = (options: Partial<PublishOptions> = {}) => bucket().publish(options);
-const status = () => repositoryStatus(store, LOCATION, fixedReplicas(urls()));
+const status = () => repositoryStatus(store, LOCATION, testReplicas(urls()));
 const config = async (name: string): Promise<string | undefined> =>
   (await store.get(`models/${name}/config.pbtxt`))?.body.toString();
 
@@ -123,12 +124,12 @@ test('a replica that was missed is put right by the next run', async () => {
   const target = ['--bucket', 's3://replicas-test/models', '--endpoint-url', endpoint].concat(
     urls().flatMap((url) => ['--triton', url]),
   );
-  const before = await runCommandLine('status', target, S3_ENVIRONMENT);
+  const before = await runCommandLine('status', target, environment);
   expect(before).toMatchObject({ code: 1, stdout: expect.stringMatching(/UNAVAILABLE +unloaded/) as string });
-  const result = await runCommandLine('sync-models', ['--repo', repository, ...target], S3_ENVIRONMENT);
+  const result = await runCommandLine('sync-models', ['--repo', repository, ...target], environment);
   expect(result).toMatchObject({ code: 0, stderr: expect.stringMatching(/: adds READY/) as string });
   expect(await answers('adds', 2)).toEqual([21, 21]);
-  expect(await runCommandLine('status', target, S3_ENVIRONMENT)).toMatchObject({ code: 0 });
+  expect(await runCommandLine('status', target, environment)).toMatchObject({ code: 0 });
 });
 
 /** Version 3 cannot be loaded where `condition` is true. */
@@ -230,7 +231,7 @@ test('configurations that change within a second are all seen by the servers, al
 
 test('a replica that appears while we publish serves the new version as well', async () => {
   writeRepository(repository, addingModel('adds', { 1: 10, 2: 20, 3: 30, 4: 40 }));
-  const [one, two] = await fixedReplicas(urls()).list();
+  const [one, two] = await testReplicas(urls()).list();
   let settled = 0;
   const growing: ReplicaSource = {
     describe: () => 'a growing set',

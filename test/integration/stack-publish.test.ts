@@ -9,7 +9,7 @@ import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
-import { testTriton } from '../support/triton';
+import { CONTROL_ENVIRONMENT, testTriton } from '../support/triton';
 
 const BUILD_MS = 30 * 60_000;
 
@@ -55,6 +55,7 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'a stack with a cluster', () =
       ...pulumi.env,
       AWS_ACCESS_KEY_ID: 'local',
       AWS_SECRET_ACCESS_KEY: 'local-only-no-secret',
+      ...CONTROL_ENVIRONMENT,
     });
   const status = async (): Promise<unknown> => JSON.parse((await run('status', '--json')).stdout);
   const serving = (...names: string[]): object => ({

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { numbersOf } from '../../scripts/lib/local/samples';
 import { freePorts } from '../../scripts/lib/ports';
 import { TritonError, type InferenceClient } from '../../scripts/lib/triton/client';
+import { CONTROL_HEADER } from '../../scripts/lib/triton/control-key';
 import { TritonGrpcClient } from '../../scripts/lib/triton/grpc';
 import { TritonHttpClient } from '../../scripts/lib/triton/http';
 import type { TritonServer } from '../../scripts/lib/triton/server';
@@ -39,13 +40,16 @@ beforeAll(async () => {
 const PROTOCOLS = [
   {
     protocol: 'HTTP',
-    connect: () => new TritonHttpClient(server.httpUrl),
+    connect: () => new TritonHttpClient(server.httpUrl, { headers: { [CONTROL_HEADER]: server.modelControlKey } }),
     connectTo: (port: number) => new TritonHttpClient(`http://127.0.0.1:${port}`),
     status: { badRequest: 'HTTP 400', notFound: 'HTTP 404', failed: 'HTTP 500' },
   },
   {
     protocol: 'gRPC',
-    connect: () => new TritonGrpcClient(server.grpcAddress),
+    connect: () =>
+      new TritonGrpcClient(server.grpcAddress, {
+        headers: { [`triton-grpc-protocol-${CONTROL_HEADER}`]: server.modelControlKey },
+      }),
     connectTo: (port: number) => new TritonGrpcClient(`127.0.0.1:${port}`),
     status: { badRequest: 'gRPC INVALID_ARGUMENT', notFound: 'gRPC NOT_FOUND', failed: 'gRPC INTERNAL' },
   },

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
 import { tritonRepositoryUrl } from '../../scripts/lib/publish/location';
 import { isAsReleased, repositoryStatus } from '../../scripts/lib/publish/status';
-import { fixedReplicas } from '../../scripts/lib/replicas/source';
+import type { ReplicaSource } from '../../scripts/lib/replicas/source';
 import type { S3Store } from '../../scripts/lib/s3/store';
 import { startFaultProxy } from '../support/fault-proxy';
 import { PublishProcess, type Ended } from '../support/publish-process';
@@ -14,7 +14,7 @@ import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from 
 import { Place } from '../support/soak-place';
 import { startTap, type Tap } from '../support/tap';
 import { Traffic } from '../support/traffic';
-import { testTriton } from '../support/triton';
+import { testReplicas, testTriton } from '../support/triton';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -45,7 +45,7 @@ beforeAll(async () => {
   for (const name of SERVERS) urls.push((await testTriton(scratch, repository, { name, loadThreads: 1 })).httpUrl);
   traffic = new Traffic(urls, ['adds', 'through']);
   writeVersion(1);
-  await place.publish(folder, { replicas: fixedReplicas(urls) });
+  await place.publish(folder, { replicas: testReplicas(urls) });
   traffic.admit(amountOf(1));
   traffic.start();
   scratch.defer(() => traffic.stop());
@@ -82,7 +82,7 @@ async function towards<T>(version: number, work: () => Promise<T>): Promise<T> {
   }
 }
 
-const replicas = (): { replicas: ReturnType<typeof fixedReplicas> } => ({ replicas: fixedReplicas(urls) });
+const replicas = (): { replicas: ReplicaSource } => ({ replicas: testReplicas(urls) });
 
 async function publishNext(): Promise<void> {
   newest += 1;
@@ -99,7 +99,7 @@ async function rollBack(): Promise<void> {
 
 /** Every server is in service, with what the release says. */
 async function expectInService(): Promise<void> {
-  const status = await repositoryStatus(store, place.location, fixedReplicas(urls));
+  const status = await repositoryStatus(store, place.location, testReplicas(urls));
   expect(status.replicas.map(({ versions }) => versions.filter(({ ok }) => !ok))).toEqual(urls.map(() => []));
   expect(isAsReleased(status)).toBe(true);
   for (const url of urls) expect((await fetch(`${url}/v2/health/ready`)).status).toBe(200);

@@ -1,8 +1,8 @@
 import { publish, type Published, type PublishOptions } from '../../scripts/lib/publish/publish';
 import type { ChangeOptions } from '../../scripts/lib/publish/change-options';
 import type { RepositoryLocation } from '../../scripts/lib/publish/location';
-import { fixedReplicas } from '../../scripts/lib/replicas/source';
 import type { S3Store } from '../../scripts/lib/s3/store';
+import { testReplicas } from './triton';
 
 /** A hand-written configuration of a backend that is not ours: the files may be anything. */
 export const CONFIG = 'backend: "anything"\nversion_policy { specific { versions: [1] } }\n';
@@ -21,7 +21,7 @@ export function publisher(
     return {
       store,
       location,
-      replicas: servers === undefined ? undefined : fixedReplicas(servers),
+      replicas: servers === undefined ? undefined : testReplicas(servers),
       loadTimeoutMs: 60_000,
       lockTimeoutMs: 60_000,
     };

@@ -3,7 +3,14 @@ import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../scripts/lib/local/s3-serv
 import { Progress } from '../../scripts/lib/progress';
 import { ensurePython } from '../../scripts/lib/toolchain/python';
 import { ensureTriton } from '../../scripts/lib/toolchain/triton';
-import { TritonHttpClient } from '../../scripts/lib/triton/http';
+import {
+  CONTROL_KEY_VARIABLE,
+  fixedReplicas,
+  replicaClient,
+  type ReplicaSource,
+} from '../../scripts/lib/replicas/source';
+import { generateControlKey } from '../../scripts/lib/triton/control-key';
+import type { TritonHttpClient } from '../../scripts/lib/triton/http';
 import {
   freeTritonPorts,
   startTriton,
@@ -11,6 +18,15 @@ import {
   type TritonServerOptions,
 } from '../../scripts/lib/triton/server';
 import type { Scratch } from './scratch';
+
+/** Of all servers of a test file. */
+export const TEST_CONTROL_KEY = generateControlKey();
+
+/** Lets a command at their model control. */
+export const CONTROL_ENVIRONMENT = { [CONTROL_KEY_VARIABLE]: TEST_CONTROL_KEY };
+
+/** Test servers, for a publisher. */
+export const testReplicas = (urls: readonly string[]): ReplicaSource => fixedReplicas(urls, TEST_CONTROL_KEY);
 
 export interface TestTriton extends TritonServer {
   client: TritonHttpClient;
@@ -38,6 +54,7 @@ export async function testTriton(
     load: options.load,
     loadThreads: options.loadThreads,
     startTimeoutMs: 300_000,
+    modelControlKey: TEST_CONTROL_KEY,
   });
   let isEndExpected = false;
   const expectEnd = (): void => {
@@ -53,7 +70,7 @@ export async function testTriton(
     if (isEndExpected) return;
     process.stderr.write(`${options.name ?? 'tritonserver'} ended by itself (${how}):\n${server.lastLines(30)}\n`);
   });
-  const client = new TritonHttpClient(server.httpUrl);
+  const client = replicaClient({ url: server.httpUrl, modelControlKey: TEST_CONTROL_KEY });
   scratch.defer(() => client.close());
   const startAgain = async (): Promise<TestTriton> => {
     await stop(); // Processes that outlived it.

@@ -1,6 +1,7 @@
 import { relative } from 'node:path';
 import { formatLocation, type RepositoryLocation } from '../publish/location';
 import { paths } from '../paths';
+import { CONTROL_KEY_VARIABLE } from '../replicas/source';
 import { LOCAL_CREDENTIALS } from './s3-server';
 import { FACE } from './samples';
 
@@ -30,14 +31,15 @@ export function nextCommands(stack: {
   http: string;
   s3: string;
   location: RepositoryLocation;
+  modelControlKey: string;
 }): string[] {
-  const { models, http, s3, location } = stack;
+  const { models, http, s3, location, modelControlKey } = stack;
   const [ask] = askCommands(models, http).values();
   const { accessKeyId, secretAccessKey } = LOCAL_CREDENTIALS;
   return [
     // Without an input the command tells what the model takes.
     ask ?? `npm run infer -- ${models[0]}${urlFlag(http)}`,
-    `export AWS_ACCESS_KEY_ID=${accessKeyId} AWS_SECRET_ACCESS_KEY=${secretAccessKey}`,
+    `export AWS_ACCESS_KEY_ID=${accessKeyId} AWS_SECRET_ACCESS_KEY=${secretAccessKey} ${CONTROL_KEY_VARIABLE}=${modelControlKey}`,
     `npm run status -- --bucket ${formatLocation(location)} --endpoint-url ${s3} --triton ${http}`,
   ];
 }

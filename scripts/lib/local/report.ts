@@ -48,7 +48,13 @@ export function printEndpoints({ triton, s3, location, models }: LocalStack): vo
     ['Triton log', triton.logFile],
   ];
   const names = models.map(({ name }) => name);
-  const next = nextCommands({ models: names, http: triton.httpUrl, s3: s3.endpoint, location });
+  const next = nextCommands({
+    models: names,
+    http: triton.httpUrl,
+    s3: s3.endpoint,
+    location,
+    modelControlKey: triton.modelControlKey,
+  });
   const parts = [
     formatTable(['endpoint', 'address'], rows),
     'In another terminal:',

@@ -118,7 +118,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
     ),
   );
   defer(() => triton.stop());
-  const versions = await servedNow(triton.httpUrl, models);
+  const versions = await servedNow(triton, models);
   requireReady(versions, triton.logFile);
   return { triton, s3: server, location: LOCATION, models, versions, loadMs: loads.milliseconds };
 }

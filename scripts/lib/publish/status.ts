@@ -113,8 +113,12 @@ async function replicaStatus(replica: Replica, models: readonly ServedModel[]): 
 }
 
 /** State of each wanted version on one server. */
-export async function servedNow(url: string, models: readonly ServedModel[]): Promise<ServedVersion[]> {
-  const replica = { name: url, url, ready: true };
+export async function servedNow(
+  server: { httpUrl: string; modelControlKey: string },
+  models: readonly ServedModel[],
+): Promise<ServedVersion[]> {
+  const { httpUrl: url, modelControlKey } = server;
+  const replica = { name: url, url, ready: true, modelControlKey };
   const client = replicaClient(replica);
   try {
     const index = await readIndex(client, replica);

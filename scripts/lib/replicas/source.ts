@@ -47,8 +47,9 @@ export function guardedReplicas(source: ReplicaSource, modelControlKey: string):
 }
 
 /** Servers whose addresses the user gave. */
-export function fixedReplicas(urls: readonly string[]): ReplicaSource {
-  const replicas = urls.map((url) => ({ name: url, url, ready: true }));
+export function fixedReplicas(urls: readonly string[], modelControlKey?: string): ReplicaSource {
+  const key = modelControlKey === undefined ? {} : { modelControlKey };
+  const replicas = urls.map((url) => ({ name: url, url, ready: true, ...key }));
   return {
     describe: () => urls.join(', '),
     list: () => Promise.resolve(replicas),

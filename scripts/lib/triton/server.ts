@@ -6,6 +6,7 @@ import { ManagedProcess } from '../managed-process';
 import { freePorts } from '../ports';
 import type { PythonEnvironment } from '../toolchain/python';
 import { assembleBackends, type TritonInstallation } from '../toolchain/triton';
+import { generateControlKey, guardFlags } from './control-key';
 import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from './serving';
 
 /** Requests in flight get this long when the server is stopped. */
@@ -30,6 +31,8 @@ export interface TritonServerOptions {
   loadThreads?: number | undefined;
   /** From the start of the program to its HTTP port answering, with all models loaded. */
   startTimeoutMs: number;
+  /** What its model control API asks for; default: a new random one. */
+  modelControlKey?: string | undefined;
   onEvent?: (event: ModelEvent) => void;
 }
 
@@ -44,6 +47,8 @@ export interface TritonServer {
   httpUrl: string;
   grpcAddress: string;
   metricsUrl: string;
+  /** What its model control API asks for, in the header CONTROL_HEADER. */
+  modelControlKey: string;
   pid: number | undefined;
   logFile: string;
   /** The last ones that it printed. */
@@ -61,7 +66,7 @@ export async function freeTritonPorts(): Promise<TritonServerOptions['ports']> {
 
 /** Starts a real tritonserver on loopback, in EXPLICIT model control mode, and returns when it answers. */
 export async function startTriton(options: TritonServerOptions): Promise<TritonServer> {
-  const { ports, directory, installation } = options;
+  const { ports, directory, installation, modelControlKey = generateControlKey() } = options;
   const backends = join(directory, 'backends');
   const mount = join(directory, 'mount');
   rmSync(mount, { recursive: true, force: true });
@@ -81,7 +86,7 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
   const server = new ManagedProcess({
     name: 'tritonserver',
     command: installation.binary,
-    args: serverArguments(options, backends, sharedMemory),
+    args: [...serverArguments(options, backends, sharedMemory), ...guardFlags(modelControlKey)],
     env: serverEnvironment(options, mount),
     logFile: join(directory, 'triton.log'),
     python: options.environment.python,
@@ -104,6 +109,7 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
     httpUrl,
     grpcAddress: `127.0.0.1:${ports.grpc}`,
     metricsUrl,
+    modelControlKey,
     pid: server.pid,
     logFile: server.logFile,
     lastLines: (count) => server.lastLines(count),
@@ -136,7 +142,7 @@ function serverArguments(options: TritonServerOptions, backends: string, sharedM
 function serverEnvironment(options: TritonServerOptions, mount: string): NodeJS.ProcessEnv {
   const { credentials, environment, installation } = options;
   return {
-    ...process.env,
+    ...modelEnvironment(process.env),
     LD_LIBRARY_PATH: [installation.libraries, environment.libraries]
       .filter((path) => path !== undefined)
       .join(delimiter),
@@ -157,6 +163,14 @@ function serverEnvironment(options: TritonServerOptions, mount: string): NodeJS.
           AWS_PROFILE: '',
         }),
   };
+}
+
+/** What model code gets of our environment. All else may be a secret of the user: tokens, keys, addresses of proxies. */
+const PASSED_ON =
+  /^(HOME|USER|LOGNAME|SHELL|TERM|TZ|TMPDIR|LANG|LANGUAGE|LC_.*|XDG_CACHE_HOME|CUDA_.*|NVIDIA_.*|OMP_.*|MKL_.*)$/;
+
+function modelEnvironment(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => PASSED_ON.test(name)));
 }
 
 /** Reads `loading: NAME:VERSION`, `successfully loaded 'NAME'` and `failed to load 'NAME' version V: WHY` in the log. */

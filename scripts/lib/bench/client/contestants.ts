@@ -4,6 +4,7 @@ import { UserError } from '../../errors';
 import { CommandError, CommandTimeout, exec } from '../../exec';
 import { writeNpy } from '../../infer/npy';
 import { paths } from '../../paths';
+import { CONTROL_HEADER } from '../../triton/control-key';
 import type { TritonServer } from '../../triton/server';
 import type { PerfAnalyzer } from './peers';
 
@@ -96,6 +97,8 @@ async function runPerfAnalyzer(course: Course, cell: Cell, windowMs = course.sec
     // What is stable is not its to judge here: all contestants get one run.
     ...['--measurement-interval', String(windowMs), '--stability-percentage', '999', '--max-trials', '3'],
     ...['--percentile', '50'],
+    // It asks for the statistics of the model.
+    ...['-H', `${cell.protocol === 'HTTP' ? '' : 'triton-grpc-protocol-'}${CONTROL_HEADER}:${server.modelControlKey}`],
   ];
   const env = { ...process.env, LD_LIBRARY_PATH: `${perfAnalyzer.libraries}:${process.env['LD_LIBRARY_PATH'] ?? ''}` };
   try {

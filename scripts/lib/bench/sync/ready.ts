@@ -5,7 +5,8 @@ import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../local/s3-server';
 import { Progress } from '../../progress';
 import { ensurePython } from '../../toolchain/python';
 import { ensureTriton, requireTritonPlatform } from '../../toolchain/triton';
-import { TritonHttpClient } from '../../triton/http';
+import type { TritonHttpClient } from '../../triton/http';
+import { CONTROL_KEY_VARIABLE, replicaClient } from '../../replicas/source';
 import { freeTritonPorts, startTriton, type TritonServer } from '../../triton/server';
 import { Undo } from '../../undo';
 import { BUCKET, type Arena } from './arena';
@@ -36,10 +37,13 @@ export async function measureReady(course: Course): Promise<Measured> {
   for (const model of MODELS) writeVersion(source, model, 1);
   cpSync(source, local, { recursive: true });
   const prefix = 'ready';
-  const publish = (...flags: string[]): Promise<Sample> =>
+  const publish = (server?: TritonServer): Promise<Sample> =>
     arena.measure({
-      argv: [...syncModels(arena.server.endpoint, source, BUCKET, prefix), ...flags],
-      env: arena.env,
+      argv: [
+        ...syncModels(arena.server.endpoint, source, BUCKET, prefix),
+        ...(server === undefined ? [] : ['--triton', server.httpUrl]),
+      ],
+      env: { ...arena.env, ...(server === undefined ? {} : { [CONTROL_KEY_VARIABLE]: server.modelControlKey }) },
     });
   await publish();
   const undo = new Undo();
@@ -51,7 +55,9 @@ export async function measureReady(course: Course): Promise<Measured> {
   try {
     const fromBucket = await start('triton-s3', `s3://${arena.server.endpoint}/${BUCKET}/${prefix}`);
     const fromFolder = await start('triton-folder', local);
-    const clients = [fromBucket, fromFolder].map(({ httpUrl }) => new TritonHttpClient(httpUrl));
+    const clients = [fromBucket, fromFolder].map(({ httpUrl, modelControlKey }) =>
+      replicaClient({ url: httpUrl, modelControlKey }),
+    );
     undo.defer(() => clients.forEach((client) => client.close()));
     const [bucketClient, folderClient] = clients as [TritonHttpClient, TritonHttpClient];
     let version = 1;
@@ -61,7 +67,7 @@ export async function measureReady(course: Course): Promise<Measured> {
         async () => {
           writeVersion(source, CHANGING, (version += 1));
           await sleep(UNTIL_OLD_MS);
-          const sample = await publish('--triton', fromBucket.httpUrl);
+          const sample = await publish(fromBucket);
           await requireReady(bucketClient, version);
           return sample;
         },

@@ -314,7 +314,8 @@ describe('the program', () => {
   test('model control with a key: both protocols, and the key is not in the Deployment', async () => {
     const key = 'a-key-of-a-test-0123';
     const { container, manifest } = await deployment({ modelControl: { key } });
-    const guard = 'model-repository,shared-memory,trace,logging:triton-model-control-key=$(MODEL_CONTROL_KEY)';
+    const guard =
+      'model-repository,shared-memory,statistics,trace,logging:triton-model-control-key=$(MODEL_CONTROL_KEY)';
     expect(container.args.slice(8)).toEqual([`--http-restricted-api=${guard}`, `--grpc-restricted-protocol=${guard}`]);
     expect(container.env.slice(5)).toEqual([
       {
