@@ -1,7 +1,8 @@
-import { existsSync } from 'node:fs';
-import { delimiter, resolve } from 'node:path';
+import { existsSync, readdirSync } from 'node:fs';
+import { delimiter, join, resolve } from 'node:path';
 import { UsageError, UserError, type Problem } from './errors';
 import { CommandError, exec } from './exec';
+import { ignoreMadeFiles } from './made-files';
 import { paths } from './paths';
 
 export interface TraceOptions {
@@ -72,7 +73,16 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     if (error instanceof CommandError && error.exitCode === USAGE_EXIT) throw usageError(error.output.stderr);
     if (!(error instanceof CommandError) || failures.length === 0) throw error;
     throw new UserError('tracing failed', { problems: failures, cause: error });
+  } finally {
+    for (const folder of foldersIn(options.repository)) ignoreMadeFiles(folder);
   }
+}
+
+/** The model folders, and whatever other folders there are. */
+function foldersIn(repository: string): string[] {
+  if (!existsSync(repository)) return [];
+  const entries = readdirSync(repository, { withFileTypes: true });
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => join(repository, name));
 }
 
 /** From `MESSAGE\n    -> HINT`, or what argparse says: its usage, which is not ours, and a message at the end. */

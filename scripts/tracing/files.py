@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _PREFIX = ".tracing-"
@@ -31,7 +31,10 @@ def publish(source: Path, target: Path) -> None:
 
 @contextmanager
 def scratch(folder: Path) -> Iterator[Path]:
-    """An empty directory of this process in `folder`, removed at the end; those of processes that died go too."""
+    """An empty directory of this process in `folder`, removed at the end; those of processes that died go too.
+
+    So is `folder` itself when nothing is in it: an empty version folder would be a version without a model.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for leftover in folder.glob(f"{_PREFIX}*"):
         if not _is_running(int(leftover.name.removeprefix(_PREFIX))):
@@ -42,6 +45,8 @@ def scratch(folder: Path) -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):  # it is not empty
+            folder.rmdir()
 
 
 def _is_running(pid: int) -> bool:

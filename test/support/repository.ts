@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 /** Writes a model repository of files: path under its folder -> content. */
-export function writeRepository(directory: string, files: Record<string, string>): string {
+export function writeRepository(directory: string, files: Record<string, string | Buffer>): string {
   for (const [path, content] of Object.entries(files)) {
     const file = join(directory, path);
     mkdirSync(dirname(file), { recursive: true });
