@@ -1,10 +1,13 @@
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { paths } from '../../scripts/lib/paths';
+import { ownModels } from '../../scripts/lib/shipped-models';
 import { fences } from '../support/markdown';
 
-/** Our Markdown pages, from the top of the package. */
-const PAGES = pagesIn('.', /^(\.|node_modules$|build$)/);
+/** Our Markdown pages, from the top of the package; not those beside models of the user's own. */
+const PAGES = pagesIn('.', /^(\.|node_modules$|build$)/).filter(
+  (page) => !ownModels().some((name) => page.startsWith(`model-repo/${name}/`)),
+);
 
 function pagesIn(folder: string, leftOut: RegExp): string[] {
   return readdirSync(join(paths.root, folder), { withFileTypes: true })

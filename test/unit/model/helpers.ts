@@ -1,18 +1,16 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { formatProblem, type Problem } from '../../../scripts/lib/errors';
 import { readRepository, type Repository, type Selection } from '../../../scripts/lib/model';
+import { SHIPPED_MODELS } from '../../../scripts/lib/shipped-models';
 
 /** Where the real model folders of this project are. */
 export const MODEL_REPO = path.join(__dirname, '../../../model-repo');
 
-/** Their names, in order. */
-export const MODELS: readonly string[] = readdirSync(MODEL_REPO, { withFileTypes: true })
-  .filter((entry) => entry.isDirectory())
-  .map(({ name }) => name)
-  .sort();
+/** The names of the models that ship, in order: a user may have more. */
+export const MODELS = SHIPPED_MODELS;
 
 /** In memory where there is such a place: these are thousands of small files. */
 const PLACE = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
