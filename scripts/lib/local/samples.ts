@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
+import { zeroInputs } from '../golden';
 import { networkTensor } from '../infer/pictures';
 import type { RepositoryModel } from '../model';
 import { paths } from '../paths';
-import { DATA_TYPES, zeroTensor, type DataType, type Tensor } from '../triton/tensor';
+import { DATA_TYPES, type Tensor } from '../triton/tensor';
 import { classes, pictureOf, type Exhibit } from './exhibits';
 import { centreCrop, pixelTensor, readImage } from './image';
 import { tokenize } from './tokenizer';
@@ -126,17 +127,12 @@ function fits({ inputs }: Sample, { config }: RepositoryModel): boolean {
   );
 }
 
-/** Zeros, or empty strings, in every input; a size that may be anything is 1. */
+/** For a model without golden requests and without a sample of its own. */
 function sampleOfZeros({ config }: RepositoryModel): Sample {
-  const batch = (config.max_batch_size ?? 0) > 0 ? [1] : [];
-  const inputs = (config.input ?? [])
-    .filter(({ optional }) => optional !== true)
-    .map(({ name = '', data_type: type, dims = [] }) => {
-      const datatype = (Object.keys(DATA_TYPES) as DataType[]).find((known) => DATA_TYPES[known].configName === type);
-      if (datatype === undefined) throw new UserError(`${type ?? 'no type'} of ${name} is not a data type of Triton's`);
-      return zeroTensor(name, datatype, [...batch, ...dims.map((size) => (size === -1 ? 1 : size))]);
-    });
-  return { inputs, read: (outputs) => outputs.map((output) => `${output.name} ${describeShape(output)}`).join(', ') };
+  return {
+    inputs: zeroInputs(config),
+    read: (outputs) => outputs.map((output) => `${output.name} ${describeShape(output)}`).join(', '),
+  };
 }
 
 /** Height and width of the pictures that a network takes, from its configuration; as the photograph is where any will do. */

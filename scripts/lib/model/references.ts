@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { GOLDEN_FOLDER } from '../golden/request';
 import { bytesOf, type ModelConfig } from './model-config';
 import { exists } from './paths';
 import { fieldPath, type ProblemList } from './problems';
@@ -72,6 +73,12 @@ export async function readReferences(root: string, config: ModelConfig, problems
     if (optional && (path.posix.isAbsolute(clean) || !isThere)) continue;
     if (clean.startsWith('/') || clean === '..' || clean.startsWith('../')) {
       problems.add(field, `leaves the model folder, got ${JSON.stringify(key)}`, { hint: 'copy the file into it' });
+      continue;
+    }
+    if (clean.startsWith(`${GOLDEN_FOLDER}/`)) {
+      problems.add(field, `names a file of golden requests, which are not published: ${JSON.stringify(clean)}`, {
+        hint: 'move it out of that folder',
+      });
       continue;
     }
     if (!isThere) {

@@ -1,6 +1,8 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
 import { UserError, type Problem } from '../errors';
+import { readGolden } from '../golden/read';
+import { GOLDEN_FOLDER, type GoldenRequest } from '../golden/request';
 import { forEachLimited } from '../pool';
 import { configText } from './config-text';
 import { YAML_FILE, loadConfig, type LoadedConfig } from './load-config';
@@ -42,6 +44,8 @@ export interface RepositoryModel {
   served: number[];
   /** What is published beside config.pbtxt and the versions: labels, warm-up data and the like. */
   extraFiles: SourceFile[];
+  /** Requests with the answers that are expected, of its golden folder; empty where artifacts are not read. */
+  golden: GoldenRequest[];
 }
 
 /** Which models are meant, and how closely they are looked at. */
@@ -283,8 +287,21 @@ async function readFolder(
   const text = configText(withServedVersions(config, numbers ?? []));
   const served = servedVersions(config, numbers ?? []);
   const known = numbers === undefined ? undefined : served;
+  const golden = artifacts ? await readGolden(directory, config, numbers ?? []) : { requests: [], problems: [] };
+  // Against what could not be read a request cannot be checked.
+  if (unreadable.length === 0) problems.problems.push(...golden.problems);
   const checked: CheckedModel = { name, config, handWritten, facts, versions: numbers, served: known, problems };
-  const model = { name, directory, config, configText: text, platform, versions, served, extraFiles };
+  const model = {
+    name,
+    directory,
+    config,
+    configText: text,
+    platform,
+    versions,
+    served,
+    extraFiles,
+    golden: golden.requests,
+  };
   return { model, checked, unreadable };
 }
 
@@ -304,7 +321,9 @@ async function readExtraFiles(
 }
 
 async function readOthers(directory: string, problems: ProblemList): Promise<SourceFile[]> {
-  const names = (await fs.readdir(directory)).filter((name) => !isIgnored(name) && !isInVersion(`${name}/`));
+  const names = (await fs.readdir(directory)).filter(
+    (name) => !isIgnored(name) && !isInVersion(`${name}/`) && name !== GOLDEN_FOLDER,
+  );
   return names.sort().flatMap((name) => readFiles(directory, name, problems));
 }
 

@@ -2,6 +2,7 @@ import type { MalformedCase } from './case';
 import { ENSEMBLE_CASES } from './ensembles';
 import { FIELDS } from './fields';
 import { FILES, NAMES } from './files';
+import { GOLDEN } from './golden';
 import { TEXT_TRAPS } from './pbtxt';
 import { RULE_CASES } from './rules';
 import { YAML_TRAPS } from './yaml';
@@ -16,5 +17,6 @@ export const MALFORMED: readonly MalformedCase[] = [
   ...RULE_CASES,
   ...ENSEMBLE_CASES,
   ...FILES,
+  ...GOLDEN,
   ...NAMES,
 ];

@@ -1,0 +1,161 @@
+import { writeNpy } from '../../../scripts/lib/infer/npy';
+import { ARTIFACT, begins, output, sound, type Malformed, type MalformedCase } from './case';
+
+/** Takes [n, 3], answers [n, 4] with the labels a to d; n is at most 8. */
+const MODEL = {
+  'm/model.yaml': JSON.stringify(sound({ output: [output({ label_filename: 'labels.txt' })] })),
+  'm/labels.txt': 'alpha\nbeta\ngamma\ndelta\n',
+  ...ARTIFACT,
+};
+const INPUT = { name: 'input__0', data: [[1, 2, 3]] };
+const OUTPUT = { name: 'output__0', data: [[1, 2, 3, 4]] };
+const text = (content: unknown): string => JSON.stringify(content);
+
+/** A case whose request is written as it stands. */
+const golden = (name: string, files: Record<string, Malformed>, problem: string): MalformedCase => ({
+  name: `golden requests: ${name}`,
+  files: { ...MODEL, ...files },
+  problem: begins(problem),
+});
+
+/** A case that differs from a sound one in an input, an output or a field beside them. */
+const request = (name: string, more: object, problem: string, files: Record<string, Malformed> = {}): MalformedCase =>
+  golden(
+    name,
+    { 'm/golden/a.json': text({ inputs: [INPUT], outputs: [OUTPUT], ...more }), ...files },
+    `m/golden/a.json: ${problem}`,
+  );
+
+const input = (name: string, more: object, problem: string, files: Record<string, Malformed> = {}): MalformedCase =>
+  request(name, { inputs: [{ ...INPUT, ...more }] }, problem, files);
+
+const expected = (name: string, more: object, problem: string): MalformedCase =>
+  request(name, { outputs: [{ ...OUTPUT, ...more }] }, problem);
+
+const npy = (tensor: Parameters<typeof writeNpy>[0]): Record<string, Buffer> => ({
+  'm/golden/x.npy': writeNpy(tensor),
+});
+
+/** Golden requests that do not fit their model. */
+export const GOLDEN: readonly MalformedCase[] = [
+  golden('not JSON', { 'm/golden/a.json': '{' }, 'm/golden/a.json: is not JSON'),
+  golden('a list', { 'm/golden/a.json': '[]' }, 'm/golden/a.json: is a list; allowed: a mapping'),
+  golden(
+    'of a version that is not there',
+    { 'm/golden/2/a.json': text({ inputs: [INPUT], outputs: [OUTPUT] }) },
+    'm/golden/2/a.json: is for version 2, which the model does not have; allowed: golden/CASE.json, golden/1/CASE.json',
+  ),
+  golden(
+    'in a folder that is no version',
+    { 'm/golden/v1/a.json': text({ inputs: [INPUT], outputs: [OUTPUT] }) },
+    'm/golden/v1/a.json: is not asked: its folder is no version of the model',
+  ),
+  golden(
+    'named by the configuration',
+    {
+      'm/golden/labels.txt': 'a\n',
+      'm/model.yaml': text(sound({ output: [output({ label_filename: 'golden/labels.txt' })] })),
+    },
+    'm/model.yaml: output[0].label_filename: names a file of golden requests, which are not published',
+  ),
+  request('no inputs', { inputs: undefined }, 'inputs: is nothing; allowed: a list of tensors'),
+  request('no outputs', { outputs: [] }, 'outputs: is empty; allowed: a list of tensors'),
+  request('an unknown field', { input: [] }, 'input: is an unknown field; allowed: description, inputs'),
+  request('an input that is missing', { inputs: [] }, 'inputs: input "input__0" is missing'),
+  request('an input twice', { inputs: [INPUT, INPUT] }, 'inputs[1].name: "input__0" is there twice'),
+  request('an input that is no mapping', { inputs: [1] }, 'inputs[0]: is 1; allowed: a mapping'),
+  request('a parameter of another kind', { parameters: { a: [] } }, 'parameters.a: is a list; allowed: a string'),
+  request(
+    'batches of two sizes',
+    {
+      outputs: [
+        {
+          ...OUTPUT,
+          data: [
+            [1, 2, 3, 4],
+            [1, 2, 3, 4],
+          ],
+        },
+      ],
+    },
+    'outputs: output__0: has 2 rows, and input__0 has 1',
+  ),
+  input(
+    'an unknown input',
+    { name: 'inptu__0' },
+    'inputs[0].name: the model has no input "inptu__0"; allowed: input__0\n    -> did you mean input__0?',
+  ),
+  input(
+    'another data type',
+    { datatype: 'FP64' },
+    'inputs[0].datatype: is "FP64"; allowed: FP32, as the configuration says',
+  ),
+  input('neither data nor file', { data: undefined }, 'inputs[0]: has neither data nor file'),
+  input('both data and file', { file: 'x.npy' }, 'inputs[0]: has both data and file'),
+  input(
+    'another shape',
+    { data: [[1, 2]] },
+    'inputs[0]: has shape [1, 2]; allowed: [-1, 3], the first axis being the batch, 1 to 8',
+  ),
+  input('no batch axis', { data: [1, 2, 3] }, 'inputs[0]: has shape [3]; allowed: [-1, 3]'),
+  input('too many rows', { data: [...Array(9).keys()].map(() => [1, 2, 3]) }, 'inputs[0]: has shape [9, 3]; allowed'),
+  input('rows of two lengths', { data: [[1, 2, 3], [1]] }, "inputs[0].data: tensor 'input__0': rows of axis 1 differ"),
+  input('a shape of another size', { data: [1, 2], shape: [1, 3] }, 'inputs[0].data: 2 elements for shape [1, 3]'),
+  input('a shape that is none', { shape: [-1, 3] }, 'inputs[0].shape: is [-1,3]; allowed: a list of whole numbers'),
+  input('a value that is none', { data: [[1, null, 3]] }, 'inputs[0].data: null is no element of a FP32 tensor'),
+  input('text for a number', { data: [[1, 'two', 3]] }, 'inputs[0].data: tensor \'input__0\': "two" is no FP64'),
+  input('a value beyond the data type', { data: [[1, 1e39, 3]] }, 'inputs[0].data: 1e+39 does not fit into FP32'),
+  input(
+    'a file that is missing',
+    { data: undefined, file: 'x.npy' },
+    'inputs[0].file: names a file that is not in golden/: "x.npy"\n    -> put it at golden/x.npy',
+  ),
+  input(
+    'a file outside',
+    { data: undefined, file: '../labels.txt' },
+    'inputs[0].file: names a file that is not in golden/: "../labels.txt"\n    -> copy it into golden/',
+  ),
+  input(
+    'a file that is no array',
+    { data: undefined, file: 'x.npy' },
+    'inputs[0].file: x.npy is not a file of numpy.save',
+    {
+      'm/golden/x.npy': 'x',
+    },
+  ),
+  input(
+    'an array of integers',
+    { data: undefined, file: 'x.npy' },
+    'inputs[0].file: x.npy: it holds INT64; allowed: FP32',
+    npy({ name: '', datatype: 'INT64', shape: [1, 3], data: BigInt64Array.of(1n, 2n, 3n) }),
+  ),
+  input(
+    'an array of another shape',
+    { data: undefined, file: 'x.npy' },
+    'inputs[0]: has shape [3]; allowed: [-1, 3]',
+    npy({ name: '', datatype: 'FP32', shape: [3], data: Float32Array.of(1, 2, 3) }),
+  ),
+  expected(
+    'a tolerance below 0',
+    { tolerance: { absolute: -1 } },
+    'outputs[0].tolerance.absolute: is -1; allowed: a number from 0',
+  ),
+  expected('a tolerance that is none', { tolerance: 0.1 }, 'outputs[0].tolerance: is 0.1; allowed: {'),
+  expected('another tolerance', { tolerance: { rtol: 1 } }, 'outputs[0].tolerance.rtol: is an unknown field'),
+  expected(
+    'a label that is none',
+    { data: undefined, labels: ['betta'] },
+    'outputs[0].labels[0]: is "betta", which is no label of output__0; allowed: alpha, beta, gamma, delta\n    -> did you mean beta?',
+  ),
+  expected(
+    'an index beyond the labels',
+    { data: undefined, labels: [4] },
+    'outputs[0].labels[0]: is 4; allowed: 0 to 3',
+  ),
+  expected('labels beside values', { labels: ['beta'] }, 'outputs[0].data: is given beside labels'),
+  expected(
+    'labels of too many rows',
+    { data: undefined, labels: [0, 1] },
+    'outputs: output__0: has 2 rows, and input__0 has 1',
+  ),
+];
