@@ -8,12 +8,11 @@ export function dataTypeOf({ data_type: type }: Pick<TensorConfig, 'data_type'>)
 
 /** Whether requests and answers have a batch axis. */
 export const hasBatchAxis = ({ max_batch_size: most = 0 }: Pick<ModelConfig, 'max_batch_size'>): boolean =>
-  Number(most) > 0;
+  most > 0;
 
 /** The shape that a tensor has in a request, for messages and comparisons: `[-1, 3, 224, 224]`. */
 export function requestShape(config: Pick<ModelConfig, 'max_batch_size'>, { dims = [] }: TensorConfig): number[] {
-  // Triton answers 64-bit numbers of a configuration as strings in some fields.
-  return [...(hasBatchAxis(config) ? [-1] : []), ...dims.map(Number)];
+  return [...(hasBatchAxis(config) ? [-1] : []), ...dims];
 }
 
 /** Whether a tensor may have this shape; -1 is any length. */
