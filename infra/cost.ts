@@ -1,4 +1,5 @@
-import { factsOf, type GpuInstanceType } from './gpu-instance-types';
+import { capacityWarning, nodesOf } from './capacity';
+import type { GpuInstanceType } from './gpu-instance-types';
 import {
   AUTO_MODE_FEE,
   GPU_INSTANCE_USD_PER_HOUR,
@@ -28,6 +29,8 @@ export interface CostEstimate {
   usdPerMonth: number;
   /** With as many servers as there may be. */
   mostUsdPerMonth: number;
+  /** With each pool at its limit, at on-demand prices: no bill for these items is higher. */
+  limitUsdPerMonth: number;
   /** What is not in it, or assumed. */
   notes: string[];
 }
@@ -57,6 +60,7 @@ export function estimateCost(settings: Settings, modelsGiB = GIB_OF_MODELS): Cos
     items,
     usdPerMonth: total(items),
     mostUsdPerMonth: total([...fixed, ...nodeItems(settings, most)]),
+    limitUsdPerMonth: total([...fixed, ...settings.gpuNodePools.flatMap(fullPool)]),
     notes: notes(settings),
   };
 }
@@ -110,14 +114,12 @@ function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod } }: Settings, re
   });
 }
 
-/** How many nodes a pool may have. */
-function nodesOf(pool: GpuNodePoolSettings, type: GpuInstanceType): { fewest: number; most: number } {
-  if (pool.mechanism === 'managed-node-group') {
-    // A group for spot and one for on-demand, each of this size.
-    const groups = pool.capacityTypes.length;
-    return { fewest: pool.minimumNodes * groups, most: pool.maximumNodes * groups };
-  }
-  return { fewest: 0, most: Math.floor(pool.maximumGpus / factsOf(type).gpus) };
+/** A pool at its limit, with its most expensive machines, none of them spot. */
+function fullPool(pool: GpuNodePoolSettings): CostItem[] {
+  const estimates = pool.instanceTypes.map((type) =>
+    poolItems({ ...pool, capacityTypes: ['on-demand'] }, type, nodesOf(pool, type).most),
+  );
+  return estimates.sort((a, b) => total(b) - total(a))[0] ?? [];
 }
 
 function poolItems(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: number): CostItem[] {
@@ -156,7 +158,15 @@ function cheapest(pool: GpuNodePoolSettings, gpusPerPod: number): GpuInstanceTyp
 
 function notes(settings: Settings): string[] {
   const { cluster, region } = settings;
+  const spot = settings.gpuNodePools.filter(({ capacityTypes }) => capacityTypes.includes('spot'));
+  const warning = capacityWarning(settings);
   return [
+    ...(warning === undefined ? [] : [`Warning: ${warning}.`]),
+    ...(spot.length === 0
+      ? []
+      : [
+          `Assumed: spot machines at ${percent(SPOT_SHARE)} of the on-demand price, and only these in pool ${spot.map(({ name }) => name).join(', ')}. AWS changes the price, and may have none.`,
+        ]),
     'Not in it: traffic, requests to S3 and KMS, logs, load balancers, taxes; discounts are not deducted.',
     ...(region === PRICES_REGION ? [] : [`The prices are those of ${PRICES_REGION}; in ${region} most are higher.`]),
     ...(cluster.kind === 'existing' ? ['The cluster is there already and is not in it.'] : []),

@@ -18,9 +18,12 @@ interface Kubeconfig {
 
 const HINT = 'kubectl config get-contexts lists those of a kubeconfig';
 
+/** Whether it is the text of a kubeconfig, which holds secrets; anything else is the path of one. */
+export const isKubeconfigText = (value: string): boolean => value.includes('\n') || value.trimStart().startsWith('{');
+
 /**
  * A kubeconfig with one context only, as JSON: what else is in a file of somebody's is none of the stack's business.
- * @param kubeconfig text, or path (relative to the package); undefined: the first file of KUBECONFIG, or ~/.kube/config
+ * @param kubeconfig text, or path (relative to the package, or `~/...`); undefined: the first file of KUBECONFIG, or ~/.kube/config
  * @param context undefined: the current one
  * @throws UserError, whose message holds nothing of what is in the kubeconfig but names
  */
@@ -48,12 +51,12 @@ export function readKubeconfig(kubeconfig: string | undefined, context: string |
 }
 
 function find(kubeconfig: string | undefined): { text: string; origin: string } {
-  if (kubeconfig !== undefined && (kubeconfig.includes('\n') || kubeconfig.trimStart().startsWith('{'))) {
+  if (kubeconfig !== undefined && isKubeconfigText(kubeconfig)) {
     return { text: kubeconfig, origin: 'kubeconfig' };
   }
   const listed = (process.env['KUBECONFIG'] ?? '').split(delimiter).find((path) => path !== '');
   const file =
-    kubeconfig === undefined ? (listed ?? join(homedir(), '.kube', 'config')) : resolve(paths.root, kubeconfig);
+    kubeconfig === undefined ? (listed ?? join(homedir(), '.kube', 'config')) : resolve(paths.root, inHome(kubeconfig));
   if (!existsSync(file)) {
     throw new UserError(`there is no kubeconfig at ${file}`, {
       hint: 'set kubeconfig to the path of one, or to its text',
@@ -61,6 +64,9 @@ function find(kubeconfig: string | undefined): { text: string; origin: string } 
   }
   return { text: readFileSync(file, 'utf8'), origin: file };
 }
+
+/** A shell would have done this. */
+const inHome = (path: string): string => path.replace(/^~(?=\/)/, homedir());
 
 /** The parser quotes what it read, which may be secret. */
 function parse(text: string, origin: string): Kubeconfig {

@@ -1,9 +1,10 @@
-import { ProblemList } from '../scripts/lib/model/problems';
+import { describe, ProblemList } from '../scripts/lib/model/problems';
+import { regionFault } from './region';
 import { clusterSettings } from './settings/cluster';
 import { CONFIG_FIELDS, parseValues, type ConfigValues } from './settings/config';
 import { checkPools } from './settings/gpu-node-pools';
 import { modelRepositorySettings, publisherSettings } from './settings/model-repository';
-import { readFields } from './settings/reader';
+import { readFields, refuseUnknown } from './settings/reader';
 import { pulumiConfig, type ConfigSource } from './settings/source';
 import { tritonSettings } from './settings/triton';
 import type { Settings } from './settings/types';
@@ -20,11 +21,15 @@ const HINT = 'every key is described in Pulumi.yaml; set one with "pulumi config
 export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
   const problems = new ProblemList(`Pulumi.${source.stack}.yaml`);
   const given = parseValues(source, problems);
-  const values = readFields(CONFIG_FIELDS, given, problems);
+  refuseUnknown(Object.keys(given), Object.keys(CONFIG_FIELDS), problems, '');
+  const wrongValues = new ProblemList(problems.file);
+  const values = readFields(CONFIG_FIELDS, known(given), wrongValues);
+  problems.problems.push(...wrongValues.problems);
   const refuse = (): void => problems.refuse(`${problems.file} cannot be used as it is`, HINT);
-  refuse();
-  const cluster = clusterSettings(values, source.stack, problems);
+  // What does not fit together can be told only of values that are right by themselves.
+  if (wrongValues.problems.length > 0) refuse();
   const region = regionOf(values, source.region, problems);
+  const cluster = clusterSettings(values, source, problems);
   const settings: Settings = {
     stack: source.stack,
     region,
@@ -41,8 +46,21 @@ export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
   return settings;
 }
 
+const known = (given: Readonly<Record<string, unknown>>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(given).filter(([key]) => key in CONFIG_FIELDS));
+
 /** Where nothing is made, the region of the bucket will do. */
 function regionOf(values: ConfigValues, awsRegion: string | undefined, problems: ProblemList): string {
+  // An S3 API that is not AWS's has regions of its own.
+  const bucketRegion = values.s3Endpoint === undefined ? values.bucketRegion : undefined;
+  for (const [key, name] of [['aws:region', awsRegion] as const, ['bucketRegion', bucketRegion] as const]) {
+    const fault = name === undefined ? undefined : regionFault(name, values.availabilityZones);
+    if (fault === undefined) continue;
+    problems.add(key, `is ${describe(name)}`, {
+      allowed: 'an AWS region, "us-east-1"',
+      hint: fault.meant === undefined ? undefined : `did you mean ${fault.meant}?`,
+    });
+  }
   if (awsRegion !== undefined) return awsRegion;
   if (values.cluster === 'create' || values.bucketRegion === undefined) {
     problems.add('aws:region', 'is missing', {

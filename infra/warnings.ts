@@ -1,3 +1,4 @@
+import { capacityWarning } from './capacity';
 import { supportWarning } from './eks-versions';
 import type { Settings } from './settings/types';
 
@@ -8,12 +9,16 @@ const EXAMPLE_RANGES = /^(192\.0\.2|198\.51\.100|203\.0\.113)\./;
  * What is allowed, and seldom meant.
  * @param today a date, for tests
  */
-export function warningsOf({ cluster, publisher, gpuNodePools }: Settings, today: Date): string[] {
-  if (cluster.kind === 'existing') return [];
+export function warningsOf(settings: Settings, today: Date): string[] {
+  const { cluster, publisher, gpuNodePools } = settings;
+  const capacity = capacityWarning(settings);
+  const tooFewGpus = capacity === undefined ? [] : [capacity];
+  if (cluster.kind === 'existing') return tooFewGpus;
   const { publicAccessCidrs: from, network, version } = cluster;
   const examples = from.filter((cidr) => EXAMPLE_RANGES.test(cidr));
   const support = supportWarning(version, today);
   return [
+    ...tooFewGpus,
     ...(support === undefined ? [] : [support]),
     ...(examples.length > 0
       ? [

@@ -49,13 +49,16 @@ function cost(argv: readonly string[]): number {
 }
 
 function describe(estimate: CostEstimate): string {
-  const { items, usdPerMonth, mostUsdPerMonth, notes } = estimate;
+  const { items, usdPerMonth, mostUsdPerMonth, limitUsdPerMonth, notes } = estimate;
   const rows = [
     ...items.map(({ item, basis, usdPerMonth: usd }) => [item, basis, dollars(usd)]),
     ['all', 'with the usual number of servers', dollars(usdPerMonth)],
     ...(mostUsdPerMonth === usdPerMonth
       ? []
-      : [['all, at most', 'with as many servers as there may be', dollars(mostUsdPerMonth)]]),
+      : [['all, scaled up', 'with as many servers as there may be', dollars(mostUsdPerMonth)]]),
+    ...(limitUsdPerMonth === mostUsdPerMonth
+      ? []
+      : [['all, upper bound', 'with each pool at its limit, at on-demand prices', dollars(limitUsdPerMonth)]]),
   ];
   return [
     `Stack ${estimate.stack}, a month of serving, at prices of ${estimate.pricesAsOf} in ${estimate.pricesRegion}:`,

@@ -1,17 +1,18 @@
 import type { ProblemList } from '../../scripts/lib/model/problems';
 import { subnetRanges } from '../cidr';
+import { zonesElsewhere } from '../region';
 import type { ConfigValues } from './config';
 import type { ClusterSettings, NetworkSettings } from './types';
 
-/** Days that CloudWatch takes for keeping logs. */
-const LOG_DAYS = [
-  1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
-];
 const FEWEST_ZONES = 2;
 const MOST_ZONES = 6;
 
 /** Which cluster, and the network of one that is made. */
-export function clusterSettings(values: ConfigValues, stack: string, problems: ProblemList): ClusterSettings {
+export function clusterSettings(
+  values: ConfigValues,
+  { stack, region }: { stack: string; region: string | undefined },
+  problems: ProblemList,
+): ClusterSettings {
   if (values.cluster === 'existing') {
     if (values.vpcId !== undefined) {
       problems.add('vpcId', 'is given for a cluster that is there already', { hint: 'leave it out' });
@@ -39,14 +40,6 @@ export function clusterSettings(values: ConfigValues, stack: string, problems: P
       problems.add(key, 'is given, and a cluster is to be made', { hint: 'set cluster to existing, or leave it out' });
     }
   }
-  checkLogDays('controlPlaneLogDays', values.controlPlaneLogDays, problems);
-  values.publicAccessCidrs.forEach((cidr, index) => {
-    if (!cidr.endsWith('/0')) return;
-    problems.add(`publicAccessCidrs[${index}]`, `is ${cidr}: that is everybody`, {
-      allowed: 'the addresses of people and CI who need it',
-      hint: 'leave the list empty to reach the API from inside of the VPC only',
-    });
-  });
   return {
     kind: 'create',
     name: values.clusterName ?? `triton-${stack}`,
@@ -56,11 +49,11 @@ export function clusterSettings(values: ConfigValues, stack: string, problems: P
     admins: values.clusterAdmins,
     publicAccessCidrs: values.publicAccessCidrs,
     logDays: values.controlPlaneLogDays,
-    network: networkSettings(values, problems),
+    network: networkSettings(values, region, problems),
   };
 }
 
-function networkSettings(values: ConfigValues, problems: ProblemList): NetworkSettings {
+function networkSettings(values: ConfigValues, region: string | undefined, problems: ProblemList): NetworkSettings {
   const { vpcId, privateSubnetIds, vpcCidr: cidr, availabilityZones: zones } = values;
   if (vpcId !== undefined) {
     if (privateSubnetIds.length < FEWEST_ZONES) {
@@ -73,6 +66,12 @@ function networkSettings(values: ConfigValues, problems: ProblemList): NetworkSe
   }
   if (privateSubnetIds.length > 0) {
     problems.add('privateSubnetIds', 'is given without vpcId', { hint: 'name the VPC too, or leave it out' });
+  }
+  const elsewhere = region === undefined ? [] : zonesElsewhere(zones, region);
+  if (elsewhere.length > 0) {
+    problems.add('availabilityZones', `has ${elsewhere.join(', ')}, and aws:region is ${region}`, {
+      allowed: `zones of ${region}, "${region}a"`,
+    });
   }
   const different = new Set(zones).size;
   if (different !== zones.length || different < FEWEST_ZONES || different > MOST_ZONES) {
@@ -87,10 +86,5 @@ function networkSettings(values: ConfigValues, problems: ProblemList): NetworkSe
       problems.add('vpcCidr', `is ${cidr}: ${(error as Error).message}`, { allowed: 'from /16 to /20, "10.0.0.0/16"' });
     }
   }
-  checkLogDays('flowLogDays', values.flowLogDays, problems);
   return { kind: 'create', cidr, zones, natGateways: values.natGateways, flowLogDays: values.flowLogDays };
-}
-
-function checkLogDays(key: string, days: number, problems: ProblemList): void {
-  if (!LOG_DAYS.includes(days)) problems.add(key, `is ${days}`, { allowed: LOG_DAYS.join(', ') });
 }

@@ -14,7 +14,8 @@ export function parseValues(source: ConfigSource, problems: ProblemList): Record
   const fields: Fields = CONFIG_FIELDS;
   const entries = Object.entries(source.values).map(([key, value]) => {
     const field = fields[key];
-    if (field?.kind === 'text' && field.secret === true && value !== '' && !source.encrypted.has(key)) {
+    const isSecret = field?.kind === 'text' && field.secret === true && value !== '';
+    if (isSecret && field.isPublic?.(String(value)) !== true && !source.encrypted.has(key)) {
       problems.add(key, 'is not encrypted', { hint: `pulumi config set --secret ${key}` });
     }
     return [key, field === undefined || typeof value !== 'string' ? value : parseValue(field, value)];

@@ -3,14 +3,26 @@ interface Described {
   readonly description: string;
 }
 
+/** What is wrong with a text, to be read behind its value, and what to do about it. */
+export interface TextFault {
+  reason: string;
+  hint?: string;
+}
+
+/** Undefined: nothing is wrong. */
+type TextCheck = (text: string) => TextFault | undefined;
+
 interface TextField extends Described {
   readonly kind: 'text';
   /** An empty text is one that was not given. */
   readonly default?: string;
   readonly pattern?: RegExp;
+  readonly check?: TextCheck;
   readonly allowed?: string;
   /** It has to be encrypted in the stack file, and is never shown. */
   readonly secret?: true;
+  /** Of a secret: whether a value of it is none, such as a path. */
+  readonly isPublic?: (text: string) => boolean;
 }
 
 interface ChoiceField extends Described {
@@ -23,6 +35,8 @@ interface IntegerField extends Described {
   readonly kind: 'integer';
   readonly minimum: number;
   readonly maximum: number;
+  /** Where only some of the numbers between are allowed. */
+  readonly choices?: readonly number[];
   readonly default?: number;
 }
 
@@ -36,6 +50,7 @@ interface TextsField extends Described {
   readonly default?: readonly string[];
   /** Of each text. */
   readonly pattern?: RegExp;
+  readonly check?: TextCheck;
   readonly choices?: readonly string[];
   readonly allowed?: string;
 }

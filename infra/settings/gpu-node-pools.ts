@@ -1,5 +1,6 @@
 import type { ProblemList } from '../../scripts/lib/model/problems';
 import { computeCapabilityOf, factsOf, GPU_INSTANCE_TYPE_NAMES, type GpuInstanceType } from '../gpu-instance-types';
+import { zonesElsewhere } from '../region';
 import { DEFAULTS } from '../triton/defaults';
 import type { GpuNodePoolSettings, Settings } from './types';
 
@@ -133,9 +134,15 @@ function checkKarpenterPool(pool: GpuNodePoolSettings, settings: Settings, probl
   }
 }
 
-function checkZones(pool: GpuNodePoolSettings, { cluster }: Settings, problems: ProblemList, at: At): void {
+function checkZones(pool: GpuNodePoolSettings, { cluster, region }: Settings, problems: ProblemList, at: At): void {
   if (cluster.kind !== 'create' || pool.zones.length === 0) return;
   if (cluster.network.kind === 'existing') {
+    const elsewhere = zonesElsewhere(pool.zones, region);
+    if (elsewhere.length > 0) {
+      problems.add(at('zones'), `has ${elsewhere.join(', ')}, and aws:region is ${region}`, {
+        allowed: `zones of ${region}, "${region}a"`,
+      });
+    }
     if (pool.mechanism !== 'managed-node-group') return;
     problems.add(at('zones'), `has ${pool.zones.join(', ')}, and the zones of privateSubnetIds are not known`, {
       hint: 'leave it out: a managed node group is in all of these subnets',

@@ -1,6 +1,6 @@
 import { describe, fieldPath, listed, ProblemList } from '../../scripts/lib/model/problems';
-import { nearest } from '../../scripts/lib/model/nearest';
-import type { Field, Fields, Values } from './fields';
+import { didYouMean, nearest } from '../../scripts/lib/model/nearest';
+import type { Field, Fields, TextFault, Values } from './fields';
 
 /** Reads the values of `fields` out of a mapping. What is wrong goes into `problems`, and all of it in one go. */
 export function readFields<const T extends Fields>(
@@ -41,9 +41,10 @@ function readField(field: Field, value: unknown, problems: ProblemList, at: stri
   const fits = isKind(field, value);
   if (!fits) {
     const shown = field.kind === 'text' && field.secret === true ? 'a value that is not shown' : describe(value);
-    problems.add(at, `is ${shown}`, { allowed: allowedOf(field) });
+    problems.add(at, `is ${shown}`, { allowed: allowedOf(field), hint: hintFor(field, value) });
     return undefined;
   }
+  if (field.kind === 'text') return checked(field, value as string, problems, at);
   if (field.kind === 'texts') return readTexts(field, value as unknown[], problems, at);
   if (field.kind === 'object') return readFields(field.fields, value as Record<string, unknown>, problems, at);
   if (field.kind === 'objects') return readObjects(field.fields, value as unknown[], problems, at);
@@ -58,7 +59,12 @@ function isKind(field: Field, value: unknown): boolean {
     case 'choice':
       return field.choices.includes(value as string);
     case 'integer':
-      return Number.isInteger(value) && (value as number) >= field.minimum && (value as number) <= field.maximum;
+      return (
+        Number.isInteger(value) &&
+        (value as number) >= field.minimum &&
+        (value as number) <= field.maximum &&
+        (field.choices?.includes(value as number) ?? true)
+      );
     case 'flag':
       return typeof value === 'boolean';
     case 'texts':
@@ -80,9 +86,35 @@ function readTexts(field: Field & { kind: 'texts' }, values: unknown[], problems
       value !== '' &&
       (field.pattern?.test(value) ?? true) &&
       (field.choices?.includes(value) ?? true);
-    if (!fits) problems.add(`${at}[${index}]`, `is ${describe(value)}`, { allowed: allowedItem(field) });
-    return fits;
+    if (fits) return checked(field, value, problems, `${at}[${index}]`) !== undefined;
+    const hint = typeof value === 'string' ? didYouMean(value, field.choices ?? []) : undefined;
+    problems.add(`${at}[${index}]`, `is ${describe(value)}`, { allowed: allowedItem(field), hint });
+    return false;
   });
+}
+
+/** The text; undefined where its check finds a fault, which is then in `problems`. */
+function checked(
+  field: { check?: (text: string) => TextFault | undefined; allowed?: string },
+  text: string,
+  problems: ProblemList,
+  at: string,
+): string | undefined {
+  const fault = field.check?.(text);
+  if (fault === undefined) return text;
+  problems.add(at, `is ${describe(text)}${fault.reason === '' ? '' : `: ${fault.reason}`}`, {
+    allowed: field.allowed ?? 'text',
+    hint: fault.hint,
+  });
+  return undefined;
+}
+
+/** What is probably meant by a value that does not fit. */
+function hintFor(field: Field, value: unknown): string | undefined {
+  if (field.kind === 'choice' && typeof value === 'string') return didYouMean(value, field.choices);
+  if (field.kind === 'texts' && typeof value === 'string') return `write it as a list: [${value}]`;
+  if (field.kind === 'objects' && isMapping(value)) return 'write it as a list: put "- " before its first key';
+  return undefined;
 }
 
 function readObjects(fields: Fields, values: unknown[], problems: ProblemList, at: string): object[] {
@@ -93,10 +125,16 @@ function readObjects(fields: Fields, values: unknown[], problems: ProblemList, a
   });
 }
 
-function refuseUnknown(names: readonly string[], known: readonly string[], problems: ProblemList, path: string): void {
+/** Reports the names that are no setting, with the one that was probably meant. */
+export function refuseUnknown(
+  names: readonly string[],
+  known: readonly string[],
+  problems: ProblemList,
+  path: string,
+): void {
   for (const name of names.filter((name) => !known.includes(name))) {
     const near = nearest(name, known);
-    problems.add(fieldPath(path, name), 'is not a name that is known here', {
+    problems.add(fieldPath(path, name), 'unknown setting', {
       allowed: listed(known),
       hint: near === undefined ? undefined : `did you mean ${near}?`,
     });
@@ -119,7 +157,7 @@ function allowedOf(field: Field): string {
     case 'choice':
       return field.choices.join(', ');
     case 'integer':
-      return `a whole number from ${field.minimum} to ${field.maximum}`;
+      return field.choices?.join(', ') ?? `a whole number from ${field.minimum} to ${field.maximum}`;
     case 'flag':
       return 'true, false';
     case 'texts':

@@ -1,9 +1,25 @@
+import { cidrFault } from '../cidr';
 import { EKS_VERSION_NAMES } from '../eks-versions';
-import type { Fields } from './fields';
+import { isKubeconfigText } from '../kubeconfig';
+import { isNarrowSubject } from '../trust-subject';
+import type { Fields, TextFault } from './fields';
 import { POOL_FIELDS } from './pool-fields';
 
-const CIDR = /^(\d{1,3}\.){3}\d{1,3}\/\d{1,2}$/;
 const ARN = (service: string): RegExp => new RegExp(`^arn:aws[a-z-]*:${service}:[a-z0-9-]*:\\d{12}:.+$`);
+
+/** Days for which CloudWatch can keep logs. */
+const LOG_DAYS = [
+  1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
+];
+
+/** A range that does not hold every address there is. */
+function closedCidrFault(text: string): TextFault | undefined {
+  if (!text.endsWith('/0')) return cidrFault(text);
+  return {
+    reason: 'that is everybody',
+    hint: 'name the addresses of people and CI; leave the list empty to reach the API from inside of the VPC only',
+  };
+}
 
 const OIDC_PROVIDER_ARN = /^arn:aws[a-z-]*:iam::\d{12}:oidc-provider\/.+$/;
 
@@ -32,14 +48,14 @@ const CLUSTER_FIELDS = {
   },
   vpcCidr: {
     kind: 'text',
-    pattern: CIDR,
+    check: cidrFault,
     allowed: 'an IPv4 range from /16 to /20, "10.0.0.0/16"',
     default: '10.0.0.0/16',
     description: 'Addresses of the VPC that is made. Changing it replaces the network and all that is in it.',
   },
   availabilityZones: {
     kind: 'texts',
-    pattern: /^[a-z]{2}(-[a-z]+)+-\d[a-z]$/,
+    pattern: /^[a-z]{2,4}(-[a-z]+)+-\d{1,2}[a-z]$/,
     allowed: '"us-east-1a"',
     default: [],
     description: 'Zones of the VPC that is made, from 2 to 6; 3 are usual. Add new ones at the end.',
@@ -54,6 +70,7 @@ const CLUSTER_FIELDS = {
     kind: 'integer',
     minimum: 1,
     maximum: 3653,
+    choices: LOG_DAYS,
     default: 90,
     description:
       'Days to keep the flow logs of the VPC that is made; those that CloudWatch knows (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, ...).',
@@ -106,7 +123,7 @@ const CLUSTER_FIELDS = {
   },
   publicAccessCidrs: {
     kind: 'texts',
-    pattern: CIDR,
+    check: closedCidrFault,
     allowed: 'an IPv4 range, "203.0.113.0/24"',
     default: [],
     description: 'From where the Kubernetes API may be reached over the internet. Empty: from inside of the VPC only.',
@@ -115,6 +132,7 @@ const CLUSTER_FIELDS = {
     kind: 'integer',
     minimum: 1,
     maximum: 3653,
+    choices: LOG_DAYS,
     default: 90,
     description: 'Days to keep the logs of the control plane, audit logs among them; those that CloudWatch knows.',
   },
@@ -122,6 +140,7 @@ const CLUSTER_FIELDS = {
     kind: 'text',
     optional: true,
     secret: true,
+    isPublic: (text) => !isKubeconfigText(text),
     description:
       'Of an existing cluster: the text of a kubeconfig, or the path of one. Default: the first file of KUBECONFIG, or ~/.kube/config.',
   },
@@ -230,8 +249,8 @@ const REPOSITORY_FIELDS = {
   s3SecretAccessKey: { kind: 'text', optional: true, secret: true, description: 'Secret of that key.' },
   publisherSubjects: {
     kind: 'texts',
-    pattern: /^[^*?\s]+:[^*?\s]+[^\s]*$/,
-    allowed: 'the subject of a token, "repo:OWNER/NAME:environment:prod"; * only after the repository',
+    check: (text) => (isNarrowSubject(text) ? undefined : { reason: 'that trusts other repositories too' }),
+    allowed: 'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only behind "OWNER/NAME:"',
     default: [],
     description: 'Who may publish, by the subject of their OpenID Connect token. Empty: no publisher role is made.',
   },

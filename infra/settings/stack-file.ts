@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { load } from 'js-yaml';
+import { basename, join } from 'node:path';
+import { loadAll } from 'js-yaml';
 import { UserError } from '../../scripts/lib/errors';
+import { describeYamlError } from '../../scripts/lib/model/yaml-text';
 import type { ConfigSource } from './source';
 
 interface StackFile {
@@ -31,19 +32,50 @@ export function stackFile(stack: string, folder: string): ConfigSource {
           : `name a stack that has such a file: ${stacks.join(', ')}`,
     });
   }
-  const { config = {} } = (load(readFileSync(file, 'utf8')) as StackFile | null) ?? {};
-  const own = Object.entries(config).filter(([key]) => key.startsWith(PROJECT));
+  const config = readConfig(file);
+  const own = Object.entries(config).flatMap(([key, value]) => {
+    const name = ownName(key);
+    return name === undefined ? [] : [[name, value] as const];
+  });
   const region = config['aws:region'];
   return {
     stack,
     region: typeof region === 'string' ? region : process.env['AWS_REGION'],
-    values: Object.fromEntries(own.map(([key, value]) => [key.slice(PROJECT.length), withoutSecret(value)])),
-    encrypted: new Set(own.filter(([, value]) => isEncrypted(value)).map(([key]) => key.slice(PROJECT.length))),
+    values: Object.fromEntries(own.map(([name, value]) => [name, asPulumiGives(value)])),
+    encrypted: new Set(own.filter(([, value]) => isEncrypted(value)).map(([name]) => name)),
   };
+}
+
+/** @throws UserError with line and column where it is not YAML */
+function readConfig(file: string): Record<string, unknown> {
+  const problem = (message: string, hint?: string): UserError =>
+    new UserError(`${basename(file)} cannot be read`, {
+      problems: [{ file, message, ...(hint === undefined ? {} : { hint }) }],
+    });
+  let content: StackFile | null | undefined;
+  try {
+    [content] = loadAll(readFileSync(file, 'utf8')) as (StackFile | null)[];
+  } catch (error) {
+    throw problem(describeYamlError(error));
+  }
+  const config = content?.config ?? {};
+  if (typeof config !== 'object' || Array.isArray(config)) throw problem('config is not a mapping');
+  const twice = Object.keys(config).find((key) => !key.includes(':') && config[`${PROJECT}${key}`] !== undefined);
+  if (twice !== undefined) throw problem(`${twice} and ${PROJECT}${twice} are both given`, `keep ${PROJECT}${twice}`);
+  return config;
+}
+
+/** Name of a key of ours; Pulumi takes a key without a prefix for one of the project. */
+function ownName(key: string): string | undefined {
+  if (!key.includes(':')) return key;
+  return key.startsWith(PROJECT) ? key.slice(PROJECT.length) : undefined;
 }
 
 const isEncrypted = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && Object.keys(value).join() === 'secure';
 
-/** Its length would do for a key; what it says is not known here. */
-const withoutSecret = (value: unknown): unknown => (isEncrypted(value) ? 'encrypted-and-not-known-here' : value);
+/** Pulumi gives a program texts: `1.35` without quotes is the text "1.35". Of a secret nothing is known but that it is there. */
+function asPulumiGives(value: unknown): unknown {
+  if (isEncrypted(value)) return 'encrypted-and-not-known-here';
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : value;
+}

@@ -1,5 +1,6 @@
 import type * as pulumi from '@pulumi/pulumi';
 import { describe, fieldPath, listed, ProblemList } from '../../scripts/lib/model/problems';
+import { cidrFault } from '../cidr';
 import { isPinned } from './image';
 import { LIMITS, type Limits } from './limits';
 import type { CompleteOptions, TritonSettings } from './settings';
@@ -128,13 +129,10 @@ function autoscaling({ autoscaling: scaled, monitoring: watched }: CompleteOptio
   }
 }
 
-const CIDR = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})\/(\d{1,2})$/;
-
-/** Whether it is a range of addresses, such as 10.0.0.0/16; for IPv6 it is left to the cluster. */
-function isCidr(text: string): boolean {
-  if (text.includes(':')) return /\/\d{1,3}$/.test(text);
-  const parts = CIDR.exec(text)?.slice(1).map(Number);
-  return parts?.every((part, index) => part <= (index === 4 ? 32 : 255)) ?? false;
+/** Of IPv6 only the form is checked; the rest is left to the cluster. */
+function rangeFault(text: string): { reason: string; hint?: string } | undefined {
+  if (!text.includes(':')) return cidrFault(text);
+  return /\/\d{1,3}$/.test(text) ? undefined : { reason: 'an address, not a range', hint: `write ${text}/128` };
 }
 
 /** What comes from another resource is not known yet. */
@@ -142,8 +140,12 @@ function checkCidrs(path: string, cidrs: pulumi.Input<pulumi.Input<string>[]>, p
   if (!Array.isArray(cidrs)) return;
   if (cidrs.length === 0) problems.add(path, 'is empty', { allowed: 'at least one, such as 10.0.0.0/16' });
   for (const cidr of cidrs) {
-    if (typeof cidr !== 'string' || isCidr(cidr)) continue;
-    problems.add(path, `has ${describe(cidr)}`, { allowed: 'ranges such as 10.0.0.0/16' });
+    const fault = typeof cidr === 'string' ? rangeFault(cidr) : undefined;
+    if (fault === undefined) continue;
+    problems.add(path, `has ${describe(cidr)}${fault.reason === '' ? '' : `: ${fault.reason}`}`, {
+      allowed: 'ranges such as 10.0.0.0/16',
+      hint: fault.hint,
+    });
   }
 }
 

@@ -1,3 +1,4 @@
+import { isNarrowSubject } from '../../infra/trust-subject';
 import type { Resource, Rule } from '../rule';
 import type { Value } from '../value';
 import { allows, principalsOf, statementsOf } from './statements';
@@ -31,8 +32,12 @@ function identityStatements(resource: Resource): Value[] {
   return policies.flatMap((policy) => statementsOf(policy.at('policy'))).filter(allows);
 }
 
-/** A `*` as the whole of an action, or of its part after the service. */
-const isWildAction = (text: string): boolean => /^(\*|[\w-]+:\*)$/.test(text);
+/** Whether an action has a wildcard elsewhere than behind a verb (`s3:Get*`). */
+const isWildAction = (text: string): boolean => /[*?]/.test(text) && !/^[\w-]+:[A-Z][a-z]{2,}[^?]*$/.test(text);
+
+/** Whether an ARN names no resource: its service or the beginning of its resource is a wildcard. */
+const isWildResource = (text: string): boolean =>
+  /^([*?].*|arn:[^:]*:[^:]*[*?][^:]*:.*|arn(:[^:]*){4}:[*?].*)$/.test(text);
 
 export const iamRules: readonly Rule[] = [
   {
@@ -61,7 +66,7 @@ export const iamRules: readonly Rule[] = [
           const actions = statement.at('Action').items();
           if (actions.length > 0 && actions.every((action) => WITHOUT_RESOURCE.has(action.text() ?? ''))) continue;
           for (const at of statement.at('Resource').items()) {
-            if (/^(\*|arn:[\w*-]+:\w*:[^:]*:[^:]*:\*)$/.test(at.text() ?? '')) {
+            if (isWildResource(at.text() ?? '')) {
               report({ resource, at, fix: 'name the ARNs that it is for' });
             }
           }
@@ -105,9 +110,9 @@ export const iamRules: readonly Rule[] = [
             report({ resource, at, problem, fix: 'add a condition StringEquals on the :sub of its tokens' });
           }
           for (const subject of subjects) {
-            if (/^(\*|repo:\*|repo:[^/]*\/\*(:\*)?)$/.test(subject.text() ?? '')) {
-              report({ resource, at: subject, fix: 'name the repository, branch or service account' });
-            }
+            const text = subject.text();
+            if (text === undefined || isNarrowSubject(text)) continue;
+            report({ resource, at: subject, fix: 'name the repository, branch or service account' });
           }
           if (conditionsEndingIn(statement, ':aud').length === 0) {
             const problem = 'tokens for any audience will do';

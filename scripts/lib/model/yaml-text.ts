@@ -47,7 +47,8 @@ export function parseYaml(text: string, list: ProblemList): unknown {
   }
 }
 
-function describeYamlError(error: unknown): string {
+/** What is wrong with a YAML text, with line and column. */
+export function describeYamlError(error: unknown): string {
   if (!(error instanceof YAMLException))
     return `not valid YAML: ${error instanceof Error ? error.message : String(error)}`;
   // The parser counts lines and columns from 0, editors from 1.

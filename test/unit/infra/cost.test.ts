@@ -28,6 +28,10 @@ test('staging, line by line', () => {
   });
   expect(found.usdPerMonth).toBeCloseTo(1130.7, 1);
   expect(found.mostUsdPerMonth).toBe(found.usdPerMonth);
+  // Three of the larger machine, on-demand, with fee and disk, instead of two of the smaller one, spot.
+  const pool = Object.entries(items(found)).filter(([item]) => item.startsWith('pool '));
+  const inPool = pool.reduce((sum, [, text]) => sum + parseFloat(text), 0);
+  expect(found.limitUsdPerMonth).toBeCloseTo(found.usdPerMonth - inPool + 3 * (1.212 * 1.12 * 730 + 12), 1);
   expect(found.pricesAsOf).toBe(PRICES_AS_OF);
 });
 
@@ -37,6 +41,21 @@ test('what scales costs more at most', () => {
   expect(items(found)['NAT gateways']).toBe('109.50 (3, with an address each)');
   // Nine machines more: half of 1.212 and 12% of it an hour, and 200 GiB of disk each.
   expect(found.mostUsdPerMonth - found.usdPerMonth).toBeCloseTo(9 * (1.212 * 0.62 * 730 + 16), 2);
+});
+
+test('a pool that holds fewer servers than there are to be is reported', () => {
+  const pool = { ...POOL, maximumGpus: 1 };
+  expect(estimate({ gpuNodePools: [pool], replicas: 2 }).notes).toContain(
+    'Warning: replicas is 2, and the GPU node pools hold 1 at most (maximumGpus): the others would wait for a node. Raise maximumGpus, or lower replicas.',
+  );
+  expect(estimate({ gpuNodePools: [pool], replicas: 1 }).notes.join()).not.toMatch(/Warning/);
+});
+
+test('spot prices are named as an assumption', () => {
+  expect(estimate({}, 'prod').notes).toContain(
+    'Assumed: spot machines at 50% of the on-demand price, and only these in pool a10g. AWS changes the price, and may have none.',
+  );
+  expect(estimate({ gpuNodePools: [{ ...POOL, capacityTypes: ['on-demand'] }] }).notes.join()).not.toMatch(/Assumed/);
 });
 
 test('machines are filled, and the cheapest one that holds a server is taken', () => {
@@ -102,6 +121,7 @@ describe('npm run cost', () => {
     expect(await main(['staging'])).toBe(0);
     expect(printed).toMatch(/^Stack staging, a month of serving, at prices of 2026-08-17 in us-east-1:\n/);
     expect(printed).toMatch(/\nall +with the usual number of servers +1130\.70\n/);
+    expect(printed).toMatch(/\nall, upper bound +with each pool at its limit, at on-demand prices +3204\.86\n/);
   });
 
   test('a stack without a file is told which have one in that folder', async () => {

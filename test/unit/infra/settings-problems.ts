@@ -1,11 +1,15 @@
-import { readSettings } from '../../../infra/settings';
+import { readSettings, type ConfigSource } from '../../../infra/settings';
 import { formatProblem, UserError } from '../../../scripts/lib/errors';
 import { configOf } from './program';
 
 /** What is said about a stack's configuration with these values, one line for each problem. */
-export function problemsOf(values: Record<string, unknown>, stack = 'staging'): string[] {
+export function problemsOf(
+  values: Record<string, unknown>,
+  stack = 'staging',
+  source: Partial<ConfigSource> = {},
+): string[] {
   try {
-    readSettings(configOf(stack, values));
+    readSettings({ ...configOf(stack, values), ...source });
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     return error.problems.map(formatProblem).map((text) => text.replace(`Pulumi.${stack}.yaml: `, ''));

@@ -2,6 +2,7 @@ import { readSettings } from '../../../infra/settings';
 import { UserError } from '../../../scripts/lib/errors';
 import { configOf } from './program';
 import { POOL, problemsOf } from './settings-problems';
+import { NARROW_SUBJECTS, WIDE_SUBJECTS } from './subjects';
 
 const LOCAL = {
   s3AccessKeyId: 'key',
@@ -85,18 +86,16 @@ describe('what is wrong', () => {
         gpuNodePools: [{ name: 'GPU', instanceTypes: ['g5.xlarge', 'g5.tiny'], labels: { team: 1 } }],
       }),
     ).toEqual([
-      expect.stringMatching(
-        /^natGateway: is not a name that is known here; allowed: .*\n {4}-> did you mean natGateways\?$/,
-      ),
+      expect.stringMatching(/^natGateway: unknown setting; allowed: .*\n {4}-> did you mean natGateways\?$/),
       'protect: is "yes"; allowed: true, false',
-      'availabilityZones: is "us-east-1a"; allowed: a list of: "us-east-1a"',
+      'availabilityZones: is "us-east-1a"; allowed: a list of: "us-east-1a"\n    -> write it as a list: [us-east-1a]',
       'natGateways: is "two"; allowed: one, per-zone',
       'publicAccessCidrs[1]: is "everywhere"; allowed: an IPv4 range, "203.0.113.0/24"',
       'gpuNodePools[0].name: is "GPU"; allowed: at most 40 lower-case letters, digits and hyphens, beginning with a letter',
       expect.stringMatching(/^gpuNodePools\[0\]\.instanceTypes\[1\]: is "g5.tiny"; allowed: g4dn.xlarge, /),
       'gpuNodePools[0].labels: is a mapping; allowed: a mapping of text to text',
       'oldVersionDays: is 0; allowed: a whole number from 1 to 3650',
-      expect.stringMatching(/^resources\.memory: is not a name that is known here; allowed: cpu, /),
+      expect.stringMatching(/^resources\.memory: unknown setting; allowed: cpu, /),
     ]);
   });
 
@@ -105,8 +104,83 @@ describe('what is wrong', () => {
       'the API is open to everybody',
       { publicAccessCidrs: ['0.0.0.0/0'] },
       [
-        'publicAccessCidrs[0]: is 0.0.0.0/0: that is everybody; allowed: the addresses of people and CI who need it\n' +
-          '    -> leave the list empty to reach the API from inside of the VPC only',
+        'publicAccessCidrs[0]: is "0.0.0.0/0": that is everybody; allowed: an IPv4 range, "203.0.113.0/24"\n' +
+          '    -> name the addresses of people and CI; leave the list empty to reach the API from inside of the VPC only',
+      ],
+    ],
+    [
+      'the API is open to everybody, and another value is wrong',
+      { publicAccessCidrs: ['0.0.0.0/0'], protect: 'yes' },
+      ['protect: is "yes"; allowed: true, false', expect.stringMatching(/^publicAccessCidrs\[0\]: is "0.0.0.0\/0"/)],
+    ],
+    [
+      'a misspelt setting, and settings that do not fit together',
+      { replica: 3, privateSubnetIds: ['subnet-0a'] },
+      [
+        expect.stringMatching(/^replica: unknown setting; .*\n {4}-> did you mean replicas\?$/),
+        'privateSubnetIds: is given without vpcId\n    -> name the VPC too, or leave it out',
+      ],
+    ],
+    [
+      'an address instead of a range',
+      { publicAccessCidrs: ['203.0.113.7'] },
+      [
+        'publicAccessCidrs[0]: is "203.0.113.7": an address, not a range; allowed: an IPv4 range, "203.0.113.0/24"\n' +
+          '    -> write 203.0.113.7/32 for this address',
+      ],
+    ],
+    [
+      'a range that does not begin with its first address',
+      { publicAccessCidrs: ['203.0.113.7/24'] },
+      [
+        'publicAccessCidrs[0]: is "203.0.113.7/24": not the first address of its range; ' +
+          'allowed: an IPv4 range, "203.0.113.0/24"\n' +
+          '    -> write 203.0.113.0/24 for the range, or 203.0.113.7/32 for this address',
+      ],
+    ],
+    [
+      'text around a range',
+      { publicAccessCidrs: ['10.0.0.0/16x', 'x10.0.0.0/16', '10.0.0.256/32', '10.0.0.0/33'] },
+      ['10.0.0.0/16x', 'x10.0.0.0/16', '10.0.0.256/32', '10.0.0.0/33'].map(
+        (text, index) => `publicAccessCidrs[${index}]: is "${text}"; allowed: an IPv4 range, "203.0.113.0/24"`,
+      ),
+    ],
+    [
+      'zones of another region',
+      { availabilityZones: ['us-east-1a', 'eu-west-1b'] },
+      ['availabilityZones: has eu-west-1b, and aws:region is us-east-1; allowed: zones of us-east-1, "us-east-1a"'],
+    ],
+    [
+      'a region of the bucket that cannot be one',
+      { bucketName: 'models', bucketRegion: 'eu_west1' },
+      ['bucketRegion: is "eu_west1"; allowed: an AWS region, "us-east-1"\n    -> did you mean eu-west-1?'],
+    ],
+    [
+      'a choice that is misspelt',
+      { natGateways: 'per_zone' },
+      ['natGateways: is "per_zone"; allowed: one, per-zone\n    -> did you mean "per-zone"?'],
+    ],
+    [
+      'a pool that is not in a list',
+      { gpuNodePools: { name: 'a10g', instanceTypes: ['g5.xlarge'] } },
+      [
+        expect.stringMatching(
+          /^gpuNodePools: is a mapping; allowed: a list, .*\n {4}-> write it as a list: put "- " before its first key$/,
+        ),
+      ],
+    ],
+    [
+      'a load balancer in a network that is not made here, without its addresses',
+      {
+        vpcId: 'vpc-0a',
+        privateSubnetIds: ['subnet-0a', 'subnet-0b'],
+        exposure: 'internal-load-balancer',
+        clientCidrs: ['10.0.0.0/8'],
+        modelControlKey: 'a-key-of-a-test-0',
+      },
+      [
+        'loadBalancerCidrs: is empty, and the network is not made here; ' +
+          'allowed: where the load balancer or ingress controller is, ["10.0.0.0/16"]',
       ],
     ],
     [
@@ -179,11 +253,6 @@ describe('what is wrong', () => {
       ],
     ],
     [
-      'a publisher of any repository',
-      { publisherSubjects: ['repo:*'] },
-      [expect.stringMatching(/^publisherSubjects\[0\]: is "repo:\*"; allowed: the subject of a token/)],
-    ],
-    [
       'a kubeconfig for a cluster that is made',
       { kubeContext: 'mine' },
       ['kubeContext: is given, and a cluster is to be made\n    -> set cluster to existing, or leave it out'],
@@ -201,12 +270,52 @@ describe('what is wrong', () => {
     ]);
   });
 
+  test.each(WIDE_SUBJECTS)('the subject %s, which trusts others too', (subject) => {
+    expect(problemsOf({ publisherSubjects: [subject] })).toEqual([
+      `publisherSubjects[0]: is ${JSON.stringify(subject)}: that trusts other repositories too; allowed: ` +
+        'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only behind "OWNER/NAME:"',
+    ]);
+  });
+
+  test.each(NARROW_SUBJECTS)('the subject %s is taken', (subject) => {
+    expect(problemsOf({ publisherSubjects: [subject] })).toEqual([]);
+  });
+
+  test.each<[string | undefined, string[]]>([
+    ['us-east1', ['aws:region: is "us-east1"; allowed: an AWS region, "us-east-1"\n    -> did you mean us-east-1?']],
+    [
+      'us-east-1a',
+      ['aws:region: is "us-east-1a"; allowed: an AWS region, "us-east-1"\n    -> did you mean us-east-1?'],
+    ],
+    ['virginia', ['aws:region: is "virginia"; allowed: an AWS region, "us-east-1"\n    -> did you mean us-east-1?']],
+    ['us-east-1', []],
+  ])('the region %s', (region, said) => {
+    expect(problemsOf({}, 'staging', { region })).toEqual(said);
+  });
+
+  test.each(['eu-central-1', 'us-gov-west-1', 'cn-north-1', 'ap-southeast-7', 'eusc-de-east-1', 'us-iso-east-1'])(
+    'a network in %s',
+    (region) => {
+      const availabilityZones = ['a', 'b'].map((letter) => `${region}${letter}`);
+      expect(problemsOf({ availabilityZones }, 'staging', { region })).toEqual([]);
+    },
+  );
+
+  test('the path of a kubeconfig is no secret, and its text is', () => {
+    const of = (kubeconfig: string): string[] =>
+      problemsOf({ ...LOCAL, kubeconfig }, 'local', { encrypted: new Set(['s3AccessKeyId', 's3SecretAccessKey']) });
+    expect(of('~/kc.yaml')).toEqual([]);
+    for (const text of ['{"users": []}', 'users:\n- token: hidden\n']) {
+      expect(of(text)).toEqual(['kubeconfig: is not encrypted\n    -> pulumi config set --secret kubeconfig']);
+    }
+  });
+
   test('an existing cluster is named, and has a way to the bucket', () => {
     const values = { kubeContext: '', bucketName: '', s3Endpoint: '', bucketRegion: '' };
     expect(problemsOf(values, 'local').map((text) => text.split(':')[0])).toEqual([
+      'aws',
       'kubeContext',
       'oidcProviderArn',
-      'aws',
     ]);
   });
 });
@@ -239,6 +348,16 @@ describe('GPU node pools', () => {
       /capacityTypes: has reserved; allowed: spot, on-demand/,
     ],
     [
+      'a machine that is misspelt',
+      { instanceTypes: ['g5.2xlrge'] },
+      /instanceTypes\[0\]: is "g5.2xlrge"; allowed: g4dn.xlarge, .*\n {4}-> did you mean "g5.2xlarge"\?$/,
+    ],
+    [
+      'one machine that is not in a list',
+      { instanceTypes: 'g5.xlarge' },
+      /instanceTypes: is "g5.xlarge"; allowed: a list of: .*\n {4}-> write it as a list: \[g5.xlarge\]$/,
+    ],
+    [
       'more nodes at least than at most',
       { mechanism: 'managed-node-group', minimumNodes: 3 },
       /minimumNodes: is 3; allowed: at most maximumNodes, 2$/,
@@ -265,6 +384,9 @@ describe('GPU node pools', () => {
     const network = { vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
     const pool = { ...POOL, zones: ['us-east-1f'] };
     expect(problemsOf({ ...network, gpuNodePools: [pool] })).toEqual([]);
+    expect(problemsOf({ ...network, gpuNodePools: [{ ...pool, zones: ['eu-west-1a'] }] })).toEqual([
+      'gpuNodePools[0].zones: has eu-west-1a, and aws:region is us-east-1; allowed: zones of us-east-1, "us-east-1a"',
+    ]);
     expect(problemsOf({ ...network, gpuNodePools: [{ ...pool, mechanism: 'managed-node-group' }] })).toEqual([
       'gpuNodePools[0].zones: has us-east-1f, and the zones of privateSubnetIds are not known\n' +
         '    -> leave it out: a managed node group is in all of these subnets',
@@ -278,6 +400,9 @@ describe('GPU node pools', () => {
     ]);
     expect(problemsOf({ ...LOCAL, gpuNodePools: [POOL] }, 'local')).toEqual([
       expect.stringMatching(/allowed: karpenter, or no pools$/),
+    ]);
+    expect(problemsOf({ ...LOCAL, gpuNodePools: [{ ...POOL, mechanism: 'managed-node-group' }] }, 'local')).toEqual([
+      'gpuNodePools[0].mechanism: is managed-node-group, and the cluster is not made here; allowed: karpenter, or no pools',
     ]);
   });
 

@@ -41,6 +41,49 @@ test('managed groups that may grow, and that nothing makes grow', () => {
   ]);
 });
 
+test.each<[string, Record<string, unknown>, string | undefined]>([
+  ['as many servers as GPUs', { replicas: 3 }, undefined],
+  ['more servers than GPUs', { replicas: 4 }, 'replicas is 4, and the GPU node pools hold 3 at most (maximumGpus)'],
+  ['servers that need no GPU', { replicas: 4, gpusPerPod: 0 }, undefined],
+  ['no pools of our own', { replicas: 4, gpuNodePools: [] }, undefined],
+  [
+    'an autoscaler that may ask for more',
+    { autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 12 } },
+    'autoscaling.maxReplicas is 12, and the GPU node pools hold 3 at most (maximumGpus)',
+  ],
+  [
+    'machines of which half is left over',
+    {
+      replicas: 2,
+      gpusPerPod: 3,
+      gpuNodePools: [{ name: 'four', instanceTypes: ['g5.12xlarge'], maximumGpus: 6 }],
+    },
+    'replicas is 2, and the GPU node pools hold 1 at most (maximumGpus)',
+  ],
+  [
+    'two pools of different kinds',
+    {
+      replicas: 6,
+      gpuNodePools: [
+        { name: 'nodes', instanceTypes: ['g5.xlarge'], maximumGpus: 1 },
+        {
+          name: 'group',
+          mechanism: 'managed-node-group',
+          instanceTypes: ['g5.xlarge'],
+          capacityTypes: ['spot'],
+          minimumNodes: 2,
+          timeSlices: 2,
+        },
+      ],
+    },
+    'replicas is 6, and the GPU node pools hold 5 at most (maximumGpus and maximumNodes)',
+  ],
+])('%s', (_, values, warning) => {
+  expect(of({ ...OWN, ...values })).toEqual(
+    warning === undefined ? [] : [expect.stringContaining(`${warning}: the others would wait for a node. Raise `)],
+  );
+});
+
 test('a version whose support ends', () => {
   expect(of(OWN, 'staging', new Date('2027-03-01'))).toEqual([expect.stringMatching(/ends on 2027-03-27/)]);
 });

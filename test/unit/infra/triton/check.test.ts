@@ -101,6 +101,20 @@ test.each<[string, Partial<TritonServerArgs>]>([
     'network.egressCidrs: has "anywhere"; allowed: ranges such as 10.0.0.0/16',
     { network: { egressCidrs: ['anywhere'] } },
   ],
+  [
+    'network.egressCidrs: has "x10.0.0.0/16"; allowed: ranges such as 10.0.0.0/16',
+    { network: { egressCidrs: ['x10.0.0.0/16'] } },
+  ],
+  [
+    'network.egressCidrs: has "10.0.0.7": an address, not a range; allowed: ranges such as 10.0.0.0/16\n' +
+      '    -> write 10.0.0.7/32 for this address',
+    { network: { egressCidrs: ['10.0.0.7'] } },
+  ],
+  [
+    'exposure.clientCidrs: has "fd00::1": an address, not a range; allowed: ranges such as 10.0.0.0/16\n' +
+      '    -> write fd00::1/128',
+    { exposure: balanced(['fd00::1']) },
+  ],
   ['network.egressCidrs: is empty; allowed: at least one, such as 10.0.0.0/16', { network: { egressCidrs: [] } }],
   ['network.egressPorts: has 0; allowed: whole numbers from 1 to 65535', { network: { egressPorts: [443, 0] } }],
   ['exposure.clientCidrs: is empty; allowed: at least one, such as 10.0.0.0/16', { exposure: balanced([]) }],

@@ -1,3 +1,4 @@
+import { NARROW_SUBJECTS, WIDE_SUBJECTS } from '../../infra/subjects';
 import { policyText, resource, withUnknown, type Cases } from './case';
 
 const POLICY = 'aws:iam/rolePolicy:RolePolicy';
@@ -16,6 +17,24 @@ const TRUST = {
 };
 const role = (change: object) => resource(ROLE, 'triton', { assumeRolePolicy: policyText({ ...TRUST, ...change }) });
 
+const ofGitHub = (subjects: string[]) =>
+  role({
+    Condition: {
+      StringLike: { 'token.actions.githubusercontent.com:sub': subjects },
+      StringEquals: { 'token.actions.githubusercontent.com:aud': 'sts.amazonaws.com' },
+    },
+  });
+
+const WILD_ACTIONS = ['*', '*:*', 's3:**', 'iam:?*', 's3:*Object', 's?:GetObject', 'ec2:R*', 's3:G?tObject'];
+const WILD_RESOURCES = [
+  'arn:aws:s3:::*/*',
+  'arn:aws:s3:::?*',
+  'arn:*:s3:::*',
+  'arn:aws:*:::models-1/models/*',
+  'arn:aws:iam::1:*',
+  'arn:aws:s3:::*-models/*',
+];
+
 export const iamCases: Cases = {
   'iam-no-wildcard-actions': {
     passes: {
@@ -28,6 +47,13 @@ export const iamCases: Cases = {
       'a whole service': {
         stack: [policy({ Action: ['s3:GetObject', 's3:*'] })],
         says: [`${POLICY} "triton": policy.Statement[0].Action[1] is "s3:*"; name the actions that are needed.`],
+      },
+      'a wildcard before or in the verb': {
+        stack: [policy({ Action: WILD_ACTIONS })],
+        says: WILD_ACTIONS.map(
+          (action, index) =>
+            `${POLICY} "triton": policy.Statement[0].Action[${index}] is "${action}"; name the actions that are needed.`,
+        ),
       },
       'all but one': {
         stack: [policy({ Action: undefined, NotAction: 's3:DeleteObject' })],
@@ -58,6 +84,13 @@ export const iamCases: Cases = {
         says: [
           `${POLICY} "triton": policy.Statement[0].Resource[0] is "arn:aws:s3:::*"; name the ARNs that it is for.`,
         ],
+      },
+      'a wildcard at the beginning of the resource': {
+        stack: [policy({ Resource: WILD_RESOURCES })],
+        says: WILD_RESOURCES.map(
+          (arn, index) =>
+            `${POLICY} "triton": policy.Statement[0].Resource[${index}] is "${arn}"; name the ARNs that it is for.`,
+        ),
       },
       'all but one': {
         stack: [policy({ Resource: undefined, NotResource: 'arn:aws:s3:::other' })],
@@ -93,6 +126,7 @@ export const iamCases: Cases = {
   'iam-trust-narrow': {
     passes: {
       'one service account': [role({})],
+      'one repository': [ofGitHub(NARROW_SUBJECTS)],
       'a service': [
         role({ Principal: { Service: 'eks.amazonaws.com' }, Action: 'sts:AssumeRole', Condition: undefined }),
       ],
@@ -111,18 +145,12 @@ export const iamCases: Cases = {
           `${ROLE} "triton": tokens for any audience will do; add a condition StringEquals on the :aud of its tokens.`,
         ],
       },
-      'every repository of an organisation': {
-        stack: [
-          role({
-            Condition: {
-              StringLike: { 'token.actions.githubusercontent.com:sub': 'repo:acme/*' },
-              StringEquals: { 'token.actions.githubusercontent.com:aud': 'sts.amazonaws.com' },
-            },
-          }),
-        ],
-        says: [
-          `${ROLE} "triton": assumeRolePolicy.Statement[0].Condition.StringLike.token.actions.githubusercontent.com:sub is "repo:acme/*"; name the repository, branch or service account.`,
-        ],
+      'repositories of others': {
+        stack: [ofGitHub(WIDE_SUBJECTS)],
+        says: WIDE_SUBJECTS.map(
+          (subject, index) =>
+            `${ROLE} "triton": assumeRolePolicy.Statement[0].Condition.StringLike.token.actions.githubusercontent.com:sub[${index}] is "${subject}"; name the repository, branch or service account.`,
+        ),
       },
     },
   },

@@ -1,0 +1,36 @@
+import { factsOf, type GpuInstanceType } from './gpu-instance-types';
+import { schedulableGpus } from './settings/gpu-node-pools';
+import type { GpuNodePoolSettings, Settings } from './settings/types';
+
+/** How many nodes a pool may have, if all of them are of that type. */
+export function nodesOf(pool: GpuNodePoolSettings, type: GpuInstanceType): { fewest: number; most: number } {
+  if (pool.mechanism === 'managed-node-group') {
+    // A group for spot and one for on-demand, each of this size.
+    const groups = pool.capacityTypes.length;
+    return { fewest: pool.minimumNodes * groups, most: pool.maximumNodes * groups };
+  }
+  return { fewest: 0, most: Math.floor(pool.maximumGpus / factsOf(type).gpus) };
+}
+
+/** Servers that a pool holds at its limit, with the machines of it that hold most. */
+function mostServers(pool: GpuNodePoolSettings, gpusPerPod: number): number {
+  const counts = pool.instanceTypes.map(
+    (type) => nodesOf(pool, type).most * Math.floor(schedulableGpus(pool, type) / gpusPerPod),
+  );
+  return Math.max(0, ...counts);
+}
+
+/** A warning where the GPU node pools of a stack cannot hold the servers that it asks for; undefined where they can. */
+export function capacityWarning({ gpuNodePools: pools, triton }: Settings): string | undefined {
+  const { gpusPerPod, autoscaling, replicas } = triton;
+  if (gpusPerPod === 0 || pools.length === 0) return undefined;
+  const room = pools.reduce((sum, pool) => sum + mostServers(pool, gpusPerPod), 0);
+  const [key, asked] =
+    autoscaling === undefined ? ['replicas', replicas] : ['autoscaling.maxReplicas', autoscaling.maxReplicas];
+  if (asked <= room) return undefined;
+  const limits = [...new Set(pools.map(({ mechanism }) => limitOf(mechanism)))].join(' and ');
+  return `${key} is ${asked}, and the GPU node pools hold ${room} at most (${limits}): the others would wait for a node. Raise ${limits}, or lower ${key}`;
+}
+
+const limitOf = (mechanism: GpuNodePoolSettings['mechanism']): string =>
+  mechanism === 'managed-node-group' ? 'maximumNodes' : 'maximumGpus';

@@ -1,0 +1,101 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readSettings } from '../../../infra/settings';
+import { stackFile } from '../../../infra/settings/stack-file';
+import { formatUserError, UserError } from '../../../scripts/lib/errors';
+import { Scratch } from '../../support/scratch';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+/** A stack file with this text; what Pulumi would read from it. */
+const read = (text: string) => {
+  writeFileSync(join(scratch.directory, 'Pulumi.test.yaml'), text);
+  return stackFile('test', scratch.directory);
+};
+
+/** What the user is told. */
+function said(text: string): string {
+  try {
+    read(text);
+    return '';
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    return formatUserError(error).replaceAll(`${scratch.directory}/`, '');
+  }
+}
+
+test.each<[string, string, string]>([
+  [
+    'a tab',
+    'config:\n\ttriton-serving:replicas: 1\n',
+    'line 2, column 1: tab characters must not be used in indentation',
+  ],
+  [
+    'a key that is there twice',
+    'config:\n  triton-serving:replicas: 1\n  triton-serving:replicas: 2\n',
+    'line 3, column 3: duplicated mapping key',
+  ],
+  [
+    'a bracket that is not closed',
+    'config:\n  triton-serving:availabilityZones: [us-east-1a\n  triton-serving:replicas: 1\n',
+    'line 3, column 3: ',
+  ],
+])('%s is reported with line and column', (_, text, expected) => {
+  expect(said(text)).toMatch(/^Pulumi\.test\.yaml cannot be read\n {2}Pulumi\.test\.yaml: not valid YAML: line /);
+  expect(said(text)).toContain(expected);
+});
+
+test('config that is not a mapping', () => {
+  expect(said('config: [a]\n')).toBe('Pulumi.test.yaml cannot be read\n  Pulumi.test.yaml: config is not a mapping');
+});
+
+test.each(['', '# nothing yet\n', 'config:\n', 'encryptionsalt: v1:abc\n'])('a file without settings: %j', (text) => {
+  expect(read(text).values).toEqual({});
+});
+
+test('values are the texts that Pulumi makes of them', () => {
+  const { values } = read(
+    'config:\n  triton-serving:kubernetesVersion: 1.35\n  triton-serving:replicas: 3\n  triton-serving:protect: true\n' +
+      '  triton-serving:vpcId:\n  triton-serving:availabilityZones: [us-east-1a]\n  other:replicas: 4\n',
+  );
+  expect(values).toEqual({
+    kubernetesVersion: '1.35',
+    replicas: '3',
+    protect: 'true',
+    vpcId: null,
+    availabilityZones: ['us-east-1a'],
+  });
+});
+
+describe('settings of a stack file', () => {
+  const settings = (more: string) =>
+    readSettings(
+      read(`config:\n  aws:region: us-east-1\n  triton-serving:availabilityZones: [us-east-1a, us-east-1b]\n${more}`),
+    );
+
+  test('a version without quotes is taken, as by a preview', () => {
+    expect(settings('  triton-serving:kubernetesVersion: 1.34\n').cluster).toMatchObject({ version: '1.34' });
+  });
+
+  test('a setting without a value is one that is not given', () => {
+    const { cluster, triton } = settings('  triton-serving:vpcId:\n  triton-serving:replicas:\n');
+    expect(cluster).toMatchObject({ network: { kind: 'create' } });
+    expect(triton.replicas).toBe(2);
+  });
+});
+
+// https://github.com/pulumi/pulumi reads "replicas" as "PROJECT:replicas".
+test('a key without a prefix is one of the project, as Pulumi takes it', () => {
+  expect(read('config:\n  replicas: 3\n').values).toEqual({ replicas: '3' });
+  expect(said('config:\n  replicas: 3\n  triton-serving:replicas: 4\n')).toBe(
+    'Pulumi.test.yaml cannot be read\n  Pulumi.test.yaml: replicas and triton-serving:replicas are both given\n' +
+      '    -> keep triton-serving:replicas',
+  );
+});
+
+test('a secret is there, and its value is not known', () => {
+  const { values, encrypted } = read('config:\n  triton-serving:modelControlKey:\n    secure: AAAB\n');
+  expect(Object.keys(values)).toEqual(['modelControlKey']);
+  expect([...encrypted]).toEqual(['modelControlKey']);
+});
