@@ -66,7 +66,7 @@ async function check(argv: readonly string[]): Promise<number> {
     ),
     py('lint (Python)', 'ruff', 'check', '--quiet', ...(flags.fix ? ['--fix'] : []), ...excluded(own), '.'),
     py('format (Python)', 'ruff', 'format', '--quiet', ...(flags.fix ? [] : ['--check']), ...excluded(own), '.'),
-    py('types (Python)', 'mypy', 'scripts/tracing', 'scripts/backends'),
+    py('types (Python)', 'mypy', 'scripts/tracing', 'scripts/backends', 'scripts/model_packages'),
     node('unit tests', 'jest/bin/jest.js', '--selectProjects', 'unit', '--silent', '--reporters=default'),
   ];
   const chosen = checks.filter(({ name }) => words?.some((word) => name.includes(word)) ?? true);

@@ -25,8 +25,8 @@ import triton_python_backend_utils as pb_utils
 
 class TritonPythonModel:
     def execute(self, requests):
-        rows = [np.from_dlpack(request.inputs()[0]).shape for request in requests]
-        tensor = pb_utils.Tensor.from_dlpack
+        rows = [request.inputs()[0].as_numpy().shape for request in requests]
+        tensor = pb_utils.Tensor
         return [
             pb_utils.InferenceResponse(
                 [
@@ -46,8 +46,8 @@ class TritonPythonModel:
     def execute(self, requests):
         for request in requests:
             sender = request.get_response_sender()
-            for i in range(int(np.from_dlpack(request.inputs()[0])[0])):
-                number = pb_utils.Tensor.from_dlpack("number", np.array([i], dtype=np.int32))
+            for i in range(int(request.inputs()[0].as_numpy()[0])):
+                number = pb_utils.Tensor("number", np.array([i], dtype=np.int32))
                 sender.send(pb_utils.InferenceResponse([number]))
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
         return None

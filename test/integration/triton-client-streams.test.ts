@@ -23,13 +23,13 @@ import triton_python_backend_utils as pb_utils
 class TritonPythonModel:
     def execute(self, requests):
         for request in requests:
-            count = int(np.from_dlpack(pb_utils.get_input_tensor_by_name(request, "count"))[0])
+            count = int(pb_utils.get_input_tensor_by_name(request, "count").as_numpy()[0])
             sender = request.get_response_sender()
             if count < 0:
                 error = pb_utils.TritonError("a count is negative")
                 sender.send(pb_utils.InferenceResponse([], error))
             for i in range(count):
-                number = pb_utils.Tensor.from_dlpack("number", np.array([i], dtype=np.int32))
+                number = pb_utils.Tensor("number", np.array([i], dtype=np.int32))
                 sender.send(pb_utils.InferenceResponse([number]))
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
         return None
@@ -48,12 +48,12 @@ class TritonPythonModel:
     def execute(self, requests):
         responses = []
         for request in requests:
-            x = np.from_dlpack(pb_utils.get_input_tensor_by_name(request, "x"))
-            start = np.from_dlpack(pb_utils.get_input_tensor_by_name(request, "START"))
+            x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
+            start = pb_utils.get_input_tensor_by_name(request, "START").as_numpy()
             key = request.correlation_id()
             more = json.loads(request.parameters()).get("more", 0)
             self.sums[key] = (0 if start[0] else self.sums[key]) + float(x[0]) + more
-            y = pb_utils.Tensor.from_dlpack("y", np.array([self.sums[key]], dtype=np.float32))
+            y = pb_utils.Tensor("y", np.array([self.sums[key]], dtype=np.float32))
             responses.append(pb_utils.InferenceResponse([y]))
         return responses
 `;

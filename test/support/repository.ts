@@ -43,8 +43,8 @@ class TritonPythonModel:
     def execute(self, requests):
         responses = []
         for request in requests:
-            x = np.from_dlpack(pb_utils.get_input_tensor_by_name(request, "${input}"))
-            y = pb_utils.Tensor.from_dlpack("${output}", ${answer})
+            x = pb_utils.get_input_tensor_by_name(request, "${input}").as_numpy()
+            y = pb_utils.Tensor("${output}", ${answer})
             responses.append(pb_utils.InferenceResponse([y]))
         return responses
 `;

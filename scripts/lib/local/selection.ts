@@ -20,8 +20,8 @@ const REASONS: Record<string, string> = {
   tensorrt_plan: 'a TensorRT plan runs only on the kind of GPU that it was built on',
 };
 
-/** Seen with Triton 2.51 and numpy 2: the process that serves the model ends at the first request. */
-const STRING_REASON = 'it takes strings, which the python backend of the local server cannot hand to Python';
+/** Tensors reach our own backends as DLPack, which has no strings. */
+const STRING_REASON = 'it takes strings, which the local stand-in for its backend cannot hand over';
 
 /**
  * Reads the configurations, before any model is traced, and sorts out what cannot be served here. That is no failure;
@@ -62,9 +62,9 @@ export async function selectModels(repository: string, names: readonly string[] 
   };
 }
 
-/** An ensemble hands its inputs on; what counts is the model that reads them. */
+/** An ensemble hands its inputs on; what counts is the model that reads them. A model.py takes them. */
 function takesStrings({ platform, config }: RepositoryModel): boolean {
-  return platform !== 'ensemble' && (config.input ?? []).some(({ data_type: type }) => type === 'TYPE_STRING');
+  return platform !== 'ensemble' && platform !== 'python' && (config.input ?? []).some(({ data_type: type }) => type === 'TYPE_STRING');
 }
 
 function reasonFor({ platform, directory }: RepositoryModel): string {

@@ -132,6 +132,8 @@ interface BasePython {
 /** Triton's build for this version brings libpython along. */
 const VERSION_WITH_LIBRARY: (typeof PYTHON_VERSIONS)[number] = '3.13';
 
+const VERSION_WITHOUT_NUMPY_1: (typeof PYTHON_VERSIONS)[number] = '3.13';
+
 /**
  * The first Python on PATH that PyTorch and the Triton binary both can use; where there is none and `embeddable` is not
  * asked for, the first that PyTorch can use. So that tracing and serving share one environment where they can.
@@ -197,8 +199,21 @@ async function askPython(command: string): Promise<PythonFacts | undefined> {
   }
 }
 
+/**
+ * The interpreter for Python-backend models: NumPy 1, which they need on this server, has builds for Python 3.10 to 3.12.
+ * That of the environment where it is one of these, or the first such one on PATH that Triton can load.
+ */
+export async function findModelPython({ python, version }: PythonEnvironment): Promise<string | undefined> {
+  if (version !== VERSION_WITHOUT_NUMPY_1) return python;
+  for (const other of PYTHON_VERSIONS.filter((one) => one !== VERSION_WITHOUT_NUMPY_1)) {
+    const found = await askPython(`python${other}`);
+    if (found?.version === other && (found.directory !== null || found.loadable)) return found.path;
+  }
+  return undefined;
+}
+
 /** uv: the one on PATH, or a pinned one that pip puts into the cache. */
-async function ensureUv(python: string): Promise<string> {
+export async function ensureUv(python: string): Promise<string> {
   try {
     await exec('uv', ['--version']);
     return 'uv';

@@ -1,18 +1,25 @@
-import { chmodSync, cpSync, existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
 import { paths } from '../paths';
 import { cached } from './cache';
-import { unpackPackage, type PythonEnvironment } from './python';
-import { MINIMUM_GLIBC, VERSIONS } from './versions';
+import { ensureUv, findModelPython, unpackPackage, type PythonEnvironment } from './python';
+import { MINIMUM_GLIBC, PYTHON_VERSIONS, VERSIONS } from './versions';
 
 /** The Triton server program and what it needs around it. */
 export interface TritonInstallation {
   binary: string;
   /** Shared libraries of the binary. */
   libraries: string;
-  /** Folder of the python backend, with the stub of the environment's Python. */
+  /** Folder of the python backend, without a stub. */
   pythonBackend: string;
+  /** Folder with a folder for each Python version, which holds the stub for it: the program that runs a model.py. */
+  stubs: string;
+  /** The Python environment of our own backends. */
+  environment: PythonEnvironment;
+  /** Interpreter that environments of Python-backend models are made from; undefined where there is none. */
+  modelPython: string | undefined;
+  uv: string;
 }
 
 /** Why the server binary cannot run on this machine, or undefined if it can. */
@@ -38,36 +45,69 @@ export function requireTritonPlatform(): void {
   });
 }
 
-/** Unpacks the server of VERSIONS.pytriton once, and the python backend for this environment's Python. */
+const STUB = 'triton_python_backend_stub';
+
+/** Unpacks the server of VERSIONS.pytriton once. */
 export async function ensureTriton(environment: PythonEnvironment): Promise<TritonInstallation> {
   const directory = await cached(`pytriton-${VERSIONS.pytriton}`, (target) =>
     unpackPackage(`nvidia-pytriton==${VERSIONS.pytriton}`, target, environment.python),
   );
   const server = join(directory, 'pytriton', 'tritonserver');
-  const stub = join(server, 'python_backend_stubs', environment.version, 'triton_python_backend_stub');
-  if (!existsSync(stub)) {
-    throw new UserError(
-      `nvidia-pytriton ${VERSIONS.pytriton} has no python backend stub for Python ${environment.version}`,
-    );
+  const stubs = join(server, 'python_backend_stubs');
+  for (const version of PYTHON_VERSIONS) {
+    const stub = join(stubs, version, STUB);
+    if (!existsSync(stub))
+      throw new UserError(`nvidia-pytriton ${VERSIONS.pytriton} has no python backend stub for Python ${version}`);
+    chmodSync(stub, 0o755);
   }
-  const backend = await cached(`pytriton-${VERSIONS.pytriton}-python${environment.version}`, (target) => {
-    cpSync(join(server, 'backends', 'python'), target, { recursive: true });
-    cpSync(stub, join(target, 'triton_python_backend_stub'));
-    chmodSync(join(target, 'triton_python_backend_stub'), 0o755);
-    return Promise.resolve();
-  });
   const binary = join(server, 'bin', 'tritonserver');
   chmodSync(binary, 0o755);
-  return { binary, libraries: join(directory, 'nvidia_pytriton.libs'), pythonBackend: backend };
+  const [uv, modelPython] = await Promise.all([ensureUv(environment.python), findModelPython(environment)]);
+  return {
+    binary,
+    libraries: join(directory, 'nvidia_pytriton.libs'),
+    pythonBackend: join(server, 'backends', 'python'),
+    stubs,
+    environment,
+    modelPython,
+    uv,
+  };
 }
 
-/** Makes a backend directory of the python backend and our Python-based backends. */
+/**
+ * Makes a backend directory of the python backend and our Python-based backends. In place of the stub stands a script:
+ * our backends run in their environment, a model.py of the user's in one of its own (scripts/model_packages).
+ */
 export function assembleBackends(installation: TritonInstallation, directory: string): void {
+  const { pythonBackend, stubs, environment, modelPython, uv } = installation;
   rmSync(directory, { recursive: true, force: true });
-  mkdirSync(directory, { recursive: true });
-  symlinkSync(installation.pythonBackend, join(directory, 'python'));
+  const python = join(directory, 'python');
+  mkdirSync(python, { recursive: true });
+  for (const name of readdirSync(pythonBackend)) {
+    if (name !== STUB) symlinkSync(join(pythonBackend, name), join(python, name));
+  }
+  const settings = join(python, 'models.json');
+  writeFileSync(
+    settings,
+    JSON.stringify({ stubs, server_python: environment.python, model_python: modelPython ?? null, uv }),
+  );
+  const launcher = ['-I', join(paths.scripts, 'model_packages', 'launch.py'), settings];
+  writeFileSync(
+    join(python, STUB),
+    [
+      '#!/bin/sh',
+      '# The last argument is the folder of a Python-based backend, or DEFAULT for a model.py.',
+      `[ "$9" = DEFAULT ] || exec ${quote(join(stubs, environment.version, STUB))} "$@"`,
+      `exec ${[environment.python, ...launcher].map(quote).join(' ')} "$@"`,
+      '',
+    ].join('\n'),
+    { mode: 0o755 },
+  );
   for (const name of ['pytorch', 'onnxruntime']) symlinkSync(join(paths.backends, name), join(directory, name));
 }
+
+/** A word of a shell's command line. */
+const quote = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`;
 
 /** Empty where the C library is another one. */
 function glibcVersion(): string {

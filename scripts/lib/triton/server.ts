@@ -13,6 +13,9 @@ import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from './serving';
 const EXIT_TIMEOUT_S = 5;
 const SHARED_MEMORY = '/dev/shm';
 
+/** A model's process may first install the packages of its requirements.txt. */
+const STUB_TIMEOUT_S = 280;
+
 /** The python backend makes an empty folder of this name in /tmp at each start and leaves it there. */
 const ENVIRONMENT_FOLDER = 'python_env_';
 
@@ -130,6 +133,7 @@ function serverArguments(options: TritonServerOptions, backends: string, sharedM
     `--exit-timeout-secs=${EXIT_TIMEOUT_S}`,
     `--backend-directory=${backends}`,
     `--backend-config=python,shm-region-prefix-name=${sharedMemory}`,
+    `--backend-config=python,stub-timeout-seconds=${STUB_TIMEOUT_S}`,
     '--http-address=127.0.0.1',
     `--http-port=${ports.http}`,
     '--grpc-address=127.0.0.1',

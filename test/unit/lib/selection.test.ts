@@ -22,17 +22,18 @@ writeRepository(repository, {
   'on_on_plan/config.pbtxt': ensemble('on_plan'),
   'on_plan/config.pbtxt': ensemble('plan'),
   'plan/config.pbtxt': `platform: "tensorrt_plan"\n${tensors('TYPE_FP32')}`,
-  'text/config.pbtxt': `backend: "python"\n${tensors('TYPE_STRING')}`,
+  'text/config.pbtxt': `platform: "onnxruntime_onnx"\n${tensors('TYPE_STRING')}`,
+  'words/config.pbtxt': `backend: "python"\n${tensors('TYPE_STRING')}`,
 });
 
 test('serves what this machine can, and says why not the rest: ensembles of such models included', async () => {
   const { served, notServed } = await selectModels(repository, undefined);
-  expect(served.map(({ name }) => name)).toEqual(['adds', 'on_adds']);
+  expect(served.map(({ name }) => name)).toEqual(['adds', 'on_adds', 'words']);
   expect(notServed.map(({ model, reason }) => [model.name, reason])).toEqual([
     ['on_on_plan', 'it needs on_plan, which is not served here'],
     ['on_plan', 'it needs plan, which is not served here'],
     ['plan', 'a TensorRT plan runs only on the kind of GPU that it was built on'],
-    ['text', 'it takes strings, which the python backend of the local server cannot hand to Python'],
+    ['text', 'it takes strings, which the local stand-in for its backend cannot hand over'],
   ]);
 });
 
