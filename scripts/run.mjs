@@ -29,12 +29,25 @@ async function run() {
     const entry =
       findBundle(root, command, modules) ??
       (await (await import('./launch/build.mjs')).buildBundle(root, command, modules));
+    enterShellFolder();
     ({ main } = loadBundle(root, entry, !args.includes('--help')));
   } catch (error) {
     if (error.name !== 'LaunchError') throw error;
     fail(error.message);
   }
   return main(args);
+}
+
+/** npm runs a script in the folder of its package; paths on the command line start where the user typed the command. */
+function enterShellFolder() {
+  const { INIT_CWD: typedIn, npm_lifecycle_event: script } = process.env;
+  // The environment alone may come from another script, which started this command in a folder of its choice.
+  if (typedIn === undefined || script !== command || process.cwd() !== root) return;
+  try {
+    process.chdir(typedIn);
+  } catch {
+    // The folder was deleted meanwhile; absolute paths still work.
+  }
 }
 
 function fail(message) {

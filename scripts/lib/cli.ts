@@ -23,8 +23,10 @@ export function parseFlagsAndArguments<const T extends Options>(
   names: readonly string[] = [],
 ) {
   refuseLostFlags(argv, Object.keys(options));
+  const args = argv.length === 1 && argv[0] === 'help' ? ['--help'] : [...argv];
+  const known = 'help' in options ? { ...options, help: { ...options['help'], short: 'h' } } : options;
   try {
-    const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: most > 0, strict: true });
+    const { values, positionals } = parseArgs({ args, options: known, allowPositionals: most > 0, strict: true });
     const surplus = positionals[most];
     if (surplus !== undefined) throw new Error(`Unexpected argument '${surplus}'`);
     return { flags: values, positionals };

@@ -1,5 +1,6 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { paths } from '../../scripts/lib/paths';
 
 export interface Finished {
@@ -27,10 +28,16 @@ export function runCommandLine(
   return startCommandLine(command, args, env).finished;
 }
 
+/** Runs one of our npm scripts as a user does whose shell is in `folder`. */
+export function runByNpm(folder: string, command: string, args: readonly string[]): Promise<Finished> {
+  const npm = ['--prefix', paths.root, '--silent', 'run', command, '--', ...args];
+  return ended(spawn('npm', npm, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] }));
+}
+
 /** The same, for one that is to get a signal. */
 export function startCommandLine(command: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Started {
-  const { child, ended } = spawnCommandLine(command, args, env);
-  const finished = ended.then(({ code, stdout, stderr }) => ({ code, stdout, stderr }));
+  const { child, ended: finishedOrKilled } = spawnCommandLine(command, args, env);
+  const finished = finishedOrKilled.then(({ code, stdout, stderr }) => ({ code, stdout, stderr }));
   return { kill: (signal) => child.kill(signal), finished };
 }
 
@@ -45,13 +52,17 @@ export function spawnCommandLine(
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  return { child, ended: ended(child) };
+}
+
+/** Collects what a process writes until it ends. */
+function ended(child: ChildProcessByStdio<null, Readable, Readable>): Promise<Ended> {
   const output = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].setEncoding('utf8').on('data', (text: string) => (output[name] += text));
   }
-  const ended = new Promise<Ended>((resolve, reject) => {
+  return new Promise((resolve, reject) => {
     child.once('error', reject);
     child.once('close', (code, signal) => resolve({ code, signal, ...output }));
   });
-  return { child, ended };
 }

@@ -1,6 +1,5 @@
-import { relative } from 'node:path';
+import { displayPath } from '../model/paths';
 import { formatLocation, type RepositoryLocation } from '../publish/location';
-import { paths } from '../paths';
 import { CONTROL_KEY_VARIABLE } from '../replicas/source';
 import { LOCAL_CREDENTIALS } from './s3-server';
 import { FACE } from './samples';
@@ -8,7 +7,7 @@ import { FACE } from './samples';
 /** Where `npm run local` serves HTTP unless it is told otherwise. */
 export const STANDARD_HTTP = 'http://127.0.0.1:8000';
 
-const PHOTO = relative(paths.root, FACE);
+const PHOTO = displayPath(FACE);
 
 /** What `npm run infer` is given for the models of this package. */
 const INPUTS: Record<string, string> = {

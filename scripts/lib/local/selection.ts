@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { join } from 'node:path';
 import { UserError } from '../errors';
 import { readRepository, stepModels, type RepositoryModel } from '../model';
+import { displayPath } from '../model/paths';
 
 /** Which models `npm run local` serves, and why not the others. */
 export interface LocalSelection {
@@ -70,5 +71,5 @@ function takesStrings({ platform, config }: RepositoryModel): boolean {
 function reasonFor({ platform, directory }: RepositoryModel): string {
   const reason = REASONS[platform] ?? `there is no backend for ${platform} on this machine`;
   const builder = join(directory, 'build-plan.sh');
-  return existsSync(builder) ? `${reason}; there, run ${relative(process.cwd(), builder)}` : reason;
+  return existsSync(builder) ? `${reason}; there, run ${displayPath(builder)}` : reason;
 }

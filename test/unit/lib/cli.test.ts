@@ -22,6 +22,16 @@ async function refusal(main: (argv: readonly string[]) => Promise<number>, argv:
   return said;
 }
 
+test.each(['-h', 'help', '--help', '--stack staging -h'])('%s shows the help', async (argv) => {
+  const write = jest.spyOn(process.stdout, 'write').mockReturnValue(true);
+  try {
+    expect(await syncModels(argv.split(' '))).toBe(0);
+    expect(write.mock.calls.map(String).join('')).toMatch(/^Publishes a model repository[^]*--help\n/);
+  } finally {
+    write.mockRestore();
+  }
+});
+
 test.each([
   ['cost', cost, '--stack staging', 'STACK has no flag: write staging alone'],
   ['cost', cost, '--stack=staging', 'STACK has no flag: write staging alone'],

@@ -1,0 +1,40 @@
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ONE_MODEL } from '../support/publish';
+import { writeRepository } from '../support/repository';
+import { runByNpm } from '../support/run';
+import { Scratch } from '../support/scratch';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+/** A folder of a user, with a model repository and a stack file in it. */
+let home: string;
+
+beforeAll(() => {
+  home = join(scratch.directory, 'home');
+  writeRepository(join(home, 'models'), ONE_MODEL);
+  mkdirSync(join(home, 'stacks'));
+  writeFileSync(join(home, 'stacks', 'Pulumi.mine.yaml'), 'config: {}\n');
+});
+
+test('npm --prefix: relative paths start in the folder of the shell', async () => {
+  const validated = await runByNpm(join(home, 'models'), 'validate', ['--repo', '.']);
+  expect(validated).toMatchObject({ code: 0, stdout: expect.stringContaining('1 model, 0 problems') as string });
+  const exported = await runByNpm(join(home, 'models'), 'export', ['--repo', '.', '--out', '../exported']);
+  expect(exported).toMatchObject({ code: 0, stderr: '' });
+  expect(existsSync(join(home, 'exported', 'a', 'config.pbtxt'))).toBe(true);
+});
+
+test.each([
+  ['validate', '--repo ../no-models', '/no-models: cannot be read: there is no such file or folder'],
+  ['infer', 'a -o gone/answer.json', 'there is no folder HOME/gone'],
+  ['infer', '--types gone/models.ts', 'there is no folder HOME/gone'],
+  ['local', '--page gone/page.html', 'HOME/gone'],
+  // The stack that it finds is the one of the folder.
+  ['cost', 'other --stack-dir stacks', 'a file: mine'],
+])('npm --prefix: %s %s names the place where it looked', async (command, args, place) => {
+  const { code, stderr } = await runByNpm(home, command, args.split(' '));
+  expect(code).toBeGreaterThan(0);
+  expect(stderr).toContain(place.replace('HOME', home));
+});
