@@ -14,6 +14,9 @@ const HELP = `Traces or exports the models of a repository that have a trace.py,
   --exclude A,B         all but these
   --weights MODEL=FILE  weights for one model: a file, a folder or a hub id; may be given again
   --force               also those that are up to date
+  --version N           version folder to write (default: the newest that version_policy names, or 1)
+  --seed N              of random weights and of the check's inputs (default: 0)
+  --jobs N              models made at the same time (default: 2 where there is memory for it, else 1)
   --help
 
 Exit codes: 0 done, 1 a model failed, 2 wrong command line.
@@ -30,6 +33,9 @@ async function trace(argv: readonly string[]): Promise<number> {
     exclude: { type: 'string' },
     weights: { type: 'string', multiple: true, default: [] },
     force: { type: 'boolean', default: false },
+    version: { type: 'string' },
+    seed: { type: 'string' },
+    jobs: { type: 'string' },
     help: { type: 'boolean', default: false },
   });
   if (flags.help) {
@@ -46,8 +52,16 @@ async function trace(argv: readonly string[]): Promise<number> {
       ...selection,
       weights: flags.weights,
       force: flags.force,
+      version: flags.version,
+      seed: flags.seed,
+      jobs: flags.jobs,
       onEvent: (event) => {
         if (event.event === 'progress') step.update(`${event.model}: ${event.step}`);
+        if (event.event === 'nothing') {
+          progress.erase();
+          const has = event.file === null ? 'has no trace.py' : `brings its own ${event.file}`;
+          process.stdout.write(`${event.model} ${has}: nothing to trace\n`);
+        }
         if (event.event !== 'done' && event.event !== 'up-to-date') return;
         const how = event.event === 'done' ? `made in ${formatDuration(event.seconds * 1000)}` : 'up to date';
         progress.erase();

@@ -13,6 +13,10 @@ export interface TraceOptions {
   /** MODEL=FILE, MODEL=HUB-ID or MODEL=DIRECTORY */
   weights: readonly string[];
   force?: boolean;
+  /** Numbers as on the command line, which the tracing process checks. */
+  seed?: string | undefined;
+  version?: string | undefined;
+  jobs?: string | undefined;
   onEvent: (event: TraceEvent) => void;
 }
 
@@ -25,6 +29,7 @@ export type TraceEvent =
   | { event: 'progress'; model: string; step: string }
   | ({ event: 'done'; model: string; seconds: number } & TraceResult)
   | ({ event: 'up-to-date'; model: string } & TraceResult)
+  | { event: 'nothing'; model: string; file: string | null }
   | { event: 'failed'; model: string; error: string; hint?: string | null };
 
 /** What is kept beside an artifact in <artifact>.trace.json. */
@@ -55,6 +60,10 @@ export async function traceModels(options: TraceOptions): Promise<void> {
   if (options.exclude !== undefined) args.push('--exclude', options.exclude.join(','));
   for (const weights of options.weights) args.push('--weights', absoluteWeights(weights));
   if (options.force === true) args.push('--force');
+  for (const name of ['seed', 'version', 'jobs'] as const) {
+    const value = options[name];
+    if (value !== undefined) args.push(`--${name}=${value}`);
+  }
   try {
     await exec(options.python, args, {
       cwd: paths.scripts,

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -22,7 +22,7 @@ from tracing.contract import TraceError
 from tracing.fingerprint import fingerprint, given_weights
 from tracing.record import is_present, read_record
 from tracing.report import Report
-from tracing.repository import Model, find_models
+from tracing.repository import Model, find_models, own_file, untraced_models
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
@@ -51,6 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error.message if error.hint is None else f"{error.message}\n    -> {error.hint}", file=sys.stderr)
         return EXIT_USAGE
     with report.json_lines() if options.json else report.text_lines() as emit:
+        for name in options.models or []:
+            if name in untraced_models(options.repo) and name not in options.exclude:
+                emit(report.nothing(name, own_file(options.repo / name)))
         return EXIT_OK if _make_all(models, options, emit) else EXIT_FAILED
 
 
@@ -153,16 +156,22 @@ def _assignment(text: str) -> tuple[str, str]:
 
 
 def _choose(models: Mapping[str, Model], options: Options) -> list[Model]:
-    """The models asked for. Raises TraceError for a name that is not there."""
+    """The models asked for that have a trace.py. Raises TraceError for a name that is not there."""
     chosen = list(models) if options.models is None else options.models
-    for name in (*chosen, *options.exclude, *options.weights):
+    untraced = untraced_models(options.repo)
+    for name in (*chosen, *options.exclude):
+        if name not in models and name not in untraced:
+            raise _unknown(f'{options.repo} has no model "{name}"', name, [*models, *untraced])
+    for name in options.weights:
         if name not in models:
-            near = get_close_matches(name, models, n=1)
-            raise TraceError(
-                f'{options.repo} has no model "{name}" with a trace.py; allowed: {", ".join(models) or "none"}',
-                f"did you mean {near[0]}?" if near else None,
-            )
-    return [models[name] for name in dict.fromkeys(chosen) if name not in options.exclude]
+            raise _unknown(f'--weights {name}: {options.repo} has no model "{name}" with a trace.py', name, models)
+    return [models[name] for name in dict.fromkeys(chosen) if name in models and name not in options.exclude]
+
+
+def _unknown(message: str, name: str, allowed: Collection[str]) -> TraceError:
+    near = get_close_matches(name, allowed, n=1)
+    hint = f"did you mean {near[0]}?" if near else None
+    return TraceError(f"{message}; allowed: {', '.join(sorted(allowed)) or 'none'}", hint)
 
 
 def _report_if_up_to_date(model: Model, options: Options, emit: Report) -> bool:

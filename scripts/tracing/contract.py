@@ -93,6 +93,8 @@ class _Export:
     fresh_inputs: at least one tuple of input tensors, none of them the tracing input; shapes other than
         the traced one where the model's shapes vary.
     tolerance: largest |artifact - eager| allowed in any output element; 0 means equal to the bit.
+    serving_tolerance: the same of a server's answers to the golden requests, None for `tolerance`. It may be larger,
+        for servers with other arithmetic, such as TF32 on GPUs.
     extra_files: path relative to the model's folder -> bytes, written with the artifact.
     """
 
@@ -100,6 +102,7 @@ class _Export:
     fresh_inputs: Sequence[tuple[Tensor, ...]]
     tolerance: float
     weights: Weights
+    serving_tolerance: float | None = None
     extra_files: Mapping[str, bytes] = field(default_factory=dict)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,6 +27,16 @@ def publish(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     os.replace(source, target)
     _sync(target.parent)
+
+
+def replace_matching(sources: Sequence[Path], folder: Path, pattern: str) -> None:
+    """Puts `sources` into `folder`, and removes the other files there that match `pattern`."""
+    wanted = {source.name for source in sources}
+    for path in folder.glob(pattern):
+        if path.name not in wanted:
+            path.unlink()
+    for source in sources:
+        publish(source, folder / source.name)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 Fixed settings: no gradients, eval mode, parameters that need no gradient, the CPU, the seed set just before `export` is
 called; `torch.jit.trace(module, example_inputs, strict=False, check_trace=True)` or `torch.jit.script(module)`.
-The check runs on the file as it will be served, loaded again.
+The check runs on the file as it will be served, loaded again by another process.
 """
 
 from __future__ import annotations
@@ -14,23 +14,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
-from torch import Tensor
 
-from tracing.check import Tensors, compare
+from tracing import golden
+from tracing.check import Tensors, answers, compare
 from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights
-from tracing.files import publish, scratch, sha256_of
+from tracing.files import publish, replace_matching, scratch, sha256_of
 from tracing.fingerprint import given_weights, package_versions
+from tracing.interface import Interface, Signature, compare_with_config, is_comparable
 from tracing.record import File, Record, record_path
 from tracing.repository import Model
+from tracing.served import ask
 
 Step: TypeAlias = Literal["build", "trace", "check", "save"]
 
 
 def make(model: Model, weights: str | None, seed: int, fingerprint: str, progress: Callable[[Step], None]) -> Record:
-    """Writes the model's artifact, its extra files and its record, each whole or not at all.
+    """Writes the model's artifact, its golden requests, its extra files and its record, each whole or not at all.
 
     Raises TraceError, or whatever trace.py raises; then nothing was replaced.
     """
@@ -49,7 +51,12 @@ def make(model: Model, weights: str | None, seed: int, fingerprint: str, progres
             made = folder / artifact.name
             _write(export, made)
             progress("check")
-            check = compare(export.eager, _load(export, made), export.fresh_inputs, export.tolerance)
+            inputs = [tuple(case) for case in export.fresh_inputs]
+            expected = answers(export.eager, inputs)
+            signature, received = ask(made, inputs, folder)
+            check = compare(inputs, expected, received, export.tolerance)
+            interface = _interface(context, export, signature, inputs, expected)
+            requests = [] if interface is None else _golden(folder / "golden", interface, export, expected)
             progress("save")
             extra = [
                 _stage(folder / f"extra-{n}", path, data) for n, (path, data) in enumerate(export.extra_files.items())
@@ -59,6 +66,7 @@ def make(model: Model, weights: str | None, seed: int, fingerprint: str, progres
                 version=model.version,
                 artifact=_describe(made, f"{model.version}/{artifact.name}"),
                 extra_files=extra,
+                golden=[_describe(path, f"golden/{model.version}/{path.name}") for path in requests],
                 weights=_publishable(export.weights),
                 given_weights=given_weights(weights),
                 seed=seed,
@@ -68,6 +76,7 @@ def make(model: Model, weights: str | None, seed: int, fingerprint: str, progres
             )
             for n, file in enumerate(extra):
                 publish(folder / f"extra-{n}", model.folder / file.path)
+            replace_matching(requests, model.golden_folder, "traced-*")
             publish(made, artifact)
             note = folder / "record"
             note.write_text(record.to_json(), encoding="utf-8")
@@ -119,6 +128,8 @@ def _validate(export: Export, context: TraceContext, artifact: Path) -> None:
         raise TraceError(
             f"--weights {context.model}={context.weights} was given, but {context.model} does not load weights"
         )
+    if not export.fresh_inputs:
+        raise TraceError("trace.py gives no fresh_inputs, so nothing would be checked")
     for path in export.extra_files:
         if Path(path).is_absolute() or ".." in Path(path).parts:
             raise TraceError(f"extra file {path!r} is outside the model's folder")
@@ -157,21 +168,25 @@ def _without_debug_files(source: Path, target: Path) -> None:
     source.unlink()
 
 
-def _load(export: Export, path: Path) -> Callable[..., Tensor | Sequence[Tensor]]:
-    """The artifact as a function of tensors."""
-    if isinstance(export, TorchScriptExport):
-        module: Callable[..., Any] = torch.jit.load(str(path))  # type: ignore[no-untyped-call]
-        return module
-    import onnxruntime  # noqa: PLC0415 - not needed for TorchScript
+def _interface(
+    context: TraceContext, export: Export, signature: Signature, inputs: Sequence[Tensors], outputs: Sequence[Tensors]
+) -> Interface | None:
+    """The tensors of model.yaml and those of the network; None where the two cannot be compared."""
+    if not is_comparable(context.config):
+        return None
+    example = export.example_inputs if isinstance(export, TorchScriptExport) else None
+    given = inputs if example is None else [*inputs, example]
+    kind = "model.pt" if isinstance(export, TorchScriptExport) else "model.onnx"
+    return compare_with_config(context.config, signature, kind, given, outputs)
 
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    names = [tensor.name for tensor in session.get_inputs()]
 
-    def run(*inputs: Tensor) -> Tensors:
-        feed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
-        return tuple(torch.from_numpy(output) for output in session.run(None, feed))
-
-    return run
+def _golden(folder: Path, interface: Interface, export: Export, outputs: Sequence[Tensors]) -> list[Path]:
+    """Writes golden requests to `folder`; their files."""
+    folder.mkdir()
+    inputs = export.fresh_inputs
+    cases = [(inputs[case], outputs[case]) for case in golden.choose(inputs, outputs)]
+    tolerance = export.tolerance if export.serving_tolerance is None else export.serving_tolerance
+    return golden.write(folder, interface, cases, tolerance)
 
 
 def _stage(path: Path, name: str, data: bytes) -> File:

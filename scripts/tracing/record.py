@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tracing.contract import Weights
+from tracing.files import sha256_of
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Check:
 
     tolerance: the largest absolute difference that the model allows.
     exceeding: how many of `elements` have |artifact - eager| > atol + rtol * |eager|, numpy.allclose's rule.
+    not_finite: how many of them are NaN or infinite in both.
     shapes: for each set of inputs the shape of each input.
     """
 
@@ -28,6 +30,7 @@ class Check:
     max_abs_diff: float
     exceeding: int
     elements: int
+    not_finite: int
     shapes: list[list[list[int]]]
 
 
@@ -52,14 +55,15 @@ class GivenWeights:
 class Record:
     """One made version.
 
-    given_weights: None where the model chose its own; packages: name -> version;
-    fingerprint: of everything that it was made from besides the weights.
+    golden: golden requests and their tensors' files; given_weights: None where the model chose its own;
+    packages: name -> version; fingerprint: of everything that it was made from besides the weights.
     """
 
     model: str
     version: int
     artifact: File
     extra_files: list[File]
+    golden: list[File]
     weights: Weights
     given_weights: GivenWeights | None
     seed: int
@@ -80,6 +84,7 @@ class Record:
                 **data,
                 "artifact": File(**data["artifact"]),
                 "extra_files": [File(**file) for file in data["extra_files"]],
+                "golden": [File(**file) for file in data["golden"]],
                 "weights": Weights(**data["weights"]),
                 "given_weights": None if given is None else GivenWeights(**given),
                 "check": Check(**data["check"]),
@@ -101,10 +106,16 @@ def read_record(artifact: Path) -> Record | None:
 
 
 def is_present(record: Record, folder: Path) -> bool:
-    """Whether the model's folder holds the recorded files. Sizes only: `--force` is there for those who doubt them."""
+    """Whether the model's folder holds the recorded files.
+
+    Of artifacts, which are large, only the size is compared: `--force` is there for those who doubt them.
+    """
 
     def has_size(file: File) -> bool:
         path = folder / file.path
         return path.is_file() and path.stat().st_size == file.bytes
 
-    return all(has_size(file) for file in (record.artifact, *record.extra_files))
+    def has_content(file: File) -> bool:
+        return has_size(file) and sha256_of(folder / file.path) == file.sha256
+
+    return all(map(has_size, (record.artifact, *record.extra_files))) and all(map(has_content, record.golden))

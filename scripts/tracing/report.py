@@ -40,6 +40,11 @@ def up_to_date(model: Model, record: Record) -> Event:
     return {"event": "up-to-date", **_facts(model, record)}
 
 
+def nothing(model: str, own: str | None) -> Event:
+    """A model without a trace.py; own: the file that it has instead."""
+    return {"event": "nothing", "model": model, "file": own}
+
+
 def failed(model: str, error: str, hint: str | None) -> Event:
     return {"event": "failed", "model": model, "error": error, "hint": hint}
 
@@ -69,6 +74,9 @@ def as_text(event: Event) -> None:
             return
         case "progress":
             print(f"{event['model']}: {_STEPS[event['step']]} ...", file=sys.stderr, flush=True)
+        case "nothing":
+            has = "has no trace.py" if event["file"] is None else f"brings its own {event['file']}"
+            print(f"{event['model']} {has}: nothing to trace", flush=True)
         case "failed":
             hint = "" if event["hint"] is None else f"\n    -> {event['hint']}"
             print(f"{event['model']}: failed: {event['error']}{hint}", file=sys.stderr, flush=True)

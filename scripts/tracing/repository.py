@@ -50,6 +50,10 @@ class Model:
     def version_folder(self) -> Path:
         return self.folder / str(self.version)
 
+    @property
+    def golden_folder(self) -> Path:
+        return self.folder / "golden" / str(self.version)
+
     def config(self) -> Mapping[str, Any]:
         """model.yaml, parsed. Raises TraceError when it is missing or is not a mapping."""
         path = self.folder / "model.yaml"
@@ -93,3 +97,20 @@ def find_models(repository: Path, version: int | None) -> dict[str, Model]:
         raise TraceError(f"model repository {repository} is not a directory", "Name one with --repo.")
     folders = sorted(trace.parent for trace in repository.glob("*/trace.py"))
     return {folder.name: Model(folder, version) for folder in folders}
+
+
+def untraced_models(repository: Path) -> list[str]:
+    """Names of the models without a trace.py: folders with a configuration, or with a version folder."""
+    of_models = ("*/model.yaml", "*/config.pbtxt", "*/[1-9]*/")
+    folders = {path.parent for pattern in of_models for path in repository.glob(pattern)}
+    return sorted(folder.name for folder in folders if not (folder / "trace.py").exists())
+
+
+def own_file(folder: Path) -> str | None:
+    """The file in the newest version folder of a model without a trace.py, as 1/model.pt; 1 where there are several."""
+    versions = [path for path in folder.iterdir() if path.is_dir() and path.name.isdecimal()]
+    for version in sorted(versions, key=lambda path: -int(path.name)):
+        files = [path.name for path in version.iterdir() if not path.name.startswith(".")]
+        if files:
+            return f"{version.name}/{files[0]}" if len(files) == 1 else version.name
+    return None

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-# A model folder: name, trace.py, platform.
+from tracing.__main__ import main
+
+# A model folder: name, trace.py, platform, the rest of model.yaml.
 AddModel = Callable[..., Path]
+# What the command reports, one object a line.
+Event = dict[str, Any]
+Run = Callable[..., tuple[int, list[Event]]]
+
+
+# One FP32 tensor with four numbers a row in, the same out.
+TENSORS = """
+    max_batch_size: 0
+    input: [{ name: input__0, data_type: TYPE_FP32, dims: [-1, 4] }]
+    output: [{ name: output__0, data_type: TYPE_FP32, dims: [-1, 4] }]
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -22,11 +37,23 @@ def _seeded() -> None:
 def add_model(tmp_path: Path) -> AddModel:
     """Adds a model to the repository tmp_path/repo and returns its folder."""
 
-    def add(name: str, trace: str, platform: str = "pytorch_libtorch") -> Path:
+    def add(name: str, trace: str, platform: str = "pytorch_libtorch", config: str = TENSORS) -> Path:
         folder = tmp_path / "repo" / name
         folder.mkdir(parents=True)
         (folder / "trace.py").write_text(textwrap.dedent(trace), encoding="utf-8")
-        (folder / "model.yaml").write_text(f"platform: {platform}\nmax_batch_size: 0\n", encoding="utf-8")
+        (folder / "model.yaml").write_text(f"platform: {platform}\n{textwrap.dedent(config)}", encoding="utf-8")
         return folder
 
     return add
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs `python -m tracing` on tmp_path/repo in this process: exit status and events."""
+
+    def run(*arguments: str) -> tuple[int, list[Event]]:
+        capfd.readouterr()
+        status = main(["--json", "--repo", str(tmp_path / "repo"), *arguments])
+        return status, [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+
+    return run

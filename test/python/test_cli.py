@@ -12,30 +12,15 @@ import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
+from conftest import AddModel, Event, Run
 from trace_sources import FROZEN, ONNX, SCALE
 from tracing.__main__ import main
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-
-AddModel = Callable[..., Path]
-Event = dict[str, Any]
-
-
-@pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, list[Event]]]:
-    """Runs the command in this process: exit status and events."""
-
-    def run(*arguments: str) -> tuple[int, list[Event]]:
-        capfd.readouterr()
-        status = main(["--json", "--repo", str(tmp_path / "repo"), *arguments])
-        return status, [json.loads(line) for line in capfd.readouterr().out.splitlines()]
-
-    return run
 
 
 def command(repository: Path, *arguments: str) -> list[str]:
@@ -55,7 +40,7 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_makes_an_artifact_and_its_record(add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]) -> None:
+def test_makes_an_artifact_and_its_record(add_model: AddModel, run: Run) -> None:
     folder = add_model("scale", SCALE)
     status, events = run()
     artifact = folder / "1" / "model.pt"
@@ -86,6 +71,7 @@ def test_makes_an_artifact_and_its_record(add_model: AddModel, run: Callable[...
             "max_abs_diff": 0.0,
             "exceeding": 0,
             "elements": 20,
+            "not_finite": 0,
             "shapes": [[[3, 4]], [[2, 4]]],
         },
     }
@@ -142,9 +128,7 @@ def _remove_extra_file(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_touch_source, _touch_config, _truncate, _spoil_record, _remove_extra_file])
-def test_what_is_not_up_to_date_is_made_again(
-    add_model: AddModel, run: Callable[..., tuple[int, list[Event]]], change: Callable[[Path], None]
-) -> None:
+def test_what_is_not_up_to_date_is_made_again(add_model: AddModel, run: Run, change: Callable[[Path], None]) -> None:
     folder = add_model("scale", SCALE)
     run()
     assert run()[1][-1]["event"] == "up-to-date"
@@ -153,9 +137,7 @@ def test_what_is_not_up_to_date_is_made_again(
     assert run()[1][-1]["event"] == "up-to-date"
 
 
-def test_makes_the_newest_version_that_is_served(
-    add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]
-) -> None:
+def test_makes_the_newest_version_that_is_served(add_model: AddModel, run: Run) -> None:
     folder = add_model("scale", SCALE)
     run()
     before = sha256(folder / "1" / "model.pt")
@@ -172,15 +154,13 @@ def test_makes_the_newest_version_that_is_served(
 @pytest.mark.parametrize(
     "policy", ["[]", "{ specific: }", "{ specific: { versions: 2 } }", "{ latest: { num_versions: 2 } }"]
 )
-def test_a_policy_without_numbers_makes_version_1(
-    add_model: AddModel, run: Callable[..., tuple[int, list[Event]]], policy: str
-) -> None:
+def test_a_policy_without_numbers_makes_version_1(add_model: AddModel, run: Run, policy: str) -> None:
     with (add_model("scale", SCALE) / "model.yaml").open("a") as file:
         file.write(f"version_policy: {policy}\n")
     assert run()[1][-1]["version"] == 1
 
 
-def test_seed_version_and_force(add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]) -> None:
+def test_seed_version_and_force(add_model: AddModel, run: Run) -> None:
     folder = add_model("scale", SCALE)
     run()
     first = torch.jit.load(folder / "1" / "model.pt").factor
@@ -193,9 +173,7 @@ def test_seed_version_and_force(add_model: AddModel, run: Callable[..., tuple[in
     assert run("--seed", "7")[1][-1]["event"] == "done"
 
 
-def test_weights_count_by_their_bytes(
-    tmp_path: Path, add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]
-) -> None:
+def test_weights_count_by_their_bytes(tmp_path: Path, add_model: AddModel, run: Run) -> None:
     source = SCALE.replace("torch.rand(4)", "torch.load(context.weights)", 1)
     add_model("scale", source.replace("Weights.random(context.seed)", "Weights('pretrained', 'a file')"))
     file = tmp_path / "scale.pth"
@@ -208,9 +186,7 @@ def test_weights_count_by_their_bytes(
     assert run(*arguments)[1][-1]["event"] == "done"
 
 
-def test_weights_of_the_users_own_stay_until_others_are_given(
-    tmp_path: Path, add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]
-) -> None:
+def test_weights_of_the_users_own_stay_until_others_are_given(tmp_path: Path, add_model: AddModel, run: Run) -> None:
     source = SCALE.replace("torch.rand(4)", "torch.load(context.weights) if context.weights else torch.rand(4)", 1)
     kind = "Weights('pretrained', 'a file') if context.weights else Weights.random(context.seed)"
     folder = add_model("scale", source.replace("Weights.random(context.seed)", kind))
@@ -233,9 +209,7 @@ def test_weights_of_the_users_own_stay_until_others_are_given(
     assert run("--force")[1][-1]["weights"]["kind"] == "random"
 
 
-def test_weights_that_a_model_does_not_load_are_refused(
-    tmp_path: Path, add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]
-) -> None:
+def test_weights_that_a_model_does_not_load_are_refused(tmp_path: Path, add_model: AddModel, run: Run) -> None:
     folder = add_model("scale", SCALE)
     status, events = run("--weights", f"scale={tmp_path}/w.pth")
     assert status == 1
@@ -281,8 +255,8 @@ def test_bytes_do_not_depend_on_the_company_or_the_folder(tmp_path: Path, add_mo
     assert sha256(tmp_path / "elsewhere" / "scale_too" / "1" / "model.pt") == first
 
 
-def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Callable[..., tuple[int, list[Event]]]) -> None:
-    folder = add_model("twice", ONNX, platform="onnxruntime_onnx")
+def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Run) -> None:
+    folder = add_model("twice", ONNX, "onnxruntime_onnx", "max_batch_size: 0")
     done = run()[1][-1]
     assert done["event"] == "done"
     assert done["artifact"] == str(folder / "1" / "model.onnx")
@@ -311,9 +285,7 @@ def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Callable[...
         ),
     ],
 )
-def test_failures(
-    add_model: AddModel, run: Callable[..., tuple[int, list[Event]]], trace: str, platform: str, error: str
-) -> None:
+def test_failures(add_model: AddModel, run: Run, trace: str, platform: str, error: str) -> None:
     folder = add_model("broken", trace, platform)
     status, events = run()
     assert status == 1
@@ -327,9 +299,10 @@ def test_failures(
     [
         (
             ["--models", "scale,scales"],
-            ' has no model "scales" with a trace.py; allowed: scale\n    -> did you mean scale?',
+            ' has no model "scales"; allowed: own, scale\n    -> did you mean scale?',
         ),
-        (["--exclude", "other"], ' has no model "other" with a trace.py; allowed: scale\n'),
+        (["--exclude", "other"], ' has no model "other"; allowed: own, scale\n'),
+        (["--weights", "own=x"], ' has no model "own" with a trace.py; allowed: scale'),
         (["--weights", "scales=x"], ' has no model "scales" with a trace.py; allowed: scale'),
     ],
 )
@@ -337,8 +310,36 @@ def test_unknown_models_are_usage_errors(
     tmp_path: Path, add_model: AddModel, capfd: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     add_model("scale", SCALE)
+    (tmp_path / "repo" / "own" / "1").mkdir(parents=True)
     assert main(["--repo", str(tmp_path / "repo"), *arguments]) == 2
     assert message in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("files", "file", "said"),
+    [
+        (["1/model.pt"], "1/model.pt", "ranker brings its own 1/model.pt: nothing to trace\n"),
+        (["2/model.pt", "10/model.py", "10/vocabulary.txt"], "10", "ranker brings its own 10: nothing to trace\n"),
+        (["model.yaml"], None, "ranker has no trace.py: nothing to trace\n"),
+    ],
+)
+def test_a_model_that_brings_its_file_has_nothing_to_trace(
+    tmp_path: Path, run: Run, files: list[str], file: str | None, said: str
+) -> None:
+    for name in files:
+        path = tmp_path / "repo" / "ranker" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert run("--models", "ranker") == (0, [{"event": "nothing", "model": "ranker", "file": file}])
+    assert run() == (0, [])
+    printed = subprocess.run(
+        [sys.executable, "-m", "tracing", "--repo", str(tmp_path / "repo"), "--models", "ranker"],
+        cwd=SCRIPTS,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert printed.stdout == said
 
 
 @pytest.mark.parametrize("arguments", [["--weights", "scale"], ["--version", "0"], ["--version", "x"], ["--nonsense"]])

@@ -1,0 +1,197 @@
+"""Inputs and outputs of a network beside those that model.yaml declares: names, data types and shapes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from tracing.check import Tensors
+from tracing.contract import TraceError
+
+Kind: TypeAlias = Literal["input", "output"]
+
+DATA_TYPES = {
+    torch.bool: "TYPE_BOOL",
+    torch.uint8: "TYPE_UINT8",
+    torch.uint16: "TYPE_UINT16",
+    torch.uint32: "TYPE_UINT32",
+    torch.uint64: "TYPE_UINT64",
+    torch.int8: "TYPE_INT8",
+    torch.int16: "TYPE_INT16",
+    torch.int32: "TYPE_INT32",
+    torch.int64: "TYPE_INT64",
+    torch.float16: "TYPE_FP16",
+    torch.bfloat16: "TYPE_BF16",
+    torch.float32: "TYPE_FP32",
+    torch.float64: "TYPE_FP64",
+}
+_NUMBERED = re.compile(r".*__(\d+)")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Names that an artifact has. TorchScript keeps those of forward's arguments, and none of outputs (None)."""
+
+    inputs: list[str]
+    outputs: list[str] | None
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One tensor that is served: `position` in the network, and what model.yaml says of it.
+
+    data_type, dims: None where model.yaml leaves the tensor to the backend. reshape: shape for the network, where it
+    is not `dims`. All shapes are without the batch axis.
+    """
+
+    position: int
+    name: str
+    data_type: str | None = None
+    dims: list[int] | None = None
+    reshape: list[int] | None = None
+
+    @property
+    def network_dims(self) -> list[int] | None:
+        return self.dims if self.reshape is None else self.reshape
+
+    def request_shape(self, shape: Sequence[int], batch_axes: int) -> list[int]:
+        """The shape in a request of a tensor that the network sees as `shape`."""
+        if self.reshape is None or self.dims is None:
+            return list(shape)
+        network = shape[batch_axes:]
+        # As Triton does it: the first -1 of one is the first -1 of the other.
+        free = iter(size for size, dim in zip(network, self.reshape, strict=True) if dim == -1)
+        return [*shape[:batch_axes], *(next(free) if dim == -1 else dim for dim in self.dims)]
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The tensors that are served, in the order of model.yaml; batch_axes: 1 where max_batch_size > 0, else 0."""
+
+    inputs: list[Slot]
+    outputs: list[Slot]
+    batch_axes: int
+
+
+def is_comparable(config: Mapping[str, Any]) -> bool:
+    """Whether a request has the network's tensors: Triton adds others to sequences and ragged batches."""
+    return all(config.get(field) is None for field in ("sequence_batching", "batch_input", "batch_output"))
+
+
+def compare_with_config(
+    config: Mapping[str, Any],
+    signature: Signature,
+    artifact: str,
+    inputs: Sequence[Tensors],
+    outputs: Sequence[Tensors],
+) -> Interface:
+    """Which tensor of model.yaml is which of the network's.
+
+    inputs: sets of inputs; outputs: the answers to the first of them. Raises TraceError for the first tensor whose
+    name, data type or shape model.yaml gives otherwise.
+    """
+    max_batch_size = int(config.get("max_batch_size") or 0)
+    named: list[list[Slot]] = []
+    kinds: tuple[tuple[Kind, list[str] | None, Sequence[Tensors]], ...] = (
+        ("input", signature.inputs, inputs),
+        ("output", signature.outputs, outputs),
+    )
+    for kind, names, cases in kinds:
+        declared = config.get(kind) or []
+        if declared:
+            slots = _paired(kind, declared, names, len(cases[0]), artifact)
+        elif artifact.endswith(".onnx") and names is not None:
+            slots = [Slot(position, name) for position, name in enumerate(names)]  # Triton completes these
+        else:
+            raise TraceError(f"model.yaml: {kind} is missing, and the network has {len(cases[0])}", f"Add {kind}.")
+        named.append(slots)
+        for given, case in zip(inputs, cases, strict=False):
+            for slot in slots:
+                _compare(kind, slot, case[slot.position], given, max_batch_size)
+    return Interface(named[0], named[1], 1 if max_batch_size > 0 else 0)
+
+
+def _paired(
+    kind: Kind, declared: Sequence[Mapping[str, Any]], names: list[str] | None, count: int, artifact: str
+) -> list[Slot]:
+    """Each declared tensor with its position, found as the backend finds it: by name, by number, or by order."""
+    mine = [str(tensor.get("name")) for tensor in declared]
+    numbers = [_NUMBERED.fullmatch(name) for name in mine]
+    by_name = artifact.endswith(".onnx") or (names is not None and set(mine) <= set(names))
+    if by_name and names is not None:
+        for name in mine:
+            if name not in names:
+                raise TraceError(
+                    f"model.yaml: {kind} '{name}' is not in {artifact}, which has {', '.join(names)}",
+                    f"Give {kind} in model.yaml the names of the network's, or name them so in trace.py.",
+                )
+        positions = [names.index(name) for name in mine]
+    elif all(numbers):
+        positions = [int(number.group(1)) for number in numbers if number is not None]
+    else:
+        positions = list(range(len(mine)))
+    # An output that is not named cannot be asked for, which is allowed. Without names or numbers it is a mistake.
+    chosen = kind == "output" and (by_name or all(numbers))
+    if len(mine) > count or max(positions) >= count or (len(mine) < count and not chosen):
+        raise TraceError(
+            f"model.yaml: {kind} names {len(mine)} ({', '.join(mine)}), but the network has {count}",
+            f"Name each {kind} of the network once, in its order; the N of {kind}__N counts from 0.",
+        )
+    return [
+        Slot(
+            position,
+            name,
+            tensor.get("data_type"),
+            [int(dim) for dim in tensor.get("dims") or []],
+            None if tensor.get("reshape") is None else [int(dim) for dim in tensor["reshape"].get("shape") or []],
+        )
+        for position, name, tensor in zip(positions, mine, declared, strict=True)
+    ]
+
+
+def _compare(kind: Kind, slot: Slot, tensor: Tensor, inputs: Tensors, max_batch_size: int) -> None:
+    """Raises TraceError where `tensor`, one of the inputs or what they gave, is not what model.yaml says."""
+    where = f"model.yaml: {kind} '{slot.name}'"
+    verb = "takes" if kind == "input" else "gives"
+    data_type = DATA_TYPES.get(tensor.dtype)
+    if data_type is None:
+        raise TraceError(f"{where}: the network {verb} {tensor.dtype}, which Triton does not have")
+    if slot.data_type is not None and slot.data_type != data_type:
+        raise TraceError(
+            f"{where} has data_type {slot.data_type}, but the network {verb} {data_type}",
+            f"Set data_type of '{slot.name}' to {data_type}, or change the type in trace.py.",
+        )
+    shape = list(tensor.shape)
+    batch = 1 if max_batch_size > 0 else 0
+    dims = slot.network_dims
+    if dims is not None and not _fits(shape[batch:], dims, len(shape) >= batch):
+        field = "dims" if slot.reshape is None else "reshape"
+        axis = f", after a batch axis (max_batch_size is {max_batch_size})" if batch else ""
+        on = "" if kind == "input" else f" on inputs of shape {shapes_of(inputs)}"
+        raise TraceError(
+            f"{where} has {field} {dims}{axis}, but the network {verb} shape {shape}{on}",
+            f"Set {field} of '{slot.name}' to what follows the batch axis, {shape[1:]}; -1 is any size."
+            if batch and shape
+            else f"Set {field} of '{slot.name}' to {shape}; -1 is any size.",
+        )
+    if batch and not (shape and 1 <= shape[0] <= max_batch_size and shape[0] == inputs[0].shape[0]):
+        raise TraceError(
+            f"model.yaml: max_batch_size is {max_batch_size}, so the first axis of each tensor is a batch of 1 to "
+            f"{max_batch_size}; '{slot.name}' has shape {shape} with inputs of shape {shapes_of(inputs)}",
+            "Give inputs a batch axis in trace.py, or set max_batch_size to fit.",
+        )
+
+
+def _fits(shape: Sequence[int], dims: Sequence[int], has_batch: bool) -> bool:
+    same_rank = has_batch and len(shape) == len(dims)
+    return same_rank and all(dim in (-1, size) for size, dim in zip(shape, dims, strict=True))
+
+
+def shapes_of(case: Tensors) -> str:
+    """Shapes for people: [3, 4], [3]."""
+    return ", ".join(str(list(tensor.shape)) for tensor in case)

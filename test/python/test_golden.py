@@ -1,0 +1,261 @@
+"""Golden requests that `python -m tracing` stores, and what it compares with model.yaml."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import AddModel, Run
+from trace_sources import FROZEN, ONNX, SCALE
+
+SUM = """
+    import torch
+    from torch import nn
+    from tracing import TorchScriptExport, Weights
+
+    class Sum(nn.Module):
+        def forward(self, x, ids):
+            total = x.sum(-1) + ids.sum(-1)
+            x.zero_()  # its own copy
+            return total, ids
+
+    def inputs(batch, length):
+        return torch.rand(batch, length), torch.randint(0, 9, (batch, 2))
+
+    def export(context):
+        shapes = [(4, 3_000_000), (4, 7), (1, 3), (2, 5), (1, 3), (1, 6), (3, 9), (8, 9)]
+        return TorchScriptExport(
+            eager=Sum(),
+            example_inputs=inputs(2, 4),
+            fresh_inputs=[inputs(*shape) for shape in shapes],
+            tolerance=1e-4,
+            serving_tolerance=1e-2,
+            weights=Weights.none(),
+        )
+"""
+SUM_TENSORS = """
+    max_batch_size: 8
+    input:
+      - { name: ids, data_type: TYPE_INT64, dims: [2] }
+      - { name: x, data_type: TYPE_FP32, dims: [-1] }
+    output:
+      - { name: output__1, data_type: TYPE_INT64, dims: [2] }
+      - { name: output__0, data_type: TYPE_FP32, dims: [1], reshape: { shape: [] } }
+"""
+
+
+def read(folder: Path, name: str) -> dict[str, Any]:
+    """A request with its tensors, by the names of these."""
+    request = json.loads((folder / name).read_text())
+    for tensor in (*request["inputs"], *request["outputs"]):
+        array = np.load(folder / tensor["file"])
+        assert list(array.shape) == tensor["shape"]
+        assert array.flags.c_contiguous
+        tensor["array"] = array
+    return {tensor["name"]: tensor for tensor in (*request["inputs"], *request["outputs"])}
+
+
+def test_stores_the_smallest_requests_of_different_shapes(add_model: AddModel, run: Run) -> None:
+    folder = add_model("sum", SUM, config=SUM_TENSORS)
+    status, events = run()
+    assert (status, events[-1]["event"]) == (0, "done")
+    golden = folder / "golden" / "1"
+    requests = sorted(path.name for path in golden.glob("*.json"))
+    assert requests == [f"traced-{n}.json" for n in range(4)]
+    assert [read(golden, name)["x"]["shape"] for name in requests] == [[1, 3], [1, 6], [2, 5], [3, 9]]
+    tensors = read(golden, "traced-2.json")
+    described = {
+        name: (one["datatype"], one["array"].dtype, one["shape"], one["file"], one.get("tolerance"))
+        for name, one in tensors.items()
+    }
+    tolerance = {"absolute": 1e-2, "relative": 0}
+    assert described == {
+        "ids": ("INT64", np.int64, [2, 2], "traced-2.ids.npy", None),
+        "x": ("FP32", np.float32, [2, 5], "traced-2.x.npy", None),
+        "output__1": ("INT64", np.int64, [2, 2], "traced-2.output__1.npy", tolerance),
+        # The batch axis, and dims of the request where the network has others.
+        "output__0": ("FP32", np.float32, [2, 1], "traced-2.output__0.npy", tolerance),
+    }
+    total = tensors["x"]["array"].sum(-1) + tensors["ids"]["array"].sum(-1)
+    np.testing.assert_allclose(tensors["output__0"]["array"][:, 0], total, rtol=1e-6)
+    assert np.array_equal(tensors["output__1"]["array"], tensors["ids"]["array"])
+    record = json.loads((folder / "1" / "model.pt.trace.json").read_text())
+    assert record["golden"] == [
+        {"path": f"golden/1/{path.name}", "bytes": path.stat().st_size, "sha256": sha256(path)}
+        for path in (golden / file["path"].removeprefix("golden/1/") for file in record["golden"])
+    ]
+    assert {file["path"].removeprefix("golden/1/") for file in record["golden"]} == {
+        path.name for path in golden.iterdir()
+    }
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_large_request_is_kept_where_there_is_no_other(add_model: AddModel, run: Run) -> None:
+    one = SUM.replace("[inputs(*shape) for shape in shapes]", "[inputs(4, 3_000_000)]")
+    folder = add_model("sum", one, config=SUM_TENSORS)
+    assert run()[0] == 0
+    assert [path.name for path in (folder / "golden" / "1").glob("*.json")] == ["traced-0.json"]
+
+
+def test_names_of_onnx_are_those_of_the_file(add_model: AddModel, run: Run) -> None:
+    folder = add_model("twice", ONNX, "onnxruntime_onnx", "max_batch_size: 0")
+    assert run()[0] == 0
+    tensors = read(folder / "golden" / "1", "traced-0.json")
+    assert np.array_equal(tensors["y"]["array"], tensors["x"]["array"] * 2)
+    assert tensors["y"]["tolerance"] == {"absolute": 0, "relative": 0}
+
+
+def test_bfloat16_is_stored_as_float32(add_model: AddModel, run: Run) -> None:
+    config = """
+        max_batch_size: 0
+        input: [{ name: input__0, data_type: TYPE_FP32, dims: [-1, 4] }]
+        output: [{ name: a/b, data_type: TYPE_BF16, dims: [-1, 4] }]
+    """
+    folder = add_model("scale", SCALE.replace("x * self.factor", "(x * self.factor).bfloat16()"), config=config)
+    assert run()[0] == 0
+    output = read(folder / "golden" / "1", "traced-0.json")["a/b"]
+    assert (output["datatype"], output["array"].dtype, output["file"]) == ("BF16", np.float32, "traced-0.a_b.npy")
+    assert torch.equal(torch.from_numpy(output["array"]), torch.from_numpy(output["array"]).bfloat16().float())
+
+
+@pytest.mark.parametrize("change", ["missing", "changed", "request"])
+def test_what_is_missing_or_changed_is_made_again(add_model: AddModel, run: Run, change: str) -> None:
+    folder = add_model("scale", SCALE)
+    run()
+    assert run()[1][-1]["event"] == "up-to-date"
+    golden = folder / "golden" / "1"
+    before = {path.name: path.read_bytes() for path in golden.iterdir()}
+    file = golden / ("traced-0.json" if change == "request" else "traced-0.output__0.npy")
+    if change == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-1] + b"x")
+    assert run()[1][-1]["event"] == "done"
+    assert {path.name: path.read_bytes() for path in golden.iterdir()} == before
+    assert run()[1][-1]["event"] == "up-to-date"
+
+
+def test_a_trace_replaces_those_of_its_version_and_no_others(add_model: AddModel, run: Run) -> None:
+    folder = add_model("scale", SCALE)
+    run()
+    golden = folder / "golden" / "1"
+    (golden / "traced-7.json").write_text("{}")
+    (golden / "mine.json").write_text("{}")
+    run("--force", "--version", "2")
+    assert sorted(path.name for path in golden.glob("*.json")) == [
+        "mine.json",
+        "traced-0.json",
+        "traced-1.json",
+        "traced-7.json",
+    ]
+    run("--force")
+    assert sorted(path.name for path in golden.glob("*.json")) == ["mine.json", "traced-0.json", "traced-1.json"]
+    assert len(list((folder / "golden" / "2").glob("*.json"))) == 2
+
+
+def test_a_failed_check_leaves_them_as_they_are(add_model: AddModel, run: Run) -> None:
+    folder = add_model("frozen", FROZEN)
+    assert run()[0] == 1
+    assert not (folder / "golden").exists()
+
+
+SEQUENCE = """
+    max_batch_size: 8
+    sequence_batching: {}
+    input: [{ name: input__0, data_type: TYPE_FP32, dims: [4] }]
+    output: [{ name: output__0, data_type: TYPE_FP32, dims: [4] }]
+"""
+
+
+def test_sequences_have_none(add_model: AddModel, run: Run) -> None:
+    folder = add_model("scale", SCALE, config=SEQUENCE)
+    assert run()[0] == 0
+    assert not list(folder.glob("golden/1/*"))
+
+
+ONE = "max_batch_size: 0\ninput: [{{ name: input__0, data_type: TYPE_FP32, dims: [-1, 4] }}]\noutput: [{output}]"
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "hint"),
+    [
+        (
+            ONE.format(output="{ name: output__0, data_type: TYPE_FP32, dims: [2] }"),
+            "model.yaml: output 'output__0' has dims [2], but the network gives shape [3, 4] on inputs of shape [3, 4]",
+            "Set dims of 'output__0' to [3, 4]; -1 is any size.",
+        ),
+        (
+            ONE.format(output="{ name: output__0, data_type: TYPE_FP32, dims: [3, 4] }"),
+            "model.yaml: output 'output__0' has dims [3, 4], but the network gives shape [2, 4] on inputs of shape "
+            "[2, 4]",
+            "Set dims of 'output__0' to [2, 4]; -1 is any size.",
+        ),
+        (
+            ONE.format(output="{ name: output__0, data_type: TYPE_FP16, dims: [-1, 4] }"),
+            "model.yaml: output 'output__0' has data_type TYPE_FP16, but the network gives TYPE_FP32",
+            "Set data_type of 'output__0' to TYPE_FP32, or change the type in trace.py.",
+        ),
+        (
+            ONE.format(output="{ name: output__1, data_type: TYPE_FP32, dims: [-1, 4] }"),
+            "model.yaml: output names 1 (output__1), but the network has 1",
+            "Name each output of the network once, in its order; the N of output__N counts from 0.",
+        ),
+        (
+            ONE.format(output="{ name: a, data_type: TYPE_FP32, dims: [-1, 4] }, { name: b, dims: [1] }"),
+            "model.yaml: output names 2 (a, b), but the network has 1",
+            "Name each output of the network once, in its order; the N of output__N counts from 0.",
+        ),
+        (
+            "max_batch_size: 0\noutput: [{ name: a, data_type: TYPE_FP32, dims: [-1, 4] }]",
+            "model.yaml: input is missing, and the network has 1",
+            "Add input.",
+        ),
+        (
+            ONE.format(output="").replace("TYPE_FP32", "TYPE_INT64"),
+            "model.yaml: input 'input__0' has data_type TYPE_INT64, but the network takes TYPE_FP32",
+            "Set data_type of 'input__0' to TYPE_FP32, or change the type in trace.py.",
+        ),
+        (
+            ONE.format(output="").replace("[-1, 4]", "[4]"),
+            "model.yaml: input 'input__0' has dims [4], but the network takes shape [3, 4]",
+            "Set dims of 'input__0' to [3, 4]; -1 is any size.",
+        ),
+        (
+            SEQUENCE.replace("sequence_batching: {}", "").replace("dims: [4]", "dims: [5]"),
+            "model.yaml: input 'input__0' has dims [5], after a batch axis (max_batch_size is 8), but the network "
+            "takes shape [3, 4]",
+            "Set dims of 'input__0' to what follows the batch axis, [4]; -1 is any size.",
+        ),
+        (
+            SEQUENCE.replace("sequence_batching: {}", "").replace("8", "2"),
+            "model.yaml: max_batch_size is 2, so the first axis of each tensor is a batch of 1 to 2; 'input__0' has "
+            "shape [3, 4] with inputs of shape [3, 4]",
+            "Give inputs a batch axis in trace.py, or set max_batch_size to fit.",
+        ),
+    ],
+)
+def test_a_network_that_is_not_as_model_yaml_says(
+    add_model: AddModel, run: Run, config: str, error: str, hint: str
+) -> None:
+    folder = add_model("scale", SCALE, config=config)
+    status, events = run()
+    assert status == 1
+    assert (events[-1]["error"], events[-1]["hint"]) == (error, hint)
+    assert not list(folder.glob("1/*"))
+    assert not (folder / "golden").exists()
+
+
+def test_a_name_that_is_not_in_the_onnx_file(add_model: AddModel, run: Run) -> None:
+    add_model("twice", ONNX, "onnxruntime_onnx", "input: [{ name: z, data_type: TYPE_FP32, dims: [-1] }]")
+    status, events = run()
+    assert status == 1
+    assert events[-1]["error"] == "model.yaml: input 'z' is not in model.onnx, which has x"
