@@ -80,7 +80,12 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
   test('each pod of the selector is reached at an address of its own', async () => {
     const replicas = await source.list();
     expect(replicas).toMatchObject([
-      { name: 'triton-0', url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string, ready: true },
+      {
+        name: 'triton-0',
+        url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string,
+        ready: true,
+        restart: expect.stringMatching(/^kubectl (--context \S+ )?--namespace \S+ delete pod triton-0$/) as string,
+      },
       { name: 'triton-1', url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string, ready: true },
     ]);
     const answers = await Promise.all(replicas.map(({ url }) => ask(url)));

@@ -8,7 +8,7 @@ import { rollOut } from '../../scripts/lib/publish/rollout';
 import { repositoryStatus } from '../../scripts/lib/publish/status';
 import type { Replica, ReplicaSource } from '../../scripts/lib/replicas/source';
 import { checksumOfBytes, type S3Store } from '../../scripts/lib/s3/store';
-import { fakeTriton, type Loading } from '../support/fake-triton';
+import { fakeTriton, type Loading, type Unloading } from '../support/fake-triton';
 import { publisher } from '../support/publish';
 import { writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
@@ -81,6 +81,114 @@ describe('servers that go away while they load', () => {
     expect(await rollOut(starting, TARGET, { loadTimeoutMs: 100 })).toEqual({ settled: [], starting: ['a'] });
     const pending = pods(() => [{ name: 'a', url: '', ready: false, started: false }]);
     expect(await rollOut(pending, TARGET, { loadTimeoutMs: 60_000 })).toEqual({ settled: [], starting: [] });
+  });
+});
+
+test.each<[Loading, RegExp]>([
+  ['first version unavailable', /a version 1 is UNAVAILABLE/],
+  ['absent', /a version 1 is absent/],
+])('a load that is answered with 200 (%s) and does not end in READY is refused', async (how, reason) => {
+  writeRepository(repository, { 'a/config.pbtxt': serving(1, 2), 'a/1/weights.bin': 'a', 'a/2/weights.bin': 'b' });
+  const { url } = await fakeTriton(scratch, store, () => how);
+  await expect(bucket(url).publish()).rejects.toThrow(reason);
+  // The very first publication: nothing is left for a server that starts.
+  expect([await head(), await text('models/a/config.pbtxt')]).toEqual([undefined, undefined]);
+});
+
+test('a model that is ready some time after the answer to its load is waited for', async () => {
+  writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
+  const { url } = await fakeTriton(scratch, store, () => 'ready later');
+  await bucket(url).publish();
+  expect((await head())?.models['a']?.served).toEqual([1]);
+});
+
+describe('a model that cannot be unloaded', () => {
+  const A = { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' };
+  const B = { 'b/config.pbtxt': serving(1), 'b/1/weights.bin': 'b' };
+  const UNLOADS: [Unloading, RegExp][] = [
+    ['endless', /^UNLOADING after 0.3 s$/],
+    ['no answer', /0.3 s/],
+    ['refuse', /^it is needed$/],
+  ];
+  const unloadTimeoutMs = 300;
+
+  /** Two servers with `a` and `b` of one release, and only `a` of the one before. */
+  async function twoServers(how: Unloading) {
+    const stuck = await fakeTriton(
+      scratch,
+      store,
+      () => 'ok',
+      () => how,
+    );
+    const other = await fakeTriton(scratch, store);
+    const servers = bucket(stuck.url, other.url);
+    writeRepository(repository, A);
+    await servers.publish();
+    writeRepository(repository, B);
+    await servers.publish();
+    return { stuck, other, options: { ...servers.options(), unloadTimeoutMs }, servers };
+  }
+
+  test.each(UNLOADS)('%s: a rollback is completed, and reports it', async (how, reason) => {
+    const { stuck, other, options } = await twoServers(how);
+    const seen: string[] = [];
+    const { stillLoaded, isNew } = await rollBack(undefined, {
+      ...options,
+      onUnloading: (replica, model) => seen.push(`${replica} ${model}`),
+    });
+    expect({ isNew, stillLoaded }).toEqual({
+      isNew: true,
+      stillLoaded: [
+        {
+          replica: stuck.url,
+          model: 'b',
+          reason: expect.stringMatching(reason) as string,
+          restart: `restart the server at ${stuck.url}`,
+        },
+      ],
+    });
+    expect(seen).toContain(`${stuck.url} b`);
+    expect(seen).toContain(`${other.url} b`);
+    expect([...other.loaded.keys()]).toEqual(['a']);
+    expect(Object.keys((await head())?.models ?? {})).toEqual(['a']);
+    expect(await text('models/b/config.pbtxt')).toBeUndefined();
+    expect(await drift()).toEqual([]);
+  });
+
+  test('the same with --prune', async () => {
+    const { stuck, options } = await twoServers('endless');
+    rmSync(join(repository, 'b'), { recursive: true });
+    const pruned = await bucket().publish({ ...options, prune: true });
+    expect(pruned.stillLoaded?.map(({ replica, model }) => [replica, model])).toEqual([[stuck.url, 'b']]);
+    expect(Object.keys((await head())?.models ?? {})).toEqual(['a']);
+  });
+
+  test('of a pod, the command that deletes it is reported', async () => {
+    const { stuck, options } = await twoServers('endless');
+    const restart = 'kubectl --namespace triton delete pod triton-0';
+    const replicas = pods(() => [{ name: 'triton-0', uid: 'u', url: stuck.url, ready: true, restart }]);
+    expect(await rollBack(undefined, { ...options, replicas })).toMatchObject({ stillLoaded: [{ restart }] });
+  });
+
+  test('a publication that fails restores what was served, and reports the new model that stays', async () => {
+    const stuck = await fakeTriton(
+      scratch,
+      store,
+      (model) => (model === 'c' ? 'refuse' : 'ok'),
+      () => 'endless',
+    );
+    writeRepository(repository, A);
+    await bucket(stuck.url).publish();
+    writeRepository(repository, { ...B, 'c/config.pbtxt': serving(1), 'c/1/weights.bin': 'c' });
+    const failed = bucket(stuck.url).publish({ unloadTimeoutMs });
+    await expect(failed).rejects.toMatchObject({
+      name: 'Incomplete',
+      message: expect.stringMatching(/c: it is broken\nEvery replica serves what it served before/) as string,
+      problems: [{ file: stuck.url, message: 'b is still loaded (UNLOADING after 0.3 s)' }],
+    });
+    expect(Object.keys((await head())?.models ?? {})).toEqual(['a']);
+    const { unfinished } = await repositoryStatus(store, LOCATION, undefined);
+    expect(unfinished).toEqual([]);
   });
 });
 

@@ -3,8 +3,14 @@ import type { AddressInfo } from 'node:net';
 import type { S3Store } from '../../scripts/lib/s3/store';
 import type { Scratch } from './scratch';
 
-/** What a server that loads a model does. */
-export type Loading = 'ok' | 'refuse' | 'crash';
+/** What a server does with a request to load a model. The last three answer 200. */
+export type Loading = 'ok' | 'refuse' | 'crash' | 'first version unavailable' | 'ready later' | 'absent';
+
+/** What a server does with a request to unload a model. `endless` answers 200 and shows UNLOADING from then on. */
+export type Unloading = 'ok' | 'refuse' | 'endless' | 'no answer';
+
+/** How often the index shows a model as LOADING that is ready later. */
+const LOADING_LOOKS = 3;
 
 export interface FakeTriton {
   url: string;
@@ -16,21 +22,39 @@ export interface FakeTriton {
 }
 
 /**
- * Stands in for a Triton that reads `models/` of a bucket, where a real one cannot be brought to do what is wanted:
- * to die while it loads. All else is tested with real ones.
+ * Stands in for a Triton that reads `models/` of a bucket, where a real one cannot be made to do what a test needs: to
+ * die while it loads, for example. All else is tested with real ones.
  */
 export async function fakeTriton(
   scratch: Scratch,
   store: S3Store,
   onLoad: (model: string) => Loading = () => 'ok',
+  onUnload: (model: string) => Unloading = () => 'ok',
 ): Promise<FakeTriton> {
   const fake: FakeTriton = { url: '', loaded: new Map(), loads: [], unloads: [] };
-  const load = async (name: string): Promise<void> => {
+  /** State of a version that is not READY, by model; undefined: the index does not have it. */
+  const states = new Map<string, (version: string) => string | undefined>();
+  const load = async (name: string, how: Loading): Promise<void> => {
     const config = (await store.get(`models/${name}/config.pbtxt`))?.body.toString() ?? '';
     const digest = /published_digest[\s\S]*?string_value: "(\w+)"/.exec(config)?.[1];
     const versions = /versions: \[([^\]]*)\]/.exec(config)?.[1]?.split(', ') ?? [];
     fake.loaded.set(name, { digest, versions });
+    let looks = 0;
+    states.delete(name);
+    if (how === 'absent') states.set(name, () => undefined);
+    if (how === 'ready later') states.set(name, () => ((looks += 1) > LOADING_LOOKS ? 'READY' : 'LOADING'));
+    if (how === 'first version unavailable') {
+      states.set(name, (version) => (version === versions[0] ? 'UNAVAILABLE' : 'READY'));
+    }
   };
+  const index = (): object[] =>
+    [...fake.loaded].flatMap(([name, { versions }]) =>
+      versions.flatMap((version) => {
+        const stateOf = states.get(name) ?? ((): string => 'READY');
+        const state = stateOf(version);
+        return state === undefined ? [] : [{ name, version, state, reason: '' }];
+      }),
+    );
   const server = createServer((request, response) => {
     const answer = (status: number, body: unknown): void => {
       response.statusCode = status;
@@ -39,22 +63,23 @@ export async function fakeTriton(
     const url = request.url ?? '';
     const model = /models\/([^/]+)/.exec(url)?.[1] ?? '';
     if (url.endsWith('/index')) {
-      const entries = [...fake.loaded].flatMap(([name, { versions }]) =>
-        versions.map((version) => ({ name, version, state: 'READY' })),
-      );
-      answer(200, entries);
+      answer(200, index());
     } else if (url.endsWith('/config')) {
       answer(200, { parameters: { published_digest: { string_value: fake.loaded.get(model)?.digest } } });
     } else if (url.endsWith('/unload')) {
       fake.unloads.push(model);
-      fake.loaded.delete(model);
+      const how = onUnload(model);
+      if (how === 'no answer') return;
+      if (how === 'refuse') return answer(400, { error: 'it is needed' });
+      if (how === 'endless') states.set(model, () => 'UNLOADING');
+      else fake.loaded.delete(model);
       answer(200, {});
     } else if (url.endsWith('/load')) {
       fake.loads.push(model);
       const how = onLoad(model);
       if (how === 'crash') request.socket.destroy();
       else if (how === 'refuse') answer(400, { error: 'it is broken' });
-      else void load(model).then(() => answer(200, {}));
+      else void load(model, how).then(() => answer(200, {}));
     }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -5,7 +5,7 @@ import { Progress } from '../progress';
 import type { ChangeOptions, Changed } from '../publish/change-options';
 import { modelOf } from '../publish/keys';
 import { isChanged, isConflict, objectsOf, type Plan, type PlannedModel, type PlannedObject } from '../publish/plan';
-import type { RolloutResult } from '../publish/rollout';
+import { stillLoadedError, type RolloutResult } from '../publish/rollout';
 import { Interrupted, withInterrupts } from './interrupts';
 import { NAME_SERVERS, type CommandTarget } from './target';
 import { Transfer } from './transfer';
@@ -71,8 +71,9 @@ export async function runChange(
     process.stdout.write(text);
   };
   const started = Date.now();
+  let changed: Changed;
   try {
-    const changed = await withInterrupts((signal) =>
+    changed = await withInterrupts((signal) =>
       progress.run(flags['dry-run'] ? `plan: ${what}` : what, (step) => {
         let transfer = new Transfer(0);
         return work({
@@ -91,6 +92,7 @@ export async function runChange(
           onStage: (text) => progress.line(`     ${text}`),
           onLoading: (replica, model) => step.update(`load ${model} on ${replica}`),
           onReady: (replica, model, ms) => progress.line(`     ${replica}: ${model} READY (${formatDuration(ms)})`),
+          onUnloading: (replica, model) => step.update(`unload ${model} on ${replica}`),
           onUnloaded: (replica, model) => progress.line(`     ${replica}: ${model} unloaded`),
           onWaiting: (replicas) => step.update(`wait for ${replicas.join(', ')} to start`),
         });
@@ -98,7 +100,6 @@ export async function runChange(
     );
     if (flags.json) process.stdout.write(`${JSON.stringify(asJson(changed, flags, Date.now() - started), null, 2)}\n`);
     else print(`${describeResult(changed, flags, target)}\n`);
-    return EXIT.ok;
   } catch (error) {
     if (error instanceof Interrupted) {
       process.stderr.write('interrupted; what is served is what was served before\n');
@@ -108,6 +109,12 @@ export async function runChange(
       process.stdout.write(`${JSON.stringify(errorAsJson(error), null, 2)}\n`);
     throw error;
   }
+  const { stillLoaded = [], release } = changed;
+  if (stillLoaded.length === 0) return EXIT.ok;
+  throw stillLoadedError(
+    `release ${release?.id} is in service, but not every removed model could be unloaded`,
+    stillLoaded,
+  );
 }
 
 function describePlan(plan: Plan): string {
@@ -183,7 +190,11 @@ function errorAsJson(error: UserError): object {
   return { error: message, ...(hint === undefined ? {} : { hint }), ...(problems.length === 0 ? {} : { problems }) };
 }
 
-function asJson({ plan, release, isNew, replicas }: Changed, flags: ChangeFlags, milliseconds: number): object {
+function asJson(
+  { plan, release, isNew, replicas, stillLoaded = [] }: Changed,
+  flags: ChangeFlags,
+  milliseconds: number,
+): object {
   const objects = plan.models.flatMap(objectsOf);
   const written = objects.filter(isWritten).map(({ object: { key, bytes }, action }) => ({ key, bytes, action }));
   return {
@@ -199,6 +210,7 @@ function asJson({ plan, release, isNew, replicas }: Changed, flags: ChangeFlags,
       serves: planned.model.served,
     })),
     replicas: replicas ?? null,
+    stillLoaded,
     written,
     deleted: plan.prune,
     kept: objects.length - written.length,

@@ -4,7 +4,7 @@ import type { RepositoryLocation } from './location';
 import type { SeenRepository } from './look';
 import type { Plan } from './plan';
 import type { Release } from './release';
-import type { RolloutOptions, RolloutResult } from './rollout';
+import type { RolloutOptions, RolloutResult, StillLoaded } from './rollout';
 import type { WantedModel } from './wanted';
 
 /** What the repository and the servers are to be brought to. */
@@ -51,4 +51,6 @@ export interface Changed {
   isNew: boolean;
   /** Undefined when the servers were not told. */
   replicas?: RolloutResult | undefined;
+  /** Models that are no longer in the release and could not be unloaded. */
+  stillLoaded?: StillLoaded[];
 }

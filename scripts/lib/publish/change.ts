@@ -11,7 +11,15 @@ import { isChanged, makePlan, needsWriting, type Plan, type PlannedModel } from 
 import { putRight, recover } from './recover';
 import { newRelease, writeHead, type Head, type Release, type ReleasedModel } from './release';
 import { requireNoConflict, requireRemovable, requireReplicas } from './requirements';
-import { rollOut, type RolloutOptions, type RolloutResult, type RolloutTarget, type ServedModel } from './rollout';
+import {
+  rollOut,
+  stillLoadedError,
+  type RolloutOptions,
+  type RolloutResult,
+  type RolloutTarget,
+  type ServedModel,
+  type StillLoaded,
+} from './rollout';
 import { ensemblesFirst, servedModel, servedModels } from './served';
 import { WaitForLock } from './wait-for-lock';
 import { composingFirst } from './wanted';
@@ -25,7 +33,8 @@ import { composingFirst } from './wanted';
  * 4. load on one replica after the other and look at each version until it is READY
  * 5. note the release; only then delete what is no longer needed
  *
- * If 3 or 4 fails, the configurations of the release before are put back and loaded.
+ * If 3 or 4 fails, the configurations of the release before are put back and loaded. A model that cannot be unloaded is
+ * no failure: by then every replica serves what is wanted.
  *
  * @param targetOf what is wanted, given the release that the repository is at
  */
@@ -87,6 +96,8 @@ class Change {
   private readonly unsure = new Set<string>();
   /** Whether no part of an upload is left in the bucket. */
   private tidy = false;
+  /** By replica and model. */
+  private readonly stuck = new Map<string, StillLoaded>();
   /** What the last rollout came to. */
   private replicas: RolloutResult | undefined;
 
@@ -112,14 +123,14 @@ class Change {
       } catch (error) {
         const trouble = await this.askForLock();
         const reason = reasonOf(error, trouble);
-        await this.restore(reason, trouble);
+        const result = await this.restore(reason, trouble);
         unfinished = false;
-        throw reason;
+        throw result;
       }
       await this.prune();
       unfinished = false;
       const release = this.head?.release;
-      return { plan, release, isNew: !idle, replicas: this.replicas };
+      return { plan, release, isNew: !idle, replicas: this.replicas, stillLoaded: [...this.stuck.values()] };
     } finally {
       await lock.release({ unfinished, tidy: this.tidy }).catch((error: unknown) => {
         // It expires by itself.
@@ -207,8 +218,13 @@ class Change {
   private async load(target: RolloutTarget, more: Partial<RolloutOptions> = {}): Promise<void> {
     const { options } = this.begun;
     if (options.replicas === undefined) return;
-    this.replicas = await rollOut(options.replicas, target, { ...options, unsure: this.unsure, ...more });
+    const rollout = { ...options, unsure: this.unsure, onStillLoaded: this.onStillLoaded, ...more };
+    this.replicas = await rollOut(options.replicas, target, rollout);
   }
+
+  private readonly onStillLoaded = (stuck: StillLoaded): void => {
+    this.stuck.set(`${stuck.replica} ${stuck.model}`, stuck);
+  };
 
   private async release(): Promise<void> {
     const { seen, plan, options, target, lock } = this.begun;
@@ -265,11 +281,12 @@ class Change {
   /**
    * Puts back and loads what was there before.
    * @param trouble what askForLock() gave
+   * @returns the error to throw: the reason, or one that also names what could not be unloaded
    * @throws Incomplete when that fails too
    */
-  private async restore(reason: unknown, trouble: Error | undefined): Promise<void> {
+  private async restore(reason: unknown, trouble: Error | undefined): Promise<unknown> {
     const { options, plan } = this.begun;
-    if (this.changed.length + plan.remove.length === 0) return;
+    if (this.changed.length + plan.remove.length === 0) return reason;
     try {
       await this.putBack(trouble);
     } catch (error) {
@@ -282,6 +299,9 @@ class Change {
       );
     }
     options.onStage?.(`restored: the repository is at ${this.head?.release.id ?? 'no release'}`);
+    if (this.stuck.size === 0) return reason;
+    const message = `${(reason as Error).message}\nEvery replica serves what it served before, but not every new model could be unloaded:`;
+    return stillLoadedError(message, [...this.stuck.values()], reason);
   }
 
   private async putBack(trouble: Error | undefined): Promise<void> {
@@ -309,6 +329,7 @@ class Change {
       patient: false,
       unsure: this.unsure,
       onFailure: (replica, error) => failed.push(`${replica}: ${error.message}`),
+      onStillLoaded: this.onStillLoaded,
     });
     if (failed.length > 0) throw new UserError(`not every replica serves it\n  ${failed.join('\n  ')}`);
   }

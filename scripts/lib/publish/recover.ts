@@ -5,7 +5,7 @@ import { Lock, LockLost, NO_INTENT, type Intent } from './lock';
 import { releasesPrefix } from './location';
 import { lookAt, type SeenRepository } from './look';
 import type { ReleasedModel } from './release';
-import { rollOut } from './rollout';
+import { rollOut, type StillLoaded } from './rollout';
 import { servedModels } from './served';
 import { WaitForLock } from './wait-for-lock';
 
@@ -73,7 +73,12 @@ async function recoverServers(
     models: servedModels(names, released),
     removed: unknown.reverse().map((name) => ({ name, served: [], digest: digests[name] ?? '' })),
   };
-  await rollOut(options.replicas, target, { ...options, reload: true, patient: false });
+  const stuck: StillLoaded[] = [];
+  const onStillLoaded = (one: StillLoaded): unknown => stuck.push(one);
+  await rollOut(options.replicas, target, { ...options, reload: true, patient: false, onStillLoaded });
+  for (const { replica, model, reason, restart } of stuck) {
+    options.onStage?.(`${replica}: ${model} is still loaded (${reason}) -> ${restart}`);
+  }
 }
 
 /**

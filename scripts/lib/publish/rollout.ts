@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../abort';
-import { UserError } from '../errors';
-import { CONTROL_KEY_VARIABLE, replicaClient, type Replica, type ReplicaSource } from '../replicas/source';
+import { Incomplete, UserError } from '../errors';
+import { CONTROL_KEY_VARIABLE, replicaClient, restartOf, type Replica, type ReplicaSource } from '../replicas/source';
 import { TritonError, type ModelIndexEntry } from '../triton/client';
 import type { TritonHttpClient } from '../triton/http';
 import { DIGEST_PARAMETER } from './wanted';
@@ -13,6 +13,12 @@ const ELSEWHERE = 'check that its --model-repository is the place that is publis
 
 /** Time for a version to appear in the index once the server said that it was loaded. */
 const APPEARS_MS = 3000;
+
+/**
+ * For one model on one replica. An unload waits for the requests in flight, which get as long when a pod is shut down
+ * (exitTimeoutSeconds). It never ends when a process of the model died, so waiting longer only delays a rollback.
+ */
+const UNLOAD_TIMEOUT_MS = 30_000;
 
 /** What of a model matters to a server. */
 export interface ServedModel {
@@ -31,9 +37,21 @@ export interface RolloutTarget {
   removed: ServedModel[];
 }
 
+/** A model that a replica did not unload in time. */
+export interface StillLoaded {
+  replica: string;
+  model: string;
+  /** Why it counts as loaded: `UNLOADING after 30 s`, or the server's reason. */
+  reason: string;
+  /** How to restart the replica, which unloads the model. */
+  restart: string;
+}
+
 export interface RolloutOptions {
   /** For one model on one replica, from the request to load it to READY. */
   loadTimeoutMs: number;
+  /** For one model on one replica to be unloaded; default: UNLOAD_TIMEOUT_MS. */
+  unloadTimeoutMs?: number;
   signal?: AbortSignal;
   /**
    * Loads that were asked for and not answered, as `REPLICA MODEL`: kept here, and in a rollout after it not taken
@@ -44,7 +62,10 @@ export interface RolloutOptions {
   reload?: boolean;
   onLoading?: (replica: string, model: string) => void;
   onReady?: (replica: string, model: string, milliseconds: number) => void;
+  onUnloading?: (replica: string, model: string) => void;
   onUnloaded?: (replica: string, model: string) => void;
+  /** Called instead of throwing when a model cannot be unloaded; the rollout continues. */
+  onStillLoaded?: (stuck: StillLoaded) => void;
   /** Called instead of throwing: the other replicas are gone on with. */
   onFailure?: (replica: string, error: Error) => void;
   /** False: those that are still starting are not waited for. */
@@ -143,9 +164,11 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
     for (const model of target.removed) {
       const load = `${replica.name} ${model.name}`;
       if (options.unsure?.has(load) !== true && !(await servesOurs(client, model))) continue;
-      await unload(client, replica, model.name, options);
+      options.onUnloading?.(replica.name, model.name);
+      const reason = await unload(client, model.name, options);
       options.unsure?.delete(load);
-      options.onUnloaded?.(replica.name, model.name);
+      if (reason === undefined) options.onUnloaded?.(replica.name, model.name);
+      else stillLoaded({ replica: replica.name, model: model.name, reason, restart: restartOf(replica) }, options);
     }
   } finally {
     client.close();
@@ -287,25 +310,49 @@ async function waitUntilReady(
   }
 }
 
+/** @returns why the model is still loaded; undefined when it is not */
 async function unload(
   client: TritonHttpClient,
-  replica: Replica,
   name: string,
-  { loadTimeoutMs: timeoutMs, signal }: RolloutOptions,
-): Promise<void> {
+  { unloadTimeoutMs: timeoutMs = UNLOAD_TIMEOUT_MS, signal }: RolloutOptions,
+): Promise<string | undefined> {
+  const deadline = Date.now() + timeoutMs;
   try {
-    await client.unloadModel(name);
-    const deadline = Date.now() + timeoutMs;
-    const inService = ['READY', 'UNLOADING', 'LOADING'];
-    while ((await client.repositoryIndex()).some((entry) => entry.name === name && inService.includes(entry.state))) {
-      signal?.throwIfAborted();
-      if (Date.now() > deadline) throw new UserError(`it is still there after ${timeoutMs / 1000} s`);
-      await sleep(POLL_MS);
+    await abortable(client.unloadModel(name, { timeoutMs }), signal);
+    for (;;) {
+      const index = await client.repositoryIndex();
+      const loaded = index.find((entry) => entry.name === name && isInMemory(entry));
+      if (loaded === undefined) return undefined;
+      if (Date.now() > deadline) return `${loaded.state} after ${timeoutMs / 1000} s`;
+      await abortable(sleep(POLL_MS), signal);
     }
-  } catch (cause) {
+  } catch (error) {
     signal?.throwIfAborted();
-    throw new UserError(`${replica.name} could not unload ${name}: ${(cause as Error).message}`, { cause });
+    return (error as Error).message;
   }
+}
+
+/** Whether a server still holds what it loaded of a version. */
+export const isInMemory = ({ state }: ModelIndexEntry): boolean => ['READY', 'UNLOADING', 'LOADING'].includes(state);
+
+function stillLoaded(stuck: StillLoaded, { onStillLoaded }: RolloutOptions): void {
+  if (onStillLoaded === undefined) throw stillLoadedError('a model could not be unloaded', [stuck]);
+  onStillLoaded(stuck);
+}
+
+/** Names each replica with the models that it still holds, and the command that restarts it. */
+export function stillLoadedError(message: string, stuck: readonly StillLoaded[], cause?: unknown): Incomplete {
+  const replicas = [...new Set(stuck.map(({ replica }) => replica))];
+  const problems = replicas.map((file) => {
+    const models = stuck.filter(({ replica }) => replica === file);
+    const held = models.map(({ model, reason }) => `${model} is still loaded (${reason})`).join(', ');
+    return { file, message: held, ...(models[0] === undefined ? {} : { hint: models[0].restart }) };
+  });
+  return new Incomplete(message, {
+    problems,
+    hint: 'restart these replicas one after the other: each of them loads the release',
+    cause,
+  });
 }
 
 /** What a model version looks like on a replica: READY, LOADING, UNLOADING, UNAVAILABLE, or absent. */

@@ -123,7 +123,13 @@ class KubernetesReplicas implements ReplicaSource {
       this.forwards.set(pod.uid, forward);
     }
     const { name, uid, ready, started } = pod;
-    return { name, uid, url: (await forward).url, ready, started };
+    return { name, uid, url: (await forward).url, ready, started, restart: this.deleteCommand(name) };
+  }
+
+  /** The Deployment makes another pod in its place. */
+  private deleteCommand(pod: string): string {
+    const { context, namespace } = this.options;
+    return `kubectl${context === undefined ? '' : ` --context ${context}`} --namespace ${namespace} delete pod ${pod}`;
   }
 
   private describeCall({ config }: Cluster, what: string): ClusterCall {

@@ -16,6 +16,8 @@ export interface Replica {
   started?: boolean;
   /** Another one than before under the same name. */
   uid?: string;
+  /** The command that restarts it, where there is one. */
+  restart?: string;
   /** What its model control API asks for, where that is guarded. */
   modelControlKey?: string;
 }
@@ -28,6 +30,9 @@ export interface ReplicaSource {
   list(): Promise<Replica[]>;
   close(): Promise<void>;
 }
+
+/** What a user does to restart a replica. */
+export const restartOf = ({ name, restart }: Replica): string => restart ?? `restart the server at ${name}`;
 
 /** To be closed by the caller. */
 export function replicaClient({ url, modelControlKey }: Pick<Replica, 'url' | 'modelControlKey'>): TritonHttpClient {

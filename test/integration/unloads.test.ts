@@ -1,0 +1,56 @@
+import { join } from 'node:path';
+import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
+import { tritonRepositoryUrl } from '../../scripts/lib/publish/location';
+import { publisher } from '../support/publish';
+import { addingModel, writeRepository } from '../support/repository';
+import { runCommandLine } from '../support/run';
+import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
+import { Scratch } from '../support/scratch';
+import { testTriton } from '../support/triton';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+/** Ends its process at the first request, as the kernel does when memory is short. Triton never unloads it then. */
+const DIES = `import os
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        os._exit(1)
+`;
+
+test('rollback from a model whose process died: the release before is in service, and the model is reported', async () => {
+  const location = { bucket: 'unloads-test', prefix: 'models' };
+  const { endpoint } = await testS3(scratch);
+  const store = await openBucket(scratch, endpoint, location.bucket);
+  await ensurePlaceholder(store, location);
+  const triton = await testTriton(scratch, tritonRepositoryUrl(location, endpoint));
+  const repository = writeRepository(join(scratch.directory, 'repository'), addingModel('adds', { 1: 10 }));
+  const bucket = publisher(store, location, repository, () => [triton.httpUrl]);
+  const x = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(1) } as const;
+  const answer = async (model: string): Promise<number> =>
+    Number((await triton.client.infer(model, [x])).outputs[0]?.data[0]);
+
+  await bucket.publish();
+  writeRepository(repository, { ...addingModel('dies', { 1: 1 }), 'dies/1/model.py': DIES });
+  await bucket.publish();
+  await expect(answer('dies')).rejects.toThrow('is not healthy');
+
+  const target = ['--bucket', 's3://unloads-test/models', '--endpoint-url', endpoint, '--triton', triton.httpUrl];
+  const { code, stdout, stderr } = await runCommandLine('rollback', target, S3_ENVIRONMENT);
+  expect({ code, stderr }).toEqual({
+    code: 3,
+    stderr: expect.stringContaining(`unload dies on ${triton.httpUrl}`) as string,
+  });
+  expect(stdout).toMatch(/^Release \S+: removed dies, .*\. Every replica serves it: /m);
+  expect(stderr).toMatch(/error: release \S+ is in service, but not every removed model could be unloaded/);
+  expect(stderr).toContain(`${triton.httpUrl}: dies is still loaded (UNLOADING after 30 s)`);
+  expect(stderr).toContain(`-> restart the server at ${triton.httpUrl}`);
+  expect(await answer('adds')).toBe(11);
+
+  // The model itself can be repaired without a restart.
+  writeRepository(repository, addingModel('dies', { 2: 2 }));
+  await bucket.publish();
+  expect(await answer('dies')).toBe(3);
+});
