@@ -13,8 +13,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 REQUIREMENTS = "requirements.txt"
@@ -28,26 +29,44 @@ class InstallError(Exception):
     """Packages cannot be installed, in words for the person who wrote the file."""
 
 
-def serving_environment(requirements: Path, python: str, uv: str | None) -> Path:
+@dataclass(frozen=True)
+class Uv:
+    """The installer."""
+
+    program: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables on top of ours: a server's process has no proxies, certificates or package indices in its own."""
+
+    def run(self, arguments: list[str], requirements: Path) -> str:
+        """What it prints. Raises InstallError."""
+        environment = {**os.environ, **self.environment}
+        command = [self.program, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        if done.returncode != 0:
+            raise InstallError(f"cannot install the packages of {_name(requirements)}: {_reason(done.stderr)}")
+        return done.stdout
+
+
+def serving_environment(requirements: Path, python: str, uv: Uv) -> Path:
     """The virtual environment of a model.py; `requirements` need not exist.
 
     `python` is the interpreter that it is made from. Raises InstallError.
     """
 
     def build(target: Path) -> None:
-        _run(uv, ["venv", "--quiet", "--python", python, str(target)], requirements)
+        uv.run(["venv", "--quiet", "--python", python, str(target)], requirements)
         named = ["-r", str(requirements)] if requirements.exists() else []
-        _run(uv, ["pip", "install", "--quiet", "--python", f"{target}/bin/python", NUMPY, *named], requirements)
+        uv.run(["pip", "install", "--quiet", "--python", f"{target}/bin/python", NUMPY, *named], requirements)
 
     return _once("model-python", [python, NUMPY, *_content(requirements)], build)
 
 
-def tracing_packages(requirements: Path, python: str, uv: str | None) -> Path:
+def tracing_packages(requirements: Path, python: str, uv: Uv) -> Path:
     """A folder for sys.path with what `requirements` names and the environment of `python` does not have.
 
     Where the installed version of a package will do it is used. Raises InstallError.
     """
-    installed = _run(uv, ["pip", "freeze", "--quiet", "--python", python], requirements)
+    installed = uv.run(["pip", "freeze", "--quiet", "--python", python], requirements)
 
     def build(target: Path) -> None:
         target.mkdir()
@@ -55,13 +74,13 @@ def tracing_packages(requirements: Path, python: str, uv: str | None) -> Path:
         # uv keeps to the versions in the file that it is to write.
         lock.write_text(installed, encoding="utf-8")
         quiet = ["--quiet", "--no-header", "--no-annotate", "--python", python]
-        _run(uv, ["pip", "compile", *quiet, str(requirements), "--output-file", str(lock)], requirements)
+        uv.run(["pip", "compile", *quiet, str(requirements), "--output-file", str(lock)], requirements)
         present = set(installed.splitlines())
         missing = [line for line in lock.read_text(encoding="utf-8").splitlines() if line not in present]
         if missing:
             lock.write_text("\n".join(missing) + "\n", encoding="utf-8")
             where = ["--quiet", "--python", python, "--target", str(target)]
-            _run(uv, ["pip", "install", *where, "--no-deps", "-r", str(lock)], requirements)
+            uv.run(["pip", "install", *where, "--no-deps", "-r", str(lock)], requirements)
 
     return _once("trace-packages", [python, installed, *_content(requirements)], build)
 
@@ -99,16 +118,6 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _run(uv: str | None, arguments: list[str], requirements: Path) -> str:
-    program = uv or shutil.which("uv")
-    if program is None:
-        raise InstallError(f"cannot install the packages of {_name(requirements)}: there is no uv on PATH")
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise InstallError(f"cannot install the packages of {_name(requirements)}: {_reason(done.stderr)}")
-    return done.stdout
-
-
 def _name(requirements: Path) -> str:
     """MODEL/requirements.txt: a server reads a copy of the repository in some other place."""
     return f"{requirements.parent.name}/{requirements.name}"
@@ -124,7 +133,7 @@ def main(arguments: list[str]) -> int:
     python, uv, *files = arguments
     try:
         for file in files:
-            serving_environment(Path(file), python, uv)
+            serving_environment(Path(file), python, Uv(uv))
     except InstallError as error:
         print(error, file=sys.stderr)
         return 1

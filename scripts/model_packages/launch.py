@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from model_packages.install import REQUIREMENTS, InstallError, serving_environment
+from model_packages.install import REQUIREMENTS, InstallError, Uv, serving_environment
 
 REASON = "TRITON_SERVING_REASON"
 
@@ -46,6 +46,8 @@ class Settings:
     model_python: str | None
     """The interpreter that environments of models are made from; None where NumPy 1 has no build for any."""
     uv: str
+    install_variables: dict[str, str]
+    """Variables for uv, which the environment of a model's process lacks."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ def choose(settings: Settings, folder: Path) -> Interpreter:
                 "Python-backend models need Python 3.10 to 3.12 here, for which NumPy 1 has a build, and its shared "
                 "library: put one on PATH, or set EXECUTION_ENV_PATH"
             )
-        environment = serving_environment(folder / REQUIREMENTS, settings.model_python, settings.uv)
+        uv = Uv(settings.uv, settings.install_variables)
+        environment = serving_environment(folder / REQUIREMENTS, settings.model_python, uv)
         interpreter = _look_at(environment / "bin" / "python3")
         what = "its environment"
     if interpreter.numpy is None or int(interpreter.numpy.split(".")[0]) > 1:

@@ -1,6 +1,7 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
+import { REQUIREMENTS_FILE, requiresNumpy2 } from '../model/requirements';
 import { readRepository, stepModels, type RepositoryModel } from '../model';
 import { displayPath } from '../model/paths';
 
@@ -24,6 +25,8 @@ const REASONS: Record<string, string> = {
 /** Tensors reach our own backends as DLPack, which has no strings. */
 const STRING_REASON = 'it takes strings, which the local stand-in for its backend cannot hand over';
 
+const NUMPY_REASON = `its ${REQUIREMENTS_FILE} requires NumPy 2, and Triton 2.51, the local server, reads arrays of NumPy 1 only`;
+
 /**
  * Reads the configurations, before any model is traced, and sorts out what cannot be served here. That is no failure;
  * an ensemble that needs such a model is not served either.
@@ -40,6 +43,7 @@ export async function selectModels(repository: string, names: readonly string[] 
   for (const model of models) {
     if (!LOCAL_PLATFORMS.includes(model.platform)) reasons.set(model.name, reasonFor(model));
     else if (takesStrings(model)) reasons.set(model.name, STRING_REASON);
+    else if (needsNumpy2(model)) reasons.set(model.name, NUMPY_REASON);
   }
   // Ensembles can be made of ensembles: until nothing is added any more.
   for (let before = -1; before !== reasons.size;) {
@@ -65,7 +69,16 @@ export async function selectModels(repository: string, names: readonly string[] 
 
 /** An ensemble hands its inputs on; what counts is the model that reads them. A model.py takes them. */
 function takesStrings({ platform, config }: RepositoryModel): boolean {
-  return platform !== 'ensemble' && platform !== 'python' && (config.input ?? []).some(({ data_type: type }) => type === 'TYPE_STRING');
+  return (
+    platform !== 'ensemble' &&
+    platform !== 'python' &&
+    (config.input ?? []).some(({ data_type: type }) => type === 'TYPE_STRING')
+  );
+}
+
+function needsNumpy2({ platform, directory }: RepositoryModel): boolean {
+  const file = join(directory, REQUIREMENTS_FILE);
+  return platform === 'python' && existsSync(file) && requiresNumpy2(readFileSync(file, 'utf8'));
 }
 
 function reasonFor({ platform, directory }: RepositoryModel): string {

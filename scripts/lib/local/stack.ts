@@ -18,7 +18,9 @@ import { ensurePython, type PythonEnvironment } from '../toolchain/python';
 import { ensureSeaweedfs } from '../toolchain/seaweedfs';
 import { ensureTriton } from '../toolchain/triton';
 import { describeTrace, traceModels } from '../trace';
+import { explainLoadFailure } from '../triton/load-failure';
 import { startTriton, type ModelEvent, type TritonServer } from '../triton/server';
+import { installModelPackages } from './model-packages';
 import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server, type S3Server } from './s3-server';
 import type { Timings } from './timings';
 
@@ -78,6 +80,9 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
       Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
     ),
   );
+  await timings.measure('set-up: packages of models', () =>
+    installModelPackages(installation, options.repository, options.models, progress),
+  );
   requireFreeSpace(directory, WORKING_BYTES, 'serving the models (artifacts, bucket, and the copy that Triton loads)');
   // Tracing is the work of the processor; the S3 server starts beside it.
   const s3Starts = timings.measure('S3 server', () =>
@@ -127,10 +132,10 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
 function requireReady(versions: readonly ServedVersion[], logFile: string): void {
   const problems = versions
     .filter(({ state }) => state !== 'READY')
-    .map(({ model, version, state, reason }) => ({
-      file: `${model} version ${version}`,
-      message: `${state} ${reason}`.trim(),
-    }));
+    .map(({ model, version, state, reason }) => {
+      const { message, ...more } = explainLoadFailure(model, reason);
+      return { file: `${model} version ${version}`, message: `${state} ${message}`.trim(), ...more };
+    });
   if (problems.length === 0) return;
   throw new UserError('tritonserver could not load every model', { problems, hint: `its log is ${logFile}` });
 }

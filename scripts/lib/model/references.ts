@@ -3,6 +3,7 @@ import { GOLDEN_FOLDER } from '../golden/request';
 import { bytesOf, type ModelConfig } from './model-config';
 import { exists } from './paths';
 import { fieldPath, type ProblemList } from './problems';
+import { REQUIREMENTS_FILE } from './requirements';
 import { readFiles, type SourceFile } from './source-files';
 
 /** A file or folder of the model folder that the configuration names. */
@@ -54,7 +55,13 @@ function references(config: ModelConfig): Reference[] {
     key: config.backend && `libtriton_${config.backend}.so`,
     optional: true as const,
   };
-  return [...labels, ...warmups, ...states, ...parameters, ...operations, backend].filter(
+  // Beside a trace.py it is for that only.
+  const requirements = {
+    field: 'backend',
+    key: config.backend === 'python' ? REQUIREMENTS_FILE : undefined,
+    optional: true as const,
+  };
+  return [...labels, ...warmups, ...states, ...parameters, ...operations, backend, requirements].filter(
     (one): one is Reference => one.key !== undefined && one.key !== '',
   );
 }

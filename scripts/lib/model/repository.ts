@@ -13,6 +13,7 @@ import { CONFIG_FILE, displayPath, reasonOf } from './paths';
 import { platformFacts } from './platforms';
 import { ProblemList, describe, listed } from './problems';
 import { readReferences } from './references';
+import { checkRequirements } from './requirements';
 import { batchIoRules } from './rules/batch-io';
 import { flowRules } from './rules/ensemble-flow';
 import { areComplete, stepRules } from './rules/ensemble-steps';
@@ -281,6 +282,7 @@ async function readFolder(
   const facts = platformFacts(config, new Set(files.map((key) => key.split('/')[0] ?? '')));
   const extraFiles = artifacts ? await readExtraFiles(directory, config, handWritten, problems) : [];
   if (artifacts) await checkArtifacts({ root: directory, config, facts, versions }, problems);
+  await checkRequirements(directory, { config, versions }, problems);
   const name = path.basename(directory);
   const numbers = artifacts ? versions.map(({ version }) => version) : undefined;
   const platform = facts?.label ?? config.platform ?? '';

@@ -4,6 +4,7 @@ import { Incomplete, UserError } from '../errors';
 import { CONTROL_KEY_VARIABLE, replicaClient, restartOf, type Replica, type ReplicaSource } from '../replicas/source';
 import { TritonError, type ModelIndexEntry } from '../triton/client';
 import type { TritonHttpClient } from '../triton/http';
+import { explainLoadFailure } from '../triton/load-failure';
 import { DIGEST_PARAMETER } from './wanted';
 
 const POLL_MS = 100;
@@ -269,14 +270,14 @@ async function loadModel(
   } catch (cause) {
     signal?.throwIfAborted();
     if (cause instanceof TritonError && cause.answered) onAnswer();
-    // A model of Python comes with the place in Triton's own files where it failed, which helps nobody.
-    const message = (cause as Error).message.split(/\n+At:/)[0]?.trim() ?? '';
+    const { message, hint } = explainLoadFailure(model.name, (cause as Error).message);
     throw new UserError(`${replica.name} could not load ${model.name}: ${message}`, {
       hint: /explicit/i.test(message)
         ? 'start that server with --model-control-mode=explicit'
         : /failed to poll/.test(message)
           ? ELSEWHERE
-          : `mend ${model.name} ${model.served.join(' ')}, under the same version number if you like, and run it again`,
+          : (hint ??
+            `mend ${model.name} ${model.served.join(' ')}, under the same version number if you like, and run it again`),
       cause,
     });
   }

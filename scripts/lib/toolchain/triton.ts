@@ -47,6 +47,9 @@ export function requireTritonPlatform(): void {
 
 const STUB = 'triton_python_backend_stub';
 
+/** What uv reads to find a package index: it may hold passwords, so model code does not get it. */
+const INSTALL_VARIABLES = /^(UV_.*|PIP_.*|SSL_CERT_\w+|(HTTPS?|ALL|NO)_PROXY|NETRC)$/i;
+
 /** Unpacks the server of VERSIONS.pytriton once. */
 export async function ensureTriton(environment: PythonEnvironment): Promise<TritonInstallation> {
   const directory = await cached(`pytriton-${VERSIONS.pytriton}`, (target) =>
@@ -87,9 +90,17 @@ export function assembleBackends(installation: TritonInstallation, directory: st
     if (name !== STUB) symlinkSync(join(pythonBackend, name), join(python, name));
   }
   const settings = join(python, 'models.json');
+  const install = Object.entries(process.env).filter(([name]) => INSTALL_VARIABLES.test(name));
   writeFileSync(
     settings,
-    JSON.stringify({ stubs, server_python: environment.python, model_python: modelPython ?? null, uv }),
+    JSON.stringify({
+      stubs,
+      server_python: environment.python,
+      model_python: modelPython ?? null,
+      uv,
+      install_variables: Object.fromEntries(install),
+    }),
+    { mode: 0o600 },
   );
   const launcher = ['-I', join(paths.scripts, 'model_packages', 'launch.py'), settings];
   writeFileSync(

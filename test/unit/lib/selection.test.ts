@@ -23,6 +23,8 @@ writeRepository(repository, {
   'on_plan/config.pbtxt': ensemble('plan'),
   'plan/config.pbtxt': `platform: "tensorrt_plan"\n${tensors('TYPE_FP32')}`,
   'text/config.pbtxt': `platform: "onnxruntime_onnx"\n${tensors('TYPE_STRING')}`,
+  ...addingModel('newer', { 1: 1 }),
+  'newer/requirements.txt': 'numpy>=2.1\n',
   'words/config.pbtxt': `backend: "python"\n${tensors('TYPE_STRING')}`,
 });
 
@@ -30,6 +32,7 @@ test('serves what this machine can, and says why not the rest: ensembles of such
   const { served, notServed } = await selectModels(repository, undefined);
   expect(served.map(({ name }) => name)).toEqual(['adds', 'on_adds', 'words']);
   expect(notServed.map(({ model, reason }) => [model.name, reason])).toEqual([
+    ['newer', 'its requirements.txt requires NumPy 2, and Triton 2.51, the local server, reads arrays of NumPy 1 only'],
     ['on_on_plan', 'it needs on_plan, which is not served here'],
     ['on_plan', 'it needs plan, which is not served here'],
     ['plan', 'a TensorRT plan runs only on the kind of GPU that it was built on'],

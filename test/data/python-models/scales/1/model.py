@@ -1,7 +1,6 @@
 """Multiplies by a parameter of its configuration; notes its beginning and its end in a file."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ class TritonPythonModel:
         config = json.loads(args["model_config"])
         self.factor = np.float32(config["parameters"]["factor"]["string_value"])
         self.type = pb_utils.triton_string_to_numpy(pb_utils.get_output_config_by_name(config, "y")["data_type"])
-        self.notes = Path(os.environ["PYTHON_MODELS_NOTES"])
+        self.notes = Path(args["model_repository"], "notes")
         self.note(f"initialize {args['model_name']} {args['model_version']}")
 
     def execute(self, requests):

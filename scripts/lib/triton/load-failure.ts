@@ -1,0 +1,30 @@
+/** Packages whose name differs from the module that Python imports. */
+const PACKAGES: Record<string, string> = {
+  PIL: 'pillow',
+  cv2: 'opencv-python-headless',
+  skimage: 'scikit-image',
+  sklearn: 'scikit-learn',
+  yaml: 'pyyaml',
+};
+
+/** Why a server could not load a model, for a person. */
+export interface LoadFailure {
+  message: string;
+  /** What to do, where the reason says it. */
+  hint?: string;
+}
+
+/** @param reason as the server gives it; for a Python-backend model an exception and where it was raised */
+export function explainLoadFailure(model: string, reason: string): LoadFailure {
+  // Frames of Triton's own files follow, which help no reader.
+  const message = reason.split(/\s*At:\s/)[0]?.trim() ?? '';
+  const module = /ModuleNotFoundError: No module named '([^'.]+)/.exec(message)?.[1];
+  if (module === undefined) return { message };
+  const name = Object.hasOwn(PACKAGES, module) ? PACKAGES[module] : module;
+  return {
+    message: `no package ${name} (${message})`,
+    hint:
+      `add ${name} to ${model}/requirements.txt, which npm run local installs; servers of a stack need it in their ` +
+      'image or in EXECUTION_ENV_PATH: docs/guides/python-models.md',
+  };
+}

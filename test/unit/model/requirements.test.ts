@@ -1,0 +1,116 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { formatProblem } from '../../../scripts/lib/errors';
+import { readRepository } from '../../../scripts/lib/model';
+import { requiresNumpy2 } from '../../../scripts/lib/model/requirements';
+import { explainLoadFailure } from '../../../scripts/lib/triton/load-failure';
+import { addingModel, writeRepository } from '../../support/repository';
+
+const root = mkdtempSync(join(tmpdir(), 'requirements-test-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+async function problemsWith(files: Record<string, string>): Promise<string[]> {
+  const repository = writeRepository(mkdtempSync(join(root, 'repository-')), {
+    ...addingModel('adds', { 1: 1 }),
+    ...files,
+  });
+  const { problems } = await readRepository(repository);
+  return problems.map((problem) => formatProblem(problem).replaceAll(/\S*\/repository-\w+\//g, ''));
+}
+
+describe('requirements.txt', () => {
+  test.each([
+    'numpy',
+    'pandas==2.2.3',
+    'requests[socks,security] >=2.8.1, ==2.8.* ; python_version < "3.13"',
+    'pip @ https://example.org/pip.whl',
+    'tokenizers~=0.20 # of the model',
+    '--extra-index-url https://example.org/simple',
+    'a.b-c_d>1,!=1.5',
+    '# nothing',
+    '',
+  ])('takes %p', async (line) => {
+    expect(await problemsWith({ 'adds/requirements.txt': `${line}\n` })).toEqual([]);
+  });
+
+  test.each([
+    ['pandas=2.2.3', 'is no requirement, got "pandas=2.2.3"'],
+    ['pandas 2.2.3', 'is no requirement, got "pandas 2.2.3"'],
+    ['pip install pandas', 'is no requirement, got "pip install pandas"'],
+    ['pandas==', 'is no requirement, got "pandas=="'],
+    ['-r other.txt', 'names another file or folder, which is not published, got "-r other.txt"'],
+    ['./wheels/own.whl', 'names another file or folder, which is not published, got "./wheels/own.whl"'],
+  ])('refuses %p', async (line, message) => {
+    expect(await problemsWith({ 'adds/requirements.txt': `numpy\n${line}\n` })).toEqual([
+      `adds/requirements.txt: line 2: ${message}; allowed: NAME, NAME==1.2.3, NAME>=1.2,<2, NAME[extra], NAME @ https://...`,
+    ]);
+  });
+
+  test('in a version folder it is not read', async () => {
+    expect(await problemsWith({ 'adds/1/requirements.txt': 'pandas' })).toEqual([
+      'adds/1/requirements.txt: is not read: one file serves all versions\n    -> move it to adds/requirements.txt',
+    ]);
+  });
+
+  test('beside EXECUTION_ENV_PATH Triton would not use it', async () => {
+    const config = addingModel('adds', { 1: 1 })['adds/config.pbtxt'] ?? '';
+    const parameter =
+      'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }\n';
+    const files = {
+      'adds/config.pbtxt': config + parameter,
+      'adds/env.tar.gz': 'x',
+      'adds/requirements.txt': 'pandas',
+    };
+    expect(await problemsWith(files)).toEqual([
+      expect.stringContaining('parameters.EXECUTION_ENV_PATH: is given beside a requirements.txt'),
+    ]);
+  });
+
+  test('is published with a model.py that has a model.yaml, and not with a trace.py', async () => {
+    const tensors =
+      'input: [{ name: x, data_type: TYPE_FP32, dims: [1] }]\noutput: [{ name: y, data_type: TYPE_FP32, dims: [1] }]\n';
+    const repository = writeRepository(mkdtempSync(join(root, 'repository-')), {
+      'served/model.yaml': `backend: python\n${tensors}`,
+      'served/1/model.py': 'x',
+      'served/requirements.txt': 'idna',
+      'traced/model.yaml': `platform: onnxruntime_onnx\n${tensors}`,
+      'traced/requirements.txt': 'idna',
+      'traced/trace.py': '',
+    });
+    const { models } = await readRepository(repository);
+    expect(models.map(({ name, extraFiles }) => [name, extraFiles.map(({ key }) => key)])).toEqual([
+      ['served', ['requirements.txt']],
+      ['traced', []],
+    ]);
+  });
+});
+
+test.each([
+  ['numpy>=2', true],
+  ['pandas\nNumPy == 2.1.0 ; python_version > "3"', true],
+  ['numpy~=2.0', true],
+  ['numpy', false],
+  ['numpy>=1.24,<2', false],
+  ['numpy-financial>=2', false],
+  ['numpy==1.26.4', false],
+])('requiresNumpy2(%p) is %p', (text, expected) => {
+  expect(requiresNumpy2(text)).toBe(expected);
+});
+
+test.each([
+  ["Internal: ModuleNotFoundError: No module named 'pandas'\n\nAt:\n  /x/model.py(1): <module>\n", 'pandas'],
+  ["ModuleNotFoundError: No module named 'sklearn.svm'", 'scikit-learn'],
+  ["ModuleNotFoundError: No module named 'PIL'", 'pillow'],
+])('explainLoadFailure(%p) names the package %s and the file', (reason, name) => {
+  expect(explainLoadFailure('m', reason)).toEqual({
+    message: expect.stringMatching(new RegExp(`^no package ${name} \\(.*No module named '\\S+'\\)$`)) as string,
+    hint: expect.stringContaining(`add ${name} to m/requirements.txt`) as string,
+  });
+});
+
+test('explainLoadFailure leaves another reason as it is, without the frames of Triton', () => {
+  expect(explainLoadFailure('m', 'Internal: ValueError: no\n\nAt:\n  /x/model.py(1): f')).toEqual({
+    message: 'Internal: ValueError: no',
+  });
+});
