@@ -28,8 +28,13 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=600s --retries=3 \
 STOPSIGNAL SIGTERM
 
 # A restarted container comes up with every model (--load-model=*), and a publisher can reload them (explicit). Neither
-# a bad model nor one that is loading takes the other models out of service.
-ENTRYPOINT ["/opt/nvidia/nvidia_entrypoint.sh", "tritonserver", \
+# a bad model nor one that is loading takes the other models out of service. A load request may carry a model, which is a
+# program: without the key nothing answers but inference, metadata and health. Where no key is given, a random one is made.
+ENTRYPOINT ["/opt/nvidia/nvidia_entrypoint.sh", "/bin/sh", "-c", \
+    "key=${TRITON_MODEL_CONTROL_KEY:-$(od -An -N24 -tx1 /dev/urandom | tr -dc 0-9a-f)}; \
+unset TRITON_MODEL_CONTROL_KEY; \
+guard=model-repository,shared-memory,statistics,trace,logging:triton-model-control-key=$key; \
+exec \"$@\" --http-restricted-api=\"$guard\" --grpc-restricted-protocol=\"$guard\"", "start", "tritonserver", \
     "--model-control-mode=explicit", \
     "--load-model=*", \
     "--exit-on-error=false", \

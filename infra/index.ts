@@ -65,7 +65,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     podSelector: triton.podSelector,
     ...(cluster.nodes === undefined ? {} : { clusterName: cluster.nodes.cluster.clusterName }),
     serviceUrl: triton.serviceUrl,
-    ...(settings.triton.modelControl === undefined ? {} : { modelControlKey: settings.triton.modelControl.key }),
+    modelControlKey: triton.modelControlKey,
     // Pulumi warns of outputs without a value.
     ...(settings.triton.exposure.kind === 'cluster' ? {} : { externalUrl: triton.externalUrl }),
     ...(publisher === undefined ? {} : { publisherRoleArn: publisher.roleArn }),

@@ -1,11 +1,15 @@
 import { existsSync } from 'node:fs';
 import { dirname, extname, resolve } from 'node:path';
 import { EXIT, parseFlagsAndArguments, parseInteger, parseList, runCommand } from './lib/cli';
+import { givenControlKey } from './lib/commands/target';
 import { UsageError } from './lib/errors';
 import { inferCommand, typesCommand, type Connection } from './lib/infer/command';
 import { PIXELS, type PixelKind } from './lib/infer/pictures';
 import { SAVED_AS } from './lib/infer/results';
+import { STANDARD_HTTP } from './lib/local/next-commands';
+import { findLocalStack, runningStacks } from './lib/local/state';
 import { paths } from './lib/paths';
+import { CONTROL_HEADER, GRPC_CONTROL_HEADER } from './lib/triton/control-key';
 
 const HELP = `Sends a request to a model and shows the answer. Without an INPUT it tells what the model takes.
 
@@ -22,6 +26,7 @@ const HELP = `Sends a request to a model and shows the answer. Without an INPUT 
                      (default: bgr for bytes, imagenet for classifiers, else signed: RGB in [-1, 1])
   --repo DIR         model repository, for tokenizers (default: model-repo)
   --version N        version of the model (default: what its policy prefers)
+  --local            asks the running npm run local, wherever its ports are; of several --repo names one
   --url URL          Triton's HTTP address (default http://127.0.0.1:8000, as npm run local has it)
   --grpc HOST:PORT   Triton's gRPC address, instead of HTTP
   --header "A: B"    sent with each request; may be given again
@@ -63,9 +68,10 @@ async function infer(argv: readonly string[]): Promise<number> {
       outputs: { type: 'string' },
       top: { type: 'string' },
       pixels: { type: 'string' },
-      repo: { type: 'string', default: paths.modelRepository },
+      repo: { type: 'string' },
+      local: { type: 'boolean', default: false },
       version: { type: 'string' },
-      url: { type: 'string', default: 'http://127.0.0.1:8000' },
+      url: { type: 'string' },
       grpc: { type: 'string' },
       header: { type: 'string', multiple: true, default: [] },
       timeout: { type: 'string', default: '60' },
@@ -81,10 +87,11 @@ async function infer(argv: readonly string[]): Promise<number> {
     process.stdout.write(HELP);
     return EXIT.ok;
   }
+  const server = serverOf(flags);
   if (flags.types !== undefined) {
     const other = NOT_FOR_TYPES.find((name) => flags[name] !== undefined && flags[name] !== false);
     if (other !== undefined) throw new UsageError(`--types and --${other} do not go together`);
-    return typesCommand({ ...connection(flags), file: typesFile(flags.types), models: positionals });
+    return typesCommand({ ...server, file: typesFile(flags.types), models: positionals });
   }
   const [model, ...inputs] = positionals;
   if (model === undefined) throw new UsageError('no model is named', { hint: 'npm run infer -- MODEL [INPUT...]' });
@@ -95,10 +102,9 @@ async function infer(argv: readonly string[]): Promise<number> {
   return inferCommand({
     model,
     inputs,
-    ...connection(flags),
+    ...server,
     version:
       flags.version === undefined ? undefined : parseInteger('version', flags.version, 1, Number.MAX_SAFE_INTEGER),
-    repository: resolve(flags.repo),
     pixels: flags.pixels === undefined ? undefined : pixelKind(flags.pixels),
     outputs: parseList('outputs', flags.outputs),
     top: flags.top === undefined ? undefined : parseInteger('top', flags.top, 0, 1000),
@@ -113,12 +119,41 @@ async function infer(argv: readonly string[]): Promise<number> {
   });
 }
 
-function connection(flags: { url: string; grpc?: string; header: string[]; timeout: string }): Connection {
+interface ServerFlags {
+  local: boolean;
+  repo?: string | undefined;
+  url?: string | undefined;
+  grpc?: string | undefined;
+  header: string[];
+  timeout: string;
+}
+
+/** The server that is asked, and the folder with what its models need here. */
+function serverOf(flags: ServerFlags): Connection & { repository: string } {
+  const repo = flags.repo === undefined ? undefined : resolve(flags.repo);
+  const given = flags.url === undefined ? 'grpc' : 'url';
+  if (flags.local && flags[given] !== undefined) throw new UsageError(`--local and --${given} do not go together`);
+  const local = flags.local ? findLocalStack(repo) : undefined;
+  const address =
+    flags.grpc === undefined
+      ? { url: local?.httpUrl ?? httpUrl(flags.url ?? STANDARD_HTTP) }
+      : { grpc: grpcAddress(flags.grpc) };
   return {
-    address: flags.grpc === undefined ? { url: httpUrl(flags.url) } : { grpc: grpcAddress(flags.grpc) },
-    headers: Object.fromEntries(flags.header.map(header)),
+    address,
+    headers: { ...controlHeader(address), ...Object.fromEntries(flags.header.map(header)) },
     timeoutMs: parseInteger('timeout', flags.timeout, 1, LONGEST_S) * 1000,
+    repository: repo ?? local?.repository ?? paths.modelRepository,
   };
+}
+
+/** Lets the command list the models of a server whose key is known, to say what there is. */
+function controlHeader(address: Connection['address']): Record<string, string> {
+  const isHttp = 'url' in address;
+  const local = runningStacks().find((stack) =>
+    isHttp ? stack.httpUrl === address.url : stack.grpcAddress === address.grpc,
+  );
+  const key = givenControlKey() ?? local?.modelControlKey;
+  return key === undefined ? {} : { [isHttp ? CONTROL_HEADER : GRPC_CONTROL_HEADER]: key };
 }
 
 function httpUrl(text: string): string {

@@ -99,7 +99,7 @@ async function local(argv: readonly string[]): Promise<number> {
     if (flags.once) return EXIT.ok;
 
     interruption.becomeOrdinary();
-    if (!flags.json) printEndpoints(stack);
+    if (!flags.json) printEndpoints(stack, repository);
     const ended = (name: string, { ended, logFile }: { ended: Promise<string>; logFile: string }): Promise<UserError> =>
       ended.then((how) => new UserError(`${name} ended by itself (${how})`, { hint: `its log is ${logFile}` }));
     const early = await Promise.race([

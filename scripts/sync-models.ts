@@ -9,7 +9,7 @@ const HELP = `Publishes a model repository to S3 and gets every running Triton s
   npm run sync-models -- --stack NAME [options]
   npm run sync-models -- --bucket s3://NAME/PREFIX [--triton URL ...] [options]
 
-${TARGET_HELP}  --repo DIR                 model repository to publish (default: model-repo)
+${TARGET_HELP}  --repo DIR                 model repository to publish (default: model-repo; with --local the one that it serves)
   --models A,B               only these; what an ensemble is made of comes along
   --exclude A,B              all but these
   --prune                    delete from the bucket what the repository does not have: models (not with --models), versions,
@@ -24,7 +24,6 @@ export async function main(argv: readonly string[]): Promise<number> {
 async function syncModels(argv: readonly string[]): Promise<number> {
   const flags = parseFlags(argv, {
     ...TARGET_FLAGS,
-    repo: { type: 'string', default: paths.modelRepository },
     models: { type: 'string' },
     exclude: { type: 'string' },
     prune: { type: 'boolean', default: false },
@@ -36,12 +35,16 @@ async function syncModels(argv: readonly string[]): Promise<number> {
     return EXIT.ok;
   }
   const selection = parseSelection(flags);
-  const target = await openTarget(flags, { concurrency: parseConcurrency(flags) });
+  const target = await openTarget(
+    { ...flags, repo: flags.local ? flags.repo : undefined },
+    { concurrency: parseConcurrency(flags) },
+  );
+  const repository = flags.repo ?? target.repository ?? paths.modelRepository;
   try {
-    return await runChange(`publish ${flags.repo} to ${target.name}`, flags, target, (options) =>
+    return await runChange(`publish ${repository} to ${target.name}`, flags, target, (options) =>
       publish({
         ...options,
-        repository: flags.repo,
+        repository,
         ...selection,
         prune: flags.prune,
       }),

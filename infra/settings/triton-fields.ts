@@ -194,7 +194,7 @@ export const TRITON_FIELDS = {
     secret: true,
     pattern: CONTROL_KEY,
     allowed: CONTROL_KEY_ALLOWED,
-    description: 'Loading and unloading models needs this value. Default: whoever may call may load.',
+    description: 'Loading and unloading models needs this value. Default: a random one that is made once.',
   },
   publisherGroup: {
     kind: 'text',

@@ -12,7 +12,7 @@ export interface SecretNames {
   /** Has accessKeyId and secretAccessKey. */
   credentials?: pulumi.Input<string>;
   /** Has key. */
-  modelControl?: pulumi.Input<string>;
+  modelControl: pulumi.Input<string>;
 }
 
 /** Environment variables of the container. With a role, EKS adds where its token is. */
@@ -34,7 +34,7 @@ export function environment(settings: TritonSettings, secrets: SecretNames): Env
           fromSecret('AWS_ACCESS_KEY_ID', secrets.credentials, 'accessKeyId'),
           fromSecret('AWS_SECRET_ACCESS_KEY', secrets.credentials, 'secretAccessKey'),
         ]),
-    ...(secrets.modelControl === undefined ? [] : [fromSecret(CONTROL_KEY_VARIABLE, secrets.modelControl, 'key')]),
+    fromSecret(CONTROL_KEY_VARIABLE, secrets.modelControl, 'key'),
     ...plain(settings.environment),
   ];
 }

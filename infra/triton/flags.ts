@@ -18,7 +18,7 @@ export function flags(settings: TritonSettings): pulumi.Input<string>[] {
     LOAD_ALL_FLAG,
     `--exit-timeout-secs=${settings.shutdown.exitTimeoutSeconds}`,
     // Kubernetes puts the key in when it starts the container.
-    ...(settings.modelControl === undefined ? [] : guardFlags(`$(${CONTROL_KEY_VARIABLE})`)),
+    ...guardFlags(`$(${CONTROL_KEY_VARIABLE})`),
     ...settings.extraArguments,
   ];
 }

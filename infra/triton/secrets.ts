@@ -1,14 +1,15 @@
 import { Secret } from '@pulumi/kubernetes/core/v1';
 import * as pulumi from '@pulumi/pulumi';
-import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../scripts/lib/triton/control-key';
+import { CONTROL_KEY, CONTROL_KEY_ALLOWED, generateControlKey } from '../../scripts/lib/triton/control-key';
 import type { SecretNames } from './environment';
 import { labels } from './names';
 import type { Part } from './part';
 
 /** Keys that pods read. Pulumi names these Secrets anew when they change, so that pods with the new ones are rolled out. */
-export function createSecrets(part: Part): SecretNames {
-  const { credentials, modelControl } = part.settings;
-  return {
+export function createSecrets(part: Part): { names: SecretNames; modelControlKey: pulumi.Output<string> } {
+  const { credentials } = part.settings;
+  const modelControl = createModelControlSecret(part);
+  const names = {
     ...(credentials.kind === 'static-keys'
       ? {
           credentials: createSecret(part, 'credentials', {
@@ -17,11 +18,30 @@ export function createSecrets(part: Part): SecretNames {
           }),
         }
       : {}),
-    ...(modelControl === undefined
-      ? {}
-      : { modelControl: createSecret(part, 'model-control', { key: checkedKey(modelControl.key) }) }),
+    modelControl: modelControl.metadata.name,
   };
+  const modelControlKey = pulumi.secret(modelControl.data.apply(({ key }) => decode(key as string)));
+  return { names, modelControlKey };
 }
+
+/**
+ * The key that is given, else a random one. The random one is made once: each run of the program makes another, and
+ * Pulumi ignores that for a Secret that is there. `data` in both cases, so that a key that is given no longer stays.
+ */
+function createModelControlSecret({ settings, namespace, options }: Part): Secret {
+  const given = settings.modelControl?.key;
+  const key = pulumi.secret(given ?? generateControlKey()).apply(requireControlKey);
+  return new Secret(
+    `${settings.name}-model-control`,
+    {
+      metadata: { namespace, labels: labels(settings.name) },
+      data: { key: key.apply((text) => Buffer.from(text).toString('base64')) },
+    },
+    { ...options, ...(given === undefined ? { ignoreChanges: ['data'] } : {}) },
+  );
+}
+
+const decode = (text: string): string => Buffer.from(text, 'base64').toString();
 
 /** @param what goes into the name */
 export function createSecret(
@@ -34,10 +54,6 @@ export function createSecret(
     { metadata: { namespace, labels: labels(settings.name) }, stringData: pulumi.secret(data) },
     options,
   ).metadata.name;
-}
-
-function checkedKey(key: pulumi.Input<string>): pulumi.Output<string> {
-  return pulumi.secret(key).apply(requireControlKey);
 }
 
 /** @throws RunError that does not show the key */

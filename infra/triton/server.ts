@@ -28,6 +28,8 @@ export class TritonServer extends pulumi.ComponentResource {
   readonly serviceUrl: pulumi.Output<string>;
   /** Where clients outside of the cluster find it; undefined for exposure `cluster`. */
   readonly externalUrl: pulumi.Output<string | undefined>;
+  /** What the model control API of the servers asks for: secret. */
+  readonly modelControlKey: pulumi.Output<string>;
 
   /**
    * @param name of the Deployment, its Service and whatever else is made; also of the namespace where none is given
@@ -44,7 +46,8 @@ export class TritonServer extends pulumi.ComponentResource {
     createPublisherAccess(part);
     const serviceAccount = createServiceAccount(part);
     const secrets = createSecrets(part);
-    const deployment = createDeployment(part, { serviceAccount, secrets });
+    const deployment = createDeployment(part, { serviceAccount, secrets: secrets.names });
+    this.modelControlKey = secrets.modelControlKey;
     createDisruptionBudget(part);
     createService(part);
     createAutoscaling(part, deployment.metadata.name);
@@ -58,6 +61,7 @@ export class TritonServer extends pulumi.ComponentResource {
       podSelector: this.podSelector,
       serviceUrl: this.serviceUrl,
       externalUrl: this.externalUrl,
+      modelControlKey: this.modelControlKey,
     });
   }
 }

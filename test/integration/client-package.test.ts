@@ -6,7 +6,7 @@ import type { TritonServer } from '../../scripts/lib/triton/server';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/scratch';
-import { testTriton } from '../support/triton';
+import { CONTROL_ENVIRONMENT, testTriton } from '../support/triton';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -77,7 +77,9 @@ beforeAll(async () => {
   server = await testTriton(scratch, repository);
   await install();
   const types = join(project, 'models.ts');
-  expect(await runCommandLine('infer', ['--types', types, '--url', server.httpUrl])).toMatchObject({ code: 0 });
+  expect(await runCommandLine('infer', ['--types', types, '--url', server.httpUrl], CONTROL_ENVIRONMENT)).toMatchObject(
+    { code: 0 },
+  );
   const compiler = join(paths.root, 'node_modules', 'typescript', 'bin', 'tsc');
   compiled = await exec(process.execPath, [compiler, '-p', project]);
 });

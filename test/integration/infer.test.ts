@@ -10,7 +10,7 @@ import type { TritonServer } from '../../scripts/lib/triton/server';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { Scratch } from '../support/scratch';
-import { testTriton } from '../support/triton';
+import { CONTROL_ENVIRONMENT, testTriton } from '../support/triton';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -111,7 +111,7 @@ beforeAll(async () => {
 
 /** Runs the command against the server, over HTTP. */
 const infer = (...args: string[]): Promise<Finished> =>
-  runCommandLine('infer', [...args, '--url', server.httpUrl, '--repo', repository]);
+  runCommandLine('infer', [...args, '--url', server.httpUrl, '--repo', repository], CONTROL_ENVIRONMENT);
 
 /** Its answer as JSON. */
 async function answer(...args: string[]): Promise<{ outputs: { data: unknown }[]; classes?: Record<string, unknown> }> {

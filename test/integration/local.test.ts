@@ -1,4 +1,4 @@
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Browser } from 'playwright-core';
@@ -6,7 +6,9 @@ import sharp from 'sharp';
 import { exec } from '../../scripts/lib/exec';
 import { writePage } from '../../scripts/lib/local/page';
 import type { LocalResult } from '../../scripts/lib/local/report';
+import { findLocalStack } from '../../scripts/lib/local/state';
 import { FACE } from '../../scripts/lib/local/samples';
+import { localDirectory } from '../../scripts/lib/local/stack';
 import { CONTROL_HEADER } from '../../scripts/lib/triton/control-key';
 import { paths } from '../../scripts/lib/paths';
 import {
@@ -189,10 +191,24 @@ test('stays up until Ctrl-C, which is a good end', async () => {
 
   // And what the terminal tells, pasted in one go.
   const printed = /In another terminal:\n\n(.*?)\n\nCtrl-C/s.exec(said())?.[1] ?? '';
-  expect(printed.split('\n')).toHaveLength(3);
+  expect(printed.split('\n')).toHaveLength(2);
   const { stdout } = await exec('sh', ['-ec', printed], { cwd: paths.root });
   expect(stdout).toContain('npm run infer -- adds x=FILE.npy\n');
   expect(stdout).toMatch(/adds +1 +READY +as released/);
+
+  // All other commands find it too, without a variable or an address.
+  expect(statSync(join(localDirectory(repository), 'state.json')).mode & 0o777).toBe(0o600);
+  const onLocal = (name: string, ...flags: string[]): Promise<Finished> =>
+    runCommandLine(name, ['--local', '--repo', repository, ...flags]);
+  expect(await onLocal('releases')).toMatchObject({ code: 0, stdout: expect.stringContaining('adds') as string });
+  expect(await onLocal('sync-models')).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/Nothing to publish.*Every replica serves it/) as string,
+  });
+  expect(await onLocal('rollback', '--dry-run')).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/release/) as string,
+  });
 
   const second = await command.run(['--once']);
   expect(second).toMatchObject({ code: 1, stderr: expect.stringMatching(/is in use by process \d+/) as string });
@@ -202,7 +218,10 @@ test('stays up until Ctrl-C, which is a good end', async () => {
   child.kill('SIGINT');
   expect(await ended).toBe(0);
   await expect(fetch(`${http}/v2/health/live`)).rejects.toThrow();
+  expect(await onLocal('status')).toMatchObject({ code: 1, stderr: expect.stringMatching(NOT_RUNNING) as string });
 });
+
+const NOT_RUNNING = /--local: no "npm run local" .*\n {2}-> .*npm run local -- --repo /;
 
 test('interrupted while the server starts: stops what was started', async () => {
   const local = command.start();
@@ -219,7 +238,7 @@ test('serves what was asked for, and not what an earlier run published', async (
   const local = command.start('--models', 'adds');
   const { child, ended } = local;
   await untilUp(local);
-  const key = /TRITON_MODEL_CONTROL_KEY=(\w+)/.exec(local.said())?.[1] ?? '';
+  const { modelControlKey: key } = findLocalStack(repository);
   const index = await fetch(`${addressOf(local, 'Triton HTTP')}/v2/repository/index`, {
     method: 'POST',
     headers: { [CONTROL_HEADER]: key },
@@ -250,6 +269,7 @@ test('killed: the system ends the servers, and the next run cleans up and works'
   await untilUp(local);
   child.kill('SIGKILL');
   await ended;
+  expect(() => findLocalStack(repository)).toThrow(/--local: no "npm run local"/);
   await until('its servers ended', () => command.processes().length === 0);
   expect(await command.run(['--once'])).toMatchObject({ code: 0 });
 });

@@ -26,7 +26,7 @@ export interface RunningLocal {
 export class LocalCommand {
   readonly repository: string;
   /** Everything that it starts has this folder on its command line. */
-  private readonly directory: string;
+  readonly directory: string;
   private readonly pids: number[] = [];
   private readonly before = leftovers();
 
@@ -47,10 +47,12 @@ export class LocalCommand {
     return runCommandLine('local', ['--repo', this.repository, ...FREE_PORTS, ...flags], env);
   }
 
-  /** Starts it on free ports. */
-  start(...flags: string[]): RunningLocal {
+  /** Starts it on free ports; variables of the environment may come first. */
+  start(...given: [NodeJS.ProcessEnv, ...string[]] | string[]): RunningLocal {
+    const flags = given.filter((one) => typeof one === 'string');
+    const env = given.find((one) => typeof one !== 'string') ?? {};
     const args = [join(paths.scripts, 'run.mjs'), 'local', '--repo', this.repository, ...FREE_PORTS, ...flags];
-    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, args, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
     if (child.pid !== undefined) this.pids.push(child.pid);
     let text = '';
     for (const stream of [child.stdout, child.stderr])

@@ -1,4 +1,6 @@
+import { resolve } from 'node:path';
 import { UsageError, UserError } from '../errors';
+import { findLocalStack } from '../local/state';
 import { paths } from '../paths';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../publish/location';
 import { CONTROL_KEY_VARIABLE, fixedReplicas, guardedReplicas, type ReplicaSource } from '../replicas/source';
@@ -11,6 +13,8 @@ export const STORE_FLAGS = {
   bucket: { type: 'string' },
   'endpoint-url': { type: 'string' },
   region: { type: 'string' },
+  local: { type: 'boolean', default: false },
+  repo: { type: 'string' },
 } as const;
 
 /** Flags that say where servers are. */
@@ -25,7 +29,8 @@ export const SERVER_FLAGS = {
 /** Flags of every command that works on a repository in S3 and the servers of it. */
 export const TARGET_FLAGS = { ...STORE_FLAGS, ...SERVER_FLAGS };
 
-export const STORE_HELP = `  --stack NAME               take bucket, region and cluster from the outputs of this Pulumi stack; flags go before them
+export const STORE_HELP = `  --local                    the running "npm run local": its bucket, keys and server; of several --repo DIR names one
+  --stack NAME               take bucket, region and cluster from the outputs of this Pulumi stack; flags go before them
   --stack-dir DIR            folder of the Pulumi program (default: this package)
   --bucket s3://NAME/PREFIX  where the repository is in S3
   --endpoint-url URL         an S3 API other than AWS's (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL)
@@ -45,6 +50,8 @@ export const TARGET_HELP = STORE_HELP + SERVER_HELP;
 export const NAME_SERVERS = 'name them with --triton URL or --selector LABELS, or a --stack that has servers';
 
 export interface TargetFlags {
+  local?: boolean | undefined;
+  repo?: string | undefined;
   stack?: string | undefined;
   'stack-dir'?: string | undefined;
   bucket?: string | undefined;
@@ -61,6 +68,8 @@ export interface TargetFlags {
 export interface CommandTarget {
   /** For messages. */
   name: string;
+  /** Folder that a local stack was made from. */
+  repository?: string;
   location: RepositoryLocation;
   store: S3Store;
   /** Undefined: none were given. */
@@ -70,6 +79,10 @@ export interface CommandTarget {
 
 /** Where a command works: of a flag and the stack's output the flag counts. */
 export async function openTarget(flags: TargetFlags, options: { concurrency?: number } = {}): Promise<CommandTarget> {
+  if (flags.local === true) return openLocal(flags, options);
+  if (flags.repo !== undefined) {
+    throw new UsageError('--repo is given without --local', { hint: 'it says which running "npm run local" is meant' });
+  }
   const given = { ...flags };
   let modelControlKey = givenControlKey();
   requireOneWay(given);
@@ -88,8 +101,8 @@ export async function openTarget(flags: TargetFlags, options: { concurrency?: nu
     }
   }
   if (given.bucket === undefined) {
-    throw new UsageError('neither --stack nor --bucket is given', {
-      hint: 'name the stack, --stack staging, or the place, --bucket s3://NAME/PREFIX',
+    throw new UsageError('none of --stack, --bucket and --local is given', {
+      hint: 'name the stack, --stack staging, or the place, --bucket s3://NAME/PREFIX, or take the running "npm run local", --local',
     });
   }
   const location = parseLocation(given.bucket);
@@ -115,8 +128,39 @@ export async function openTarget(flags: TargetFlags, options: { concurrency?: nu
   };
 }
 
+/** The repository and the server of a running `npm run local`. */
+function openLocal(flags: TargetFlags, options: { concurrency?: number }): CommandTarget {
+  const other = NOT_WITH_LOCAL.find((flag) => flags[flag] !== undefined);
+  if (other !== undefined) {
+    throw new UsageError(`--local and --${other} do not go together`, { hint: 'leave one of them out' });
+  }
+  const stack = findLocalStack(flags.repo === undefined ? undefined : resolve(flags.repo));
+  const location = parseLocation(stack.bucket);
+  const { endpointUrl, region, credentials } = stack;
+  const store = new S3Store({
+    bucket: location.bucket,
+    endpointUrl,
+    region,
+    credentials,
+    ...(options.concurrency === undefined ? {} : { concurrency: options.concurrency }),
+  });
+  return {
+    name: `the local stack of ${stack.repository}`,
+    repository: stack.repository,
+    location,
+    store,
+    replicas: fixedReplicas([stack.httpUrl], stack.modelControlKey),
+    close: () => {
+      store.close();
+      return Promise.resolve();
+    },
+  };
+}
+
+const NOT_WITH_LOCAL = ['stack', 'bucket', 'endpoint-url', 'region', 'triton', 'selector'] as const;
+
 /** Any that fits into a header: the servers need not be ours. */
-function givenControlKey(): string | undefined {
+export function givenControlKey(): string | undefined {
   const key = process.env[CONTROL_KEY_VARIABLE];
   if (key === undefined || key === '') return undefined;
   if (/^[\x21-\x7e]+$/.test(key)) return key;

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { UserError } from '../errors';
-import type { InferenceClient, TensorMetadata } from '../triton/client';
+import { CONTROL_KEY_VARIABLE } from '../replicas/source';
+import { TritonError, type InferenceClient, type TensorMetadata } from '../triton/client';
 import { TritonModel } from '../triton/model';
 import type { ModelTypes } from '../triton/model-types';
 import { isDataType } from '../triton/tensor';
@@ -25,7 +26,13 @@ export async function writeTypes(
 }
 
 async function readyModels(client: InferenceClient, timeoutMs: number): Promise<string[]> {
-  const index = await client.repositoryIndex({ timeoutMs });
+  const index = await client.repositoryIndex({ timeoutMs }).catch((cause: unknown) => {
+    if (!(cause instanceof TritonError) || !cause.message.includes('restricted')) throw cause;
+    throw new UserError(`the models cannot be listed without the server's key: ${cause.message}`, {
+      hint: `name the models, or set ${CONTROL_KEY_VARIABLE}`,
+      cause,
+    });
+  });
   return [...new Set(index.filter(({ state }) => state === 'READY').map(({ name }) => name))].sort();
 }
 

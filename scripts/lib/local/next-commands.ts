@@ -1,10 +1,8 @@
 import { displayPath } from '../model/paths';
-import { formatLocation, type RepositoryLocation } from '../publish/location';
-import { CONTROL_KEY_VARIABLE } from '../replicas/source';
-import { LOCAL_CREDENTIALS } from './s3-server';
+import { paths } from '../paths';
 import { FACE } from './samples';
 
-/** Where `npm run local` serves HTTP unless it is told otherwise. */
+/** Where `npm run local` serves HTTP, unless a flag says otherwise. */
 export const STANDARD_HTTP = 'http://127.0.0.1:8000';
 
 const PHOTO = displayPath(FACE);
@@ -16,29 +14,26 @@ const INPUTS: Record<string, string> = {
   bert: '"A man is playing the guitar." "Someone plays an instrument."',
 };
 
-const urlFlag = (http: string): string => (http === STANDARD_HTTP ? '' : ` --url ${http}`);
+/** Flags by which a command finds the running stack of a repository. */
+export function localFlags(repository: string): string {
+  return repository === paths.modelRepository ? '--local' : `--local --repo ${quoted(repository)}`;
+}
 
 /** Commands that ask those of the models which we know something to ask, by model; to paste. */
-export function askCommands(models: readonly string[], http: string): Map<string, string> {
+export function askCommands(models: readonly string[], repository: string): Map<string, string> {
   const known = models.filter((model) => Object.hasOwn(INPUTS, model));
-  return new Map(known.map((model) => [model, `npm run infer -- ${model} ${INPUTS[model]}${urlFlag(http)}`]));
+  return new Map(known.map((model) => [model, `npm run infer -- ${model} ${INPUTS[model]} ${localFlags(repository)}`]));
 }
 
 /** What to do next with a stack that is up, from another terminal: ask a model, and see what was published. */
-export function nextCommands(stack: {
-  models: readonly string[];
-  http: string;
-  s3: string;
-  location: RepositoryLocation;
-  modelControlKey: string;
-}): string[] {
-  const { models, http, s3, location, modelControlKey } = stack;
-  const [ask] = askCommands(models, http).values();
-  const { accessKeyId, secretAccessKey } = LOCAL_CREDENTIALS;
-  return [
-    // Without an input the command tells what the model takes.
-    ask ?? `npm run infer -- ${models[0]}${urlFlag(http)}`,
-    `export AWS_ACCESS_KEY_ID=${accessKeyId} AWS_SECRET_ACCESS_KEY=${secretAccessKey} ${CONTROL_KEY_VARIABLE}=${modelControlKey}`,
-    `npm run status -- --bucket ${formatLocation(location)} --endpoint-url ${s3} --triton ${http}`,
-  ];
+export function nextCommands(models: readonly string[], repository: string): string[] {
+  const [ask] = askCommands(models, repository).values();
+  const flags = localFlags(repository);
+  // Without an input infer tells what the model takes.
+  return [ask ?? `npm run infer -- ${models[0]} ${flags}`, `npm run status -- ${flags}`];
+}
+
+/** A word that a shell takes as it is. */
+export function quoted(word: string): string {
+  return /^[\w./:@%-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

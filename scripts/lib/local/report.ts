@@ -39,7 +39,7 @@ export function printAnswers(answers: readonly Answer[], timings: Timings): void
 }
 
 /** The last words of the start: where everything is, and what to do with it. */
-export function printEndpoints({ triton, s3, location, models }: LocalStack): void {
+export function printEndpoints({ triton, s3, location, models }: LocalStack, repository: string): void {
   const rows = [
     ['Triton HTTP', triton.httpUrl],
     ['Triton gRPC', triton.grpcAddress],
@@ -47,14 +47,10 @@ export function printEndpoints({ triton, s3, location, models }: LocalStack): vo
     ['S3', `${s3.endpoint}  ${formatLocation(location)}`],
     ['Triton log', triton.logFile],
   ];
-  const names = models.map(({ name }) => name);
-  const next = nextCommands({
-    models: names,
-    http: triton.httpUrl,
-    s3: s3.endpoint,
-    location,
-    modelControlKey: triton.modelControlKey,
-  });
+  const next = nextCommands(
+    models.map(({ name }) => name),
+    repository,
+  );
   const parts = [
     formatTable(['endpoint', 'address'], rows),
     'In another terminal:',

@@ -6,7 +6,7 @@ import { formatBytes } from '../format';
 import { claimPorts } from '../ports';
 import type { Progress } from '../progress';
 import { ensurePlaceholder } from '../publish/apply';
-import { releasesPrefix, tritonRepositoryUrl, type RepositoryLocation } from '../publish/location';
+import { formatLocation, releasesPrefix, tritonRepositoryUrl, type RepositoryLocation } from '../publish/location';
 import { publish, VersionConflict } from '../publish/publish';
 import { readHead } from '../publish/release';
 import type { ServedVersion } from '../publish/rollout';
@@ -22,6 +22,7 @@ import { explainLoadFailure } from '../triton/load-failure';
 import { startTriton, type ModelEvent, type TritonServer } from '../triton/server';
 import { installModelPackages } from './model-packages';
 import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server, type S3Server } from './s3-server';
+import { announceStack } from './state';
 import type { Timings } from './timings';
 
 /** The repository of the local S3 server. */
@@ -123,6 +124,19 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
     ),
   );
   defer(() => triton.stop());
+  defer(
+    announceStack(directory, {
+      pid: process.pid,
+      repository: options.repository,
+      bucket: formatLocation(LOCATION),
+      endpointUrl: server.endpoint,
+      region: LOCAL_REGION,
+      credentials: LOCAL_CREDENTIALS,
+      httpUrl: triton.httpUrl,
+      grpcAddress: triton.grpcAddress,
+      modelControlKey: triton.modelControlKey,
+    }),
+  );
   const versions = await servedNow(triton, models);
   requireReady(versions, triton.logFile);
   return { triton, s3: server, location: LOCATION, models, versions, loadMs: loads.milliseconds };

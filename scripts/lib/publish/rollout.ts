@@ -202,7 +202,7 @@ export async function readIndex(client: TritonHttpClient, replica: Replica): Pro
 function refused({ name, modelControlKey }: Replica, cause: TritonError): UserError {
   const how = modelControlKey === undefined ? 'without its key' : 'with the key that was given';
   return new UserError(`the replica ${name} refuses model control ${how}: ${cause.message}`, {
-    hint: `set ${CONTROL_KEY_VARIABLE} to its key; --stack takes it from the stack's modelControlKey`,
+    hint: `set ${CONTROL_KEY_VARIABLE} to its key; --stack and --local know it`,
     cause,
   });
 }

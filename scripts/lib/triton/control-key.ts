@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 
-/** HTTP header with the key of a guarded model control API; gRPC has `triton-grpc-protocol-` before it. */
+/** HTTP header with the key of a guarded model control API, and its metadata in gRPC. */
 export const CONTROL_HEADER = 'triton-model-control-key';
+export const GRPC_CONTROL_HEADER = `triton-grpc-protocol-${CONTROL_HEADER}`;
 
 /** What a key of ours may be: long enough, and nothing that Triton's flag would take for its own syntax. */
 export const CONTROL_KEY = /^[\w-]{16,}$/;

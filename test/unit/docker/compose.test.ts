@@ -15,6 +15,7 @@ const SHARED = {
     AWS_SECRET_ACCESS_KEY: null,
     AWS_SESSION_TOKEN: null,
     AWS_DEFAULT_REGION: null,
+    TRITON_MODEL_CONTROL_KEY: null,
   },
   volumes: ['./build:/build:ro'],
   tmpfs: ['/var/cache/triton:mode=0700,uid=1000,gid=1000'],

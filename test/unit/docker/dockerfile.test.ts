@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { paths } from '../../../scripts/lib/paths';
+import { guardFlags } from '../../../scripts/lib/triton/control-key';
 import { LOAD_ALL_FLAG, SERVING_FLAGS } from '../../../scripts/lib/triton/serving';
 import { type Instruction, parseDockerfile, readDockerfile, readText } from './read';
 
@@ -47,24 +48,49 @@ test('it serves HTTP, gRPC and metrics', () => {
   expect(only('EXPOSE', base)).toBe('8000 8001 8002');
 });
 
-test('the program is started without a shell in between, so that it gets the stop signal', () => {
-  expect(entryPoint).toEqual([
-    '/opt/nvidia/nvidia_entrypoint.sh',
-    'tritonserver',
-    '--model-control-mode=explicit',
-    '--load-model=*',
-    '--exit-on-error=false',
-    '--strict-readiness=false',
-    '--exit-timeout-secs=30',
-  ]);
+test('it serves the folder of models, with the flags of every server of ours', () => {
+  expect(entryPoint.slice(0, 3)).toEqual(['/opt/nvidia/nvidia_entrypoint.sh', '/bin/sh', '-c']);
+  expect(entryPoint.slice(4, 6)).toEqual(['start', 'tritonserver']);
+  const flags = entryPoint.slice(6);
+  expect(flags.sort()).toEqual([...SERVING_FLAGS, LOAD_ALL_FLAG, '--exit-timeout-secs=30'].sort());
   expect(JSON.parse(only('CMD', base))).toEqual(['--model-repository=/models']);
   expect(only('STOPSIGNAL', base)).toBe('SIGTERM');
 });
 
-test('the local server runs with the same flags', () => {
-  const ofPlace = /^--(exit-timeout-secs)=/;
-  const shared = entryPoint.filter((word) => word.startsWith('--') && !ofPlace.test(word));
-  expect(shared.sort()).toEqual([...SERVING_FLAGS, LOAD_ALL_FLAG].sort());
+describe('its shell', () => {
+  const [, , , script = '', name = ''] = entryPoint;
+  /** The arguments and the key in the environment of the program that it starts, and their process. */
+  function start(key?: string): { pid: number; own: number; args: string[]; key: string | undefined } {
+    const program =
+      'console.log(JSON.stringify([process.pid, process.argv.slice(1), process.env.TRITON_MODEL_CONTROL_KEY]))';
+    const { pid, stdout } = spawnSync(
+      '/bin/sh',
+      ['-c', script, name, process.execPath, '-e', program, '--', '--one=1'],
+      {
+        encoding: 'utf8',
+        env: { PATH: process.env['PATH'], ...(key === undefined ? {} : { TRITON_MODEL_CONTROL_KEY: key }) },
+      },
+    );
+    const [own, args, left] = JSON.parse(stdout) as [number, string[], string | null];
+    return { pid, own, args, key: left ?? undefined };
+  }
+
+  test('is replaced by the program, so that it gets the stop signal', () => {
+    const { pid, own } = start();
+    expect(own).toBe(pid);
+  });
+
+  test('demands the key that is given, else a random one', () => {
+    expect(start('a-key-of-a-test-0123')).toMatchObject({
+      args: ['--one=1', ...guardFlags('a-key-of-a-test-0123')],
+      key: undefined,
+    });
+    const keyOf = ({ args }: { args: string[] }): string | undefined => /=([0-9a-f]{48})$/.exec(args[1] ?? '')?.[1];
+    const [one, two] = [start(''), start()];
+    expect(one.args).toEqual(['--one=1', ...guardFlags(keyOf(one) ?? '')]);
+    expect(keyOf(two)).toMatch(/^[0-9a-f]{48}$/);
+    expect(keyOf(one)).not.toBe(keyOf(two));
+  });
 });
 
 test('readiness is what makes it healthy, and the start may take 10 minutes', () => {

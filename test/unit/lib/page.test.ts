@@ -182,11 +182,11 @@ describe('what it tells', () => {
     const models = [row("it's"), row('resnet')];
     const now = textOf(await renderPage(page({ models })));
     expect(now).toContain(String.raw`curl -s 'http://127.0.0.1:8123/v2/models/it'\''s'`);
-    expect(now).toContain('npm run infer -- resnet scripts/lib/local/face-256.jpg --url http://127.0.0.1:8123');
+    expect(now).toContain('npm run infer -- resnet scripts/lib/local/face-256.jpg --local');
     expect(now).toContain('Triton log /logs/triton.log');
     const later = textOf(await renderPage(page({ models }, { once: true })));
     expect(later).toContain('This run ended');
-    expect(later).toContain('npm run infer -- resnet scripts/lib/local/face-256.jpg ');
+    expect(later).toContain('npm run infer -- resnet scripts/lib/local/face-256.jpg --local');
     expect(later).not.toContain('8123');
     expect(later).not.toContain('Triton log');
   });

@@ -1,7 +1,8 @@
 import { homedir } from 'node:os';
 import { relative, sep } from 'node:path';
-import { askCommands, STANDARD_HTTP } from '../next-commands';
+import { askCommands, localFlags, quoted, STANDARD_HTTP } from '../next-commands';
 import type { LocalResult } from '../report';
+import type { LocalPage } from './index';
 import { html, type Html } from './html';
 import { section } from './parts';
 
@@ -9,12 +10,13 @@ import { section } from './parts';
 const STANDARD = { http: STANDARD_HTTP, metrics: 'http://127.0.0.1:8002/metrics' };
 
 /** Endpoints, and commands to paste. */
-export function commandsSection({ models, endpoints }: LocalResult, once: boolean): Html {
+export function commandsSection({ result, repository, once }: LocalPage): Html {
+  const { models, endpoints } = result;
   const { http, metrics } = once ? STANDARD : endpoints;
   const served = [...new Set(models.filter(({ version }) => version !== '').map(({ model }) => model))];
   const commands: [string, string][] = [
-    ...[...askCommands(served, http)].map(([model, command]): [string, string] => [`Ask ${model}`, command]),
-    ['State of every model', `curl -s -X POST ${http}/v2/repository/index`],
+    ...[...askCommands(served, repository)].map(([model, command]): [string, string] => [`Ask ${model}`, command]),
+    ['State of every model', `npm run status -- ${localFlags(repository)}`],
     ...served
       .slice(0, 1)
       .map((model): [string, string] => [
@@ -58,11 +60,6 @@ function addresses({ http, grpc, metrics, s3, repository, tritonLog }: LocalResu
           </div> `,
       )}
     </dl>`;
-}
-
-/** A word that a shell takes as it is. */
-function quoted(word: string): string {
-  return /^[\w./:@%-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
 /** As people would write it: from where they are, or from their home. */

@@ -79,7 +79,7 @@ export async function renderPage(page: LocalPage): Promise<string> {
         <header class="top">${heading(page)}</header>
         <main>
           ${figures(result)} ${await answersSection(result)} ${modelsSection(result)} ${requestsSection(result)}
-          ${timesSection(result)} ${commandsSection(result, page.once)}
+          ${timesSection(result)} ${commandsSection(page)}
         </main>
         <footer>Written by <code>npm run local</code>. This file needs no network and runs no script.</footer>
       </body>

@@ -2,13 +2,16 @@ import { requireControlKey } from '../../../../infra/triton/secrets';
 import { LABELS, render } from './render';
 
 test('what is made when nothing is chosen, and nothing else', async () => {
-  const { kinds, outputs, objects } = await render();
+  const { kinds, outputs: made, objects } = await render();
+  const { modelControlKey, ...outputs } = made;
+  expect(modelControlKey).not.toBe('');
   expect(kinds()).toEqual([
     'Deployment',
     'Namespace',
     'NetworkPolicy',
     'NetworkPolicy',
     'PodDisruptionBudget',
+    'Secret',
     'Service',
     'ServiceAccount',
     'TritonServer',
@@ -32,9 +35,10 @@ test('names come from the name of the component', async () => {
   });
   const metadata = objects
     .filter(({ type }) => type.startsWith('kubernetes:') && !type.endsWith(':Namespace'))
-    .map(({ manifest }) => manifest['metadata'] as { name: string; namespace: string });
+    .map(({ manifest }) => manifest['metadata'] as { name?: string; namespace: string });
   expect(new Set(metadata.map(({ namespace }) => namespace))).toEqual(new Set(['serving']));
-  expect(new Set(metadata.map(({ name }) => name))).toEqual(new Set(['faces', 'faces-default-deny']));
+  // A Secret is named anew when its content changes.
+  expect(new Set(metadata.map(({ name }) => name))).toEqual(new Set(['faces', 'faces-default-deny', undefined]));
 });
 
 describe('the namespace', () => {
@@ -87,7 +91,7 @@ describe('who the pods are', () => {
       credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
     });
     expect(only('ServiceAccount')['metadata']).not.toHaveProperty('annotations');
-    expect(only('Secret')).toEqual({
+    expect(only('Secret', 'triton-credentials')).toEqual({
       apiVersion: 'v1',
       kind: 'Secret',
       // No name: Pulumi makes up a new one for new content.
@@ -96,9 +100,21 @@ describe('who the pods are', () => {
     });
   });
 
-  test('the key of the model control API is a secret', async () => {
-    const { only } = await render({ modelControl: { key: 'a-key-of-a-test-0123' } });
-    expect(only('Secret', 'triton-model-control')['stringData']).toEqual({ secret: { key: 'a-key-of-a-test-0123' } });
+  test('the key of the model control API is a secret: the one that is given, which may change', async () => {
+    const { only, objects, outputs } = await render({ modelControl: { key: 'a-key-of-a-test-0123' } });
+    const data = { secret: { key: Buffer.from('a-key-of-a-test-0123').toString('base64') } };
+    expect(only('Secret', 'triton-model-control')['data']).toEqual(data);
+    expect(outputs.modelControlKey).toBe('a-key-of-a-test-0123');
+    expect(objects.find(({ name }) => name === 'triton-model-control')?.ignoreChanges).toEqual([]);
+  });
+
+  test('without one a random key is made, and the next runs leave it as it is', async () => {
+    const [one, two] = [await render(), await render()];
+    const { secret } = one.only('Secret', 'triton-model-control')['data'] as { secret: { key: string } };
+    expect(Buffer.from(secret.key, 'base64').toString()).toBe(one.outputs.modelControlKey);
+    expect(one.outputs.modelControlKey).toMatch(/^[0-9a-f]{48}$/);
+    expect(two.outputs.modelControlKey).not.toBe(one.outputs.modelControlKey);
+    expect(one.objects.find(({ name }) => name === 'triton-model-control')?.ignoreChanges).toEqual(['data']);
   });
 });
 

@@ -1,5 +1,11 @@
 import { LABELS, SELECTOR, render, type Registered } from './render';
 
+const GUARD = 'model-repository,shared-memory,statistics,trace,logging:triton-model-control-key=$(MODEL_CONTROL_KEY)';
+const CONTROL_KEY = {
+  name: 'MODEL_CONTROL_KEY',
+  valueFrom: { secretKeyRef: { name: 'triton-model-control-a1b2c3d4', key: 'key' } },
+};
+
 interface Deployment {
   spec: {
     replicas: number;
@@ -99,6 +105,8 @@ test('the whole of it, with nothing chosen', async () => {
                 '--strict-readiness=false',
                 '--load-model=*',
                 '--exit-timeout-secs=30',
+                `--http-restricted-api=${GUARD}`,
+                `--grpc-restricted-protocol=${GUARD}`,
               ],
               env: [
                 { name: 'TRITON_AWS_MOUNT_DIRECTORY', value: '/var/cache/triton' },
@@ -106,6 +114,7 @@ test('the whole of it, with nothing chosen', async () => {
                 { name: 'AWS_EC2_METADATA_DISABLED', value: 'true' },
                 { name: 'HOME', value: '/tmp' },
                 { name: 'USER', value: 'triton' },
+                CONTROL_KEY,
               ],
               ports: [
                 { name: 'http', containerPort: 8000 },
@@ -185,6 +194,7 @@ describe('resources', () => {
         name: 'GLIBC_TUNABLES',
         value: 'glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=17179869184',
       },
+      CONTROL_KEY,
     ]);
   });
 
@@ -308,21 +318,13 @@ describe('the program', () => {
         name: 'AWS_SECRET_ACCESS_KEY',
         valueFrom: { secretKeyRef: { name: 'triton-credentials-a1b2c3d4', key: 'secretAccessKey' } },
       },
+      CONTROL_KEY,
     ]);
   });
 
-  test('model control with a key: both protocols, and the key is not in the Deployment', async () => {
+  test('the key of model control is not in the Deployment', async () => {
     const key = 'a-key-of-a-test-0123';
-    const { container, manifest } = await deployment({ modelControl: { key } });
-    const guard =
-      'model-repository,shared-memory,statistics,trace,logging:triton-model-control-key=$(MODEL_CONTROL_KEY)';
-    expect(container.args.slice(8)).toEqual([`--http-restricted-api=${guard}`, `--grpc-restricted-protocol=${guard}`]);
-    expect(container.env.slice(5)).toEqual([
-      {
-        name: 'MODEL_CONTROL_KEY',
-        valueFrom: { secretKeyRef: { name: 'triton-model-control-a1b2c3d4', key: 'key' } },
-      },
-    ]);
+    const { manifest } = await deployment({ modelControl: { key } });
     expect(JSON.stringify(manifest)).not.toContain(key);
   });
 

@@ -19,7 +19,13 @@ export interface Registered {
 export interface Rendered {
   objects: Registered[];
   /** The values of the component's outputs. */
-  outputs: { namespace: string; podSelector: string; serviceUrl: string; externalUrl: string | undefined };
+  outputs: {
+    namespace: string;
+    podSelector: string;
+    serviceUrl: string;
+    externalUrl: string | undefined;
+    modelControlKey: string;
+  };
   /** The only object of a kind, with that name in Pulumi where one is given. */
   only: (kind: string, name?: string) => Record<string, unknown>;
   /** The kinds of all objects, sorted. */
@@ -57,8 +63,8 @@ export async function render(more: Partial<TritonServerArgs> = {}, name = 'trito
     },
     () => {
       const server = new TritonServer(name, { ...ARGS, ...more });
-      const { namespace, podSelector, serviceUrl, externalUrl } = server;
-      return pulumi.output({ namespace, podSelector, serviceUrl, externalUrl });
+      const { namespace, podSelector, serviceUrl, externalUrl, modelControlKey } = server;
+      return pulumi.output({ namespace, podSelector, serviceUrl, externalUrl, modelControlKey });
     },
   );
   const objects = registrations.map(({ request }): Registered => {

@@ -1,0 +1,144 @@
+import { Client, credentials } from '@grpc/grpc-js';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { Root, type INamespace } from 'protobufjs';
+import { findLocalStack, type LocalState } from '../../scripts/lib/local/state';
+import { CONTROL_HEADER } from '../../scripts/lib/triton/control-key';
+import protocol from '../../scripts/lib/triton/protocol.json';
+import { launchBrowser, whyNoBrowser } from '../support/browser';
+import { describeUnless } from '../support/describe-unless';
+import { LocalCommand, untilUp } from '../support/local-command';
+import { Scratch } from '../support/scratch';
+import { until } from '../support/until';
+
+const scratch = new Scratch();
+const command = new LocalCommand(scratch);
+/** The model of the attack writes it when it is loaded. */
+const marker = join(scratch.directory, 'written-by-the-model');
+let stack: LocalState;
+
+beforeAll(async () => {
+  const local = command.start({ GITHUB_TOKEN: 'a-secret-of-the-user', AWS_PROFILE: 'a-profile-of-the-user' });
+  scratch.defer(async () => {
+    local.child.kill('SIGINT');
+    await local.ended;
+  });
+  await untilUp(local);
+  stack = findLocalStack(command.repository);
+});
+afterAll(() => scratch.clean());
+afterEach(() => rmSync(marker, { force: true }));
+
+const MODEL = `open(${JSON.stringify(marker)}, "w").close()
+class TritonPythonModel:
+    def execute(self, requests):
+        return []
+`;
+const CONFIG = JSON.stringify({
+  backend: 'python',
+  input: [{ name: 'x', data_type: 'TYPE_FP32', dims: [1] }],
+  output: [{ name: 'y', data_type: 'TYPE_FP32', dims: [1] }],
+});
+
+/** A load request that brings its model along. */
+const LOAD = JSON.stringify({
+  parameters: { config: CONFIG, 'file:1/model.py': Buffer.from(MODEL).toString('base64') },
+});
+
+/** As a browser sends what a page of evil.example asks for: no preflight, and with DNS rebinding a foreign host. */
+function fromAPage(path: string, headers: Record<string, string> = {}): Promise<number | undefined> {
+  const page = {
+    host: 'evil.example:8000',
+    origin: 'http://evil.example:8000',
+    'content-type': 'text/plain;charset=UTF-8',
+    'sec-fetch-site': 'cross-site',
+    'sec-fetch-mode': 'no-cors',
+  };
+  return new Promise((resolve, reject) => {
+    const sent = request(`${stack.httpUrl}${path}`, { method: 'POST', headers: { ...page, ...headers } }, (answer) => {
+      answer.resume().once('end', () => resolve(answer.statusCode));
+    });
+    sent.once('error', reject).end(LOAD);
+  });
+}
+
+/** The same over gRPC; what the server says against it. */
+function loadOverGrpc(): Promise<string> {
+  const type = Root.fromJSON(protocol as INamespace).lookupType('inference.RepositoryModelLoadRequest');
+  const parameters = { config: { string_param: CONFIG }, 'file:1/model.py': { bytes_param: Buffer.from(MODEL) } };
+  const message = Buffer.from(type.encode(type.fromObject({ model_name: 'evil', parameters })).finish());
+  const client = new Client(stack.grpcAddress, credentials.createInsecure());
+  const path = '/inference.GRPCInferenceService/RepositoryModelLoad';
+  const bytes = (given: Buffer): Buffer => given;
+  return new Promise((resolve) => {
+    client.makeUnaryRequest(path, bytes, bytes, message, (error) => {
+      client.close();
+      resolve(error?.details ?? '');
+    });
+  });
+}
+
+describe('a request with a model in it, to the server of npm run local', () => {
+  test('over HTTP, as a page of another origin sends it: refused, and the model did not run', async () => {
+    expect(await fromAPage('/v2/repository/models/evil/load')).toBe(403);
+    expect(await fromAPage('/v2/repository/index')).toBe(403);
+    expect(existsSync(marker)).toBe(false);
+  });
+
+  test('over gRPC: refused, and the model did not run', async () => {
+    expect(await loadOverGrpc()).toMatch(/restricted/);
+    expect(existsSync(marker)).toBe(false);
+  });
+
+  describeUnless(whyNoBrowser(), 'from a page in a real browser', () => {
+    test('refused, and the model did not run', async () => {
+      const site = createServer((_, answer) =>
+        answer.setHeader('content-type', 'text/html').end('<title>evil</title>'),
+      );
+      await new Promise<void>((resolve) => site.listen(0, '127.0.0.1', resolve));
+      scratch.defer(() => void site.close());
+      const browser = await launchBrowser();
+      scratch.defer(() => browser.close());
+      const page = await browser.newPage();
+      const statuses: number[] = [];
+      page.on('response', (response) => {
+        if (response.url().endsWith('/load')) statuses.push(response.status());
+      });
+      await page.goto(`http://localhost:${(site.address() as AddressInfo).port}`);
+      await page.evaluate(
+        `fetch(${JSON.stringify(`${stack.httpUrl}/v2/repository/models/evil/load`)}, {
+          method: 'POST', mode: 'no-cors', body: ${JSON.stringify(LOAD)} })`,
+      );
+      await until('the browser has its answer', () => statuses.length > 0);
+      expect(statuses).toEqual([403]);
+      expect(existsSync(marker)).toBe(false);
+    });
+  });
+
+  test('with the key the model runs: it is the key that stops the others', async () => {
+    const key = { [CONTROL_HEADER]: stack.modelControlKey };
+    expect(await fromAPage('/v2/repository/models/evil/load', key)).toBe(200);
+    expect(existsSync(marker)).toBe(true);
+  });
+});
+
+test('model code gets nothing of the environment that may be a secret', () => {
+  const environments = processesOf(command.directory).map((pid) => readFileSync(`/proc/${pid}/environ`, 'utf8'));
+  // The server, and at least the process of the model.
+  expect(environments.length).toBeGreaterThan(1);
+  for (const environment of environments) expect(environment).not.toMatch(/of-the-user/);
+});
+
+/** Triton's processes that have this folder on their command line. */
+function processesOf(directory: string): string[] {
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+      return words.includes(directory) && /bin\/tritonserver|triton_python_backend_stub/.test(words);
+    } catch {
+      return false; // No process, or gone meanwhile.
+    }
+  });
+}
