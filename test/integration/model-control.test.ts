@@ -66,7 +66,7 @@ function fromAPage(path: string, headers: Record<string, string> = {}): Promise<
 
 /** The same over gRPC; what the server says against it. */
 function loadOverGrpc(): Promise<string> {
-  const type = Root.fromJSON(protocol as INamespace).lookupType('inference.RepositoryModelLoadRequest');
+  const type = Root.fromJSON(protocol).lookupType('inference.RepositoryModelLoadRequest');
   const parameters = { config: { string_param: CONFIG }, 'file:1/model.py': { bytes_param: Buffer.from(MODEL) } };
   const message = Buffer.from(type.encode(type.fromObject({ model_name: 'evil', parameters })).finish());
   const client = new Client(stack.grpcAddress, credentials.createInsecure());

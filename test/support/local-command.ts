@@ -49,8 +49,8 @@ export class LocalCommand {
 
   /** Starts it on free ports; variables of the environment may come first. */
   start(...given: [NodeJS.ProcessEnv, ...string[]] | string[]): RunningLocal {
-    const flags = given.filter((one) => typeof one === 'string');
-    const env = given.find((one) => typeof one !== 'string') ?? {};
+    const [first, ...others] = given;
+    const [env, flags] = typeof first === 'object' ? [first, others as string[]] : [{}, given as string[]];
     const args = [join(paths.scripts, 'run.mjs'), 'local', '--repo', this.repository, ...FREE_PORTS, ...flags];
     const child = spawn(process.execPath, args, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
     if (child.pid !== undefined) this.pids.push(child.pid);
