@@ -156,8 +156,9 @@ def _without_debug_files(source: Path, target: Path) -> None:
 
     They hold absolute paths of the machine that traced: private, and different bytes in every checkout.
     """
-    # The writer makes these itself.
-    generated = {"version", "byteorder", ".data/serialization_id"}
+    # The writer makes these itself. `version` is not among them: the writer would put in its lowest, and a reader would
+    # take the old meaning of operators, such as a division of integers that cuts.
+    generated = {"byteorder", ".data/serialization_id"}
     reader = torch._C.PyTorchFileReader(str(source))
     writer = torch._C.PyTorchFileWriter(str(target))
     for name in reader.get_all_records():
