@@ -1,0 +1,104 @@
+import { join } from 'node:path';
+import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
+import { tritonRepositoryUrl } from '../../scripts/lib/publish/location';
+import type { Release } from '../../scripts/lib/publish/release';
+import { listReleases } from '../../scripts/lib/publish/releases';
+import { isAsReleased, repositoryStatus } from '../../scripts/lib/publish/status';
+import type { S3Store } from '../../scripts/lib/s3/store';
+import { publisher } from '../support/publish';
+import { addingModel, writeRepository } from '../support/repository';
+import { runCommandLine } from '../support/run';
+import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
+import { Scratch } from '../support/scratch';
+import { CONTROL_ENVIRONMENT, testReplicas, testTriton, type TestTriton } from '../support/triton';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const RESTORED = { bucket: 'restored', prefix: 'models' };
+const REPLICA = { bucket: 'replica', prefix: 'models' };
+
+let endpoint: string;
+let replica: S3Store;
+let restored: S3Store;
+let server: TestTriton;
+const releases: Release[] = [];
+
+/** What S3 replication does: the same bytes under the same keys. */
+async function replicate(from: S3Store, to: S3Store): Promise<void> {
+  for (const { key } of await from.list('')) {
+    const found = await from.get(key);
+    if (found !== undefined) await to.putBytes(key, found.body);
+  }
+}
+
+/** Two releases in one region, replicated to another one; then the S3 server of the first region is gone. */
+beforeAll(async () => {
+  const home = await testS3(scratch, 'home');
+  const away = await testS3(scratch, 'away');
+  endpoint = away.endpoint;
+  const store = await openBucket(scratch, home.endpoint, 'models');
+  replica = await openBucket(scratch, endpoint, REPLICA.bucket);
+  restored = await openBucket(scratch, endpoint, RESTORED.bucket);
+  const repository = join(scratch.directory, 'repository');
+  const published = publisher(store, { bucket: 'models', prefix: 'models' }, repository);
+  writeRepository(repository, addingModel('adds', { 1: 10 }));
+  releases.push((await published.publish()).release as Release);
+  writeRepository(repository, addingModel('adds', { 2: 20 }));
+  releases.push((await published.publish()).release as Release);
+  await replicate(store, replica);
+  await home.stop();
+  // As "pulumi up" leaves it: an empty repository, and a server on it.
+  await ensurePlaceholder(restored, RESTORED);
+  server = await testTriton(scratch, tritonRepositoryUrl(RESTORED, endpoint), { loadThreads: 1 });
+});
+
+const command = (name: string, ...args: string[]) =>
+  runCommandLine(name, [...args, '--endpoint-url', endpoint], { ...S3_ENVIRONMENT, ...CONTROL_ENVIRONMENT });
+const promote = (...args: string[]) =>
+  command(
+    'promote',
+    '--from',
+    's3://replica/models',
+    '--to',
+    's3://restored/models',
+    '--triton',
+    server.httpUrl,
+    ...args,
+  );
+
+async function answer(): Promise<number> {
+  const input = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(1) } as const;
+  const { outputs } = await server.client.infer('adds', [input]);
+  return Number(outputs[0]?.data[0]);
+}
+
+const idsOf = async (store: S3Store, location: typeof REPLICA): Promise<string[]> =>
+  (await listReleases(store, location, 9)).map(({ id }) => id);
+
+test('a release whose files were not all replicated is refused, and nothing is served; the one before is promoted', async () => {
+  const key = 'models/adds/2/model.py';
+  const weights = (await replica.get(key))?.body as Buffer;
+  await replica.delete([key]);
+  const refused = await promote();
+  expect(refused.code).toBe(1);
+  expect(refused.stderr).toContain('adds/2/model.py');
+  await expect(answer()).rejects.toThrow(/adds/);
+
+  const [first] = releases as [Release];
+  expect((await promote('--release', first.id)).code).toBe(0);
+  expect(await answer()).toBe(11);
+  await replica.putBytes(key, weights);
+});
+
+test('the current release of the replica is served from the empty bucket, as it was', async () => {
+  const [first, second] = releases as [Release, Release];
+  expect((await promote()).code).toBe(0);
+  expect(await answer()).toBe(21);
+  expect(isAsReleased(await repositoryStatus(restored, RESTORED, testReplicas([server.httpUrl])))).toBe(true);
+  // The history stays with the replica; the new bucket has one of its own, which can be rolled back.
+  expect(await idsOf(replica, REPLICA)).toEqual([second.id, first.id]);
+  expect(await idsOf(restored, RESTORED)).toHaveLength(2);
+  expect((await command('rollback', '--bucket', 's3://restored/models', '--triton', server.httpUrl)).code).toBe(0);
+  expect(await answer()).toBe(11);
+});
