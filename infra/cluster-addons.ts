@@ -10,6 +10,8 @@ export interface ClusterAddonsArgs {
   region: string;
   version: EksVersion;
   subnetIds: pulumi.Input<string>[];
+  /** Tags of the nodes and their disks. Default: none. */
+  nodeTags?: Readonly<Record<string, string>>;
   /** Nodes for the system. Default: none, because Auto Mode has them. */
   systemNodes?: { instanceTypes: string[]; count: number };
 }
@@ -78,6 +80,7 @@ export class ClusterAddons extends pulumi.ComponentResource {
         minimumNodes: count,
         maximumNodes: count,
         diskGiB: SYSTEM_DISK_GIB,
+        ...(args.nodeTags === undefined ? {} : { tags: args.nodeTags }),
         labels: {},
         taints: [],
       },

@@ -5,7 +5,7 @@ import * as pulumi from '@pulumi/pulumi';
 import { admitToCluster } from './cluster-access';
 import { ClusterAddons } from './cluster-addons';
 import type { EksVersion } from './eks-versions';
-import { serviceTrust } from './policy-document';
+import { partitionOf, policyDocument, serviceTrust, type PolicyStatement } from './policy-document';
 import { AUTO_MODE_NODE_POLICIES, roleWithPolicies, type RoleWithPolicies } from './role';
 
 export interface ClusterArgs {
@@ -19,6 +19,8 @@ export interface ClusterArgs {
   subnetIds: pulumi.Input<string>[];
   /** Machines without GPU for what belongs to the system, where Auto Mode does not bring them. */
   systemNodes: { instanceTypes: string[]; count: number };
+  /** Tags that nodes have besides those of AWS; Auto Mode needs a permission to set them. Default: none. */
+  nodeTags?: Readonly<Record<string, string>>;
   /** There will be managed node groups, which need add-ons that Auto Mode's nodes do not. Default: false. */
   hasNodeGroups?: boolean;
   /** IAM roles and users who may do anything, besides whoever makes the cluster. Default: none. */
@@ -75,6 +77,7 @@ export class Cluster extends pulumi.ComponentResource {
       nodeRole: nodeRole?.role,
       dependsOn: [logs, ...role.attachments, ...(nodeRole?.attachments ?? [])],
     });
+    if (autoMode && Object.keys(args.nodeTags ?? {}).length > 0) allowTags(name, args.region, role.role);
     const provider = this.oidcProvider(name, cluster);
     this.adminEntries(name, args, cluster);
     const addons =
@@ -88,6 +91,7 @@ export class Cluster extends pulumi.ComponentResource {
               version: args.version,
               subnetIds: args.subnetIds,
               ...(autoMode ? {} : { systemNodes: args.systemNodes }),
+              ...(args.nodeTags === undefined ? {} : { nodeTags: args.nodeTags }),
             },
             { parent: this },
           );
@@ -186,6 +190,30 @@ export class Cluster extends pulumi.ComponentResource {
       admitToCluster(label, { clusterName: cluster.name, principalArn, region, policy }, this);
     }
   }
+}
+
+/** What Auto Mode makes for a node and can tag. */
+const TAGGED = ['fleet', 'instance', 'launch-template', 'network-interface', 'spot-instances-request', 'volume'];
+
+/**
+ * AWS's policies let Auto Mode set AWS's own tags only; a NodeClass with others would get no nodes. The conditions are
+ * those of the EKS user guide, "Custom AWS tags for EKS Auto resources".
+ */
+function allowTags(name: string, region: string, role: iam.Role): void {
+  const statement: PolicyStatement = {
+    Sid: 'TagNodes',
+    Effect: 'Allow',
+    Action: ['ec2:CreateFleet', 'ec2:CreateLaunchTemplate', 'ec2:RunInstances'],
+    Resource: TAGGED.map((kind) => `arn:${partitionOf(region)}:ec2:*:*:${kind}/*`),
+    Condition: {
+      StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': '${aws:PrincipalTag/eks:eks-cluster-name}' },
+      StringLike: {
+        'aws:RequestTag/eks:kubernetes-node-class-name': '*',
+        'aws:RequestTag/eks:kubernetes-node-pool-name': '*',
+      },
+    },
+  };
+  new iam.RolePolicy(`${name}-node-tags`, { role: role.id, policy: policyDocument([statement]) }, { parent: role });
 }
 
 /** The same text as long as the cluster is the same: another one would replace what is in the cluster. */

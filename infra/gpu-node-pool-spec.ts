@@ -63,6 +63,8 @@ export interface NodeClassPlace<Text> {
   roleName: Text;
   subnetIds: Text[];
   securityGroupId: Text;
+  /** Of the machines, their disks and network interfaces. */
+  tags: Readonly<Record<string, string>>;
 }
 
 /** Spec of the eks.amazonaws.com/v1 NodeClass. */
@@ -73,6 +75,7 @@ export function nodeClassSpec<Text>(pool: GpuNodePoolSettings, place: NodeClassP
     securityGroupSelectorTerms: [{ id: place.securityGroupId }],
     ephemeralStorage: { size: `${pool.diskGiB}Gi`, iops: DISK_IOPS, throughput: DISK_THROUGHPUT },
     networkPolicy: 'DefaultAllow',
+    ...(Object.keys(place.tags).length === 0 ? {} : { tags: place.tags }),
     ...(pool.capacityReservationIds.length === 0
       ? {}
       : { capacityReservationSelectorTerms: pool.capacityReservationIds.map((id) => ({ id })) }),

@@ -16,6 +16,8 @@ export interface GpuNodePoolPlace {
   subnetIds: pulumi.Input<string>[];
   /** The zones of `subnetIds`, in their order; empty where they are not known. */
   zones: string[];
+  /** Tags of the nodes and their disks. Default: none. */
+  tags?: Readonly<Record<string, string>>;
   /** Security group of the nodes. */
   securityGroupId: pulumi.Input<string>;
   /** Role of the nodes. */
@@ -28,6 +30,9 @@ export interface GpuNodePoolArgs {
   /** Not for mechanism karpenter, whose node class knows. */
   place?: GpuNodePoolPlace;
 }
+
+/** For bills by pool. */
+const POOL_TAG = 'triton-serving/gpu-pool';
 
 /** The effects as EKS spells them. */
 const NODE_GROUP_EFFECTS: Record<TaintEffect, 'NO_SCHEDULE' | 'PREFER_NO_SCHEDULE' | 'NO_EXECUTE'> = {
@@ -69,6 +74,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
           roleName: place.nodeRole.name,
           subnetIds: subnetsOf(pool, place),
           securityGroupId: place.securityGroupId,
+          tags: poolTags(pool, place),
         }),
       },
       { parent: this },
@@ -112,6 +118,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
           minimumNodes: pool.minimumNodes,
           maximumNodes: pool.maximumNodes,
           diskGiB: pool.diskGiB,
+          tags: poolTags(pool, place),
           labels: poolLabels(pool),
           taints: poolTaints(pool).map((taint) => ({ ...taint, effect: NODE_GROUP_EFFECTS[taint.effect] })),
           ...(pool.ami === 'Bottlerocket' && pool.timeSlices > 1 ? { userData: bottlerocketTimeSlicing(pool) } : {}),
@@ -126,6 +133,10 @@ function placeOf(name: string, place: GpuNodePoolPlace | undefined): GpuNodePool
   if (place === undefined) throw new Error(`${name} needs to be told where its nodes are`);
   return place;
 }
+
+/** None where the stack has none: what Auto Mode may tag has to be allowed to the cluster. */
+const poolTags = (pool: GpuNodePoolSettings, { tags = {} }: GpuNodePoolPlace): Record<string, string> =>
+  Object.keys(tags).length === 0 ? {} : { ...tags, [POOL_TAG]: pool.name };
 
 function subnetsOf(pool: GpuNodePoolSettings, { subnetIds, zones }: GpuNodePoolPlace): pulumi.Input<string>[] {
   if (pool.zones.length === 0 || zones.length === 0) return subnetIds;

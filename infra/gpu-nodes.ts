@@ -20,6 +20,8 @@ export interface GpuNodesArgs {
   subnetIds?: pulumi.Input<string>[];
   /** The zones of `subnetIds`, in their order. Default: not known. */
   zones?: string[];
+  /** Tags of the nodes and their disks. With Auto Mode the cluster needs the same ones (`nodeTags`). Default: none. */
+  tags?: Readonly<Record<string, string>>;
 }
 
 /** With the defaults of the pools. */
@@ -60,10 +62,12 @@ export class GpuNodes extends pulumi.ComponentResource {
     );
   }
 
-  private place({ cluster, subnetIds = [], zones = [] }: GpuNodesArgs, { role }: RoleWithPolicies): GpuNodePoolPlace {
+  private place(args: GpuNodesArgs, { role }: RoleWithPolicies): GpuNodePoolPlace {
+    const { cluster, subnetIds = [], zones = [], tags = {} } = args;
     if (cluster === undefined) throw new Error('only pools of mechanism karpenter do without the cluster');
     const { clusterName, version, securityGroupId } = cluster;
-    return { clusterName, version, securityGroupId, subnetIds, zones, nodeRole: { name: role.name, arn: role.arn } };
+    const nodeRole = { name: role.name, arn: role.arn };
+    return { clusterName, version, securityGroupId, subnetIds, zones, tags, nodeRole };
   }
 
   /** The role of Auto Mode's GPU nodes, which the cluster has to admit. */

@@ -35,7 +35,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
   const kubernetes = kubernetesProvider(name, cluster.access, settings.renderManifestsTo);
   const nodes = new GpuNodes(
     `${name}-gpu`,
-    { pools: settings.gpuNodePools, region: settings.region, ...cluster.nodes },
+    { pools: settings.gpuNodePools, region: settings.region, tags: settings.tags, ...cluster.nodes },
     { providers: { kubernetes }, dependsOn: cluster.ready },
   );
   const credentials = credentialsOf(name, settings, cluster, repository);
@@ -91,7 +91,7 @@ function clusterOf(name: string, settings: Settings): PlacedCluster {
 
 function newCluster(
   name: string,
-  { protect, gpuNodePools, region }: Settings,
+  { protect, gpuNodePools, region, tags }: Settings,
   settings: ClusterSettings & { kind: 'create' },
 ): PlacedCluster {
   const accountId = getCallerIdentityOutput().accountId;
@@ -120,6 +120,7 @@ function newCluster(
       autoMode: settings.autoMode,
       subnetIds: network.privateSubnetIds,
       systemNodes: settings.systemNodes,
+      nodeTags: tags,
       hasNodeGroups: gpuNodePools.some(({ mechanism }) => mechanism === 'managed-node-group'),
       admins: settings.admins,
       publicAccessCidrs: settings.publicAccessCidrs,

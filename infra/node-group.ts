@@ -23,6 +23,8 @@ export interface NodeGroupArgs {
   maximumNodes: number;
   /** Volume for images and the scratch space of pods. */
   diskGiB: number;
+  /** Tags of the machines and their disks, besides their name. Default: none. */
+  tags?: Readonly<Record<string, string>>;
   labels: Record<string, string>;
   taints: { key: string; value?: string; effect: 'NO_SCHEDULE' | 'PREFER_NO_SCHEDULE' | 'NO_EXECUTE' }[];
   /** Text that the machine's system reads at its start. Default: none. */
@@ -83,7 +85,10 @@ export class NodeGroup extends pulumi.ComponentResource {
         // IMDSv2 only, and one hop: pods do not reach the node's own credentials.
         metadataOptions: { httpEndpoint: 'enabled', httpTokens: 'required', httpPutResponseHopLimit: 1 },
         monitoring: { enabled: true },
-        tagSpecifications: ['instance', 'volume'].map((resourceType) => ({ resourceType, tags: { Name: name } })),
+        tagSpecifications: ['instance', 'volume'].map((resourceType) => ({
+          resourceType,
+          tags: { ...args.tags, Name: name },
+        })),
         ...(args.userData === undefined ? {} : { userData: Buffer.from(args.userData).toString('base64') }),
       },
       { parent: this },

@@ -33,6 +33,7 @@ export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
   const settings: Settings = {
     stack: source.stack,
     region,
+    tags: source.tags,
     protect: values.protect,
     cluster,
     gpuNodePools: values.gpuNodePools,

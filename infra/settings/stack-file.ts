@@ -3,7 +3,7 @@ import { basename, join } from 'node:path';
 import { loadAll } from 'js-yaml';
 import { UserError } from '../../scripts/lib/errors';
 import { describeYamlError } from '../../scripts/lib/model/yaml-text';
-import type { ConfigSource } from './source';
+import { tagsOf, type ConfigSource } from './source';
 
 interface StackFile {
   config?: Record<string, unknown>;
@@ -41,6 +41,7 @@ export function stackFile(stack: string, folder: string): ConfigSource {
   return {
     stack,
     region: typeof region === 'string' ? region : process.env['AWS_REGION'],
+    tags: tagsOf(config['aws:defaultTags']),
     values: Object.fromEntries(own.map(([name, value]) => [name, asPulumiGives(value)])),
     encrypted: new Set(own.filter(([, value]) => isEncrypted(value)).map(([name]) => name)),
   };

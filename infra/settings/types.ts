@@ -84,6 +84,8 @@ export interface Settings {
   stack: string;
   /** AWS region of what is made. The bucket may be in another one. */
   region: string;
+  /** Of `aws:defaultTags`: Pulumi's provider sets them on what it makes, and nodes are made by others. */
+  tags: Readonly<Record<string, string>>;
   /** Pulumi refuses to delete what cannot be made again. */
   protect: boolean;
   cluster: ClusterSettings;

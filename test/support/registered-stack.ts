@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { load } from 'js-yaml';
 import { program } from '../../infra';
 import { readSettings, type ConfigSource } from '../../infra/settings';
+import { tagsOf } from '../../infra/settings/source';
 import { paths } from '../../scripts/lib/paths';
 import { mockedState } from './mocked-state';
 import { plain, runMocked } from './mocked-engine';
@@ -48,6 +49,7 @@ function stackConfig(stack: string, changes: Readonly<Record<string, unknown>> =
   return {
     stack,
     region: config['aws:region'] as string | undefined,
+    tags: tagsOf(config['aws:defaultTags']),
     values: Object.fromEntries(Object.entries(values).filter(([, value]) => value !== null)),
     encrypted: new Set(Object.keys(values)),
   };

@@ -4,6 +4,7 @@ import * as pulumi from '@pulumi/pulumi';
 import { load } from 'js-yaml';
 import { program } from '../../../infra';
 import { readSettings, type ConfigSource } from '../../../infra/settings';
+import { tagsOf } from '../../../infra/settings/source';
 import { paths } from '../../../scripts/lib/paths';
 import { marked, runMocked } from '../../support/mocked-engine';
 
@@ -50,6 +51,7 @@ export function configOf(stack: string, values: Readonly<Record<string, unknown>
   return {
     stack,
     region: file.config['aws:region'] as string | undefined,
+    tags: tagsOf(file.config['aws:defaultTags']),
     values: Object.fromEntries(
       Object.entries(given).map(([key, value]) => [key, typeof value === 'string' ? value : JSON.stringify(value)]),
     ),

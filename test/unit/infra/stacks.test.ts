@@ -171,6 +171,23 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
       securityGroupSelectorTerms: [{ id: 'sg-cluster' }],
       ephemeralStorage: { size: stack === 'prod' ? '200Gi' : '150Gi', iops: 4000, throughput: 500 },
       networkPolicy: 'DefaultAllow',
+      tags: { project: 'triton-serving', stack, 'triton-serving/gpu-pool': 'a10g' },
+    });
+  });
+
+  test('Auto Mode may set the tags of the nodes, for its own cluster only', () => {
+    const { role, policy } = made.only('aws:iam/rolePolicy:RolePolicy', `triton-${stack}-cluster-node-tags`).inputs;
+    expect(role).toBe(`triton-${stack}-cluster-control-plane-id`);
+    expect(policy).toMatchObject({
+      Statement: [
+        {
+          Action: ['ec2:CreateFleet', 'ec2:CreateLaunchTemplate', 'ec2:RunInstances'],
+          Resource: expect.arrayContaining(['arn:aws:ec2:*:*:instance/*', 'arn:aws:ec2:*:*:volume/*']) as string[],
+          Condition: {
+            StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': '${aws:PrincipalTag/eks:eks-cluster-name}' },
+          },
+        },
+      ],
     });
   });
 

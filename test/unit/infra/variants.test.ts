@@ -126,6 +126,28 @@ test('a pool in some zones takes the subnets of these zones', async () => {
   ]);
 });
 
+test('machines of groups have the tags of the stack, those of the system too', async () => {
+  const made = await variant({ autoMode: false, gpuNodePools: [{ ...GROUP, capacityTypes: ['spot'] }] });
+  const tags = Object.fromEntries(
+    made.all('aws:ec2/launchTemplate:LaunchTemplate').map(({ name, inputs }) => [name, inputs['tagSpecifications']]),
+  );
+  const own = { project: 'triton-serving', stack: 'staging' };
+  const of = (all: object) => ['instance', 'volume'].map((resourceType) => ({ resourceType, tags: all }));
+  const group = `triton-staging-gpu-${GROUP.name}-spot`;
+  expect(tags).toEqual({
+    'triton-staging-cluster-addons-system': of({ ...own, Name: 'triton-staging-cluster-addons-system' }),
+    [group]: of({ ...own, 'triton-serving/gpu-pool': GROUP.name, Name: group }),
+  });
+});
+
+test('without tags Auto Mode is allowed none, and asked for none', async () => {
+  const made = await registerStack({ ...configOf('staging'), tags: {} });
+  expect(made.all('aws:iam/rolePolicy:RolePolicy').map(({ name }) => name)).not.toContain(
+    'triton-staging-cluster-node-tags',
+  );
+  expect(made.only('kubernetes:eks.amazonaws.com/v1:NodeClass').inputs['spec']).not.toHaveProperty('tags');
+});
+
 test('reserved machines are taken from the reservation that is named', async () => {
   const pool = {
     name: 'h100',
