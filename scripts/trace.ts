@@ -1,18 +1,20 @@
 import { EXIT, parseFlags, parseSelection, runCommand } from './lib/cli';
-import { formatBytes, formatDuration } from './lib/format';
+import { formatBytes, formatCount, formatDuration } from './lib/format';
 import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
 import { ensurePython } from './lib/toolchain/python';
 import { describeTrace, traceModels } from './lib/trace';
 
 const HELP = `Traces or exports the models of a repository that have a trace.py, and checks them against PyTorch.
+Downloads first what a weights.yaml beside it names.
 
   npm run trace -- [options]
 
   --repo DIR            model repository (default: model-repo)
   --models A,B          only these
   --exclude A,B         all but these
-  --weights MODEL=FILE  weights for one model: a file, a folder or a hub id; may be given again
+  --weights MODEL=FILE  weights for one model: a file, a folder or a hub id, OWNER/NAME@REVISION;
+                        instead of what its weights.yaml names; may be given again
   --force               also those that are up to date
   --version N           version folder to write (default: the newest that version_policy names, or 1)
   --seed N              of random weights and of the check's inputs (default: 0)
@@ -61,6 +63,10 @@ async function trace(argv: readonly string[]): Promise<number> {
           progress.erase();
           const has = event.file === null ? 'has no trace.py' : `brings its own ${event.file}`;
           process.stdout.write(`${event.model} ${has}: nothing to trace\n`);
+        }
+        if (event.event === 'fetched') {
+          progress.erase();
+          process.stdout.write(`${event.model}: ${formatCount(event.files, 'file')} downloaded, as weights.yaml says\n`);
         }
         if (event.event !== 'done' && event.event !== 'up-to-date') return;
         const how = event.event === 'done' ? `made in ${formatDuration(event.seconds * 1000)}` : 'up to date';

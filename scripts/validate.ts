@@ -53,7 +53,7 @@ const table = (models: readonly RepositoryModel[]): string =>
     models.map((model) => [
       model.name,
       numbers(versionNumbers(model)),
-      numbers(model.served),
+      served(model),
       model.platform,
       batching(model),
       String(files(model).length),
@@ -62,6 +62,13 @@ const table = (models: readonly RepositoryModel[]): string =>
   );
 
 const numbers = (versions: readonly number[]): string => (versions.length === 0 ? '-' : versions.join(' '));
+
+/** What is to be served; of a version that is named and not there, that it is missing. */
+function served(model: RepositoryModel): string {
+  const there = versionNumbers(model);
+  const words = model.served.map((version) => (there.includes(version) ? String(version) : `${version} (missing)`));
+  return words.length === 0 ? '-' : words.join(' ');
+}
 
 /** `up to 8, dynamic`; `-` where Triton adds no batch axis and joins nothing. */
 function batching({ config }: RepositoryModel): string {

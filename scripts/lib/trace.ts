@@ -2,8 +2,11 @@ import { existsSync, readdirSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { UsageError, UserError, type Problem } from './errors';
 import { CommandError, exec } from './exec';
+import { formatBytes } from './format';
 import { ignoreMadeFiles } from './made-files';
 import { paths } from './paths';
+import { fetchFiles, fetchWeights } from './weights/fetch';
+import { readWeightsFile } from './weights/weights-file';
 
 export interface TraceOptions {
   python: string;
@@ -30,6 +33,8 @@ export type TraceEvent =
   | ({ event: 'done'; model: string; seconds: number } & TraceResult)
   | ({ event: 'up-to-date'; model: string } & TraceResult)
   | { event: 'nothing'; model: string; file: string | null }
+  /** `files` of its weights.yaml were downloaded. */
+  | { event: 'fetched'; model: string; files: number }
   | { event: 'failed'; model: string; error: string; hint?: string | null };
 
 /** What is kept beside an artifact in <artifact>.trace.json. */
@@ -50,21 +55,22 @@ export interface TraceResult {
 }
 
 /**
- * Traces or exports the models of a repository that have a trace.py and are not up to date.
+ * Downloads what weights.yaml files name, and traces or exports the models that have a trace.py and are not up to date.
  * @throws UserError that names each model that failed
  */
 export async function traceModels(options: TraceOptions): Promise<void> {
   const failures: Problem[] = [];
-  const args = ['-m', 'tracing', '--json', '--repo', resolve(options.repository)];
-  if (options.models !== undefined) args.push('--models', options.models.join(','));
-  if (options.exclude !== undefined) args.push('--exclude', options.exclude.join(','));
-  for (const weights of options.weights) args.push('--weights', absoluteWeights(weights));
-  if (options.force === true) args.push('--force');
-  for (const name of ['seed', 'version', 'jobs'] as const) {
-    const value = options[name];
-    if (value !== undefined) args.push(`--${name}=${value}`);
-  }
   try {
+    const found = await fetchAll(options);
+    const args = ['-m', 'tracing', '--json', '--repo', resolve(options.repository)];
+    if (options.models !== undefined) args.push('--models', options.models.join(','));
+    if (options.exclude !== undefined) args.push('--exclude', options.exclude.join(','));
+    for (const weights of [...options.weights, ...found]) args.push('--weights', absoluteWeights(weights));
+    if (options.force === true) args.push('--force');
+    for (const name of ['seed', 'version', 'jobs'] as const) {
+      const value = options[name];
+      if (value !== undefined) args.push(`--${name}=${value}`);
+    }
     await exec(options.python, args, {
       cwd: paths.scripts,
       env: { ...process.env, PYTHONPATH: [paths.scripts, process.env['PYTHONPATH']].filter(Boolean).join(delimiter) },
@@ -83,15 +89,50 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     if (!(error instanceof CommandError) || failures.length === 0) throw error;
     throw new UserError('tracing failed', { problems: failures, cause: error });
   } finally {
-    for (const folder of foldersIn(options.repository)) ignoreMadeFiles(folder);
+    for (const name of foldersIn(options.repository)) {
+      const folder = join(options.repository, name);
+      ignoreMadeFiles(folder, [...(readWeightsFile(folder, [])?.files.keys() ?? [])]);
+    }
   }
+}
+
+/**
+ * Downloads what the weights.yaml files of the chosen models name, and is not there yet.
+ * @returns MODEL=WEIGHTS for each model that is not given others on the command line
+ * @throws UserError that names each model whose weights cannot be had
+ */
+async function fetchAll({ repository, models, exclude = [], weights, onEvent }: TraceOptions): Promise<string[]> {
+  const given = new Set(weights.map((text) => text.split('=')[0]));
+  const found: string[] = [];
+  const problems: Problem[] = [];
+  for (const model of foldersIn(repository)) {
+    if (exclude.includes(model) || !(models?.includes(model) ?? true)) continue;
+    const folder = join(repository, model);
+    const onBytes = (name: string, bytes: number): void =>
+      onEvent({ event: 'progress', model, step: `download ${name}, ${formatBytes(bytes)}` });
+    try {
+      const file = readWeightsFile(folder, problems);
+      if (file === undefined) continue;
+      const count = await fetchFiles(file, { folder, onBytes });
+      if (count > 0) onEvent({ event: 'fetched', model, files: count });
+      if (file.weights !== undefined && !given.has(model)) {
+        found.push(`${model}=${await fetchWeights(file.weights, { folder, onBytes })}`);
+      }
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      const { message, hint } = error;
+      problems.push({ file: model, message, ...(hint === undefined ? {} : { hint }) });
+    }
+  }
+  if (problems.length > 0) throw new UserError('weights cannot be had', { problems });
+  return found;
 }
 
 /** The model folders, and whatever other folders there are. */
 function foldersIn(repository: string): string[] {
   if (!existsSync(repository)) return [];
   const entries = readdirSync(repository, { withFileTypes: true });
-  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => join(repository, name));
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }
 
 /** From `MESSAGE\n    -> HINT`, or what argparse says: its usage, which is not ours, and a message at the end. */

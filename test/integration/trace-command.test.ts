@@ -1,7 +1,11 @@
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, existsSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { paths } from '../../scripts/lib/paths';
+import { cacheRoot } from '../../scripts/lib/toolchain/cache';
 import { modelYaml, torchScript } from '../unit/model/helpers';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
@@ -14,6 +18,8 @@ afterAll(() => scratch.clean());
 
 /** A trace.py that multiplies by the weights that it is given, by random ones where there are none. */
 const SCALE = `
+from pathlib import Path
+
 import torch
 from torch import nn
 from tracing import TorchScriptExport, Weights
@@ -28,10 +34,14 @@ class Scale(nn.Module):
         return x * self.factor
 
 
+def read(path):
+    return torch.frombuffer(bytearray(Path(path).read_bytes()), dtype=torch.float32)
+
+
 def export(context):
     given = context.weights is not None
     return TorchScriptExport(
-        eager=Scale(torch.load(context.weights) if given else torch.rand(3)),
+        eager=Scale(read(context.weights) if given else torch.rand(3)),
         example_inputs=(torch.rand(2, 3),),
         fresh_inputs=[(torch.rand(8, 3),)],
         tolerance=0,
@@ -94,5 +104,70 @@ describe('in a Git repository', () => {
     git('add', '--all');
     expect(git('ls-files', 'model-repo/scale')).toContain('model-repo/scale/1/model.pt\n');
     expect(git('ls-files', 'model-repo/scale')).not.toContain('.gitignore');
+  });
+});
+
+describe('with a weights.yaml', () => {
+  const artifact = torchScript();
+  const [first, second] = [
+    [1, 2, 3],
+    [4, 5, 6],
+  ].map((numbers) => Buffer.from(new Float32Array(numbers).buffer));
+  const sha256 = (bytes: Buffer | undefined): string =>
+    createHash('sha256')
+      .update(bytes ?? '')
+      .digest('hex');
+  const repository = join(scratch.directory, 'weights');
+  const record = (): { weights: { kind: string }; given_weights: unknown } =>
+    JSON.parse(readFileSync(join(repository, 'scale', '1', 'model.pt.trace.json'), 'utf8')) as ReturnType<
+      typeof record
+    >;
+  let server: Server;
+  beforeAll(async () => {
+    server = createServer((request, response) => response.end(request.url === '/first.bin' ? first : artifact));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const weights = { source: `${address}/first.bin`, sha256: sha256(first) };
+    const files = { '1/model.pt': { source: `${address}/model.pt`, sha256: sha256(artifact) } };
+    writeRepository(repository, {
+      ...TRACED,
+      'scale/weights.yaml': JSON.stringify({ weights }),
+      'ranker/model.yaml': modelYaml(),
+      'ranker/weights.yaml': JSON.stringify({ files }),
+    });
+    writeFileSync(join(scratch.directory, 'second.bin'), second ?? '');
+  });
+  afterAll(() => {
+    server.close();
+    rmSync(join(cacheRoot(), 'weights', sha256(first)), { recursive: true, force: true });
+  });
+  test('trace uses the weights that it names, and downloads the files that it names', async () => {
+    const { code, stdout } = await trace(repository);
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining('scale: ') as string });
+    expect(stdout).toContain('ranker: 1 file downloaded, as weights.yaml says\n');
+    expect(readFileSync(join(repository, 'ranker', '1', 'model.pt'))).toEqual(artifact);
+    expect(readFileSync(join(repository, 'ranker', '1', '.gitignore'), 'utf8')).toContain('\n/model.pt\n');
+    expect(record()).toMatchObject({
+      weights: { kind: 'pretrained', source: 'first.bin' },
+      given_weights: { name: 'first.bin', sha256: sha256(first) },
+    });
+  });
+
+  test('weights on the command line win', async () => {
+    const flags = ['--models', 'scale,ranker', '--weights', `scale=${join(scratch.directory, 'second.bin')}`];
+    const { code, stdout } = await trace(repository, ...flags);
+    expect(code).toBe(0);
+    expect(stdout).toContain('ranker brings its own 1/model.pt: nothing to trace\n');
+    expect(record()).toMatchObject({ given_weights: { name: 'second.bin', sha256: sha256(second) } });
+  });
+
+  test('other bytes than it names are refused before anything is traced', async () => {
+    const wrong = { source: join(scratch.directory, 'second.bin'), sha256: sha256(first) };
+    writeFileSync(join(repository, 'scale', 'weights.yaml'), JSON.stringify({ weights: wrong }));
+    const { code, stderr } = await trace(repository);
+    expect(code).toBe(1);
+    expect(stderr).toContain(`second.bin has SHA-256 ${sha256(second)}; `);
+    expect(stderr).toContain(`says ${sha256(first)}\n`);
+    expect(record()).toMatchObject({ given_weights: { name: 'second.bin' } });
   });
 });

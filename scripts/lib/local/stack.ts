@@ -19,6 +19,7 @@ import { ensureSeaweedfs } from '../toolchain/seaweedfs';
 import { ensureTriton } from '../toolchain/triton';
 import { describeTrace, traceModels } from '../trace';
 import { explainLoadFailure } from '../triton/load-failure';
+import { WEIGHTS_FILE } from '../weights/weights-file';
 import { startTriton, type ModelEvent, type TritonServer } from '../triton/server';
 import { installModelPackages } from './model-packages';
 import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server, type S3Server } from './s3-server';
@@ -179,8 +180,11 @@ async function startS3(options: {
 }
 
 async function trace(environment: PythonEnvironment, options: StackOptions): Promise<void> {
-  // A repository of somebody else's has its artifacts; so have models without a trace.py.
-  const models = options.models.filter((name) => existsSync(join(options.repository, name, 'trace.py')));
+  // Other models have their artifacts.
+  const makes = ['trace.py', WEIGHTS_FILE];
+  const models = options.models.filter((model) =>
+    makes.some((name) => existsSync(join(options.repository, model, name))),
+  );
   if (models.length === 0) return;
   const step = options.progress.step('trace');
   let made = 0;

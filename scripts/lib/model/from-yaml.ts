@@ -219,7 +219,7 @@ class Reader {
   }
 }
 
-/** What was most likely meant: `FP32` is TYPE_FP32, `gpu` is KIND_GPU, `torch.float32` is TYPE_FP32. */
+/** What was most likely meant: `FP32`, `TYPE_FLOAT` and `torch.float32` are TYPE_FP32, `gpu` is KIND_GPU. */
 function enumHint(type: protobuf.Enum, value: unknown): string | undefined {
   const names = enumValues(type);
   if (typeof value === 'number') {
@@ -227,7 +227,7 @@ function enumHint(type: protobuf.Enum, value: unknown): string | undefined {
     return name === undefined ? undefined : `${name} is meant`;
   }
   if (typeof value !== 'string') return undefined;
-  const word = value.replace(/^(?:torch|np|numpy|tf)\./, '');
+  const word = value.replace(/^(?:torch|np|numpy|tf)\.|^TYPE_/i, '');
   const ending = names.find((name) => name.endsWith(`_${word.toUpperCase()}`));
   const alias = type.name === 'DataType' ? DATA_TYPE_ALIASES[word.toLowerCase()] : undefined;
   const meant = ending ?? alias;

@@ -4,6 +4,7 @@ import { UserError, type Problem } from '../errors';
 import { readGolden } from '../golden/read';
 import { GOLDEN_FOLDER, type GoldenRequest } from '../golden/request';
 import { forEachLimited } from '../pool';
+import { readWeightsFile, WEIGHTS_FILE } from '../weights/weights-file';
 import { configText } from './config-text';
 import { YAML_FILE, loadConfig, type LoadedConfig } from './load-config';
 import type { ModelConfig } from './model-config';
@@ -289,6 +290,7 @@ async function readFolder(
   const text = configText(withServedVersions(config, numbers ?? []));
   const served = servedVersions(config, numbers ?? []);
   const known = numbers === undefined ? undefined : served;
+  if (artifacts) readWeightsFile(directory, problems.problems);
   const golden = artifacts ? await readGolden(directory, config, numbers ?? []) : { requests: [], problems: [] };
   // Against what could not be read a request cannot be checked.
   if (unreadable.length === 0) problems.problems.push(...golden.problems);
@@ -324,7 +326,7 @@ async function readExtraFiles(
 
 async function readOthers(directory: string, problems: ProblemList): Promise<SourceFile[]> {
   const names = (await fs.readdir(directory)).filter(
-    (name) => !isIgnored(name) && !isInVersion(`${name}/`) && name !== GOLDEN_FOLDER,
+    (name) => !isIgnored(name) && !isInVersion(`${name}/`) && name !== GOLDEN_FOLDER && name !== WEIGHTS_FILE,
   );
   return names.sort().flatMap((name) => readFiles(directory, name, problems));
 }

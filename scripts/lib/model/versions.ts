@@ -6,6 +6,7 @@ import type { PlatformFacts } from './platforms';
 import type { ProblemList } from './problems';
 import { readFiles, type SourceFile } from './source-files';
 import { torchScriptFault } from './torch-script';
+import { WEIGHTS_FILE } from '../weights/weights-file';
 
 /** One version folder. An ensemble's holds nothing, or a `.keep`. */
 export interface ModelVersion {
@@ -68,8 +69,11 @@ export async function checkArtifacts(
     });
   }
   for (const { version, files } of versions) {
-    for (const name of artifactNames(config, facts)) {
-      await checkArtifact(root, `${version}/${name}`, files, facts, problems);
+    const names = artifactNames(config, facts);
+    for (const name of names) {
+      // What another name of the configuration stands for is not what is missing.
+      const others = files.filter(({ key }) => !names.includes(path.basename(key)));
+      await checkArtifact(root, `${version}/${name}`, { files, others }, facts, problems);
     }
   }
 }
@@ -87,7 +91,7 @@ function artifactNames(config: ModelConfig, facts: PlatformFacts | undefined): s
 async function checkArtifact(
   root: string,
   key: string,
-  files: readonly SourceFile[],
+  { files, others }: { files: readonly SourceFile[]; others: readonly SourceFile[] },
   facts: PlatformFacts | undefined,
   problems: ProblemList,
 ): Promise<void> {
@@ -106,7 +110,7 @@ async function checkArtifact(
     if (stat?.isDirectory() && kind === 'file') fault('is a folder; a file is needed');
     else if (stat?.isDirectory() && !filled) fault('is an empty folder', await howToMake(root, key));
     else if (stat === undefined && !(await isLink(path.join(root, key))))
-      fault('is missing', await howToMake(root, key));
+      fault('is missing', otherName(key, others) ?? (await howToMake(root, key)));
     // What is there and not among the files was reported when they were read.
     return;
   }
@@ -127,6 +131,18 @@ async function checkArtifact(
   }
 }
 
+/** What to do where the only file of that kind in the version folder has another name. */
+function otherName(key: string, files: readonly SourceFile[]): string | undefined {
+  const [folder, name] = [path.dirname(key), path.basename(key)];
+  const alike = files.filter(
+    (file) => path.dirname(file.key) === folder && path.extname(file.key) === path.extname(name),
+  );
+  const [only] = alike;
+  if (only === undefined || alike.length > 1) return undefined;
+  const other = path.basename(only.key);
+  return `${only.key} is there: rename it to ${name}, or set default_model_filename: ${other}`;
+}
+
 const isLink = (file: string): Promise<boolean> =>
   fs.lstat(file).then(
     (stat) => stat.isSymbolicLink(),
@@ -139,6 +155,6 @@ async function howToMake(root: string, key: string): Promise<string> {
   if (await has('build-plan.sh')) {
     return `run ${displayPath(path.join(root, 'build-plan.sh'))} on a machine with the GPU that is to serve it`;
   }
-  if (await has('trace.py')) return `npm run trace -- --models ${path.basename(root)}`;
+  if ((await has('trace.py')) || (await has(WEIGHTS_FILE))) return `npm run trace -- --models ${path.basename(root)}`;
   return `put it at ${path.basename(root)}/${key}`;
 }

@@ -7,6 +7,7 @@ import { S3Error } from './errors';
 import { listObjects } from './list';
 import { abortUpload, uploadsUnder } from './multipart';
 import { checkObject, getObject, type GotObject } from './objects';
+import { readObject } from './read';
 import { Requester } from './requester';
 import { fileSource, memorySource, readSmallFile, readWholeFile, type Source } from './source';
 import type { ListedObject, PutCondition, StoreOptions, Written } from './types';
@@ -79,6 +80,14 @@ export class S3Store {
    */
   async get(key: string): Promise<GotObject | undefined> {
     return getObject(this.at, key);
+  }
+
+  /**
+   * The object's bytes in order, for one that is too large to be held at once.
+   * @throws UserError when it is not there
+   */
+  read(key: string): AsyncGenerator<Buffer> {
+    return readObject(this.at, key);
   }
 
   /**

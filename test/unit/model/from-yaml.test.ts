@@ -179,6 +179,8 @@ describe('configFromYaml', () => {
     dataType('FP32', 'TYPE_FP32'),
     dataType('int64', 'TYPE_INT64'),
     dataType('float32', 'TYPE_FP32'),
+    dataType('TYPE_FLOAT', 'TYPE_FP32'),
+    dataType('type_double', 'TYPE_FP64'),
     dataType('torch.float16', 'TYPE_FP16'),
     dataType('np.uint8', 'TYPE_UINT8'),
     dataType('BYTES', 'TYPE_STRING'),

@@ -179,6 +179,18 @@ describe('versions and artifacts', () => {
       { 'trace.py': '' },
       ['m: has no version folder\n    -> npm run trace -- --models m'],
     ],
+    [
+      'an artifact of another name',
+      { '1/ranker.pt': torchScript() },
+      [
+        'm/1/model.pt: is missing\n    -> 1/ranker.pt is there: rename it to model.pt, or set default_model_filename: ranker.pt',
+      ],
+    ],
+    [
+      'artifacts of two other names, or elsewhere',
+      { '1/a.pt': torchScript(), '1/b.pt': torchScript(), '1/sub/c.pt': torchScript(), '1/d.bin': 'x' },
+      ['m/1/model.pt: is missing\n    -> put it at m/1/model.pt'],
+    ],
     ['no artifact', { '1/': '' }, ['m/1/model.pt: is missing\n    -> put it at m/1/model.pt']],
     [
       'no artifact of a model that we trace',

@@ -58,6 +58,13 @@ describe('rules for one model', () => {
         `platform: is not a platform of Triton's, got "pytorch"; allowed: ${PLATFORMS}\n    -> pytorch_libtorch is meant, or "backend: pytorch"`,
       ],
     ],
+    ...['onnx', 'ONNX', 'ort'].map((platform): [string, Record<string, unknown>, string[]] => [
+      `a platform as people call it, ${platform}`,
+      { platform },
+      [
+        `platform: is not a platform of Triton's, got "${platform}"; allowed: ${PLATFORMS}\n    -> onnxruntime_onnx is meant`,
+      ],
+    ]),
     [
       'a platform of nobody',
       { platform: 'caffe' },

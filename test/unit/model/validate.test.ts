@@ -59,6 +59,12 @@ describe('validate', () => {
     expect(out).toContain('\n1 model, 2 problems\n');
   });
 
+  it('says which version is to be served and is missing', async () => {
+    const versions = { version_policy: { specific: { versions: [1, 3] } } };
+    const root = folder({ 'm/model.yaml': modelYaml(versions), 'm/1/model.pt': torchScript() });
+    expect((await run('--repo', root)).out).toMatch(/^m +1 +1 3 \(missing\) +pytorch_libtorch/m);
+  });
+
   it('prints JSON', async () => {
     const { code, out } = await run('--repo', sound(), '--models', 'm, adder', '--exclude', 'adder', '--json');
     expect(code).toBe(0);

@@ -30,19 +30,39 @@ const platformIsGiven: ModelRule = ({ config, facts, problems }) => {
   });
 };
 
+/** What people call platforms, as far as no backend has that name. */
+const PLATFORM_ALIASES: Readonly<Record<string, string>> = {
+  onnx: 'onnxruntime_onnx',
+  ort: 'onnxruntime_onnx',
+  torch: 'pytorch_libtorch',
+  libtorch: 'pytorch_libtorch',
+  torchscript: 'pytorch_libtorch',
+  trt: 'tensorrt_plan',
+  plan: 'tensorrt_plan',
+  savedmodel: 'tensorflow_savedmodel',
+  graphdef: 'tensorflow_graphdef',
+  aoti: 'torch_aoti',
+};
+
 /** Beside a backend of the user's own any platform will do. */
 const platformIsKnown: ModelRule = ({ config, facts, problems }) => {
   if (!config.platform || facts !== undefined) return;
-  const asBackend = Object.hasOwn(BACKENDS, config.platform) ? BACKENDS[config.platform]?.label : undefined;
   problems.add('platform', `is not a platform of Triton's, got ${describe(config.platform)}`, {
     allowed: Object.keys(PLATFORMS).join(', '),
-    hint:
-      asBackend === undefined || !Object.hasOwn(PLATFORMS, asBackend)
-        ? (didYouMean(config.platform, Object.keys(PLATFORMS)) ??
-          'for a backend of your own, write its name as "backend"')
-        : `${asBackend} is meant, or "backend: ${config.platform}"`,
+    hint: platformHint(config.platform),
   });
 };
+
+function platformHint(given: string): string {
+  const asBackend = Object.hasOwn(BACKENDS, given) ? BACKENDS[given]?.label : undefined;
+  if (asBackend !== undefined && Object.hasOwn(PLATFORMS, asBackend)) {
+    return `${asBackend} is meant, or "backend: ${given}"`;
+  }
+  const word = given.toLowerCase();
+  const alias = Object.hasOwn(PLATFORM_ALIASES, word) ? PLATFORM_ALIASES[word] : undefined;
+  if (alias !== undefined) return `${alias} is meant`;
+  return didYouMean(given, Object.keys(PLATFORMS)) ?? 'for a backend of your own, write its name as "backend"';
+}
 
 const platformFitsBackend: ModelRule = ({ config: { platform, backend }, problems }) => {
   if (!platform || !backend) return;
