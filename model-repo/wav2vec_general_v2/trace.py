@@ -1,4 +1,5 @@
-"""Wav2Vec2 base with a CTC head, 95 M weights: seeded random, or `--weights wav2vec_general_v2=HUB_ID_OR_DIRECTORY`."""
+"""Wav2Vec2 base with a CTC head, 95 M weights: seeded random, or `--weights wav2vec_general_v2=...`:
+`OWNER/NAME@REVISION`, or a directory."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import torch
 from transformers import Wav2Vec2Config, Wav2Vec2ForCTC
 
 from tracing import OnnxExport, TraceContext, TraceError, Weights
-from tracing.models.pretrained import load_pretrained
+from tracing.models.pretrained import load_pretrained, pinned_source
 from tracing.models.speech_recognizer import SpeechRecognizer, save_onnx, shortest_sound
 
 # Used to hide parts of the sound in training; absent from some published checkpoints.
@@ -22,7 +23,7 @@ def export(context: TraceContext) -> OnnxExport:
         weights = Weights.random(context.seed)
     else:
         network = load_pretrained(Wav2Vec2ForCTC, context.weights, training_only=TRAINING_ONLY)
-        weights = Weights("pretrained", "Wav2Vec2 with CTC head", context.weights)
+        weights = Weights("pretrained", "Wav2Vec2 with CTC head", pinned_source(context.weights))
     check_letters(context, network.config.vocab_size)
     model = SpeechRecognizer(network).eval()
     shapes = [(1, shortest_sound(network)), (3, 7_777), (1, 48_001), (8, 12_345)]

@@ -116,7 +116,7 @@ def _parse(arguments: Sequence[str] | None) -> Options:
         action="append",
         default=[],
         metavar="MODEL=WEIGHTS",
-        help="pretrained weights of a model: a file, a directory or a hub id; may be repeated",
+        help="pretrained weights of a model: a file, a directory or OWNER/NAME@REVISION of the hub; may be repeated",
     )
     parser.add_argument("--seed", type=int, default=0, help="of random weights and of the check's inputs (default: 0)")
     parser.add_argument("--force", action="store_true", help="make models that are up to date, too")

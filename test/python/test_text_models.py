@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 from urllib.error import URLError
 
@@ -14,12 +22,13 @@ import onnxruntime
 import pytest
 import torch
 from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 from torch import Tensor
 from torchvision.models import ResNet50_Weights
 from transformers import BertConfig, BertModel, Wav2Vec2Config, Wav2Vec2ForCTC
 
 from tracing import TorchScriptExport, TraceContext, TraceError, Weights
-from tracing.models.pretrained import load_pretrained
+from tracing.models.pretrained import load_pooling, load_pretrained
 from tracing.models.speech_recognizer import SpeechRecognizer, save_onnx, shortest_sound
 from tracing.repository import Model
 
@@ -194,6 +203,146 @@ def test_bert_of_another_width_than_model_yaml_says_is_refused(tmp_path: Path) -
     BertModel(config, add_pooling_layer=False).save_pretrained(tmp_path)
     with pytest.raises(TraceError, match=r"embeddings of 32 numbers, but output__1 in model.yaml has dims \[384\]"):
         trace_py("bert").export(replace(context_of("bert"), weights=str(tmp_path)))
+
+
+MODES = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
+
+
+def flags(*modes: str) -> dict[str, object]:
+    """A pooling file as sentence-transformers writes it."""
+    return {"word_embedding_dimension": 384, **{f"pooling_mode_{mode}": mode in modes for mode in MODES}}
+
+
+def encoder_in(folder: Path, pooling: dict[str, object] | None) -> Path:
+    """A small sentence encoder of bert's width, as it is published."""
+    config = BertConfig(hidden_size=384, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, vocab_size=50)
+    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]")).save(str(folder / "tokenizer.json"))
+    if pooling is not None:
+        (folder / "1_Pooling").mkdir()
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("pooling", "is_cls"),
+    [
+        (flags("cls_token"), True),
+        ({"pooling_mode": "cls"}, True),
+        (flags("mean_tokens"), False),
+        ({"pooling_mode": ["mean"]}, False),
+        (None, False),
+    ],
+)
+def test_bert_pools_as_the_weights_say(tmp_path: Path, pooling: dict[str, object] | None, is_cls: bool) -> None:
+    export = trace_py("bert").export(replace(context_of("bert"), weights=str(encoder_in(tmp_path, pooling))))
+    ids = torch.randint(0, 50, (2, 5))
+    mask = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+    states, embedding = trace(export)(ids, mask)
+    mean = torch.stack([states[0, :3].mean(dim=0), states[1].mean(dim=0)])
+    expected = torch.nn.functional.normalize(states[:, 0] if is_cls else mean, dim=1)
+    torch.testing.assert_close(embedding, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "modes"),
+    [
+        (flags("max_tokens"), "max_tokens"),
+        (flags("cls_token", "mean_tokens"), "cls and mean"),
+        (flags("lasttoken"), "lasttoken"),
+        (flags(), "nothing"),
+        ({"pooling_mode": "max"}, "max"),
+    ],
+)
+def test_bert_refuses_another_pooling(tmp_path: Path, pooling: dict[str, object], modes: str) -> None:
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    with pytest.raises(TraceError, match=rf"pools by {modes} \(1_Pooling/config.json\); supported: cls, mean"):
+        load_pooling(str(tmp_path))
+
+
+# weights from the hub
+
+
+USE_HUB = """
+import json, sys
+from transformers import BertModel
+from tracing.models.pretrained import load_pooling, load_pretrained, load_tokenizer, pinned_source
+source = sys.argv[1]
+load_pretrained(BertModel, source, add_pooling_layer=False)
+load_tokenizer(source)
+print(json.dumps([pinned_source(source), load_pooling(source)]))
+"""
+
+
+class Hub(BaseHTTPRequestHandler):
+    """As much of the hub as downloads need: one repository, whose branch `v2` is at COMMIT."""
+
+    COMMIT = "1234567890abcdef1234567890abcdef12345678"
+    folder: Path
+
+    def do_HEAD(self) -> None:
+        self.answer()
+
+    def do_GET(self) -> None:
+        self.answer()
+
+    def answer(self) -> None:
+        prefix = "/owner/encoder/resolve/"
+        revision, _, name = self.path.removeprefix(prefix).partition("/")
+        file = self.folder / name
+        known = self.path.startswith(prefix) and revision in ("v2", self.COMMIT)
+        body = file.read_bytes() if known and file.is_file() else b""
+        self.send_response(200 if body else 404)
+        if known:
+            self.send_header("X-Repo-Commit", self.COMMIT)
+        if body:
+            self.send_header("ETag", f'"{hashlib.sha256(body).hexdigest()}"')
+        else:
+            self.send_header("X-Error-Code", "EntryNotFound" if known else "RevisionNotFound")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture
+def use_hub(tmp_path: Path) -> Iterator[Callable[[str], subprocess.CompletedProcess[str]]]:
+    """Loads an encoder from a hub on this machine, in a process of its own: the library reads HF_ENDPOINT once."""
+    (tmp_path / "encoder").mkdir()
+    handler = type("Handler", (Hub,), {"folder": encoder_in(tmp_path / "encoder", flags("cls_token"))})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        environment = {
+            **os.environ,
+            "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}",
+            "HF_HOME": str(tmp_path / "home"),
+            "HF_HUB_OFFLINE": "0",
+            "HF_HUB_DISABLE_XET": "1",
+            "NO_PROXY": "127.0.0.1",
+            "PYTHONPATH": str(Path(__file__).parents[2] / "scripts"),
+        }
+        yield lambda source: subprocess.run(
+            [sys.executable, "-c", USE_HUB, source], env=environment, capture_output=True, text=True, check=False
+        )
+        server.shutdown()
+
+
+def test_a_hub_name_takes_a_revision_and_its_commit_is_kept(
+    use_hub: Callable[[str], subprocess.CompletedProcess[str]],
+) -> None:
+    result = use_hub("owner/encoder@v2")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == [f"owner/encoder@{Hub.COMMIT}", "cls"]
+
+
+def test_a_revision_that_is_not_there_is_refused(use_hub: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
+    result = use_hub("owner/encoder@v3")
+    assert result.returncode == 1
+    assert "TraceError: cannot load BertModel from 'owner/encoder@v3'" in result.stderr
 
 
 # weights from a directory

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from tokenizers import Tokenizer
 from transformers import PreTrainedModel
 from transformers.utils import logging
-from transformers.utils.hub import cached_file
+from transformers.utils.hub import cached_file, extract_commit_hash
 
 from tracing import TraceError
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 
+Pooling: TypeAlias = Literal["cls", "mean"]
+
+_POOLING_FILE = "1_Pooling/config.json"
+
 
 def load_pretrained(
     model_class: type[Model], source: str, *, training_only: Collection[str] = (), **options: Any
 ) -> Model:
-    """The model in `source` (a directory or a hub id), FP32, in eval mode.
+    """The model in `source` (a directory, or a hub id such as owner/name@REVISION), FP32, in eval mode.
 
     training_only: weights that inference does not use and that published checkpoints may lack.
     options: for the constructor of `model_class`.
@@ -27,13 +33,14 @@ def load_pretrained(
     """
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    place = _place(source)
     try:
-        loaded: Any = model_class.from_pretrained(source, output_loading_info=True, dtype="float32", **options)
+        loaded: Any = model_class.from_pretrained(**place, output_loading_info=True, dtype="float32", **options)
     except (OSError, ValueError, RuntimeError) as error:
         raise TraceError(
             f"cannot load {model_class.__name__} from '{source}': {_first_line(error)}",
             "--weights takes a directory that holds config.json and model.safetensors, or a hub id such as "
-            "'owner/name'. Without a way to the hub, download the model elsewhere and give its directory.",
+            "'owner/name@REVISION'. Without a way to the hub, download the model elsewhere and give its directory.",
         ) from error
     model: Model
     model, report = loaded
@@ -47,9 +54,9 @@ def load_pretrained(
 
 
 def load_tokenizer(source: str) -> Tokenizer:
-    """The tokenizer in `source` (a directory or a hub id), which neither pads nor cuts: that is left to its user."""
+    """The tokenizer in `source`, as in load_pretrained; it neither pads nor cuts: that is left to its user."""
     try:
-        path = cached_file(source, "tokenizer.json")
+        path = _file(source, "tokenizer.json")
     except OSError as error:
         raise TraceError(
             f"cannot read tokenizer.json from '{source}': {_first_line(error)}",
@@ -59,6 +66,64 @@ def load_tokenizer(source: str) -> Tokenizer:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
+
+
+def load_pooling(source: str) -> Pooling:
+    """How the sentence encoder in `source` makes one vector of those of its tokens; mean where it does not say."""
+    try:
+        path = _file(source, _POOLING_FILE, required=False)
+        if path is None:
+            return "mean"
+        config = json.loads(Path(path).read_text(encoding="utf-8"))
+        modes = _pooling_modes(config)
+    except (OSError, ValueError, AttributeError) as error:
+        raise TraceError(f"cannot read {_POOLING_FILE} from '{source}': {_first_line(error)}") from error
+    match modes:
+        case ["cls"] | ["mean"]:
+            return cast(Pooling, modes[0])
+        case _:
+            raise TraceError(
+                f"'{source}' pools by {' and '.join(modes) or 'nothing'} ({_POOLING_FILE}); supported: cls, mean",
+                "Take another checkpoint, or add this pooling to scripts/tracing/models/sentence_encoder.py.",
+            )
+
+
+def _pooling_modes(config: dict[str, Any]) -> list[str]:
+    """Names of what sentence-transformers joins: from flags, or in newer files from one text or list."""
+    given = config.get("pooling_mode")
+    if given is not None:
+        return [given] if isinstance(given, str) else [str(mode) for mode in given]
+    prefix = "pooling_mode_"
+    names = [key.removeprefix(prefix) for key, value in config.items() if key.startswith(prefix) and value is True]
+    return [{"cls_token": "cls", "mean_tokens": "mean"}.get(name, name) for name in names]
+
+
+def pinned_source(source: str) -> str:
+    """`source` with the commit that a hub's revision led to, for the record: a branch is another one tomorrow."""
+    if Path(source).is_dir():
+        return source
+    commit = extract_commit_hash(_file(source, "config.json"), None)
+    return source if commit is None else f"{source.partition('@')[0]}@{commit}"
+
+
+def _place(source: str) -> dict[str, Any]:
+    """Arguments of from_pretrained for a directory or a hub id."""
+    name, _, revision = source.partition("@")
+    if Path(source).is_dir() or not revision:
+        return {"pretrained_model_name_or_path": source}
+    return {"pretrained_model_name_or_path": name, "revision": revision}
+
+
+def _file(source: str, name: str, *, required: bool = True) -> str | None:
+    """Path of one file of `source`; None where it is not there and not required."""
+    place = _place(source)
+    path = cached_file(
+        place["pretrained_model_name_or_path"],
+        name,
+        revision=place.get("revision"),
+        _raise_exceptions_for_missing_entries=required,
+    )
+    return None if path is None else str(path)
 
 
 def _first_line(error: Exception) -> str:

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertModel
 
+from tracing.models.pretrained import Pooling
+
 
 class TokenGuard(nn.Module):
     """Makes of any request one that the network can compute; to be scripted, never traced.
@@ -50,12 +52,14 @@ class TokenGuard(nn.Module):
 class SentenceEncoder(nn.Module):
     """States of the tokens and one unit vector a text, from token ids and their mask.
 
-    The embedding is the mean of the states of the tokens that the mask keeps, divided by its Euclidean norm:
-    the pooling that Sentence-BERT models are trained with (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084).
+    The embedding is what the model was trained with (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084),
+    divided by its Euclidean norm: the mean of the states of the tokens that the mask keeps, or the state of the first
+    token (`cls`).
     """
 
-    def __init__(self, network: BertModel) -> None:
+    def __init__(self, network: BertModel, pooling: Pooling = "mean") -> None:
         super().__init__()
+        self.pooling = pooling
         config = network.config
         self.guard = torch.jit.script(TokenGuard(config.max_position_embeddings, config.vocab_size))
         self.network = network
@@ -68,6 +72,8 @@ class SentenceEncoder(nn.Module):
         # 2-D mask it would make one by code that looks at the data, and the trace would keep one of its branches.
         bias = (1.0 - keep)[:, None, None, :] * torch.finfo(torch.float32).min
         states = self.network(input_ids=ids, attention_mask=bias).last_hidden_state
+        if self.pooling == "cls":
+            return states, functional.normalize(states[:, 0], dim=1)
         weight = keep[:, :, None]
         mean = (states * weight).sum(dim=1) / weight.sum(dim=1)
         return states, functional.normalize(mean, dim=1)
