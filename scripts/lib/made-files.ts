@@ -32,11 +32,7 @@ export function ignoreMadeFiles(folder: string, fetched: readonly string[] = [])
 /** What the records of a version say was made, as paths in the model folder. */
 function tracedFiles(folder: string, version: string): string[] {
   const records = readdirSync(join(folder, version)).filter((name) => name.endsWith(RECORD));
-  const recorded = records.flatMap((name) => [join(version, name), ...recordedFiles(folder, join(version, name))]);
-  const golden = join('golden', version);
-  if (recorded.length === 0 || !existsSync(join(folder, golden))) return recorded;
-  const requests = readdirSync(join(folder, golden)).filter((name) => name.startsWith('traced-'));
-  return [...recorded, ...requests.map((name) => join(golden, name))];
+  return records.flatMap((name) => [join(version, name), ...recordedFiles(folder, join(version, name))]);
 }
 
 /** Those of one record that are still what was made: a person may have put others in their place. */
@@ -47,11 +43,10 @@ function recordedFiles(folder: string, record: string): string[] {
   }
   let files: File[];
   try {
-    const { artifact, extra_files: extra } = JSON.parse(readFileSync(join(folder, record), 'utf8')) as {
+    const read = JSON.parse(readFileSync(join(folder, record), 'utf8')) as Record<'extra_files' | 'golden', File[]> & {
       artifact: File;
-      extra_files: File[];
     };
-    files = [artifact, ...extra];
+    files = [read.artifact, ...read.extra_files, ...read.golden];
   } catch {
     return []; // It is no record of ours.
   }

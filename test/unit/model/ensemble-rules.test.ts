@@ -231,6 +231,22 @@ describe('rules for ensembles', () => {
     expect(await problemsOf({ ...models, ...configs })).toEqual([]);
   });
 
+  it.each([
+    [false, [`${STEP}[0].input_map: does not map the input "input__1" of two`]],
+    [true, []],
+  ])('find an input that no step maps, unless it is optional (%s)', async (optional, problems) => {
+    const two = modelYaml({ input: [input(), input({ name: 'input__1', optional })], platform: 'onnxruntime_onnx' });
+    const m = ensemble([step('two', { input__0: 'x' }, { output__0: 'y' })], {
+      output: [tensor('y', 'TYPE_FP32', [4])],
+    });
+    expect(await problemsOf({ m, two })).toEqual(problems);
+  });
+
+  it('accept a fixed version where only configurations are read', async () => {
+    const fixed = { ...first, model_version: 3 };
+    expect(await problemsOf({ ...models, m: ensemble([fixed, second]) })).toEqual([]);
+  });
+
   it('find a way back over other ensembles', async () => {
     const around = (name: string): string => ensemble([step(name, { x: 'x' }, { y: 'y' })]);
     const problems = await problemsOf({ k: around('l'), l: around('m'), m: around('k') });

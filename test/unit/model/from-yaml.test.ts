@@ -245,6 +245,15 @@ dynamic_batching: { max_queue_delay_microseconds: 18446744073709551615, priority
     ]);
   });
 
+  it.each([
+    ['0o17', 15],
+    ['0x1F', 31],
+    ['+8', 8],
+    ['010', 10],
+  ])('reads the number %s', (text, value) => {
+    expect(read(`max_batch_size: ${text}`)).toEqual({ config: { max_batch_size: value }, problems: [] });
+  });
+
   it('stops at aliases that stand for millions of values', () => {
     const list = (name: string, of: string): string => `${name}: &${name} [${Array(300).fill(of).join(', ')}]\n`;
     const yaml = `parameters: {}\nx: &d {dims: &n [${Array(300).fill(1).join(', ')}]}\n${list('input', '*d')}${list('output', '*d')}`;

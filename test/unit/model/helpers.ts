@@ -92,6 +92,19 @@ export function zip(names: readonly string[]): Buffer {
   return Buffer.concat([...locals, directory, end]);
 }
 
+/** The same with the end that archives above 4 GiB have (APPNOTE 4.3.14), which holds size and place of the list of names. */
+export function zip64(names: readonly string[]): Buffer {
+  const whole = zip(names);
+  const [entries, end] = [whole.subarray(0, -22), Buffer.from(whole.subarray(-22))];
+  const end64 = Buffer.alloc(56);
+  end64.writeUInt32LE(0x06064b50, 0);
+  end64.writeBigUInt64LE(BigInt(end.readUInt32LE(12)), 40);
+  end64.writeBigUInt64LE(BigInt(end.readUInt32LE(16)), 48);
+  end.writeUInt32LE(0xffffffff, 12);
+  end.writeUInt32LE(0xffffffff, 16);
+  return Buffer.concat([entries, end64, end]);
+}
+
 /** What torch.jit.save writes, as far as names go. */
 export const torchScript = (): Buffer =>
   zip(['model/data.pkl', 'model/code/__torch__/m.py', 'model/constants.pkl', 'model/version']);

@@ -1,7 +1,7 @@
 import fs, { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { configText } from '../../../scripts/lib/model';
-import { folder, modelYaml, read, removeFolders, torchScript, zip } from './helpers';
+import { folder, modelYaml, read, removeFolders, torchScript, zip, zip64 } from './helpers';
 
 afterEach(removeFolders);
 
@@ -155,6 +155,13 @@ describe('readRepository', () => {
     ]);
   });
 
+  it('takes a config.pbtxt beside model.yaml that says the same without a name', async () => {
+    const root = folder({ 'm/model.yaml': modelYaml(), 'm/1/model.pt': torchScript() });
+    const { models } = await read(root);
+    writeFileSync(path.join(root, 'm/config.pbtxt'), (models[0]?.configText ?? '').replace('name: "m"\n', ''));
+    expect((await read(root)).texts).toEqual([]);
+  });
+
   it('says that a trace may make the file that is missing', async () => {
     const output = [{ name: 'output__0', data_type: 'TYPE_FP32', dims: [4], label_filename: 'labels.txt' }];
     const root = folder({ 'm/model.yaml': modelYaml({ output }), 'm/trace.py': '', 'm/1/model.pt': torchScript() });
@@ -213,6 +220,12 @@ describe('versions and artifacts', () => {
       'a pickle',
       { '1/model.pt': Buffer.from([0x80, 2, 0x8a]) },
       [`m/1/model.pt: is a pickle, not TorchScript: torch.save of weights or of a Python object${SAVE}`],
+    ],
+    ['TorchScript of more than 4 GiB', { '1/model.pt': zip64(['model/data.pkl', 'model/constants.pkl']) }, []],
+    [
+      'weights of more than 4 GiB',
+      { '1/model.pt': zip64(['model/data.pkl', 'model/version']) },
+      [`m/1/model.pt: is a zip archive without code: torch.save of weights, not TorchScript${SAVE}`],
     ],
     [
       'weights alone',

@@ -58,6 +58,29 @@ describe('rules for one model', () => {
         `platform: is not a platform of Triton's, got "pytorch"; allowed: ${PLATFORMS}\n    -> pytorch_libtorch is meant, or "backend: pytorch"`,
       ],
     ],
+    [
+      'a layout of TensorRT without three dims',
+      {
+        platform: 'tensorrt_plan',
+        input: [input({ is_non_linear_format_io: true, dims: [1, 2, 3] })],
+        output: [output({ is_non_linear_format_io: true, dims: [1] })],
+      },
+      ['output[0].dims: is_non_linear_format_io needs 3 of them, got 1'],
+    ],
+    [
+      'a delay of one priority beside preserve_ordering',
+      {
+        dynamic_batching: {
+          preserve_ordering: true,
+          priority_levels: 1,
+          default_priority_level: 1,
+          priority_queue_policy: { 1: { timeout_action: 'DELAY', default_timeout_microseconds: 1 } },
+        },
+      },
+      [
+        'dynamic_batching.priority_queue_policy["1"].timeout_action: must not be DELAY beside preserve_ordering; allowed: REJECT',
+      ],
+    ],
     ...['onnx', 'ONNX', 'ort'].map((platform): [string, Record<string, unknown>, string[]] => [
       `a platform as people call it, ${platform}`,
       { platform },
