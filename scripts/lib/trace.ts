@@ -5,6 +5,7 @@ import { CommandError, exec } from './exec';
 import { formatBytes } from './format';
 import { ignoreMadeFiles } from './made-files';
 import { paths } from './paths';
+import { ensureUv } from './toolchain/python';
 import { fetchFiles, fetchWeights } from './weights/fetch';
 import { readWeightsFile } from './weights/weights-file';
 
@@ -73,7 +74,12 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     }
     await exec(options.python, args, {
       cwd: paths.scripts,
-      env: { ...process.env, PYTHONPATH: [paths.scripts, process.env['PYTHONPATH']].filter(Boolean).join(delimiter) },
+      env: {
+        ...process.env,
+        PYTHONPATH: [paths.scripts, process.env['PYTHONPATH']].filter(Boolean).join(delimiter),
+        // For the packages of a requirements.txt.
+        TRITON_SERVING_UV: await ensureUv(options.python),
+      },
       onStdoutLine: (line) => {
         const event = parseEvent(line);
         if (event === undefined) return;

@@ -41,7 +41,10 @@ class Uv:
         """What it prints. Raises InstallError."""
         environment = {**os.environ, **self.environment}
         command = [self.program, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        except OSError as error:
+            raise InstallError(f"cannot install the packages of {_name(requirements)}: {error}") from None
         if done.returncode != 0:
             raise InstallError(f"cannot install the packages of {_name(requirements)}: {_reason(done.stderr)}")
         return done.stdout
@@ -92,7 +95,7 @@ def _content(requirements: Path) -> list[str]:
 def _once(kind: str, identity: list[str], build: Callable[[Path], None]) -> Path:
     """The folder of the cache for `identity`, which one process builds and others wait for."""
     key = hashlib.sha256("\0".join(identity).encode()).hexdigest()[:12]
-    folder = _cache() / f"{kind}-{key}"
+    folder = cache_root() / f"{kind}-{key}"
     complete = folder / ".complete"
     if complete.exists():
         return folder
@@ -105,7 +108,7 @@ def _once(kind: str, identity: list[str], build: Callable[[Path], None]) -> Path
     return folder
 
 
-def _cache() -> Path:
+def cache_root() -> Path:
     """As in scripts/lib/toolchain/cache.ts."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "triton-serving")
 

@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from model_packages.install import REQUIREMENTS
 from tracing import report
 from tracing.contract import TraceError
 from tracing.fingerprint import fingerprint, given_weights
+from tracing.imports import importable
 from tracing.record import is_present, read_record
 from tracing.report import Report
 from tracing.repository import Model, find_models, own_file, untraced_models
@@ -199,11 +201,18 @@ def _make_here(model: Model, options: Options, emit: Report) -> bool:
     began = time.monotonic()
     try:
         emit(report.started(model))
-        from tracing.make import make  # noqa: PLC0415 - torch, which takes seconds to import
+        with importable(model):
+            from tracing.make import make  # noqa: PLC0415 - torch, which takes seconds to import
 
-        weights = options.weights.get(model.name)
-        identity = fingerprint(model, options.seed)
-        record = make(model, weights, options.seed, identity, lambda step: emit(report.progressed(model, step)))
+            weights = options.weights.get(model.name)
+            identity = fingerprint(model, options.seed)
+            record = make(model, weights, options.seed, identity, lambda step: emit(report.progressed(model, step)))
+    except ModuleNotFoundError as error:
+        traceback.print_exception(error)
+        package = (error.name or "").partition(".")[0]
+        hint = f"Add the package that has {package} to {model.folder / REQUIREMENTS}, or the module to that folder."
+        emit(report.failed(model.name, f"{type(error).__name__}: {error}", hint))
+        return False
     except Exception as error:
         return _fail(model, error, emit)
     emit(report.done(model, record, time.monotonic() - began))
@@ -246,8 +255,7 @@ def _fail(model: Model, error: Exception, emit: Report) -> bool:
     else:
         if not isinstance(error, OSError):
             traceback.print_exception(error)
-        hint = "Install the Python environment's packages." if isinstance(error, ModuleNotFoundError) else None
-        emit(report.failed(model.name, f"{type(error).__name__}: {error}", hint))
+        emit(report.failed(model.name, f"{type(error).__name__}: {error}", None))
     return False
 
 

@@ -7,6 +7,7 @@ import json
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from model_packages.install import REQUIREMENTS
 from tracing.files import sha256_of
 from tracing.record import GivenWeights
 from tracing.repository import Model
@@ -32,7 +33,7 @@ def fingerprint(model: Model, seed: int) -> str:
     """SHA-256 over the sources of this package and of the model, package versions and seed; not over the weights."""
     package = Path(__file__).parent
     sources = [path for path in package.rglob("*.py") if path.name not in _PRESENTATION]
-    sources += [*model.folder.glob("*.py"), model.folder / "model.yaml"]
+    sources += [*model.folder.glob("*.py"), *model.folder.glob(REQUIREMENTS), model.folder / "model.yaml"]
     identity = {
         "sources": sorted([path.parent.name, path.name, sha256_of(path)] for path in sources),
         "packages": package_versions(),

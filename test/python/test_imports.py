@@ -1,0 +1,102 @@
+"""What a trace.py may import: modules beside it, and packages of its requirements.txt."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from conftest import AddModel, Run
+from model_packages.install import Uv, cache_root, tracing_packages
+
+IMPORTING = """
+    import torch
+    from torch import nn
+    from tracing import TorchScriptExport, Weights
+    {imports}
+
+    class Scale(nn.Module):
+        def forward(self, x):
+            return x * {factor}
+
+    def export(context):
+        return TorchScriptExport(
+            eager=Scale(),
+            example_inputs=(torch.rand(1, 4),),
+            fresh_inputs=[(torch.rand(3, 4),)],
+            tolerance=0,
+            weights=Weights.none(),
+        )
+"""
+
+
+@pytest.fixture(autouse=True)
+def _uv(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As scripts/lib/trace.ts passes it on."""
+    cached = sorted(cache_root().glob("uv-*/bin/uv"))
+    monkeypatch.setenv("TRITON_SERVING_UV", shutil.which("uv") or str(cached[-1]))
+
+
+def factor_of(folder: Path) -> float:
+    module = torch.jit.load(str(folder / "1" / "model.pt"))  # type: ignore[no-untyped-call]
+    return float(module(torch.ones(1, 4))[0, 0])
+
+
+def test_modules_beside_it_whose_names_clash(add_model: AddModel, run: Run) -> None:
+    for name, factor in (("two", 2), ("three", 3)):
+        folder = add_model(name, IMPORTING.format(imports="from mymodel import FACTOR", factor="FACTOR"))
+        (folder / "mymodel.py").write_text(f"FACTOR = {factor}\n", encoding="utf-8")
+        before = sys.path.copy()
+        status, events = run("--models", name)
+        assert (status, events[-1]["event"]) == (0, "done"), events
+        assert "mymodel" not in sys.modules
+        assert sys.path == before
+        assert factor_of(folder) == factor
+
+
+def test_a_module_that_changes_makes_a_new_trace(add_model: AddModel, run: Run) -> None:
+    folder = add_model("two", IMPORTING.format(imports="from mymodel import FACTOR", factor="FACTOR"))
+    (folder / "mymodel.py").write_text("FACTOR = 2\n", encoding="utf-8")
+    assert run()[1][-1]["event"] == "done"
+    assert run()[1][-1]["event"] == "up-to-date"
+    (folder / "mymodel.py").write_text("FACTOR = 4\n", encoding="utf-8")
+    assert run()[1][-1]["event"] == "done"
+
+
+def test_packages_of_its_requirements(add_model: AddModel, run: Run) -> None:
+    installed = importlib.metadata.version("idna")
+    assert installed != "3.10"
+    factor = 'int(idna.__version__.split(".")[1])'
+    folder = add_model("packaged", IMPORTING.format(imports="import idna", factor=factor))
+    (folder / "requirements.txt").write_text("idna==3.10\nnumpy\n", encoding="utf-8")
+    status, events = run()
+    assert (status, events[-1]["event"]) == (0, "done"), events
+    assert factor_of(folder) == 10
+    # NumPy, which the environment has, is not installed once more.
+    installed_to = tracing_packages(folder / "requirements.txt", sys.executable, Uv(os.environ["TRITON_SERVING_UV"]))
+    assert sorted(path.name for path in installed_to.glob("[a-z]*")) == ["idna", "idna-3.10.dist-info"]
+
+
+@pytest.mark.parametrize(
+    ("imports", "requirements", "error"),
+    [
+        ("import nonesuch.part", None, "ModuleNotFoundError: No module named 'nonesuch'"),
+        ("", "idna==3.10\nidna==3.9\n", "cannot install the packages of wrong/requirements.txt: "),
+    ],
+)
+def test_what_is_missing_is_reported_with_the_file(
+    add_model: AddModel, run: Run, imports: str, requirements: str | None, error: str
+) -> None:
+    folder = add_model("wrong", IMPORTING.format(imports=imports, factor=1))
+    if requirements is not None:
+        (folder / "requirements.txt").write_text(requirements, encoding="utf-8")
+    status, events = run()
+    assert status == 1
+    assert events[-1]["event"] == "failed"
+    assert events[-1]["error"].startswith(error)
+    assert str(folder / "requirements.txt") in events[-1]["hint"]
