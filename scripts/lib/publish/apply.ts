@@ -14,13 +14,14 @@ import {
   type UploadOptions,
   type Written,
 } from '../s3/store';
+import { putGolden } from './golden-object';
 import { CONFIG_FILE, isReplaceable, modelOf, versionOf } from './keys';
 import { keptKey, PLACEHOLDER, type RepositoryLocation } from './location';
 import type { Lock } from './lock';
 import type { SeenRepository } from './look';
 import { checksumOf, objectsOf, type PlannedModel, type PlannedObject } from './plan';
 import type { ReleasedModel, ReleasedObject } from './release';
-import type { WantedObject } from './wanted';
+import type { WantedModel, WantedObject } from './wanted';
 
 /** Requests in flight; the store keeps to its number of connections. */
 const AT_ONCE = 32;
@@ -67,6 +68,13 @@ export class RepositoryWriter {
     );
     const leftovers = models.flatMap(({ leftovers }) => leftovers);
     if (leftovers.length > 0) await this.delete(leftovers);
+  }
+
+  /** Uploads the golden requests of models. Their names tell their content, so nothing is ever replaced. */
+  async uploadGolden(models: readonly WantedModel[]): Promise<void> {
+    await forEachLimited(models, AT_ONCE, async ({ golden }) => {
+      if (golden !== undefined) await putGolden(this.store, this.location, golden);
+    });
   }
 
   /**
@@ -225,12 +233,16 @@ export class RepositoryWriter {
           },
       ]),
     ];
-    const { served, digest, composedOf, weights } = model;
+    const { served, digest, composedOf, weights, weightKinds, golden } = model;
     return {
       served,
       digest,
       composedOf,
       weights,
+      ...(weightKinds === undefined ? {} : { weightKinds }),
+      ...(golden === undefined
+        ? {}
+        : { golden: { sha256: golden.sha256, bytes: golden.bytes, requests: golden.requests } }),
       objects: Object.fromEntries(objects.sort(([a], [b]) => (a < b ? -1 : 1))),
     } satisfies ReleasedModel;
   }

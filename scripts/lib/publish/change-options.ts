@@ -3,7 +3,8 @@ import type { S3Store } from '../s3/store';
 import type { RepositoryLocation } from './location';
 import type { SeenRepository } from './look';
 import type { Plan } from './plan';
-import type { Release } from './release';
+import type { Provenance } from './provenance';
+import type { Asked, Release } from './release';
 import type { RolloutOptions, RolloutResult, StillLoaded } from './rollout';
 import type { WantedModel } from './wanted';
 
@@ -20,16 +21,24 @@ export interface Target {
   origin: string;
   /** For the release: which one it goes back to. */
   restores?: string;
+  /** For the release: its commit and message. Asked for only when there will be a release. */
+  provenance?: () => Promise<Provenance>;
   /** @throws UserError when the plan cannot be carried out, which a dry run is to tell as well */
   check?: (plan: Plan) => Promise<void>;
 }
 
-export interface ChangeOptions extends RolloutOptions {
+export interface ChangeOptions extends Omit<RolloutOptions, 'ask'> {
   store: S3Store;
   location: RepositoryLocation;
   /** Undefined: the servers are not told. */
   replicas: ReplicaSource | undefined;
   dryRun?: boolean;
+  /** Ask no model whether it answers as it should. */
+  noAsk?: boolean;
+  /** Of the release, instead of the subject of its commit. */
+  message?: string;
+  /** Called when a model was asked on a replica: `answered zeros`. */
+  onAsked?: (replica: string, model: string, result: string) => void;
   /** How long to wait for another publisher. */
   lockTimeoutMs: number;
   /** A look that was begun before, while the target was read. */
@@ -53,4 +62,6 @@ export interface Changed {
   replicas?: RolloutResult | undefined;
   /** Models that are no longer in the release and could not be unloaded. */
   stillLoaded?: StillLoaded[];
+  /** Model -> how it was asked. */
+  asked?: ReadonlyMap<string, Asked>;
 }

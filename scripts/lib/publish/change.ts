@@ -2,12 +2,14 @@ import { Incomplete, UserError } from '../errors';
 import { formatCount } from '../format';
 import { PreconditionFailed, S3Error } from '../s3/store';
 import { ensurePlaceholder, RepositoryWriter } from './apply';
+import { Asker } from './asker';
 import type { Changed, ChangeOptions, Target } from './change-options';
+import { storedGolden } from './golden-object';
 import { firstIntent, intentOf, isUnfinished } from './intent';
 import { isOfBucket, Lock, LockLost, reasonOf, RUN_AGAIN } from './lock';
 import { releasesPrefix } from './location';
 import { lookAt, type SeenRepository } from './look';
-import { isChanged, makePlan, needsWriting, type Plan, type PlannedModel } from './plan';
+import { isChanged, isGoldenChanged, makePlan, needsWriting, type Plan, type PlannedModel } from './plan';
 import { putRight, recover } from './recover';
 import { newRelease, writeHead, type Head, type Release, type ReleasedModel } from './release';
 import { requireNoConflict, requireRemovable, requireReplicas } from './requirements';
@@ -94,6 +96,8 @@ class Change {
   private readonly changed: PlannedModel[];
   private head: Head | undefined;
   private readonly unsure = new Set<string>();
+  /** Undefined: nothing is asked. */
+  private readonly asker: Asker | undefined;
   /** Whether no part of an upload is left in the bucket. */
   private tidy = false;
   /** By replica and model. */
@@ -110,6 +114,31 @@ class Change {
     });
     this.changed = plan.models.filter(isChanged);
     this.head = seen.head;
+    if (options.noAsk !== true) this.asker = this.newAsker();
+  }
+
+  private newAsker(): Asker {
+    const { options, plan, seen } = this.begun;
+    const { store, location } = options;
+    const released = seen.head?.release.models ?? {};
+    const models = plan.models.map(({ model }) => model);
+    const wanted = new Map(models.map((model) => [model.name, model]));
+    const due = [
+      ...this.changed.map(({ model }) => model),
+      ...models.filter((model) => isGoldenChanged(model, released[model.name])),
+    ];
+    return new Asker({
+      golden: (name) => {
+        const model = wanted.get(name);
+        if (model !== undefined) return model.golden;
+        const golden = released[name]?.golden;
+        return golden === undefined ? undefined : storedGolden(store, location, golden);
+      },
+      before: (name) => released[name]?.asked,
+      due: new Set(due.map(({ name }) => name)),
+      signal: options.signal,
+      onAsked: options.onAsked,
+    });
   }
 
   async carryOut(idle: boolean): Promise<Changed> {
@@ -130,7 +159,14 @@ class Change {
       await this.prune();
       unfinished = false;
       const release = this.head?.release;
-      return { plan, release, isNew: !idle, replicas: this.replicas, stillLoaded: [...this.stuck.values()] };
+      return {
+        plan,
+        release,
+        isNew: !idle,
+        replicas: this.replicas,
+        stillLoaded: [...this.stuck.values()],
+        ...(this.asker === undefined ? {} : { asked: this.asker.asked }),
+      };
     } finally {
       await lock.release({ unfinished, tidy: this.tidy }).catch((error: unknown) => {
         // It expires by itself.
@@ -144,6 +180,9 @@ class Change {
     try {
       if (!idle) await this.adopt();
       await this.writer.uploadVersions(plan.models);
+      const released = this.head?.release.models ?? {};
+      const models = plan.models.map(({ model }) => model);
+      await this.writer.uploadGolden(models.filter((model) => isGoldenChanged(model, released[model.name])));
     } catch (error) {
       throw await this.explained(error);
     }
@@ -172,9 +211,10 @@ class Change {
     const keeping = this.writer.keepCopies(this.changed, before);
     keeping.catch(() => undefined);
     for (const planned of this.changed) await this.writer.switchModel(planned);
-    await this.load({ ...this.newTarget(), removed: [] });
+    const asking = this.asker === undefined ? {} : { ask: this.asker.ask };
+    await this.load({ ...this.newTarget(), removed: [] }, asking);
     // Only when every server took the new ones: a model that is unloaded cannot be had back without a gap.
-    if (plan.remove.length > 0) await this.load(this.newTarget(), { patient: false });
+    if (plan.remove.length > 0) await this.load(this.newTarget(), { patient: false, ...asking });
     await keeping;
     await this.giveUpUploads();
     if (!idle) await this.release();
@@ -234,14 +274,21 @@ class Change {
     const pruned = new Set(plan.prune);
     for (const planned of plan.models) {
       const { name } = planned.model;
-      models[name] = this.writer.describe(planned, seen, before[name], pruned);
+      const described = this.writer.describe(planned, seen, before[name], pruned);
+      // One that stays as it was has been asked before.
+      const stays = !isChanged(planned) && !isGoldenChanged(planned.model, before[name]);
+      const asked = this.asker?.asked.get(name) ?? (stays ? before[name]?.asked : undefined);
+      models[name] = { ...described, ...(asked === undefined ? {} : { asked }) };
     }
     const { origin, restores } = target;
+    const provenance = await target.provenance?.();
     const release = newRelease({
       previous: this.head?.release.id,
       origin,
       models,
       ...(restores === undefined ? {} : { restores }),
+      ...(provenance === undefined ? {} : { provenance }),
+      ...(options.noAsk === true ? { notAsked: true } : {}),
     });
     lock.requireHeld();
     try {

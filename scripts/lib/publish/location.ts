@@ -89,6 +89,10 @@ export const lockKey = (location: RepositoryLocation): string => `${releasesPref
 export const releaseKey = (location: RepositoryLocation, id: string): string =>
   `${releasesPrefix(location)}/${id}.json`;
 
+/** The golden requests of a model, by content. */
+export const goldenKey = (location: RepositoryLocation, sha256: string): string =>
+  `${releasesPrefix(location)}/golden/${sha256}.json`;
+
 /** A copy, by content, of an object that a later release replaces or takes out: what a release is restored from. */
 export const keptKey = (location: RepositoryLocation, checksum: string): string =>
   `${releasesPrefix(location)}/kept/${checksum.replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')}`;

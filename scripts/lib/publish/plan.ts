@@ -77,6 +77,10 @@ export function isChanged(planned: PlannedModel): boolean {
   return objectsOf(planned).some(({ action }) => action !== 'keep') || planned.leftovers.length > 0;
 }
 
+/** Whether a model has other golden requests than the release: they are asked then, also of what is served already. */
+export const isGoldenChanged = (model: WantedModel, released: ReleasedModel | undefined): boolean =>
+  model.golden?.sha256 !== released?.golden?.sha256;
+
 /** Whether a published version of it would be changed. */
 export function isConflict({ objects, surplus }: PlannedModel): boolean {
   return surplus.length > 0 || objects.some(({ action }) => action === 'conflict');
@@ -87,6 +91,7 @@ export function needsWriting(plan: Plan, { head }: SeenRepository): boolean {
   if (plan.prune.length > 0 || plan.remove.length > 0 || plan.models.some(isChanged)) return true;
   return plan.models.some((planned) => {
     const released = head?.release.models[planned.model.name];
+    if (isGoldenChanged(planned.model, released)) return true;
     return objectsOf(planned).some(({ object, etag }) => released?.objects[object.key]?.etag !== etag);
   });
 }

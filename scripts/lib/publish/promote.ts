@@ -4,8 +4,10 @@ import { change } from './change';
 import type { Changed, ChangeOptions } from './change-options';
 import { isReplaceable } from './keys';
 import { formatLocation, keptKey, type RepositoryLocation } from './location';
-import { readHead } from './release';
-import { findRelease, modelsOf } from './rollback';
+import type { Provenance } from './provenance';
+import { readHead, type ReleasedObject } from './release';
+import { carriedProvenance, findRelease, modelsOf } from './rollback';
+import type { WantedObject } from './wanted';
 
 export interface PromoteOptions extends ChangeOptions {
   from: { store: S3Store; location: RepositoryLocation };
@@ -33,11 +35,12 @@ export async function promote(options: PromoteOptions): Promise<Changed> {
   if (release === undefined) {
     throw new UserError(`${where} has no release yet`, { hint: 'publish one there first: npm run sync-models' });
   }
-  const all = modelsOf(release, (key, { checksum }) => {
+  const sourceOf = (key: string, { checksum }: ReleasedObject): Pick<WantedObject, 'source'> => {
     const kept = { store: from.store, key: keptKey(from.location, checksum) };
     const there = { store: from.store, key: `${from.location.prefix}/${key}` };
     return { source: { stored: isReplaceable(key) ? [kept] : [there, kept] } };
-  });
+  };
+  const all = modelsOf(release, sourceOf, from);
   const unknown = selection?.find((name) => release.models[name] === undefined);
   if (unknown !== undefined) {
     throw new UserError(`release ${release.id} of ${where} has no model "${unknown}"`, {
@@ -58,5 +61,7 @@ export async function promote(options: PromoteOptions): Promise<Changed> {
     if (checksum !== undefined) object.checksum = checksum;
   }
   const origin = `promoted from ${where}, release ${release.id}`;
-  return change(() => Promise.resolve({ models, remove: [], keepRemoved: true, prune: false, origin }), options);
+  const provenance = (): Promise<Provenance> => Promise.resolve(carriedProvenance(release, options));
+  const target = { models, remove: [], keepRemoved: true, prune: false, origin, provenance };
+  return change(() => Promise.resolve(target), options);
 }

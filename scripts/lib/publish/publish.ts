@@ -3,6 +3,7 @@ import { change } from './change';
 import type { Changed, ChangeOptions } from './change-options';
 import { lookAt } from './look';
 import { hashAhead } from './plan';
+import { provenanceOf } from './provenance';
 import type { Release } from './release';
 import { wantedModels, type WantedModel } from './wanted';
 
@@ -48,6 +49,7 @@ export async function publish(options: PublishOptions): Promise<Published> {
         keepRemoved: false,
         prune,
         origin: `sync-models ${repository}`,
+        provenance: () => provenanceOf(repository, options.message),
       });
     },
     { ...options, firstLook },

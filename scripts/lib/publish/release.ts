@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { UserError } from '../errors';
+import type { ReleasedGolden } from '../golden';
 import type { S3Store } from '../s3/store';
 import { ourName } from './lock';
+import type { Provenance } from './provenance';
 import { headKey, releaseKey, releasesPrefix, type RepositoryLocation } from './location';
 
 /** What is known of one object of the repository. `etag` ties it to what a listing shows. */
@@ -14,6 +16,15 @@ export interface ReleasedObject {
   versionId?: string;
 }
 
+/**
+ * How replicas were asked before the release: golden requests, or zeros where there are none. `impossible`: requests
+ * cannot be sent one by one.
+ */
+export type Asked = 'golden' | 'zeros' | 'zeros failed' | 'impossible';
+
+/** Whether weights were trained or drawn at random. */
+export type WeightKind = 'pretrained' | 'random';
+
 export interface ReleasedModel {
   /** Versions that config.pbtxt has Triton serve, ascending. */
   served: number[];
@@ -23,12 +34,18 @@ export interface ReleasedModel {
   composedOf: string[];
   /** Version -> where its weights come from. */
   weights: Record<string, string>;
+  /** Version -> kind of its weights, where the tracing noted it. */
+  weightKinds?: Record<string, WeightKind>;
+  /** The object with its golden requests, beside the repository. */
+  golden?: ReleasedGolden;
+  /** Undefined: it was not asked. */
+  asked?: Asked;
   /** Key under the repository prefix -> content. Versions that are no longer served, but still there, included. */
   objects: Record<string, ReleasedObject>;
 }
 
 /** A release: the models of the repository, by content, once every replica served them. */
-export interface Release {
+export interface Release extends Provenance {
   format: typeof FORMAT;
   /** Sorts by time: `20261120T113254Z-1f2e3d4c`. */
   id: string;
@@ -41,6 +58,8 @@ export interface Release {
   by: string;
   /** Of a rollback: the release that it went back to. */
   restores?: string;
+  /** Set where nothing was asked, by --no-ask. */
+  notAsked?: true;
   models: Record<string, ReleasedModel>;
 }
 
@@ -90,6 +109,8 @@ export function newRelease(
     previous: string | undefined;
     origin: string;
     restores?: string;
+    notAsked?: true;
+    provenance?: Provenance;
     models: Record<string, ReleasedModel>;
   },
   now: Date = new Date(),
@@ -102,7 +123,9 @@ export function newRelease(
     ...(content.previous === undefined ? {} : { previous: content.previous }),
     origin: content.origin,
     by: ourName(),
+    ...content.provenance,
     ...(content.restores === undefined ? {} : { restores: content.restores }),
+    ...(content.notAsked === undefined ? {} : { notAsked: content.notAsked }),
     models: Object.fromEntries(models),
   };
 }

@@ -4,8 +4,10 @@ import { change } from './change';
 import type { Changed, ChangeOptions } from './change-options';
 import type { Plan } from './plan';
 import { releaseHistory, wasReleased } from './history';
+import { storedGolden } from './golden-object';
 import { CONFIG_FILE, isReplaceable, versionOf } from './keys';
 import { formatLocation, keptKey, type RepositoryLocation } from './location';
+import type { Provenance } from './provenance';
 import { readHead, readRelease, releaseIds, type Release, type ReleasedModel, type ReleasedObject } from './release';
 import { composingFirst, type WantedModel, type WantedObject } from './wanted';
 
@@ -24,10 +26,11 @@ export async function rollBack(id: string | undefined, options: ChangeOptions): 
     const { createdAt, by, origin } = release;
     if (announced !== release.id) options.onStage?.(`to release ${release.id} of ${createdAt} by ${by} (${origin})`);
     announced = release.id;
-    const models = modelsOf(release, (key, object) => ({
-      source: { stored: placesOf(location, key, object) },
-      etag: object.etag,
-    }));
+    const models = modelsOf(
+      release,
+      (key, object) => ({ source: { stored: placesOf(location, key, object) }, etag: object.etag }),
+      { store, location },
+    );
     return {
       models,
       remove: Object.keys(current?.models ?? {}).filter((name) => release.models[name] === undefined),
@@ -35,6 +38,7 @@ export async function rollBack(id: string | undefined, options: ChangeOptions): 
       prune: false,
       origin: `rollback to ${release.id}`,
       restores: release.id,
+      provenance: () => Promise.resolve(carriedProvenance(release, options)),
       check: (plan) => requireBytes(plan, options),
     };
   }, options);
@@ -60,9 +64,10 @@ async function requireBytes(plan: Plan, { store, location }: ChangeOptions): Pro
 export function modelsOf(
   release: Release,
   origin: (key: string, object: ReleasedObject) => Pick<WantedObject, 'source' | 'etag'>,
+  from: { store: S3Store; location: RepositoryLocation },
 ): WantedModel[] {
   const toWanted = (name: string, released: ReleasedModel): WantedModel => {
-    const { served, digest, composedOf, weights } = released;
+    const { served, digest, composedOf, weights, weightKinds, golden } = released;
     const objects = Object.entries(released.objects).flatMap(([key, object]): WantedObject[] => {
       const version = versionOf(key);
       if (version !== undefined && !served.includes(version)) return [];
@@ -78,11 +83,19 @@ export function modelsOf(
       digest,
       composedOf,
       weights,
+      ...(weightKinds === undefined ? {} : { weightKinds }),
+      ...(golden === undefined ? {} : { golden: storedGolden(from.store, from.location, golden) }),
       config,
       objects: objects.filter((object) => object !== config),
     };
   };
   return composingFirst(Object.entries(release.models).map(([name, released]) => toWanted(name, released)));
+}
+
+/** A release keeps its commit where it goes; its message, unless another one is given. */
+export function carriedProvenance({ commit, message }: Release, options: Pick<ChangeOptions, 'message'>): Provenance {
+  const said = options.message ?? message;
+  return { ...(commit === undefined ? {} : { commit }), ...(said === undefined ? {} : { message: said }) };
 }
 
 /** Where the bytes of an object of a release may still be, in this bucket. */

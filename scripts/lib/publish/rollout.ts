@@ -28,6 +28,8 @@ export interface ServedModel {
   served: number[];
   /** Empty: the configuration has none, as it was not published by us. */
   digest: string;
+  /** Models that an ensemble is made of. */
+  composedOf?: readonly string[];
 }
 
 /** What each replica is to serve when a rollout is over. */
@@ -61,6 +63,11 @@ export interface RolloutOptions {
   unsure?: Set<string>;
   /** Loaded again whatever a replica shows: somebody who is gone may have asked it for another state. */
   reload?: boolean;
+  /**
+   * Asks a model that a replica serves whether it answers as it should; what it throws ends the rollout as a failed
+   * load does. `isNew`: the model, or a step of it, was loaded just now.
+   */
+  ask?: (replica: Replica, client: TritonHttpClient, model: ServedModel, isNew: boolean) => Promise<void>;
   onLoading?: (replica: string, model: string) => void;
   onReady?: (replica: string, model: string, milliseconds: number) => void;
   onUnloading?: (replica: string, model: string) => void;
@@ -149,18 +156,28 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
   const client = replicaClient(replica);
   try {
     const index = await readIndex(client, replica);
+    const renewed = new Set<string>();
     for (const model of target.models) {
       options.signal?.throwIfAborted();
       const load = `${replica.name} ${model.name}`;
       const isSure = options.reload !== true && options.unsure?.has(load) !== true;
-      if (isSure && (await servesAsPublished(client, index, model))) continue;
+      const isServed = isSure && (await servesAsPublished(client, index, model));
       const started = Date.now();
-      options.onLoading?.(replica.name, model.name);
-      options.unsure?.add(load);
-      await loadModel(client, replica, model, options, () => options.unsure?.delete(load));
-      await waitUntilReady(client, replica, model, { ...options, deadline: started + options.loadTimeoutMs });
-      await requirePublished(client, replica, model);
-      options.onReady?.(replica.name, model.name, Date.now() - started);
+      const deadline = started + options.loadTimeoutMs;
+      if (!isServed) {
+        options.onLoading?.(replica.name, model.name);
+        options.unsure?.add(load);
+        await loadModel(client, replica, model, options, () => options.unsure?.delete(load));
+        await waitUntilReady(client, replica, model, { ...options, deadline });
+        await requirePublished(client, replica, model);
+        options.onReady?.(replica.name, model.name, Date.now() - started);
+      }
+      const isNew = !isServed || model.composedOf?.some((step) => renewed.has(step)) === true;
+      if (isNew) renewed.add(model.name);
+      if (options.ask === undefined) continue;
+      // Triton takes an ensemble out of service for a moment while it loads a step of it.
+      if (isServed && isNew) await waitUntilReady(client, replica, model, { ...options, deadline });
+      await options.ask(replica, client, model, isNew);
     }
     for (const model of target.removed) {
       const load = `${replica.name} ${model.name}`;

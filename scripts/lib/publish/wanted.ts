@@ -2,7 +2,10 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { configText, stepModels, withServedVersions, type RepositoryModel } from '../model';
 import { checksumOfBytes, checksumOfFile, type StoredPlace } from '../s3/store';
+import { encodeGolden } from '../golden';
+import type { WantedGolden } from './golden-object';
 import { CONFIG_FILE, isTraceRecord } from './keys';
+import type { WeightKind } from './release';
 
 /** One object that the repository in S3 should hold. */
 export interface WantedObject {
@@ -33,6 +36,10 @@ export interface WantedModel {
   config: WantedObject;
   /** Version -> where its weights come from, where the tracing noted it. */
   weights: Record<string, string>;
+  /** Version -> kind of its weights, where the tracing noted it. */
+  weightKinds?: Record<string, WeightKind>;
+  /** Undefined: it has no golden requests. */
+  golden?: WantedGolden;
 }
 
 /**
@@ -76,8 +83,15 @@ async function toWanted(model: RepositoryModel): Promise<WantedModel> {
     composedOf: stepModels(model.config),
     objects: [...inVersions, ...beside].sort((a, b) => (a.key < b.key ? -1 : 1)),
     config: { ...object(CONFIG_FILE, body.byteLength, { body }), checksum: checksumOfBytes(body) },
-    weights: await describeWeights(model),
+    ...(await describeWeights(model)),
+    ...wantedGolden(model),
   };
+}
+
+function wantedGolden({ golden: requests }: RepositoryModel): Pick<WantedModel, 'golden'> {
+  if (requests.length === 0) return {};
+  const { body, golden } = encodeGolden(requests);
+  return { golden: { ...golden, body: () => Promise.resolve(body) } };
 }
 
 function digestOf(text: string, beside: readonly WantedObject[]): string {
@@ -92,23 +106,27 @@ function publishedConfig(model: RepositoryModel, digest: string): string {
 }
 
 /** What the trace files beside the artifacts say about the weights. */
-async function describeWeights(model: RepositoryModel): Promise<Record<string, string>> {
+async function describeWeights(
+  model: RepositoryModel,
+): Promise<Required<Pick<WantedModel, 'weights' | 'weightKinds'>>> {
   const weights: Record<string, string> = {};
+  const weightKinds: Record<string, WeightKind> = {};
   for (const { version, files } of model.versions) {
     const trace = files.find(({ key }) => isTraceRecord(key));
     if (trace === undefined) continue;
     try {
-      const { description } = (JSON.parse(await readFile(trace.path, 'utf8')) as TraceFile).weights ?? {};
+      const { description, kind } = (JSON.parse(await readFile(trace.path, 'utf8')) as TraceFile).weights ?? {};
       if (description !== undefined) weights[String(version)] = description;
+      if (kind === 'pretrained' || kind === 'random') weightKinds[String(version)] = kind;
     } catch {
       // Not ours; it is published as any other file.
     }
   }
-  return weights;
+  return { weights, weightKinds };
 }
 
 interface TraceFile {
-  weights?: { description?: string };
+  weights?: { description?: string; kind?: string };
 }
 
 /** A stable topological order; validation has refused loops before. */
