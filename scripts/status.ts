@@ -7,10 +7,11 @@ const HELP = `Shows what each server serves, against what the repository in S3 s
 
   npm run status -- --stack NAME [options]
 
-${TARGET_HELP}  --json                     as JSON
+${TARGET_HELP}  --ask                      ask each model its golden requests, or zeros where it has none, on every replica
+  --json                     as JSON
   --help
 
-Exit codes: 0 all is as released, 1 something is not or could not be read, 2 wrong command line.
+Exit codes: 0 all is as released, 1 something is not, answers wrongly, or could not be read, 2 wrong command line.
 `;
 
 export async function main(argv: readonly string[]): Promise<number> {
@@ -20,6 +21,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 async function status(argv: readonly string[]): Promise<number> {
   const flags = parseFlags(argv, {
     ...TARGET_FLAGS,
+    ask: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   });
@@ -29,7 +31,7 @@ async function status(argv: readonly string[]): Promise<number> {
   }
   const target = await openTarget(flags);
   try {
-    const found = await repositoryStatus(target.store, target.location, target.replicas);
+    const found = await repositoryStatus(target.store, target.location, target.replicas, { ask: flags.ask });
     const { release, ...rest } = found;
     const summary = { release: release?.id ?? null, asReleased: isAsReleased(found), ...rest };
     if (flags.json) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
@@ -55,9 +57,18 @@ function describe({ name, replicas: source }: CommandTarget, status: RepositoryS
     ...firstLines(drift.map((text) => `In the bucket: ${text}`)),
     ...(source === undefined ? [`No replica was looked at: ${NAME_SERVERS}.`] : []),
     ...(replicas.length === 0 ? [] : ['', table(replicas)]),
+    ...(replicas.some(({ answers }) => answers !== undefined) ? ['', answersTable(replicas)] : []),
     ...new Set(replicas.flatMap(({ hint }) => (hint === undefined ? [] : [`  -> ${hint}`]))),
   ].join('\n');
 }
+
+const answersTable = (replicas: readonly ReplicaStatus[]): string =>
+  formatTable(
+    ['replica', 'model', 'asked', 'result'],
+    replicas.flatMap(({ replica, answers = [] }) =>
+      answers.map(({ model, ok, result }) => [replica, model, ok ? 'ok' : 'WRONG', result]),
+    ),
+  );
 
 const table = (replicas: readonly ReplicaStatus[]): string =>
   formatTable(

@@ -66,6 +66,9 @@ export async function fakeTriton(
       answer(200, index());
     } else if (url.endsWith('/config')) {
       answer(200, { parameters: { published_digest: { string_value: fake.loaded.get(model)?.digest } } });
+    } else if (url.endsWith('/infer')) {
+      // Of a model without inputs and outputs: see the configuration that it answers.
+      answer(200, { model_name: model, model_version: '1', outputs: [] });
     } else if (url.endsWith('/unload')) {
       fake.unloads.push(model);
       const how = onUnload(model);

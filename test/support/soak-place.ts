@@ -10,7 +10,7 @@ import { IS_LONG } from './soak';
 import { startTap } from './tap';
 
 /** What the publisher keeps beside the repository. */
-const KEPT = /^(head\.json|lock\.json|\d{8}T\d{9}Z-[0-9a-f]{8}\.json|kept\/[\w-]+)$/;
+const KEPT = /^(head\.json|lock\.json|\d{8}T\d{9}Z-[0-9a-f]{8}\.json|kept\/[\w-]+|golden\/[0-9a-f]{64}\.json)$/;
 
 /** A repository in a bucket of a test server, with a prefix of its own. */
 export class Place {

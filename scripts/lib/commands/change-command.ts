@@ -5,6 +5,7 @@ import { Progress } from '../progress';
 import type { ChangeOptions, Changed } from '../publish/change-options';
 import { modelOf } from '../publish/keys';
 import { isChanged, isConflict, objectsOf, type Plan, type PlannedModel, type PlannedObject } from '../publish/plan';
+import { weightKindOf } from '../publish/releases';
 import { stillLoadedError, type RolloutResult } from '../publish/rollout';
 import { Interrupted, withInterrupts } from './interrupts';
 import { NAME_SERVERS, type CommandTarget } from './target';
@@ -13,6 +14,8 @@ import { Transfer } from './transfer';
 /** Flags of every command that changes what is published: sync-models, rollback, promote. */
 export const CHANGE_FLAGS = {
   'no-load': { type: 'boolean', default: false },
+  'no-ask': { type: 'boolean', default: false },
+  message: { type: 'string' },
   'load-timeout': { type: 'string', default: '600' },
   'lock-timeout': { type: 'string', default: '600' },
   concurrency: { type: 'string', default: '32' },
@@ -23,6 +26,8 @@ export const CHANGE_FLAGS = {
 } as const;
 
 export const CHANGE_HELP = `  --no-load                  change the repository only; servers are not told
+  --no-ask                   do not ask models their golden requests, or zeros where they have none
+  --message TEXT             of the release (default: the subject of the commit)
   --load-timeout SECONDS     for one model to become READY on one server (default: 600)
   --lock-timeout SECONDS     to wait for another publisher (default: 600)
   --concurrency N            S3 requests at a time (default: 32)
@@ -38,6 +43,8 @@ Credentials come from where the AWS tools look for them: environment, profile, S
 
 export interface ChangeFlags {
   'no-load': boolean;
+  'no-ask': boolean;
+  message?: string | undefined;
   'load-timeout': string;
   'lock-timeout': string;
   concurrency: string;
@@ -76,22 +83,31 @@ export async function runChange(
     changed = await withInterrupts((signal) =>
       progress.run(flags['dry-run'] ? `plan: ${what}` : what, (step) => {
         let transfer = new Transfer(0);
+        let warned = false;
         return work({
           store: target.store,
           location: target.location,
           replicas: flags['no-load'] ? undefined : target.replicas,
           ...timeouts,
           dryRun: flags['dry-run'],
+          noAsk: flags['no-ask'],
+          ...(flags.message === undefined ? {} : { message: flags.message }),
           signal,
           onPlan: (plan) => {
             transfer = new Transfer(bytesToWrite(plan));
             print(`${describePlan(plan)}\n`);
+            const random = target.stack === undefined ? [] : randomModels(plan);
+            // The plan is made again after a wait for another publisher.
+            if (random.length > 0 && !warned)
+              progress.line(`     random weights go to ${target.stack}: ${random.join(', ')}`);
+            warned = true;
           },
           confirmPrune: (keys) => (flags.yes === true ? Promise.resolve(true) : confirm(keys, progress, signal)),
           onBytes: (key, bytes) => step.update(`${key}, ${transfer.add(bytes)}`),
           onStage: (text) => progress.line(`     ${text}`),
           onLoading: (replica, model) => step.update(`load ${model} on ${replica}`),
           onReady: (replica, model, ms) => progress.line(`     ${replica}: ${model} READY (${formatDuration(ms)})`),
+          onAsked: (replica, model, result) => progress.line(`     ${replica}: ${model} ${result}`),
           onUnloading: (replica, model) => step.update(`unload ${model} on ${replica}`),
           onUnloaded: (replica, model) => progress.line(`     ${replica}: ${model} unloaded`),
           onWaiting: (replicas) => step.update(`wait for ${replicas.join(', ')} to start`),
@@ -116,6 +132,10 @@ export async function runChange(
     stillLoaded,
   );
 }
+
+/** Models whose served versions have weights that were drawn at random. */
+const randomModels = (plan: Plan): string[] =>
+  plan.models.filter(({ model }) => weightKindOf(model) === 'random').map(({ model }) => model.name);
 
 function describePlan(plan: Plan): string {
   const rows = plan.models.map((planned) => {
@@ -190,6 +210,7 @@ function errorAsJson(error: UserError): object {
   return { error: message, ...(hint === undefined ? {} : { hint }), ...(problems.length === 0 ? {} : { problems }) };
 }
 
+function asJson({ plan, release, isNew, replicas, asked }: Changed, flags: ChangeFlags, milliseconds: number): object {
 function asJson(
   { plan, release, isNew, replicas, stillLoaded = [] }: Changed,
   flags: ChangeFlags,
@@ -210,6 +231,7 @@ function asJson(
       serves: planned.model.served,
     })),
     replicas: replicas ?? null,
+    asked: Object.fromEntries(asked ?? []),
     stillLoaded,
     written,
     deleted: plan.prune,

@@ -70,6 +70,8 @@ export interface CommandTarget {
   name: string;
   /** Folder that a local stack was made from. */
   repository?: string;
+  /** Undefined: a bucket was given instead. */
+  stack?: string;
   location: RepositoryLocation;
   store: S3Store;
   /** Undefined: none were given. */
@@ -118,6 +120,7 @@ export async function openTarget(flags: TargetFlags, options: { concurrency?: nu
   });
   return {
     name: flags.stack === undefined ? formatLocation(location) : `${flags.stack} (${formatLocation(location)})`,
+    ...(flags.stack === undefined ? {} : { stack: flags.stack }),
     location,
     store,
     replicas,

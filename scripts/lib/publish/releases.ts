@@ -2,7 +2,7 @@ import type { S3Store } from '../s3/store';
 import { releaseHistory } from './history';
 import { CONFIG_FILE, versionOf } from './keys';
 import type { RepositoryLocation } from './location';
-import { readHead, releaseIds, type Release, type ReleasedModel } from './release';
+import { readHead, releaseIds, type Asked, type Release, type ReleasedModel, type WeightKind } from './release';
 
 /** A release as `npm run releases` shows it. */
 export interface ListedRelease {
@@ -10,9 +10,18 @@ export interface ListedRelease {
   createdAt: string;
   origin: string;
   by: string;
+  /** Of the repository folder; with a `+` where files in it differed from the commit. */
+  commit?: string;
+  message?: string;
+  /** Set where nothing was asked, by --no-ask. */
+  notAsked?: true;
   isCurrent: boolean;
   /** Model -> versions in service. */
   serves: Record<string, number[]>;
+  /** Model -> kind of the weights of its served versions; unknown where tracing did not note it. */
+  weights: Record<string, WeightKind | 'unknown'>;
+  /** Model -> how it was asked: golden requests, zeros; `no` where it was not. */
+  asked: Record<string, Asked | 'no'>;
   /** Against the release before it: `resnet 1 -> 2`, `new bert`, `removed gfpgan`. */
   changes: string[];
 }
@@ -33,10 +42,29 @@ export async function listReleases(
     createdAt: release.createdAt,
     origin: release.origin,
     by: release.by,
+    ...(release.commit === undefined ? {} : { commit: release.commit }),
+    ...(release.message === undefined ? {} : { message: release.message }),
+    ...(release.notAsked === undefined ? {} : { notAsked: release.notAsked }),
     isCurrent: i === 0,
-    serves: Object.fromEntries(Object.entries(release.models).map(([name, { served }]) => [name, served])),
+    serves: ofModels(release, ({ served }) => served),
+    weights: ofModels(release, weightKindOf),
+    asked: ofModels(release, ({ asked }) => asked ?? 'no'),
     changes: changesBetween(releases[i + 1], release),
   }));
+}
+
+function ofModels<T>({ models }: Release, read: (model: ReleasedModel) => T): Record<string, T> {
+  return Object.fromEntries(Object.entries(models).map(([name, model]) => [name, read(model)]));
+}
+
+/** Random where one of the served versions is. */
+export function weightKindOf({
+  served,
+  weightKinds = {},
+}: Pick<ReleasedModel, 'served' | 'weightKinds'>): WeightKind | 'unknown' {
+  const kinds = served.map((version) => weightKinds[String(version)]);
+  if (kinds.includes('random')) return 'random';
+  return kinds.length > 0 && kinds.every((kind) => kind === 'pretrained') ? 'pretrained' : 'unknown';
 }
 
 /** What a release changed, in words. */
@@ -45,9 +73,13 @@ export function changesBetween(before: Release | undefined, after: Release): str
   return names.flatMap((name) => {
     const [old, now] = [before?.models[name], after.models[name]];
     if (now === undefined) return [`removed ${name}`];
-    if (old === undefined) return [`new ${name} ${now.served.join(' ')}`];
-    if (old.served.join() !== now.served.join()) return [`${name} ${old.served.join(' ')} -> ${now.served.join(' ')}`];
+    const random = weightKindOf(now) === 'random' ? ' (random weights)' : '';
+    if (old === undefined) return [`new ${name} ${now.served.join(' ')}${random}`];
+    if (old.served.join() !== now.served.join()) {
+      return [`${name} ${old.served.join(' ')} -> ${now.served.join(' ')}${random}`];
+    }
     if (configOf(name, old) !== configOf(name, now)) return [`${name}: configuration`];
+    if (old.golden?.sha256 !== now.golden?.sha256) return [`${name}: golden requests`];
     const gone = versionsOf(old).filter((version) => !versionsOf(now).includes(version));
     return gone.length === 0 ? [] : [`${name}: deleted ${gone.join(' ')}`];
   });

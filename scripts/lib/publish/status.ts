@@ -1,9 +1,12 @@
 import { UserError } from '../errors';
+import type { GoldenRequest, Mismatch } from '../golden';
 import { replicaClient, type Replica, type ReplicaSource } from '../replicas/source';
 import type { S3Store } from '../s3/store';
 import type { RepositoryLocation } from './location';
+import { askModel, WrongAnswer } from './ask';
+import { readRequests, storedGolden } from './golden-object';
 import { lookAt } from './look';
-import type { Release } from './release';
+import type { Release, ReleasedModel } from './release';
 import { servedModel } from './served';
 import { loadedDigest, readIndex, statesOf, type ServedModel, type ServedVersion } from './rollout';
 
@@ -14,12 +17,24 @@ export interface ReplicaVersion extends ServedVersion {
   ok: boolean;
 }
 
+/** How a replica answered when a model was asked. */
+export interface ModelAnswer {
+  model: string;
+  ok: boolean;
+  /** `answered 3 golden requests`, or what is wrong. */
+  result: string;
+  /** Where values were compared. */
+  mismatch?: Mismatch;
+}
+
 export interface ReplicaStatus {
   replica: string;
   /** Why nothing is known of it, and what to do. */
   problem?: string;
   hint?: string;
   versions: ReplicaVersion[];
+  /** With `ask`: of each model that it serves as released. */
+  answers?: ModelAnswer[];
 }
 
 export interface RepositoryStatus {
@@ -38,6 +53,7 @@ export async function repositoryStatus(
   store: S3Store,
   location: RepositoryLocation,
   source: ReplicaSource | undefined,
+  { ask = false }: { ask?: boolean } = {},
 ): Promise<RepositoryStatus> {
   const { head, lock, objects } = await lookAt(store, location);
   const released = Object.entries(head?.release.models ?? {});
@@ -53,6 +69,13 @@ export async function repositoryStatus(
   const models = released.map(([name, model]) => servedModel(name, model));
   const found = (await source?.list()) ?? [];
   const replicas = await Promise.all(found.map((replica) => replicaStatus(replica, models)));
+  if (ask) {
+    const golden = goldenReader(store, location, head?.release.models ?? {});
+    // One by one: requests to all at once would be load that clients feel.
+    for (const [i, status] of replicas.entries()) {
+      status.answers = await askReplica(found[i] as Replica, status, released, golden);
+    }
+  }
   return {
     release: head?.release,
     publishing: lock.heldBy,
@@ -67,8 +90,57 @@ export function isAsReleased(status: RepositoryStatus): boolean {
   return (
     status.drift.length === 0 &&
     status.unfinished.length === 0 &&
-    status.replicas.every(({ problem, versions }) => problem === undefined && versions.every(({ ok }) => ok))
+    status.replicas.every(({ problem, versions }) => problem === undefined && versions.every(({ ok }) => ok)) &&
+    status.replicas.every(({ answers = [] }) => answers.every(({ ok }) => ok))
   );
+}
+
+type ReadGolden = (model: string) => Promise<GoldenRequest[]>;
+
+/** Reads the golden requests of each model once, for all replicas. */
+function goldenReader(
+  store: S3Store,
+  location: RepositoryLocation,
+  models: Readonly<Record<string, ReleasedModel>>,
+): ReadGolden {
+  const read = new Map<string, Promise<GoldenRequest[]>>();
+  return (model) => {
+    const golden = models[model]?.golden;
+    const reading =
+      read.get(model) ?? readRequests(golden === undefined ? undefined : storedGolden(store, location, golden));
+    read.set(model, reading);
+    return reading;
+  };
+}
+
+async function askReplica(
+  replica: Replica,
+  { problem, versions }: ReplicaStatus,
+  released: readonly (readonly [string, ReleasedModel])[],
+  golden: ReadGolden,
+): Promise<ModelAnswer[]> {
+  if (problem !== undefined) return [];
+  const client = replicaClient(replica);
+  const answers: ModelAnswer[] = [];
+  try {
+    for (const [name, { served, asked }] of released) {
+      const states = versions.filter(({ model }) => model === name);
+      // What is not served as released is reported as that.
+      if (states.length === 0 || states.some(({ ok }) => !ok)) continue;
+      const options = { replica: replica.name, zerosWereAnswered: asked === 'zeros' };
+      try {
+        const { text, hint } = await askModel(client, { name, served }, await golden(name), options);
+        answers.push({ model: name, ok: true, result: `${text}${hint === undefined ? '' : ` -> ${hint}`}` });
+      } catch (error) {
+        const mismatch = error instanceof WrongAnswer ? error.mismatch : undefined;
+        const result = (error as Error).message;
+        answers.push({ model: name, ok: false, result, ...(mismatch === undefined ? {} : { mismatch }) });
+      }
+    }
+  } finally {
+    client.close();
+  }
+  return answers;
 }
 
 async function replicaStatus(replica: Replica, models: readonly ServedModel[]): Promise<ReplicaStatus> {

@@ -8,6 +8,8 @@ const release = (more: Partial<ListedRelease>): ListedRelease => ({
   by: 'ana@build-7',
   isCurrent: false,
   serves: {},
+  weights: {},
+  asked: {},
   changes: [],
   ...more,
 });
