@@ -2,6 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Lock, NO_INTENT, seeLock } from '../../scripts/lib/publish/lock';
 import { keptKey, lockKey } from '../../scripts/lib/publish/location';
+import { promote } from '../../scripts/lib/publish/promote';
 import { readHead, type Release } from '../../scripts/lib/publish/release';
 import { rollBack } from '../../scripts/lib/publish/rollback';
 import { rollOut } from '../../scripts/lib/publish/rollout';
@@ -10,7 +11,7 @@ import type { Replica, ReplicaSource } from '../../scripts/lib/replicas/source';
 import { checksumOfBytes, type S3Store } from '../../scripts/lib/s3/store';
 import { fakeTriton, type Loading, type Unloading } from '../support/fake-triton';
 import { publisher } from '../support/publish';
-import { writeRepository } from '../support/repository';
+import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 
@@ -291,6 +292,57 @@ test('what a publisher did to servers before it was killed is undone by the next
   expect(triton.loaded.get('a')).toEqual({ digest: released, versions: ['1'] });
   expect([...triton.loaded.keys()].sort()).toEqual(['a', 'b']);
   expect(await drift()).toEqual([]);
+});
+
+test('a first publication that a server refuses: there is nothing to restore, and no configuration stays', async () => {
+  writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
+  const { url } = await fakeTriton(scratch, store, () => 'refuse');
+  const failed = bucket(url).publish();
+  await expect(failed).rejects.toThrow(/could not load a: it is broken$/);
+  await expect(failed).rejects.toMatchObject({ name: 'UserError' });
+  expect(await text('models/a/config.pbtxt')).toBeUndefined();
+  expect(await head()).toBeUndefined();
+});
+
+test('promote refuses a model that the release does not have, and an ensemble without its step', async () => {
+  writeRepository(repository, { ...addingModel('step', { 1: 1 }), ...addingEnsemble('whole', 'step') });
+  await bucket().publish();
+  const to = { bucket: LOCATION.bucket, prefix: 'promoted' };
+  const attempt = (models: string[]) =>
+    promote({ ...publisher(store, to, repository).options(), from: { store, location: LOCATION }, models });
+  await expect(attempt(['step', 'hole'])).rejects.toThrow(/has no model "hole"/);
+  await expect(attempt(['whole'])).rejects.toThrow('whole is made of step, which is not among --models');
+  expect(await readHead(store, to)).toBeUndefined();
+});
+
+test('an interrupt ends a recovery', async () => {
+  writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
+  await bucket().publish();
+  const intent = { ...NO_INTENT, switching: ['a'] };
+  const lock = await Lock.take(store, LOCATION, await seeLock(store, LOCATION), intent);
+  await lock?.release({ unfinished: true });
+  const controller = new AbortController();
+  const interrupted = Object.create(store) as S3Store;
+  interrupted.list = async (prefix, ...more) => {
+    if (prefix !== 'models/a/') return store.list(prefix, ...more);
+    controller.abort(new Error('Ctrl-C'));
+    throw controller.signal.reason;
+  };
+  const stages: string[] = [];
+  const publishing = publisher(interrupted, LOCATION, repository).publish({
+    signal: controller.signal,
+    onStage: (stage) => stages.push(stage),
+  });
+  await expect(publishing).rejects.toThrow('Ctrl-C');
+  expect(stages).toEqual(['an earlier publisher was interrupted: undo what it had begun']);
+  expect((await seeLock(store, LOCATION)).unfinished.switching).toEqual(['a']);
+});
+
+test('the wait for another publisher ends with --lock-timeout', async () => {
+  writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
+  const lock = await Lock.take(store, LOCATION, await seeLock(store, LOCATION), NO_INTENT);
+  await expect(bucket().publish({ lockTimeoutMs: 100 })).rejects.toThrow(/^another publisher is at work: /);
+  await lock?.release();
 });
 
 test('a rollback of a rollback goes further back, not forward again', async () => {

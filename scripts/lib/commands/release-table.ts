@@ -7,34 +7,37 @@ const WIDE = 120;
 /** What is at least shown of changes, however narrow the terminal is. */
 const LEAST_CHANGES = 14;
 
-const HEADINGS = ['', 'release', 'UTC', 'by', 'commit', 'from', 'changes'];
-
 /** Of a commit, as git shortens it. */
 const COMMIT_DIGITS = 7;
 
 /**
  * Releases as a table of so many columns. What is long is shortened, ids to their last part, by which `npm run rollback`
- * knows them too.
+ * knows them too. A narrow one has no commits and messages.
  */
 export function releaseTable(found: readonly ListedRelease[], columns: number): string {
-  const most = columns >= WIDE ? { by: 16, from: 32 } : { by: 10, from: 17 };
+  const isWide = columns >= WIDE;
+  const most = isWide ? { by: 16, from: 32 } : { by: 10, from: 20 };
+  const headings = ['', 'release', 'UTC', 'by', ...(isWide ? ['commit'] : []), 'from'];
   const rows = found.map(({ id, isCurrent, createdAt, by, origin, commit = '', message, notAsked }) => [
     isCurrent ? '*' : '',
     shortId(id),
     createdAt.slice(0, 16).replace('T', ' '),
     shortened(by, most.by),
-    commit.replace(/^([0-9a-f]+)/, (hash) => hash.slice(0, COMMIT_DIGITS)),
-    // The message says more than "sync-models"; where a release came from otherwise says more than a message.
-    shortened(`${notAsked ? 'not asked: ' : ''}${originOrMessage(origin, message)}`, most.from),
+    ...(isWide ? [commit.replace(/^[0-9a-f]+/, (hash) => hash.slice(0, COMMIT_DIGITS))] : []),
+    shortened(
+      `${notAsked ? 'not asked: ' : ''}${isWide ? originOrMessage(origin, message) : shortOrigin(origin)}`,
+      most.from,
+    ),
   ]);
-  const taken = formatTable(HEADINGS.slice(0, -1), rows).split('\n')[1]?.length ?? 0;
+  const taken = formatTable(headings, rows).split('\n')[1]?.length ?? 0;
   const room = Math.max(LEAST_CHANGES, columns - taken - 2);
   return formatTable(
-    HEADINGS,
+    [...headings, 'changes'],
     rows.map((row, i) => [...row, fitted(found[i]?.changes ?? [], room)]),
   );
 }
 
+/** A message says more than "sync-models"; that a release came from elsewhere says more than its message. */
 const originOrMessage = (origin: string, message: string | undefined): string =>
   message !== undefined && origin.startsWith('sync-models ') ? message : shortOrigin(origin);
 

@@ -1,0 +1,279 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
+import { goldenKey, tritonRepositoryUrl } from '../../scripts/lib/publish/location';
+import { promote } from '../../scripts/lib/publish/promote';
+import type { PublishOptions } from '../../scripts/lib/publish/publish';
+import { readHead, type Release } from '../../scripts/lib/publish/release';
+import { listReleases } from '../../scripts/lib/publish/releases';
+import { rollBack } from '../../scripts/lib/publish/rollback';
+import { isAsReleased, repositoryStatus } from '../../scripts/lib/publish/status';
+import type { S3Store } from '../../scripts/lib/s3/store';
+import { fakeTriton, type FakeTriton } from '../support/fake-triton';
+import { GOLDEN_MODELS, goldenModel, harmless, MUTANTS, type GoldenModel } from '../support/golden-models';
+import { publisher } from '../support/publish';
+import { addingEnsemble, addingModel, answeringProgram, writeRepository } from '../support/repository';
+import { runCommandLine } from '../support/run';
+import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
+import { Scratch } from '../support/scratch';
+import { SeededRandom } from '../support/soak';
+import { CONTROL_ENVIRONMENT, testReplicas, testTriton, type TestTriton } from '../support/triton';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const LOCATION = { bucket: 'golden-test', prefix: 'models' };
+const repository = join(scratch.directory, 'repository');
+let endpoint: string;
+let store: S3Store;
+let one: TestTriton;
+/** The second replica: what it was asked to load tells whether a rollout got that far. */
+let two: FakeTriton;
+
+beforeAll(async () => {
+  endpoint = (await testS3(scratch)).endpoint;
+  store = await openBucket(scratch, endpoint, LOCATION.bucket);
+  await ensurePlaceholder(store, LOCATION);
+  one = await testTriton(scratch, tritonRepositoryUrl(LOCATION, endpoint), { loadThreads: 1 });
+  two = await fakeTriton(scratch, store);
+});
+
+const publishOn = (urls: readonly string[], options: Partial<PublishOptions> = {}) =>
+  publisher(store, LOCATION, repository, () => urls).publish(options);
+const head = async (): Promise<Release | undefined> => (await readHead(store, LOCATION))?.release;
+const options = () => publisher(store, LOCATION, repository, () => [one.httpUrl]).options();
+const flags = () => ['--bucket', 's3://golden-test/models', '--endpoint-url', endpoint, '--triton', one.httpUrl];
+const environment = { ...S3_ENVIRONMENT, ...CONTROL_ENVIRONMENT };
+
+/** The folder with these files and nothing else. */
+function write(files: Record<string, string>): void {
+  rmSync(repository, { recursive: true, force: true });
+  writeRepository(repository, files);
+}
+
+const golden = (inputs: number[], outputs: number[], more: object = {}): string =>
+  JSON.stringify({ inputs: [{ name: 'x', data: inputs }], outputs: [{ name: 'y', data: outputs }], ...more });
+
+/** Brings the second replica to the release, which the folder is. It answers nothing, so it is not asked. */
+async function settleSecond(): Promise<void> {
+  await publishOn([two.url], { noAsk: true });
+  two.loads.splice(0);
+}
+
+/** Publishes to the real server alone, and says what was reported. */
+async function publishReported(more: Partial<PublishOptions> = {}): Promise<string[]> {
+  const said: string[] = [];
+  await publishOn([one.httpUrl], { ...more, onAsked: (_, model, result) => said.push(`${model} ${result}`) });
+  return said;
+}
+
+test('golden requests are asked, released beside the repository, and asked again by status, rollback and promote', async () => {
+  write({
+    ...addingModel('adds', { 1: 10, 2: 20 }),
+    'adds/golden/1/ten.json': golden([1], [11]),
+    'adds/golden/2/twenty.json': golden([1], [21]),
+    'adds/golden/any.json': golden([], []),
+    ...addingEnsemble('through', 'adds'),
+    'through/golden/a.json': golden([1, 2], [21, 22]),
+  });
+  expect(await publishReported({ message: 'two versions' })).toEqual([
+    'adds answered 4 golden requests',
+    'through answered 1 golden request',
+  ]);
+  const release = await head();
+  expect(release).toMatchObject({
+    message: 'two versions',
+    models: { adds: { asked: 'golden' }, through: { asked: 'golden' } },
+  });
+  const { sha256 = '', bytes } = release?.models['adds']?.golden ?? {};
+  expect((await store.get(goldenKey(LOCATION, sha256)))?.body.byteLength).toBe(bytes);
+  expect((await store.list('models/')).filter(({ key }) => key.includes('golden'))).toEqual([]);
+
+  const asked = await runCommandLine('status', [...flags(), '--ask'], environment);
+  expect(asked).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/adds +ok +answered 4 golden requests/) as string,
+  });
+
+  // A change of golden requests alone: a release, asked, and nothing is loaded.
+  writeRepository(repository, { 'adds/golden/2/twenty.json': golden([2], [22]) });
+  const loaded: string[] = [];
+  expect(await publishReported({ onReady: (_, model) => loaded.push(model) })).toEqual([
+    'adds answered 4 golden requests',
+  ]);
+  expect(loaded).toEqual([]);
+  expect((await listReleases(store, LOCATION, 1))[0]).toMatchObject({
+    changes: ['adds: golden requests'],
+    asked: { adds: 'golden' },
+  });
+  expect(await publishReported()).toEqual([]);
+
+  const said: string[] = [];
+  await rollBack(undefined, { ...options(), onAsked: (_, model, result) => said.push(`${model} ${result}`) });
+  expect(said).toEqual(['adds answered 4 golden requests']);
+  expect((await head())?.models['adds']?.golden?.sha256).toBe(sha256);
+
+  // To a bucket of its own, with a server of its own.
+  const other = await openBucket(scratch, endpoint, 'golden-promoted');
+  const to = { bucket: 'golden-promoted', prefix: 'models' };
+  const promoted = await promote({
+    ...options(),
+    store: other,
+    location: to,
+    replicas: undefined,
+    from: { store, location: LOCATION },
+  });
+  expect(promoted.release).toMatchObject({ message: 'two versions' });
+  expect((await other.get(goldenKey(to, sha256)))?.body.byteLength).toBe(bytes);
+});
+
+test('a wrong answer, also to requests that alone were changed, leaves the release as it was', async () => {
+  const before = await head();
+  writeRepository(repository, { 'adds/golden/2/twenty.json': golden([2], [23]) });
+  const wrong = await runCommandLine('sync-models', ['--repo', repository, ...flags()], environment);
+  expect(wrong.code).toBe(1);
+  expect(wrong.stderr).toContain(
+    `error: ${one.httpUrl}: adds version 2 gives a wrong answer to golden request 2/twenty: y[0] is 22, expected 23; ` +
+      'largest difference 1, 1 of 1 values differ\n  -> fix adds and publish it again',
+  );
+  expect(await head()).toEqual(before);
+  // --no-ask publishes it, and status --ask finds it.
+  const unasked = await runCommandLine('sync-models', ['--repo', repository, ...flags(), '--no-ask'], environment);
+  expect(unasked).toMatchObject({ code: 0 });
+  expect((await listReleases(store, LOCATION, 1))[0]).toMatchObject({
+    notAsked: true,
+    asked: { adds: 'no', through: 'golden' },
+  });
+  const asked = await runCommandLine('status', [...flags(), '--ask', '--json'], environment);
+  expect(asked.code).toBe(1);
+  expect(JSON.parse(asked.stdout)).toMatchObject({
+    asReleased: false,
+    replicas: [
+      {
+        answers: [
+          {
+            model: 'adds',
+            ok: false,
+            mismatch: { tensor: 'y', position: [0], expected: '23', received: '22', largestDifference: 1 },
+          },
+          { model: 'through', ok: true },
+        ],
+      },
+    ],
+  });
+  expect(await runCommandLine('status', flags(), environment)).toMatchObject({ code: 0 });
+});
+
+test('the requests of an ensemble are asked when a step of it changes', async () => {
+  await settleSecond();
+  write({
+    ...addingModel('adds', { 3: 30 }),
+    ...addingEnsemble('through', 'adds'),
+    'through/golden/a.json': golden([1, 2], [21, 22]),
+  });
+  await expect(publishOn([one.httpUrl, two.url], { models: ['adds'] })).rejects.toThrow(
+    /through version 1 gives a wrong answer to golden request a: y\[0\] is 31, expected 21/,
+  );
+  expect((await head())?.models['adds']?.served).toEqual([1, 2]);
+  expect(two.loads).toEqual([]);
+  expect(isAsReleased(await repositoryStatus(store, LOCATION, testReplicas([one.httpUrl])))).toBe(true);
+});
+
+test('a golden object with other bytes than the release names is found, and the rollout ends', async () => {
+  write({ ...addingModel('adds', { 1: 10 }), 'adds/golden/a.json': golden([1], [11]) });
+  await publishOn([one.httpUrl], { prune: true });
+  const { sha256 = '' } = (await head())?.models['adds']?.golden ?? {};
+  write({ ...addingModel('adds', { 4: 10 }) });
+  await publishOn([one.httpUrl], { models: ['adds'] });
+  await store.putBytes(goldenKey(LOCATION, sha256), Buffer.from('{"format":1,"requests":[]}'));
+  await expect(rollBack(undefined, options())).rejects.toThrow(/has SHA-256 [0-9a-f]{64}, and the release names/);
+  expect((await head())?.models['adds']?.served).toEqual([4]);
+});
+
+/** A model without golden requests whose program is this, after one that answered zeros or not. */
+function zeroModel(version: number, answer: string, prelude = ''): Record<string, string> {
+  return {
+    'z/config.pbtxt': [
+      'backend: "python"',
+      'max_batch_size: 0',
+      'input { name: "x" data_type: TYPE_FP32 dims: 2 }',
+      'output { name: "y" data_type: TYPE_FP32 dims: 2 }',
+      `version_policy { specific { versions: [${version}] } }`,
+      'instance_group { count: 1 kind: KIND_CPU }',
+    ].join('\n'),
+    [`z/${version}/model.py`]: prelude + answeringProgram('x', 'y', answer),
+  };
+}
+const REFUSES = 'np.array([1 / int(x.sum())] * 2, np.float32)';
+
+test('without golden requests zeros are asked: what answers them, and what never did, is released', async () => {
+  write(zeroModel(1, REFUSES));
+  expect(await publishReported()).toEqual([
+    expect.stringMatching(
+      /^z the zero request failed: .*division by zero[\s\S]*-> if zeros are no valid input, add golden requests that are, z\/golden\/CASE.json$/,
+    ),
+  ]);
+  expect((await head())?.models['z']?.asked).toBe('zeros failed');
+  write(zeroModel(2, 'x'));
+  expect(await publishReported()).toEqual(['z answered zeros']);
+  expect((await head())?.models['z']?.asked).toBe('zeros');
+});
+
+test.each([
+  [
+    'fails on zeros, which the release before answered',
+    REFUSES,
+    /z version 3 failed on the zero request: .*division by zero/,
+  ],
+  [
+    'has another shape than the configuration says',
+    'x[:1]',
+    /z version 3 contradicts its configuration: output y has shape \[1\], and the configuration says \[2\]/,
+  ],
+  [
+    'has another data type',
+    'x.astype(np.float64)',
+    /z version 3 contradicts its configuration: output y has data type FP64/,
+  ],
+  ['ends its process', '__import__("os")._exit(1)', /z version 3 failed on the zero request: /],
+])('a model that %s is refused before the second replica', async (_, answer, message) => {
+  await settleSecond();
+  const before = await head();
+  write(zeroModel(3, answer));
+  await expect(publishOn([one.httpUrl, two.url])).rejects.toThrow(message);
+  expect(two.loads).toEqual([]);
+  expect(await head()).toEqual(before);
+  const [answered] = (
+    await one.client.infer('z', [{ name: 'x', datatype: 'FP32', shape: [2], data: Float32Array.of(1, 2) }])
+  ).outputs;
+  expect(answered?.data).toEqual(Float32Array.of(1, 2));
+  write(zeroModel(2, 'x'));
+});
+
+describe('mutants and re-traces', () => {
+  const random = new SeededRandom(1);
+
+  beforeAll(async () => {
+    write(Object.assign({}, ...GOLDEN_MODELS.map((model) => goldenModel(model, 1))) as Record<string, string>);
+    await publishOn([one.httpUrl]);
+    await settleSecond();
+  });
+
+  test.each(Object.entries(MUTANTS))('%s is refused before the second replica', async (_, mutant) => {
+    const model = GOLDEN_MODELS[random.integer(0, GOLDEN_MODELS.length - 1)] as GoldenModel;
+    const { weightsFrom, ...deviation } = mutant(model, random);
+    write(goldenModel(model, 2, deviation, weightsFrom));
+    await expect(publishOn([one.httpUrl, two.url], { models: [model.name] })).rejects.toThrow(
+      /version 2 gives a wrong answer to golden request 2\/traced-0: y/,
+    );
+    expect(two.loads).toEqual([]);
+    expect((await head())?.models[model.name]?.served).toEqual([1]);
+  });
+
+  test('a re-trace that answers alike is released', async () => {
+    const model = GOLDEN_MODELS[0] as GoldenModel;
+    write(goldenModel(model, 3, harmless(random)));
+    await publishOn([one.httpUrl], { models: [model.name] });
+    expect((await head())?.models[model.name]).toMatchObject({ served: [3], asked: 'golden' });
+  });
+});

@@ -1,0 +1,35 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { exec } from '../../scripts/lib/exec';
+import { provenanceOf } from '../../scripts/lib/publish/provenance';
+import { Scratch } from '../support/scratch';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+test('provenanceOf gives commit and subject of a folder, and marks changes in it alone', async () => {
+  const root = scratch.directory;
+  const git = (...args: string[]) =>
+    exec('git', ['-C', root, '-c', 'user.name=Ana', '-c', 'user.email=ana@example.org', ...args]);
+  await git('init', '--quiet');
+  const models = join(root, 'models');
+  mkdirSync(models);
+  writeFileSync(join(models, 'a.txt'), 'a');
+  expect(await provenanceOf(models, undefined)).toEqual({});
+  await git('add', '.');
+  await git('commit', '--quiet', '-m', 'ranker: train on October\n\nWith a body.');
+  const commit = (await git('rev-parse', 'HEAD')).stdout.trim();
+  expect(await provenanceOf(models, undefined)).toEqual({ commit, message: 'ranker: train on October' });
+  writeFileSync(join(root, 'elsewhere.txt'), 'b');
+  expect(await provenanceOf(models, 'for the fair')).toEqual({ commit, message: 'for the fair' });
+  writeFileSync(join(models, 'b.txt'), 'b');
+  expect(await provenanceOf(models, undefined)).toEqual({
+    commit: `${commit}+`,
+    message: 'ranker: train on October',
+  });
+});
+
+test('provenanceOf gives the message alone where there is no git repository', async () => {
+  expect(await provenanceOf('/nowhere', undefined)).toEqual({});
+  expect(await provenanceOf('/nowhere', 'by hand')).toEqual({ message: 'by hand' });
+});

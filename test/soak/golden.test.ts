@@ -1,0 +1,84 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
+import { tritonRepositoryUrl } from '../../scripts/lib/publish/location';
+import type { S3Store } from '../../scripts/lib/s3/store';
+import { fakeTriton, type FakeTriton } from '../support/fake-triton';
+import { GOLDEN_MODELS, goldenModel, harmless, MUTANTS, type GoldenModel } from '../support/golden-models';
+import { writeRepository } from '../support/repository';
+import { openBucket, testS3 } from '../support/s3';
+import { Scratch } from '../support/scratch';
+import { patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
+import { Place } from '../support/soak-place';
+import { testReplicas, testTriton, type TestTriton } from '../support/triton';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const random = new SeededRandom(SOAK_SEED);
+const folder = join(scratch.directory, 'repository');
+const kinds = Object.entries(MUTANTS);
+/** Of mutants, and of re-traces: 100 in the short form. */
+const ATTEMPTS = 100;
+let store: S3Store;
+let place: Place;
+let canary: TestTriton;
+/** Answers whatever it is asked; what it loads tells how far a rollout got. */
+let second: FakeTriton;
+
+beforeAll(async () => {
+  const { endpoint } = await testS3(scratch);
+  store = await openBucket(scratch, endpoint, 'golden');
+  place = new Place(store, 'models');
+  await ensurePlaceholder(store, place.location);
+  canary = await testTriton(scratch, tritonRepositoryUrl(place.location, endpoint), { loadThreads: 1 });
+  second = await fakeTriton(scratch, store);
+  writeRepository(
+    folder,
+    Object.assign({}, ...GOLDEN_MODELS.map((model) => goldenModel(model, 1))) as Record<string, string>,
+  );
+  await place.publish(folder, { replicas: testReplicas([canary.httpUrl]) });
+});
+
+/** Publishes a folder that holds this model alone. */
+async function attempt(model: GoldenModel, files: Record<string, string>, urls: readonly string[]): Promise<unknown> {
+  rmSync(folder, { recursive: true, force: true });
+  writeRepository(folder, files);
+  return place.publish(folder, { replicas: testReplicas(urls) });
+}
+
+const served = async ({ name }: GoldenModel): Promise<number[] | undefined> =>
+  (await place.head())?.models[name]?.served;
+
+test(
+  'every mutant of a model is refused on the first replica, and the release stays',
+  async () => {
+    const counts: Record<string, number> = {};
+    for (let i = 0; i < repetitions(ATTEMPTS); i += 1) {
+      const model = GOLDEN_MODELS[i % GOLDEN_MODELS.length] as GoldenModel;
+      const [kind, mutant] = kinds[i % kinds.length] as (typeof kinds)[number];
+      const { weightsFrom, ...deviation } = mutant(model, random);
+      const failed = attempt(model, goldenModel(model, 2, deviation, weightsFrom), [canary.httpUrl, second.url]);
+      await expect(failed).rejects.toThrow(/version 2 gives a wrong answer to golden request 2\/traced-0: y/);
+      expect(second.loads).toEqual([]);
+      expect(await served(model)).toEqual([1]);
+      counts[kind] = (counts[kind] ?? 0) + 1;
+    }
+    report('refused mutants', counts);
+  },
+  patience(ATTEMPTS, 30_000),
+);
+
+test(
+  'every harmless re-trace is released',
+  async () => {
+    for (let i = 0; i < repetitions(ATTEMPTS); i += 1) {
+      const model = GOLDEN_MODELS[i % GOLDEN_MODELS.length] as GoldenModel;
+      const version = 3 + i;
+      await attempt(model, goldenModel(model, version, harmless(random)), [canary.httpUrl]);
+      expect(await served(model)).toEqual([version]);
+    }
+    report('re-traces', { released: repetitions(ATTEMPTS) });
+  },
+  patience(ATTEMPTS, 30_000),
+);
