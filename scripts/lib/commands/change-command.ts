@@ -99,7 +99,7 @@ export async function runChange(
             const random = target.stack === undefined ? [] : randomModels(plan);
             // The plan is made again after a wait for another publisher.
             if (random.length > 0 && !warned)
-              progress.line(`     random weights go to ${target.stack}: ${random.join(', ')}`);
+              progress.line(`     warning: random weights are published to ${target.stack}: ${random.join(', ')}`);
             warned = true;
           },
           confirmPrune: (keys) => (flags.yes === true ? Promise.resolve(true) : confirm(keys, progress, signal)),
@@ -178,7 +178,7 @@ const listed = (keys: readonly string[]): string =>
     .join('\n');
 
 function describeResult(
-  { plan, release, isNew, replicas }: Changed,
+  { plan, release, isNew, replicas, asked }: Changed,
   flags: ChangeFlags,
   target: CommandTarget,
 ): string {
@@ -193,7 +193,8 @@ function describeResult(
       ? [`${formatCount(plan.prune.length, 'object')} ${plan.keepPruned ? 'moved aside' : 'deleted'}`]
       : []),
   ].join(', ');
-  return `Release ${release?.id}: ${done === '' ? 'what was found there' : done}. ${servers}`;
+  const rest = (asked?.size ?? 0) > 0 ? 'other golden requests' : 'what was found there';
+  return `Release ${release?.id}: ${done === '' ? rest : done}. ${servers}`;
 }
 
 function describeServers(replicas: RolloutResult | undefined, target: CommandTarget): string {
@@ -210,9 +211,8 @@ function errorAsJson(error: UserError): object {
   return { error: message, ...(hint === undefined ? {} : { hint }), ...(problems.length === 0 ? {} : { problems }) };
 }
 
-function asJson({ plan, release, isNew, replicas, asked }: Changed, flags: ChangeFlags, milliseconds: number): object {
 function asJson(
-  { plan, release, isNew, replicas, stillLoaded = [] }: Changed,
+  { plan, release, isNew, replicas, asked, stillLoaded = [] }: Changed,
   flags: ChangeFlags,
   milliseconds: number,
 ): object {
