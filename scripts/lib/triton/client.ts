@@ -1,4 +1,4 @@
-import { UserError } from '../errors';
+import { formatProblem, UserError } from '../errors';
 import type { Tensor } from './tensor';
 
 /** What both clients, HTTP and gRPC, offer. Every call ends by its deadline and fails with a TritonError. */
@@ -148,6 +148,28 @@ export class TritonError extends UserError {
     this.model = details.model;
     this.answered = details.answered ?? false;
     this.nothingSent = details.nothingSent ?? false;
+  }
+}
+
+/** What is wrong with one input of a request. */
+export interface InputProblem {
+  input: string;
+  message: string;
+  /** What is allowed instead. */
+  allowed: string;
+  hint?: string;
+}
+
+/** A request that does not fit its model, which was refused before anything was sent. The message names each problem. */
+export class RequestError extends UserError {
+  override readonly name = 'RequestError';
+
+  constructor(
+    readonly model: string,
+    readonly inputs: readonly InputProblem[],
+  ) {
+    const lines = inputs.map(({ input, ...problem }) => `\n  ${formatProblem({ file: input, ...problem })}`);
+    super(`the request does not fit ${model}${lines.join('')}`);
   }
 }
 

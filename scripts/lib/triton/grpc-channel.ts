@@ -1,4 +1,5 @@
 import * as http2 from 'node:http2';
+import { serverUrl } from './address';
 import { TritonError, unreadable, type ClientOptions, type Compression } from './client';
 import { MessageReader, uncompressedMessage, type ReceivedMessage } from './grpc-frames';
 
@@ -58,13 +59,14 @@ export class GrpcChannel {
   /**
    * @param address `HOST:PORT`, `https://HOST:PORT` for TLS
    * @param service `inference.GRPCInferenceService`
+   * @throws UserError where the address is none
    */
   constructor(
     readonly address: string,
     private readonly service: string,
     { headers = {}, tls = {} }: Pick<ClientOptions, 'headers' | 'tls'>,
   ) {
-    this.url = /^https?:\/\//.test(address) ? address : `http://${address}`;
+    this.url = serverUrl(address);
     this.headers = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
     this.tls = tls;
   }

@@ -1,5 +1,6 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
+import { serverUrl } from './address';
 import { TritonError, type ClientOptions } from './client';
 import { roomFor } from './tensor';
 
@@ -43,7 +44,7 @@ export class HttpTransport {
   private closed = false;
 
   constructor(url: string, { headers = {}, tls = {} }: Pick<ClientOptions, 'headers' | 'tls'>) {
-    this.url = url.replace(/\/+$/, '');
+    this.url = serverUrl(url);
     const { protocol, hostname, port, pathname, username, password } = new URL(this.url);
     const isTls = protocol === 'https:';
     this.request = isTls ? https.request : http.request;

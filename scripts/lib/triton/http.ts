@@ -26,7 +26,10 @@ type Call = HttpCall & { repeatable: Repeatable };
 export class TritonHttpClient implements InferenceClient {
   private readonly transport: HttpTransport;
 
-  /** @param url `http://HOST:PORT` or `https://HOST:PORT`, a path behind it if a proxy wants one */
+  /**
+   * @param url `http://HOST:PORT`, `https://HOST:PORT` or `HOST:PORT`, with a path if a proxy needs one
+   * @throws UserError where it is no such address
+   */
   constructor(
     url: string,
     private readonly options: ClientOptions = {},

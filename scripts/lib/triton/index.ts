@@ -1,5 +1,7 @@
 /** The client for Triton: everything that users import. See docs/client.md. */
+export { UserError } from '../errors';
 export {
+  RequestError,
   TritonError,
   type CallOptions,
   type ClientOptions,
@@ -7,6 +9,7 @@ export {
   type InferenceClient,
   type InferOptions,
   type InferResult,
+  type InputProblem,
   type ModelIndexEntry,
   type ModelMetadata,
   type RequestedOutput,

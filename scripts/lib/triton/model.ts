@@ -1,7 +1,16 @@
-import { UserError, type Problem } from '../errors';
+import { UserError } from '../errors';
 import { didYouMean } from '../model/nearest';
 import { inferInBatches } from './batches';
-import type { CallOptions, InferenceClient, InferOptions, InferResult, ModelMetadata, TensorMetadata } from './client';
+import {
+  RequestError,
+  type CallOptions,
+  type InferenceClient,
+  type InferOptions,
+  type InferResult,
+  type InputProblem,
+  type ModelMetadata,
+  type TensorMetadata,
+} from './client';
 import type { InputsOf, InputValue, ModelTypes, TensorOf } from './model-types';
 import { tensorOf } from './nested';
 import { DATA_TYPES, elementCount, isDataType, type DataType, type Tensor, type TensorData } from './tensor';
@@ -45,7 +54,7 @@ export class TritonModel<Types extends ModelTypes = ModelTypes> {
   /**
    * Requests of the model's own names, data types and shapes.
    * @param values by the name of the input
-   * @throws UserError with everything that is wrong
+   * @throws RequestError with everything that is wrong
    */
   inputs(values: InputsOf<Types>): Tensor[] {
     return inputsFor(this.metadata, values, this.optionalInputs);
@@ -90,22 +99,17 @@ export class TritonModel<Types extends ModelTypes = ModelTypes> {
   }
 }
 
-/** @throws UserError with one problem for each input that is missing, unknown, or of another type or shape */
+/** @throws RequestError with one problem for each input that is missing, unknown, or of another type or shape */
 export function inputsFor(
   model: Pick<ModelMetadata, 'name' | 'inputs'>,
   values: Readonly<Record<string, InputValue>>,
   optional: readonly string[] = [],
 ): Tensor[] {
-  const problems: Problem[] = [];
+  const problems: InputProblem[] = [];
   const names = model.inputs.map(({ name }) => name);
   for (const name of Object.keys(values).filter((name) => !names.includes(name))) {
     const hint = didYouMean(name, names);
-    const problem = {
-      file: model.name,
-      field: name,
-      message: 'the model has no such input',
-      allowed: names.join(', '),
-    };
+    const problem = { input: name, message: 'the model has no such input', allowed: names.join(', ') };
     problems.push(hint === undefined ? problem : { ...problem, hint });
   }
   const tensors: Tensor[] = [];
@@ -114,17 +118,17 @@ export function inputsFor(
     const value = Object.hasOwn(values, name) ? values[name] : undefined;
     if (value === undefined) {
       if (optional.includes(name)) continue;
-      problems.push({ file: model.name, field: name, message: 'this input is missing', allowed: describe(input) });
+      problems.push({ input: name, message: 'this input is missing', allowed: describe(input) });
       continue;
     }
     try {
       tensors.push(inputFor(input, value));
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
-      problems.push({ file: model.name, field: name, message: error.message, allowed: describe(input) });
+      problems.push({ input: name, message: error.message, allowed: describe(input) });
     }
   }
-  if (problems.length > 0) throw new UserError(`the request does not fit ${model.name}`, { problems });
+  if (problems.length > 0) throw new RequestError(model.name, problems);
   return tensors;
 }
 

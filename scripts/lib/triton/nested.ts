@@ -52,6 +52,12 @@ function uneven(name: string, depth: number, shape: readonly number[]): UserErro
   );
 }
 
+/** The values that are left of floating point numbers after they were sent: of 16 bits there are fewer than of 32. */
+function asSent(datatype: 'FP32', data: Float32Array): Float32Array {
+  const { decode, encode } = DATA_TYPES[datatype];
+  return decode(encode(data), '');
+}
+
 const FLOATS: readonly DataType[] = ['FP16', 'BF16', 'FP32', 'FP64'];
 
 function convert(name: string, datatype: DataType, elements: readonly Scalar[]): TensorData[DataType] {
@@ -83,11 +89,12 @@ function convert(name: string, datatype: DataType, elements: readonly Scalar[]):
   }
   const data = new DATA_TYPES[datatype].ArrayType(numbers.length);
   numbers.forEach((value, i) => (data[i] = Number(value)));
-  if (!FLOATS.includes(datatype)) {
-    // Beyond its range an integer would have become another one.
-    numbers.forEach((value, i) => {
-      if (data[i] !== Number(value)) throw refuse(value);
-    });
-  }
+  // Beyond its range an integer would have become another one, and a fraction infinite.
+  const isFloat = FLOATS.includes(datatype);
+  const held = isFloat ? asSent(datatype as 'FP32', data as Float32Array) : data;
+  numbers.forEach((value, i) => {
+    const isHeld = isFloat ? !Number.isFinite(Number(value)) || Number.isFinite(held[i]) : held[i] === Number(value);
+    if (!isHeld) throw refuse(value);
+  });
   return data;
 }

@@ -13,6 +13,7 @@ let answer: (call: { method: string; request: Message }) => Message | Partial<gr
 let seen: { method: string; request: Message }[];
 let server: grpc.Server;
 let client: TritonGrpcClient;
+let address: string;
 
 beforeEach(async () => {
   seen = [];
@@ -47,7 +48,8 @@ beforeEach(async () => {
       else reject(error);
     });
   });
-  client = new TritonGrpcClient(`127.0.0.1:${port}`);
+  address = `127.0.0.1:${port}`;
+  client = new TritonGrpcClient(address);
 });
 
 afterEach(() => {
@@ -171,6 +173,13 @@ it('reads what a message leaves out as its default', async () => {
     await client.repositoryIndex(),
   ]).toEqual([false, false, false, []]);
   expect(seen[2]?.request).toEqual({ name: 'm', version: '2' });
+});
+
+it('takes its address as a URL too', async () => {
+  answer = () => ({ ready: true });
+  const other = new TritonGrpcClient(`http://${address}`);
+  expect(await other.ready()).toBe(true);
+  other.close();
 });
 
 it('asks to unload dependents', async () => {

@@ -235,7 +235,7 @@ describe('paths', () => {
 
   it('keeps a path that the URL has', async () => {
     answer = json(200, []);
-    const proxied = new TritonHttpClient(`http://127.0.0.1:${(server.address() as AddressInfo).port}/triton/`);
+    const proxied = new TritonHttpClient(`127.0.0.1:${(server.address() as AddressInfo).port}/triton/`);
     await proxied.ready();
     proxied.close();
     expect(seen[0]?.url).toBe('/triton/v2/health/ready');

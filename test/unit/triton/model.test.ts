@@ -1,5 +1,4 @@
-import { UserError } from '../../../scripts/lib/errors';
-import type { InferenceClient, ModelMetadata } from '../../../scripts/lib/triton/client';
+import { RequestError, type InferenceClient, type ModelMetadata } from '../../../scripts/lib/triton/client';
 import { inputsFor, TritonModel } from '../../../scripts/lib/triton/model';
 import type { InputValue } from '../../../scripts/lib/triton/model-types';
 import type { Tensor } from '../../../scripts/lib/triton/tensor';
@@ -20,10 +19,18 @@ function problemsOf(values: Record<string, InputValue>): string[] {
   try {
     inputsFor(METADATA, values);
   } catch (error) {
-    expect((error as Error).message).toBe('the request does not fit m');
-    return (error as UserError).problems.map(({ file, field, message, allowed, hint }) =>
-      [`${file}: ${field}: ${message}`, allowed, hint].filter(Boolean).join('; '),
+    expect(error).toBeInstanceOf(RequestError);
+    const { model, inputs, message } = error as RequestError;
+    expect(model).toBe('m');
+    // A log shows the message alone.
+    const [title, ...lines] = message.split(/\n {2}(?! )/);
+    expect(title).toBe('the request does not fit m');
+    expect(lines).toEqual(
+      inputs.map(({ input, message, allowed, hint }) =>
+        [`${input}: ${message}; allowed: ${allowed}`, ...(hint === undefined ? [] : [hint])].join('\n    -> '),
+      ),
     );
+    return lines;
   }
   return [];
 }
@@ -57,26 +64,26 @@ it.each<[string, Record<string, InputValue>, string[]]>([
     'everything at once',
     { imagee: [1] },
     [
-      'm: imagee: the model has no such input; image, label; did you mean "image"?',
-      'm: image: this input is missing; FP32 [-1, 2, 2]',
-      'm: label: this input is missing; BYTES [-1, 1]',
+      'imagee: the model has no such input; allowed: image, label\n    -> did you mean "image"?',
+      'image: this input is missing; allowed: FP32 [-1, 2, 2]',
+      'label: this input is missing; allowed: BYTES [-1, 1]',
     ],
   ],
-  ['another shape', { image: [[1, 2]], ...LABEL }, ['m: image: shape [1, 2] was given; FP32 [-1, 2, 2]']],
+  ['another shape', { image: [[1, 2]], ...LABEL }, ['image: shape [1, 2] was given; allowed: FP32 [-1, 2, 2]']],
   [
     'another type',
     { image: Float64Array.of(1, 2, 3, 4), ...LABEL },
-    ['m: image: Float64Array was given; FP32 is a Float32Array; FP32 [-1, 2, 2]'],
+    ['image: Float64Array was given; FP32 is a Float32Array; allowed: FP32 [-1, 2, 2]'],
   ],
   [
     'elements that do not fill the shape',
     { image: Float32Array.of(1, 2, 3), ...LABEL },
-    ['m: image: 3 elements do not tell its shape: give { data, shape }; FP32 [-1, 2, 2]'],
+    ['image: 3 elements do not tell its shape: give { data, shape }; allowed: FP32 [-1, 2, 2]'],
   ],
   [
     'a shape that the elements do not fill',
     { image: { data: Float32Array.of(1), shape: [1, 2, 2] }, ...LABEL },
-    ['m: image: 1 elements were given for shape [1, 2, 2]; FP32 [-1, 2, 2]'],
+    ['image: 1 elements were given for shape [1, 2, 2]; allowed: FP32 [-1, 2, 2]'],
   ],
 ])('tells %s, and what is allowed', (_, values, problems) => {
   expect(problemsOf(values)).toEqual(problems);

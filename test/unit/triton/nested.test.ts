@@ -49,6 +49,11 @@ it('keeps whole numbers beyond 2^53 whole', () => {
   expect(nestedOf(tensor)).toEqual([2n ** 60n, 5]);
 });
 
+it('rounds fractions, and keeps what is infinite', () => {
+  expect(tensorOf('x', 'FP32', [0.1, -Infinity]).data).toEqual(Float32Array.of(0.1, -Infinity));
+  expect(tensorOf('x', 'FP16', [65519, NaN]).data).toEqual(Float32Array.of(65519, NaN));
+});
+
 it('nests as deep as the shape', () => {
   const nested = [
     [[1], [2]],
@@ -70,6 +75,8 @@ describe('refuses', () => {
     ['a fraction of 64 bits', 'INT64', [0.5], "tensor 'x': 0.5 is no INT64"],
     ['a number that JSON has rounded', 'INT64', [2 ** 53], "tensor 'x': 9007199254740992 is no INT64"],
     ['what 64 bits do not hold', 'UINT64', [-1n], "tensor 'x': -1 is no UINT64"],
+    ['what becomes infinite', 'FP32', [1e39], "tensor 'x': 1e+39 is no FP32"],
+    ['what becomes infinite with 16 bits', 'FP16', [65520], "tensor 'x': 65520 is no FP16"],
     ['a string for a number', 'FP32', ['1'], `tensor 'x': "1" is no FP32`],
     ['a number for a string', 'BYTES', [1], "tensor 'x': 1 is no BYTES"],
     ['neither true nor false', 'BOOL', [2], "tensor 'x': 2 is no BOOL"],

@@ -2,9 +2,10 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePorts } from '../../../scripts/lib/ports';
-import type { ClientOptions } from '../../../scripts/lib/triton/client';
+import { TritonError, type ClientOptions } from '../../../scripts/lib/triton/client';
 import { TritonGrpcClient } from '../../../scripts/lib/triton/grpc';
 import { TritonHttpClient } from '../../../scripts/lib/triton/http';
+import { withRetries } from '../../../scripts/lib/triton/retry';
 import type { Tensor } from '../../../scripts/lib/triton/tensor';
 
 /** What the server does with each request, in turn; the last one again and again. */
@@ -105,6 +106,17 @@ it('what a server says of a request is not asked again', async () => {
   });
   await expect((await clientOf()).modelMetadata('m')).rejects.toMatchObject({ message: 'no' });
   expect(seen).toHaveLength(1);
+});
+
+it('is not tried again behind the deadline, which would hide the reason', async () => {
+  let tries = 0;
+  const refused = new TritonError('refused', { status: 'unreachable', nothingSent: true });
+  const call = withRetries({ retries: 5 }, 'read', performance.now(), () => {
+    tries += 1;
+    return Promise.reject(refused);
+  });
+  await expect(call).rejects.toBe(refused);
+  expect(tries).toBe(1);
 });
 
 describe('a server that is not there yet', () => {
