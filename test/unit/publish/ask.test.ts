@@ -1,0 +1,161 @@
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { GoldenRequest } from '../../../scripts/lib/golden';
+import { askModel, WrongAnswer, type Answered, type AskOptions } from '../../../scripts/lib/publish/ask';
+import { TritonHttpClient } from '../../../scripts/lib/triton/http';
+
+const undo: (() => void)[] = [];
+afterEach(() => {
+  for (const step of undo.splice(0)) step();
+});
+
+const CONFIG = {
+  max_batch_size: 0,
+  input: [{ name: 'x', data_type: 'TYPE_INT8', dims: [1] }],
+  output: [{ name: 'y', data_type: 'TYPE_INT8', dims: [1] }],
+};
+const tensor = (name: string, value: number) =>
+  ({ name, datatype: 'INT8', shape: [1], data: Int8Array.of(value) }) as const;
+const GOLDEN: GoldenRequest = {
+  name: 'a',
+  inputs: [tensor('x', 1)],
+  outputs: [{ name: 'y', tensor: tensor('y', 1), tolerance: { absolute: 0, relative: 0 } }],
+  parameters: { priority: 1 },
+};
+
+/** What a server does with a request. */
+type Infer = (response: ServerResponse, path: string, body: string) => void;
+
+const answers =
+  (value: number): Infer =>
+  (response) => {
+    const outputs = [{ name: 'y', datatype: 'INT8', shape: [1], parameters: { binary_data_size: 1 } }];
+    const json = JSON.stringify({ model_name: 'm', model_version: '1', outputs });
+    response.setHeader('Inference-Header-Content-Length', json.length);
+    response.end(Buffer.concat([Buffer.from(json), Buffer.from([value])]));
+  };
+const refuses =
+  (error: string): Infer =>
+  (response) => {
+    response.statusCode = 500;
+    response.end(JSON.stringify({ error }));
+  };
+
+async function ask(
+  infer: Infer,
+  golden: readonly GoldenRequest[] = [],
+  more: Partial<AskOptions> & { config?: object; served?: number[] } = {},
+): Promise<Answered> {
+  const { config = CONFIG, served = [1], ...options } = more;
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const path = request.url ?? '';
+      if (path.endsWith('/config')) response.end(JSON.stringify(config));
+      else infer(response, path, Buffer.concat(chunks).toString('latin1'));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const client = new TritonHttpClient(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  undo.push(() => {
+    client.close();
+    server.closeAllConnections();
+    server.close();
+  });
+  const model = { name: 'm', served };
+  return askModel(client, model, golden, { replica: 'pod-0', zerosWereAnswered: false, ...options });
+}
+
+test('askModel asks each served version by its number, with the outputs and parameters of the request', async () => {
+  const asked: string[] = [];
+  const infer: Infer = (response, path, body) => {
+    asked.push(path);
+    expect(body).toContain('"parameters":{"priority":1,"binary_data_output":true}');
+    expect(body).toContain('"outputs":[{"name":"y","parameters":{"binary_data":true}}]');
+    answers(1)(response, path, body);
+  };
+  const golden = [GOLDEN, { ...GOLDEN, name: '3/b', version: 3 }];
+  expect(await ask(infer, golden, { served: [2, 3] })).toEqual({ asked: 'golden', text: 'answered 3 golden requests' });
+  expect(asked).toEqual([2, 3, 3].map((version) => `/v2/models/m/versions/${version}/infer`));
+});
+
+test('askModel sends zeros to a version that has no golden requests', async () => {
+  const golden = [{ ...GOLDEN, version: 1 }];
+  expect(await ask(answers(1), golden, { served: [1, 2] })).toEqual({
+    asked: 'zeros',
+    text: 'answered 1 golden request; answered zeros',
+  });
+});
+
+test.each<[string, Infer, RegExp]>([
+  [
+    'a wrong answer',
+    answers(3),
+    /^pod-0: m version 1 gives a wrong answer to golden request a: y\[0\] is 3, expected 1/,
+  ],
+  ['an error', refuses('it is broken'), /^pod-0: m version 1 did not answer golden request a: it is broken$/],
+  [
+    'a connection that is lost',
+    (response) => response.destroy(),
+    /did not answer golden request a: .* cannot be reached/,
+  ],
+  ['no answer in time', () => undefined, /did not answer golden request a: .* did not answer within 0.2 s/],
+])('askModel refuses %s to a golden request', async (_, infer, message) => {
+  const failed = ask(infer, [GOLDEN], { timeoutMs: 200 });
+  await expect(failed).rejects.toThrow(message);
+  await expect(failed).rejects.toBeInstanceOf(WrongAnswer);
+});
+
+test.each<[string, Infer, RegExp]>([
+  [
+    'that the backend finds in conflict with the configuration',
+    refuses("output 'y' has shape [2, 2], expected [2, 1]"),
+    /expected \[2, 1\]/,
+  ],
+  [
+    'that the backend says has another data type',
+    refuses("unexpected datatype TYPE_FP64 for inference output 'y'"),
+    /unexpected datatype/,
+  ],
+  ['whose process ended', refuses("Stub process 'm_0' is not healthy."), /not healthy/],
+  ['whose connection is lost', (response) => response.destroy(), /cannot be reached/],
+  ['that does not come in time', () => undefined, /did not answer within 0.2 s/],
+])('askModel refuses an answer to zeros %s', async (_, infer, message) => {
+  const failed = ask(infer, [], { timeoutMs: 200 });
+  await expect(failed).rejects.toThrow(message);
+  await expect(failed).rejects.toBeInstanceOf(WrongAnswer);
+});
+
+test('askModel reports an error to zeros, and refuses it where zeros were answered before', async () => {
+  expect(await ask(refuses('the id 0 is unknown'))).toEqual({
+    asked: 'zeros failed',
+    text: 'the zero request failed: the id 0 is unknown',
+    hint: 'if zeros are no valid input, add golden requests that are, m/golden/CASE.json',
+  });
+  await expect(ask(refuses('the id 0 is unknown'), [], { zerosWereAnswered: true })).rejects.toThrow(
+    'pod-0: m version 1 failed on the zero request: the id 0 is unknown',
+  );
+});
+
+test.each([
+  ['sequence batching', { sequence_batching: { direct: {} } }, 'its requests belong to sequences'],
+  [
+    'a decoupled model',
+    { model_transaction_policy: { decoupled: true } },
+    'it is decoupled: a request has any number of answers',
+  ],
+])('askModel does not ask %s', async (_, more, reason) => {
+  const infer = jest.fn();
+  expect(await ask(infer, [GOLDEN], { config: { ...CONFIG, ...more } })).toEqual({
+    asked: 'impossible',
+    text: `was not asked: ${reason}`,
+  });
+  expect(infer).not.toHaveBeenCalled();
+});
+
+test.each([[[GOLDEN]], [[]]])('askModel ends with the reason of an interrupt', async (golden) => {
+  const controller = new AbortController();
+  const asking = ask(() => controller.abort(new Error('Ctrl-C')), golden, { signal: controller.signal });
+  await expect(asking).rejects.toThrow(/^Ctrl-C$/);
+});
