@@ -1,77 +1,12 @@
-import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
-import { localDirectory } from '../../scripts/lib/local/stack';
-import { paths } from '../../scripts/lib/paths';
-import { freePorts } from '../../scripts/lib/ports';
-import { fences } from '../support/markdown';
 import { Scratch } from '../support/scratch';
-import { Terminal } from '../support/terminal';
+import { walkThrough } from '../support/walk-through';
 
 jest.setTimeout(600_000);
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-const blocks = fences(readFileSync(join(paths.root, 'docs', 'tutorial.md'), 'utf8'));
-
-/** This package as somebody gets it who clones it, but with what is installed. */
-function copyOfThePackage(): string {
-  const copy = join(scratch.directory, 'package');
-  const isLeftOut = (path: string): boolean =>
-    /^(\.git|node_modules|build)$|^model-repo\/[^/]+\/(\d+\/model\.|\.tracing-)|__pycache__/.test(path);
-  cpSync(paths.root, copy, { recursive: true, filter: (from) => !isLeftOut(relative(paths.root, from)) });
-  symlinkSync(join(paths.root, 'node_modules'), join(copy, 'node_modules'));
-  const repository = join(copy, 'model-repo');
-  scratch.defer(() => rmSync(localDirectory(repository), { recursive: true, force: true }));
-  return copy;
-}
-
-/** What one run prints and the next does not: times, sizes, releases, the folder; and how wide columns are. */
-function comparable(output: string, directory: string): string {
-  return output
-    .replaceAll(directory, '...')
-    .replace(/\b\d{8}T\d{9}Z-[0-9a-f]{8}\b/g, 'RELEASE')
-    .replace(/\b\d+ min \d+ s\b/g, 'SOME s')
-    .replace(/\b[\d.]+ (ms|s|min|B|kB|MB)\b/g, 'SOME $1')
-    .replace(/\bSOME (ms|s|min)\b/g, 'SOME TIME')
-    .replace(/[ \t]+/g, ' ');
-}
-
 test('the tutorial does what it says, from its first block to its last', async () => {
-  const directory = copyOfThePackage();
-  const [http = 0, grpc = 0, metrics = 0, s3 = 0] = await freePorts(4);
-  const flags = `--http-port ${http} --grpc-port ${grpc} --metrics-port ${metrics} --s3-port ${s3}`;
-  // The ports alone are others: somebody may use those of the page.
-  const withPorts = (text: string): string =>
-    text
-      .replace(/^npm run local -- .*$/gm, `$& ${flags}`)
-      .replaceAll('127.0.0.1:8000', `127.0.0.1:${http}`)
-      .replaceAll('127.0.0.1:9000', `127.0.0.1:${s3}`);
-  const open = (name: string): Terminal => {
-    const terminal = new Terminal(name, directory, scratch.directory);
-    scratch.defer(() => terminal.close());
-    return terminal;
-  };
-  const [first, second] = [open('first'), open('second')];
-  let output = '';
-  for (const { language, note, text, before } of blocks) {
-    if (language === 'text') {
-      const said = comparable(output, directory);
-      for (const line of text.trim().split('\n')) expect(said).toContain(comparable(withPorts(line), directory).trim());
-    } else if (language !== 'sh') {
-      // The note is not seen on the page: the text has to name the file.
-      expect(before).toContain(`\`${note}\``);
-      mkdirSync(dirname(join(directory, note)), { recursive: true });
-      writeFileSync(join(directory, note), text);
-    } else if (note === 'second terminal') {
-      expect(before).toContain('In a second terminal');
-      second.start(withPorts(text));
-      output = await second.until('Ctrl-C stops everything.');
-    } else {
-      expect(note).toBe('');
-      output = await first.run(withPorts(text));
-    }
-  }
-  expect(await second.interrupt()).toBe(0);
+  const blocks = await walkThrough(scratch, 'tutorial.md');
   expect(blocks.filter(({ language }) => language === 'sh')).toHaveLength(8);
 });
