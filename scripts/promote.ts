@@ -13,6 +13,7 @@ const HELP = `Publishes a release of one repository to another one: the same byt
   --to STACK | s3://NAME/PREFIX    where to publish it
   --release ID               which release (default: the one that --from is at)
   --models A,B               only these models of it
+  --require-pretrained       refuse models whose weights were drawn at random
   --stack-dir DIR            folder of the Pulumi program (default: this package)
   --endpoint-url URL         an S3 API other than AWS's, for both
   --region NAME              region of both buckets
@@ -29,6 +30,7 @@ async function runPromote(argv: readonly string[]): Promise<number> {
     to: { type: 'string' },
     release: { type: 'string' },
     models: { type: 'string' },
+    'require-pretrained': { type: 'boolean', default: false },
     'stack-dir': { type: 'string' },
     'endpoint-url': { type: 'string' },
     region: { type: 'string' },
@@ -59,6 +61,7 @@ async function runPromote(argv: readonly string[]): Promise<number> {
       promote({
         ...options,
         from,
+        requirePretrained: flags['require-pretrained'],
         ...(release === undefined ? {} : { release }),
         ...(models === undefined ? {} : { models }),
       }),

@@ -11,7 +11,8 @@ import { promote } from '../../scripts/lib/publish/promote';
 import { PART_BYTES, type S3Store } from '../../scripts/lib/s3/store';
 import { CONFIG, ONE_MODEL, publisher, TWO_MODELS } from '../support/publish';
 import { writeRepository } from '../support/repository';
-import { openBucket, testS3 } from '../support/s3';
+import { runCommandLine, type Finished } from '../support/run';
+import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 
 const scratch = new Scratch();
@@ -19,10 +20,12 @@ afterAll(() => scratch.clean());
 
 const LOCATION = { bucket: 'publish-test', prefix: 'models' };
 let store: S3Store;
+let endpoint: string;
 let repository: string;
 
 beforeAll(async () => {
   const server = await testS3(scratch);
+  ({ endpoint } = server);
   store = await openBucket(scratch, server.endpoint, LOCATION.bucket);
 });
 
@@ -322,6 +325,32 @@ describe('rollback and promote', () => {
     // Published from the folder, it is the same release content.
     expect((await to.publish()).isNew).toBe(false);
   });
+});
+
+test('promote --require-pretrained refuses random weights, and nothing is promoted', async () => {
+  const trace = (kind: string, description: string): string => JSON.stringify({ weights: { kind, description } });
+  writeRepository(repository, {
+    ...TWO_MODELS,
+    'a/1/weights.bin.trace.json': trace('random', 'seeded random weights (seed 0), not pretrained'),
+    'b/1/weights.bin.trace.json': trace('pretrained', 'B, trained'),
+  });
+  const { release } = await publishNow();
+  const run = (...flags: string[]): Promise<Finished> => {
+    const to = ['--from', 's3://publish-test/models', '--to', 's3://publish-test/prod', '--endpoint-url', endpoint];
+    return runCommandLine('promote', [...to, '--require-pretrained', ...flags], S3_ENVIRONMENT);
+  };
+  const { code, stderr } = await run();
+  expect({ code, stderr }).toEqual({
+    code: 1,
+    stderr: expect.stringContaining(
+      `release ${release?.id} serves random weights, which --require-pretrained refuses\n` +
+        '  a 1: seeded random weights (seed 0), not pretrained\n' +
+        '  -> name trained weights in model-repo/MODEL/weights.yaml',
+    ) as string,
+  });
+  expect(await keys('prod')).toEqual([]);
+  expect(await run('--models', 'b')).toMatchObject({ code: 0 });
+  expect(await keys('prod/')).toEqual(expect.arrayContaining(['prod/b/1/weights.bin']));
 });
 
 test('promotes to a bucket of another server, with files large and small', async () => {

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
@@ -61,7 +62,12 @@ test('a token of AWS has who takes a role with it, and nobody else; who has it w
   for (const { permissions } of Object.values(WORKFLOWS)) expect(permissions).toEqual({ contents: 'read' });
   const withToken = namesWith((job) => job.permissions?.['id-token'] === 'write');
   expect(withToken).toEqual(namesWith(takesRole));
-  expect(withToken.sort()).toEqual(['deploy.yml: prod', 'deploy.yml: staging', 'preview.yml: preview']);
+  expect(withToken.sort()).toEqual([
+    'deploy.yml: models',
+    'deploy.yml: prod',
+    'deploy.yml: staging',
+    'preview.yml: preview',
+  ]);
   expect(namesWith((job) => job.permissions?.['pull-requests'] === 'write')).toEqual(['preview.yml: cost']);
   for (const [, { permissions = {} }] of JOBS) {
     const { contents, ...more } = { contents: 'read', ...permissions };
@@ -72,7 +78,9 @@ test('a token of AWS has who takes a role with it, and nobody else; who has it w
 
 test.each(JOBS)('%s: ends by itself, and leaves no token in its checkout', (_, job) => {
   expect(job['timeout-minutes']).toBeGreaterThan(0);
-  for (const step of usesAction(job, 'actions/checkout')) expect(step.with).toEqual({ 'persist-credentials': false });
+  for (const { with: options } of usesAction(job, 'actions/checkout')) {
+    expect(options).toMatchObject({ 'persist-credentials': false });
+  }
   expect(usesAction(job, 'actions/checkout')).toHaveLength(1);
 });
 
@@ -92,6 +100,17 @@ test('prod comes after staging, which comes after the tests', () => {
   const jobs: Record<string, Job> = WORKFLOWS['deploy.yml']?.jobs ?? {};
   expect([jobs['models']?.needs, jobs['staging']?.needs, jobs['prod']?.needs]).toEqual(['check', 'models', 'staging']);
   expect([jobs['staging']?.environment, jobs['prod']?.environment]).toEqual(['staging', 'prod']);
+});
+
+test('prod gets no random weights, unless a variable says so', () => {
+  const step = steps(WORKFLOWS['deploy.yml']?.jobs['prod'] ?? {}).find(({ run }) => run?.includes('promote') === true);
+  const script = (step?.run ?? '').replace('npm run', 'echo');
+  const promote = (allowed: string): string =>
+    execFileSync('bash', ['-ec', script], { env: { ALLOW_RANDOM_WEIGHTS: allowed }, encoding: 'utf8' }).trim();
+  expect(step?.env).toEqual({ ALLOW_RANDOM_WEIGHTS: '${{ vars.ALLOW_RANDOM_WEIGHTS }}' });
+  expect(promote('')).toBe('promote -- --from staging --to prod --require-pretrained');
+  expect(promote('false')).toBe('promote -- --from staging --to prod --require-pretrained');
+  expect(promote('true')).toBe('promote -- --from staging --to prod');
 });
 
 test.each(['staging', 'prod'])('%s: the trust of the publisher takes the tokens of that environment', (stack) => {

@@ -6,6 +6,7 @@ import { isReplaceable } from './keys';
 import { formatLocation, keptKey, type RepositoryLocation } from './location';
 import type { Provenance } from './provenance';
 import { readHead, type ReleasedObject } from './release';
+import { requirePretrained } from './require-pretrained';
 import { carriedProvenance, findRelease, modelsOf } from './rollback';
 import type { WantedObject } from './wanted';
 
@@ -15,6 +16,8 @@ export interface PromoteOptions extends ChangeOptions {
   release?: string;
   /** Only these models of it; what an ensemble is made of has to be among them. */
   models?: readonly string[];
+  /** Refuses random weights. */
+  requirePretrained?: boolean;
 }
 
 /**
@@ -48,6 +51,7 @@ export async function promote(options: PromoteOptions): Promise<Changed> {
     });
   }
   const models = selection === undefined ? all : all.filter(({ name }) => selection.includes(name));
+  if (options.requirePretrained === true) requirePretrained(models, release.id);
   for (const { name, composedOf } of models) {
     const missing = composedOf.find((step) => !models.some((model) => model.name === step));
     if (missing !== undefined) {
