@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { Root, type INamespace } from 'protobufjs';
+import { Root } from 'protobufjs';
 import { findLocalStack, type LocalState } from '../../scripts/lib/local/state';
 import { CONTROL_HEADER } from '../../scripts/lib/triton/control-key';
 import protocol from '../../scripts/lib/triton/protocol.json';
