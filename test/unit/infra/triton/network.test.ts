@@ -283,7 +283,9 @@ describe('an ingress', () => {
         secretName: 'triton-oidc-a1b2c3d4',
       }),
     });
-    expect(only('Secret')['stringData']).toEqual({ secret: { clientID: 'triton', clientSecret: 'of a test' } });
+    expect(only('Secret', 'triton-oidc')['stringData']).toEqual({
+      secret: { clientID: 'triton', clientSecret: 'of a test' },
+    });
     expect(only('Role')['rules']).toEqual([
       { apiGroups: [''], resources: ['secrets'], resourceNames: ['triton-oidc-a1b2c3d4'], verbs: ['get'] },
     ]);
