@@ -93,6 +93,23 @@ export const podRules: readonly Rule[] = [
       }
     },
   ),
+  podRule(
+    'triton-control-guarded',
+    'A Triton server that loads models on request, which may carry code, demands a key for that over HTTP and gRPC.',
+    (pod, report) => {
+      for (const container of containersOf(pod)) {
+        const args = container.at('args');
+        const words = args.items();
+        if (!words.some((word) => word.is('--model-control-mode=explicit'))) continue;
+        for (const flag of ['http-restricted-api', 'grpc-restricted-protocol']) {
+          const guard = new RegExp(`^--${flag}=([\\w-]+,)*model-repository[,:]`);
+          if (!words.some((word) => word.isUnknown() || guard.test(word.text() ?? ''))) {
+            report(args, `add --${flag}=model-repository,...:HEADER=KEY`, 'its model control is open to every client');
+          }
+        }
+      }
+    },
+  ),
   restrictedRule(),
   podRule(
     'pod-no-api-token',

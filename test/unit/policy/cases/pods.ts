@@ -1,3 +1,4 @@
+import { guardFlags } from '../../../../scripts/lib/triton/control-key';
 import { changed, resource, withUnknown, type Cases } from './case';
 
 const DEPLOYMENT = 'kubernetes:apps/v1:Deployment';
@@ -48,6 +49,11 @@ const onCpu = (path: string, to: unknown) =>
     'triton',
     changed(changed(SERVER, `${CONTAINER}.resources`, { limits: { memory: '1Gi' } }), path, to),
   );
+const OPEN = ['http-restricted-api', 'grpc-restricted-protocol'].map(
+  (flag) =>
+    `${DEPLOYMENT} "triton": its model control is open to every client; add --${flag}=model-repository,...:HEADER=KEY.`,
+);
+const EXPLICIT = '--model-control-mode=explicit';
 const fails = (path: string, to: unknown, ...says: string[]) => ({ stack: [deployment(path, to)], says });
 
 export const podCases: Cases = {
@@ -108,6 +114,21 @@ export const podCases: Cases = {
         `${CONTAINER}.env`,
         [{ name: 'AWS_SECRET_ACCESS_KEY', value: 'hush' }],
         `${DEPLOYMENT} "triton": AWS_SECRET_ACCESS_KEY is set in plain text; take it from a Secret with valueFrom.secretKeyRef.`,
+      ),
+    },
+  },
+  'triton-control-guarded': {
+    passes: {
+      guarded: [deployment(`${CONTAINER}.args`, [EXPLICIT, ...guardFlags('$(KEY)')])],
+      'models are loaded at the start only': [deployment(`${CONTAINER}.args`, ['--model-control-mode=none'])],
+      'not known yet': [deployment(), resource(DEPLOYMENT, 'triton', withUnknown({}, 'spec'))],
+    },
+    fails: {
+      'without a key': fails(`${CONTAINER}.args`, [EXPLICIT], ...OPEN),
+      'a key for other requests': fails(
+        `${CONTAINER}.args`,
+        [EXPLICIT, ...guardFlags('$(KEY)').map((flag) => flag.replace('model-repository,', ''))],
+        ...OPEN,
       ),
     },
   },
