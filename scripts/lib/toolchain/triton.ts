@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
 import { paths } from '../paths';
@@ -87,7 +87,10 @@ export function assembleBackends(installation: TritonInstallation, directory: st
   const python = join(directory, 'python');
   mkdirSync(python, { recursive: true });
   for (const name of readdirSync(pythonBackend)) {
-    if (name !== STUB) symlinkSync(join(pythonBackend, name), join(python, name));
+    if (name === STUB) continue;
+    // Copied: for the Python-based backends Triton refuses a library that lies outside of its folder.
+    if (name.endsWith('.so')) copyFileSync(join(pythonBackend, name), join(python, name));
+    else symlinkSync(join(pythonBackend, name), join(python, name));
   }
   const settings = join(python, 'models.json');
   const install = Object.entries(process.env).filter(([name]) => INSTALL_VARIABLES.test(name));
