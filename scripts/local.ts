@@ -1,15 +1,28 @@
 import { join, resolve } from 'node:path';
-import { EXIT, parseFlags, parseInteger, parseList, runCommand } from './lib/cli';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EXIT, parseFlags, parseInteger, parseSelection, runCommand } from './lib/cli';
 import { Interrupted, watchInterrupts } from './lib/commands/interrupts';
 import { UserError } from './lib/errors';
 import { stopCommands } from './lib/exec';
-import { killAll, stopAll } from './lib/managed-process';
+import { anyProcessRuns, killAll, stopAll } from './lib/managed-process';
 import { requirePageFolder, writePage } from './lib/local/page';
-import { localResult, printAnswers, printEndpoints, printJson, printModels, printPage } from './lib/local/report';
-import { askEachModel } from './lib/local/requests';
+import { isSelected, reloadModel, type ReloadOptions } from './lib/local/reload';
+import {
+  failedNames,
+  localResult,
+  printAnswers,
+  printFailures,
+  printEndpoints,
+  printJson,
+  printModels,
+  printPage,
+} from './lib/local/report';
+import { askEachModel, isZerosRefused, type Answer } from './lib/local/requests';
 import { selectModels } from './lib/local/selection';
 import { localDirectory, startStack } from './lib/local/stack';
 import { Timings } from './lib/local/timings';
+import { fingerprints, watchModels } from './lib/local/watch';
+import { readRepository } from './lib/model';
 import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
 import { requireTritonPlatform } from './lib/toolchain/triton';
@@ -19,8 +32,10 @@ const HELP = `Serves the models of this repository on this machine: a real Trito
 
   npm run local [-- options]
 
-  --once                stop after the first answers; exit code 0 only if every served model answered
+  --once                stop after the first answers; exit code 0 only if every model was served and answered
   --models A,B          only these; what an ensemble is made of comes along (default: all)
+  --exclude A,B         all but these
+  --no-watch            do not load models again when their files change
   --repo DIR            model repository (default: model-repo)
   --weights MODEL=FILE  weights for one model: a file, a folder or a hub id; may be given again
   --http-port N         Triton HTTP (default 8000; 0 takes a free one)
@@ -30,6 +45,10 @@ const HELP = `Serves the models of this repository on this machine: a real Trito
   --page FILE           where to write the page with the answers (default: in the cache; its address is printed)
   --json                the result as JSON on stdout
   --help
+
+A model that fails is marked FAILED and the others are served; with --once it ends the command. When files of a model change, it is traced,
+checked, loaded and asked again; if one of these fails, what was served before is still served.
+Bucket, releases and logs of a repository stay in ~/.cache/triton-serving/local for the next run; delete the folder to start afresh.
 
 Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted before all was up.
 `;
@@ -42,6 +61,8 @@ async function local(argv: readonly string[]): Promise<number> {
   const flags = parseFlags(argv, {
     once: { type: 'boolean', default: false },
     models: { type: 'string' },
+    exclude: { type: 'string' },
+    'no-watch': { type: 'boolean', default: false },
     repo: { type: 'string', default: paths.modelRepository },
     weights: { type: 'string', multiple: true, default: [] },
     'http-port': { type: 'string', default: '8000' },
@@ -68,44 +89,85 @@ async function local(argv: readonly string[]): Promise<number> {
   const repository = resolve(flags.repo);
   const page = resolve(flags.page ?? join(localDirectory(repository), 'page.html'));
   if (flags.page !== undefined) requirePageFolder(page);
-  const selection = await selectModels(repository, parseList('models', flags.models));
+  const asked = parseSelection(flags);
+  const leaveOut = !flags.once;
+  const before = await fingerprints(repository);
+  const selection = await selectModels(repository, asked, leaveOut);
 
   const progress = new Progress();
   const timings = new Timings();
   const undo = new Undo();
   const interruption = untilInterrupted();
+  const stop = new AbortController();
   const serve = async (): Promise<number> => {
     const stack = await startStack({
       repository,
       models: selection.served.map(({ name }) => name),
+      leaveOut,
       weights: flags.weights,
       ports,
       progress,
       timings,
       defer: (step) => undo.defer(step),
     });
+    stack.failed.push(...selection.failed);
     if (!flags.json) printModels(stack, selection);
-    const answers = await timings.measure('requests', () => askEachModel(stack.triton, selection.served));
-    const result = localResult(stack, selection, answers, timings);
-    await writePage(page, { result, repository, once: flags.once, made: new Date() });
+    const ready = stack.versions.filter(({ state }) => state === 'READY').map(({ model }) => model);
+    const { models } = await readRepository(repository, { models: [...new Set(ready)] });
+    let answers = await timings.measure('requests', () => askEachModel(stack.triton, models));
+    const show = (): Promise<void> => {
+      const result = localResult(stack, selection, answers, timings);
+      return writePage(page, { result, repository, once: flags.once, made: new Date() });
+    };
+    await show();
     if (flags.json) {
-      printJson(result, page);
+      printJson(localResult(stack, selection, answers, timings), page);
     } else {
       printAnswers(answers, timings);
       printPage(page);
     }
-    const failed = answers.filter(({ error }) => error !== undefined).map(({ model }) => model);
-    if (failed.length > 0) throw new UserError(`no right answer from ${[...new Set(failed)].join(', ')}`);
+    const wrong = answers.filter(({ error }) => error !== undefined).map(({ model }) => model);
+    if (flags.once && wrong.length > 0) throw new UserError(`no right answer from ${[...new Set(wrong)].join(', ')}`);
     if (flags.once) return EXIT.ok;
 
     interruption.becomeOrdinary();
-    if (!flags.json) printEndpoints(stack, repository);
+    if (!flags.json) {
+      const bad = answers.filter((answer) => answer.error !== undefined && !isZerosRefused(answer));
+      const names = new Set([...failedNames(stack), ...bad.map(({ model }) => model)]);
+      printFailures([...names].sort(), repository, stack, !flags['no-watch']);
+      printEndpoints(stack, repository);
+    }
+    const watching = flags['no-watch']
+      ? new Promise<void>(() => undefined)
+      : watchModels(
+          repository,
+          before,
+          async (changed) => {
+            const options = {
+              repository,
+              selection: asked,
+              weights: flags.weights,
+              progress,
+              stack,
+              signal: stop.signal,
+            };
+            answers = await reloadModels(changed, options, answers);
+            await show();
+          },
+          stop.signal,
+        );
+    undo.defer(async () => {
+      stop.abort(new Interrupted('interrupted'));
+      stopCommands();
+      if (!flags['no-watch']) await Promise.race([watching.catch(() => undefined), sleep(END_OF_RELOAD_MS)]);
+    });
     const ended = (name: string, { ended, logFile }: { ended: Promise<string>; logFile: string }): Promise<UserError> =>
       ended.then((how) => new UserError(`${name} ended by itself (${how})`, { hint: `its log is ${logFile}` }));
     const early = await Promise.race([
       ended('tritonserver', stack.triton),
       ended('the S3 server', stack.s3),
       interruption.requested,
+      watching.then(() => undefined),
     ]);
     if (early !== undefined) throw early;
     return EXIT.ok;
@@ -114,17 +176,41 @@ async function local(argv: readonly string[]): Promise<number> {
     return await Promise.race([serve(), interruption.thrown]);
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
+    progress.abandon();
     progress.line(error.message);
     return EXIT.interrupted;
   } finally {
     stopCommands();
-    const stop = (): Promise<void> => undo.run().finally(() => stopAll());
+    const stopServers = (): Promise<void> => undo.run().finally(() => stopAll());
     try {
-      if (!undo.isEmpty) await progress.run('stop what was started', stop);
+      if (anyProcessRuns()) await progress.run('stop what was started', stopServers);
+      else await stopServers();
     } finally {
       interruption.stopWatching();
     }
   }
+}
+
+/** A reload that is under way gets so long to end in order. */
+const END_OF_RELOAD_MS = 5000;
+
+/** Loads the models again whose files changed, and ensembles that failed without them. */
+async function reloadModels(
+  changed: readonly string[],
+  options: ReloadOptions,
+  answers: readonly Answer[],
+): Promise<Answer[]> {
+  const names = changed.filter((name) => isSelected(options.selection, name, options.stack));
+  let current = [...answers];
+  for (const name of names) {
+    const reloaded = await reloadModel(name, options);
+    if (reloaded === undefined) continue;
+    const loaded = reloaded.models.map((model) => model.name);
+    current = [...current.filter(({ model }) => !loaded.includes(model)), ...reloaded.answers];
+    const waiting = options.stack.failed.filter(({ needs }) => needs !== undefined && loaded.includes(needs));
+    names.push(...waiting.map((failed) => failed.name).filter((one) => !names.includes(one)));
+  }
+  return current;
 }
 
 /**

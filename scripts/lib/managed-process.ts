@@ -43,6 +43,9 @@ export async function stopAll(): Promise<void> {
   await Promise.all([...processes].map((one) => one.stop(STOP_ALL_GRACE_MS)));
 }
 
+/** Whether a process that was started runs. */
+export const anyProcessRuns = (): boolean => processes.size > 0;
+
 /** Ends everything at once; for a second Ctrl-C. */
 export function killAll(): void {
   ending = true;

@@ -68,6 +68,13 @@ export class Progress {
     }
   }
 
+  /** Ends the steps that run without a word about them: they were interrupted, which is no failure. */
+  abandon(): void {
+    this.running.clear();
+    clearInterval(this.timer);
+    this.timer = undefined;
+  }
+
   /** Prints a line of its own. */
   line(text: string): void {
     if (this.quiet) return;

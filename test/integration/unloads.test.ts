@@ -6,7 +6,7 @@ import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
-import { testTriton } from '../support/triton';
+import { CONTROL_ENVIRONMENT, testTriton } from '../support/triton';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -38,7 +38,10 @@ test('rollback from a model whose process died: the release before is in service
   await expect(answer('dies')).rejects.toThrow('is not healthy');
 
   const target = ['--bucket', 's3://unloads-test/models', '--endpoint-url', endpoint, '--triton', triton.httpUrl];
-  const { code, stdout, stderr } = await runCommandLine('rollback', target, S3_ENVIRONMENT);
+  const { code, stdout, stderr } = await runCommandLine('rollback', target, {
+    ...S3_ENVIRONMENT,
+    ...CONTROL_ENVIRONMENT,
+  });
   expect({ code, stderr }).toEqual({
     code: 3,
     stderr: expect.stringContaining(`unload dies on ${triton.httpUrl}`) as string,

@@ -54,6 +54,7 @@ export class LocalCommand {
     const args = [join(paths.scripts, 'run.mjs'), 'local', '--repo', this.repository, ...FREE_PORTS, ...flags];
     const child = spawn(process.execPath, args, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
     if (child.pid !== undefined) this.pids.push(child.pid);
+    this.scratch.defer(() => void child.kill('SIGKILL'));
     let text = '';
     for (const stream of [child.stdout, child.stderr])
       stream.setEncoding('utf8').on('data', (more: string) => (text += more));

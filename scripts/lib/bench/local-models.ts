@@ -24,10 +24,11 @@ export async function withModels(
     undo.defer(() => rmSync(localDirectory(repository), { recursive: true, force: true }));
   }
   try {
-    const { served } = await selectModels(repository, names);
+    const { served } = await selectModels(repository, names === undefined ? {} : { models: names });
     const stack = await startStack({
       repository,
       models: served.map(({ name }) => name),
+      leaveOut: false,
       weights: [],
       ports: FREE_PORTS,
       progress,

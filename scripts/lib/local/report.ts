@@ -1,11 +1,13 @@
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { formatDuration, formatTable } from '../format';
+import { formatDuration, formatTable, shortened } from '../format';
 import { stepModels } from '../model';
+import { displayPath } from '../model/paths';
 import { formatLocation } from '../publish/location';
 import { nextCommands } from './next-commands';
-import type { Answer } from './requests';
+import { isZerosRefused, type Answer } from './requests';
 import type { LocalSelection } from './selection';
-import type { LocalStack } from './stack';
+import { describeState, type LocalStack } from './stack';
 import type { TimedStep, Timings } from './timings';
 
 /** The table that the start ends with: what is served, and why not the rest. */
@@ -14,27 +16,72 @@ export function printModels(stack: LocalStack, selection: LocalSelection): void 
     model,
     version,
     platform,
-    state === NOT_SERVED || reason === '' ? state : `${state}: ${reason}`,
+    state === NOT_SERVED || reason === '' ? state : `${state}: ${shortened(firstLine(reason), LONGEST_REASON)}`,
     loadMs === null ? '-' : formatDuration(loadMs),
     weights,
   ]);
   const table = formatTable(['model', 'version', 'platform', 'state', 'loaded in', 'weights'], rows);
-  const notes = selection.notServed.map(({ model, reason }) => `${model.name} is not served here: ${reason}.`);
+  const notes = [
+    ...selection.notServed.map(({ model, reason }) => `${model.name} is not served here: ${reason}.`),
+    ...stack.failed.map(({ name, details }) => `${name} FAILED: ${details}`),
+    ...unloaded(stack).map(
+      ({ name, details }) => `${name} FAILED: ${details}\n  -> Triton's log is ${stack.triton.logFile}`,
+    ),
+  ];
   process.stdout.write(`\n${[table, ...notes].join('\n')}\n\n`);
 }
 
+/** A table has room for so much of it; the rest stands below. */
+const LONGEST_REASON = 60;
+
+/** Names of the models that are not served although they should be. */
+export const failedNames = (stack: Pick<LocalStack, 'failed' | 'versions'>): string[] =>
+  [...stack.failed, ...unloaded(stack)].map(({ name }) => name);
+
+function unloaded({ versions }: Pick<LocalStack, 'versions'>): { name: string; details: string }[] {
+  return versions
+    .filter(({ state }) => state !== 'READY')
+    .map((version) => ({ name: version.model, details: describeState(version) }));
+}
+
+const firstLine = (text: string): string => text.split('\n')[0] ?? '';
+
 /** What each model answered. */
 export function printAnswers(answers: readonly Answer[], timings: Timings): void {
-  const rows = answers.map(({ model, protocol, milliseconds, result, error }) => [
+  const rows = answers.map(({ model, protocol, milliseconds, result, error, isZeros }) => [
     model,
     protocol,
     formatDuration(milliseconds),
-    error === undefined ? result : `FAILED: ${error}`,
+    error === undefined ? result : `${isZeros === true ? 'READY, zero request failed' : 'FAILED'}: ${firstLine(error)}`,
   ]);
   process.stdout.write(`${formatTable(['model', 'over', 'took', 'answer'], rows)}\n\n`);
+  const refused = new Set(answers.filter((answer) => isZerosRefused(answer)).map(({ model }) => model));
+  for (const model of refused) {
+    process.stdout.write(
+      `${model} refused a request of zeros: add golden/CASE.json to its folder, with a request that it answers.\n\n`,
+    );
+  }
   const steps = timings.steps.map(({ name, milliseconds }) => [name, formatDuration(milliseconds)]);
   process.stdout.write(
     `${formatTable(['step', 'took'], [...steps, ['all, with what ran side by side', formatDuration(timings.total)]])}\n\n`,
+  );
+}
+
+/** What to do about models that are not served or answer wrongly. */
+export function printFailures(
+  names: readonly string[],
+  repository: string,
+  { triton, s3, location }: LocalStack,
+  isWatched: boolean,
+): void {
+  if (names.length === 0) return;
+  const folders = names.map((name) => displayPath(join(repository, name))).join(', ');
+  const again = isWatched
+    ? 'They are loaded again when files of theirs change.'
+    : `Then, with the keys below: npm run sync-models -- --repo ${displayPath(repository)} --models ${names.join(',')} ` +
+      `--bucket ${formatLocation(location)} --endpoint-url ${s3.endpoint} --triton ${triton.httpUrl}`;
+  process.stdout.write(
+    `FAILED: ${names.join(', ')}. Fix ${folders}. ${again}\n  -> Triton's log is ${triton.logFile}\n\n`,
   );
 }
 
@@ -98,7 +145,7 @@ export interface ModelRow {
   /** Empty where it is not served. */
   version: string;
   platform: string;
-  /** As Triton calls it, or `not served here`. */
+  /** `READY`, `FAILED` or `not served here`. */
   state: string;
   /** Why it is in this state; empty where it is READY. */
   reason: string;
@@ -110,6 +157,7 @@ export interface ModelRow {
 }
 
 const NOT_SERVED = 'not served here';
+const FAILED = 'FAILED';
 
 export function localResult(
   stack: LocalStack,
@@ -143,8 +191,8 @@ function modelRows(stack: LocalStack, selection: LocalSelection): ModelRow[] {
       model,
       version: String(version),
       platform: read?.platform ?? '',
-      state,
-      reason,
+      state: state === 'READY' ? state : FAILED,
+      reason: state === 'READY' ? '' : describeState({ model, state, reason }),
       loadMs: stack.loadMs.get(model) ?? null,
       weights: stack.models.find(({ name }) => name === model)?.weights[String(version)] ?? '',
       composedOf: read === undefined ? [] : stepModels(read.config),
@@ -160,5 +208,15 @@ function modelRows(stack: LocalStack, selection: LocalSelection): ModelRow[] {
     weights: '',
     composedOf: stepModels(model.config),
   }));
-  return [...served, ...others].sort((a, b) => (a.model < b.model ? -1 : 1));
+  const failed = stack.failed.map(({ name, reason }): ModelRow => ({
+    model: name,
+    version: '',
+    platform: configured.get(name)?.platform ?? '',
+    state: FAILED,
+    reason,
+    loadMs: null,
+    weights: '',
+    composedOf: [],
+  }));
+  return [...served, ...others, ...failed].sort((a, b) => (a.model < b.model ? -1 : 1));
 }

@@ -1,10 +1,10 @@
 import type { RepositoryModel } from '../model';
-import type { InferenceClient } from '../triton/client';
+import type { InferenceClient, InferResult } from '../triton/client';
 import { TritonGrpcClient } from '../triton/grpc';
 import { TritonHttpClient } from '../triton/http';
 import { encodeTensor, type Tensor } from '../triton/tensor';
 import type { Exhibit } from './exhibits';
-import { numbersOf, sampleFor, type Sample } from './samples';
+import { goldenSamples, numbersOf, sampleFor, type Sample } from './samples';
 
 /** What one model answered to one request. */
 export interface Answer {
@@ -14,9 +14,14 @@ export interface Answer {
   /** In a few words; empty when there is an error. */
   result: string;
   error?: string;
+  /** It was made of zeros: an error may be right, and the model is served. */
+  isZeros?: true;
   /** For the page, where there is more to see than words. */
   exhibit?: Exhibit;
 }
+
+/** Whether a model refused zeros: it is served, and nothing says that it had to answer them. */
+export const isZerosRefused = ({ error, isZeros }: Answer): boolean => error !== undefined && isZeros === true;
 
 interface Client {
   protocol: Answer['protocol'];
@@ -26,10 +31,15 @@ interface Client {
 /** The same request twice may be summed up in another order inside the model; that moves the last digits only. */
 const SAME_WITHIN = 1e-3;
 
-/** Sends one request to each model over HTTP and the same one over gRPC, and checks that both answer alike. */
+/**
+ * Sends one request to each model over HTTP and the same one over gRPC, and checks that both answer alike. Golden requests
+ * of a model are all sent over HTTP.
+ * @param others further models, which ensembles refer to
+ */
 export async function askEachModel(
   endpoints: { httpUrl: string; grpcAddress: string },
   models: readonly RepositoryModel[],
+  others: readonly RepositoryModel[] = models,
 ): Promise<Answer[]> {
   const clients: Client[] = [
     { protocol: 'HTTP', client: new TritonHttpClient(endpoints.httpUrl) },
@@ -37,7 +47,7 @@ export async function askEachModel(
   ];
   try {
     const answers: Answer[] = [];
-    for (const model of models) answers.push(...(await askModel(clients, model, models)));
+    for (const model of models) answers.push(...(await askModel(clients, model, others)));
     return answers;
   } finally {
     for (const { client } of clients) client.close();
@@ -66,11 +76,13 @@ async function askModel(
   let first: Tensor[] | undefined;
   for (const { protocol, client } of clients) {
     const started = performance.now();
-    const answer: Answer = { model: model.name, protocol, milliseconds: 0, result: '' };
+    const isZeros = sample.isZeros === true ? { isZeros: true as const } : {};
+    const answer: Answer = { model: model.name, protocol, milliseconds: 0, result: '', ...isZeros };
     answers.push(answer);
     try {
-      const { outputs } = await client.infer(model.name, sample.inputs);
+      const { outputs } = await infer(client, model.name, sample);
       answer.milliseconds = performance.now() - started;
+      if (first === undefined) await askGolden(client, model);
       answer.result = first === undefined ? sample.read(outputs) : sameAs(first, outputs, sample);
       if (first === undefined && sample.show !== undefined) answer.exhibit = sample.show(outputs);
       first ??= outputs;
@@ -79,6 +91,14 @@ async function askModel(
     }
   }
   return answers;
+}
+
+const infer = (client: InferenceClient, model: string, { inputs, parameters = {} }: Sample): Promise<InferResult> =>
+  client.infer(model, inputs, Object.keys(parameters).length === 0 ? {} : { parameters });
+
+/** @throws UserError for the first answer that is not as expected */
+async function askGolden(client: InferenceClient, model: RepositoryModel): Promise<void> {
+  for (const sample of goldenSamples(model)) sample.read((await infer(client, model.name, sample)).outputs);
 }
 
 function sameAs(first: readonly Tensor[], outputs: readonly Tensor[], sample: Sample): string {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
-import { zeroInputs } from '../golden';
+import { compareAnswer, describeMismatch, requestsFor, zeroInputs, type GoldenRequest } from '../golden';
 import { networkTensor } from '../infer/pictures';
 import type { RepositoryModel } from '../model';
 import { paths } from '../paths';
@@ -20,6 +20,10 @@ export interface Sample {
   read(outputs: readonly Tensor[]): string;
   /** What a page shows of an answer that `read` has taken. */
   show?(outputs: readonly Tensor[]): Exhibit;
+  /** Request parameters of KServe v2. */
+  parameters?: GoldenRequest['parameters'];
+  /** Zeros, which a model may refuse. */
+  isZeros?: true;
 }
 
 /** A public-domain photograph of a face, 256 x 256. */
@@ -97,19 +101,34 @@ const SAMPLES: Record<string, (model: RepositoryModel, find: FindModel) => Promi
   },
 };
 
-/** A request for a model of `models`. */
+/** A request for a model of `models`: one that we know for it, else its first golden request, else zeros. */
 export async function sampleFor(model: RepositoryModel, models: readonly RepositoryModel[]): Promise<Sample> {
   // Own fields only: a model may be called "constructor".
   const make = Object.hasOwn(SAMPLES, model.name) ? SAMPLES[model.name] : undefined;
-  if (make === undefined) return sampleOfZeros(model);
+  const [golden] = goldenSamples(model);
+  const other = (): Sample => golden ?? sampleOfZeros(model);
+  if (make === undefined) return other();
   try {
-    const sample = await make(model, (name) => models.find((other) => other.name === name));
-    return fits(sample, model) ? sample : sampleOfZeros(model);
+    const sample = await make(model, (name) => models.find((one) => one.name === name));
+    return fits(sample, model) ? sample : other();
   } catch (error) {
     // Somebody else's model of the same name: it lacks our labels or tokenizer.
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return sampleOfZeros(model);
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return other();
     throw error;
   }
+}
+
+/** The golden requests of the newest version, which answers where a request names none. */
+export function goldenSamples({ golden, served }: RepositoryModel): Sample[] {
+  return requestsFor(golden, served.at(-1) ?? 0).map((request) => ({
+    inputs: request.inputs,
+    parameters: request.parameters,
+    read: (outputs) => {
+      const mismatch = compareAnswer(request, outputs);
+      if (mismatch === undefined) return `golden request ${request.name}: as expected`;
+      throw new UserError(`golden request ${request.name}: ${describeMismatch(mismatch)}`);
+    },
+  }));
 }
 
 /** Whether the request is one that the model's configuration allows. */
@@ -131,6 +150,7 @@ function fits({ inputs }: Sample, { config }: RepositoryModel): boolean {
 function sampleOfZeros({ config }: RepositoryModel): Sample {
   return {
     inputs: zeroInputs(config),
+    isZeros: true,
     read: (outputs) => outputs.map((output) => `${output.name} ${describeShape(output)}`).join(', '),
   };
 }

@@ -2,8 +2,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
 import { REQUIREMENTS_FILE, requiresNumpy2 } from '../model/requirements';
-import { readRepository, stepModels, type RepositoryModel } from '../model';
+import { readSoundRepository, stepModels, type RepositoryModel, type Selection } from '../model';
 import { displayPath } from '../model/paths';
+import { readSoundModels, type FailedModel } from './sound';
 
 /** Which models `npm run local` serves, and why not the others. */
 export interface LocalSelection {
@@ -12,6 +13,8 @@ export interface LocalSelection {
   notServed: { model: RepositoryModel; reason: string }[];
   /** Not asked for, but needed by an ensemble that was. */
   added: string[];
+  /** Those with problems, where they are left out. */
+  failed: FailedModel[];
 }
 
 /** Backends there are here: Triton's own python backend and ours on top of it (scripts/backends). */
@@ -30,15 +33,18 @@ const NUMPY_REASON = `its ${REQUIREMENTS_FILE} requires NumPy 2, and Triton 2.51
 /**
  * Reads the configurations, before any model is traced, and sorts out what cannot be served here. That is no failure;
  * an ensemble that needs such a model is not served either.
+ * @param leaveOut models with problems are left out; without it they are an error
  * @throws UserError with every problem of the configurations
  */
-export async function selectModels(repository: string, names: readonly string[] | undefined): Promise<LocalSelection> {
-  const { models, problems, added } = await readRepository(repository, {
-    ...(names === undefined ? {} : { models: names }),
-    artifacts: false,
-  });
-  if (problems.length > 0) throw new UserError(`${repository} is not ready to be served`, { problems });
-
+export async function selectModels(
+  repository: string,
+  selection: Pick<Selection, 'models' | 'exclude'>,
+  leaveOut = false,
+): Promise<LocalSelection> {
+  const configurations = { ...selection, artifacts: false };
+  const { models, added, failed } = leaveOut
+    ? await readSoundModels(repository, configurations)
+    : { ...(await readSoundRepository(repository, configurations, 'served')), failed: [] };
   const reasons = new Map<string, string>();
   for (const model of models) {
     if (!LOCAL_PLATFORMS.includes(model.platform)) reasons.set(model.name, reasonFor(model));
@@ -54,7 +60,7 @@ export async function selectModels(repository: string, names: readonly string[] 
         reasons.set(name, `it needs ${missing}, which is not served here`);
     }
   }
-  if (reasons.size === models.length) {
+  if (reasons.size === models.length && failed.length === 0) {
     const why = [...reasons].map(([name, reason]) => `${name}: ${reason}`);
     throw new UserError(`nothing of this can be served here\n  ${why.join('\n  ')}`);
   }
@@ -64,6 +70,7 @@ export async function selectModels(repository: string, names: readonly string[] 
       .filter(({ name }) => reasons.has(name))
       .map((model) => ({ model, reason: reasons.get(model.name) ?? '' })),
     added,
+    failed,
   };
 }
 

@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { UserError } from '../errors';
+import { UserError, type Problem } from '../errors';
 import { formatBytes } from '../format';
+import { readRepository } from '../model';
 import { claimPorts } from '../ports';
 import type { Progress } from '../progress';
 import { ensurePlaceholder } from '../publish/apply';
-import { formatLocation, releasesPrefix, tritonRepositoryUrl, type RepositoryLocation } from '../publish/location';
-import { publish, VersionConflict } from '../publish/publish';
+import { formatLocation, tritonRepositoryUrl, type RepositoryLocation } from '../publish/location';
+import { publish } from '../publish/publish';
 import { readHead } from '../publish/release';
 import type { ServedVersion } from '../publish/rollout';
 import { servedNow } from '../publish/status';
@@ -16,13 +17,14 @@ import { S3Store } from '../s3/store';
 import { acquireLock, cacheRoot, makeDirectory, requireFreeSpace } from '../toolchain/cache';
 import { ensurePython, type PythonEnvironment } from '../toolchain/python';
 import { ensureSeaweedfs } from '../toolchain/seaweedfs';
-import { ensureTriton } from '../toolchain/triton';
+import { ensureTriton, type TritonInstallation } from '../toolchain/triton';
 import { describeTrace, traceModels } from '../trace';
 import { explainLoadFailure } from '../triton/load-failure';
 import { WEIGHTS_FILE } from '../weights/weights-file';
 import { startTriton, type ModelEvent, type TritonServer } from '../triton/server';
 import { installModelPackages } from './model-packages';
 import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server, type S3Server } from './s3-server';
+import { failedModel, readSoundModels, withDependents, type FailedModel } from './sound';
 import { announceStack } from './state';
 import type { Timings } from './timings';
 
@@ -33,14 +35,16 @@ const LOCATION: RepositoryLocation = { bucket: 'local', prefix: 'models' };
 const WORKING_BYTES = 4e9;
 
 /** All models together, from the start of tritonserver to the last READY. */
-const START_TIMEOUT_MS = 600_000;
+export const START_TIMEOUT_MS = 600_000;
 
 /** Somebody may publish into the local bucket by hand. */
-const LOCK_TIMEOUT_MS = 120_000;
+export const LOCK_TIMEOUT_MS = 120_000;
 
 export interface StackOptions {
   repository: string;
   models: readonly string[];
+  /** Leave models out that fail and name them in the result; without it the first failure ends the start. */
+  leaveOut: boolean;
   /** MODEL=FILE for tracing. */
   weights: readonly string[];
   ports: { 'http-port': number; 'grpc-port': number; 'metrics-port': number; 's3-port': number };
@@ -52,6 +56,12 @@ export interface StackOptions {
 
 export interface LocalStack {
   triton: TritonServer;
+  /** Of the local bucket. */
+  store: S3Store;
+  /** For tracing. */
+  python: string;
+  /** Models that were to be served and could not. */
+  failed: FailedModel[];
   s3: S3Server;
   location: RepositoryLocation;
   /** The models published, composing ones first. */
@@ -82,16 +92,17 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
       Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
     ),
   );
-  await timings.measure('set-up: packages of models', () =>
-    installModelPackages(installation, options.repository, options.models, progress),
-  );
+  const unpackaged = await timings.measure('set-up: packages of models', () => installPackages(installation, options));
   requireFreeSpace(directory, WORKING_BYTES, 'serving the models (artifacts, bucket, and the copy that Triton loads)');
   // Tracing is the work of the processor; the S3 server starts beside it.
   const s3Starts = timings.measure('S3 server', () =>
     startS3({ weed, environment, directory, port: ports['s3-port'], defer }),
   );
   const tracing = timings.measure('trace', () => trace(environment, options));
-  const [server] = await Promise.all([s3Starts, tracing]);
+  const [server, untraced] = await Promise.all([s3Starts, tracing]);
+  const { names, failed } = options.leaveOut
+    ? await soundNames(options, [...unpackaged, ...untraced])
+    : { names: options.models, failed: [] };
 
   const store = new S3Store({
     bucket: LOCATION.bucket,
@@ -102,7 +113,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
   defer(() => store.close());
   await store.ensureBucket();
   await ensurePlaceholder(store, LOCATION);
-  const models = await timings.measure('publish', () => publishAll(store, options));
+  const models = await timings.measure('publish', () => publishAll(store, names, options));
 
   const loads = new LoadTimes();
   // Tracing may have taken minutes: somebody else may have come to the ports.
@@ -139,20 +150,73 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
     }),
   );
   const versions = await servedNow(triton, models);
-  requireReady(versions, triton.logFile);
-  return { triton, s3: server, location: LOCATION, models, versions, loadMs: loads.milliseconds };
+  const problems = loadProblems(versions);
+  if (problems.length > 0 && !options.leaveOut) {
+    throw new UserError('tritonserver could not load every model', { problems, hint: `its log is ${triton.logFile}` });
+  }
+  const { python } = environment;
+  return {
+    triton,
+    store,
+    python,
+    s3: server,
+    location: LOCATION,
+    models,
+    versions,
+    failed,
+    loadMs: loads.milliseconds,
+  };
 }
 
-/** With exit-on-error=false the server comes up without the models it could not load. */
-function requireReady(versions: readonly ServedVersion[], logFile: string): void {
-  const problems = versions
+/** @returns the models whose packages cannot be installed, where they are left out */
+async function installPackages(
+  installation: TritonInstallation,
+  { repository, models, progress, leaveOut }: StackOptions,
+): Promise<FailedModel[]> {
+  try {
+    await installModelPackages(installation, repository, models, progress);
+    return [];
+  } catch (error) {
+    if (!leaveOut || !(error instanceof UserError)) throw error;
+  }
+  const failed: FailedModel[] = [];
+  for (const name of models) {
+    try {
+      await installModelPackages(installation, repository, [name], progress);
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      failed.push(failedModel(name, [{ file: name, message: error.message }]));
+    }
+  }
+  return failed;
+}
+
+/** The models that can be published, and those that failed until now with the ensembles that need them. */
+async function soundNames(
+  { repository, models }: StackOptions,
+  unmade: readonly FailedModel[],
+): Promise<{ names: string[]; failed: FailedModel[] }> {
+  const { models: configured } = await readRepository(repository, { models, artifacts: false });
+  const without = withDependents(unmade, configured).map(({ name }) => name);
+  const left = models.filter((name) => !without.includes(name));
+  const sound = left.length === 0 ? { models: [], failed: [] } : await readSoundModels(repository, { models: left });
+  return {
+    names: sound.models.map(({ name }) => name),
+    failed: withDependents([...unmade, ...sound.failed], configured),
+  };
+}
+
+/** With exit-on-error=false the server comes up without the models that it could not load. */
+function loadProblems(versions: readonly ServedVersion[]): Problem[] {
+  return versions
     .filter(({ state }) => state !== 'READY')
-    .map(({ model, version, state, reason }) => {
-      const { message, ...more } = explainLoadFailure(model, reason);
-      return { file: `${model} version ${version}`, message: `${state} ${message}`.trim(), ...more };
-    });
-  if (problems.length === 0) return;
-  throw new UserError('tritonserver could not load every model', { problems, hint: `its log is ${logFile}` });
+    .map((version) => ({ file: `${version.model} version ${version.version}`, message: describeState(version) }));
+}
+
+/** Why a version is not served, and what to do where that is known. */
+export function describeState({ model, state, reason }: Pick<ServedVersion, 'model' | 'state' | 'reason'>): string {
+  const { message, hint } = explainLoadFailure(model, reason);
+  return `${state} ${message}${hint === undefined ? '' : `\n    -> ${hint}`}`.trim();
 }
 
 /** Where this repository's local stack keeps its bucket and logs. */
@@ -179,16 +243,14 @@ async function startS3(options: {
   return server;
 }
 
-async function trace(environment: PythonEnvironment, options: StackOptions): Promise<void> {
-  // Other models have their artifacts.
-  const makes = ['trace.py', WEIGHTS_FILE];
-  const models = options.models.filter((model) =>
-    makes.some((name) => existsSync(join(options.repository, model, name))),
-  );
-  if (models.length === 0) return;
+/** @returns the models that could not be traced, where they are left out */
+async function trace(environment: PythonEnvironment, options: StackOptions): Promise<FailedModel[]> {
+  const models = options.models.filter((name) => hasTrace(options.repository, name));
+  if (models.length === 0) return [];
   const step = options.progress.step('trace');
   let made = 0;
   let upToDate = 0;
+  const failed: FailedModel[] = [];
   try {
     await traceModels({
       python: environment.python,
@@ -205,52 +267,55 @@ async function trace(environment: PythonEnvironment, options: StackOptions): Pro
       },
     });
   } catch (error) {
-    step.failed();
-    throw error;
+    const problems = error instanceof UserError ? error.problems : [];
+    failed.push(
+      ...models.flatMap((name) => {
+        const own = problems.filter(({ file }) => file === name);
+        return own.length === 0 ? [] : [failedModel(name, own)];
+      }),
+    );
+    if (!options.leaveOut || failed.length === 0) {
+      step.failed();
+      throw error;
+    }
   }
-  step.done(`${made} made, ${upToDate} up to date`);
+  step.done(`${made} made, ${upToDate} up to date${failed.length === 0 ? '' : `, ${failed.length} FAILED`}`);
+  return failed;
 }
+
+/** Whether its artifact is made or fetched here. Other models have theirs. */
+export const hasTrace = (repository: string, model: string): boolean =>
+  ['trace.py', WEIGHTS_FILE].some((name) => existsSync(join(repository, model, name)));
 
 /**
- * Publishes with the code of `npm run sync-models`. A version that was traced anew would be refused there, and rightly
- * so; the local bucket is nobody's production, so it is emptied instead. So it is where it holds models that are not
- * served this time: a release is the state of all servers, and `status` and `rollback` would ask for them.
+ * Publishes with the code of `npm run sync-models`. Nothing but this machine depends on the local bucket, so versions
+ * whose files changed are replaced. Models that are not served this time leave the release, as it is the state of all
+ * servers; a rollback brings them back.
  */
-async function publishAll(store: S3Store, options: StackOptions): Promise<WantedModel[]> {
+async function publishAll(store: S3Store, names: readonly string[], options: StackOptions): Promise<WantedModel[]> {
+  const held = Object.keys((await readHead(store, LOCATION))?.release.models ?? {});
+  const others = held.filter((name) => !names.includes(name));
+  if (others.length > 0) {
+    options.progress.line(
+      `     ${others.join(', ')} of an earlier run leave the local release; a rollback brings them back`,
+    );
+  }
   return options.progress.run('publish to S3', async (step) => {
     let bytes = 0;
-    const publishOnce = () =>
-      publish({
-        repository: options.repository,
-        models: options.models,
-        store,
-        location: LOCATION,
-        replicas: undefined,
-        loadTimeoutMs: START_TIMEOUT_MS,
-        lockTimeoutMs: LOCK_TIMEOUT_MS,
-        onBytes: (key, sent) => step.update(`${formatBytes((bytes += sent))}, last ${key}`),
-      });
-    const emptyBecause = async (why: string): Promise<void> => {
-      options.progress.line(`     ${why}: the local bucket is emptied and filled again`);
-      await emptyRepository(store);
-    };
-    const held = Object.keys((await readHead(store, LOCATION))?.release.models ?? {});
-    const others = held.filter((name) => !options.models.includes(name));
-    if (others.length > 0) await emptyBecause(`${others.join(', ')} of an earlier run not asked for`);
-    try {
-      return (await publishOnce()).models;
-    } catch (error) {
-      if (!(error instanceof VersionConflict)) throw error;
-      await emptyBecause('a model was made anew');
-      return (await publishOnce()).models;
-    }
+    const published = await publish({
+      repository: options.repository,
+      models: names,
+      store,
+      location: LOCATION,
+      replicas: undefined,
+      replacePublished: true,
+      removeOthers: true,
+      loadTimeoutMs: START_TIMEOUT_MS,
+      lockTimeoutMs: LOCK_TIMEOUT_MS,
+      onBytes: (key, sent) => step.update(`${formatBytes((bytes += sent))}, last ${key}`),
+    });
+    return published.models;
   });
-}
-
-async function emptyRepository(store: S3Store): Promise<void> {
-  const objects = [...(await store.list(`${LOCATION.prefix}/`)), ...(await store.list(`${releasesPrefix(LOCATION)}/`))];
-  await store.delete(objects.map(({ key }) => key));
-  await ensurePlaceholder(store, LOCATION);
 }
 
 /** Times each model from `loading` to `loaded` as the server's log tells them. */

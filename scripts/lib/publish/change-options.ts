@@ -17,6 +17,8 @@ export interface Target {
   keepRemoved: boolean;
   /** Delete versions and files of `models` that are not part of them any more. */
   prune: boolean;
+  /** Replace objects of published versions, which is a conflict otherwise. */
+  replacePublished?: boolean;
   /** For the release: what made it. */
   origin: string;
   /** For the release: which one it goes back to. */

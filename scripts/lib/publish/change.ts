@@ -58,8 +58,8 @@ export async function change(
     const target = await targetOf(seen.head?.release);
     requireRemovable(target, seen.head?.release);
     const remove = ensemblesFirst(target.remove, seen.head?.release);
-    const { prune, keepRemoved } = target;
-    const plan = await makePlan(target.models, seen, { store, location, prune, remove, keepRemoved });
+    const { prune, keepRemoved, replacePublished = false } = target;
+    const plan = await makePlan(target.models, seen, { store, location, prune, remove, keepRemoved, replacePublished });
     options.onPlan?.(plan);
     requireNoConflict(plan);
     await target.check?.(plan);
@@ -363,6 +363,8 @@ class Change {
     if (options.replicas === undefined) return;
     const withoutSignal = { ...options };
     delete withoutSignal.signal;
+    // A model that was refused is still served as it was before: it is not loaded again.
+    delete withoutSignal.reload;
     const failed: string[] = [];
     const target = {
       models: [...servedModels([...names, ...plan.remove], before), ...this.dependents()],

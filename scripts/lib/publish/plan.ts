@@ -15,7 +15,7 @@ import type { WantedModel, WantedObject } from './wanted';
  * | yes           | same    | any                                   | `keep`     |
  * | yes           | other   | config, labels, trace record          | `replace`  |
  * | yes           | other   | in a version that was never published | `replace`  |
- * | yes           | other   | in a published version                | `conflict` |
+ * | yes           | other   | in a published version                | `conflict`, or `replace` with `replacePublished` |
  */
 export type Action = 'upload' | 'keep' | 'replace' | 'conflict';
 
@@ -64,6 +64,8 @@ export interface PlanOptions {
   /** Models that the release has, and that are to be removed. */
   remove: readonly string[];
   keepRemoved: boolean;
+  /** Objects of published versions are replaced: there are no conflicts. */
+  replacePublished: boolean;
 }
 
 /** Every object of a model, its configuration last. */
@@ -193,7 +195,7 @@ class ModelPlanner {
 
   /** Whether the object's version was published, so that servers may load from it at any time. */
   private isCommitted(key: string): boolean {
-    return this.releasedVersions?.has(versionOf(key)) ?? true;
+    return !this.options.replacePublished && (this.releasedVersions?.has(versionOf(key)) ?? true);
   }
 
   private isForeign(): boolean {

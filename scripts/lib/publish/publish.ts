@@ -14,6 +14,10 @@ export interface PublishOptions extends ChangeOptions, Pick<Selection, 'models' 
   repository: string;
   /** Delete from the bucket what the folder does not have: models, and versions of its models. */
   prune?: boolean;
+  /** Replace published versions instead of refusing to change them. For repositories that nothing but tests depend on. */
+  replacePublished?: boolean;
+  /** Take models that are not selected out of service; a rollback can bring them back. */
+  removeOthers?: boolean;
 }
 
 export interface Published extends Changed {
@@ -38,15 +42,17 @@ export async function publish(options: PublishOptions): Promise<Published> {
   const changed = await change(
     (release) => {
       const gone = prune ? Object.keys(release?.models ?? {}).filter((name) => !read.names.includes(name)) : [];
+      const others = Object.keys(release?.models ?? {}).filter((name) => !models.some((model) => model.name === name));
       // A user who names models asks for a change of these only.
-      const remove = options.models === undefined ? gone : [];
+      const remove = options.removeOthers === true ? others : options.models === undefined ? gone : [];
       if (gone.length > remove.length) {
         options.onStage?.(`--prune keeps ${gone.join(', ')}: with --models no model is removed`);
       }
       return Promise.resolve({
         models,
         remove,
-        keepRemoved: false,
+        keepRemoved: options.removeOthers === true,
+        replacePublished: options.replacePublished === true,
         prune,
         origin: `sync-models ${repository}`,
         provenance: () => provenanceOf(repository, options.message),

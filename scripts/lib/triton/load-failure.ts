@@ -19,6 +19,12 @@ export function explainLoadFailure(model: string, reason: string): LoadFailure {
   // Frames of Triton's own files follow, which help no reader.
   const message = reason.split(/\s*At:\s/)[0]?.trim() ?? '';
   const module = /ModuleNotFoundError: No module named '([^'.]+)/.exec(message)?.[1];
+  if (/KIND_GPU but no GPUs/.test(message)) {
+    return {
+      message,
+      hint: 'leave "kind" out of its instance_group: Triton then takes the GPUs that there are, and the CPU without one',
+    };
+  }
   if (module === undefined) return { message };
   const name = Object.hasOwn(PACKAGES, module) ? PACKAGES[module] : module;
   return {

@@ -29,7 +29,7 @@ writeRepository(repository, {
 });
 
 test('serves what this machine can, and says why not the rest: ensembles of such models included', async () => {
-  const { served, notServed } = await selectModels(repository, undefined);
+  const { served, notServed } = await selectModels(repository, {});
   expect(served.map(({ name }) => name)).toEqual(['adds', 'on_adds', 'words']);
   expect(notServed.map(({ model, reason }) => [model.name, reason])).toEqual([
     ['newer', 'its requirements.txt requires NumPy 2, and Triton 2.51, the local server, reads arrays of NumPy 1 only'],
@@ -41,18 +41,18 @@ test('serves what this machine can, and says why not the rest: ensembles of such
 });
 
 test('models that are asked for bring along what their ensembles need', async () => {
-  const { served, added } = await selectModels(repository, ['on_adds']);
+  const { served, added } = await selectModels(repository, { models: ['on_adds'] });
   expect([served.map(({ name }) => name), added]).toEqual([['adds', 'on_adds'], ['adds']]);
 });
 
 test('nothing that can be served is an error with every reason', async () => {
-  await expect(selectModels(repository, ['on_plan', 'text'])).rejects.toThrow(
+  await expect(selectModels(repository, { models: ['on_plan', 'text'] })).rejects.toThrow(
     /nothing of this can be served here[\s\S]*plan: a TensorRT plan[\s\S]*text: it takes strings/,
   );
 });
 
 test('problems of a configuration are all told', async () => {
-  await expect(selectModels(repository, ['plans'])).rejects.toMatchObject({
+  await expect(selectModels(repository, { models: ['plans'] })).rejects.toMatchObject({
     problems: [{ message: 'has no model "plans"', hint: 'did you mean plan?' }],
   });
 });

@@ -88,7 +88,9 @@ export async function renderPage(page: LocalPage): Promise<string> {
 }
 
 function heading({ result, repository, made }: LocalPage): Html {
-  const failed = [...new Set(result.answers.filter(({ error }) => error !== undefined).map(({ model }) => model))];
+  const unserved = result.models.filter(({ state }) => state === 'FAILED').map(({ model }) => model);
+  const unanswered = result.answers.filter(({ error }) => error !== undefined).map(({ model }) => model);
+  const failed = [...new Set([...unserved, ...unanswered])];
   const verdict =
     failed.length === 0
       ? html`<p class="verdict good">Every served model answered</p>`

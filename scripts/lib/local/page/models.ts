@@ -18,8 +18,8 @@ export function modelsSection({ models }: LocalResult): Html {
 
 /** Under State, Loaded in and Weights. */
 function fate(row: ModelRow, longest: number): Cell[] {
-  const { state, reason, version, loadMs } = row;
-  const kind = state === 'READY' ? 'good' : version === '' ? 'none' : 'bad';
+  const { state, reason, loadMs } = row;
+  const kind = state === 'READY' ? 'good' : state === 'FAILED' ? 'bad' : 'none';
   const badge = html`<span class="badge ${kind}">${state}</span>`;
   if (reason !== '') return [{ content: html`${badge} <span class="reason">${reason}</span>`, columns: 3 }];
   return [badge, duration(loadMs, longest), html`<span class="weights">${weightsOf(row)}</span>`];

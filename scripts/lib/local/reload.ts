@@ -1,0 +1,117 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { formatUserError, UserError } from '../errors';
+import { formatDuration } from '../format';
+import { readRepository, type RepositoryModel, type Selection } from '../model';
+import type { Progress } from '../progress';
+import { publish } from '../publish/publish';
+import { servedNow } from '../publish/status';
+import { fixedReplicas } from '../replicas/source';
+import { describeTrace, traceModels } from '../trace';
+import { askEachModel, type Answer } from './requests';
+import { selectModels } from './selection';
+import { hasTrace, LOCK_TIMEOUT_MS, START_TIMEOUT_MS, type LocalStack } from './stack';
+
+export interface ReloadOptions {
+  repository: string;
+  /** What the command was asked to serve. */
+  selection: Pick<Selection, 'models' | 'exclude'>;
+  weights: readonly string[];
+  progress: Progress;
+  stack: LocalStack;
+  signal: AbortSignal;
+}
+
+/** What a model serves after a reload. */
+export interface Reloaded {
+  /** Those loaded: the model, and what an ensemble is made of. */
+  models: RepositoryModel[];
+  answers: Answer[];
+}
+
+/** Whether the command is to serve a model of this name: it was asked for, or an ensemble needs it. */
+export function isSelected(
+  { models, exclude = [] }: Pick<Selection, 'models' | 'exclude'>,
+  name: string,
+  stack: Pick<LocalStack, 'models'>,
+): boolean {
+  if (exclude.includes(name)) return false;
+  return models === undefined || models.includes(name) || stack.models.some((model) => model.name === name);
+}
+
+/**
+ * Brings a model whose files changed into service: traces it, publishes it into the local bucket, loads it and asks it.
+ * Where one of these fails, what was served before is still served, and why is printed.
+ */
+export async function reloadModel(name: string, options: ReloadOptions): Promise<Reloaded | undefined> {
+  const { progress, repository, stack, signal } = options;
+  if (!existsSync(join(repository, name))) {
+    progress.line(`${name}: its folder is gone; what is served stays until "npm run local" starts again`);
+    return undefined;
+  }
+  progress.line(`${name}: its files changed`);
+  const started = Date.now();
+  try {
+    const { served, notServed } = await selectModels(repository, { models: [name] });
+    const reason = notServed.find(({ model }) => model.name === name)?.reason;
+    if (reason !== undefined) {
+      progress.line(`     ${name} is not served here: ${reason}`);
+      return undefined;
+    }
+    const names = served.map((model) => model.name);
+    await trace(names, options);
+    signal.throwIfAborted();
+    // One that failed, or was added, is new to the stack.
+    const { models: published } = await publish({
+      repository,
+      models: names,
+      store: stack.store,
+      location: stack.location,
+      replicas: fixedReplicas([stack.triton.httpUrl], stack.triton.modelControlKey),
+      replacePublished: true,
+      reload: true,
+      loadTimeoutMs: START_TIMEOUT_MS,
+      lockTimeoutMs: LOCK_TIMEOUT_MS,
+      signal,
+      onReady: (_, model, ms) => progress.line(`     ${model} READY (${formatDuration(ms)})`),
+    });
+    const others = stack.models.filter((model) => !published.some((one) => one.name === model.name));
+    stack.models = [...others, ...published];
+    stack.failed = stack.failed.filter((one) => !names.includes(one.name));
+    stack.versions = await servedNow(stack.triton, stack.models);
+    const { models } = await readRepository(repository, { models: names });
+    const answers = await askEachModel(stack.triton, models);
+    for (const answer of answers.filter(({ protocol }) => protocol === 'HTTP'))
+      progress.line(`     ${describe(answer)}`);
+    progress.line(`     ${name} is served as its files are now (${formatDuration(Date.now() - started)})`);
+    return { models, answers };
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof UserError)) throw error;
+    const isServed = stack.versions.some(({ model, state }) => model === name && state === 'READY');
+    const what = isServed ? 'what was served before is still served' : 'it is still not served';
+    const text = formatUserError(error);
+    progress.line(`FAIL ${name}: ${what}\n${indented(`${text}\n-> Triton's log is ${stack.triton.logFile}`)}`);
+    return undefined;
+  }
+}
+
+const describe = ({ model, result, error }: Answer): string =>
+  error === undefined ? `${model} answered: ${result}` : `${model} FAILED: ${error}`;
+
+const indented = (text: string): string => text.replace(/^/gm, '     ');
+
+async function trace(names: readonly string[], { repository, weights, progress, stack }: ReloadOptions): Promise<void> {
+  const models = names.filter((name) => hasTrace(repository, name));
+  if (models.length === 0) return;
+  const own = weights.filter((text) => models.some((name) => text.startsWith(`${name}=`)));
+  await traceModels({
+    python: stack.python,
+    repository,
+    models,
+    weights: own,
+    onEvent: (event) => {
+      if (event.event === 'done') progress.line(`     ${event.model} traced: ${describeTrace(event)}`);
+    },
+  });
+}

@@ -1,0 +1,113 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { addressOf, LocalCommand, untilLocal, untilUp, type RunningLocal } from '../support/local-command';
+import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
+import { S3_ENVIRONMENT } from '../support/s3';
+import { runCommandLine } from '../support/run';
+import { Scratch } from '../support/scratch';
+
+jest.setTimeout(600_000);
+
+const scratch = new Scratch();
+const command = new LocalCommand(scratch);
+const { repository } = command;
+
+afterAll(() => scratch.clean());
+afterEach(() => command.expectNothingLeft());
+
+/** Files of a model, with what it answers in `execute` replaced. */
+const answering = (name: string, statement: string): Record<string, string> => {
+  const files = addingModel(name, { 1: 1 });
+  const program = `${name}/1/model.py`;
+  return { ...files, [program]: (files[program] as string).replace('        responses = []', statement) };
+};
+const REFUSES_ZEROS = `        responses = []
+        if not np.from_dlpack(pb_utils.get_input_tensor_by_name(requests[0], "x")).any():
+            raise ValueError("x must not be zero")`;
+
+/** What one model answers to 1. */
+async function ask(local: RunningLocal, model: string): Promise<unknown> {
+  const body = { inputs: [{ name: 'x', datatype: 'FP32', shape: [1], data: [1] }] };
+  const url = `${addressOf(local, 'Triton HTTP')}/v2/models/${model}/infer`;
+  const answer = (await (await fetch(url, { method: 'POST', body: JSON.stringify(body) })).json()) as {
+    outputs?: { data: number[] }[];
+    error?: string;
+  };
+  return answer.outputs?.[0]?.data[0] ?? answer.error;
+}
+
+const pageOf = ({ said }: RunningLocal): string =>
+  readFileSync(fileURLToPath(/file:\S+/.exec(said())?.[0] ?? ''), 'utf8');
+
+test('models that fail leave the others served, and are served once their files are fixed', async () => {
+  writeRepository(repository, {
+    ...addingModel('breaks', { 1: 5 }),
+    'breaks/1/model.py': 'raise RuntimeError("no weights")\n',
+    ...addingModel('invalid', { 1: 6 }),
+    'invalid/config.pbtxt': 'backend: "python"\nmax_batch_size: -1\n',
+    ...addingEnsemble('on_invalid', 'invalid'),
+    ...answering('picky', REFUSES_ZEROS),
+  });
+  const once = await command.run(['--once']);
+  expect(once).toMatchObject({ code: 1, stderr: expect.stringContaining('invalid') as string });
+
+  const local = command.start();
+  const { child, said, ended } = local;
+  await untilUp(local);
+  expect(await ask(local, 'adds')).toBe(11);
+  expect(await ask(local, 'picky')).toBe(2);
+  expect(said()).toMatch(/\n *adds +1 +python +READY/);
+  expect(said()).toMatch(/\n *breaks +1 +python +FAILED: UNAVAILABLE Internal: RuntimeError: no weights {2}/);
+  expect(said()).toMatch(/breaks FAILED: [^]*no weights[^]*-> Triton's log is \S+triton\.log/);
+  expect(said()).toMatch(/\n *invalid +FAILED: max_batch_size: must not be negative, got -1/);
+  expect(said()).toMatch(/\n *on_invalid .*FAILED: needs invalid, which failed/);
+  expect(said()).toMatch(/picky +HTTP .*READY, zero request failed: .*x must not be zero/);
+  expect(said()).toContain('add golden/CASE.json');
+  expect(said()).toMatch(/FAILED: breaks, invalid, on_invalid\. Fix .*loaded again when files of theirs change/);
+  expect(pageOf(local)).toContain('No right answer from breaks, invalid, on_invalid, picky');
+
+  // Both are fixed: the ensemble follows the model that it needs.
+  writeRepository(repository, addingModel('breaks', { 1: 5 }));
+  writeRepository(repository, addingModel('invalid', { 1: 6 }));
+  await untilLocal(local, () => /on_invalid is served as its files are now/.test(said()));
+  await untilLocal(local, () => /breaks is served as its files are now/.test(said()));
+  expect(await ask(local, 'breaks')).toBe(6);
+  expect(await ask(local, 'on_invalid')).toBe(7);
+  await untilLocal(
+    local,
+    () => !/FAILED|No right answer from [^<]*breaks/.test(pageOf(local).replace(/picky[^<]*/g, '')),
+  );
+
+  // The same version with other files, a new model, and an edit that breaks one.
+  writeRepository(repository, { ...addingModel('adds', { 1: 20 }), ...addingModel('fresh', { 1: 3 }) });
+  await untilLocal(local, () => /fresh is served as its files are now/.test(said()));
+  expect(await ask(local, 'adds')).toBe(21);
+  expect(await ask(local, 'fresh')).toBe(4);
+  writeRepository(repository, { 'adds/1/model.py': 'this is no Python\n' });
+  await untilLocal(local, () => /FAIL adds: what was served before is still served/.test(said()));
+  expect(await ask(local, 'adds')).toBe(21);
+  writeRepository(repository, { 'adds/config.pbtxt': 'nonsense: 1\n' });
+  await untilLocal(local, () => (said().match(/FAIL adds/g) ?? []).length === 2);
+  expect(await ask(local, 'adds')).toBe(21);
+
+  child.kill('SIGINT');
+  expect(await ended).toBe(0);
+  expect(said()).not.toMatch(/\n\s+at /);
+});
+
+test('another selection of models takes the others out of the release, and keeps every release', async () => {
+  writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingModel('breaks', { 1: 5 }) });
+  expect(await command.run(['--once', '--models', 'adds,breaks'])).toMatchObject({ code: 0 });
+  const local = command.start('--exclude', 'breaks,fresh,invalid,on_invalid,picky', '--no-watch');
+  await untilUp(local);
+  const where = ['--bucket', 's3://local/models', '--endpoint-url', addressOf(local, 'S3 ')];
+  const { stdout } = await runCommandLine('releases', [...where, '--json'], S3_ENVIRONMENT);
+  const found = JSON.parse(stdout) as { changes: string[] }[];
+  expect(found.length).toBeGreaterThan(2);
+  expect(found[0]?.changes.join()).toMatch(/breaks/);
+  expect(local.said()).toMatch(/breaks.* of an earlier run leave the local release; a rollback brings them back/);
+  writeRepository(repository, addingModel('adds', { 1: 30 }));
+  expect(await ask(local, 'adds')).toBe(11);
+  local.child.kill('SIGINT');
+  expect(await local.ended).toBe(0);
+});
