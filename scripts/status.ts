@@ -1,7 +1,13 @@
 import { EXIT, parseFlags, runCommand } from './lib/cli';
 import { NAME_SERVERS, openTarget, TARGET_FLAGS, TARGET_HELP, type CommandTarget } from './lib/commands/target';
 import { firstLines, formatTable } from './lib/format';
-import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from './lib/publish/status';
+import {
+  isAsReleased,
+  repositoryStatus,
+  type ReplicaStatus,
+  type ReplicaVersion,
+  type RepositoryStatus,
+} from './lib/publish/status';
 
 const HELP = `Shows what each server serves, against what the repository in S3 says. Changes nothing.
 
@@ -35,7 +41,7 @@ async function status(argv: readonly string[]): Promise<number> {
     const { release, ...rest } = found;
     const summary = { release: release?.id ?? null, asReleased: isAsReleased(found), ...rest };
     if (flags.json) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
-    else process.stdout.write(`${describe(target, found)}\n`);
+    else process.stdout.write(`${[describe(target, found), ...nextSteps(found, argv)].join('\n')}\n`);
     const nobody = target.replicas !== undefined && found.replicas.length === 0;
     if (nobody) process.stderr.write(`There is no replica: ${target.replicas?.describe()}\n`);
     return isAsReleased(found) && !nobody ? EXIT.ok : EXIT.failed;
@@ -61,6 +67,26 @@ function describe({ name, replicas: source }: CommandTarget, status: RepositoryS
     ...new Set(replicas.flatMap(({ hint }) => (hint === undefined ? [] : [`  -> ${hint}`]))),
   ].join('\n');
 }
+
+/** What brings the replicas to the release. */
+function nextSteps({ replicas }: RepositoryStatus, argv: readonly string[]): string[] {
+  const wrong = replicas.flatMap(({ versions }) => versions.filter(({ ok }) => !ok));
+  const isForeign = ({ verdict }: ReplicaVersion): boolean => verdict === 'not in the release';
+  const missing = [...new Set(wrong.filter((version) => !isForeign(version)).map(({ model }) => model))];
+  const flags = argv.filter((flag) => !['--ask', '--json'].includes(flag)).map(quoted);
+  const stuck = replicas.filter(({ versions }) => versions.some((one) => isForeign(one) && one.state === 'UNLOADING'));
+  return [
+    ...(missing.length === 0
+      ? []
+      : [
+          `  -> load ${missing.join(', ')} as released: npm run sync-models -- ${flags.join(' ')} --models ${missing.join(',')}`,
+        ]),
+    ...stuck.map(({ replica, restart }) => `  -> ${replica} does not finish an unload: ${restart ?? 'restart it'}`),
+  ];
+}
+
+/** For a shell. */
+const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
 
 const answersTable = (replicas: readonly ReplicaStatus[]): string =>
   formatTable(

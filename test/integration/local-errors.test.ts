@@ -28,6 +28,7 @@ describe('clear errors, and nothing started', () => {
     expect(finished.code).toBe(1);
     expect(finished.stderr).toContain(`port ${busy} (--grpc-port) is in use by`);
     expect(finished.stderr).toContain(`(process ${process.pid})`);
+    expect(finished.stderr).not.toContain('stop what was started');
   });
 
   test('no Python', async () => {

@@ -52,6 +52,16 @@ test('rollback from a model whose process died: the release before is in service
   expect(stderr).toContain(`-> restart the server at ${triton.httpUrl}`);
   expect(await answer('adds')).toBe(11);
 
+  const status = () => runCommandLine('status', target, { ...S3_ENVIRONMENT, ...CONTROL_ENVIRONMENT });
+  const held = await status();
+  expect(held.stdout).toMatch(/ dies +1 +UNLOADING +not in the release\n/);
+  expect(held).toMatchObject({ code: 1, stdout: expect.stringContaining('does not finish an unload') as string });
+  await triton.client.unloadModel('adds');
+  expect((await status()).stdout).toContain(
+    `-> load adds as released: npm run sync-models -- ${target.join(' ')} --models adds\n`,
+  );
+  await bucket.publish({ models: ['adds'] });
+
   // The model itself can be repaired without a restart.
   writeRepository(repository, addingModel('dies', { 2: 2 }));
   await bucket.publish();

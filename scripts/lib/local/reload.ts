@@ -70,6 +70,8 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
       replicas: fixedReplicas([stack.triton.httpUrl], stack.triton.modelControlKey),
       replacePublished: true,
       reload: true,
+      // A model that answers wrongly is what the user wants to look at: it stays, and is asked below.
+      noAsk: true,
       loadTimeoutMs: START_TIMEOUT_MS,
       lockTimeoutMs: LOCK_TIMEOUT_MS,
       signal,

@@ -1,0 +1,57 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fingerprints, watchModels } from '../../../scripts/lib/local/watch';
+import { writeRepository } from '../../support/repository';
+
+const repository = mkdtempSync(join(tmpdir(), 'watch-test-'));
+afterAll(() => rmSync(repository, { recursive: true, force: true }));
+writeRepository(repository, {
+  'a/model.yaml': 'platform: x\n',
+  'a/trace.py': 'pass\n',
+  'a/1/model.pt': 'traced',
+  'a/1/model.pt.trace.json': '{}',
+  'b/1/model.py': 'pass\n',
+});
+
+const A_FILE = 'a file\n';
+test.each([
+  ['a/1/model.pt', false],
+  ['a/1/model.pt.trace.json', false],
+  ['a/1/.gitignore', false],
+  ['a/golden/1/traced-0.json', false],
+  ['a/golden/1/traced-0.input__0.npy', false],
+  ['b/__pycache__/model.pyc', false],
+  ['a/model.yaml', true],
+  ['a/trace.py', true],
+  ['a/labels.txt', true],
+  ['a/golden/cat.json', true],
+  ['b/1/model.py', true],
+  ['b/2/model.pt', true],
+  ['c/config.pbtxt', true],
+])('a change of %s counts as one of the user: %p', async (file, expected) => {
+  const before = await fingerprints(repository);
+  writeRepository(repository, { [file]: `${A_FILE}${file}` });
+  const after = await fingerprints(repository);
+  const changed = [...after].filter(([name, text]) => before.get(name) !== text).map(([name]) => name);
+  expect(changed).toEqual(expected ? [file.slice(0, 1)] : []);
+});
+
+test('models are reported once their files rest, those that are gone too, and no others', async () => {
+  const stop = new AbortController();
+  const seen = await fingerprints(repository);
+  writeRepository(repository, { 'a/labels.txt': 'cat\ndog\n' });
+  rmSync(join(repository, 'b'), { recursive: true });
+  const calls: string[][] = [];
+  await watchModels(
+    repository,
+    seen,
+    (models) => {
+      calls.push(models);
+      stop.abort();
+      return Promise.resolve();
+    },
+    stop.signal,
+  );
+  expect(calls).toEqual([['a', 'b']]);
+});
