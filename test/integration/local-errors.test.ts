@@ -69,6 +69,17 @@ describe('clear errors, and nothing started', () => {
     });
   });
 
+  test('a requirements.txt that contradicts itself', async () => {
+    const files = { ...addingModel('needs', { 1: 1 }), 'needs/requirements.txt': 'idna==3.10\nidna==3.9\n' };
+    const contradicting = writeRepository(join(scratch.directory, 'contradicting'), files);
+    command.directoryOf(contradicting);
+    const finished = await command.run(['--repo', contradicting, '--once']);
+    expect(finished).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/cannot install the packages of needs\/requirements\.txt: .*idna==3\.9/) as string,
+    });
+  });
+
   test('nothing that can be served here', async () => {
     const finished = await command.run(['--repo', paths.modelRepository, '--models', 'wav2vec_general_v1', '--once']);
     expect(finished).toMatchObject({ code: 1, stderr: expect.stringContaining('TensorRT plan') as string });
@@ -81,9 +92,14 @@ test('a model that cannot be loaded: its name and the reason', async () => {
     ...addingModel('adds', { 1: 10 }),
     ...addingModel('breaks', { 1: 1 }),
     'breaks/1/model.py': 'raise RuntimeError("no weights")\n',
+    ...addingModel('lacks', { 1: 1 }),
+    'lacks/1/model.py': 'import nonesuch.part\n',
   });
   command.directoryOf(broken);
   const finished = await command.run(['--repo', broken, '--once']);
   expect(finished.code).toBe(1);
   expect(finished.stderr).toMatch(/could not load every model\n\s+breaks version 1: UNAVAILABLE .*no weights/);
+  expect(finished.stderr).toMatch(
+    /lacks version 1: UNAVAILABLE no package nonesuch .*\n\s+-> add nonesuch to lacks\/requirements\.txt/,
+  );
 });

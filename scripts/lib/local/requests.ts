@@ -2,6 +2,7 @@ import type { RepositoryModel } from '../model';
 import type { InferenceClient, InferResult } from '../triton/client';
 import { TritonGrpcClient } from '../triton/grpc';
 import { TritonHttpClient } from '../triton/http';
+import { explainRequestFailure } from '../triton/load-failure';
 import { encodeTensor, type Tensor } from '../triton/tensor';
 import type { Exhibit } from './exhibits';
 import { goldenSamples, numbersOf, sampleFor, type Sample } from './samples';
@@ -87,7 +88,7 @@ async function askModel(
       if (first === undefined && sample.show !== undefined) answer.exhibit = sample.show(outputs);
       first ??= outputs;
     } catch (error) {
-      answer.error = (error as Error).message;
+      answer.error = explainRequestFailure((error as Error).message);
     }
   }
   return answers;

@@ -34,3 +34,9 @@ export function explainLoadFailure(model: string, reason: string): LoadFailure {
       'image or in EXECUTION_ENV_PATH: docs/guides/python-models.md',
   };
 }
+
+/** Why a request failed, for a person. */
+export function explainRequestFailure(message: string): string {
+  if (!/stub process .* is not healthy/i.test(message)) return message;
+  return `${message} The process of its model.py has ended: a crash, os._exit or too little memory. Triton's log has its last lines`;
+}

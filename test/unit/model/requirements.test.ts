@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { formatProblem } from '../../../scripts/lib/errors';
 import { readRepository } from '../../../scripts/lib/model';
 import { requiresNumpy2 } from '../../../scripts/lib/model/requirements';
-import { explainLoadFailure } from '../../../scripts/lib/triton/load-failure';
+import { explainLoadFailure, explainRequestFailure } from '../../../scripts/lib/triton/load-failure';
 import { addingModel, writeRepository } from '../../support/repository';
 
 const root = mkdtempSync(join(tmpdir(), 'requirements-test-'));
@@ -113,4 +113,11 @@ test('explainLoadFailure leaves another reason as it is, without the frames of T
   expect(explainLoadFailure('m', 'Internal: ValueError: no\n\nAt:\n  /x/model.py(1): f')).toEqual({
     message: 'Internal: ValueError: no',
   });
+});
+
+test.each([
+  ["Stub process 'pystr_0' is not healthy.", /pystr_0.*The process of its model\.py has ended/],
+  ['the input is empty', /^the input is empty$/],
+])('explainRequestFailure(%p)', (message, expected) => {
+  expect(explainRequestFailure(message)).toMatch(expected);
 });
