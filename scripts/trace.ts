@@ -66,7 +66,9 @@ async function trace(argv: readonly string[]): Promise<number> {
         }
         if (event.event === 'fetched') {
           progress.erase();
-          process.stdout.write(`${event.model}: ${formatCount(event.files, 'file')} downloaded, as weights.yaml says\n`);
+          process.stdout.write(
+            `${event.model}: ${formatCount(event.files, 'file')} downloaded, as weights.yaml says\n`,
+          );
         }
         if (event.event !== 'done' && event.event !== 'up-to-date') return;
         const how = event.event === 'done' ? `made in ${formatDuration(event.seconds * 1000)}` : 'up to date';

@@ -7,8 +7,7 @@ export function dataTypeOf({ data_type: type }: Pick<TensorConfig, 'data_type'>)
 }
 
 /** Whether requests and answers have a batch axis. */
-export const hasBatchAxis = ({ max_batch_size: most = 0 }: Pick<ModelConfig, 'max_batch_size'>): boolean =>
-  most > 0;
+export const hasBatchAxis = ({ max_batch_size: most = 0 }: Pick<ModelConfig, 'max_batch_size'>): boolean => most > 0;
 
 /** The shape that a tensor has in a request, for messages and comparisons: `[-1, 3, 224, 224]`. */
 export function requestShape(config: Pick<ModelConfig, 'max_batch_size'>, { dims = [] }: TensorConfig): number[] {
