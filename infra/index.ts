@@ -60,9 +60,14 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     modelRepository: repository.url,
     region: settings.modelRepository.region,
     ...(endpointUrl === undefined ? {} : { endpointUrl }),
-    kubeconfig: cluster.access.kubeconfigText,
-    namespace: triton.namespace,
-    podSelector: triton.podSelector,
+    // For publishing these three come together.
+    ...(cluster.access === undefined
+      ? {}
+      : {
+          kubeconfig: cluster.access.kubeconfigText,
+          namespace: triton.namespace,
+          podSelector: triton.podSelector,
+        }),
     ...(cluster.nodes === undefined ? {} : { clusterName: cluster.nodes.cluster.clusterName }),
     serviceUrl: triton.serviceUrl,
     modelControlKey: triton.modelControlKey,
@@ -73,7 +78,8 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
 }
 
 interface PlacedCluster {
-  access: ClusterAccess;
+  /** Undefined: a cluster that is there, to which nothing is applied. */
+  access: ClusterAccess | undefined;
   /** Undefined: pods cannot take IAM roles. */
   oidcProviderArn: pulumi.Input<string> | undefined;
   /** Of a cluster that is made here. */
@@ -84,7 +90,9 @@ interface PlacedCluster {
 function clusterOf(name: string, settings: Settings): PlacedCluster {
   if (settings.cluster.kind === 'existing') {
     const { kubeconfig, context, oidcProviderArn } = settings.cluster;
-    return { access: existingAccess(kubeconfig, context), oidcProviderArn, ready: [] };
+    // Manifests are written without a cluster; one that is named is for publishing.
+    const isNeeded = settings.renderManifestsTo === undefined || kubeconfig !== undefined;
+    return { access: isNeeded ? existingAccess(kubeconfig, context) : undefined, oidcProviderArn, ready: [] };
   }
   return newCluster(name, settings, settings.cluster);
 }

@@ -19,12 +19,18 @@ export function existingAccess(kubeconfig: string | undefined, context: string |
 
 /**
  * The provider of what is in the cluster.
+ * @param access undefined only with `renderTo`
  * @param renderTo folder for the objects as YAML, instead of a cluster
  */
-export function kubernetesProvider(name: string, access: ClusterAccess, renderTo: string | undefined): Provider {
+export function kubernetesProvider(
+  name: string,
+  access: ClusterAccess | undefined,
+  renderTo: string | undefined,
+): Provider {
   if (renderTo !== undefined) {
     return new Provider(`${name}-manifests`, { renderYamlToDirectory: resolve(paths.root, renderTo) });
   }
+  if (access === undefined) throw new Error(`${name} has no cluster to apply objects to`);
   const { clusterIdentifier } = access;
   return new Provider(`${name}-kubernetes`, {
     kubeconfig: access.kubeconfigText,

@@ -17,7 +17,8 @@ export function clusterSettings(
     if (values.vpcId !== undefined) {
       problems.add('vpcId', 'is given for a cluster that is there already', { hint: 'leave it out' });
     }
-    if (values.kubeconfig === undefined && values.kubeContext === undefined) {
+    const isApplied = values.renderManifestsTo === undefined;
+    if (isApplied && values.kubeconfig === undefined && values.kubeContext === undefined) {
       problems.add('kubeContext', 'is missing, and so is kubeconfig', {
         allowed: 'a context of your kubeconfig, or a kubeconfig',
         hint: 'whichever context happens to be the current one is not taken',

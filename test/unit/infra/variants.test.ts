@@ -308,6 +308,21 @@ describe('an existing cluster', () => {
     expect(made.only('pulumi:providers:kubernetes').inputs).toEqual({
       renderYamlToDirectory: expect.stringMatching(/^\/.*\/out$/) as string,
     });
+    expect(Object.keys(made.outputs)).toEqual(expect.arrayContaining(['kubeconfig', 'namespace', 'podSelector']));
+  });
+
+  test('manifests are written without a kubeconfig, and publishing is then told of no cluster', async () => {
+    const before = process.env['KUBECONFIG'];
+    process.env['KUBECONFIG'] = '/no/such/kubeconfig';
+    try {
+      const without = { ...local, kubeconfig: '', kubeContext: '', renderManifestsTo: 'out' };
+      const made = await variant(without, 'local');
+      expect(made.only('kubernetes:apps/v1:Deployment').name).toBe('triton');
+      for (const name of ['kubeconfig', 'namespace', 'podSelector']) expect(made.outputs).not.toHaveProperty(name);
+    } finally {
+      if (before === undefined) delete process.env['KUBECONFIG'];
+      else process.env['KUBECONFIG'] = before;
+    }
   });
 });
 
