@@ -3,7 +3,7 @@ import { formatBytes, formatCount, formatDuration } from './lib/format';
 import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
 import { ensurePython } from './lib/toolchain/python';
-import { describeTrace, traceModels } from './lib/trace';
+import { describeTrace, traceModels, type TraceEvent } from './lib/trace';
 
 const HELP = `Traces or exports the models of a repository that have a trace.py, and checks them against PyTorch.
 Downloads first what a weights.yaml beside it names.
@@ -16,6 +16,7 @@ Downloads first what a weights.yaml beside it names.
   --weights MODEL=FILE  weights for one model: a file, a folder or a hub id, OWNER/NAME@REVISION;
                         instead of what its weights.yaml names; may be given again
   --force               also those that are up to date
+  --explain             say why each model would be made, or why it is up to date, and make none
   --version N           version folder to write (default: the newest that version_policy names, or 1)
   --seed N              of random weights and of the check's inputs (default: 0)
   --jobs N              models made at the same time (default: 2 where there is memory for it, else 1)
@@ -35,6 +36,7 @@ async function trace(argv: readonly string[]): Promise<number> {
     exclude: { type: 'string' },
     weights: { type: 'string', multiple: true, default: [] },
     force: { type: 'boolean', default: false },
+    explain: { type: 'boolean', default: false },
     version: { type: 'string' },
     seed: { type: 'string' },
     jobs: { type: 'string' },
@@ -54,30 +56,39 @@ async function trace(argv: readonly string[]): Promise<number> {
       ...selection,
       weights: flags.weights,
       force: flags.force,
+      explain: flags.explain,
       version: flags.version,
       seed: flags.seed,
       jobs: flags.jobs,
       onEvent: (event) => {
         if (event.event === 'progress') step.update(`${event.model}: ${event.step}`);
-        if (event.event === 'nothing') {
-          progress.erase();
-          const has = event.file === null ? 'has no trace.py' : `brings its own ${event.file}`;
-          process.stdout.write(`${event.model} ${has}: nothing to trace\n`);
-        }
-        if (event.event === 'fetched') {
-          progress.erase();
-          process.stdout.write(
-            `${event.model}: ${formatCount(event.files, 'file')} downloaded, as weights.yaml says\n`,
-          );
-        }
-        if (event.event !== 'done' && event.event !== 'up-to-date') return;
-        const how = event.event === 'done' ? `made in ${formatDuration(event.seconds * 1000)}` : 'up to date';
+        const line = describe(event);
+        if (line === undefined) return;
         progress.erase();
-        process.stdout.write(
-          `${event.model}: ${event.artifact} (${formatBytes(event.bytes)}), ${how}; ${describeTrace(event)}\n`,
-        );
+        process.stdout.write(`${line}\n`);
       },
     }),
   );
   return EXIT.ok;
+}
+
+/** One line for the events that are a result. */
+function describe(event: TraceEvent): string | undefined {
+  switch (event.event) {
+    case 'explain':
+      return event.reasons.length === 0
+        ? `${event.model}: up to date: ${event.files} files that it is made from, ${event.packages} packages, the seed and the weights are as they were`
+        : `${event.model}: would be made: ${event.reasons.join('; ')}`;
+    case 'fetched':
+      return `${event.model}: ${formatCount(event.files, 'file')} downloaded, as weights.yaml says`;
+    case 'nothing':
+      return `${event.model} ${event.file === null ? 'has no trace.py' : `brings its own ${event.file}`}: nothing to trace`;
+    case 'done':
+    case 'up-to-date': {
+      const how = event.event === 'done' ? `made in ${formatDuration(event.seconds * 1000)}` : 'up to date';
+      return `${event.model}: ${event.artifact} (${formatBytes(event.bytes)}), ${how}; ${describeTrace(event)}`;
+    }
+    default:
+      return undefined;
+  }
 }

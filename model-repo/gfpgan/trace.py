@@ -6,4 +6,4 @@ from tracing.restoration import export_restoration
 
 def export(context: TraceContext) -> TorchScriptExport:
     """Traced with two images and checked with other numbers of them, so that no batch size can be frozen in."""
-    return export_restoration(context, traced_batch=2, checked_batches=(3, 1, 2))
+    return export_restoration(context, traced_batch=2, checked_batches=(3, 1, 8))

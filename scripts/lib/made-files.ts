@@ -43,10 +43,11 @@ function recordedFiles(folder: string, record: string): string[] {
   }
   let files: File[];
   try {
-    const read = JSON.parse(readFileSync(join(folder, record), 'utf8')) as Record<'extra_files' | 'golden', File[]> & {
-      artifact: File;
-    };
-    files = [read.artifact, ...read.extra_files, ...read.golden];
+    const read = JSON.parse(readFileSync(join(folder, record), 'utf8')) as Record<
+      'data_files' | 'extra_files' | 'golden',
+      File[]
+    > & { artifact: File };
+    files = [read.artifact, ...read.data_files, ...read.extra_files, ...read.golden];
   } catch {
     return []; // It is no record of ours.
   }

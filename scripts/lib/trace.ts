@@ -17,6 +17,8 @@ export interface TraceOptions {
   /** MODEL=FILE, MODEL=HUB-ID or MODEL=DIRECTORY */
   weights: readonly string[];
   force?: boolean;
+  /** Only say why each model would be made, or not. */
+  explain?: boolean;
   /** Numbers as on the command line, which the tracing process checks. */
   seed?: string | undefined;
   version?: string | undefined;
@@ -33,6 +35,7 @@ export type TraceEvent =
   | { event: 'progress'; model: string; step: string }
   | ({ event: 'done'; model: string; seconds: number } & TraceResult)
   | ({ event: 'up-to-date'; model: string } & TraceResult)
+  | { event: 'explain'; model: string; reasons: string[]; files: number; packages: number }
   | { event: 'nothing'; model: string; file: string | null }
   /** `files` of its weights.yaml were downloaded. */
   | { event: 'fetched'; model: string; files: number }
@@ -68,6 +71,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     if (options.exclude !== undefined) args.push('--exclude', options.exclude.join(','));
     for (const weights of [...options.weights, ...found]) args.push('--weights', absoluteWeights(weights));
     if (options.force === true) args.push('--force');
+    if (options.explain === true) args.push('--explain');
     for (const name of ['seed', 'version', 'jobs'] as const) {
       const value = options[name];
       if (value !== undefined) args.push(`--${name}=${value}`);

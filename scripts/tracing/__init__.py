@@ -22,7 +22,7 @@ A `trace.py` for TorchScript:
         return TorchScriptExport(
             eager=model,
             example_inputs=(torch.rand(1, *dims),),      # None: script the whole module instead of tracing it
-            fresh_inputs=[(torch.rand(3, *dims),)],      # not the example, and at other shapes where shapes vary
+            fresh_inputs=[(torch.rand(n, *dims),) for n in (1, 8)],  # the smallest and the largest batch, other lengths
             tolerance=1e-4,                              # largest absolute difference allowed, over all outputs
             weights=Weights.random(context.seed),        # or Weights("pretrained", "ResNet-50", source=...)
         )
@@ -31,7 +31,8 @@ and for ONNX:
 
     return OnnxExport(eager=model, save=write, fresh_inputs=..., tolerance=..., weights=...)
 
-where `write(path: Path) -> None` writes one self-contained ONNX file, inputs and outputs in the eager module's order.
+where `write(path: Path) -> None` writes an ONNX file, inputs and outputs in the eager module's order. Files that it
+writes beside it, such as weights in files of their own, are published with it.
 
 Rules: a module takes tensors and returns a tensor or a flat tuple of tensors. `extra_files` maps a path relative to the
 model's folder (`labels.txt`, `1/vocab.txt`) to its bytes. Something that a person has to put right is a

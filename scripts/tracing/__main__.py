@@ -20,11 +20,11 @@ from pathlib import Path
 from model_packages.install import REQUIREMENTS
 from tracing import report
 from tracing.contract import TraceError
-from tracing.fingerprint import fingerprint, given_weights
 from tracing.imports import importable
-from tracing.record import is_present, read_record
+from tracing.record import Record, read_record
 from tracing.report import Report
 from tracing.repository import Model, find_models, own_file, untraced_models
+from tracing.sources import changes, given_weights
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
@@ -40,6 +40,7 @@ class Options:
     weights: Mapping[str, str]
     seed: int
     force: bool
+    explain: bool
     jobs: int
     json: bool
 
@@ -56,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in options.models or []:
             if name in untraced_models(options.repo) and name not in options.exclude:
                 emit(report.nothing(name, own_file(options.repo / name)))
-        return EXIT_OK if _make_all(models, options, emit) else EXIT_FAILED
+        work = _explain if options.explain else _make_all
+        return EXIT_OK if work(models, options, emit) else EXIT_FAILED
 
 
 def _make_all(models: Sequence[Model], options: Options, emit: Report) -> bool:
@@ -122,6 +124,7 @@ def _parse(arguments: Sequence[str] | None) -> Options:
     )
     parser.add_argument("--seed", type=int, default=0, help="of random weights and of the check's inputs (default: 0)")
     parser.add_argument("--force", action="store_true", help="make models that are up to date, too")
+    parser.add_argument("--explain", action="store_true", help="say why a model would be made or not, and make none")
     parser.add_argument(
         "--jobs",
         type=_positive,
@@ -177,23 +180,50 @@ def _unknown(message: str, name: str, allowed: Collection[str]) -> TraceError:
 
 
 def _report_if_up_to_date(model: Model, options: Options, emit: Report) -> bool:
-    artifact = model.artifact()
-    record = read_record(artifact)
-    if record is None or not is_present(record, model.folder):
-        return False
-    given = given_weights(options.weights.get(model.name))
-    changed = record.fingerprint != fingerprint(model, options.seed)
-    if given is None and record.given_weights is not None:
-        # Without --weights the artifact stays what it is: weights of the user's own are never replaced by others.
-        if changed:
-            raise TraceError(
-                f"it was made with --weights {model.name}={record.given_weights.name}, and its sources have changed",
-                "Give --weights again, or --force to make it with the model's own.",
-            )
-    elif changed or given != record.given_weights:
+    record = read_record(model.artifact())
+    reasons = _reasons(model, record, options)
+    if record is None or reasons:
         return False
     emit(report.up_to_date(model, record))
     return True
+
+
+def _reasons(model: Model, record: Record | None, options: Options) -> list[str]:
+    """Why the model has to be made; none where it is up to date.
+
+    Raises TraceError where that would replace weights of the user's own by others.
+    """
+    reasons = changes(model, record, options.seed)
+    if record is None:
+        return reasons
+    given = given_weights(options.weights.get(model.name))
+    if given is None and record.given_weights is not None:
+        # Without --weights the artifact stays what it is: weights of the user's own are never replaced by others.
+        if reasons:
+            raise TraceError(
+                f"it was made with --weights {model.name}={record.given_weights.name}, and its sources have changed: "
+                f"{'; '.join(reasons)}",
+                "Give --weights again, or --force to make it with the model's own.",
+            )
+    elif given != record.given_weights:
+        was = "the model's own" if record.given_weights is None else record.given_weights.name
+        reasons.append(f"--weights gives others than those that it was made with, {was}")
+    return reasons
+
+
+def _explain(models: Sequence[Model], options: Options, emit: Report) -> bool:
+    """Says why each model would be made, or why not, and makes none. False where one could not be."""
+    ok = True
+    for model in models:
+        try:
+            record = read_record(model.artifact())
+            reasons = _reasons(model, record, options)
+            if options.force:
+                reasons = ["--force was given", *reasons]
+            emit(report.explained(model, record, reasons))
+        except (TraceError, OSError) as error:
+            ok = _fail(model, error, emit)
+    return ok
 
 
 def _make_here(model: Model, options: Options, emit: Report) -> bool:
@@ -205,8 +235,7 @@ def _make_here(model: Model, options: Options, emit: Report) -> bool:
             from tracing.make import make  # noqa: PLC0415 - torch, which takes seconds to import
 
             weights = options.weights.get(model.name)
-            identity = fingerprint(model, options.seed)
-            record = make(model, weights, options.seed, identity, lambda step: emit(report.progressed(model, step)))
+            record = make(model, weights, options.seed, lambda step: emit(report.progressed(model, step)))
     except ModuleNotFoundError as error:
         traceback.print_exception(error)
         package = (error.name or "").partition(".")[0]

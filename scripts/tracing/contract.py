@@ -90,8 +90,8 @@ class _Export:
     """What every export says about itself.
 
     eager: the module in eval mode, the truth that the artifact is compared with.
-    fresh_inputs: at least one tuple of input tensors, none of them the tracing input; shapes other than
-        the traced one where the model's shapes vary.
+    fresh_inputs: tuples of input tensors, none of them the tracing input and no two the same. Where max_batch_size > 0
+        batches of 1 and of that size; where dims are -1 at least two sizes, the smallest that is allowed among them.
     tolerance: largest |artifact - eager| allowed in any output element; 0 means equal to the bit.
     serving_tolerance: the same of a server's answers to the golden requests, None for `tolerance`. It may be larger,
         for servers with other arithmetic, such as TF32 on GPUs.
@@ -115,7 +115,7 @@ class TorchScriptExport(_Export):
 
 @dataclass(frozen=True, kw_only=True)
 class OnnxExport(_Export):
-    """A model.onnx. `save` writes one self-contained file at the path it is given."""
+    """A model.onnx. `save` writes the file at the path it is given, and maybe data files beside it."""
 
     save: Callable[[Path], None]
 

@@ -116,6 +116,42 @@ def compare_with_config(
     return Interface(named[0], named[1], 1 if max_batch_size > 0 else 0)
 
 
+def require_variety(
+    interface: Interface, max_batch_size: int, fresh: Sequence[Tensors], example: Tensors | None
+) -> None:
+    """Raises TraceError where fresh inputs cannot find what was frozen.
+
+    They have to differ from the example and from each other. Batches have to be 1 and the largest; where dims are -1
+    there have to be two sizes, one of them not the example's, and none has to be larger than the example's.
+    """
+    for number, case in enumerate(fresh):
+        others = [(f"fresh_inputs[{n}]", other) for n, other in enumerate(fresh[:number])]
+        for name, other in [*others, *([] if example is None else [("example_inputs", example)])]:
+            if any(tensor.numel() for tensor in case) and all(map(torch.equal, case, other)):
+                raise TraceError(f"fresh_inputs[{number}] are the same as {name}, so they check nothing new")
+    if max_batch_size > 0:
+        batches = {case[0].shape[0] for case in fresh}
+        for batch in sorted({1, max_batch_size} - batches):
+            raise TraceError(
+                f"fresh_inputs have no batch of {batch}; max_batch_size in model.yaml allows 1 to {max_batch_size}",
+                "Check the smallest and the largest batch in trace.py.",
+            )
+    for slot in interface.inputs:
+        for axis, dim in enumerate(slot.network_dims or []):
+            if dim != -1:
+                continue
+            at = axis + interface.batch_axes
+            sizes = sorted({case[slot.position].shape[at] for case in fresh})
+            traced = None if example is None else example[slot.position].shape[at]
+            if len(sizes) < 2 or (traced is not None and sizes[0] > traced):
+                where = "" if traced is None else f", and the example has {traced}"
+                raise TraceError(
+                    f"fresh_inputs have sizes {', '.join(map(str, sizes))} where dims[{axis}] of '{slot.name}' is -1 "
+                    f"in model.yaml{where}",
+                    "Check at least two sizes in trace.py, the smallest that is allowed among them.",
+                )
+
+
 def _paired(
     kind: Kind, declared: Sequence[Mapping[str, Any]], names: list[str] | None, count: int, artifact: str
 ) -> list[Slot]:

@@ -22,65 +22,87 @@ from tracing import golden
 from tracing.check import Tensors, answers, compare
 from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights
 from tracing.files import publish, replace_matching, scratch, sha256_of
-from tracing.fingerprint import given_weights, package_versions
-from tracing.interface import Interface, Signature, compare_with_config, is_comparable
-from tracing.record import File, Record, record_path
+from tracing.interface import Interface, Signature, compare_with_config, is_comparable, require_variety
+from tracing.record import File, Record, read_record, record_path
 from tracing.repository import Model
 from tracing.served import ask
+from tracing.sources import (
+    PACKAGES,
+    given_weights,
+    imported_files,
+    imported_packages,
+    package_versions,
+    source_files,
+)
 
 Step: TypeAlias = Literal["build", "trace", "check", "save"]
 
 
-def make(model: Model, weights: str | None, seed: int, fingerprint: str, progress: Callable[[Step], None]) -> Record:
+def make(model: Model, weights: str | None, seed: int, progress: Callable[[Step], None]) -> Record:
     """Writes the model's artifact, its golden requests, its extra files and its record, each whole or not at all.
 
     Raises TraceError, or whatever trace.py raises; then nothing was replaced.
     """
     artifact = model.artifact()
     progress("build")
+    sources, modules = source_files(model), set(sys.modules)
     context = TraceContext(model.name, model.version, model.folder, model.config(), seed, weights)
-    # torch.jit is deprecated in favour of torch.export, which Triton's libtorch backend cannot load.
+    # torch.jit is deprecated in favour of torch.export; docs/guides/tracing.md says why it is used all the same.
     with torch.no_grad(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=FutureWarning)
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=DeprecationWarning)
         export = _export(model, context)
-        _validate(export, context, artifact)
+        _validate(export, context, model.kind())
         export.eager.eval().requires_grad_(False)
         with scratch(model.version_folder) as folder:
+            made = folder / "version" / artifact.name
+            made.parent.mkdir()
             progress("trace")
-            made = folder / artifact.name
-            _write(export, made)
+            _write(export, made, folder)
             progress("check")
             inputs = [tuple(case) for case in export.fresh_inputs]
             expected = answers(export.eager, inputs)
-            signature, received = ask(made, inputs, folder)
+            signature, received = ask(made, model.kind(), inputs, folder)
             check = compare(inputs, expected, received, export.tolerance)
             interface = _interface(context, export, signature, inputs, expected)
             requests = [] if interface is None else _golden(folder / "golden", interface, export, expected)
             progress("save")
+            # The artifact is the last of them, so that a version which is not whole has none.
+            written = sorted(path for path in made.parent.rglob("*") if path.is_file() and path != made)
+            data = [_describe(path, f"{model.version}/{path.relative_to(made.parent).as_posix()}") for path in written]
             extra = [
                 _stage(folder / f"extra-{n}", path, data) for n, (path, data) in enumerate(export.extra_files.items())
             ]
+            # A file that changed meanwhile counts as it was before.
+            sources = {**source_files(model, imported_files(model, modules)), **sources}
+            sources = {name: digest for name, digest in sources.items() if name not in export.extra_files}
             record = Record(
                 model=model.name,
                 version=model.version,
                 artifact=_describe(made, f"{model.version}/{artifact.name}"),
+                data_files=data,
                 extra_files=extra,
                 golden=[_describe(path, f"golden/{model.version}/{path.name}") for path in requests],
                 weights=_publishable(export.weights),
                 given_weights=given_weights(weights),
                 seed=seed,
                 check=check,
-                packages=package_versions(),
-                fingerprint=fingerprint,
+                packages=package_versions(sorted({*PACKAGES, *imported_packages(model, sources)})),
+                sources=sources,
             )
+            before = read_record(artifact)
             for n, file in enumerate(extra):
                 publish(folder / f"extra-{n}", model.folder / file.path)
             replace_matching(requests, model.golden_folder, "traced-*")
+            for path, file in zip(written, data, strict=True):
+                publish(path, model.folder / file.path)
             publish(made, artifact)
             note = folder / "record"
             note.write_text(record.to_json(), encoding="utf-8")
             publish(note, record_path(artifact))
+            for file in [] if before is None else before.data_files:
+                if file.path not in {one.path for one in data}:
+                    (model.folder / file.path).unlink(missing_ok=True)
     return record
 
 
@@ -117,11 +139,11 @@ def _import(model: Model) -> ModuleType:
     return module
 
 
-def _validate(export: Export, context: TraceContext, artifact: Path) -> None:
-    kind = ".pt" if isinstance(export, TorchScriptExport) else ".onnx"
-    if artifact.suffix != kind:
+def _validate(export: Export, context: TraceContext, kind: str) -> None:
+    made = "model.pt" if isinstance(export, TorchScriptExport) else "model.onnx"
+    if made != kind:
         raise TraceError(
-            f"trace.py makes a {kind} file, but by its platform the model is served from {artifact.name}",
+            f"trace.py makes a {made}, but by its platform the model is served from a {kind}",
             "Make platform in model.yaml and the kind of export in trace.py agree.",
         )
     if context.weights is not None and export.weights.kind != "pretrained":
@@ -135,9 +157,12 @@ def _validate(export: Export, context: TraceContext, artifact: Path) -> None:
             raise TraceError(f"extra file {path!r} is outside the model's folder")
 
 
-def _write(export: Export, path: Path) -> None:
+def _write(export: Export, path: Path, folder: Path) -> None:
+    """Writes the artifact to `path`; an ONNX export may write other files beside it. folder: for what is not kept."""
     if isinstance(export, OnnxExport):
         export.save(path)
+        if not path.is_file():
+            raise TraceError(f"save in trace.py did not write {path.name}, the path that it was given")
         return
     if export.example_inputs is None:
         module = torch.jit.script(export.eager)
@@ -145,7 +170,7 @@ def _write(export: Export, path: Path) -> None:
         module = torch.jit.trace(  # type: ignore[no-untyped-call]
             export.eager, export.example_inputs, strict=False, check_trace=True
         )
-    raw = path.with_name("with-debug-files")
+    raw = folder / "with-debug-files"
     raw.mkdir()
     torch.jit.save(module, str(raw / path.name))
     _without_debug_files(raw / path.name, path)
@@ -178,7 +203,9 @@ def _interface(
     example = export.example_inputs if isinstance(export, TorchScriptExport) else None
     given = inputs if example is None else [*inputs, example]
     kind = "model.pt" if isinstance(export, TorchScriptExport) else "model.onnx"
-    return compare_with_config(context.config, signature, kind, given, outputs)
+    interface = compare_with_config(context.config, signature, kind, given, outputs)
+    require_variety(interface, context.max_batch_size, inputs, example)
+    return interface
 
 
 def _golden(folder: Path, interface: Interface, export: Export, outputs: Sequence[Tensors]) -> list[Path]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from tracing.contract import Weights
-from tracing.files import sha256_of
 
 
 @dataclass(frozen=True)
@@ -55,13 +54,15 @@ class GivenWeights:
 class Record:
     """One made version.
 
-    golden: golden requests and their tensors' files; given_weights: None where the model chose its own;
-    packages: name -> version; fingerprint: of everything that it was made from besides the weights.
+    data_files: what an ONNX export wrote beside the artifact; golden: golden requests and their tensors' files;
+    given_weights: None where the model chose its own; sources: path -> SHA-256 of what it was made from;
+    packages: name -> version.
     """
 
     model: str
     version: int
     artifact: File
+    data_files: list[File]
     extra_files: list[File]
     golden: list[File]
     weights: Weights
@@ -69,7 +70,11 @@ class Record:
     seed: int
     check: Check
     packages: dict[str, str]
-    fingerprint: str
+    sources: dict[str, str]
+
+    def files(self) -> list[File]:
+        """All files that the trace wrote, but for the record."""
+        return [self.artifact, *self.data_files, *self.extra_files, *self.golden]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2) + "\n"
@@ -83,8 +88,7 @@ class Record:
             **{
                 **data,
                 "artifact": File(**data["artifact"]),
-                "extra_files": [File(**file) for file in data["extra_files"]],
-                "golden": [File(**file) for file in data["golden"]],
+                **{kind: [File(**file) for file in data[kind]] for kind in ("data_files", "extra_files", "golden")},
                 "weights": Weights(**data["weights"]),
                 "given_weights": None if given is None else GivenWeights(**given),
                 "check": Check(**data["check"]),
@@ -103,19 +107,3 @@ def read_record(artifact: Path) -> Record | None:
         return Record.from_json(record_path(artifact).read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError, KeyError):
         return None
-
-
-def is_present(record: Record, folder: Path) -> bool:
-    """Whether the model's folder holds the recorded files.
-
-    Of artifacts, which are large, only the size is compared: `--force` is there for those who doubt them.
-    """
-
-    def has_size(file: File) -> bool:
-        path = folder / file.path
-        return path.is_file() and path.stat().st_size == file.bytes
-
-    def has_content(file: File) -> bool:
-        return has_size(file) and sha256_of(folder / file.path) == file.sha256
-
-    return all(map(has_size, (record.artifact, *record.extra_files))) and all(map(has_content, record.golden))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict
 from typing import Any, TypeAlias
@@ -38,6 +38,22 @@ def done(model: Model, record: Record, seconds: float) -> Event:
 
 def up_to_date(model: Model, record: Record) -> Event:
     return {"event": "up-to-date", **_facts(model, record)}
+
+
+def explained(model: Model, record: Record | None, reasons: Sequence[str]) -> Event:
+    """Why a model would be made; without reasons it is up to date."""
+    files = 0 if record is None else len(record.sources)
+    packages = 0 if record is None else len(record.packages)
+    return {"event": "explain", "model": model.name, "reasons": [*reasons], "files": files, "packages": packages}
+
+
+def explanation(event: Event) -> str:
+    if event["reasons"]:
+        return f"{event['model']}: would be made: {'; '.join(event['reasons'])}"
+    return (
+        f"{event['model']}: up to date: {event['files']} files that it is made from, {event['packages']} packages, "
+        "the seed and the weights are as they were"
+    )
 
 
 def nothing(model: str, own: str | None) -> Event:
@@ -74,6 +90,8 @@ def as_text(event: Event) -> None:
             return
         case "progress":
             print(f"{event['model']}: {_STEPS[event['step']]} ...", file=sys.stderr, flush=True)
+        case "explain":
+            print(explanation(event), flush=True)
         case "nothing":
             has = "has no trace.py" if event["file"] is None else f"brings its own {event['file']}"
             print(f"{event['model']} {has}: nothing to trace", flush=True)

@@ -11,7 +11,7 @@ import yaml
 
 from tracing.contract import TraceError
 
-# Triton's name of the serving backend -> the file it looks for in a version directory.
+# Triton's name of the serving backend -> the file it looks for in a version directory, which tells the kind too.
 ARTIFACTS = {
     "pytorch_libtorch": "model.pt",
     "pytorch": "model.pt",
@@ -68,7 +68,12 @@ class Model:
         return config
 
     def artifact(self) -> Path:
-        """The file to make, which follows from `platform` (or `backend`) in model.yaml."""
+        """The file to make: `default_model_filename` of model.yaml, or the usual one of its kind."""
+        kind = self.kind()
+        return self.version_folder / (self.config().get("default_model_filename") or kind)
+
+    def kind(self) -> str:
+        """model.pt or model.onnx, which follows from `platform` (or `backend`) in model.yaml."""
         config = self.config()
         backend = config.get("platform") or config.get("backend")
         if backend not in ARTIFACTS:
@@ -76,7 +81,7 @@ class Model:
                 f"{self.folder / 'model.yaml'}: platform is {backend!r}, for which nothing can be made here",
                 f"Allowed with a trace.py: {', '.join(ARTIFACTS)}.",
             )
-        return self.version_folder / ARTIFACTS[backend]
+        return ARTIFACTS[backend]
 
 
 def _named_versions(config: Mapping[str, Any]) -> list[int]:

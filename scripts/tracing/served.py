@@ -1,6 +1,6 @@
 """Asks an artifact as a server does: in a process that has seen neither trace.py nor the eager module.
 
-`python -m tracing.served ARTIFACT INPUTS ANSWERS` is that process; `ask` starts it.
+`python -m tracing.served KIND ARTIFACT INPUTS ANSWERS` is that process; `ask` starts it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from tracing.contract import TraceError
 from tracing.interface import Signature
 
 
-def ask(artifact: Path, inputs: Sequence[Tensors], folder: Path) -> tuple[Signature, list[Tensors]]:
-    """The artifact's names, and its outputs on each set of inputs. Files of the talk are written to `folder`.
+def ask(artifact: Path, kind: str, inputs: Sequence[Tensors], folder: Path) -> tuple[Signature, list[Tensors]]:
+    """The artifact's names, and its outputs on each set of inputs.
+
+    kind: model.pt or model.onnx. folder: for the files by which the two processes talk.
 
     Raises TraceError with the error of the artifact, where it cannot be loaded or run.
     """
     given, gave = folder / "inputs", folder / "answers"
     torch.save([tuple(case) for case in inputs], given)
     search_path = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    command = [sys.executable, "-m", "tracing.served", str(artifact), str(given), str(gave)]
+    command = [sys.executable, "-m", "tracing.served", kind, str(artifact), str(given), str(gave)]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(search_path)}, check=False)
     given.unlink()
     if done.returncode != 0 or not gave.is_file():
@@ -44,10 +46,10 @@ def ask(artifact: Path, inputs: Sequence[Tensors], folder: Path) -> tuple[Signat
     return Signature(answer["input_names"], answer["output_names"]), answer["outputs"]
 
 
-def _main(artifact: Path, given: Path, gave: Path) -> None:
+def _main(kind: str, artifact: Path, given: Path, gave: Path) -> None:
     answer: dict[str, Any]
     try:
-        load = _torchscript if artifact.suffix == ".pt" else _onnx
+        load = _torchscript if kind == "model.pt" else _onnx
         run, signature = load(artifact)
         outputs = [tuple(output.clone() for output in as_tuple(run(*case))) for case in torch.load(given)]
         answer = {"input_names": signature.inputs, "output_names": signature.outputs, "outputs": outputs}
@@ -87,4 +89,4 @@ def _onnx(path: Path) -> tuple[Callable[..., Sequence[Tensor]], Signature]:
 if __name__ == "__main__":
     warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated")
     with torch.no_grad():
-        _main(*map(Path, sys.argv[1:]))
+        _main(sys.argv[1], *map(Path, sys.argv[2:]))

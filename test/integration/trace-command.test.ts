@@ -43,7 +43,7 @@ def export(context):
     return TorchScriptExport(
         eager=Scale(read(context.weights) if given else torch.rand(3)),
         example_inputs=(torch.rand(2, 3),),
-        fresh_inputs=[(torch.rand(8, 3),)],
+        fresh_inputs=[(torch.rand(batch, 3),) for batch in (1, 8)],
         tolerance=0,
         weights=Weights("pretrained", "a file", context.weights) if given else Weights.random(context.seed),
         extra_files={"labels.txt": b"one\\ntwo\\nthree\\n"},

@@ -72,7 +72,7 @@ def test_makes_an_artifact_and_its_record(add_model: AddModel, run: Run) -> None
             "exceeding": 0,
             "elements": 20,
             "not_finite": 0,
-            "shapes": [[[3, 4]], [[2, 4]]],
+            "shapes": [[[4, 4]], [[1, 4]]],
         },
     }
     assert (folder / "labels.txt").read_text() == "one\ntwo\n"
@@ -274,12 +274,12 @@ def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Run) -> None
         ("def export(context): return 3", "pytorch_libtorch", "trace.py returned int, not an Export"),
         ("def export(context): return 1 / 0", "pytorch_libtorch", "ZeroDivisionError: division by zero"),
         ("import no_such_package", "pytorch_libtorch", "ModuleNotFoundError: No module named 'no_such_package'"),
-        (SCALE, "onnxruntime_onnx", "makes a .pt file, but by its platform the model is served from model.onnx"),
+        (SCALE, "onnxruntime_onnx", "makes a model.pt, but by its platform the model is served from a model.onnx"),
         (SCALE, "tensorrt_plan", "platform is 'tensorrt_plan', for which nothing can be made here"),
         (SCALE, "[a", "model.yaml is not YAML: "),
         (SCALE.replace("labels.txt", "../labels.txt"), "pytorch_libtorch", "is outside the model's folder"),
         (
-            SCALE.replace("[(torch.rand(3, 4),), (torch.rand(2, 4),)]", "[]"),
+            SCALE.replace("[(torch.rand(4, 4),), (torch.rand(1, 4),)]", "[]"),
             "pytorch_libtorch",
             "nothing would be checked",
         ),

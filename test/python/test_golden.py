@@ -50,6 +50,9 @@ SUM_TENSORS = """
 """
 
 
+LARGE = SUM_TENSORS.replace("max_batch_size: 8", "max_batch_size: 2").replace("dims: [-1]", "dims: [2_500_000]")
+
+
 def read(folder: Path, name: str) -> dict[str, Any]:
     """A request with its tensors, by the names of these."""
     request = json.loads((folder / name).read_text())
@@ -100,8 +103,8 @@ def sha256(path: Path) -> str:
 
 
 def test_a_large_request_is_kept_where_there_is_no_other(add_model: AddModel, run: Run) -> None:
-    one = SUM.replace("[inputs(*shape) for shape in shapes]", "[inputs(4, 3_000_000)]")
-    folder = add_model("sum", one, config=SUM_TENSORS)
+    large = SUM.replace("[inputs(*shape) for shape in shapes]", "[inputs(1, 2_500_000), inputs(2, 2_500_000)]")
+    folder = add_model("sum", large.replace("inputs(2, 4)", "inputs(2, 2_500_000)"), config=LARGE)
     assert run()[0] == 0
     assert [path.name for path in (folder / "golden" / "1").glob("*.json")] == ["traced-0.json"]
 
@@ -190,14 +193,14 @@ ONE = "max_batch_size: 0\ninput: [{{ name: input__0, data_type: TYPE_FP32, dims:
     [
         (
             ONE.format(output="{ name: output__0, data_type: TYPE_FP32, dims: [2] }"),
-            "model.yaml: output 'output__0' has dims [2], but the network gives shape [3, 4] on inputs of shape [3, 4]",
-            "Set dims of 'output__0' to [3, 4]; -1 is any size.",
+            "model.yaml: output 'output__0' has dims [2], but the network gives shape [4, 4] on inputs of shape [4, 4]",
+            "Set dims of 'output__0' to [4, 4]; -1 is any size.",
         ),
         (
-            ONE.format(output="{ name: output__0, data_type: TYPE_FP32, dims: [3, 4] }"),
-            "model.yaml: output 'output__0' has dims [3, 4], but the network gives shape [2, 4] on inputs of shape "
-            "[2, 4]",
-            "Set dims of 'output__0' to [2, 4]; -1 is any size.",
+            ONE.format(output="{ name: output__0, data_type: TYPE_FP32, dims: [4, 4] }"),
+            "model.yaml: output 'output__0' has dims [4, 4], but the network gives shape [1, 4] on inputs of shape "
+            "[1, 4]",
+            "Set dims of 'output__0' to [1, 4]; -1 is any size.",
         ),
         (
             ONE.format(output="{ name: output__0, data_type: TYPE_FP16, dims: [-1, 4] }"),
@@ -226,19 +229,19 @@ ONE = "max_batch_size: 0\ninput: [{{ name: input__0, data_type: TYPE_FP32, dims:
         ),
         (
             ONE.format(output="").replace("[-1, 4]", "[4]"),
-            "model.yaml: input 'input__0' has dims [4], but the network takes shape [3, 4]",
-            "Set dims of 'input__0' to [3, 4]; -1 is any size.",
+            "model.yaml: input 'input__0' has dims [4], but the network takes shape [4, 4]",
+            "Set dims of 'input__0' to [4, 4]; -1 is any size.",
         ),
         (
             SEQUENCE.replace("sequence_batching: {}", "").replace("dims: [4]", "dims: [5]"),
             "model.yaml: input 'input__0' has dims [5], after a batch axis (max_batch_size is 8), but the network "
-            "takes shape [3, 4]",
+            "takes shape [4, 4]",
             "Set dims of 'input__0' to what follows the batch axis, [4]; -1 is any size.",
         ),
         (
             SEQUENCE.replace("sequence_batching: {}", "").replace("8", "2"),
             "model.yaml: max_batch_size is 2, so the first axis of each tensor is a batch of 1 to 2; 'input__0' has "
-            "shape [3, 4] with inputs of shape [3, 4]",
+            "shape [4, 4] with inputs of shape [4, 4]",
             "Give inputs a batch axis in trace.py, or set max_batch_size to fit.",
         ),
     ],

@@ -17,8 +17,8 @@ SCALE = """
         print("noise of a library")
         return TorchScriptExport(
             eager=Scale(torch.rand(4)),
-            example_inputs=(torch.rand(1, 4),),
-            fresh_inputs=[(torch.rand(3, 4),), (torch.rand(2, 4),)],
+            example_inputs=(torch.rand(2, 4),),
+            fresh_inputs=[(torch.rand(4, 4),), (torch.rand(1, 4),)],
             tolerance=0,
             weights=Weights.random(context.seed),
             extra_files={"labels.txt": b"one\\ntwo\\n"},
@@ -39,7 +39,7 @@ FROZEN = """
         return TorchScriptExport(
             eager=Frozen(),
             example_inputs=(torch.ones(1, 4),),
-            fresh_inputs=[(torch.ones(2, 4),)],
+            fresh_inputs=[(torch.ones(2, 4),), (torch.zeros(1, 4),)],
             tolerance=0.1,
             weights=Weights.none(),
         )
