@@ -103,7 +103,11 @@ def _once(kind: str, identity: list[str], build: Callable[[Path], None]) -> Path
     with _locked(folder.with_name(f"{folder.name}.lock")):
         if not complete.exists():
             shutil.rmtree(folder, ignore_errors=True)
-            build(folder)
+            try:
+                build(folder)
+            except InstallError:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
             complete.touch()
     return folder
 
