@@ -205,9 +205,10 @@ test('stays up until Ctrl-C, which is a good end', async () => {
     code: 0,
     stdout: expect.stringMatching(/Nothing to publish.*Every replica serves it/) as string,
   });
+  // The release of the first test is still there, with models that are not served now.
   expect(await onLocal('rollback', '--dry-run')).toMatchObject({
-    code: 1,
-    stderr: expect.stringMatching(/release/) as string,
+    code: 0,
+    stdout: expect.stringContaining('negative') as string,
   });
 
   const second = await command.run(['--once']);
