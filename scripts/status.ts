@@ -1,13 +1,7 @@
 import { EXIT, parseFlags, runCommand } from './lib/cli';
 import { NAME_SERVERS, openTarget, TARGET_FLAGS, TARGET_HELP, type CommandTarget } from './lib/commands/target';
 import { firstLines, formatTable } from './lib/format';
-import {
-  isAsReleased,
-  repositoryStatus,
-  type ReplicaStatus,
-  type ReplicaVersion,
-  type RepositoryStatus,
-} from './lib/publish/status';
+import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from './lib/publish/status';
 
 const HELP = `Shows what each server serves, against what the repository in S3 says. Changes nothing.
 
@@ -71,18 +65,11 @@ function describe({ name, replicas: source }: CommandTarget, status: RepositoryS
 /** What brings the replicas to the release. */
 function nextSteps({ replicas }: RepositoryStatus, argv: readonly string[]): string[] {
   const wrong = replicas.flatMap(({ versions }) => versions.filter(({ ok }) => !ok));
-  const isForeign = ({ verdict }: ReplicaVersion): boolean => verdict === 'not in the release';
-  const missing = [...new Set(wrong.filter((version) => !isForeign(version)).map(({ model }) => model))];
+  const missing = new Set(wrong.filter(({ verdict }) => verdict !== 'not in the release').map(({ model }) => model));
+  if (missing.size === 0) return [];
   const flags = argv.filter((flag) => !['--ask', '--json'].includes(flag)).map(quoted);
-  const stuck = replicas.filter(({ versions }) => versions.some((one) => isForeign(one) && one.state === 'UNLOADING'));
-  return [
-    ...(missing.length === 0
-      ? []
-      : [
-          `  -> load ${missing.join(', ')} as released: npm run sync-models -- ${flags.join(' ')} --models ${missing.join(',')}`,
-        ]),
-    ...stuck.map(({ replica, restart }) => `  -> ${replica} does not finish an unload: ${restart ?? 'restart it'}`),
-  ];
+  const [list, names] = [[...missing].join(', '), [...missing].join(',')];
+  return [`  -> load ${list} as released: npm run sync-models -- ${flags.join(' ')} --models ${names}`];
 }
 
 /** For a shell. */

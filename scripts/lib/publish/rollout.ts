@@ -351,7 +351,7 @@ async function unload(
 }
 
 /** Whether a server still holds what it loaded of a version. */
-export const isInMemory = ({ state }: ModelIndexEntry): boolean => ['READY', 'UNLOADING', 'LOADING'].includes(state);
+const isInMemory = ({ state }: ModelIndexEntry): boolean => ['READY', 'UNLOADING', 'LOADING'].includes(state);
 
 function stillLoaded(stuck: StillLoaded, { onStillLoaded }: RolloutOptions): void {
   if (onStillLoaded === undefined) throw stillLoadedError('a model could not be unloaded', [stuck]);

@@ -8,7 +8,7 @@ import { readRequests, storedGolden } from './golden-object';
 import { lookAt } from './look';
 import type { Release, ReleasedModel } from './release';
 import { servedModel } from './served';
-import { isInMemory, loadedDigest, readIndex, statesOf, type ServedModel, type ServedVersion } from './rollout';
+import { loadedDigest, readIndex, statesOf, type ServedModel, type ServedVersion } from './rollout';
 
 /** One version on one replica, against what the release says. */
 export interface ReplicaVersion extends ServedVersion {
@@ -29,8 +29,6 @@ export interface ModelAnswer {
 
 export interface ReplicaStatus {
   replica: string;
-  /** The command that restarts it, where there is one. */
-  restart?: string;
   /** Why nothing is known of it, and what to do. */
   problem?: string;
   hint?: string;
@@ -167,16 +165,12 @@ async function replicaStatus(replica: Replica, models: readonly ServedModel[]): 
       }
     }
     const known = new Set(versions.map(({ model, version }) => `${model}/${version}`));
-    for (const entry of index) {
-      const { name, version, state, reason } = entry;
-      // An older version of a released model is still unloaded while its last requests are answered.
-      const isOurs = models.some((model) => model.name === name);
-      if (!(state === 'READY' || (!isOurs && isInMemory(entry))) || known.has(`${name}/${version}`)) continue;
+    for (const { name, version, state, reason } of index) {
+      if (state !== 'READY' || known.has(`${name}/${version}`)) continue;
       versions.push({ model: name, version: Number(version), state, reason, ok: false, verdict: 'not in the release' });
     }
     versions.sort((a, b) => (a.model === b.model ? a.version - b.version : a.model < b.model ? -1 : 1));
-    const { name, restart } = replica;
-    return { replica: name, ...(restart === undefined ? {} : { restart }), versions };
+    return { replica: replica.name, versions };
   } catch (error) {
     const hint = error instanceof UserError ? error.hint : undefined;
     return {
