@@ -10,8 +10,13 @@ const CONFIG = {
   ],
   output: [{ name: 'y', data_type: 'TYPE_FP32', dims: [-1, 2] }],
 };
-const y = (shape: number[], more: object = {}): Tensor =>
-  ({ name: 'y', datatype: 'FP32', shape, data: Float32Array.of(0, 0), ...more });
+const y = (shape: number[], more: object = {}): Tensor => ({
+  name: 'y',
+  datatype: 'FP32',
+  shape,
+  data: Float32Array.of(0, 0),
+  ...more,
+});
 
 test('zeroInputs makes one row of zeros and empty strings of what is not optional', () => {
   expect(zeroInputs(CONFIG)).toEqual([
