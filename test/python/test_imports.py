@@ -28,7 +28,7 @@ IMPORTING = """
         return TorchScriptExport(
             eager=Scale(),
             example_inputs=(torch.rand(1, 4),),
-            fresh_inputs=[(torch.rand(3, 4),)],
+            fresh_inputs=[(torch.rand(3, 4),), (torch.rand(1, 4),)],
             tolerance=0,
             weights=Weights.none(),
         )
@@ -77,6 +77,7 @@ def test_packages_of_its_requirements(add_model: AddModel, run: Run) -> None:
     status, events = run()
     assert (status, events[-1]["event"]) == (0, "done"), events
     assert factor_of(folder) == 10
+    assert run()[1][-1]["event"] == "up-to-date"
     # NumPy, which the environment has, is not installed once more.
     installed_to = tracing_packages(folder / "requirements.txt", sys.executable, Uv(os.environ["TRITON_SERVING_UV"]))
     assert sorted(path.name for path in installed_to.glob("[a-z]*")) == ["idna", "idna-3.10.dist-info"]
