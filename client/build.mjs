@@ -13,7 +13,8 @@ const dist = join(here, 'dist');
 await installedModules(root);
 rmSync(dist, { recursive: true, force: true });
 mkdirSync(dist);
-copyFileSync(join(root, 'LICENSE'), join(dist, 'LICENSE'));
+// npm packs the licence that lies beside package.json.
+copyFileSync(join(root, 'LICENSE'), join(here, 'LICENSE'));
 await makeProgram();
 await makeTypes();
 

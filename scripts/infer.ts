@@ -6,7 +6,7 @@ import { UsageError } from './lib/errors';
 import { inferCommand, typesCommand, type Connection } from './lib/infer/command';
 import { PIXELS, type PixelKind } from './lib/infer/pictures';
 import { SAVED_AS } from './lib/infer/results';
-import { STANDARD_HTTP } from './lib/local/next-commands';
+import { quoted, STANDARD_HTTP } from './lib/local/next-commands';
 import { findLocalStack, runningStacks } from './lib/local/state';
 import { paths } from './lib/paths';
 import { CONTROL_HEADER, GRPC_CONTROL_HEADER } from './lib/triton/control-key';
@@ -18,6 +18,7 @@ const HELP = `Sends a request to a model and shows the answer. Without an INPUT 
 
   INPUT              a picture, a .wav, .npy, .json or .txt file, or a text; what the model takes says how it is sent
                      NAME=INPUT says for which input; NAME=[[1, 2]] is JSON
+                     {"inputs": [...]}, also as a .json file, is a whole request as curl sends it
   -o, --out FILE     writes the answer: ${SAVED_AS.join(' ')}
   --json             the answer as JSON on stdout
   --outputs A,B      only these outputs (default: all)
@@ -94,7 +95,8 @@ async function infer(argv: readonly string[]): Promise<number> {
     return typesCommand({ ...server, file: typesFile(flags.types), models: positionals });
   }
   const [model, ...inputs] = positionals;
-  if (model === undefined) throw new UsageError('no model is named', { hint: 'npm run infer -- MODEL [INPUT...]' });
+  if (model === undefined || model.trim() === '')
+    throw new UsageError('no model is named', { hint: 'npm run infer -- MODEL [INPUT...]' });
   if (!flags.bench && (flags.concurrency ?? flags.duration) !== undefined) {
     throw new UsageError('--concurrency and --duration are for --bench');
   }
@@ -110,6 +112,7 @@ async function infer(argv: readonly string[]): Promise<number> {
     top: flags.top === undefined ? undefined : parseInteger('top', flags.top, 0, 1000),
     out: flags.out === undefined ? undefined : outFile(flags.out),
     json: flags.json,
+    repeated: repeatedFlags(flags),
     load: flags.bench
       ? {
           concurrency: parseInteger('concurrency', flags.concurrency ?? '1', 1, 1024),
@@ -144,6 +147,14 @@ function serverOf(flags: ServerFlags): Connection & { repository: string } {
     timeoutMs: parseInteger('timeout', flags.timeout, 1, LONGEST_S) * 1000,
     repository: repo ?? local?.repository ?? paths.modelRepository,
   };
+}
+
+/** The flags that say which server, version and repository are meant, for the next command. */
+function repeatedFlags(flags: ServerFlags & { version?: string | undefined }): string {
+  const values = (['url', 'grpc', 'header', 'version', 'repo'] as const).flatMap((name) =>
+    [flags[name] ?? []].flat().map((value) => ` --${name} ${quoted(value)}`),
+  );
+  return [...(flags.local ? [' --local'] : []), ...values].join('');
 }
 
 /** Lets the command list the models of a server whose key is known, to say what there is. */

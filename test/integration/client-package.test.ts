@@ -121,5 +121,6 @@ test('has one file of JavaScript, its types and its licence, and the version of 
   const installed = join(project, 'node_modules', '@triton-serving', 'client');
   const read = (path: string): { version: string } => JSON.parse(readFileSync(path, 'utf8')) as { version: string };
   expect(read(join(installed, 'package.json')).version).toBe(read(join(paths.root, 'package.json')).version);
-  expect(readFileSync(join(installed, 'dist', 'LICENSE'), 'utf8')).toContain('Apache License');
+  expect(readFileSync(join(installed, 'LICENSE'), 'utf8')).toContain('Apache License');
+  expect(readFileSync(join(installed, 'README.md'), 'utf8')).toContain('# Client for NVIDIA Triton');
 });

@@ -5,7 +5,7 @@ import { exec } from '../../scripts/lib/exec';
 import { readNpy, writeNpy } from '../../scripts/lib/infer/npy';
 import { Progress } from '../../scripts/lib/progress';
 import { ensurePython } from '../../scripts/lib/toolchain/python';
-import { tensorOf } from '../../scripts/lib/triton';
+import { tensorOf, type DataType } from '../../scripts/lib/triton';
 import type { TritonServer } from '../../scripts/lib/triton/server';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
@@ -156,14 +156,14 @@ test('tells what a model takes', async () => {
   expect(code).toBe(0);
   expect(stdout).toContain('colours, python, versions 1, batches of up to 2; -1 is any length\n');
   expect(stdout).toMatch(
-    /input +x +FP32 +\[-1, 3, 4, 4\]\noutput +y +FP32 +\[-1, 3\]\n\nnpm run infer -- colours PICTURE.jpg\n$/,
+    /input +x +FP32 +\[-1, 3, 4, 4\]\noutput +y +FP32 +\[-1, 3\]\n\nnpm run infer -- colours PICTURE.jpg --url /,
   );
   for (const [model, source] of [
     ['words', '"a text"'],
     ['sound', 'SOUND.wav'],
     ['adds', 'x=FILE.npy'],
   ] as const) {
-    expect((await infer(model)).stdout).toMatch(new RegExp(`npm run infer -- ${model} ${source}\n$`));
+    expect((await infer(model)).stdout).toMatch(new RegExp(`npm run infer -- ${model} ${source} --url `));
   }
 });
 
@@ -249,6 +249,38 @@ test('arrays: on the command line, of a JSON file, of NumPy; of a version', asyn
   expect(await data(`x=${path('x.npy')}`)).toEqual([23, 24]);
 });
 
+/** The body of a request to `adds`, with some of its fields changed. */
+const body = (input: object = {}, more: object = {}): string =>
+  JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [2], data: [1, 2], ...input }], ...more });
+
+test('a request as curl sends it, on the command line and of a file', async () => {
+  writeFileSync(path('request.json'), body({}, { id: 'mine', outputs: [{ name: 'y' }] }));
+  const sent = await fetch(`${server.httpUrl}/v2/models/adds/infer`, { method: 'POST', body: body() });
+  const { outputs } = (await sent.json()) as { outputs: [{ data: number[] }] };
+  for (const given of [body(), path('request.json')]) {
+    expect((await answer('adds', given)).outputs).toMatchObject([{ data: outputs[0].data }]);
+  }
+});
+
+test.each<[DataType, number[]]>([
+  ['FP64', [1, 0.1]],
+  ['FP16', [1, 2]],
+  ['INT64', [1, 2]],
+  ['UINT8', [1, 2]],
+])('an array of %s for an input of FP32', async (datatype, values) => {
+  writeFileSync(path('numbers.npy'), writeNpy(tensorOf('x', datatype, values)));
+  const { outputs } = await answer('adds', path('numbers.npy'), '--version', '1');
+  expect(outputs).toMatchObject([{ data: values.map((value) => Math.fround(Math.fround(value) + 10)) }]);
+});
+
+test('the next command asks the same server', async () => {
+  const { stdout } = await infer('adds', '--version', '1', '--header', 'X-Team: mine');
+  const [next = ''] = /npm run infer -- adds .*/.exec(stdout) ?? [];
+  expect(next).toBe(
+    `npm run infer -- adds x=FILE.npy --url ${server.httpUrl} --header 'X-Team: mine' --version 1 --repo ${repository}`,
+  );
+});
+
 test('an array without the batch axis is a batch of one', async () => {
   expect(await answer('words', 'x=[1, 2]', 'mask=[1, 1]')).toMatchObject({ outputs: [{ data: [[3, 2]] }] });
 });
@@ -287,6 +319,7 @@ describe('--bench', () => {
 
 describe('refused', () => {
   const REFUSED: [string, () => string[], number, RegExp][] = [
+    ['an empty model', () => [''], 2, /no model is named\n {2}-> npm run infer -- MODEL/],
     ['no model', () => [], 2, /no model is named\n {2}-> npm run infer -- MODEL/],
     ['a flag without --bench', () => ['adds', '--duration', '1'], 2, /--concurrency and --duration are for --bench/],
     ['types of an answer', () => ['adds', '--types', 'x.ts', '--json'], 2, /--types and --json do not go together/],
@@ -344,14 +377,37 @@ describe('refused', () => {
       /negative takes no text\n {2}-> it takes x UINT8 \[-1, -1, 3\]/,
     ],
     ['a picture for numbers', () => ['adds', path('warm.png')], 1, /adds takes no picture/],
-    ['an input missing', () => ['words', 'x=[1]'], 1, /words: mask: this input is missing; allowed: INT64 \[-1, -1\]/],
-    ['another type', () => ['adds', `x=${path('i.npy')}`], 1, /adds: x: Int32Array was given; FP32 is a Float32Array/],
+    [
+      'an input missing',
+      () => ['words', 'x=[1]'],
+      1,
+      /fit words\n {2}mask: this input is missing; allowed: INT64 \[-1, -1\]/,
+    ],
+    [
+      'fractions for whole numbers',
+      () => ['negative', `x=${path('f.npy')}`],
+      1,
+      /f\.npy is float32; x is UINT8: it holds FP32\n {2}-> save it with \.astype\(numpy\.uint8\)/,
+    ],
+    [
+      'a whole number that would change',
+      () => ['adds', path('large.npy')],
+      1,
+      /large\.npy is int64; x is FP32: 16777217 /,
+    ],
+    ['a number that becomes infinite', () => ['adds', path('1e39.npy')], 1, /1e39\.npy is float64; x is FP32: 1e\+39 /],
+    ['a request of another type', () => ['adds', body({ datatype: 'INT32' })], 1, /x is given as INT32; adds takes x?/],
+    ['a request for another input', () => ['adds', body({ name: 'z' })], 1, /adds has no input z; allowed: x\n/],
+    ['a request without data', () => ['adds', body({ data: undefined })], 1, /input x has no data\n/],
+    ['a request whose data has another shape', () => ['adds', body({ shape: [3] })], 1, /2 elements for shape \[3\]/],
     ['an output that is not there', () => ['adds', 'x=[1]', '--outputs', 'z'], 1, /adds has no such output\n {2}-> y/],
     ['a picture of what is none', () => ['adds', 'x=[1]', '-o', path('x.png')], 1, /adds answers no picture: y/],
   ];
 
   beforeAll(() => {
-    writeFileSync(path('i.npy'), writeNpy(tensorOf('x', 'INT32', [1])));
+    writeFileSync(path('f.npy'), writeNpy(tensorOf('x', 'FP32', [1])));
+    writeFileSync(path('large.npy'), writeNpy(tensorOf('x', 'INT64', [2 ** 24 + 1])));
+    writeFileSync(path('1e39.npy'), writeNpy(tensorOf('x', 'FP64', [1e39])));
     for (const name of ['none.jpg', 'none.npy']) writeFileSync(path(name), 'of another kind');
     mkdirSync(path('folder.npy'));
   });

@@ -1,7 +1,9 @@
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { paths } from '../../scripts/lib/paths';
 import { readHead } from '../../scripts/lib/publish/release';
 import type { S3Store } from '../../scripts/lib/s3/store';
 import { CONFIG, ONE_MODEL, publisher, TWO_MODELS } from '../support/publish';
@@ -90,6 +92,31 @@ test('what --prune would delete is shown; without a terminal to ask on, --yes is
     code: 0,
   });
   expect(await models()).not.toContain('b/1/weights.bin');
+});
+
+/** Runs a command on a terminal, presses Ctrl-C at its question, and ends with its exit code. */
+const ON_TERMINAL = `import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+said = b""
+while b"(yes/no)" not in said:
+    said += os.read(terminal, 1024)
+os.write(terminal, b"\\x03")
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+`;
+
+test('Ctrl-C at the question of --prune: exit code 130, and nothing is deleted', async () => {
+  writeRepository(repository, TWO_MODELS);
+  await publishNow();
+  rmSync(join(repository, 'b'), { recursive: true });
+  const command = [process.execPath, join(paths.scripts, 'run.mjs'), 'sync-models', ...target, '--prune'];
+  const { status, stderr } = spawnSync('python3', ['-c', ON_TERMINAL, ...command], {
+    env: { ...process.env, ...S3_ENVIRONMENT },
+    encoding: 'utf8',
+  });
+  expect({ status, stderr }).toEqual({ status: 130, stderr: '' });
+  expect(await models()).toContain('b/1/weights.bin');
 });
 
 test('Ctrl-C while servers are told: exit code 130, and what was there before is there again', async () => {

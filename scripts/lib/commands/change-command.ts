@@ -258,12 +258,16 @@ async function confirm(keys: readonly string[], progress: Progress, signal: Abor
   const { createInterface } = await import('node:readline/promises');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   const closed = new Promise<string>((resolve) => terminal.once('close', () => resolve('no')));
+  // A terminal that reads a line takes Ctrl-C for itself, and closes.
+  const interrupted = new Promise<never>((_, reject) => {
+    terminal.once('SIGINT', () => reject(new Interrupted('interrupted')));
+  });
+  interrupted.catch(() => undefined);
   try {
     process.stderr.write(`${listed(keys)}\n`);
     const asked = terminal.question(`Delete ${what} from the bucket for good? (yes/no) `, { signal });
-    return /^y(es)?$/i.test((await Promise.race([asked, closed])).trim());
+    return /^y(es)?$/i.test((await Promise.race([asked, closed, interrupted])).trim());
   } catch (error) {
-    // Ctrl-C in a terminal that reads a line is no signal.
     if ((error as Error).name === 'AbortError') throw new Interrupted('interrupted');
     throw error;
   } finally {

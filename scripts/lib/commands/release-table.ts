@@ -16,12 +16,12 @@ const COMMIT_DIGITS = 7;
  */
 export function releaseTable(found: readonly ListedRelease[], columns: number): string {
   const isWide = columns >= WIDE;
-  const most = isWide ? { by: 16, from: 32 } : { by: 10, from: 20 };
+  const most = isWide ? { by: 16, from: 32 } : { by: 9, from: 20 };
   const headings = ['', 'release', 'UTC', 'by', ...(isWide ? ['commit'] : []), 'from'];
   const rows = found.map(({ id, isCurrent, createdAt, by, origin, commit = '', message, notAsked }) => [
     isCurrent ? '*' : '',
     shortId(id),
-    createdAt.slice(0, 16).replace('T', ' '),
+    createdAt.slice(0, 19).replace('T', ' '),
     shortened(by, most.by),
     ...(isWide ? [commit.replace(/^[0-9a-f]+/, (hash) => hash.slice(0, COMMIT_DIGITS))] : []),
     shortened(

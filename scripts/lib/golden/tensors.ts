@@ -54,9 +54,9 @@ function element(value: unknown, datatype: DataType): Nested {
  */
 export function convertTensor(tensor: Tensor, datatype: DataType): Tensor {
   if (tensor.datatype === datatype) return tensor;
-  const bothFloats = isFloat(tensor.datatype) && isFloat(datatype);
-  const neither = !isFloat(tensor.datatype) && !isFloat(datatype);
-  if (!bothFloats && (!neither || [tensor.datatype, datatype].some((type) => type === 'BOOL' || type === 'BYTES'))) {
+  const [fromFloat, toFloat] = [isFloat(tensor.datatype), isFloat(datatype)];
+  const isNumber = (type: DataType): boolean => type !== 'BOOL' && type !== 'BYTES';
+  if (!isNumber(tensor.datatype) || !isNumber(datatype) || (fromFloat && !toFloat)) {
     throw new UserError(`it holds ${tensor.datatype}`);
   }
   const { ArrayType, encode, decode } = DATA_TYPES[datatype as 'FP32'];
@@ -66,12 +66,13 @@ export function convertTensor(tensor: Tensor, datatype: DataType): Tensor {
     data[i] = isWide ? BigInt(value as number) : Number(value);
   });
   // FP16 and BF16 are kept in 32 bits: encoded and decoded they have the values that the wire can hold.
-  const held = bothFloats ? decode(encode(data as unknown as Float32Array), tensor.name) : data;
+  const held = toFloat ? decode(encode(data as unknown as Float32Array), tensor.name) : data;
   Array.from<number | bigint | Buffer>(tensor.data).forEach((value, i) => {
     const now = (held as ArrayLike<number | bigint>)[i] as number | bigint;
-    const isSame = bothFloats
+    // Fractions are rounded, as everywhere; a whole number stays the same one.
+    const isSame = fromFloat
       ? Number.isFinite(now) === Number.isFinite(value)
-      : BigInt(now) === BigInt(value as number);
+      : (typeof now === 'bigint' || Number.isFinite(now)) && BigInt(now) === BigInt(value as number);
     if (!isSame) throw new UserError(`${String(value)} does not fit into ${datatype}`);
   });
   return { name: tensor.name, datatype, shape: tensor.shape, data: held } as unknown as Tensor;

@@ -46,6 +46,8 @@ export interface InferCommand extends Connection {
   out: string | undefined;
   json: boolean;
   load: { concurrency: number; seconds: number } | undefined;
+  /** Flags that a next command for the same server needs too: ` --url http://...`. */
+  repeated: string;
 }
 
 const DEFAULT_TOP = 5;
@@ -57,7 +59,7 @@ export async function inferCommand(command: InferCommand): Promise<number> {
     const model = await openModel(client, command);
     if (command.inputs.length === 0 && command.load === undefined) {
       process.stdout.write(
-        `${takes(model)}\n\nnpm run infer -- ${model.name} ${usualSource(model, command.repository)}\n`,
+        `${takes(model)}\n\nnpm run infer -- ${model.name} ${usualSource(model, command.repository)}${command.repeated}\n`,
       );
       return EXIT.ok;
     }
@@ -69,7 +71,9 @@ export async function inferCommand(command: InferCommand): Promise<number> {
     );
     const inputs = sources.length === 0 ? zeros(model) : model.inputs(await values(client, model, sources, command));
     if (command.load !== undefined) return await bench(model, inputs, command, command.load);
-    return await ask(model, inputs, sources, command);
+    const asked = sources.flatMap((source) => (source.kind === 'body' ? (source.body.outputs ?? []) : []));
+    const outputs = command.outputs ?? (asked.length === 0 ? undefined : asked.map(({ name }) => name));
+    return await ask(model, inputs, sources, { ...command, outputs });
   } finally {
     client.close();
   }
@@ -178,7 +182,10 @@ async function ask(
   const top = command.top ?? (command.out === undefined ? DEFAULT_TOP : 0);
   const labelled = top === 0 ? [] : labelledOutputs(model);
   const started = performance.now();
-  const result = await model.inferTensors(inputs, inferOptions(model, command, labelled, top));
+  const result = await model.inferTensors(inputs, {
+    ...inferOptions(model, command, labelled, top),
+    ...ofBodies(sources),
+  });
   const took = performance.now() - started;
   const classes: Record<string, Class[][]> = {};
   const plain: Tensor[] = [];
@@ -203,6 +210,14 @@ async function ask(
   ];
   process.stdout.write(`${parts.join('\n\n')}\n`);
   return EXIT.ok;
+}
+
+/** What the body of a request says beside its inputs. */
+function ofBodies(sources: readonly Source[]): Pick<InferOptions, 'requestId' | 'parameters'> {
+  const bodies = sources.flatMap((source) => (source.kind === 'body' ? [source.body] : []));
+  const [id] = bodies.flatMap((body) => body.id ?? []);
+  const parameters = Object.assign({}, ...bodies.map((body) => body.parameters ?? {})) as InferOptions['parameters'];
+  return { ...(id === undefined ? {} : { requestId: id }), ...(parameters === undefined ? {} : { parameters }) };
 }
 
 function inferOptions(

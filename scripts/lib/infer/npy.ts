@@ -17,6 +17,12 @@ const DESCRIPTIONS: Partial<Record<DataType, string>> = {
   FP64: '<f8',
 };
 
+/** `float32`; undefined for what NumPy does not have. */
+export function numpyName(datatype: DataType): string | undefined {
+  if (DESCRIPTIONS[datatype] === undefined) return undefined;
+  return datatype === 'BOOL' ? 'bool_' : datatype.toLowerCase().replace('fp', 'float');
+}
+
 const MAGIC = Buffer.from('\x93NUMPY', 'latin1');
 /** The data begins at a multiple of it. */
 const ALIGNMENT = 64;

@@ -4,6 +4,7 @@ import { UserError } from '../errors';
 import { didYouMean } from '../model/nearest';
 import type { Nested } from '../triton/nested';
 import type { Tensor } from '../triton/tensor';
+import { isRequestBody, type RequestBody } from './body';
 import { readNpy } from './npy';
 import { readWav, type Sound } from './wav';
 
@@ -13,6 +14,7 @@ export type Source = { name: string | undefined } & (
   | { kind: 'sound'; sound: Sound }
   | { kind: 'array'; tensor: Tensor }
   | { kind: 'json'; value: Nested | Record<string, Nested> }
+  | { kind: 'body'; body: RequestBody }
   | { kind: 'text'; text: string }
 );
 
@@ -24,7 +26,7 @@ const READERS: Record<string, (file: string) => Source> = {
   ...Object.fromEntries(PICTURES.map((end) => [end, (file: string) => ({ name: undefined, kind: 'picture', file })])),
   '.wav': (file) => ({ name: undefined, kind: 'sound', sound: readWav(file, bytesOf(file)) }),
   '.npy': (file) => ({ name: undefined, kind: 'array', tensor: readNpy(file, bytesOf(file)) }),
-  '.json': (file) => ({ name: undefined, kind: 'json', value: parseJson(file, bytesOf(file).toString()) }),
+  '.json': (file) => jsonSource(parseJson(file, bytesOf(file).toString())),
   '.txt': (file) => textSource(file, bytesOf(file).toString().trim()),
 };
 
@@ -42,6 +44,8 @@ export function readSource(argument: string, inputs: readonly string[]): Source 
   const name = inputs.find((input) => input === before);
   if (name === undefined) {
     refuseOtherName(before, value, inputs);
+    const body = isJson(argument) ? (JSON.parse(argument) as unknown) : undefined;
+    if (isRequestBody(body)) return { name: undefined, kind: 'body', body };
     return readValue(argument) ?? textSource('the input', argument);
   }
   const source = readValue(value) ?? (isJson(value) ? { kind: 'json', value: JSON.parse(value) as Nested } : undefined);
@@ -71,6 +75,9 @@ function readValue(value: string): Source | undefined {
   return undefined;
 }
 
+const jsonSource = (value: Nested | Record<string, Nested>): Source =>
+  isRequestBody(value) ? { name: undefined, kind: 'body', body: value } : { name: undefined, kind: 'json', value };
+
 /** A text without a word would be computed as any other, and mean nothing. */
 function textSource(what: string, text: string): Source {
   if (text.trim() !== '') return { name: undefined, kind: 'text', text };
@@ -92,7 +99,7 @@ function parseJson(file: string, text: string): Nested | Record<string, Nested> 
     return JSON.parse(text) as Nested | Record<string, Nested>;
   } catch (cause) {
     throw new UserError(`${file}: ${(cause as Error).message}`, {
-      hint: 'JSON is needed: [[1, 2]], or {"NAME": [[1, 2]]} for several inputs',
+      hint: 'JSON is needed: [[1, 2]], {"NAME": [[1, 2]]} for several inputs, or a request {"inputs": [{"name": ...}]}',
       cause,
     });
   }

@@ -130,6 +130,8 @@ describe('an argument', () => {
   beforeAll(() => {
     writeFileSync(path('a.json'), '[1, 2]');
     writeFileSync(path('broken.json'), '[1');
+    writeFileSync(path('body.json'), '{"inputs": [{"name": "x", "data": [1]}]}');
+    writeFileSync(path('inputs.json'), '{"inputs": [[1]]}');
     writeFileSync(path('note.txt'), 'from a file\n');
     writeFileSync(path('photo.JPG'), '');
     writeFileSync(path('data.bin'), '');
@@ -144,6 +146,10 @@ describe('an argument', () => {
     ['x=[[1, 2]]', { name: 'x', kind: 'json', value: [[1, 2]] }],
     ['x=7', { name: 'x', kind: 'json', value: 7 }],
     ['[1, 2]', { name: undefined, kind: 'text', text: '[1, 2]' }],
+    ['{"inputs": [[1]]}', { name: undefined, kind: 'text', text: '{"inputs": [[1]]}' }],
+    ['{"inputs": [{"name": "x"}]}', { name: undefined, kind: 'body', body: { inputs: [{ name: 'x' }] } }],
+    ['body.json', { name: undefined, kind: 'body', body: { inputs: [{ name: 'x', data: [1] }] } }],
+    ['inputs.json', { name: undefined, kind: 'json', value: { inputs: [[1]] } }],
     ['a.json', { name: undefined, kind: 'json', value: [1, 2] }],
     ['x=a.json', { name: 'x', kind: 'json', value: [1, 2] }],
     ['note.txt', { name: undefined, kind: 'text', text: 'from a file' }],

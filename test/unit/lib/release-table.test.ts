@@ -41,11 +41,11 @@ const widest = (table: string): number => Math.max(...table.split('\n').map((lin
 
 test('ids by their last part, and what made a release without what stands elsewhere', () => {
   expect(releaseTable(found, 150).split('\n')).toEqual([
-    '   release   UTC               by                commit    from                              changes',
-    '-  --------  ----------------  ----------------  --------  --------------------------------  ----------------------------------------------',
-    '*  0a1b2c3d  2026-11-21 11:00  ana@build-7                 rollback to 1f2e3d4c              resnet 2 -> 1',
-    '   1f2e3d4c  2026-11-21 09:30  runner@fv-az1...  1234567+  promoted from s3://staging-mo...  bert 1 -> 2, resnet 1 -> 2, removed gfpgan',
-    '   1f2e3d4c  2026-11-21 09:30  ana@build-7       89abcde   not asked: ranker: train again    new bert 1, new gfpgan 1, new resnet 1, 1 more',
+    '   release   UTC                  by                commit    from                              changes',
+    '-  --------  -------------------  ----------------  --------  --------------------------------  ----------------------------------------------',
+    '*  0a1b2c3d  2026-11-21 11:00:00  ana@build-7                 rollback to 1f2e3d4c              resnet 2 -> 1',
+    '   1f2e3d4c  2026-11-21 09:30:00  runner@fv-az1...  1234567+  promoted from s3://staging-mo...  bert 1 -> 2, resnet 1 -> 2, removed gfpgan',
+    '   1f2e3d4c  2026-11-21 09:30:00  ana@build-7       89abcde   not asked: ranker: train again    new bert 1, new gfpgan 1, new resnet 1, 1 more',
   ]);
 });
 
