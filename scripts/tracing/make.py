@@ -47,7 +47,7 @@ def make(model: Model, weights: str | None, seed: int, progress: Callable[[Step]
     progress("build")
     sources, modules = source_files(model), set(sys.modules)
     context = TraceContext(model.name, model.version, model.folder, model.config(), seed, weights)
-    # torch.jit is deprecated in favour of torch.export; docs/guides/tracing.md says why it is used all the same.
+    # torch.jit is deprecated in favour of torch.export, whose compiled files are for one kind of device.
     with torch.no_grad(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=FutureWarning)
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=DeprecationWarning)
