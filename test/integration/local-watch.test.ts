@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { addressOf, LocalCommand, untilLocal, untilUp, type RunningLocal } from '../support/local-command';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
-import { S3_ENVIRONMENT } from '../support/s3';
 import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/scratch';
 
@@ -100,8 +99,7 @@ test('another selection of models takes the others out of the release, and keeps
   expect(await command.run(['--once', '--models', 'adds,breaks'])).toMatchObject({ code: 0 });
   const local = command.start('--exclude', 'breaks,fresh,invalid,on_invalid,picky', '--no-watch');
   await untilUp(local);
-  const where = ['--bucket', 's3://local/models', '--endpoint-url', addressOf(local, 'S3 ')];
-  const { stdout } = await runCommandLine('releases', [...where, '--json'], S3_ENVIRONMENT);
+  const { stdout } = await runCommandLine('releases', ['--local', '--repo', repository, '--json']);
   const found = JSON.parse(stdout) as { changes: string[] }[];
   expect(found.length).toBeGreaterThan(2);
   expect(found[0]?.changes.join()).toMatch(/breaks/);

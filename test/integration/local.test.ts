@@ -26,7 +26,6 @@ import { addressOf, LocalCommand, untilLocal, untilUp } from '../support/local-c
 import { pictureModels } from '../support/picture-models';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
-import { S3_ENVIRONMENT } from '../support/s3';
 import { Scratch } from '../support/scratch';
 import { until } from '../support/until';
 
@@ -246,18 +245,7 @@ test('serves what was asked for, and not what an earlier run published', async (
   });
   const models = (await index.json()) as { name: string; state?: string }[];
   expect(models.filter(({ state }) => state === 'READY').map(({ name }) => name)).toEqual(['adds']);
-  const target = [
-    '--bucket',
-    's3://local/models',
-    '--endpoint-url',
-    addressOf(local, 'S3 '),
-    '--triton',
-    addressOf(local, 'Triton HTTP'),
-  ];
-  const { code, stdout } = await runCommandLine('status', target, {
-    ...S3_ENVIRONMENT,
-    TRITON_MODEL_CONTROL_KEY: key,
-  });
+  const { code, stdout } = await runCommandLine('status', ['--local', '--repo', repository]);
   expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.not.stringContaining('adds_too') as string });
   child.kill('SIGINT');
   expect(await ended).toBe(0);

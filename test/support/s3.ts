@@ -25,6 +25,7 @@ export async function testS3(scratch: Scratch, name = 's3'): Promise<S3Server> {
     directory: join(scratch.directory, name),
     logFile: join(scratch.directory, `${name}.log`),
     port: (await freePorts(1))[0] as number,
+    credentials: LOCAL_CREDENTIALS,
   });
   scratch.defer(() => server.stop());
   return server;

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { answers } from '../answers';
@@ -7,7 +8,7 @@ import { freePorts } from '../ports';
 
 const START_TIMEOUT_MS = 120_000;
 
-/** Keys of the local S3 server, which listens on loopback only. They protect nothing. */
+/** Keys of the S3 servers that tests and benchmarks start. `npm run local` makes random ones. */
 export const LOCAL_CREDENTIALS = { accessKeyId: 'local', secretAccessKey: 'local-only-no-secret' } as const;
 export const LOCAL_REGION = 'us-east-1';
 
@@ -34,7 +35,15 @@ export interface S3ServerOptions {
   directory: string;
   logFile: string;
   port: number;
+  /** Who writes into the bucket decides what a model executes: a web page can send requests to loopback too. */
+  credentials: { accessKeyId: string; secretAccessKey: string };
 }
+
+/** Random keys for one run of a server. */
+export const generateCredentials = (): S3ServerOptions['credentials'] => ({
+  accessKeyId: 'local',
+  secretAccessKey: randomBytes(24).toString('hex'),
+});
 
 /** Starts SeaweedFS with an S3 API on 127.0.0.1 and returns when it answers. */
 export async function startS3Server(options: S3ServerOptions): Promise<S3Server> {
@@ -44,13 +53,11 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     if (/^m\d+$/.test(name)) rmSync(join(options.directory, name), { recursive: true, force: true });
   }
   const config = join(options.directory, 's3.json');
-  const credentials = { accessKey: LOCAL_CREDENTIALS.accessKeyId, secretKey: LOCAL_CREDENTIALS.secretAccessKey };
+  const credentials = { accessKey: options.credentials.accessKeyId, secretKey: options.credentials.secretAccessKey };
   writeFileSync(
     config,
     JSON.stringify({ identities: [{ name: 'local', credentials: [credentials], actions: ['Admin'] }] }),
-    {
-      mode: 0o600,
-    },
+    { mode: 0o600 },
   );
   const ports = await internalPorts();
   const leftovers = new Leftovers(join(options.directory, 'leftovers.json'));
@@ -59,6 +66,7 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     name: 'the S3 server',
     command: options.weed,
     args: serverArguments(options, config, ports),
+    env: { ...process.env, ...internalKeys() },
     logFile: options.logFile,
     python: options.python,
     deathSignal: 'SIGKILL',
@@ -85,6 +93,15 @@ async function internalPorts(): Promise<Record<string, number>> {
   ];
   const ports = await freePorts(flags.length);
   return Object.fromEntries(flags.map((flag, i) => [flag, ports[i] as number]));
+}
+
+/**
+ * Keys that the parts of SeaweedFS demand of each other. Without them its filer and its volume server take an upload of
+ * anybody, which would change the bucket behind the S3 API.
+ */
+function internalKeys(): NodeJS.ProcessEnv {
+  const names = ['WEED_JWT_SIGNING_KEY', 'WEED_JWT_FILER_SIGNING_KEY', 'WEED_JWT_FILER_SIGNING_READ_KEY'];
+  return Object.fromEntries(names.map((name) => [name, randomBytes(24).toString('hex')]));
 }
 
 function serverArguments(options: S3ServerOptions, config: string, ports: Record<string, number>): string[] {

@@ -23,7 +23,7 @@ import { explainLoadFailure } from '../triton/load-failure';
 import { WEIGHTS_FILE } from '../weights/weights-file';
 import { startTriton, type ModelEvent, type TritonServer } from '../triton/server';
 import { installModelPackages } from './model-packages';
-import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server, type S3Server } from './s3-server';
+import { generateCredentials, LOCAL_REGION, startS3Server, type S3Server, type S3ServerOptions } from './s3-server';
 import { failedModel, readSoundModels, withDependents, type FailedModel } from './sound';
 import { announceStack } from './state';
 import type { Timings } from './timings';
@@ -94,9 +94,10 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
   );
   const unpackaged = await timings.measure('set-up: packages of models', () => installPackages(installation, options));
   requireFreeSpace(directory, WORKING_BYTES, 'serving the models (artifacts, bucket, and the copy that Triton loads)');
+  const credentials = generateCredentials();
   // Tracing is the work of the processor; the S3 server starts beside it.
   const s3Starts = timings.measure('S3 server', () =>
-    startS3({ weed, environment, directory, port: ports['s3-port'], defer }),
+    startS3({ weed, environment, directory, port: ports['s3-port'], credentials, defer }),
   );
   const tracing = timings.measure('trace', () => trace(environment, options));
   const [server, untraced] = await Promise.all([s3Starts, tracing]);
@@ -108,7 +109,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
     bucket: LOCATION.bucket,
     endpointUrl: server.endpoint,
     region: LOCAL_REGION,
-    credentials: LOCAL_CREDENTIALS,
+    credentials,
   });
   defer(() => store.close());
   await store.ensureBucket();
@@ -127,7 +128,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
         repository: tritonRepositoryUrl(LOCATION, server.endpoint),
         directory: join(directory, 'triton'),
         ports: { http, grpc, metrics },
-        credentials: { ...LOCAL_CREDENTIALS, region: LOCAL_REGION },
+        credentials: { ...credentials, region: LOCAL_REGION },
         // Those asked for: the bucket may hold others that somebody put there by hand.
         load: models.map(({ name }) => name),
         startTimeoutMs: START_TIMEOUT_MS,
@@ -143,7 +144,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
       bucket: formatLocation(LOCATION),
       endpointUrl: server.endpoint,
       region: LOCAL_REGION,
-      credentials: LOCAL_CREDENTIALS,
+      credentials,
       httpUrl: triton.httpUrl,
       grpcAddress: triton.grpcAddress,
       modelControlKey: triton.modelControlKey,
@@ -230,6 +231,7 @@ async function startS3(options: {
   environment: PythonEnvironment;
   directory: string;
   port: number;
+  credentials: S3ServerOptions['credentials'];
   defer: StackOptions['defer'];
 }): Promise<S3Server> {
   const server = await startS3Server({
@@ -238,6 +240,7 @@ async function startS3(options: {
     directory: join(options.directory, 's3'),
     logFile: join(options.directory, 's3.log'),
     port: options.port,
+    credentials: options.credentials,
   });
   options.defer(() => server.stop());
   return server;
