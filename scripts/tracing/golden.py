@@ -18,26 +18,30 @@ from torch import Tensor
 from tracing.check import Tensors
 from tracing.interface import DATA_TYPES, Interface, Slot
 
-MOST_REQUESTS = 4
 # Every server is asked them after each load, and a release keeps them.
 MOST_BYTES = 8 << 20
 
 
 def choose(inputs: Sequence[Tensors], outputs: Sequence[Tensors]) -> list[int]:
-    """Indices of the cases to keep: the smallest ones of different shapes, at least one.
+    """Indices of the cases to keep: the smallest one, and the smallest of those with most other sizes, if there is one.
 
-    Another shape tells more than other numbers do: a batch of 2 finds an axis that was frozen. Small ones are cheap.
+    The second one has another batch and another length, which finds an axis that the trace froze. More requests would
+    find little more, and TorchScript optimizes again for each new shape, which makes each load of a replica slower.
     """
-    sizes = [sum(tensor.nbytes for tensor in (*given, *gave)) for given, gave in zip(inputs, outputs, strict=True)]
-    chosen: list[int] = []
-    seen: set[tuple[torch.Size, ...]] = set()
-    for case in sorted(range(len(inputs)), key=lambda case: sizes[case]):
-        shapes = tuple(tensor.shape for tensor in inputs[case])
-        total = sum(sizes[one] for one in chosen) + sizes[case]
-        if shapes not in seen and len(chosen) < MOST_REQUESTS and (total <= MOST_BYTES or not chosen):
-            chosen.append(case)
-            seen.add(shapes)
-    return chosen
+    bytes_of = [sum(tensor.nbytes for tensor in (*given, *gave)) for given, gave in zip(inputs, outputs, strict=True)]
+    first = min(range(len(inputs)), key=bytes_of.__getitem__)
+    others = [
+        case
+        for case in range(len(inputs))
+        if _differing_sizes(inputs[first], inputs[case]) > 0 and bytes_of[first] + bytes_of[case] <= MOST_BYTES
+    ]
+    if not others:
+        return [first]
+    return [first, min(others, key=lambda case: (-_differing_sizes(inputs[first], inputs[case]), bytes_of[case]))]
+
+
+def _differing_sizes(one: Tensors, other: Tensors) -> int:
+    return sum(a != b for x, y in zip(one, other, strict=True) for a, b in zip(x.shape, y.shape, strict=True))
 
 
 def write(folder: Path, interface: Interface, cases: Sequence[tuple[Tensors, Tensors]], tolerance: float) -> list[Path]:
