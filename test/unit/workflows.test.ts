@@ -106,7 +106,10 @@ test('prod gets no random weights, unless a variable says so', () => {
   const step = steps(WORKFLOWS['deploy.yml']?.jobs['prod'] ?? {}).find(({ run }) => run?.includes('promote') === true);
   const script = (step?.run ?? '').replace('npm run', 'echo');
   const promote = (allowed: string): string =>
-    execFileSync('bash', ['-ec', script], { env: { ALLOW_RANDOM_WEIGHTS: allowed }, encoding: 'utf8' }).trim();
+    execFileSync('bash', ['--norc', '-ec', script], {
+      env: { ALLOW_RANDOM_WEIGHTS: allowed },
+      encoding: 'utf8',
+    }).trim();
   expect(step?.env).toEqual({ ALLOW_RANDOM_WEIGHTS: '${{ vars.ALLOW_RANDOM_WEIGHTS }}' });
   expect(promote('')).toBe('promote -- --from staging --to prod --require-pretrained');
   expect(promote('false')).toBe('promote -- --from staging --to prod --require-pretrained');

@@ -124,10 +124,10 @@ export const GOLDEN: readonly MalformedCase[] = [
     },
   ),
   input(
-    'an array of integers',
+    'an array of integers that FP32 cannot hold',
     { data: undefined, file: 'x.npy' },
-    'inputs[0].file: x.npy: it holds INT64; allowed: FP32',
-    npy({ name: '', datatype: 'INT64', shape: [1, 3], data: BigInt64Array.of(1n, 2n, 3n) }),
+    'inputs[0].file: x.npy: 16777217 does not fit into FP32; allowed: FP32',
+    npy({ name: '', datatype: 'INT64', shape: [1, 3], data: BigInt64Array.of(1n, 2n, 16_777_217n) }),
   ),
   input(
     'an array of another shape',

@@ -62,7 +62,14 @@ async function plan(
     ),
   };
   const { prune = false, remove = [], model = MODEL } = options;
-  const made = await makePlan([model], seen, { store, location: LOCATION, prune, remove, keepRemoved: false, replacePublished: false });
+  const made = await makePlan([model], seen, {
+    store,
+    location: LOCATION,
+    prune,
+    remove,
+    keepRemoved: false,
+    replacePublished: false,
+  });
   const planned = made.models[0];
   const actions = planned === undefined ? [] : [...planned.objects, planned.config].map(({ action }) => action);
   return { plan: made, planned, asked, actions };

@@ -3,12 +3,14 @@ import { requirePretrained } from '../../../scripts/lib/publish/require-pretrain
 
 const DRAWN = 'seeded random weights (seed 0), not pretrained';
 
-test.each<[what: string, served: number[], weights: Record<string, string>, kinds: Record<string, string> | undefined]>([
-  ['trained weights', [1], { 1: 'ResNet-50' }, { 1: 'pretrained' }],
-  ['a file that no trace made', [1], {}, {}],
-  ['a release from before kinds were recorded', [1], { 1: 'ResNet-50' }, undefined],
-  ['random weights of a version that is not served', [2], { 1: DRAWN, 2: 'B' }, { 1: 'random', 2: 'pretrained' }],
-])('%s: let through', (_, served, weights, weightKinds) => {
+test.each<[what: string, served: number[], weights: Record<string, string>, kinds: Record<string, string> | undefined]>(
+  [
+    ['trained weights', [1], { 1: 'ResNet-50' }, { 1: 'pretrained' }],
+    ['a file that no trace made', [1], {}, {}],
+    ['a release from before kinds were recorded', [1], { 1: 'ResNet-50' }, undefined],
+    ['random weights of a version that is not served', [2], { 1: DRAWN, 2: 'B' }, { 1: 'random', 2: 'pretrained' }],
+  ],
+)('%s: let through', (_, served, weights, weightKinds) => {
   const model = { name: 'm', served, weights, ...(weightKinds === undefined ? {} : { weightKinds }) };
   expect(() => requirePretrained([model], 'R')).not.toThrow();
 });
