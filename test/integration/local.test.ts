@@ -192,7 +192,7 @@ test('stays up until Ctrl-C, which is a good end', async () => {
   const printed = /In another terminal:\n\n(.*?)\n\nCtrl-C/s.exec(said())?.[1] ?? '';
   expect(printed.split('\n')).toHaveLength(2);
   const { stdout } = await exec('sh', ['-ec', printed], { cwd: paths.root });
-  expect(stdout).toContain('npm run infer -- adds x=FILE.npy\n');
+  expect(stdout).toContain(`npm run infer -- adds x=FILE.npy --local --repo ${repository}\n`);
   expect(stdout).toMatch(/adds +1 +READY +as released/);
 
   // All other commands find it too, without a variable or an address.
