@@ -35,7 +35,7 @@ function createModelControlSecret({ settings, namespace, options }: Part): Secre
     `${settings.name}-model-control`,
     {
       metadata: { namespace, labels: labels(settings.name) },
-      data: { key: key.apply((text) => Buffer.from(text).toString('base64')) },
+      data: key.apply((text) => ({ key: Buffer.from(text).toString('base64') })),
     },
     { ...options, ...(given === undefined ? { ignoreChanges: ['data'] } : {}) },
   );

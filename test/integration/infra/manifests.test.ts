@@ -191,13 +191,26 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
 
 /** A secret value in the open, and a name where Pulumi makes one up. */
 function applicable(manifest: Record<string, unknown>): Manifest {
-  const { metadata, stringData, ...rest } = manifest as Manifest & { stringData?: { secret: object } };
+  const { metadata, data, stringData, ...rest } = manifest as Manifest & Record<'data' | 'stringData', Secret | object>;
   return {
     ...rest,
     metadata: metadata.name === undefined ? { ...metadata, name: 'made-up' } : metadata,
-    ...(stringData === undefined ? {} : { stringData: stringData.secret }),
+    ...secretFields({ data, stringData }),
   };
 }
+
+/** As render() marks what is secret. */
+interface Secret {
+  secret: object;
+}
+
+/** The data of a Secret or a ConfigMap, with what is secret as it is. */
+const secretFields = (fields: Record<string, Secret | object | undefined>): object =>
+  Object.fromEntries(
+    Object.entries(fields).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, 'secret' in value ? value.secret : value]],
+    ),
+  );
 
 function plural(kind: string): string {
   const name = kind.toLowerCase();
