@@ -47,7 +47,7 @@ const HELP = `Serves the models of this repository on this machine: a real Trito
   --help
 
 A model that fails is marked FAILED and the others are served; with --once it ends the command. When files of a model change, it is traced,
-checked, loaded and asked again; if one of these fails, what was served before is still served.
+checked, loaded and asked again; if it cannot be loaded, what was served before stays.
 Bucket, releases and logs of a repository stay in ~/.cache/triton-serving/local for the next run; delete the folder to start afresh.
 
 Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted before all was up.

@@ -13,6 +13,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Collection, Iterable, Mapping
+from glob import escape, glob
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def source_files(model: Model, elsewhere: Iterable[str] = ()) -> dict[str, str]:
     """
     files = {f"{_OURS}{path.relative_to(_HERE).as_posix()}": path for path in _HERE.rglob("*.py")}
     files = {name: path for name, path in files.items() if path.name not in _PRESENTATION}
-    for path in model.folder.rglob("*"):
+    for path in map(Path, glob(f"{escape(str(model.folder))}/**", recursive=True)):
         parts = path.relative_to(model.folder).parts
         hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
         other = len(parts) > 1 and (parts[0] == "golden" or parts[0].isdecimal())

@@ -98,7 +98,7 @@ test.each(EXAMPLES.map((code, i) => ({ example: i + 1, code, printed: PRINTED[i]
   ({ example, code, printed }) => {
     const file = join(scratch.directory, `example-${example}.mjs`);
     const here = code
-      .replace('http://127.0.0.1:8000', server.httpUrl)
+      .replace(/(http:\/\/)?127\.0\.0\.1:8000/, server.httpUrl)
       .replace('127.0.0.1:8001', server.grpcAddress)
       .replace("'@triton-serving/client'", JSON.stringify(ENTRY));
     const { outputFiles } = buildSync({

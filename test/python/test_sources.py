@@ -145,3 +145,10 @@ def test_the_file_has_the_name_that_model_yaml_gives(add_model: AddModel, run: R
     assert (status, events[-1]["artifact"]) == (0, str(folder / "1" / "network.bin"))
     assert sorted(path.name for path in (folder / "1").iterdir()) == ["network.bin", "network.bin.trace.json"]
     assert reasons(run) == []
+
+
+def test_files_of_a_linked_folder_count(tmp_path: Path, model: Path, run: Run) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "weights.pt").write_text("1")
+    (model / "linked").symlink_to(tmp_path / "data")
+    assert reasons(run) == ["linked/weights.pt is new"]

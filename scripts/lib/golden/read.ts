@@ -25,8 +25,14 @@ export interface ReadGolden {
  *
  * @param root real path of the model folder
  * @param versions of the model that exist
+ * @param served of these: requests of the others were made for another configuration, and are skipped
  */
-export async function readGolden(root: string, config: ModelConfig, versions: readonly number[]): Promise<ReadGolden> {
+export async function readGolden(
+  root: string,
+  config: ModelConfig,
+  versions: readonly number[],
+  served: readonly number[] = versions,
+): Promise<ReadGolden> {
   const folder = path.join(root, GOLDEN_FOLDER);
   const isFolder = await fs.stat(folder).then(
     (stat) => stat.isDirectory(),
@@ -39,7 +45,7 @@ export async function readGolden(root: string, config: ModelConfig, versions: re
   const requests: GoldenRequest[] = [];
   for (const file of files.filter(({ key }) => key.endsWith('.json'))) {
     const version = versionFor(file.key, versions, problems);
-    if (version === 'none') continue;
+    if (version === 'none' || (version !== undefined && !served.includes(version))) continue;
     const found = new ProblemList(displayPath(file.path));
     const request = await readCase(file, { config, labels, files }, found);
     problems.problems.push(...found.problems);
@@ -85,10 +91,11 @@ async function readCase(
 ): Promise<GoldenRequest | undefined> {
   let content: unknown;
   try {
-    content = JSON.parse(await fs.readFile(file.path, 'utf8'));
+    // Editors on Windows begin a file with a byte order mark.
+    content = JSON.parse((await fs.readFile(file.path, 'utf8')).replace(/^\uFEFF/, ''));
   } catch (error) {
     const message =
-      error instanceof SyntaxError ? `is not JSON: ${error.message}` : `cannot be read: ${reasonOf(error)}`;
+      error instanceof SyntaxError ? `is not JSON: ${printable(error.message)}` : `cannot be read: ${reasonOf(error)}`;
     problems.add('', message, { hint: 'docs/guides/model-management.md has an example' });
     return undefined;
   }
@@ -104,6 +111,9 @@ async function readCase(
   const name = file.key.slice(GOLDEN_FOLDER.length + 1, -'.json'.length);
   return new RequestReader(config, labels, readFile, problems).read(name, content);
 }
+
+/** The parser quotes the file, which may hold control sequences of a terminal. */
+const printable = (text: string): string => text.replace(/[\p{Cc}\p{Cf}]/gu, '\uFFFD');
 
 async function readLabels(root: string, config: ModelConfig): Promise<Map<string, string[]>> {
   const labels = new Map<string, string[]>();

@@ -41,7 +41,7 @@ export function isSelected(
 
 /**
  * Brings a model whose files changed into service: traces it, publishes it into the local bucket, loads it and asks it.
- * Where one of these fails, what was served before is still served, and why is printed.
+ * What cannot be loaded leaves what was served before, and the reason is printed. A wrong answer is printed, and served.
  */
 export async function reloadModel(name: string, options: ReloadOptions): Promise<Reloaded | undefined> {
   const { progress, repository, stack, signal } = options;

@@ -291,7 +291,9 @@ async function readFolder(
   const served = servedVersions(config, numbers ?? []);
   const known = numbers === undefined ? undefined : served;
   if (artifacts) readWeightsFile(directory, problems.problems);
-  const golden = artifacts ? await readGolden(directory, config, numbers ?? []) : { requests: [], problems: [] };
+  const golden = artifacts
+    ? await readGolden(directory, config, numbers ?? [], served)
+    : { requests: [], problems: [] };
   // Against what could not be read a request cannot be checked.
   if (unreadable.length === 0) problems.problems.push(...golden.problems);
   const checked: CheckedModel = { name, config, handWritten, facts, versions: numbers, served: known, problems };

@@ -20,7 +20,10 @@ const READABLE_BY_ALL = 0o444;
 
 /** Names that are never published: what editors, tools and unfinished writes leave behind. `.keep` is ours. */
 export const isIgnored = (name: string): boolean =>
-  (name.startsWith('.') && name !== '.keep') || name.includes('.tmp') || name.endsWith('~') || name === '__pycache__';
+  (name.startsWith('.') && name !== '.keep') ||
+  /\.tmp(-[^.]*)?$/.test(name) ||
+  name.endsWith('~') ||
+  name === '__pycache__';
 
 /**
  * Reads which files lie under `start`, a file or folder of the model folder `root`, in the order of their keys.

@@ -61,7 +61,7 @@ export async function change(
     const { prune, keepRemoved, replacePublished = false } = target;
     const plan = await makePlan(target.models, seen, { store, location, prune, remove, keepRemoved, replacePublished });
     options.onPlan?.(plan);
-    requireNoConflict(plan);
+    requireNoConflict(plan, target.restores !== undefined);
     await target.check?.(plan);
     await requireReplicas(options);
     const idle = !needsWriting(plan, seen);

@@ -10,12 +10,17 @@ export class VersionConflict extends UserError {
   override readonly name = 'VersionConflict';
 }
 
-/** @throws VersionConflict */
-export function requireNoConflict(plan: Plan): void {
+/**
+ * @param isRollback whether the plan restores an earlier release
+ * @throws VersionConflict
+ */
+export function requireNoConflict(plan: Plan, isRollback: boolean): void {
   const found = conflicts(plan);
   if (found.length === 0) return;
   throw new VersionConflict(`published versions are never changed, and these would be:\n  ${found.join('\n  ')}`, {
-    hint: `put the new files into a new version folder, ${nextFolder(plan)}; nothing was uploaded`,
+    hint: isRollback
+      ? 'the files of that version were replaced since, so the release cannot be served again; choose another one of npm run releases'
+      : `put the new files into a new version folder, ${nextFolder(plan)}; nothing was uploaded`,
   });
 }
 

@@ -236,7 +236,13 @@ async function servesAsPublished(
     .map((entry) => entry.version);
   const wanted = model.served.map(String);
   if (ready.length !== wanted.length || !wanted.every((version) => ready.includes(version))) return false;
-  return (await loadedDigest(client, model)) === model.digest;
+  try {
+    return (await loadedDigest(client, model)) === model.digest;
+  } catch (error) {
+    // An ensemble leaves service when a step is loaded that it does not fit; the index was read before.
+    if (error instanceof TritonError && error.answered) return false;
+    throw error;
+  }
 }
 
 /**

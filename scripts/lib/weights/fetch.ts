@@ -24,7 +24,7 @@ export async function fetchWeights({ source, sha256 }: Pinned, options: FetchOpt
   if (source.kind === 'hub' && source.file === undefined) return `${source.repository}@${source.revision}`;
   if (source.kind === 'path') {
     const file = resolve(options.folder, source.text);
-    await requireContent(file, sha256, options.folder);
+    await requireContent(file, sha256, options.folder, 'correct one of them');
     return file;
   }
   // A folder for each content: the name of the file stays what it was, and stands in the record of the trace.
@@ -40,7 +40,12 @@ export async function fetchFiles({ files }: WeightsFile, options: FetchOptions):
   for (const [name, pinned] of files) {
     const target = join(options.folder, name);
     if (existsSync(target)) {
-      await requireContent(target, pinned.sha256, options.folder);
+      await requireContent(
+        target,
+        pinned.sha256,
+        options.folder,
+        'delete the file to have it downloaded, put the new content into a new version folder, or correct the SHA-256',
+      );
       continue;
     }
     await download(pinned, target, options);
@@ -89,7 +94,7 @@ function removeIfEmpty(folder: string): void {
 const LFS_POINTER = 'version https://git-lfs.github.com/spec/';
 
 /** @throws UserError when the file is missing, is a pointer of Git LFS, or has another content */
-async function requireContent(file: string, sha256: string | undefined, folder: string): Promise<void> {
+async function requireContent(file: string, sha256: string | undefined, folder: string, hint: string): Promise<void> {
   const name = displayPath(file);
   if (!existsSync(file)) {
     throw new UserError(`${name} is missing`, { hint: `put it there, or correct its path in ${WEIGHTS_FILE}` });
@@ -107,7 +112,7 @@ async function requireContent(file: string, sha256: string | undefined, folder: 
   const received = await sha256Of(file);
   if (received === sha256) return;
   throw new UserError(`${name} has SHA-256 ${received}; ${displayPath(join(folder, WEIGHTS_FILE))} says ${sha256}`, {
-    hint: 'delete the file to have it downloaded, put the new content into a new version folder, or correct the SHA-256',
+    hint,
   });
 }
 

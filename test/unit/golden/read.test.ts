@@ -146,3 +146,24 @@ test('requests of a model folder have their version and the tolerance that is gi
   // Of a hand-written configuration everything is published but these.
   expect(models[0]?.extraFiles.map(({ path }) => path)).toEqual([join(root, 'm', 'notes.txt')]);
 });
+
+test('requests of a version that is not served, which may have had other tensors, are not read', async () => {
+  const root = folder({ 'golden/1/a.json': '{"inputs": [{"name": "gone"}]}', 'golden/2/a.json': '{}' });
+  const { problems } = await readGolden(root, EVERY, [1, 2], [2]);
+  expect(problems.map(({ file }) => file.replace(/^.*golden/, 'golden'))).toEqual([
+    'golden/2/a.json',
+    'golden/2/a.json',
+  ]);
+});
+
+test('a file may begin with a byte order mark', async () => {
+  const root = folder({ 'golden/a.json': `\uFEFF${JSON.stringify({ inputs: tensors, outputs: tensors })}` });
+  expect(await readGolden(root, EVERY, [1])).toMatchObject({ requests: [{ name: 'a' }], problems: [] });
+});
+
+test('control sequences of a file that is not JSON do not reach the terminal', async () => {
+  const root = folder({ 'golden/a.json': '{"a": \u001b[31mEVIL\u001b]0;title\u0007' });
+  const { problems } = await readGolden(root, EVERY, [1]);
+  expect(problems[0]?.message).toMatch(/^is not JSON: .*EVIL/);
+  expect(problems[0]?.message).not.toMatch(/[\u0000-\u001f]/);
+});
