@@ -8,7 +8,7 @@ import { GOLDEN_MODELS, goldenModel, harmless, MUTANTS, type GoldenModel } from 
 import { writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
-import { report, SeededRandom, SOAK_SEED } from '../support/soak';
+import { IS_LONG, report, SeededRandom, SOAK_SEED } from '../support/soak';
 import { Place } from '../support/soak-place';
 import { testReplicas, testTriton, type TestTriton } from '../support/triton';
 
@@ -19,7 +19,7 @@ const random = new SeededRandom(SOAK_SEED);
 const folder = join(scratch.directory, 'repository');
 const kinds = Object.entries(MUTANTS);
 /** Of mutants, and of re-traces. */
-const ATTEMPTS = 100;
+const ATTEMPTS = IS_LONG ? 100 : 20;
 const PATIENCE_MS = 3_600_000;
 let store: S3Store;
 let place: Place;
