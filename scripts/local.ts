@@ -8,10 +8,10 @@ import { anyProcessRuns, killAll, stopAll } from './lib/managed-process';
 import { requirePageFolder, writePage } from './lib/local/page';
 import { isSelected, reloadModel, type ReloadOptions } from './lib/local/reload';
 import {
+  describeFailures,
   failedNames,
   localResult,
   printAnswers,
-  printFailures,
   printEndpoints,
   printJson,
   printModels,
@@ -134,7 +134,10 @@ async function local(argv: readonly string[]): Promise<number> {
     if (!flags.json) {
       const bad = answers.filter((answer) => answer.error !== undefined && !isZerosRefused(answer));
       const names = new Set([...failedNames(stack), ...bad.map(({ model }) => model)]);
-      printFailures([...names].sort(), repository, stack, !flags['no-watch']);
+      if (names.size > 0) {
+        const failures = describeFailures([...names].sort(), repository, !flags['no-watch']);
+        process.stdout.write(`${failures}\n  -> Triton's log is ${stack.triton.logFile}\n\n`);
+      }
       printEndpoints(stack, repository);
     }
     const watching = flags['no-watch']

@@ -4,7 +4,7 @@ import { formatDuration, formatTable, shortened } from '../format';
 import { stepModels } from '../model';
 import { displayPath } from '../model/paths';
 import { formatLocation } from '../publish/location';
-import { nextCommands } from './next-commands';
+import { localFlags, nextCommands } from './next-commands';
 import { isZerosRefused, type Answer } from './requests';
 import type { LocalSelection } from './selection';
 import { describeState, type LocalStack } from './stack';
@@ -68,21 +68,12 @@ export function printAnswers(answers: readonly Answer[], timings: Timings): void
 }
 
 /** What to do about models that are not served or answer wrongly. */
-export function printFailures(
-  names: readonly string[],
-  repository: string,
-  { triton, s3, location }: LocalStack,
-  isWatched: boolean,
-): void {
-  if (names.length === 0) return;
+export function describeFailures(names: readonly string[], repository: string, isWatched: boolean): string {
   const folders = names.map((name) => displayPath(join(repository, name))).join(', ');
   const again = isWatched
     ? 'They are loaded again when files of theirs change.'
-    : `Then, with the keys below: npm run sync-models -- --repo ${displayPath(repository)} --models ${names.join(',')} ` +
-      `--bucket ${formatLocation(location)} --endpoint-url ${s3.endpoint} --triton ${triton.httpUrl}`;
-  process.stdout.write(
-    `FAILED: ${names.join(', ')}. Fix ${folders}. ${again}\n  -> Triton's log is ${triton.logFile}\n\n`,
-  );
+    : `Then: npm run sync-models -- ${localFlags(repository)} --models ${names.join(',')}`;
+  return `FAILED: ${names.join(', ')}. Fix ${folders}. ${again}`;
 }
 
 /** The last words of the start: where everything is, and what to do with it. */
