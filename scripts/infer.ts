@@ -3,10 +3,11 @@ import { dirname, extname, resolve } from 'node:path';
 import { EXIT, parseFlagsAndArguments, parseInteger, parseList, runCommand } from './lib/cli';
 import { givenControlKey } from './lib/commands/target';
 import { UsageError } from './lib/errors';
+import { shellWord } from './lib/format';
 import { inferCommand, typesCommand, type Connection } from './lib/infer/command';
 import { PIXELS, type PixelKind } from './lib/infer/pictures';
 import { SAVED_AS } from './lib/infer/results';
-import { quoted, STANDARD_HTTP } from './lib/local/next-commands';
+import { STANDARD_HTTP } from './lib/local/next-commands';
 import { findLocalStack, runningStacks } from './lib/local/state';
 import { paths } from './lib/paths';
 import { CONTROL_HEADER, GRPC_CONTROL_HEADER } from './lib/triton/control-key';
@@ -152,7 +153,7 @@ function serverOf(flags: ServerFlags): Connection & { repository: string } {
 /** The flags that say which server, version and repository are meant, for the next command. */
 function repeatedFlags(flags: ServerFlags & { version?: string | undefined }): string {
   const values = (['url', 'grpc', 'header', 'version', 'repo'] as const).flatMap((name) =>
-    [flags[name] ?? []].flat().map((value) => ` --${name} ${quoted(value)}`),
+    [flags[name] ?? []].flat().map((value) => ` --${name} ${shellWord(value)}`),
   );
   return [...(flags.local ? [' --local'] : []), ...values].join('');
 }

@@ -1,6 +1,6 @@
 import { EXIT, parseFlags, runCommand } from './lib/cli';
 import { NAME_SERVERS, openTarget, TARGET_FLAGS, TARGET_HELP, type CommandTarget } from './lib/commands/target';
-import { firstLines, formatTable } from './lib/format';
+import { firstLines, formatTable, shellWord } from './lib/format';
 import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from './lib/publish/status';
 
 const HELP = `Shows what each server serves, against what the repository in S3 says. Changes nothing.
@@ -67,13 +67,10 @@ function nextSteps({ replicas }: RepositoryStatus, argv: readonly string[]): str
   const wrong = replicas.flatMap(({ versions }) => versions.filter(({ ok }) => !ok));
   const missing = new Set(wrong.filter(({ verdict }) => verdict !== 'not in the release').map(({ model }) => model));
   if (missing.size === 0) return [];
-  const flags = argv.filter((flag) => !['--ask', '--json'].includes(flag)).map(quoted);
+  const flags = argv.filter((flag) => !['--ask', '--json'].includes(flag)).map(shellWord);
   const [list, names] = [[...missing].join(', '), [...missing].join(',')];
   return [`  -> load ${list} as released: npm run sync-models -- ${flags.join(' ')} --models ${names}`];
 }
-
-/** For a shell. */
-const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
 
 const answersTable = (replicas: readonly ReplicaStatus[]): string =>
   formatTable(

@@ -47,16 +47,23 @@ export function encodeGolden(requests: readonly GoldenRequest[]): { body: Buffer
 }
 
 /**
- * The requests of such an object, once its bytes were verified.
+ * @param where the bytes came from, for the error
+ * @throws UserError where they are not those that the release names
+ */
+export function verifyGolden(body: Buffer, golden: ReleasedGolden, where: string): void {
+  const found = sha256(body);
+  if (found === golden.sha256) return;
+  throw new UserError(`${where} has SHA-256 ${found}, and the release names ${golden.sha256}`, {
+    hint: 'publish the model again with npm run sync-models, or ask nothing with --no-ask',
+  });
+}
+
+/**
+ * The requests of such an object, whose bytes are verified first.
  * @param where it came from, for the error
  */
 export function decodeGolden(body: Buffer, golden: ReleasedGolden, where: string): GoldenRequest[] {
-  const found = sha256(body);
-  if (found !== golden.sha256) {
-    throw new UserError(`${where} has SHA-256 ${found}, and the release names ${golden.sha256}`, {
-      hint: 'publish the model again with npm run sync-models, or ask nothing with --no-ask',
-    });
-  }
+  verifyGolden(body, golden, where);
   const { format, requests } = JSON.parse(body.toString('utf8')) as { format: number; requests: StoredRequest[] };
   if (format !== FORMAT) {
     throw new UserError(`${where} has format ${format}, and this version of the tool reads ${FORMAT}`, {

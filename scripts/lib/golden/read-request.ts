@@ -127,10 +127,9 @@ export class RequestReader {
       }
       const index = known.indexOf(value);
       if (index >= 0) return { index, label: value };
-      const near = nearest(value, known);
       throw new Fault(`${field}[${i}]`, `is ${describe(value)}, which is no label of ${name as string}`, {
         allowed: listed(known),
-        hint: near === undefined ? undefined : `did you mean ${near}?`,
+        hint: meant(value, known),
       });
     });
   }
@@ -149,10 +148,9 @@ export class RequestReader {
     const found = tensors.find((tensor) => tensor.name === name);
     if (found !== undefined) return found;
     const names = tensors.map((tensor) => tensor.name ?? '');
-    const near = nearest(name, names);
     throw new Fault(`${field}.name`, `the model has no ${kind} ${describe(name)}`, {
       allowed: listed(names),
-      hint: near === undefined ? undefined : `did you mean ${near}?`,
+      hint: meant(name, names),
     });
   }
 
@@ -261,13 +259,18 @@ export class RequestReader {
   private checkKeys(field: string, entry: Fields, known: readonly string[]): void {
     for (const key of Object.keys(entry)) {
       if (known.includes(key)) continue;
-      const near = nearest(key, known);
       this.problems.add(fieldPath(field, key), 'is an unknown field', {
         allowed: known.join(', '),
-        hint: near === undefined ? undefined : `did you mean ${near}?`,
+        hint: meant(key, known),
       });
     }
   }
+}
+
+/** A hint for a word that is none of the known ones, where one of these is near. */
+function meant(word: string, known: readonly string[]): string | undefined {
+  const near = nearest(word, known);
+  return near === undefined ? undefined : `did you mean ${near}?`;
 }
 
 function isFields(value: unknown): value is Fields {

@@ -1,3 +1,4 @@
+import { shellWord } from '../format';
 import { displayPath } from '../model/paths';
 import { paths } from '../paths';
 import { FACE } from './samples';
@@ -16,7 +17,7 @@ const INPUTS: Record<string, string> = {
 
 /** Flags by which a command finds the running stack of a repository. */
 export function localFlags(repository: string): string {
-  return repository === paths.modelRepository ? '--local' : `--local --repo ${quoted(repository)}`;
+  return repository === paths.modelRepository ? '--local' : `--local --repo ${shellWord(repository)}`;
 }
 
 /** Commands that ask those of the models which we know something to ask, by model; to paste. */
@@ -31,9 +32,4 @@ export function nextCommands(models: readonly string[], repository: string): str
   const flags = localFlags(repository);
   // Without an input infer tells what the model takes.
   return [ask ?? `npm run infer -- ${models[0]} ${flags}`, `npm run status -- ${flags}`];
-}
-
-/** A word that a shell takes as it is. */
-export function quoted(word: string): string {
-  return /^[\w./:@%-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

@@ -12,6 +12,7 @@ import {
 import type { ModelConfig } from '../model';
 import { TritonError, type InferOptions } from '../triton/client';
 import type { TritonHttpClient } from '../triton/http';
+import { withoutFrames } from '../triton/load-failure';
 import type { Tensor } from '../triton/tensor';
 import type { Asked } from './release';
 
@@ -112,7 +113,7 @@ class VersionAsker {
         ...(Object.keys(parameters).length === 0 ? {} : { parameters }),
       });
     } catch (cause) {
-      const message = `${this.where} did not answer golden request ${request.name}: ${messageOf(cause)}`;
+      const message = `${this.where} did not answer golden request ${request.name}: ${withoutFrames((cause as Error).message)}`;
       throw this.failed(message, cause, hint);
     }
     const mismatch = compareAnswer(request, answer);
@@ -133,7 +134,7 @@ class VersionAsker {
       });
     } catch (cause) {
       if (cause instanceof WrongAnswer) throw cause;
-      const reason = messageOf(cause);
+      const reason = withoutFrames((cause as Error).message);
       const message = `${this.where} failed on the zero request: ${reason}`;
       if (contradicts(reason)) {
         throw this.failed(message, cause, `correct the output in the configuration of ${this.name}, or the model`);
@@ -167,9 +168,6 @@ class VersionAsker {
     return `${this.options.replica}: ${this.name} version ${this.version}`;
   }
 }
-
-/** The place in a model's own program where it failed is in the server's log. */
-const messageOf = (cause: unknown): string => (cause as Error).message.split(/\n+At:/)[0]?.trim() ?? '';
 
 /** As backends say it that compare an answer with the configuration themselves. */
 const contradicts = (message: string): boolean =>

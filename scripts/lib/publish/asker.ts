@@ -1,3 +1,4 @@
+import type { GoldenRequest } from '../golden';
 import type { Replica } from '../replicas/source';
 import type { TritonHttpClient } from '../triton/http';
 import { askModel } from './ask';
@@ -20,6 +21,8 @@ export class Asker {
   /** Model -> how it was asked. */
   readonly asked = new Map<string, Asked>();
   private readonly done = new Set<string>();
+  /** Model -> its golden requests: read once, for all replicas. */
+  private readonly requests = new Map<string, GoldenRequest[]>();
 
   constructor(private readonly options: AskerOptions) {}
 
@@ -36,8 +39,8 @@ export class Asker {
     const { name } = model;
     const id = `${replica.uid ?? replica.name} ${name}`;
     if (!isNew && (this.done.has(id) || !this.options.due.has(name))) return;
-    const { signal, before, golden, onAsked } = this.options;
-    const { asked, text, hint } = await askModel(client, model, await readRequests(golden(name)), {
+    const { signal, before, onAsked } = this.options;
+    const { asked, text, hint } = await askModel(client, model, await this.requestsOf(name), {
       replica: replica.name,
       zerosWereAnswered: (this.asked.get(name) ?? before(name)) === 'zeros',
       signal,
@@ -48,4 +51,10 @@ export class Asker {
     onAsked?.(replica.name, name, `${text}${next}`);
     if (this.asked.get(name) !== 'zeros failed') this.asked.set(name, asked);
   };
+
+  private async requestsOf(name: string): Promise<GoldenRequest[]> {
+    const requests = this.requests.get(name) ?? (await readRequests(this.options.golden(name)));
+    this.requests.set(name, requests);
+    return requests;
+  }
 }

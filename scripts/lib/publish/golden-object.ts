@@ -1,5 +1,5 @@
 import { UserError } from '../errors';
-import { decodeGolden, type GoldenRequest, type ReleasedGolden } from '../golden';
+import { decodeGolden, verifyGolden, type GoldenRequest, type ReleasedGolden } from '../golden';
 import { PreconditionFailed, type S3Store } from '../s3/store';
 import { goldenKey, type RepositoryLocation } from './location';
 
@@ -20,7 +20,7 @@ export function storedGolden(store: S3Store, location: RepositoryLocation, golde
           hint: 'restore that object, publish the model again, or ask nothing with --no-ask',
         });
       }
-      decodeGolden(found.body, golden, where);
+      verifyGolden(found.body, golden, where);
       return found.body;
     },
   };

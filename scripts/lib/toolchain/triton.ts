@@ -10,6 +10,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
+import { shellWord } from '../format';
 import { paths } from '../paths';
 import { cached } from './cache';
 import { ensureUv, findModelPython, unpackPackage, type PythonEnvironment } from './python';
@@ -120,17 +121,14 @@ export function assembleBackends(installation: TritonInstallation, directory: st
     [
       '#!/bin/sh',
       '# The last argument is the folder of a Python-based backend, or DEFAULT for a model.py.',
-      `[ "$9" = DEFAULT ] || exec ${quote(join(stubs, environment.version, STUB))} "$@"`,
-      `exec ${[environment.python, ...launcher].map(quote).join(' ')} "$@"`,
+      `[ "$9" = DEFAULT ] || exec ${shellWord(join(stubs, environment.version, STUB))} "$@"`,
+      `exec ${[environment.python, ...launcher].map(shellWord).join(' ')} "$@"`,
       '',
     ].join('\n'),
     { mode: 0o755 },
   );
   for (const name of ['pytorch', 'onnxruntime']) symlinkSync(join(paths.backends, name), join(directory, name));
 }
-
-/** A word of a shell's command line. */
-const quote = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`;
 
 /** Empty where the C library is another one. */
 function glibcVersion(): string {

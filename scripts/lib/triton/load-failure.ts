@@ -14,10 +14,12 @@ export interface LoadFailure {
   hint?: string;
 }
 
+/** A reason as the server gives it, without the frames of Triton's own files that follow an exception of a model.py. */
+export const withoutFrames = (reason: string): string => reason.split(/\s*At:\s/)[0]?.trim() ?? '';
+
 /** @param reason as the server gives it; for a Python-backend model an exception and where it was raised */
 export function explainLoadFailure(model: string, reason: string): LoadFailure {
-  // Frames of Triton's own files follow, which help no reader.
-  const message = reason.split(/\s*At:\s/)[0]?.trim() ?? '';
+  const message = withoutFrames(reason);
   const module = /ModuleNotFoundError: No module named '([^'.]+)/.exec(message)?.[1];
   if (/KIND_GPU but no GPUs/.test(message)) {
     return {

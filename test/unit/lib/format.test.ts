@@ -4,6 +4,7 @@ import {
   formatCount,
   formatDuration,
   formatTable,
+  shellWord,
   shortened,
 } from '../../../scripts/lib/format';
 
@@ -46,4 +47,13 @@ test('counts, shortened texts, and the first of many lines', () => {
   const lines = Array.from({ length: 22 }, (_, i) => `line ${i}`);
   expect(firstLines(lines.slice(0, 20))).toEqual(lines.slice(0, 20));
   expect(firstLines(lines)).toEqual([...lines.slice(0, 20), 'and 2 more']);
+});
+
+test.each([
+  ['model-repo/a_b:1,2@%', 'model-repo/a_b:1,2@%'],
+  ['my models', "'my models'"],
+  ["it's", `'it'\\''s'`],
+  ['', "''"],
+])('shellWord(%j)', (word, expected) => {
+  expect(shellWord(word)).toBe(expected);
 });

@@ -1,6 +1,7 @@
 import { homedir } from 'node:os';
 import { relative, sep } from 'node:path';
-import { askCommands, localFlags, quoted, STANDARD_HTTP } from '../next-commands';
+import { shellWord } from '../../format';
+import { askCommands, localFlags, STANDARD_HTTP } from '../next-commands';
 import type { LocalResult } from '../report';
 import type { LocalPage } from './index';
 import { html, type Html } from './html';
@@ -21,7 +22,7 @@ export function commandsSection({ result, repository, once }: LocalPage): Html {
       .slice(0, 1)
       .map((model): [string, string] => [
         `Tensors of ${model}`,
-        `curl -s ${quoted(`${http}/v2/models/${encodeURIComponent(model)}`)}`,
+        `curl -s ${shellWord(`${http}/v2/models/${encodeURIComponent(model)}`)}`,
       ]),
     ['Requests so far', `curl -s ${metrics} | grep nv_inference_request_success`],
   ];
