@@ -190,6 +190,16 @@ test('a golden object with other bytes than the release names is found, and the 
   expect((await head())?.models['adds']?.served).toEqual([4]);
 });
 
+test('an ensemble whose first step takes other sizes than 1 is released', async () => {
+  const files = { ...addingModel('pairs', { 1: 10 }), ...addingEnsemble('of_pairs', 'pairs') };
+  files['pairs/config.pbtxt'] = (files['pairs/config.pbtxt'] ?? '').replaceAll('dims: -1', 'dims: 2');
+  write(files);
+  expect(await publishReported({ prune: true })).toEqual([
+    'pairs answered zeros',
+    expect.stringMatching(/^of_pairs the zero request failed: .*unexpected shape for input 'x'/),
+  ]);
+});
+
 /** A model without golden requests whose program is this, after one that answered zeros or not. */
 function zeroModel(version: number, answer: string, prelude = ''): Record<string, string> {
   return {

@@ -171,7 +171,7 @@ class VersionAsker {
 
 /** As backends say it that compare an answer with the configuration themselves. */
 const contradicts = (message: string): boolean =>
-  /\boutputs? .*\b(expected|but forward returned)\b|unexpected (data ?type|shape)\b/i.test(message);
+  /\boutputs? .*\b(expected|but forward returned)\b|unexpected (data ?type|shape)\b[^']*\boutput\b/i.test(message);
 
 /** Whether the server, or the model's process on it, did not survive the request, or did not answer it in time. */
 function isLost(cause: unknown): boolean {

@@ -127,6 +127,15 @@ test.each<[string, Infer, RegExp]>([
   await expect(failed).rejects.toBeInstanceOf(WrongAnswer);
 });
 
+test('askModel takes an input of the wrong shape for a fault of the zeros', async () => {
+  const reason =
+    "in ensemble 'm', unexpected shape for input 'input__0' for model 'step'. Expected [1,3,256,256], got [1,3,1,1].";
+  expect(await ask(refuses(reason))).toMatchObject({
+    asked: 'zeros failed',
+    text: `the zero request failed: ${reason}`,
+  });
+});
+
 test('askModel reports an error to zeros, and refuses it where zeros were answered before', async () => {
   expect(await ask(refuses('the id 0 is unknown'))).toEqual({
     asked: 'zeros failed',
