@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
 import { readImage } from '../local/image';
+import { traceCommand } from '../next-command';
 import { tokenize } from '../local/tokenizer';
 import type { TensorMetadata } from '../triton/client';
 import type { Nested } from '../triton/nested';
@@ -215,7 +216,7 @@ async function textValues(
   const file = tokenizerFile(model, repository);
   if (!existsSync(file)) {
     throw new UserError(`${model.name} takes the ids of a tokenizer, and ${file} is not there`, {
-      hint: 'trace the model (npm run trace), or name its repository with --repo DIR',
+      hint: `trace the model, ${traceCommand(join(repository, model.name))}, or name its repository with --repo DIR`,
     });
   }
   const { ids, mask } = await tokenize(file, texts);

@@ -1,6 +1,6 @@
 import { shellWord } from '../format';
 import { displayPath } from '../model/paths';
-import { paths } from '../paths';
+import { repoFlag } from '../next-command';
 import { FACE } from './samples';
 
 /** Where `npm run local` serves HTTP, unless a flag says otherwise. */
@@ -17,7 +17,7 @@ const INPUTS: Record<string, string> = {
 
 /** Flags by which a command finds the running stack of a repository. */
 export function localFlags(repository: string): string {
-  return repository === paths.modelRepository ? '--local' : `--local --repo ${shellWord(repository)}`;
+  return ['--local', ...repoFlag(repository).map(shellWord)].join(' ');
 }
 
 /** Commands that ask those of the models which we know something to ask, by model; to paste. */

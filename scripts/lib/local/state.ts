@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../errors';
+import { nextCommand, repoFlag } from '../next-command';
 import { isAlive } from '../managed-process';
 import { paths } from '../paths';
 import { cacheRoot } from '../toolchain/cache';
@@ -34,7 +35,7 @@ const localRoot = (): string => join(cacheRoot(), 'local');
 export function announceStack(directory: string, state: LocalState): () => void {
   const file = join(directory, STATE);
   rmSync(file, { force: true });
-  // In one step: nobody reads half of it.
+  // In one step: no other command reads a part of it.
   writeFileSync(`${file}.new`, JSON.stringify(state, null, 2), { mode: 0o600 });
   renameSync(`${file}.new`, file);
   return () => rmSync(file, { force: true });
@@ -58,10 +59,10 @@ export function findLocalStack(repository?: string): LocalState {
   const [only, ...others] = running;
   const found = wanted ?? (repository === undefined && others.length === 0 ? only : undefined);
   if (found !== undefined) return found;
-  const of = repository === undefined || repository === paths.modelRepository ? '' : ` -- --repo ${repository}`;
+  const start = nextCommand('local', ...repoFlag(repository ?? paths.modelRepository));
   if (running.length === 0) {
     throw new UserError('--local: no "npm run local" runs', {
-      hint: `start it in another terminal: npm run local${of}`,
+      hint: `start it in another terminal: ${start}`,
     });
   }
   const known = running.map((state) => state.repository).join(', ');
@@ -71,7 +72,7 @@ export function findLocalStack(repository?: string): LocalState {
     });
   }
   throw new UserError(`--local: no "npm run local" serves ${repository}; running: ${known}`, {
-    hint: `name one of these with --repo DIR, or start it: npm run local${of}`,
+    hint: `name one of these with --repo DIR, or start it: ${start}`,
   });
 }
 

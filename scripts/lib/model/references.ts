@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { GOLDEN_FOLDER } from '../golden/request';
+import { traceCommand } from '../next-command';
 import { bytesOf, type ModelConfig } from './model-config';
 import { exists } from './paths';
 import { fieldPath, type ProblemList } from './problems';
@@ -110,5 +111,5 @@ export async function readReferences(root: string, config: ModelConfig, problems
 async function howToHave(root: string, key: string): Promise<string> {
   const name = path.basename(root);
   const traced = await exists(path.join(root, 'trace.py'));
-  return traced ? `npm run trace -- --models ${name}, or put it at ${name}/${key}` : `put it at ${name}/${key}`;
+  return traced ? `${traceCommand(root)}, or put it at ${name}/${key}` : `put it at ${name}/${key}`;
 }

@@ -296,7 +296,16 @@ async function readFolder(
     : { requests: [], problems: [] };
   // Against what could not be read a request cannot be checked.
   if (unreadable.length === 0) problems.problems.push(...golden.problems);
-  const checked: CheckedModel = { name, config, handWritten, facts, versions: numbers, served: known, problems };
+  const checked: CheckedModel = {
+    name,
+    directory,
+    config,
+    handWritten,
+    facts,
+    versions: numbers,
+    served: known,
+    problems,
+  };
   const model = {
     name,
     directory,

@@ -166,7 +166,7 @@ describe('readRepository', () => {
     const output = [{ name: 'output__0', data_type: 'TYPE_FP32', dims: [4], label_filename: 'labels.txt' }];
     const root = folder({ 'm/model.yaml': modelYaml({ output }), 'm/trace.py': '', 'm/1/model.pt': torchScript() });
     expect((await read(root)).texts).toEqual([
-      'm/model.yaml: output[0].label_filename: names a file that is not in the model folder: "labels.txt"\n    -> npm run trace -- --models m, or put it at m/labels.txt',
+      'm/model.yaml: output[0].label_filename: names a file that is not in the model folder: "labels.txt"\n    -> npm run trace -- --models m --repo ., or put it at m/labels.txt',
     ]);
   });
 
@@ -184,7 +184,7 @@ describe('versions and artifacts', () => {
     [
       'no version folder of a model that we trace',
       { 'trace.py': '' },
-      ['m: has no version folder\n    -> npm run trace -- --models m'],
+      ['m: has no version folder\n    -> npm run trace -- --models m --repo .'],
     ],
     [
       'an artifact of another name',
@@ -202,7 +202,7 @@ describe('versions and artifacts', () => {
     [
       'no artifact of a model that we trace',
       { '1/': '', 'trace.py': '' },
-      ['m/1/model.pt: is missing\n    -> npm run trace -- --models m'],
+      ['m/1/model.pt: is missing\n    -> npm run trace -- --models m --repo .'],
     ],
     [
       'no artifact of a model that is built',
@@ -294,7 +294,7 @@ describe('versions and artifacts', () => {
     const root = folder({ 'm/model.yaml': yaml, 'm/1/model.pt': torchScript(), 'm/2/model.pt': torchScript() });
     expect((await read(root)).texts).toEqual([
       'm/model.yaml: version_policy.specific.versions[1]: has no version folder, got 3; allowed: 1, 2\n' +
-        '    -> put its files into m/3/; from a trace.py "npm run trace -- --models m" makes it',
+        '    -> put its files into m/3/; from a trace.py "npm run trace -- --models m --repo ." makes it',
     ]);
   });
 

@@ -73,7 +73,7 @@ describe('validate', () => {
 
   test('says how a file that is named there is had', async () => {
     const root = folder({ 'm/model.yaml': modelYaml(), 'm/weights.yaml': files });
-    expect((await read(root)).texts).toEqual(['m: has no version folder\n    -> npm run trace -- --models m']);
+    expect((await read(root)).texts).toEqual(['m: has no version folder\n    -> npm run trace -- --models m --repo .']);
   });
 
   test('reports what is wrong with it', async () => {

@@ -6,6 +6,8 @@ import type { ProblemList } from '../problems';
 export interface CheckedModel {
   /** Name of its folder. */
   name: string;
+  /** Absolute path of its folder. */
+  directory: string;
   config: ModelConfig;
   /** Whether it is a config.pbtxt of the user's own: what Triton serves is then right, also where we would advise against it. */
   handWritten: boolean;

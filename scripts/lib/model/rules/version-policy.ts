@@ -1,3 +1,4 @@
+import { traceCommand } from '../../next-command';
 import type { ModelRule } from './rule';
 
 /** Triton serves nothing of a model whose policy names no version. */
@@ -11,7 +12,13 @@ const policySelectsSomething: ModelRule = ({ config: { version_policy: policy },
 };
 
 /** Triton leaves out, with a line in its log, what is not there. */
-const specificVersionsExist: ModelRule = ({ name, config: { version_policy: policy }, versions, problems }) => {
+const specificVersionsExist: ModelRule = ({
+  name,
+  directory,
+  config: { version_policy: policy },
+  versions,
+  problems,
+}) => {
   // A model without any version folder is told so once.
   if (versions === undefined || versions.length === 0) return;
   (policy?.specific?.versions ?? []).forEach((version, index) => {
@@ -21,7 +28,7 @@ const specificVersionsExist: ModelRule = ({ name, config: { version_policy: poli
       hint:
         version < 1
           ? 'versions are numbered from 1 on'
-          : `put its files into ${name}/${version}/; from a trace.py "npm run trace -- --models ${name}" makes it`,
+          : `put its files into ${name}/${version}/; from a trace.py "${traceCommand(directory)}" makes it`,
     });
   });
 };
