@@ -47,6 +47,7 @@ async function syncModels(argv: readonly string[]): Promise<number> {
         repository,
         ...selection,
         prune: flags.prune,
+        adapt: target.adapt,
       }),
     );
   } finally {

@@ -1,6 +1,8 @@
 import { resolve } from 'node:path';
 import { UsageError, UserError } from '../errors';
+import { withShortWarmUp } from '../local/short-warm-up';
 import { findLocalStack } from '../local/state';
+import type { RepositoryModel } from '../model';
 import { paths } from '../paths';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../publish/location';
 import { CONTROL_KEY_VARIABLE, fixedReplicas, guardedReplicas, type ReplicaSource } from '../replicas/source';
@@ -70,6 +72,8 @@ export interface CommandTarget {
   name: string;
   /** Folder that a local stack was made from. */
   repository?: string;
+  /** Of a local stack: how it publishes each model. */
+  adapt?: (model: RepositoryModel) => RepositoryModel;
   /** Undefined: a bucket was given instead. */
   stack?: string;
   location: RepositoryLocation;
@@ -150,6 +154,7 @@ function openLocal(flags: TargetFlags, options: { concurrency?: number }): Comma
   return {
     name: `the local stack of ${stack.repository}`,
     repository: stack.repository,
+    adapt: withShortWarmUp,
     location,
     store,
     replicas: fixedReplicas([stack.httpUrl], stack.modelControlKey),

@@ -10,6 +10,7 @@ import { fixedReplicas } from '../replicas/source';
 import { describeTrace, traceModels } from '../trace';
 import { askEachModel, type Answer } from './requests';
 import { selectModels } from './selection';
+import { withShortWarmUp } from './short-warm-up';
 import { hasTrace, LOCK_TIMEOUT_MS, START_TIMEOUT_MS, type LocalStack } from './stack';
 
 export interface ReloadOptions {
@@ -70,6 +71,7 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
       replicas: fixedReplicas([stack.triton.httpUrl], stack.triton.modelControlKey),
       replacePublished: true,
       reload: true,
+      adapt: withShortWarmUp,
       // A model that answers wrongly is what the user wants to look at: it stays, and is asked below.
       noAsk: true,
       loadTimeoutMs: START_TIMEOUT_MS,

@@ -25,6 +25,7 @@ import { startTriton, type ModelEvent, type TritonServer } from '../triton/serve
 import { installModelPackages } from './model-packages';
 import { generateCredentials, LOCAL_REGION, startS3Server, type S3Server, type S3ServerOptions } from './s3-server';
 import { failedModel, readSoundModels, withDependents, type FailedModel } from './sound';
+import { withShortWarmUp } from './short-warm-up';
 import { announceStack } from './state';
 import type { Timings } from './timings';
 
@@ -313,6 +314,7 @@ async function publishAll(store: S3Store, names: readonly string[], options: Sta
       replicas: undefined,
       replacePublished: true,
       removeOthers: true,
+      adapt: withShortWarmUp,
       loadTimeoutMs: START_TIMEOUT_MS,
       lockTimeoutMs: LOCK_TIMEOUT_MS,
       onBytes: (key, sent) => step.update(`${formatBytes((bytes += sent))}, last ${key}`),

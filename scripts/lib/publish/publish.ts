@@ -1,4 +1,4 @@
-import { readSoundRepository, type Selection } from '../model';
+import { readSoundRepository, type RepositoryModel, type Selection } from '../model';
 import { change } from './change';
 import type { Changed, ChangeOptions } from './change-options';
 import { lookAt } from './look';
@@ -18,6 +18,8 @@ export interface PublishOptions extends ChangeOptions, Pick<Selection, 'models' 
   replacePublished?: boolean;
   /** Take models that are not selected out of service; a rollback can bring them back. */
   removeOthers?: boolean;
+  /** Changes each model before it is published. */
+  adapt?: ((model: RepositoryModel) => RepositoryModel) | undefined;
 }
 
 export interface Published extends Changed {
@@ -37,7 +39,7 @@ export async function publish(options: PublishOptions): Promise<Published> {
   firstLook.catch(() => headIsKnown(undefined));
   const read = await readSoundRepository(repository, options, 'published; nothing was uploaded');
   if (read.added.length > 0) options.onStage?.(`added, because an ensemble needs them: ${read.added.join(', ')}`);
-  const models = await wantedModels(read.models);
+  const models = await wantedModels(options.adapt === undefined ? read.models : read.models.map(options.adapt));
   void head.then((release) => hashAhead(models, release));
   const changed = await change(
     (release) => {

@@ -20,6 +20,11 @@ async function run(...argv: string[]): Promise<{ code: number; out: string; err:
   return { code, out: printed.stdout, err: printed.stderr };
 }
 
+/** Of the model that `sound` makes. */
+const HINT = expect.stringMatching(
+  /^hint: m: model_warmup: does not make two calls of batch size 1 to 8: .*\n {4}-> give .*\n$/,
+) as string;
+
 const sound = (): string =>
   folder({
     'adder/config.pbtxt': 'backend: "python"',
@@ -33,7 +38,7 @@ describe('validate', () => {
   it('prints the models', async () => {
     expect(await run('--repo', sound())).toEqual({
       code: 0,
-      err: '',
+      err: HINT,
       out: [
         'model  versions  served  platform          batching          files   size',
         '-----  --------  ------  ----------------  ----------------  -----  -----',
@@ -81,6 +86,7 @@ describe('validate', () => {
         },
       ],
       problems: [],
+      advice: [expect.objectContaining({ file: 'm', field: 'model_warmup' })],
       added: [],
     });
   });
@@ -116,8 +122,8 @@ describe('validate', () => {
 
   it.each([
     ['models', 'm', 2, 'error: npm took --models for itself\n  -> write it behind "--": npm run NAME -- --models\n'],
-    ['json', 'true', 0, ''], // npm's own flag, which its settings may hold
-    ['models', 'false', 0, ''],
+    ['json', 'true', 0, HINT], // npm's own flag, which its settings may hold
+    ['models', 'false', 0, HINT],
   ])('refuses flags that npm kept: npm_config_%s=%s', async (name, value, code, err) => {
     jest.replaceProperty(process, 'env', { ...process.env, [`npm_config_${name}`]: value });
     expect(await run('--repo', sound())).toMatchObject({ code, err });

@@ -1,0 +1,55 @@
+import { adviceFor, readRepository } from '../../../scripts/lib/model';
+import { withShortWarmUp } from '../../../scripts/lib/local/short-warm-up';
+import { folder, MODEL_REPO, modelYaml, removeFolders } from './helpers';
+
+afterEach(removeFolders);
+
+const inputs = { input__0: { data_type: 'TYPE_FP32', dims: [3, 4, 4], zero_data: true } };
+const warm = (count: number, ...sizes: number[]): object[] =>
+  sizes.map((size) => ({ name: `batch_${size}`, batch_size: size, count, inputs }));
+
+async function model(fields: Record<string, unknown>) {
+  const root = folder({ 'm/model.yaml': modelYaml({ dynamic_batching: {}, max_batch_size: 4, ...fields }) });
+  const { models } = await readRepository(root, { artifacts: false });
+  const [first] = models;
+  if (first === undefined) throw new Error('the model was not read');
+  return first;
+}
+
+describe('adviceFor names the batch sizes that are not warmed up', () => {
+  it.each([
+    ['no warm-up', {}, '1 to 4'],
+    ['one size', { model_warmup: warm(2, 1) }, '2 to 4'],
+    ['gaps', { model_warmup: warm(2, 2) }, '1, 3 to 4'],
+    ['one call each', { model_warmup: warm(1, 1, 2, 3, 4) }, '1 to 4'],
+    ['every size', { model_warmup: warm(2, 1, 2, 3, 4) }, undefined],
+    ['no batcher', { dynamic_batching: undefined }, undefined],
+    ['batches of one', { max_batch_size: 1 }, undefined],
+    ['no optimiser', { parameters: { DISABLE_OPTIMIZED_EXECUTION: { string_value: 'true' } } }, undefined],
+    ['ONNX', { platform: 'onnxruntime_onnx' }, undefined],
+  ])('%s', async (_, fields, sizes) => {
+    const messages = adviceFor(await model(fields)).map(({ message }) => message);
+    expect(messages).toEqual(
+      sizes === undefined ? [] : [expect.stringContaining(`does not make two calls of batch size ${sizes}: `)],
+    );
+  });
+
+  it('has none for the models that ship', async () => {
+    const { models } = await readRepository(MODEL_REPO, { artifacts: false });
+    expect(models.flatMap(adviceFor)).toEqual([]);
+  });
+});
+
+describe('withShortWarmUp', () => {
+  it('keeps one sample of each shape, in configuration and text', async () => {
+    const other = { ...warm(2, 1)[0], inputs: { input__0: { ...inputs.input__0, random_data: true } } };
+    const short = withShortWarmUp(await model({ model_warmup: [...warm(2, 1, 2), other, ...warm(2, 4)] }));
+    const kept = await model({ model_warmup: [...warm(2, 1), other] });
+    expect([short.config, short.configText]).toEqual([kept.config, kept.configText]);
+  });
+
+  it('leaves a model with one sample as it is', async () => {
+    const one = await model({ model_warmup: warm(2, 1) });
+    expect(withShortWarmUp(one)).toBe(one);
+  });
+});
