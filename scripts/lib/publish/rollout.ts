@@ -154,6 +154,8 @@ async function settleUnlessGone(
 /** Brings one replica to the target. What it serves as it should is left alone. */
 async function settle(replica: Replica, target: RolloutTarget, options: RolloutOptions): Promise<void> {
   const client = replicaClient(replica);
+  // A model is asked while the next one loads. Each await of `asked` ends the rollout when the answer was wrong.
+  let asked = Promise.resolve();
   try {
     const index = await readIndex(client, replica);
     const renewed = new Set<string>();
@@ -177,8 +179,11 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
       if (options.ask === undefined) continue;
       // Triton takes an ensemble out of service for a moment while it loads a step of it.
       if (isServed && isNew) await waitUntilReady(client, replica, model, { ...options, deadline });
-      await options.ask(replica, client, model, isNew);
+      await asked;
+      asked = options.ask(replica, client, model, isNew);
+      asked.catch(() => undefined);
     }
+    await asked;
     for (const model of target.removed) {
       const load = `${replica.name} ${model.name}`;
       if (options.unsure?.has(load) !== true && !(await servesOurs(client, model))) continue;
