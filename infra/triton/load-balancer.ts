@@ -4,7 +4,7 @@ import type { Exposure } from './args';
 import { DEFAULTS } from './defaults';
 import { labels, PORTS, selectorLabels } from './names';
 import type { Part } from './part';
-import { servicePorts } from './service';
+import { servicePorts, SET_BY_KUBERNETES } from './service';
 import { rolloutTimeouts } from './timing';
 
 type LoadBalancer = Extract<Exposure, { kind: 'internal-load-balancer' }>;
@@ -55,7 +55,7 @@ export function createLoadBalancer(
       },
     },
     // Its health checks wait for the pods.
-    { ...options, customTimeouts: rolloutTimeouts(settings) },
+    { ...options, customTimeouts: rolloutTimeouts(settings), ignoreChanges: SET_BY_KUBERNETES },
   );
   return service.status.apply((status: unknown) => {
     const ingress = (status as LoadBalancerStatus)?.loadBalancer?.ingress?.[0];

@@ -5,6 +5,9 @@ import type { SecretNames } from './environment';
 import { labels } from './names';
 import type { Part } from './part';
 
+/** Left out here, and part of a Secret that was imported: without this Pulumi would replace it. */
+const SET_BY_KUBERNETES = ['type'];
+
 /** Keys that pods read. Pulumi names these Secrets anew when they change, so that pods with the new ones are rolled out. */
 export function createSecrets(part: Part): { names: SecretNames; modelControlKey: pulumi.Output<string> } {
   const { credentials } = part.settings;
@@ -37,7 +40,7 @@ function createModelControlSecret({ settings, namespace, options }: Part): Secre
       metadata: { namespace, labels: labels(settings.name) },
       data: key.apply((text) => ({ key: Buffer.from(text).toString('base64') })),
     },
-    { ...options, ...(given === undefined ? { ignoreChanges: ['data'] } : {}) },
+    { ...options, ignoreChanges: given === undefined ? ['data', ...SET_BY_KUBERNETES] : SET_BY_KUBERNETES },
   );
 }
 
@@ -52,7 +55,7 @@ export function createSecret(
   return new Secret(
     `${settings.name}-${what}`,
     { metadata: { namespace, labels: labels(settings.name) }, stringData: pulumi.secret(data) },
-    options,
+    { ...options, ignoreChanges: SET_BY_KUBERNETES },
   ).metadata.name;
 }
 

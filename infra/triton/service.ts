@@ -9,6 +9,9 @@ type ServicePort = input.core.v1.ServicePort;
 /** gRPC is HTTP/2 without TLS, which proxies have to be told. */
 const APP_PROTOCOLS = { http: 'http', grpc: 'kubernetes.io/h2c', metrics: 'http' } as const;
 
+/** Left out here, and part of a Service that was imported: without this Pulumi would replace it. */
+export const SET_BY_KUBERNETES = ['spec.clusterIP', 'spec.clusterIPs'];
+
 /** @param names which of the pods' ports */
 export function servicePorts(...names: (keyof typeof PORTS)[]): ServicePort[] {
   return names.map((name) => ({ name, port: PORTS[name], targetPort: name, appProtocol: APP_PROTOCOLS[name] }));
@@ -24,7 +27,7 @@ export function createService({ settings, namespace, options }: Part): Service {
       metadata: { name, namespace, labels: labels(name), annotations: { 'pulumi.com/skipAwait': 'true' } },
       spec: { type: 'ClusterIP', selector: selectorLabels(name), ports: servicePorts('http', 'grpc', 'metrics') },
     },
-    options,
+    { ...options, ignoreChanges: SET_BY_KUBERNETES },
   );
 }
 

@@ -105,7 +105,7 @@ describe('who the pods are', () => {
     const data = { secret: { key: Buffer.from('a-key-of-a-test-0123').toString('base64') } };
     expect(only('Secret', 'triton-model-control')['data']).toEqual(data);
     expect(outputs.modelControlKey).toBe('a-key-of-a-test-0123');
-    expect(objects.find(({ name }) => name === 'triton-model-control')?.ignoreChanges).toEqual([]);
+    expect(objects.find(({ name }) => name === 'triton-model-control')?.ignoreChanges).toEqual(['type']);
   });
 
   test('without one a random key is made, and the next runs leave it as it is', async () => {
@@ -114,7 +114,7 @@ describe('who the pods are', () => {
     expect(Buffer.from(secret.key, 'base64').toString()).toBe(one.outputs.modelControlKey);
     expect(one.outputs.modelControlKey).toMatch(/^[0-9a-f]{48}$/);
     expect(two.outputs.modelControlKey).not.toBe(one.outputs.modelControlKey);
-    expect(one.objects.find(({ name }) => name === 'triton-model-control')?.ignoreChanges).toEqual(['data']);
+    expect(one.objects.find(({ name }) => name === 'triton-model-control')?.ignoreChanges).toEqual(['data', 'type']);
   });
 });
 

@@ -1,0 +1,71 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ControlPlane } from '../support/control-plane';
+import { describeUnless } from '../support/describe-unless';
+import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
+import { loseState, runRunbook, whyNoImport } from '../support/lost-state';
+import { Scratch } from '../support/scratch';
+import type { TestStack } from '../support/stack';
+
+const BUILD_MS = 60 * 60_000;
+
+describeUnless(whyNoEngines() ?? whyNoImport('jq', 'kubectl'), 'a stack whose Pulumi state is lost', () => {
+  const scratch = new Scratch();
+  let plane: ControlPlane;
+  let stack: TestStack;
+
+  beforeAll(async () => {
+    plane = await ControlPlane.start(scratch);
+    const taints = [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }];
+    for (const index of [0, 1, 2]) await plane.addNode({ name: `gpu-${index}`, gpus: 1, taints });
+    stack = await localStack(scratch, plane, { config: { environment: { TZ: 'UTC' } } });
+    await stack.up();
+  }, BUILD_MS);
+  afterAll(() => scratch.clean());
+
+  /** What must outlive the import: pods, Secrets and the address of the Service. */
+  const there = async (): Promise<unknown> => {
+    const { apps, core } = plane.client;
+    const deployment = await apps.readNamespacedDeployment({ name: DEPLOYMENT, namespace: NAMESPACE });
+    const service = await core.readNamespacedService({ name: DEPLOYMENT, namespace: NAMESPACE });
+    const secrets = (await core.listNamespacedSecret({ namespace: NAMESPACE })).items;
+    return {
+      deployment: [deployment.metadata?.uid, deployment.metadata?.generation],
+      pods: (await plane.pods(NAMESPACE)).map(({ metadata }) => metadata?.uid).sort(),
+      service: [service.metadata?.uid, service.spec?.clusterIP],
+      secrets: secrets.map(({ metadata, data }) => [metadata?.name, metadata?.uid, data]),
+    };
+  };
+
+  test('the commands of the runbook import it, and "pulumi up" changes nothing that runs', async () => {
+    const before = { objects: await there(), outputs: await stack.outputs(), types: await types() };
+    await loseState(stack);
+    await expect(stack.resources()).rejects.toThrow(/no stack named/);
+
+    const kubeconfig = join(scratch.directory, 'kubeconfig.json');
+    writeFileSync(kubeconfig, plane.access.kubeconfig(), { mode: 0o600 });
+    const printed = await runRunbook(stack, 'STACK=prod', { env: { KUBECONFIG: kubeconfig } });
+    expect(printed).not.toMatch(/PLACEHOLDER|\(replace\)|\(delete\)|\(create\)/);
+    expect(new Set((await stack.changes()).map(({ op }) => op))).toEqual(new Set(['update']));
+    await stack.up();
+
+    expect({ objects: await there(), outputs: await stack.outputs(), types: await types() }).toEqual(before);
+    expect((await stack.resources()).filter(({ protect }) => protect === true)).toEqual([]);
+    await stack.up('--expect-no-changes');
+    await stack.pulumi('refresh', '--stack', 'local', '--yes', '--skip-preview', '--expect-no-changes');
+  });
+
+  /** All resources of the state, by type and name. */
+  async function types(): Promise<string[]> {
+    return (await stack.resources()).map(({ urn }) => urn).sort();
+  }
+
+  test('a later change is no conflict with what the lost state applied, and what it leaves out goes', async () => {
+    stack.configure({ environment: undefined, replicas: 1 });
+    await stack.up();
+    const { spec } = await plane.client.apps.readNamespacedDeployment({ name: DEPLOYMENT, namespace: NAMESPACE });
+    expect(spec?.replicas).toBe(1);
+    expect(spec?.template.spec?.containers[0]?.env?.map(({ name }) => name)).not.toContain('TZ');
+    await stack.up('--expect-no-changes');
+  });
+});

@@ -1,0 +1,38 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { exec } from '../../scripts/lib/exec';
+import { paths } from '../../scripts/lib/paths';
+import { fences } from './markdown';
+import type { TestStack } from './stack';
+
+/** Why the commands of the runbook cannot be run here; undefined if they can. */
+export function whyNoImport(...programs: string[]): string | undefined {
+  const missing = programs.filter((program) => spawnSync(program, ['--help']).error !== undefined);
+  return missing.length === 0 ? undefined : `not on PATH: ${missing.join(', ')}`;
+}
+
+/** Deletes the state of a stack and all its copies; what it made stays. */
+export async function loseState(stack: TestStack): Promise<void> {
+  await stack.pulumi('stack', 'rm', stack.name, '--yes', '--force', '--preserve-config');
+}
+
+/** Runs the block of docs/operations.md that begins with this line, for a stack; gives what was printed. */
+export async function runRunbook(
+  stack: TestStack,
+  firstLine: string,
+  { replace = {}, env = {} }: { replace?: Record<string, string>; env?: NodeJS.ProcessEnv } = {},
+): Promise<string> {
+  const blocks = fences(readFileSync(join(paths.root, 'docs', 'operations.md'), 'utf8'));
+  let text = blocks.find((block) => block.text.startsWith(firstLine))?.text;
+  if (text === undefined) throw new Error(`docs/operations.md has no block that begins with ${firstLine}`);
+  for (const [from, to] of Object.entries({ ...replace, 'STACK=prod': `STACK=${stack.name}` })) {
+    if (!text.includes(from)) throw new Error(`"${from}" is not in the block ${firstLine}`);
+    text = text.replaceAll(from, to);
+  }
+  const { stdout } = await exec('bash', ['-euo', 'pipefail', '-c', text], {
+    cwd: stack.directory,
+    env: { ...stack.env, ...env },
+  });
+  return stdout;
+}
