@@ -24,6 +24,7 @@ from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext
 from tracing.files import publish, replace_matching, scratch, sha256_of
 from tracing.interface import Interface, Signature, compare_with_config, is_comparable, require_variety
 from tracing.record import File, Record, read_record, record_path
+from tracing.releases import unreadable_by_server
 from tracing.repository import Model
 from tracing.served import ask
 from tracing.sources import (
@@ -47,7 +48,7 @@ def make(model: Model, weights: str | None, seed: int, progress: Callable[[Step]
     progress("build")
     sources, modules = source_files(model), set(sys.modules)
     context = TraceContext(model.name, model.version, model.folder, model.config(), seed, weights)
-    # torch.jit is deprecated in favour of torch.export, whose compiled files are for one kind of device.
+    # torch.jit is deprecated in favour of torch.export. docs/decisions.md says why TorchScript is made all the same.
     with torch.no_grad(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=FutureWarning)
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=DeprecationWarning)
@@ -59,6 +60,9 @@ def make(model: Model, weights: str | None, seed: int, progress: Callable[[Step]
             made.parent.mkdir()
             progress("trace")
             _write(export, made, folder)
+            unreadable = unreadable_by_server(made) if isinstance(export, TorchScriptExport) else None
+            if unreadable is not None:
+                print(f"{model.name}: warning: {unreadable}", file=sys.stderr, flush=True)
             progress("check")
             inputs = [tuple(case) for case in export.fresh_inputs]
             expected = answers(export.eager, inputs)

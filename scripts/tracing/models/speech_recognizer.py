@@ -12,6 +12,9 @@ from transformers import Wav2Vec2ForCTC
 
 SAMPLE_RATE_HZ = 16_000
 
+# Fixed, so that a newer PyTorch does not write what the server's ONNX Runtime cannot read; 1.17 and later read it.
+OPSET = 20
+
 
 class SpeechRecognizer(nn.Module):
     """Logits of letters from sound; the greedy CTC text is their argmax, repeats and blanks (0) dropped."""
@@ -43,6 +46,7 @@ def save_onnx(model: SpeechRecognizer, path: Path) -> None:
         model,
         (torch.randn(2, SAMPLE_RATE_HZ),),
         dynamo=True,
+        opset_version=OPSET,
         input_names=["input_values"],
         output_names=["logits"],
         dynamic_shapes={"input_values": {0: Dim("batch"), 1: Dim("samples", min=shortest_sound(model.network))}},

@@ -1,0 +1,70 @@
+"""trace warns of a file that the server's PyTorch would refuse; the table has the release of the Dockerfile."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from conftest import AddModel
+from tracing import releases
+from tracing.__main__ import main
+
+GELU = """
+    import torch
+    from torch import nn
+    from tracing import TorchScriptExport, Weights
+
+    class Gelu(nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.gelu(x, approximate="tanh")
+
+    def export(context):
+        return TorchScriptExport(
+            eager=Gelu(),
+            example_inputs=(torch.ones(2, 4),),
+            fresh_inputs=[(torch.rand(1, 4),), (torch.rand(3, 4),)],
+            tolerance=0,
+            weights=Weights.none(),
+        )
+"""
+
+
+def test_trace_warns_where_the_server_reads_older_versions_only(
+    add_model: AddModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    add_model("m", GELU)
+    table, dockerfile = tmp_path / "table.json", tmp_path / "Dockerfile"
+    dockerfile.write_text("ARG TRITON_RELEASE=26.11\n", encoding="utf-8")
+    monkeypatch.setattr(releases.unreadable_by_server, "__defaults__", (table, dockerfile))
+    said = []
+    for reads in (10, 9):
+        table.write_text(json.dumps({"releases": [{"release": "26.11", "torchScript": reads}]}), encoding="utf-8")
+        assert main(["--repo", str(tmp_path / "repo"), "--force"]) == 0
+        said.append(re.findall(r"m: warning: .*", capfd.readouterr().err))
+    assert said[0] == []
+    assert len(said[1]) == 1
+    assert "the file has TorchScript version 10, and Triton 26.11 reads up to 9" in said[1][0]
+
+
+def test_a_release_that_the_table_lacks_is_named(tmp_path: Path) -> None:
+    dockerfile = tmp_path / "Dockerfile"
+    dockerfile.write_text("ARG TRITON_RELEASE=99.01\n", encoding="utf-8")
+    assert "Triton 99.01" in str(releases.unreadable_by_server(tmp_path / "unused", dockerfile=dockerfile))
+
+
+def test_the_table_has_the_release_of_the_dockerfile(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    torch.jit.save(torch.jit.script(torch.nn.Identity()), str(path))  # type: ignore[no-untyped-call]
+    assert releases.unreadable_by_server(path) is None
+
+
+def test_documentation_has_the_same_table() -> None:
+    text = (releases.ROOT / "docs" / "docker.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| (\d\d\.\d\d .*) \|$", text, re.MULTILINE)
+    rows = [[cell.strip() for cell in line.split("|")] for line in lines]
+    table = json.loads(releases.TABLE.read_text(encoding="utf-8"))["releases"]
+    assert rows == [[str(value or "not published") for value in row.values()] for row in table]
