@@ -64,6 +64,10 @@ export interface TraceResult {
  */
 export async function traceModels(options: TraceOptions): Promise<void> {
   const failures: Problem[] = [];
+  const ignoreMade = (model: string): void => {
+    const folder = join(options.repository, model);
+    ignoreMadeFiles(folder, [...(readWeightsFile(folder, [])?.files.keys() ?? [])]);
+  };
   try {
     const found = await fetchAll(options);
     const args = ['-m', 'tracing', '--json', '--repo', resolve(options.repository)];
@@ -91,6 +95,8 @@ export async function traceModels(options: TraceOptions): Promise<void> {
           const hint = event.hint ?? undefined;
           failures.push({ file: event.model, message: event.error, ...(hint === undefined ? {} : { hint }) });
         }
+        // At once: this process may be killed while the next model is traced.
+        if (event.event === 'done') ignoreMade(event.model);
         options.onEvent(event);
       },
     });
@@ -99,10 +105,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     if (!(error instanceof CommandError) || failures.length === 0) throw error;
     throw new UserError('tracing failed', { problems: failures, cause: error });
   } finally {
-    for (const name of foldersIn(options.repository)) {
-      const folder = join(options.repository, name);
-      ignoreMadeFiles(folder, [...(readWeightsFile(folder, [])?.files.keys() ?? [])]);
-    }
+    foldersIn(options.repository).forEach(ignoreMade);
   }
 }
 

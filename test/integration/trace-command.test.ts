@@ -89,6 +89,26 @@ describe('in a Git repository', () => {
     );
   });
 
+  test('what was made is ignored while the next model is traced', async () => {
+    const waiting = join(scratch.directory, 'waiting');
+    const ignored = join(waiting, 'scale', '1', '.gitignore');
+    writeRepository(waiting, {
+      ...TRACED,
+      'waits/model.yaml': modelYaml(),
+      'waits/trace.py': [
+        'import time',
+        'from pathlib import Path',
+        'def export(context):',
+        '    for _ in range(300):',
+        `        if Path("${ignored}").exists(): raise RuntimeError("it is ignored")`,
+        '        time.sleep(0.1)',
+        '    raise RuntimeError("it is not")',
+      ].join('\n'),
+    });
+    const { stderr } = await trace(waiting, '--jobs', '1');
+    expect(stderr).toContain('it is ignored');
+  });
+
   test('git clean -X deletes what trace made, and trace makes it again', async () => {
     git('clean', '--quiet', '-fdX');
     for (const path of Object.keys(OWN)) expect([path, existsSync(join(repository, path))]).toEqual([path, true]);
