@@ -16,6 +16,7 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, death_signal)
     if os.getppid() != parent:  # It died before the request above.
         sys.exit(1)
+    os.umask(0o077)  # Its sockets and files are its user's alone.
     os.execvp(command[0], command)
 
 

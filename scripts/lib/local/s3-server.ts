@@ -5,6 +5,7 @@ import { answers } from '../answers';
 import { Leftovers } from '../leftovers';
 import { ManagedProcess } from '../managed-process';
 import { freePorts } from '../ports';
+import { selfSignedCertificate } from './certificate';
 
 const START_TIMEOUT_MS = 120_000;
 
@@ -66,7 +67,7 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     name: 'the S3 server',
     command: options.weed,
     args: serverArguments(options, config, ports),
-    env: { ...process.env, ...internalKeys() },
+    env: { ...process.env, ...internalKeys(options.directory) },
     logFile: options.logFile,
     python: options.python,
     deathSignal: 'SIGKILL',
@@ -96,12 +97,28 @@ async function internalPorts(): Promise<Record<string, number>> {
 }
 
 /**
- * Keys that the parts of SeaweedFS demand of each other. Without them its filer and its volume server take an upload of
- * anybody, which would change the bucket behind the S3 API.
+ * What the parts of SeaweedFS demand of each other, besides its S3 API, and what no other process has: a certificate over
+ * gRPC and HTTP, and keys for the Unix sockets, which speak plain HTTP. Without them its filer, volume server and master
+ * take requests of every user of the machine, which would change the bucket behind the S3 API.
  */
-function internalKeys(): NodeJS.ProcessEnv {
-  const names = ['WEED_JWT_SIGNING_KEY', 'WEED_JWT_FILER_SIGNING_KEY', 'WEED_JWT_FILER_SIGNING_READ_KEY'];
-  return Object.fromEntries(names.map((name) => [name, randomBytes(24).toString('hex')]));
+function internalKeys(directory: string): NodeJS.ProcessEnv {
+  const { key, certificate } = selfSignedCertificate();
+  const files = { cert: join(directory, 'internal.crt'), key: join(directory, 'internal.key') };
+  // Of an earlier run: its mode would stay.
+  for (const file of Object.values(files)) rmSync(file, { force: true });
+  writeFileSync(files.cert, certificate, { mode: 0o600 });
+  writeFileSync(files.key, key, { mode: 0o600 });
+  const env: NodeJS.ProcessEnv = { WEED_HTTPS_CLIENT_ENABLED: 'true', WEED_GRPC_CA: files.cert };
+  for (const part of ['MASTER', 'VOLUME', 'FILER', 'S3', 'CLIENT']) {
+    for (const protocol of ['GRPC', 'HTTPS']) {
+      env[`WEED_${protocol}_${part}_CERT`] = files.cert;
+      env[`WEED_${protocol}_${part}_KEY`] = files.key;
+      env[`WEED_${protocol}_${part}_CA`] = files.cert;
+    }
+  }
+  const tokens = ['SIGNING', 'SIGNING_READ', 'FILER_SIGNING', 'FILER_SIGNING_READ'];
+  for (const token of tokens) env[`WEED_JWT_${token}_KEY`] = randomBytes(24).toString('hex');
+  return env;
 }
 
 function serverArguments(options: S3ServerOptions, config: string, ports: Record<string, number>): string[] {

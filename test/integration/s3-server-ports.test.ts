@@ -1,0 +1,139 @@
+import { Client, credentials, status } from '@grpc/grpc-js';
+import { statSync } from 'node:fs';
+import { request } from 'node:http';
+import { connect } from 'node:tls';
+import { selfSignedCertificate } from '../../scripts/lib/local/certificate';
+import type { S3Server } from '../../scripts/lib/local/s3-server';
+import type { S3Store } from '../../scripts/lib/s3/store';
+import { openBucket, testS3 } from '../support/s3';
+import { Scratch } from '../support/scratch';
+import { listeningOf, type Listening } from '../support/sockets';
+
+// Another user of the machine, or a web page, at every door of the S3 server of npm run local but its S3 API with keys.
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const BUCKET = 'guarded';
+const KEY = 'model.py';
+const BODY = Buffer.from('what the user published');
+
+let server: S3Server;
+let store: S3Store;
+let listening: Listening;
+beforeAll(async () => {
+  server = await testS3(scratch);
+  store = await openBucket(scratch, server.endpoint, BUCKET);
+  await store.putBytes(KEY, BODY);
+  listening = listeningOf(server.pid as number);
+});
+afterEach(async () => expect((await store.get(KEY))?.body).toEqual(BODY));
+
+const s3Port = (): number => Number(new URL(server.endpoint).port);
+
+/** Of the filer, the S3 API, the master and the volume server, without a key. */
+const REQUESTS: [method: string, path: string][] = [
+  ['GET', `/buckets/${BUCKET}/${KEY}`],
+  ['PUT', `/buckets/${BUCKET}/${KEY}`],
+  ['DELETE', `/buckets/${BUCKET}/${KEY}`],
+  ['GET', `/${BUCKET}/${KEY}`],
+  ['PUT', `/${BUCKET}/${KEY}`],
+  ['GET', '/dir/assign'],
+  ['GET', '/dir/lookup?volumeId=1'],
+  ['POST', '/submit'],
+  ['GET', `/col/delete?collection=${BUCKET}`],
+  ['GET', '/1,0123456789'],
+  ['POST', '/1,0123456789'],
+];
+
+type Target = { port: number } | { socketPath: string };
+
+/** @returns the status, or 0 where there is no answer */
+function send(target: Target, method: string, path: string): Promise<number> {
+  return new Promise((resolve) => {
+    const sent = request({ host: '127.0.0.1', method, path, timeout: 30_000, ...target }, (answer) => {
+      answer.resume().once('close', () => resolve(answer.statusCode ?? 0));
+    });
+    sent.once('timeout', () => sent.destroy()).once('error', () => resolve(0));
+    sent.end(method === 'GET' ? undefined : 'changed');
+  });
+}
+
+/** Speaks TLS and HTTP/2. @returns the code of the error that ends it, or what happened instead */
+function speakTls(port: number, own: { key?: string; cert?: string }): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, ALPNProtocols: ['h2'], ...own });
+    const end = (how: string): void => {
+      socket.destroy();
+      resolve(how);
+    };
+    // The settings of HTTP/2, which a server sends to a client that it lets in.
+    socket.once('data', () => end('let in')).once('end', () => end('ended'));
+    socket.once('error', (error: NodeJS.ErrnoException) => end(error.code ?? error.message));
+  });
+}
+
+/** Two strings as fields 1 and 2 of a message. */
+const strings = (...texts: string[]): Buffer =>
+  Buffer.concat(texts.map((text, i) => Buffer.from([((i + 1) << 3) | 2, text.length, ...Buffer.from(text)])));
+
+const CALLS: [path: string, message: Buffer][] = [
+  ['/filer_pb.SeaweedFiler/LookupDirectoryEntry', strings(`/buckets/${BUCKET}`, KEY)],
+  ['/filer_pb.SeaweedFiler/DeleteEntry', strings(`/buckets/${BUCKET}`, KEY)],
+  ['/master_pb.Seaweed/Assign', Buffer.of()],
+  ['/master_pb.Seaweed/CollectionDelete', strings(BUCKET)],
+  ['/volume_server_pb.VolumeServer/VolumeDelete', Buffer.from([0x08, 1])],
+];
+
+/** @returns the status of a call */
+function call(address: string, path: string, message: Buffer): Promise<status> {
+  const client = new Client(address, credentials.createInsecure());
+  const bytes = (given: Buffer): Buffer => given;
+  return new Promise((resolve) => {
+    client.makeUnaryRequest(path, bytes, bytes, message, { deadline: Date.now() + 60_000 }, (error) => {
+      client.close();
+      resolve(error === null ? status.OK : error.code);
+    });
+  });
+}
+
+test('it listens on 127.0.0.1 alone, and its Unix sockets are its user’s', () => {
+  expect(listening.ports.length).toBeGreaterThanOrEqual(8);
+  expect(listening.ports).toContain(s3Port());
+  expect(listening.elsewhere).toEqual([]);
+  expect(listening.unix.length).toBeGreaterThan(0);
+  for (const path of listening.unix) expect([path, statSync(path).mode & 0o077]).toEqual([path, 0]);
+});
+
+test('over HTTP nothing reads or changes an object without a key', async () => {
+  const targets: Target[] = [
+    ...listening.ports.map((port) => ({ port })),
+    ...listening.unix.map((socketPath) => ({ socketPath })),
+  ];
+  const answers = targets.flatMap((target) =>
+    REQUESTS.map(async ([method, path]) => ({ target, method, path, status: await send(target, method, path) })),
+  );
+  // TLS or a key is demanded, or gRPC has no answer to HTTP.
+  expect((await Promise.all(answers)).filter(({ status: code }) => code !== 0 && code < 400)).toEqual([]);
+});
+
+test('over gRPC without TLS no call arrives', async () => {
+  const addresses = [
+    ...listening.ports.filter((port) => port !== s3Port()).map((port) => `127.0.0.1:${port}`),
+    ...listening.unix.filter((path) => path.includes('-grpc-')).map((path) => `unix:${path}`),
+  ];
+  const calls = addresses.flatMap((address) =>
+    CALLS.map(async ([path, message]) => ({ address, path, code: status[await call(address, path, message)] })),
+  );
+  // A method that a server knows is answered by it, and one that it does not know is UNIMPLEMENTED there.
+  expect((await Promise.all(calls)).filter(({ code }) => code !== 'UNAVAILABLE')).toEqual([]);
+});
+
+test('with TLS every port but that of the S3 API demands the certificate of the server itself', async () => {
+  const { key, certificate: cert } = selfSignedCertificate();
+  const ports = listening.ports.filter((port) => port !== s3Port());
+  for (const own of [{}, { key, cert }]) {
+    const ends = await Promise.all(ports.map((port) => speakTls(port, own)));
+    expect(ends.filter((end) => !/_ALERT_(CERTIFICATE_REQUIRED|BAD_CERTIFICATE|UNKNOWN_CA)$/.test(end))).toEqual([]);
+  }
+});
