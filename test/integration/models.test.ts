@@ -196,15 +196,18 @@ describe('bert', () => {
     return { ...cut, shape: [1, ...cut.shape] };
   }
 
-  test('an id that is no token is refused in words, and the next request is answered', async () => {
-    const request = (id: bigint): Tensor[] => [
-      { name: 'input__0', datatype: 'INT64', shape: [1, 2], data: BigInt64Array.of(101n, id) },
-      { name: 'input__1', datatype: 'INT64', shape: [1, 2], data: BigInt64Array.of(1n, 1n) },
+  test('a text with an id that is no token is NaN, and the other texts of its batch are right', async () => {
+    const request = (...ids: bigint[]): Tensor[] => [
+      { name: 'input__0', datatype: 'INT64', shape: [ids.length / 2, 2], data: BigInt64Array.from(ids) },
+      { name: 'input__1', datatype: 'INT64', shape: [ids.length / 2, 2], data: BigInt64Array.from(ids, () => 1n) },
     ];
-    await expect(client.infer('bert', request(30_522n))).rejects.toThrow(
-      /model 'bert' version 1: .*token ids from 101 to 30522: allowed are 0 to 30521/,
-    );
-    expect(await ask('bert', request(30_521n))).toHaveLength(2);
+    const answers = await ask('bert', request(101n, 30_522n, 101n, 30_521n));
+    const alone = await ask('bert', request(101n, 30_521n));
+    expect(answers).toHaveLength(2);
+    answers.forEach((answer, index) => {
+      expect(new Set(numbersOf(rows(answer, 0, 1)))).toEqual(new Set([NaN]));
+      expectClose(rows(answer, 1, 2), alone[index] as Tensor, 1e-5);
+    });
   });
 });
 

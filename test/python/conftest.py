@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from fake_triton import LoadBackend, backend_loader
 from tracing.__main__ import main
 
 # A model folder: name, trace.py, platform, the rest of model.yaml.
@@ -31,6 +32,12 @@ TENSORS = """
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def load_backend(monkeypatch: pytest.MonkeyPatch) -> LoadBackend:
+    """Imports scripts/backends/lib/backend_common/<name>.py as Triton's process would."""
+    return backend_loader(monkeypatch)
 
 
 @pytest.fixture

@@ -2,96 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
-import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from backend_common.batching import Batcher
+from backend_common.dlpack import TYPE_CODES, DLPackExport, _in_use
+from backend_common.spec import ModelError, ModelSpec, TensorSpec
 from onnx import TensorProto, helper, save
 from torch.utils.dlpack import from_dlpack
 
-BACKENDS = Path(__file__).parents[2] / "scripts" / "backends"
-sys.path.append(str(BACKENDS / "lib"))
-
-from backend_common.batching import Batcher  # noqa: E402
-from backend_common.dlpack import TYPE_CODES, DLPackExport, _in_use  # noqa: E402
-from backend_common.spec import ModelError, ModelSpec, TensorSpec  # noqa: E402
-
-
-class FakeTensor:
-    """pb_utils.Tensor: keeps what was exported as a torch tensor."""
-
-    def __init__(self, name: str, value: torch.Tensor) -> None:
-        self._name = name
-        self.value = value
-
-    def name(self) -> str:
-        return self._name
-
-    def __dlpack__(self, **_: object) -> object:
-        return self.value.__dlpack__()
-
-    def __dlpack_device__(self) -> tuple[Any, int]:
-        return self.value.__dlpack_device__()
-
-    @classmethod
-    def from_dlpack(cls, name: str, exported: Any) -> FakeTensor:
-        return cls(name, from_dlpack(exported).clone())
-
-
-class FakeRequest:
-    def __init__(self, inputs: dict[str, torch.Tensor], outputs: set[str]) -> None:
-        self._inputs = [FakeTensor(name, value) for name, value in inputs.items()]
-        self._outputs = outputs
-
-    def inputs(self) -> Sequence[FakeTensor]:
-        return self._inputs
-
-    def requested_output_names(self) -> set[str]:
-        return self._outputs
-
-
-@pytest.fixture
-def load_backend(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    """Imports scripts/backends/lib/backend_common/<name>.py as Triton's process would."""
-    pb_utils: Any = ModuleType("triton_python_backend_utils")
-    pb_utils.Tensor = FakeTensor
-    pb_utils.TritonModelException = type("TritonModelException", (Exception,), {})
-    pb_utils.TritonError = lambda message: message
-    pb_utils.InferenceResponse = lambda output_tensors, error=None: SimpleNamespace(
-        outputs={tensor.name(): tensor.value for tensor in output_tensors}, error=error
-    )
-    pb_utils.Logger = SimpleNamespace(log_error=lambda _: None)
-    monkeypatch.setitem(sys.modules, "triton_python_backend_utils", pb_utils)
-    monkeypatch.delitem(sys.modules, "backend_common.backend", raising=False)
-
-    def load(name: str) -> ModuleType:
-        monkeypatch.delitem(sys.modules, f"backend_common.{name}", raising=False)
-        return importlib.import_module(f"backend_common.{name}")
-
-    return load
-
-
-def arguments(folder: Path, **config: Any) -> dict[str, str]:
-    """`args` of TritonPythonModel.initialize for version 1 of a model called m."""
-    return {
-        "model_config": json.dumps(config),
-        "model_name": "m",
-        "model_version": "1",
-        "model_repository": str(folder),
-        "model_instance_kind": "CPU",
-        "model_instance_device_id": "0",
-    }
-
-
-def tensor(name: str, data_type: str = "TYPE_FP32", dims: Sequence[int] = (-1,), **more: object) -> dict[str, Any]:
-    return {"name": name, "data_type": data_type, "dims": list(dims), **more}
+from fake_triton import FakeRequest, LoadBackend, arguments, tensor
 
 
 class Doubler:
@@ -133,30 +58,31 @@ class TestBatcher:
         assert runner.batches == [(4, 4)]
         assert [(r["y"].shape, r["y"][0, 0]) for r in results] == [((1, 4), 2), ((2, 4), 4), ((1, 4), 6)]
 
-    def test_requests_of_other_shapes_run_apart_and_keep_their_place(self) -> None:
-        batch, runner = batcher(8)
-        results: list[Any] = batch.run([rows(1, 4, 1), rows(1, 5, 2), rows(1, 4, 3)])
-        assert runner.batches == [(2, 4), (1, 5)]
-        assert [(r["y"].shape, r["y"][0, 0]) for r in results] == [((1, 4), 2), ((1, 5), 4), ((1, 4), 6)]
-
     def test_without_a_batch_axis_every_request_runs_alone(self) -> None:
         batch, runner = batcher(0, dims=(-1, -1))
         batch.run([rows(1, 4, 1), rows(1, 4, 2)])
         assert runner.batches == [(1, 4), (1, 4)]
 
-    def test_a_request_that_fails_fails_alone(self) -> None:
+    def test_a_request_that_fails_fails_all_that_share_its_forward(self) -> None:
         batch, runner = batcher(8)
-        good, bad, other = batch.run([rows(1, 4, 1), rows(1, 4, -1), rows(1, 4, 3)])
-        assert runner.batches == [(3, 4), (1, 4), (1, 4), (1, 4)]
-        assert isinstance(bad, ValueError)
+        results = batch.run([rows(1, 4, 1), rows(1, 4, -1), rows(1, 4, 3)])
+        assert runner.batches == [(3, 4)]
+        assert [str(result) for result in results] == ["negative"] * 3
+
+    def test_without_a_batch_axis_a_request_fails_alone(self) -> None:
+        batch, _ = batcher(0, dims=(-1, -1))
+        good, bad = batch.run([rows(1, 4, 1), rows(1, 4, -1)])
         assert not isinstance(good, Exception)
-        assert not isinstance(other, Exception)
-        assert (good["y"][0, 0], other["y"][0, 0]) == (2, 6)
+        assert isinstance(bad, ValueError)
 
     @pytest.mark.parametrize(
         ("data_type", "dims", "message"),
         [
-            ("FP64", (-1,), "output 'y' is FP32, expected FP64 as in the configuration"),
+            (
+                "FP64",
+                (-1,),
+                "configuration expects datatype TYPE_FP64 for output 'y', model provides TYPE_FP32",
+            ),
             (
                 "FP32",
                 (3,),
@@ -236,25 +162,34 @@ class TestModelSpec:
         assert spec.batched
         assert spec.inputs == (TensorSpec("input__0", "FP32", (1, 3)),)
         assert spec.outputs == (TensorSpec("output__0", "INT64", (2,)),)
-        assert spec.positive_int("INTRA_OP_THREAD_COUNT") == 2
-        assert spec.positive_int("OTHER") is None
+        assert spec.integer("INTRA_OP_THREAD_COUNT") == 2
+        assert spec.integer("OTHER") == 0
+        assert (spec.controls, spec.graph_level, spec.missing) == ((), 0, ())
         assert str(spec) == "model 'm' version 1"
 
-    @pytest.mark.parametrize("text", ["0", "-1", "two", ""])
-    def test_a_count_must_be_positive(self, tmp_path: Path, text: str) -> None:
+    @pytest.mark.parametrize(("text", "value"), [("0", 0), ("-1", -1), (" +2x", 2)])
+    def test_integers(self, tmp_path: Path, text: str, value: int) -> None:
         spec = ModelSpec.from_args(arguments(tmp_path, parameters={"N": {"string_value": text}}), "model.pt")
-        with pytest.raises(ModelError, match=f"^parameter N is '{text}'; allowed: a positive whole number$"):
-            spec.positive_int("N")
+        assert spec.integer("N") == value
 
-    @pytest.mark.parametrize(("text", "value"), [("true", True), ("False", False)])
+    @pytest.mark.parametrize("text", ["two", "", "x2"])
+    def test_an_integer_begins_with_digits(self, tmp_path: Path, text: str) -> None:
+        spec = ModelSpec.from_args(arguments(tmp_path, parameters={"N": {"string_value": text}}), "model.pt")
+        with pytest.raises(ModelError, match=f"^parameter N: failed to convert '{text}' to integral number$"):
+            spec.integer("N")
+
+    @pytest.mark.parametrize(
+        ("text", "value"), [("true", True), ("ON", True), ("1", True), ("False", False), ("off", False), ("0", False)]
+    )
     def test_flags(self, tmp_path: Path, text: str, value: bool) -> None:
         spec = ModelSpec.from_args(arguments(tmp_path, parameters={"F": {"string_value": text}}), "model.pt")
-        assert spec.flag("F") is value
+        assert spec.flag("F", not value) is value
         assert spec.flag("OTHER") is False
+        assert spec.flag("OTHER", True) is True
 
     def test_a_flag_is_true_or_false(self, tmp_path: Path) -> None:
         spec = ModelSpec.from_args(arguments(tmp_path, parameters={"F": {"string_value": "yes"}}), "model.pt")
-        with pytest.raises(ModelError, match=r"^parameter F is 'yes'; allowed: true, false$"):
+        with pytest.raises(ModelError, match=r"^parameter F: failed to convert 'yes' to boolean$"):
             spec.flag("F")
 
 
@@ -265,42 +200,14 @@ class Subtract(torch.nn.Module):
 
 class TestPyTorch:
     @pytest.fixture
-    def backend(self, load_backend: Callable[[str], ModuleType]) -> ModuleType:
+    def backend(self, load_backend: LoadBackend) -> ModuleType:
         return load_backend("torchscript")
-
-    @pytest.mark.parametrize(
-        ("names", "order"),
-        [
-            (["b", "a"], ["a", "b"]),
-            (["input__1", "input__0"], ["input__0", "input__1"]),
-            (["x__10", "x__9"], ["x__9", "x__10"]),
-            (["second", "first"], ["second", "first"]),
-            (["b", "x__0"], ["b", "x__0"]),
-        ],
-    )
-    def test_inputs_go_to_arguments_by_the_rules_of_libtorch(
-        self, backend: ModuleType, names: list[str], order: list[str]
-    ) -> None:
-        assert backend.ordered_inputs([TensorSpec(name, "FP32", ()) for name in names], ["a", "b"]) == order
 
     def test_outputs_are_named_by_number_or_position(self, backend: ModuleType) -> None:
         zero, one = torch.zeros(1), torch.ones(1)
         numbered = [TensorSpec("output__1", "FP32", (1,)), TensorSpec("output__0", "FP32", (1,))]
         assert backend.named_outputs(numbered, (zero, one)) == {"output__1": one, "output__0": zero}
-        assert backend.named_outputs([TensorSpec("y", "FP32", (1,))], one) == {"y": one}
-
-    @pytest.mark.parametrize(
-        ("returned", "message"),
-        [
-            ([torch.ones(1)], "forward returned list; allowed: a Tensor or a tuple of Tensors"),
-            ({"y": torch.ones(1)}, "forward returned dict; allowed: a Tensor or a tuple of Tensors"),
-            ((torch.ones(1), 2.0), "forward returned Tensor, float; allowed: a Tensor or a tuple of Tensors"),
-            (torch.ones(1), "output 'output__1' is element 1, but forward returned 1 tensor"),
-        ],
-    )
-    def test_other_return_values_are_errors(self, backend: ModuleType, returned: object, message: str) -> None:
-        with pytest.raises(ModelError, match=f"^{message}"):
-            backend.named_outputs([TensorSpec("output__1", "FP32", (1,))], returned)
+        assert backend.named_outputs([TensorSpec("y", "FP32", (1,))], (one,)) == {"y": one}
 
     def test_serves_a_torchscript_file(self, backend: ModuleType, tmp_path: Path) -> None:
         (tmp_path / "1").mkdir()
@@ -318,10 +225,7 @@ class TestPyTorch:
         assert torch.equal(first.outputs["output__1"], values["input__1"].T)
         assert list(second.outputs) == ["output__1"]
         assert third.outputs == {}
-        assert third.error == (
-            "model 'm' version 1: RuntimeError: The size of tensor a (3) must match the size of tensor b (4)"
-            " at non-singleton dimension 1"
-        )
+        assert "The size of tensor a (3) must match the size of tensor b (4)" in third.error
 
     def test_a_missing_file_is_named(self, backend: ModuleType, tmp_path: Path) -> None:
         (tmp_path / "1").mkdir()
@@ -346,7 +250,7 @@ class TestPyTorch:
 
 class TestOnnxRuntime:
     @pytest.fixture
-    def model(self, load_backend: Callable[[str], ModuleType], tmp_path: Path) -> Any:
+    def model(self, load_backend: LoadBackend, tmp_path: Path) -> Any:
         """Transposes `x` [batch, 2, n] into `y` [batch, n, 2]."""
         graph = helper.make_graph(
             [helper.make_node("Transpose", ["x"], ["y"], perm=[0, 2, 1])],
@@ -369,22 +273,6 @@ class TestOnnxRuntime:
         for value, response in zip(values, responses, strict=True):
             assert torch.equal(response.outputs["y"], value.transpose(1, 2))
 
-    @pytest.mark.parametrize(
-        ("inputs", "outputs", "message"),
-        [
-            ([tensor("z", dims=[2, -1])], [], "the file has no input 'z'; it has: x"),
-            ([tensor("x", "TYPE_FP64", [2, -1])], [], "input 'x' is FP32 in the file, FP64 in the configuration"),
-            (
-                [tensor("x", dims=[3, -1])],
-                [],
-                r"input 'x' has shape \['batch', 2, 'n'\] in the file, \[-1, 3, -1\] with",
-            ),
-            ([], [tensor("y", dims=[2])], r"output 'y' has shape \['batch', 'n', 2\] in the file, \[-1, 2\] with"),
-            ([tensor("x", "TYPE_BF16", [2, -1])], [], "tensor 'x' is TYPE_BF16; this backend serves TYPE_BOOL, "),
-        ],
-    )
-    def test_the_configuration_must_fit_the_file(
-        self, model: Any, tmp_path: Path, inputs: list[Any], outputs: list[Any], message: str
-    ) -> None:
-        with pytest.raises(Exception, match=rf"^model 'm' version 1: cannot load .*/1/model\.onnx: {message}"):
-            model.initialize(arguments(tmp_path, max_batch_size=8, input=inputs, output=outputs))
+    def test_a_type_that_the_stand_in_cannot_hand_over(self, model: Any, tmp_path: Path) -> None:
+        with pytest.raises(Exception, match=r"tensor 'x' is TYPE_BF16; this backend serves TYPE_BOOL, "):
+            model.initialize(arguments(tmp_path, input=[tensor("x", "TYPE_BF16", [2, -1])]))

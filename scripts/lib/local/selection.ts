@@ -25,8 +25,28 @@ const REASONS: Record<string, string> = {
   tensorrt_plan: 'a TensorRT plan runs only on the kind of GPU that it was built on',
 };
 
-/** Tensors reach our own backends as DLPack, which has no strings. */
-const STRING_REASON = 'it takes strings, which the local stand-in for its backend cannot hand over';
+/** What the local stand-ins for libtorch and ONNX Runtime lack: docs/testing.md has the whole comparison. */
+const LACKS: [reason: string, lacks: (model: RepositoryModel) => boolean][] = [
+  // Tensors reach them as DLPack, which has no strings.
+  [
+    'it takes strings, which the local stand-in for its backend cannot hand over',
+    ({ config }) => (config.input ?? []).some(({ data_type: type }) => type === 'TYPE_STRING'),
+  ],
+  // Triton gives these to backends of its C interface alone.
+  [
+    'it keeps state between requests (sequence_batching.state), which the local stand-in for its backend cannot',
+    ({ config }) => (config.sequence_batching?.state ?? []).length > 0,
+  ],
+  [
+    'it has ragged batches or batch inputs and outputs, which the local stand-in for its backend cannot read',
+    ({ config: { input = [], batch_input: more = [], batch_output: results = [] } }) =>
+      more.length + results.length > 0 || input.some(({ allow_ragged_batch: isRagged }) => isRagged === true),
+  ],
+  [
+    'its inputs and outputs are not in its configuration, and the local stand-in for its backend does not read them from the file',
+    ({ config }) => (config.input ?? []).length === 0 || (config.output ?? []).length === 0,
+  ],
+];
 
 const NUMPY_REASON = `its ${REQUIREMENTS_FILE} requires NumPy 2, and Triton 2.51, the local server, reads arrays of NumPy 1 only`;
 
@@ -47,8 +67,9 @@ export async function selectModels(
     : { ...(await readSoundRepository(repository, configurations, 'served')), failed: [] };
   const reasons = new Map<string, string>();
   for (const model of models) {
+    const lack = lackFor(model);
     if (!LOCAL_PLATFORMS.includes(model.platform)) reasons.set(model.name, reasonFor(model));
-    else if (takesStrings(model)) reasons.set(model.name, STRING_REASON);
+    else if (lack !== undefined) reasons.set(model.name, lack);
     else if (needsNumpy2(model)) reasons.set(model.name, NUMPY_REASON);
   }
   // Ensembles can be made of ensembles: until nothing is added any more.
@@ -74,13 +95,10 @@ export async function selectModels(
   };
 }
 
-/** An ensemble hands its inputs on; what counts is the model that reads them. A model.py takes them. */
-function takesStrings({ platform, config }: RepositoryModel): boolean {
-  return (
-    platform !== 'ensemble' &&
-    platform !== 'python' &&
-    (config.input ?? []).some(({ data_type: type }) => type === 'TYPE_STRING')
-  );
+/** An ensemble hands its inputs on; the models that read them count. Triton's own python backend lacks none of it. */
+function lackFor(model: RepositoryModel): string | undefined {
+  if (model.platform === 'ensemble' || model.platform === 'python') return undefined;
+  return LACKS.find(([, lacks]) => lacks(model))?.[0];
 }
 
 function needsNumpy2({ platform, directory }: RepositoryModel): boolean {

@@ -15,6 +15,7 @@ import { platformFacts } from './platforms';
 import { ProblemList, describe, listed } from './problems';
 import { readReferences } from './references';
 import { checkRequirements } from './requirements';
+import { backendRules } from './rules/backends';
 import { batchIoRules } from './rules/batch-io';
 import { flowRules } from './rules/ensemble-flow';
 import { areComplete, stepRules } from './rules/ensemble-steps';
@@ -76,6 +77,7 @@ const MODEL_RULES = [
   ...batchIoRules,
   ...schedulingRules,
   ...sequenceRules,
+  ...backendRules,
   ...versionRules,
   ...warmupRules,
 ];

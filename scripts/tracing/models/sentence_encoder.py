@@ -6,6 +6,8 @@ the tracing input. So whatever decides is scripted (`TokenGuard`), and the netwo
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -25,11 +27,13 @@ class TokenGuard(nn.Module):
         self.max_tokens = max_tokens
         self.vocabulary = vocabulary
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Ids and mask, INT64 [batch, tokens], no longer than max_tokens, the mask with a 1 in every row.
 
-        Raises ValueError for shapes that do not belong together, and for ids outside the vocabulary: looked up on a
-        GPU, such an id would break every model of the server process, not this call alone.
+        And BOOL [batch], which texts have ids outside the vocabulary. Looked up on a GPU, such an id would break every
+        model of the server process, so another id takes its place. It is no error either: Triton would answer every
+        request of the batch with it. Shapes that do not belong together raise ValueError: Triton puts only requests of
+        equal shapes into a batch, so all of them are wrong.
         """
         if input_ids.dim() != 2 or input_ids.shape != attention_mask.shape or input_ids.size(1) == 0:
             raise ValueError(
@@ -38,15 +42,11 @@ class TokenGuard(nn.Module):
             )
         ids = input_ids[:, : self.max_tokens]
         mask = (attention_mask[:, : self.max_tokens] != 0).to(torch.int64)
-        lowest, highest = int(ids.min()), int(ids.max())
-        if lowest < 0 or highest >= self.vocabulary:
-            raise ValueError(
-                f"token ids from {lowest} to {highest}: allowed are 0 to {self.vocabulary - 1}; "
-                "make them with the model's own tokenizer.json"
-            )
+        unknown = ((ids < 0) | (ids >= self.vocabulary)).any(dim=1)
+        ids = ids.clamp(0, self.vocabulary - 1)
         # A text without any token to look at has no mean: all its tokens count instead.
         empty = mask.sum(dim=1, keepdim=True) == 0
-        return ids, mask.masked_fill(empty, 1)
+        return ids, mask.masked_fill(empty, 1), unknown
 
 
 class SentenceEncoder(nn.Module):
@@ -54,7 +54,7 @@ class SentenceEncoder(nn.Module):
 
     The embedding is what the model was trained with (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084),
     divided by its Euclidean norm: the mean of the states of the tokens that the mask keeps, or the state of the first
-    token (`cls`).
+    token (`cls`). All numbers of a text with an id outside the vocabulary are NaN.
     """
 
     def __init__(self, network: BertModel, pooling: Pooling = "mean") -> None:
@@ -66,12 +66,13 @@ class SentenceEncoder(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
         """INT64 [batch, tokens] twice -> FP32 [batch, min(tokens, max), hidden] and FP32 [batch, hidden]."""
-        ids, mask = self.guard(input_ids, attention_mask)
+        ids, mask, unknown = self.guard(input_ids, attention_mask)
         keep = mask.to(torch.float32)
         # What attention adds to its scores. In this form, [batch, 1, 1, tokens], transformers takes it as it is; from a
         # 2-D mask it would make one by code that looks at the data, and the trace would keep one of its branches.
         bias = (1.0 - keep)[:, None, None, :] * torch.finfo(torch.float32).min
         states = self.network(input_ids=ids, attention_mask=bias).last_hidden_state
+        states = states.masked_fill(unknown[:, None, None], math.nan)
         if self.pooling == "cls":
             return states, functional.normalize(states[:, 0], dim=1)
         weight = keep[:, :, None]

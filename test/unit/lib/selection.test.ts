@@ -22,6 +22,12 @@ writeRepository(repository, {
   'on_on_plan/config.pbtxt': ensemble('on_plan'),
   'on_plan/config.pbtxt': ensemble('plan'),
   'plan/config.pbtxt': `platform: "tensorrt_plan"\n${tensors('TYPE_FP32')}`,
+  'bare/config.pbtxt': 'platform: "onnxruntime_onnx"',
+  'ragged/config.pbtxt': `platform: "onnxruntime_onnx" max_batch_size: 4
+input { name: "x" data_type: TYPE_FP32 dims: -1 allow_ragged_batch: true }
+output { name: "y" data_type: TYPE_FP32 dims: -1 }`,
+  'remembers/config.pbtxt': `platform: "onnxruntime_onnx" ${tensors('TYPE_FP32')}
+sequence_batching { direct {} state { input_name: "s" output_name: "t" data_type: TYPE_FP32 dims: 2 } }`,
   'text/config.pbtxt': `platform: "onnxruntime_onnx"\n${tensors('TYPE_STRING')}`,
   ...addingModel('newer', { 1: 1 }),
   'newer/requirements.txt': 'numpy>=2.1\n',
@@ -32,10 +38,22 @@ test('serves what this machine can, and says why not the rest: ensembles of such
   const { served, notServed } = await selectModels(repository, {});
   expect(served.map(({ name }) => name)).toEqual(['adds', 'on_adds', 'words']);
   expect(notServed.map(({ model, reason }) => [model.name, reason])).toEqual([
+    [
+      'bare',
+      'its inputs and outputs are not in its configuration, and the local stand-in for its backend does not read them from the file',
+    ],
     ['newer', 'its requirements.txt requires NumPy 2, and Triton 2.51, the local server, reads arrays of NumPy 1 only'],
     ['on_on_plan', 'it needs on_plan, which is not served here'],
     ['on_plan', 'it needs plan, which is not served here'],
     ['plan', 'a TensorRT plan runs only on the kind of GPU that it was built on'],
+    [
+      'ragged',
+      'it has ragged batches or batch inputs and outputs, which the local stand-in for its backend cannot read',
+    ],
+    [
+      'remembers',
+      'it keeps state between requests (sequence_batching.state), which the local stand-in for its backend cannot',
+    ],
     ['text', 'it takes strings, which the local stand-in for its backend cannot hand over'],
   ]);
 });

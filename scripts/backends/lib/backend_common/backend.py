@@ -63,6 +63,8 @@ class Backend(ABC, Generic[ArrayT]):
         """Called once; an exception fails the load of this version, and its text becomes the reason."""
         self.spec = ModelSpec.from_args(args, self.default_filename)
         try:
+            for field in self.spec.missing:
+                raise ModelError(f"{field} cannot be served here: Triton gives it to backends in C++ only")
             for tensor in (*self.spec.inputs, *self.spec.outputs):
                 self._check_type(tensor)
             if not self.spec.artifact.is_file():
@@ -92,8 +94,8 @@ class Backend(ABC, Generic[ArrayT]):
 
     def _response(self, request: TritonRequest, result: dict[str, ArrayT] | Exception) -> object:
         if isinstance(result, Exception):
-            message = f"{self.spec}: {_summary(result)}"
-            pb_utils.Logger.log_error("".join([message, "\n", *traceback.format_exception(result)]))
+            message = str(result) if isinstance(result, ModelError) else f"{type(result).__name__}: {result}"
+            pb_utils.Logger.log_error(f"{self.spec}: {message}")
             return pb_utils.InferenceResponse(output_tensors=[], error=pb_utils.TritonError(message))
         wanted = request.requested_output_names()
         return pb_utils.InferenceResponse(

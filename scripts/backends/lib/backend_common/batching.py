@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from .spec import ModelError, ModelSpec
 
@@ -46,31 +46,18 @@ class Batcher(Generic[ArrayT]):
     def run(self, requests: Sequence[dict[str, ArrayT]]) -> list[dict[str, ArrayT] | Exception]:
         """One entry for each request, in order: its outputs, or why it has none.
 
-        With a batch axis, requests whose tensors agree in everything but the batch size share one forward.
-        If that fails, each of them runs alone, so that one bad request costs the others time but not their answer.
+        With a batch axis all of them share one forward, and one error, as in Triton's own backends. Triton gives
+        together only requests whose tensors agree in everything but the batch size.
         """
-        results: list[dict[str, ArrayT] | Exception] = [ModelError("not run")] * len(requests)
-        for members in self._groups(requests):
-            for index, result in zip(members, self._run_group([requests[i] for i in members]), strict=True):
-                results[index] = result
-        return results
-
-    def _groups(self, requests: Sequence[dict[str, ArrayT]]) -> list[list[int]]:
-        if not self.spec.batched:
-            return [[index] for index in range(len(requests))]
-        groups: dict[Any, list[int]] = {}
-        for index, request in enumerate(requests):
-            signature = tuple(sorted((name, tuple(array.shape[1:])) for name, array in request.items()))
-            groups.setdefault(signature, []).append(index)
-        return list(groups.values())
+        if self.spec.batched:
+            return self._run_group(requests)
+        return [result for request in requests for result in self._run_group([request])]
 
     def _run_group(self, group: Sequence[dict[str, ArrayT]]) -> list[dict[str, ArrayT] | Exception]:
         try:
             return list(self._forward(group))
         except Exception as error:
-            if len(group) == 1:
-                return [error]
-        return [self._run_group([request])[0] for request in group]
+            return [error] * len(group)
 
     def _forward(self, group: Sequence[dict[str, ArrayT]]) -> list[dict[str, ArrayT]]:
         if len(group) == 1:
@@ -95,9 +82,12 @@ class Batcher(Generic[ArrayT]):
             data_type = self.runner.data_type(array)
             if data_type != tensor.data_type:
                 raise ModelError(
-                    f"output '{tensor.name}' is {data_type}, expected {tensor.data_type} as in the configuration"
+                    f"configuration expects datatype TYPE_{tensor.data_type} for output '{tensor.name}',"
+                    f" model provides TYPE_{data_type}"
                 )
             got = tuple(array.shape)
+            if not got:
+                raise ModelError(f"output '{tensor.name}' is a scalar which is not supported.")
             expected = tensor.dims if batch is None else (batch, *tensor.dims)
             if len(got) != len(expected) or any(e not in (-1, g) for g, e in zip(got, expected, strict=True)):
                 axes = "dims" if batch is None else f"batch of {batch} and dims"

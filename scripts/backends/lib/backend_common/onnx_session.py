@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,22 +51,45 @@ NUMPY_TYPES = {
 }
 
 
+GRAPH_LEVELS = {
+    -1: onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    1: onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    2: onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+}
+"""`optimization.graph.level`; all others mean all optimizations."""
+
+EXECUTION_MODES = {0: onnxruntime.ExecutionMode.ORT_SEQUENTIAL, 1: onnxruntime.ExecutionMode.ORT_PARALLEL}
+
+ERROR_OF_THE_RUNTIME = re.compile(r"\[ONNXRuntimeError\] : (\d+) : \w+ : (.*)", re.DOTALL)
+
+
 class OnnxRunner:
-    """One onnxruntime session."""
+    """One onnxruntime session, with the checks of the onnxruntime backend. docs/testing.md compares the two."""
 
     def __init__(self, spec: ModelSpec) -> None:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = spec.positive_int("intra_op_thread_count") or 0
-        # Several model processes share the cores: an idle one must not spin.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self.session = onnxruntime.InferenceSession(spec.artifact, options, providers=_providers(spec))
-        _check_tensors("input", spec, spec.inputs, self.session.get_inputs())
-        _check_tensors("output", spec, spec.outputs, self.session.get_outputs())
-        self.outputs = [tensor.name for tensor in spec.outputs]
+        self.session = onnxruntime.InferenceSession(spec.artifact, _options(spec), providers=_providers(spec))
+        inputs = {argument.name: argument for argument in self.session.get_inputs()}
+        _check_inputs(
+            spec, inputs, {argument.name: argument for argument in self.session.get_overridable_initializers()}
+        )
+        outputs = {argument.name: argument for argument in self.session.get_outputs()}
+        for tensor in spec.outputs:
+            _check_tensor("output", spec, tensor, outputs, compare_exact=True)
+        self.outputs = list(spec.outputs)
+        self.scalars = {name for name, argument in (inputs | outputs).items() if argument.shape == []}
 
     def forward(self, inputs: dict[str, Array]) -> dict[str, Array]:
-        """Run the session."""
-        return dict(zip(self.outputs, self.session.run(self.outputs, inputs), strict=True))
+        """Run the session. Tensors without axes are those of the configuration, [1] or [1, 1]."""
+        feeds = {name: array.reshape(()) if name in self.scalars else array for name, array in inputs.items()}
+        try:
+            results = self.session.run([tensor.name for tensor in self.outputs], feeds)
+        except Exception as error:
+            match = ERROR_OF_THE_RUNTIME.match(str(error))
+            raise ModelError(f"onnx runtime error {match[1]}: {match[2]}" if match else str(error)) from error
+        return {
+            tensor.name: result.reshape(tensor.dims) if tensor.name in self.scalars else result
+            for tensor, result in zip(self.outputs, results, strict=True)
+        }
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         """Join along axis 0."""
@@ -96,28 +120,88 @@ class OnnxBackend(Backend[Array]):
         return DLPackExport(array, array.ctypes.data, array.shape, data_type)
 
 
+def _options(spec: ModelSpec) -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = max(0, spec.integer("intra_op_thread_count"))
+    options.inter_op_num_threads = max(0, spec.integer("inter_op_thread_count"))
+    mode = spec.integer("execution_mode")
+    if mode not in EXECUTION_MODES:
+        raise ModelError(f"Expected values for execution_mode are 0 or 1 but got {mode} .")
+    options.execution_mode = EXECUTION_MODES[mode]
+    options.graph_optimization_level = GRAPH_LEVELS.get(
+        spec.graph_level, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    )
+    # Several model processes share the cores: an idle one must not spin.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return options
+
+
 def _providers(spec: ModelSpec) -> list[Any]:
     if spec.kind == "GPU" and "CUDAExecutionProvider" in onnxruntime.get_available_providers():
         return [("CUDAExecutionProvider", {"device_id": spec.device_id}), "CPUExecutionProvider"]
     return ["CPUExecutionProvider"]
 
 
-def _check_tensors(kind: str, spec: ModelSpec, configured: Sequence[TensorSpec], present: Sequence[Any]) -> None:
-    """The configuration's inputs (or outputs) must be the file's: name, element type, and shape where both fix it."""
-    by_name = {argument.name: argument for argument in present}
-    for tensor in configured:
-        argument = by_name.get(tensor.name)
-        if argument is None:
-            raise ModelError(f"the file has no {kind} '{tensor.name}'; it has: {', '.join(by_name)}")
-        data_type = ONNX_TYPES.get(argument.type, argument.type)
-        if data_type != tensor.data_type:
+def _check_inputs(spec: ModelSpec, required: Mapping[str, Any], initializers: Mapping[str, Any]) -> None:
+    """Every input of the file is one of the configuration; optional ones are initializers of the file."""
+    expected = len([tensor for tensor in spec.inputs if not tensor.optional]) + len(spec.controls)
+    if expected != len(required):
+        raise ModelError(f"configuration expects {expected} inputs, model provides {len(required)}: {_names(required)}")
+    for tensor in spec.inputs:
+        if tensor.optional and spec.batched:
+            raise ModelError(f"optional input '{tensor.name}' is not supported for models that support batching")
+        _check_tensor("input", spec, tensor, {**required, **initializers}, compare_exact=False)
+    for name in spec.controls:
+        if name not in required:
             raise ModelError(
-                f"{kind} '{tensor.name}' is {data_type} in the file, {tensor.data_type} in the configuration"
+                f"configuration specified sequence control '{name}', but model does not provide that input"
             )
-        expected = (-1, *tensor.dims) if spec.batched else tensor.dims
-        got = tuple(length if isinstance(length, int) else -1 for length in argument.shape)
-        if len(got) != len(expected) or any(-1 not in (g, e) and g != e for g, e in zip(got, expected, strict=True)):
+        dims = _shape(required[name])[1 if spec.batched else 0 :]
+        if dims != (1,):
+            raise ModelError(f"sequence control '{name}' in model has dims {list(dims)} but dims [1] is expected")
+
+
+def _check_tensor(
+    kind: str, spec: ModelSpec, tensor: TensorSpec, present: Mapping[str, Any], compare_exact: bool
+) -> None:
+    argument = present.get(tensor.name)
+    if argument is None:
+        raise ModelError(f"unexpected inference {kind} '{tensor.name}', allowed {kind}s are: {_names(present)}")
+    data_type = ONNX_TYPES.get(argument.type, argument.type)
+    if data_type != tensor.data_type:
+        raise ModelError(
+            f"configuration expects datatype TYPE_{tensor.data_type} for {kind} '{tensor.name}',"
+            f" model provides TYPE_{data_type}"
+        )
+    got = _shape(argument)
+    if not got:
+        if any(length != 1 for length in tensor.dims):
             raise ModelError(
-                f"{kind} '{tensor.name}' has shape {list(argument.shape)} in the file,"
-                f" {list(expected)} with the configuration's max_batch_size {spec.max_batch_size}"
+                f"scalar tensor '{tensor.name}', should only provide 1 in the model configuration when the model"
+                f" doesn't support batching. Model configuration provided: {list(tensor.dims)}."
             )
+        return
+    if spec.batched and got[0] != -1:
+        raise ModelError(
+            f"tensor '{tensor.name}': for the model to support batching the shape should have at least 1 dimension and"
+            f" the first dimension must be -1; but shape expected by the model is {list(got)}"
+        )
+    expected = (-1, *tensor.dims) if spec.batched else tensor.dims
+    # Any length in the file takes the one of the configuration, but for outputs.
+    if len(got) != len(expected) or any(
+        g != e and (compare_exact or g != -1) for g, e in zip(got, expected, strict=True)
+    ):
+        raise ModelError(
+            f"tensor '{tensor.name}': the model expects {len(got)} dimensions (shape {list(got)}) but the model"
+            f" configuration specifies {len(expected)} dimensions (shape {list(expected)}, with max_batch_size"
+            f" {spec.max_batch_size})"
+        )
+
+
+def _shape(argument: Any) -> tuple[int, ...]:
+    """Shape in the file; -1 for what it does not fix."""
+    return tuple(length if isinstance(length, int) else -1 for length in argument.shape)
+
+
+def _names(arguments: Mapping[str, Any]) -> str:
+    return ", ".join(sorted(arguments))

@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-INDEXED_NAME = re.compile(r".*__(\d+)")
+INDEXED_NAME = re.compile(r"(?:(?!__).)*__(\d+)", re.DOTALL)
+"""The index is all that follows the first `__`, as the libtorch backend reads it."""
+
+TRUE = frozenset({"true", "on", "1"})
+FALSE = frozenset({"false", "off", "0"})
 
 
 class ModelError(Exception):
@@ -30,8 +34,7 @@ class TensorSpec:
     @property
     def index(self) -> int | None:
         """2 for `output__2`; None for a name that is not numbered."""
-        match = INDEXED_NAME.fullmatch(self.name)
-        return int(match.group(1)) if match else None
+        return index_of(self.name)
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,12 @@ class ModelSpec:
     kind: str
     """Kind of the instance: CPU, GPU or MODEL."""
     device_id: int
+    controls: tuple[str, ...] = ()
+    """Inputs that Triton adds to each request of a sequence."""
+    graph_level: int = 0
+    """`optimization.graph.level`; 0 when it is not set."""
+    missing: tuple[str, ...] = ()
+    """Fields of the configuration that need the C++ interface of a backend."""
 
     @classmethod
     def from_args(cls, args: Mapping[str, str], default_filename: str) -> ModelSpec:
@@ -66,6 +75,9 @@ class ModelSpec:
             parameters={key: value["string_value"] for key, value in config.get("parameters", {}).items()},
             kind=args["model_instance_kind"],
             device_id=int(args["model_instance_device_id"]),
+            controls=tuple(entry["name"] for entry in config.get("sequence_batching", {}).get("control_input", [])),
+            graph_level=int(config.get("optimization", {}).get("graph", {}).get("level", 0)),
+            missing=tuple(_missing_fields(config)),
         )
 
     @property
@@ -76,21 +88,38 @@ class ModelSpec:
     def __str__(self) -> str:
         return f"model '{self.name}' version {self.version}"
 
-    def positive_int(self, parameter: str) -> int | None:
-        """Value of one of the configuration's `parameters`; None when it is not set."""
+    def integer(self, parameter: str) -> int:
+        """Value of one of the configuration's `parameters`; 0 when it is not set. Reads as C++'s std::stoi does."""
+        text = self.parameters.get(parameter, "0")
+        match = re.match(r"\s*[+-]?\d+", text)
+        if match is None:
+            raise ModelError(f"parameter {parameter}: failed to convert '{text}' to integral number")
+        return int(match.group())
+
+    def flag(self, parameter: str, default: bool = False) -> bool:
+        """Value of one of the configuration's `parameters`."""
         text = self.parameters.get(parameter)
         if text is None:
-            return None
-        if not text.isdecimal() or int(text) == 0:
-            raise ModelError(f"parameter {parameter} is '{text}'; allowed: a positive whole number")
-        return int(text)
+            return default
+        if text.lower() not in TRUE | FALSE:
+            raise ModelError(f"parameter {parameter}: failed to convert '{text}' to boolean")
+        return text.lower() in TRUE
 
-    def flag(self, parameter: str) -> bool:
-        """Value of one of the configuration's `parameters`; false when it is not set."""
-        text = self.parameters.get(parameter, "false")
-        if text.lower() not in ("true", "false"):
-            raise ModelError(f"parameter {parameter} is '{text}'; allowed: true, false")
-        return text.lower() == "true"
+
+def index_of(name: str) -> int | None:
+    """2 for `output__2`; None for a name that is not numbered."""
+    match = INDEXED_NAME.fullmatch(name)
+    return int(match.group(1)) if match else None
+
+
+def _missing_fields(config: Mapping[str, Any]) -> list[str]:
+    """Triton hands these to backends of its own interface only, not to those in Python."""
+    fields = [name for name in ("batch_input", "batch_output") if config.get(name)]
+    if any(entry.get("allow_ragged_batch") for entry in config.get("input", [])):
+        fields.append("allow_ragged_batch")
+    if config.get("sequence_batching", {}).get("state"):
+        fields.append("sequence_batching.state")
+    return fields
 
 
 def _tensor(entry: Mapping[str, Any]) -> TensorSpec:

@@ -1,7 +1,8 @@
 """Serve TorchScript models (`platform: "pytorch_libtorch"`) from Triton's python backend.
 
 Stands in for Triton's libtorch backend where that is not installed, and keeps to its rules, so that a repository that
-works here works there: names of inputs and outputs, kinds of return value, `parameters`.
+works here works there. docs/testing.md compares the two; names and error texts are those of its
+src/pt/model_instance_state.cc.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ import importlib
 import re
 import sys
 import warnings
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.utils.dlpack import from_dlpack
 
 from .backend import Backend, TritonTensor
 from .dlpack import DLPackExport
-from .spec import ModelError, ModelSpec, TensorSpec
+from .spec import ModelError, ModelSpec, TensorSpec, index_of
 
 TORCH_TYPES = {
     "BOOL": torch.bool,
@@ -43,25 +45,47 @@ ONLY_HERE = frozenset({"UINT16", "UINT32", "UINT64", "BF16"})
 """Types torch has but the libtorch backend refuses."""
 
 
+PARAMETERS = {
+    "DISABLE_OPTIMIZED_EXECUTION": False,
+    "ENABLE_CACHE_CLEANING": False,
+    "INFERENCE_MODE": True,
+    "DISABLE_CUDNN": False,
+    "ENABLE_TENSOR_FUSER": False,
+    "ENABLE_WEIGHT_SHARING": False,
+    "ENABLE_JIT_PROFILING": False,
+    "ENABLE_JIT_EXECUTOR": False,
+}
+"""Flags that the libtorch backend reads, with their defaults. Those without a use here are checked alone."""
+
+
 class TorchScriptRunner:
     """A TorchScript module on one device."""
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
         self.device = _device(spec)
-        threads = spec.positive_int("INTRA_OP_THREAD_COUNT")
-        if threads is not None:
+        flags = {name: spec.flag(name, default) for name, default in PARAMETERS.items()}
+        self.mode = torch.inference_mode if flags["INFERENCE_MODE"] else torch.no_grad
+        self.optimized = not flags["DISABLE_OPTIMIZED_EXECUTION"]
+        # In the libtorch backend these are of the whole server, and the first model that sets them wins.
+        if (threads := spec.integer("INTRA_OP_THREAD_COUNT")) > 0:
             torch.set_num_threads(threads)
-        self.optimized = not spec.flag("DISABLE_OPTIMIZED_EXECUTION")
-        self.module = _load(spec.artifact, self.device)
-        self.inputs = ordered_inputs(spec.inputs, _argument_names(self.module))
+        if (threads := spec.integer("INTER_OP_THREAD_COUNT")) > 0:
+            torch.set_num_interop_threads(threads)
+        self.module = _load(spec.artifact, self.device, self.mode)
+        self.is_dict, arguments = checked_arguments(spec, self.module)
+        self.inputs = ordered_inputs(spec, arguments)
 
     def forward(self, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Run the module on the device, without autograd."""
-        arguments = [inputs[name].to(self.device) if name in inputs else None for name in self.inputs]
-        with torch.inference_mode(), nullcontext() if self.optimized else torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
-            returned = self.module(*arguments)
-        return named_outputs(self.spec.outputs, returned)
+        tensors = {name: inputs[name].to(self.device) for name in self.inputs}
+        arguments = [tensors] if self.is_dict else list(tensors.values())
+        try:
+            with self.mode(), nullcontext() if self.optimized else torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
+                values = returned_tensors(self.module(*arguments))
+        except Exception as error:
+            raise ModelError(f"PyTorch execute failure: {error}") from error
+        return named_outputs(self.spec.outputs, values)
 
     def concatenate(self, arrays: Sequence[torch.Tensor]) -> torch.Tensor:
         """Join along axis 0."""
@@ -98,45 +122,95 @@ class TorchScriptBackend(Backend[torch.Tensor]):
         return DLPackExport(array, array.data_ptr(), array.shape, data_type)
 
 
-def ordered_inputs(inputs: Sequence[TensorSpec], arguments: Sequence[str]) -> list[str]:
-    """Names of the inputs in the order of forward's arguments, by the libtorch backend's three rules.
+def checked_arguments(spec: ModelSpec, module: torch.jit.ScriptModule) -> tuple[bool, list[str]]:
+    """Whether forward takes one dictionary, and else its arguments' names. Raises for what libtorch refuses to load."""
+    for tensor in spec.inputs:
+        if tensor.optional:
+            raise ModelError(
+                f"'optional' is set to true for input '{tensor.name}' while the backend model doesn't support optional"
+                " input"
+            )
+    _self, *arguments = module.forward.schema.arguments  # type: ignore[attr-defined]
+    kinds = [argument.type.kind() for argument in arguments]
+    if kinds == ["DictType"]:
+        return True, []
+    if "DictType" in kinds[1:]:
+        raise ModelError(
+            "Multiple inputs of kind DictType were detected. Only a single input of type Dict(str, Tensor) is"
+            " supported."
+        )
+    for argument, kind in zip(arguments, kinds, strict=True):
+        if kind not in ("TensorType", "ListType"):
+            raise ModelError(
+                f"An input of type '{argument.type.str()}' was detected in the model. Only a single input of type"
+                " Dict(str, Tensor) or input(s) of type Tensor are supported."
+            )
+    expected = len(spec.inputs) + len(spec.controls)
+    if arguments and len(arguments) != expected:
+        raise ModelError(f"configuration expects {expected} inputs, model provides {len(arguments)}")
+    return False, [argument.name for argument in arguments]
 
-    Names that are forward's argument names go where those are; numbered names (`input__0`) go by number;
-    anything else in the order of the configuration.
+
+def ordered_inputs(spec: ModelSpec, arguments: Sequence[str]) -> list[str]:
+    """Names of the inputs in the order of forward's arguments, by the libtorch backend's rules.
+
+    Names that are all forward's argument names go where those are; names that are all numbered (`input__0`) go by
+    number; anything else in the order of the configuration. Controls of sequences always go by number.
     """
-    names = [tensor.name for tensor in inputs]
-    if set(names) <= set(arguments):
-        return sorted(names, key=list(arguments).index)
-    indices = [tensor.index for tensor in inputs]
-    if None not in indices:
-        return [name for _, name in sorted(zip(indices, names, strict=True))]
-    return names
+    names = [tensor.name for tensor in spec.inputs]
+    positions: dict[str, int | None] = {}
+    for name in spec.controls:
+        positions[name] = index_of(name)
+        if positions[name] is None:
+            raise ModelError(f"input '{name}' does not follow <name>__<index> naming convention.")
+    if arguments and set(names) <= set(arguments):
+        positions |= {name: list(arguments).index(name) for name in names}
+    elif all(index_of(name) is not None for name in names):
+        positions |= {name: index_of(name) for name in names}
+    else:
+        positions |= {name: position for position, name in enumerate(names)}
+    by_position = {position: name for name, position in positions.items()}
+    if set(by_position) != set(range(len(positions))):
+        # The libtorch backend writes such an argument beyond the end of its list.
+        raise ModelError(f"positions of the inputs must be 0 to {len(positions) - 1} once each, got {positions}")
+    return [by_position[position] for position in range(len(positions))]
 
 
-def named_outputs(outputs: Sequence[TensorSpec], returned: object) -> dict[str, torch.Tensor]:
-    """What the module returned, by the configuration's names: `output__1` is element 1, else by position."""
+def returned_tensors(returned: object) -> tuple[torch.Tensor, ...]:
+    """What the module returned, one tensor or a tuple of them."""
     values = returned if isinstance(returned, tuple) else (returned,)
     if not all(isinstance(value, torch.Tensor) for value in values):
         kinds = ", ".join(type(value).__name__ for value in values)
-        raise ModelError(
-            f"forward returned {kinds}; allowed: a Tensor or a tuple of Tensors (as in Triton's libtorch backend)"
+        raise TypeError(
+            "output must be of type Tensor, List[str] or Tuple containing one of these two types. It should not be a"
+            f" List / Dictionary of Tensors or a Scalar; forward returned {kinds}"
         )
+    return values
+
+
+def named_outputs(outputs: Sequence[TensorSpec], values: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors by the configuration's names: `output__1` is element 1, else by position."""
     numbered = all(tensor.index is not None for tensor in outputs)
     named: dict[str, torch.Tensor] = {}
     for position, tensor in enumerate(outputs):
         index = tensor.index if numbered and tensor.index is not None else position
         if index >= len(values):
-            raise ModelError(f"output '{tensor.name}' is element {index}, but forward returned {len(values)} tensor(s)")
+            raise ModelError(
+                f"The output {tensor.name} in the model configuration refers to an output index which doesn't exist."
+                f" This model has {len(values)} outputs"
+            )
         named[tensor.name] = values[index]
     return named
 
 
-def _load(artifact: Path, device: torch.device) -> torch.jit.ScriptModule:
+def _load(
+    artifact: Path, device: torch.device, mode: Callable[[], AbstractContextManager[Any]]
+) -> torch.jit.ScriptModule:
     """Load as the libtorch backend does: in inference mode, and without `eval()`, which tracing should have called."""
     # torch points to torch.export; what is served here is TorchScript.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.jit\..*")
     try:
-        with torch.inference_mode():
+        with mode():
             return _jit_load(str(artifact), map_location=device)
     except RuntimeError as error:
         reason = re.split(r"\.\s", str(error).strip())[0]
@@ -153,11 +227,6 @@ def _jit_load(artifact: str, map_location: torch.device) -> torch.jit.ScriptModu
         importlib.import_module("torchvision")
         module = torch.jit.load(artifact, map_location)  # type: ignore[no-untyped-call]
     return module
-
-
-def _argument_names(module: torch.jit.ScriptModule) -> list[str]:
-    _self, *arguments = module.forward.schema.arguments  # type: ignore[attr-defined]
-    return [argument.name for argument in arguments]
 
 
 def _device(spec: ModelSpec) -> torch.device:

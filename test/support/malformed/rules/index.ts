@@ -1,13 +1,14 @@
 import { configText, type ModelConfig } from '../../../../scripts/lib/model';
 import { torchScript } from '../../../unit/model/helpers';
 import { ARTIFACT, begins, sound, type MalformedCase } from '../case';
+import { BACKENDS } from './backends';
 import { IDENTITY } from './identity';
 import { SCHEDULING } from './scheduling';
 import { SEQUENCE } from './sequence';
 import { TENSORS } from './tensors';
 import { WARMUP } from './warmup';
 
-const ROWS = [...IDENTITY, ...TENSORS, ...SCHEDULING, ...SEQUENCE, ...WARMUP];
+const ROWS = [...IDENTITY, ...TENSORS, ...SCHEDULING, ...SEQUENCE, ...BACKENDS, ...WARMUP];
 
 /** What Triton refuses of a configuration that can be read, in both languages. */
 export const RULE_CASES: readonly MalformedCase[] = ROWS.flatMap(([name, fields, field, says]) => {
