@@ -17,8 +17,8 @@ const HELP = `Sends a request to a model and shows the answer. Without an INPUT 
   npm run infer -- MODEL [INPUT...] [options]
   npm run infer -- [MODEL...] --types FILE.ts
 
-  INPUT              a picture, a .wav, .npy, .json or .txt file, or a text; what the model takes says how it is sent
-                     NAME=INPUT says for which input; NAME=[[1, 2]] is JSON
+  INPUT              a picture, a .wav, .npy, .json or .txt file, JSON, or a text; what the model takes says how it is sent
+                     NAME=INPUT says for which input: NAME=[[1, 2]]; a text that is JSON goes into a .txt file
                      {"inputs": [...]}, also as a .json file, is a whole request as curl sends it
   -o, --out FILE     writes the answer: ${SAVED_AS.join(' ')}
   --json             the answer as JSON on stdout

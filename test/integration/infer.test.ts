@@ -281,6 +281,11 @@ test('the next command asks the same server', async () => {
   );
 });
 
+test('JSON without a name, as in a .json file', async () => {
+  expect(await answer('adds', '[1, 2]')).toMatchObject({ outputs: [{ data: [21, 22] }] });
+  expect(await answer('words', '{"x": [[1, 2]], "mask": [[1, 1]]}')).toMatchObject({ outputs: [{ data: [[3, 2]] }] });
+});
+
 test('an array without the batch axis is a batch of one', async () => {
   expect(await answer('words', 'x=[1, 2]', 'mask=[1, 1]')).toMatchObject({ outputs: [{ data: [[3, 2]] }] });
 });
@@ -395,7 +400,19 @@ describe('refused', () => {
       1,
       /large\.npy is int64; x is FP32: 16777217 /,
     ],
-    ['a number that becomes infinite', () => ['adds', path('1e39.npy')], 1, /1e39\.npy is float64; x is FP32: 1e\+39 /],
+    [
+      'a number that becomes infinite',
+      () => ['adds', path('1e39.npy')],
+      1,
+      /1e39\.npy is float64; x is FP32: 1e\+39 .*\n {2}-> change the values to those that FP32 holds/,
+    ],
+    [
+      'JSON that names no input',
+      () => ['words', '{"inputs": "two words"}'],
+      1,
+      /inputs: .*no such input; allowed: x, mask/,
+    ],
+    ['JSON that is cut short', () => ['adds', '{"x": ['], 1, /the input: .*\n {2}-> JSON is needed: /],
     ['a request of another type', () => ['adds', body({ datatype: 'INT32' })], 1, /x is given as INT32; adds takes x?/],
     ['a request for another input', () => ['adds', body({ name: 'z' })], 1, /adds has no input z; allowed: x\n/],
     ['a request without data', () => ['adds', body({ data: undefined })], 1, /input x has no data\n/],

@@ -1,8 +1,9 @@
 import { UserError } from '../errors';
+import { convertArray } from '../infer/npy';
 import { nearest } from '../model/nearest';
 import { describe, fieldPath, listed, type ProblemList } from '../model/problems';
 import type { ModelConfig, TensorConfig } from '../model/model-config';
-import { DATA_TYPES, isDataType, type DataType, type Tensor } from '../triton/tensor';
+import { DATA_TYPES, isDataType, isFloat, type DataType, type Tensor } from '../triton/tensor';
 import {
   DEFAULT_TOLERANCE,
   NO_TOLERANCE,
@@ -12,7 +13,7 @@ import {
   type Tolerance,
 } from './request';
 import { dataTypeOf, fitsShape, hasBatchAxis, requestShape } from './shapes';
-import { convertTensor, isFloat, requireCount, tensorFromJson } from './tensors';
+import { requireCount, tensorFromJson } from './tensors';
 
 /** Reads a .npy file that a golden request names. */
 export type ReadFile = (name: string) => Promise<Tensor>;
@@ -122,7 +123,10 @@ export class RequestReader {
       if (typeof value !== 'string')
         throw new Fault(`${field}[${i}]`, `is ${describe(value)}`, { allowed: 'a label, or its index' });
       if (known === undefined) {
-        const hint = `give its index, or name the labels with label_filename of ${name as string}`;
+        const byIndex = /^\d+$/.test(value)
+          ? `write ${value} without quotes for the class of that index`
+          : 'give its index';
+        const hint = `${byIndex}, or name the labels with label_filename of ${name as string}`;
         throw new Fault(`${field}[${i}]`, `is ${describe(value)}, and the output has no labels`, { hint });
       }
       const index = known.indexOf(value);
@@ -194,7 +198,7 @@ export class RequestReader {
       const read = await this.readFile(file);
       const isKnown = configured !== undefined || entry['datatype'] !== undefined;
       const datatype = isKnown ? readDataType(field.replace(/\.file$/, ''), entry, configured) : read.datatype;
-      const tensor = convertTo(field, file, read, datatype);
+      const tensor = convertArray(read, entry['name'] as string, datatype);
       if (shape === undefined) return tensor;
       requireCount(tensor, shape);
       return { ...tensor, shape };
@@ -318,16 +322,4 @@ function readTolerance(field: string, value: unknown, datatype: DataType): Toler
   }
   // One that is given alone is meant alone.
   return { ...NO_TOLERANCE, ...(value as Partial<Tolerance>) };
-}
-
-function convertTo(field: string, file: string, tensor: Tensor, datatype: DataType): Tensor {
-  try {
-    return convertTensor(tensor, datatype);
-  } catch (error) {
-    if (!(error instanceof UserError)) throw error;
-    throw new Fault(field, `${file}: ${error.message}`, {
-      allowed: datatype,
-      hint: `save it with .astype(...) of ${datatype}`,
-    });
-  }
 }

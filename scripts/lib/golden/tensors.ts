@@ -1,10 +1,6 @@
 import { UserError } from '../errors';
 import { tensorOf, type Nested } from '../triton/nested';
-import { DATA_TYPES, elementCount, type DataType, type Tensor } from '../triton/tensor';
-
-const FLOATS: readonly DataType[] = ['FP16', 'BF16', 'FP32', 'FP64'];
-
-export const isFloat = (datatype: DataType): boolean => FLOATS.includes(datatype);
+import { DATA_TYPES, elementCount, isFloat, type DataType, type Tensor } from '../triton/tensor';
 
 /** JSON has no names for these. */
 const SPECIAL: ReadonlyMap<unknown, number> = new Map([
@@ -48,6 +44,12 @@ function element(value: unknown, datatype: DataType): Nested {
   throw new UserError(`${JSON.stringify(value)} is no element of a ${datatype} tensor`);
 }
 
+const isNumber = (datatype: DataType): boolean => datatype !== 'BOOL' && datatype !== 'BYTES';
+
+/** Whether values of one data type may become another one, as far as they fit. Fractions do not become whole numbers. */
+export const isConvertible = (from: DataType, to: DataType): boolean =>
+  from === to || (isNumber(from) && isNumber(to) && !(isFloat(from) && !isFloat(to)));
+
 /**
  * The same values in another data type.
  * @throws UserError where a value would become another one, or the kinds differ
@@ -55,10 +57,7 @@ function element(value: unknown, datatype: DataType): Nested {
 export function convertTensor(tensor: Tensor, datatype: DataType): Tensor {
   if (tensor.datatype === datatype) return tensor;
   const [fromFloat, toFloat] = [isFloat(tensor.datatype), isFloat(datatype)];
-  const isNumber = (type: DataType): boolean => type !== 'BOOL' && type !== 'BYTES';
-  if (!isNumber(tensor.datatype) || !isNumber(datatype) || (fromFloat && !toFloat)) {
-    throw new UserError(`it holds ${tensor.datatype}`);
-  }
+  if (!isConvertible(tensor.datatype, datatype)) throw new UserError(`it holds ${tensor.datatype}`);
   const { ArrayType, encode, decode } = DATA_TYPES[datatype as 'FP32'];
   const data = new ArrayType(tensor.data.length) as unknown as (number | bigint)[];
   const isWide = datatype === 'INT64' || datatype === 'UINT64';

@@ -6,6 +6,7 @@ import { Progress } from '../progress';
 import { TritonError, type InferenceClient, type InferOptions, type ModelIndexEntry } from '../triton/client';
 import { TritonGrpcClient } from '../triton/grpc';
 import { TritonHttpClient } from '../triton/http';
+import { explainRequestFailure, withoutFrames } from '../triton/load-failure';
 import { describe, TritonModel } from '../triton/model';
 import { zeroTensor, type Tensor } from '../triton/tensor';
 import { generateLoad, WARM_UP_MS, type LoadResult } from './load';
@@ -158,7 +159,7 @@ function whatThereIs(model: string, index: readonly ModelIndexEntry[]): string |
   if (versions.length > 0) return `versions of it that are ready: ${versions.join(', ')}`;
   const own = index.find(({ name }) => name === model);
   if (own !== undefined) {
-    return `it is in the repository and not served${own.state === '' ? '' : `: ${own.state} ${own.reason}`.trimEnd()}`;
+    return `it is in the repository and not served${own.state === '' ? '' : `: ${own.state} ${withoutFrames(model, own.reason)}`.trimEnd()}`;
   }
   const names = [...new Set(ready.map(({ name }) => name))];
   return didYouMean(model, names) ?? (names.length === 0 ? undefined : `models that are ready: ${names.join(', ')}`);
@@ -182,9 +183,10 @@ async function ask(
   const top = command.top ?? (command.out === undefined ? DEFAULT_TOP : 0);
   const labelled = top === 0 ? [] : labelledOutputs(model);
   const started = performance.now();
-  const result = await model.inferTensors(inputs, {
-    ...inferOptions(model, command, labelled, top),
-    ...ofBodies(sources),
+  const options = { ...inferOptions(model, command, labelled, top), ...ofBodies(sources) };
+  const result = await model.inferTensors(inputs, options).catch((error: unknown) => {
+    if (!(error instanceof TritonError) || !error.answered) throw error;
+    throw new UserError(explainRequestFailure(model.name, error.message), { cause: error });
   });
   const took = performance.now() - started;
   const classes: Record<string, Class[][]> = {};

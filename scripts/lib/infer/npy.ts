@@ -1,5 +1,6 @@
 import { UserError } from '../errors';
-import { decodeTensor, encodeTensor, type DataType, type Tensor } from '../triton/tensor';
+import { convertTensor, isConvertible } from '../golden/tensors';
+import { decodeTensor, elementCount, encodeTensor, type DataType, type Tensor } from '../triton/tensor';
 
 /** NumPy's names of the data types that it has too; BOOL is a byte of 0 or 1 in both. */
 const DESCRIPTIONS: Partial<Record<DataType, string>> = {
@@ -18,7 +19,7 @@ const DESCRIPTIONS: Partial<Record<DataType, string>> = {
 };
 
 /** `float32`; undefined for what NumPy does not have. */
-export function numpyName(datatype: DataType): string | undefined {
+function numpyName(datatype: DataType): string | undefined {
   if (DESCRIPTIONS[datatype] === undefined) return undefined;
   return datatype === 'BOOL' ? 'bool_' : datatype.toLowerCase().replace('fp', 'float');
 }
@@ -52,17 +53,53 @@ export function readNpy(file: string, bytes: Buffer): Tensor {
       { hint: 'save it with .astype(...) of one of these; strings go into a .json file' },
     );
   }
-  if (/'fortran_order': *True/.test(header)) {
-    throw new UserError(`${file} is in Fortran order`, { hint: 'save numpy.ascontiguousarray(array)' });
-  }
   const lengths = shape
     .split(',')
     .filter((length) => length.trim() !== '')
     .map(Number);
   try {
-    return decodeTensor(file, known, lengths, bytes.subarray(end));
+    const tensor = decodeTensor(file, known, lengths, bytes.subarray(end));
+    return /'fortran_order': *True/.test(header) ? inRowMajorOrder(tensor) : tensor;
   } catch (cause) {
     throw new UserError(`${file} is cut short or too long: ${(cause as Error).message}`, { hint: HINT, cause });
+  }
+}
+
+/** Of an array whose first axis varies fastest, as Fortran and NumPy's transposed arrays have it. */
+function inRowMajorOrder(tensor: Tensor): Tensor {
+  const { shape } = tensor;
+  const source = tensor.data as Float32Array;
+  const data = source.slice();
+  const steps = shape.map((_, axis) => elementCount(shape.slice(0, axis)));
+  const position = shape.map(() => 0);
+  for (let i = 0; i < data.length; i += 1) {
+    data[i] = source[position.reduce((sum, at, axis) => sum + at * (steps[axis] ?? 0), 0)] as number;
+    for (let axis = shape.length - 1; axis >= 0; axis -= 1) {
+      position[axis] = ((position[axis] ?? 0) + 1) % (shape[axis] ?? 1);
+      if (position[axis] !== 0) break;
+    }
+  }
+  return { ...tensor, data } as Tensor;
+}
+
+/**
+ * An array of a file in the data type that is needed: NumPy makes float64 and int64 of numbers without a type.
+ * @param array its name is the file
+ * @param name of the input or output
+ * @throws UserError where a value would become another one
+ */
+export function convertArray(array: Tensor, name: string, datatype: DataType): Tensor {
+  try {
+    return convertTensor(array, datatype);
+  } catch (cause) {
+    if (!(cause instanceof UserError)) throw cause;
+    const [is, needed] = [numpyName(array.datatype), numpyName(datatype)];
+    const hint = isConvertible(array.datatype, datatype)
+      ? `change the values to those that ${datatype} holds, and save the file again`
+      : needed === undefined
+        ? `write a .json file for ${datatype}`
+        : `save it with .astype(numpy.${needed}), if that keeps what the values mean`;
+    throw new UserError(`${array.name} is ${is}; ${name} is ${datatype}: ${cause.message}`, { hint, cause });
   }
 }
 

@@ -8,10 +8,9 @@ import type { TensorMetadata } from '../triton/client';
 import type { Nested } from '../triton/nested';
 import { describe, type TritonModel } from '../triton/model';
 import type { InputValue } from '../triton/model-types';
-import { isDataType, type TensorData, type DataType, type Tensor } from '../triton/tensor';
-import { convertTensor } from '../golden/tensors';
+import { isDataType, type TensorData, type DataType } from '../triton/tensor';
 import { bodyValues } from './body';
-import { numpyName } from './npy';
+import { convertArray } from './npy';
 import { encodePictures, pictureLayout, usualPixels, type PixelKind } from './pictures';
 import { PICTURES, type Source } from './sources';
 
@@ -94,7 +93,8 @@ export async function requestOf(
     for (const { body } of ofKind(group, 'body')) Object.assign(values, bodyValues(model, body));
     for (const { tensor } of ofKind(group, 'array')) {
       const target = nextOf(candidates, values, nowhere);
-      const { data, shape } = arrayFor(target, tensor);
+      const { name: input, datatype } = target;
+      const { data, shape } = isDataType(datatype) ? convertArray(tensor, input, datatype) : tensor;
       values[target.name] = { data, shape: isOneRow(model, target, shape.length) ? [1, ...shape] : shape };
     }
   }
@@ -119,25 +119,6 @@ function nextOf(
   const target = candidates.find(({ name }) => !Object.hasOwn(values, name));
   if (target === undefined) throw nowhere('further array');
   return target;
-}
-
-/**
- * An array as the input takes it: NumPy makes float64 and int64 of what is written without a type.
- * @param array its name is the file
- * @throws UserError where a value would become another one
- */
-function arrayFor({ name, datatype }: TensorMetadata, array: Tensor): Tensor {
-  if (!isDataType(datatype) || datatype === array.datatype) return array;
-  try {
-    return convertTensor(array, datatype);
-  } catch (cause) {
-    if (!(cause instanceof UserError)) throw cause;
-    const type = numpyName(datatype);
-    throw new UserError(`${array.name} is ${numpyName(array.datatype)}; ${name} is ${datatype}: ${cause.message}`, {
-      hint: type === undefined ? `write a .json for ${datatype}` : `save it with .astype(numpy.${type})`,
-      cause,
-    });
-  }
 }
 
 /** Whether what was given lacks only the batch axis. */

@@ -39,23 +39,42 @@ export function classTable(rows: readonly Class[][], names: readonly string[]): 
     .join('\n\n');
 }
 
-/** A line for each output: name, data type, shape, and what its values are like. */
+/** Of each output name, data type, shape, and what its values are like: a line for each of its rows, at most 4. */
 export function outputTable(outputs: readonly Tensor[]): string {
-  const rows = outputs.map((output) => [output.name, output.datatype, `[${output.shape.join(', ')}]`, summary(output)]);
+  const rows = outputs.flatMap((output) =>
+    summary(output).map((line, i) =>
+      i === 0 ? [output.name, output.datatype, `[${output.shape.join(', ')}]`, line] : ['', '', '', line],
+    ),
+  );
   return formatTable(['output', 'type', 'shape', 'values'], rows);
 }
 
 const SHOWN = 4;
 
-function summary(output: Tensor): string {
-  if (output.data.length === 0) return 'none';
-  const more = output.data.length > SHOWN ? ', ...' : '';
-  if (output.datatype === 'BYTES') {
-    return `${output.data
-      .slice(0, SHOWN)
-      .map((value) => JSON.stringify(value.toString()))
-      .join(', ')}${more}`;
-  }
+/** The first values of the first rows, and of numbers what all of them are like. */
+function summary(output: Tensor): string[] {
+  if (output.data.length === 0) return ['none'];
+  const lines = firstRows(output);
+  if (output.datatype === 'BYTES') return lines;
+  const range = `(${rangeOf(output)})`;
+  return lines.length === 1 ? [`${lines[0]} ${range}`] : [...lines, range];
+}
+
+function firstRows({ shape, data }: Tensor): string[] {
+  const length = shape.at(-1) ?? 1;
+  const rows = data.length / length;
+  const lines = Array.from({ length: Math.min(rows, SHOWN) }, (_, row) => {
+    const values = data.slice(row * length, row * length + Math.min(length, SHOWN));
+    const first = Array.from<number | bigint | Buffer, string>(values, shownValue).join(', ');
+    return length > SHOWN ? `${first}, ...` : first;
+  });
+  return rows > SHOWN ? [...lines, '...'] : lines;
+}
+
+const shownValue = (value: number | bigint | Buffer): string =>
+  Buffer.isBuffer(value) ? JSON.stringify(value.toString()) : short(Number(value));
+
+function rangeOf(output: Exclude<Tensor, { datatype: 'BYTES' }>): string {
   const values = Array.from<number | bigint, number>(output.data, Number);
   let [least, most, sum, odd] = [Infinity, -Infinity, 0, 0];
   for (const value of values) {
@@ -64,9 +83,8 @@ function summary(output: Tensor): string {
     most = Math.max(most, value);
     sum += value;
   }
-  const first = `${values.slice(0, SHOWN).map(short).join(', ')}${more}`;
-  if (odd > 0) return `${first} (${odd} of ${values.length} are no finite numbers)`;
-  return `${first} (from ${short(least)} to ${short(most)}, mean ${short(sum / values.length)})`;
+  if (odd > 0) return `${odd} of ${values.length} are no finite numbers`;
+  return `from ${short(least)} to ${short(most)}, mean ${short(sum / values.length)}`;
 }
 
 const short = (value: number): string =>

@@ -31,8 +31,8 @@ const READERS: Record<string, (file: string) => Source> = {
 };
 
 /**
- * Reads an argument: a file by the end of its name, else text. `NAME=` in front says which input it is for, and makes
- * JSON of what is no file: `input__0=[[1, 2]]`.
+ * Reads an argument: a file by the end of its name, a JSON array or object, else text. `NAME=` in front says which input
+ * it is for, and makes JSON of anything that is no file: `input__0=1`.
  * @param inputs names of the model's inputs
  * @throws UserError where a file cannot be read as what its name says, a text is empty, or NAME is none of the model's
  *   inputs
@@ -44,8 +44,8 @@ export function readSource(argument: string, inputs: readonly string[]): Source 
   const name = inputs.find((input) => input === before);
   if (name === undefined) {
     refuseOtherName(before, value, inputs);
-    const body = isJson(argument) ? (JSON.parse(argument) as unknown) : undefined;
-    if (isRequestBody(body)) return { name: undefined, kind: 'body', body };
+    if (isJson(argument, /^\s*[[{]/)) return jsonSource(JSON.parse(argument) as Nested);
+    if (/^\s*(\{|\[\s*[[{])/.test(argument)) parseJson('the input', argument);
     return readValue(argument) ?? textSource('the input', argument);
   }
   const source = readValue(value) ?? (isJson(value) ? { kind: 'json', value: JSON.parse(value) as Nested } : undefined);
@@ -105,7 +105,8 @@ function parseJson(file: string, text: string): Nested | Record<string, Nested> 
   }
 }
 
-function isJson(text: string): boolean {
+function isJson(text: string, beginning = /^/): boolean {
+  if (!beginning.test(text)) return false;
   try {
     JSON.parse(text);
     return true;

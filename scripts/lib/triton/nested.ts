@@ -1,5 +1,5 @@
 import { UserError } from '../errors';
-import { DATA_TYPES, type DataType, type Tensor, type TensorData } from './tensor';
+import { DATA_TYPES, isFloat, type DataType, type Tensor, type TensorData } from './tensor';
 
 /** Elements as JSON has them: numbers, booleans and strings in arrays of arrays; a single one is a scalar. */
 export type Nested = Scalar | readonly Nested[];
@@ -58,8 +58,6 @@ function asSent(datatype: 'FP32', data: Float32Array): Float32Array {
   return decode(encode(data), '');
 }
 
-const FLOATS: readonly DataType[] = ['FP16', 'BF16', 'FP32', 'FP64'];
-
 function convert(name: string, datatype: DataType, elements: readonly Scalar[]): TensorData[DataType] {
   const refuse = (value: Scalar): UserError =>
     new UserError(
@@ -90,10 +88,10 @@ function convert(name: string, datatype: DataType, elements: readonly Scalar[]):
   const data = new DATA_TYPES[datatype].ArrayType(numbers.length);
   numbers.forEach((value, i) => (data[i] = Number(value)));
   // Beyond its range an integer would have become another one, and a fraction infinite.
-  const isFloat = FLOATS.includes(datatype);
-  const held = isFloat ? asSent(datatype as 'FP32', data as Float32Array) : data;
+  const isFraction = isFloat(datatype);
+  const held = isFraction ? asSent(datatype as 'FP32', data as Float32Array) : data;
   numbers.forEach((value, i) => {
-    const isHeld = isFloat ? !Number.isFinite(Number(value)) || Number.isFinite(held[i]) : held[i] === Number(value);
+    const isHeld = isFraction ? !Number.isFinite(Number(value)) || Number.isFinite(held[i]) : held[i] === Number(value);
     if (!isHeld) throw refuse(value);
   });
   return data;

@@ -191,6 +191,11 @@ export function zeroTensor(name: string, datatype: string, shape: readonly numbe
   return decodeTensor(name, datatype, shape, Buffer.alloc(elementCount(shape) * bytes));
 }
 
+const FLOATS: readonly string[] = ['FP16', 'BF16', 'FP32', 'FP64'];
+
+/** Whether a data type holds fractions, NaN and infinity. */
+export const isFloat = (datatype: DataType): boolean => FLOATS.includes(datatype);
+
 export function isDataType(name: string): name is DataType {
   return Object.hasOwn(DATA_TYPES, name);
 }

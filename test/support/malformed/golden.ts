@@ -126,7 +126,7 @@ export const GOLDEN: readonly MalformedCase[] = [
   input(
     'an array of integers that FP32 cannot hold',
     { data: undefined, file: 'x.npy' },
-    'inputs[0].file: x.npy: 16777217 does not fit into FP32; allowed: FP32',
+    'inputs[0].file: x.npy is int64; input__0 is FP32: 16777217 does not fit into FP32\n    -> change the values',
     npy({ name: '', datatype: 'INT64', shape: [1, 3], data: BigInt64Array.of(1n, 2n, 16_777_217n) }),
   ),
   input(

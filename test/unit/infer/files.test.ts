@@ -33,8 +33,10 @@ describe('.npy', () => {
   });
 
   /** What numpy.save(file, numpy.array([[1, 2], [3, 4]], dtype)) writes, in both versions of its format. */
-  const saved = (version: 1 | 2, descr: string, order: 'True' | 'False', data: Buffer): Buffer => {
-    const header = Buffer.from(`{'descr': '${descr}', 'fortran_order': ${order}, 'shape': (2, 2), }          \n`);
+  const saved = (version: 1 | 2, descr: string, order: 'True' | 'False', data: Buffer, shape = [2, 2]): Buffer => {
+    const header = Buffer.from(
+      `{'descr': '${descr}', 'fortran_order': ${order}, 'shape': (${shape.join(', ')},), }          \n`,
+    );
     const length = version === 1 ? Buffer.from([header.length, 0]) : Buffer.from([header.length, 0, 0, 0]);
     return Buffer.concat([Buffer.from([0x93]), Buffer.from('NUMPY'), Buffer.from([version, 0]), length, header, data]);
   };
@@ -49,6 +51,16 @@ describe('.npy', () => {
     );
   });
 
+  it.each([
+    ['a matrix', [2, 2], [1, 2, 3, 4], [1, 3, 2, 4]],
+    ['three axes', [2, 3, 2], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], [1, 7, 3, 9, 5, 11, 2, 8, 4, 10, 6, 12]],
+    ['a vector', [3], [1, 2, 3], [1, 2, 3]],
+    ['no elements', [2, 0], [], []],
+  ])('reads columns first: %s', (_, shape, stored, data) => {
+    const bytes = saved(1, '<i2', 'True', Buffer.from(Int16Array.from(stored).buffer), shape);
+    expect(readNpy('x', bytes)).toEqual({ name: 'x', datatype: 'INT16', shape, data: Int16Array.from(data) });
+  });
+
   it('writes BF16 as float32, and begins the data at a multiple of 64', () => {
     const bytes = writeNpy(tensorOf('x', 'BF16', [1.5, 2]));
     expect(readNpy('x', bytes)).toEqual(tensorOf('x', 'FP32', [1.5, 2]));
@@ -57,7 +69,6 @@ describe('.npy', () => {
 
   it.each<[string, () => unknown, string]>([
     ['another file', () => readNpy('f', Buffer.from('PK')), 'f is not a file of numpy.save'],
-    ['columns first', () => readNpy('f', saved(1, '<i2', 'True', DATA)), 'f is in Fortran order'],
     ['strings', () => readNpy('f', saved(1, '<U3', 'False', DATA)), 'f: type <U3; allowed: |b1'],
     ['big endian numbers', () => readNpy('f', saved(1, '>i2', 'False', DATA)), 'f: type >i2; allowed: |b1'],
     ['a file that is cut short', () => readNpy('f', saved(1, '<i2', 'False', DATA.subarray(2))), "tensor 'f': 6 bytes"],
@@ -133,6 +144,7 @@ describe('an argument', () => {
     writeFileSync(path('body.json'), '{"inputs": [{"name": "x", "data": [1]}]}');
     writeFileSync(path('inputs.json'), '{"inputs": [[1]]}');
     writeFileSync(path('note.txt'), 'from a file\n');
+    writeFileSync(path('json.txt'), '["a"]');
     writeFileSync(path('photo.JPG'), '');
     writeFileSync(path('data.bin'), '');
     writeFileSync(path('a.npy'), writeNpy(tensorOf('x', 'FP32', [1])));
@@ -145,8 +157,11 @@ describe('an argument', () => {
     ['x=a=b', { name: 'x', kind: 'text', text: 'a=b' }],
     ['x=[[1, 2]]', { name: 'x', kind: 'json', value: [[1, 2]] }],
     ['x=7', { name: 'x', kind: 'json', value: 7 }],
-    ['[1, 2]', { name: undefined, kind: 'text', text: '[1, 2]' }],
-    ['{"inputs": [[1]]}', { name: undefined, kind: 'text', text: '{"inputs": [[1]]}' }],
+    ['[1, 2]', { name: undefined, kind: 'json', value: [1, 2] }],
+    ['{"inputs": [[1]]}', { name: undefined, kind: 'json', value: { inputs: [[1]] } }],
+    ['7', { name: undefined, kind: 'text', text: '7' }],
+    ['[laughs] hello', { name: undefined, kind: 'text', text: '[laughs] hello' }],
+    ['json.txt', { name: undefined, kind: 'text', text: '["a"]' }],
     ['{"inputs": [{"name": "x"}]}', { name: undefined, kind: 'body', body: { inputs: [{ name: 'x' }] } }],
     ['body.json', { name: undefined, kind: 'body', body: { inputs: [{ name: 'x', data: [1] }] } }],
     ['inputs.json', { name: undefined, kind: 'json', value: { inputs: [[1]] } }],

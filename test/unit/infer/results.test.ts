@@ -34,8 +34,23 @@ it.each([
   [tensorOf('y', 'BYTES', ['a', 'b"']), 'y       BYTES  [2]    "a", "b\\""'],
   [tensorOf('y', 'FP32', []), 'y       FP32  [0]    none'],
   [tensorOf('y', 'INT64', [1, 2, 3, 4, 5]), 'y       INT64  [5]    1, 2, 3, 4, ... (from 1 to 5, mean 3)'],
-])('sums up %j', (output, line) => {
-  expect(lines(outputTable([output]))[2]).toBe(line);
+  [
+    tensorOf('y', 'FP32', [
+      [1, 2],
+      [3, 4],
+    ]),
+    'y       FP32  [2, 2]  1, 2',
+    '                      3, 4',
+    '                      (from 1 to 4, mean 2.5)',
+  ],
+  [tensorOf('y', 'BYTES', [['a'], ['b']]), 'y       BYTES  [2, 1]  "a"', '                       "b"'],
+  [
+    tensorOf('y', 'INT8', [[[0], [1]], [[2], [3]], [[4], [5]]]), // prettier-ignore
+    'y       INT8  [3, 2, 1]  0',
+    ...['1', '2', '3', '...', '(from 0 to 5, mean 2.5)'].map((line) => `                         ${line}`),
+  ],
+])('sums up %j', (output, ...expected) => {
+  expect(lines(outputTable([output])).slice(2)).toEqual(expected);
 });
 
 it('compares texts by embeddings of length 1', () => {
