@@ -135,8 +135,9 @@ async function local(argv: readonly string[]): Promise<number> {
       const bad = answers.filter((answer) => answer.error !== undefined && !isZerosRefused(answer));
       const names = new Set([...failedNames(stack), ...bad.map(({ model }) => model)]);
       if (names.size > 0) {
+        const isInLog = bad.length > 0 || stack.versions.some(({ state }) => state !== 'READY');
         const failures = describeFailures([...names].sort(), repository, !flags['no-watch']);
-        process.stdout.write(`${failures}\n  -> Triton's log is ${stack.triton.logFile}\n\n`);
+        process.stdout.write(`${failures}\n${isInLog ? `  -> Triton's log is ${stack.triton.logFile}\n` : ''}\n`);
       }
       printEndpoints(stack, repository);
     }

@@ -30,6 +30,8 @@ export function askCommands(models: readonly string[], repository: string): Map<
 export function nextCommands(models: readonly string[], repository: string): string[] {
   const [ask] = askCommands(models, repository).values();
   const flags = localFlags(repository);
+  const [first] = models;
   // Without an input infer tells what the model takes.
-  return [ask ?? `npm run infer -- ${models[0]} ${flags}`, `npm run status -- ${flags}`];
+  const asks = ask ?? (first === undefined ? undefined : `npm run infer -- ${first} ${flags}`);
+  return [...(asks === undefined ? [] : [asks]), `npm run status -- ${flags}`];
 }

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { formatUserError, UserError } from '../errors';
 import { formatDuration } from '../format';
-import { readRepository, type RepositoryModel, type Selection } from '../model';
+import { readRepository, readSoundRepository, type RepositoryModel, type Selection } from '../model';
 import type { Progress } from '../progress';
 import { publish } from '../publish/publish';
 import { servedNow } from '../publish/status';
@@ -52,6 +52,8 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
   }
   progress.line(`${name}: its files changed`);
   const started = Date.now();
+  // Triton's log says nothing of what fails before.
+  let hint = '';
   try {
     const { served, notServed } = await selectModels(repository, { models: [name] });
     const reason = notServed.find(({ model }) => model.name === name)?.reason;
@@ -62,6 +64,8 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
     const names = served.map((model) => model.name);
     await trace(names, options);
     signal.throwIfAborted();
+    await readSoundRepository(repository, { models: names }, 'served');
+    hint = `\n-> Triton's log is ${stack.triton.logFile}`;
     // One that failed, or was added, is new to the stack.
     const { models: published } = await publish({
       repository,
@@ -95,7 +99,7 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
     const isServed = stack.versions.some(({ model, state }) => model === name && state === 'READY');
     const what = isServed ? 'what was served before is still served' : 'it is still not served';
     const text = formatUserError(error);
-    progress.line(`FAIL ${name}: ${what}\n${indented(`${text}\n-> Triton's log is ${stack.triton.logFile}`)}`);
+    progress.line(`FAIL ${name}: ${what}\n${indented(`${text}${hint}`)}`);
     return undefined;
   }
 }

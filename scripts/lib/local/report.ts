@@ -77,7 +77,7 @@ export function describeFailures(names: readonly string[], repository: string, i
 }
 
 /** The last words of the start: where everything is, and what to do with it. */
-export function printEndpoints({ triton, s3, location, models }: LocalStack, repository: string): void {
+export function printEndpoints({ triton, s3, location, versions }: LocalStack, repository: string): void {
   const rows = [
     ['Triton HTTP', triton.httpUrl],
     ['Triton gRPC', triton.grpcAddress],
@@ -85,10 +85,8 @@ export function printEndpoints({ triton, s3, location, models }: LocalStack, rep
     ['S3', `${s3.endpoint}  ${formatLocation(location)}`],
     ['Triton log', triton.logFile],
   ];
-  const next = nextCommands(
-    models.map(({ name }) => name),
-    repository,
-  );
+  const ready = versions.filter(({ state }) => state === 'READY').map(({ model }) => model);
+  const next = nextCommands(ready, repository);
   const parts = [
     formatTable(['endpoint', 'address'], rows),
     'In another terminal:',

@@ -88,7 +88,7 @@ async function askModel(
       if (first === undefined && sample.show !== undefined) answer.exhibit = sample.show(outputs);
       first ??= outputs;
     } catch (error) {
-      answer.error = explainRequestFailure((error as Error).message);
+      answer.error = explainRequestFailure(model.name, (error as Error).message);
     }
   }
   return answers;

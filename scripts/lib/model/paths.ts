@@ -4,6 +4,9 @@ import path from 'node:path';
 /** Configuration of a model as Triton reads it, in the model's folder. */
 export const CONFIG_FILE = 'config.pbtxt';
 
+/** The program in a model's folder that makes its artifact. */
+export const TRACE_FILE = 'trace.py';
+
 /** A path as messages show it: relative inside of the working directory, else absolute. */
 export function displayPath(file: string): string {
   const relative = path.relative(process.cwd(), file);

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { GOLDEN_FOLDER } from '../golden/request';
 import { traceCommand } from '../next-command';
 import { bytesOf, type ModelConfig } from './model-config';
-import { exists } from './paths';
+import { exists, TRACE_FILE } from './paths';
 import { fieldPath, type ProblemList } from './problems';
 import { REQUIREMENTS_FILE } from './requirements';
 import { readFiles, type SourceFile } from './source-files';
@@ -110,6 +110,6 @@ export async function readReferences(root: string, config: ModelConfig, problems
 /** Where a missing file belongs, and, where the model has a trace.py, which may write such files, how to run it. */
 async function howToHave(root: string, key: string): Promise<string> {
   const name = path.basename(root);
-  const traced = await exists(path.join(root, 'trace.py'));
+  const traced = await exists(path.join(root, TRACE_FILE));
   return traced ? `${traceCommand(root)}, or put it at ${name}/${key}` : `put it at ${name}/${key}`;
 }

@@ -10,7 +10,7 @@ import { YAML_FILE, loadConfig, type LoadedConfig } from './load-config';
 import type { ModelConfig } from './model-config';
 import { nearest } from './nearest';
 import { withoutFollowUps } from './follow-ups';
-import { CONFIG_FILE, displayPath, reasonOf } from './paths';
+import { CONFIG_FILE, displayPath, reasonOf, TRACE_FILE } from './paths';
 import { platformFacts } from './platforms';
 import { ProblemList, describe, listed } from './problems';
 import { readReferences } from './references';
@@ -215,9 +215,7 @@ class RepositoryReader {
       }
       const loaded = await loadConfig(directory);
       if (loaded === undefined) {
-        return [
-          this.problem(name, `has version folders, but neither ${YAML_FILE} nor ${CONFIG_FILE}`, 'write one of them'),
-        ];
+        return [this.problem(name, `has neither ${YAML_FILE} nor ${CONFIG_FILE}`, 'write one of them')];
       }
       if (loaded.config === undefined) return loaded.problems.problems;
       return await readFolder(directory, { ...loaded, config: loaded.config }, artifacts);
@@ -268,10 +266,13 @@ class RepositoryReader {
   }
 }
 
+/** Files of a model folder; a folder with one of them, or with a version folder, lacks only its configuration. */
+const FILES_OF_MODELS = [YAML_FILE, CONFIG_FILE, TRACE_FILE, WEIGHTS_FILE];
+
 /** Whether a folder is a model, or would be one if it had a configuration. */
 async function isModel(directory: string): Promise<boolean> {
   const names = await fs.readdir(directory).catch(() => []);
-  return names.some((name) => name === YAML_FILE || name === CONFIG_FILE || /^\d+$/.test(name));
+  return names.some((name) => FILES_OF_MODELS.includes(name) || /^\d+$/.test(name));
 }
 
 async function readFolder(

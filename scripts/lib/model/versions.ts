@@ -2,7 +2,7 @@ import { promises as fs } from 'node:fs';
 import path from 'node:path';
 import type { ModelConfig } from './model-config';
 import { traceCommand } from '../next-command';
-import { displayPath, exists, reasonOf, staysInside } from './paths';
+import { displayPath, exists, reasonOf, staysInside, TRACE_FILE } from './paths';
 import type { PlatformFacts } from './platforms';
 import type { ProblemList } from './problems';
 import { readFiles, type SourceFile } from './source-files';
@@ -156,6 +156,6 @@ async function howToMake(root: string, key: string): Promise<string> {
   if (await has('build-plan.sh')) {
     return `run ${displayPath(path.join(root, 'build-plan.sh'))} on a machine with the GPU that is to serve it`;
   }
-  if ((await has('trace.py')) || (await has(WEIGHTS_FILE))) return traceCommand(root);
+  if ((await has(TRACE_FILE)) || (await has(WEIGHTS_FILE))) return traceCommand(root);
   return `put it at ${path.basename(root)}/${key}`;
 }

@@ -113,7 +113,7 @@ class VersionAsker {
         ...(Object.keys(parameters).length === 0 ? {} : { parameters }),
       });
     } catch (cause) {
-      const message = `${this.where} did not answer golden request ${request.name}: ${withoutFrames((cause as Error).message)}`;
+      const message = `${this.where} did not answer golden request ${request.name}: ${withoutFrames(this.name, (cause as Error).message)}`;
       throw this.failed(message, cause, hint);
     }
     const mismatch = compareAnswer(request, answer);
@@ -134,7 +134,7 @@ class VersionAsker {
       });
     } catch (cause) {
       if (cause instanceof WrongAnswer) throw cause;
-      const reason = withoutFrames((cause as Error).message);
+      const reason = withoutFrames(this.name, (cause as Error).message);
       const message = `${this.where} failed on the zero request: ${reason}`;
       if (contradicts(reason)) {
         throw this.failed(message, cause, `correct the output in the configuration of ${this.name}, or the model`);

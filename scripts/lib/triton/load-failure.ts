@@ -14,12 +14,26 @@ export interface LoadFailure {
   hint?: string;
 }
 
-/** A reason as the server gives it, without the frames of Triton's own files that follow an exception of a model.py. */
-export const withoutFrames = (reason: string): string => reason.split(/\s*At:\s/)[0]?.trim() ?? '';
+/** Where Triton copies the folder of a model to that it read from S3: another folder for each load. */
+const COPY_OF_FOLDER = /(?:[^\s'"]*\/)?\bfolder\w{6}\//g;
+
+/**
+ * A reason as the server gives it. Of the frames that follow an exception of a model.py it has the innermost one in the
+ * model's own files, by their path in the repository: `ValueError: no (resnet/1/model.py, line 4, in execute)`.
+ */
+export function withoutFrames(model: string, reason: string): string {
+  const [said = '', frames = ''] = reason.replaceAll(COPY_OF_FOLDER, `${model}/`).split(/\s*At:\s*\n/);
+  for (const frame of frames.split('\n')) {
+    const [, path = '', line, name] = /^\s*(\S+)\((\d+)\): (\S+)$/.exec(frame) ?? [];
+    const at = `/${path}`.lastIndexOf(`/${model}/`);
+    if (at >= 0) return `${said.trim()} (${path.slice(at)}, line ${line}, in ${name})`;
+  }
+  return said.trim();
+}
 
 /** @param reason as the server gives it; for a Python-backend model an exception and where it was raised */
 export function explainLoadFailure(model: string, reason: string): LoadFailure {
-  const message = withoutFrames(reason);
+  const message = withoutFrames(model, reason);
   const module = /ModuleNotFoundError: No module named '([^'.]+)/.exec(message)?.[1];
   if (/KIND_GPU but no GPUs/.test(message)) {
     return {
@@ -38,7 +52,8 @@ export function explainLoadFailure(model: string, reason: string): LoadFailure {
 }
 
 /** Why a request failed, for a person. */
-export function explainRequestFailure(message: string): string {
+export function explainRequestFailure(model: string, reason: string): string {
+  const message = withoutFrames(model, reason);
   if (!/stub process .* is not healthy/i.test(message)) return message;
   return `${message} The process of its model.py has ended: a crash, os._exit or too little memory. Triton's log has its last lines`;
 }

@@ -165,7 +165,12 @@ export const FILES: readonly MalformedCase[] = [
   {
     name: 'files: no configuration',
     files: ARTIFACT,
-    problem: begins('m: has version folders, but neither model.yaml nor config.pbtxt'),
+    problem: begins('m: has neither model.yaml nor config.pbtxt'),
+  },
+  {
+    name: 'files: a trace.py alone',
+    files: { 'm/trace.py': '', 'n/README': '' },
+    problem: begins('m: has neither model.yaml nor config.pbtxt'),
   },
   {
     name: 'files: a folder as model.yaml',
@@ -196,7 +201,7 @@ export const FILES: readonly MalformedCase[] = [
   {
     name: 'files: a model that leads out',
     files: { m: { link: '/usr' }, 'n/1/': '' },
-    problem: begins('n: has version folders, but neither'),
+    problem: begins('n: has neither'),
   },
 ];
 

@@ -109,15 +109,25 @@ test.each([
   });
 });
 
-test('explainLoadFailure leaves another reason as it is, without the frames of Triton', () => {
-  expect(explainLoadFailure('m', 'Internal: ValueError: no\n\nAt:\n  /x/model.py(1): f')).toEqual({
-    message: 'Internal: ValueError: no',
-  });
+const FRAME =
+  '\n\nAt:\n  <frozen importlib._bootstrap>(1027): _find_and_load\n  /t/folderAb3dE9/1/model.py(4): execute\n';
+test.each([
+  ['Internal: ValueError: no', 'Internal: ValueError: no'],
+  ['Internal: ValueError: no\n\nAt:\n  /x/model.py(1): f', 'Internal: ValueError: no'],
+  [`ValueError: no${FRAME}`, 'ValueError: no (m/1/model.py, line 4, in execute)'],
+  ['ValueError: no\n\nAt:\n  /repo/m/1/model.py(7): f\n', 'ValueError: no (m/1/model.py, line 7, in f)'],
+  [
+    'cannot install the packages of folderAb3dE9/requirements.txt: no version',
+    'cannot install the packages of m/requirements.txt: no version',
+  ],
+  ["No such file or directory: '/t/folderAb3dE9/vocab.txt'", "No such file or directory: 'm/vocab.txt'"],
+])('explainLoadFailure(%p) names the files of the model', (reason, message) => {
+  expect(explainLoadFailure('m', reason)).toEqual({ message });
 });
 
 test.each([
   ["Stub process 'pystr_0' is not healthy.", /pystr_0.*The process of its model\.py has ended/],
   ['the input is empty', /^the input is empty$/],
 ])('explainRequestFailure(%p)', (message, expected) => {
-  expect(explainRequestFailure(message)).toMatch(expected);
+  expect(explainRequestFailure('m', message)).toMatch(expected);
 });

@@ -153,9 +153,7 @@ describe('configuration files that cannot be read', () => {
 
   it('wants a configuration where there are versions', async () => {
     const root = folder({ 'm/1/model.onnx': 'x' });
-    expect((await read(root)).texts).toEqual([
-      'm: has version folders, but neither model.yaml nor config.pbtxt\n    -> write one of them',
-    ]);
+    expect((await read(root)).texts).toEqual(['m: has neither model.yaml nor config.pbtxt\n    -> write one of them']);
   });
 });
 
