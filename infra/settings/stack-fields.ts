@@ -12,12 +12,12 @@ const LOG_DAYS = [
   1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
 ];
 
-/** A range that does not hold every address there is. */
+/** Rejects a range that contains every address. */
 function closedCidrFault(text: string): TextFault | undefined {
   if (!text.endsWith('/0')) return cidrFault(text);
   return {
-    reason: 'that is everybody',
-    hint: 'name the addresses of people and CI; leave the list empty to reach the API from inside of the VPC only',
+    reason: 'it contains every address',
+    hint: 'list the addresses of your people and CI; leave the list empty to allow the VPC only',
   };
 }
 
@@ -29,14 +29,14 @@ const CLUSTER_FIELDS = {
     kind: 'flag',
     default: false,
     description:
-      'Pulumi refuses to delete or replace the buckets of models and access logs, the cluster, and the keys of models and Kubernetes secrets. Set it in production; to delete one of them all the same, set it to false and run "pulumi up" first.',
+      'Pulumi refuses to delete or replace the cluster, the buckets of models and access logs, and the KMS keys of models and Kubernetes secrets. Set it in production. To delete one of them, first set this to false and run "pulumi up".',
   },
   vpcId: {
     kind: 'text',
     optional: true,
     pattern: /^vpc-[0-9a-f]+$/,
-    allowed: '"vpc-0123456789abcdef0", or nothing for a network of its own',
-    description: 'An existing VPC to use; then give privateSubnetIds too. Default: a VPC is made.',
+    allowed: '"vpc-0123456789abcdef0", or no value to create a VPC',
+    description: 'Id of an existing VPC; requires privateSubnetIds. Default: a VPC is created.',
   },
   privateSubnetIds: {
     kind: 'texts',
@@ -44,27 +44,28 @@ const CLUSTER_FIELDS = {
     allowed: '"subnet-0123456789abcdef0"',
     default: [],
     description:
-      'Private subnets of the existing VPC, in at least two zones. They need a way out (NAT), and an S3 endpoint saves its fees.',
+      'Private subnets of the existing VPC, in at least two zones. They need NAT for outgoing traffic; an S3 gateway endpoint saves its fees.',
   },
   vpcCidr: {
     kind: 'text',
     check: cidrFault,
     allowed: 'an IPv4 range from /16 to /20, "10.0.0.0/16"',
     default: '10.0.0.0/16',
-    description: 'Addresses of the VPC that is made. Changing it replaces the network and all that is in it.',
+    description: 'Address range of the created VPC. A change replaces the network and everything in it.',
   },
   availabilityZones: {
     kind: 'texts',
     pattern: /^[a-z]{2,4}(-[a-z]+)+-\d{1,2}[a-z]$/,
     allowed: '"us-east-1a"',
     default: [],
-    description: 'Zones of the VPC that is made, from 2 to 6; 3 are usual. Add new ones at the end.',
+    description: 'Availability zones of the created VPC, 2 to 6; 3 are usual. Append new zones at the end.',
   },
   natGateways: {
     kind: 'choice',
     choices: ['one', 'per-zone'],
     default: 'per-zone',
-    description: 'one is cheaper; per-zone goes on when a zone is down.',
+    description:
+      'Number of NAT gateways: one for the whole VPC (cheaper), or per-zone (keeps working when a zone fails).',
   },
   flowLogDays: {
     kind: 'integer',
@@ -73,14 +74,14 @@ const CLUSTER_FIELDS = {
     choices: LOG_DAYS,
     default: 90,
     description:
-      'Days to keep the flow logs of the VPC that is made; those that CloudWatch knows (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, ...).',
+      'Days to keep the flow logs of the created VPC; a retention of CloudWatch (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, ...).',
   },
   cluster: {
     kind: 'choice',
     choices: ['create', 'existing'],
     default: 'create',
     description:
-      'create: an EKS cluster is made. existing: a cluster that is there, of whatever kind (kubeconfig, kubeContext).',
+      'create: create an EKS cluster. existing: use a Kubernetes cluster of any kind, see kubeconfig and kubeContext.',
   },
   clusterName: {
     kind: 'text',
@@ -88,13 +89,14 @@ const CLUSTER_FIELDS = {
     pattern: /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/,
     allowed: 'at most 100 letters, digits, hyphens and underscores',
     description:
-      'Name of the cluster that is made. Default: triton-STACK. Another name makes a new cluster before the old one goes.',
+      'Name of the created cluster. Default: triton-STACK. Another name creates a new cluster before the old one is deleted.',
   },
   kubernetesVersion: {
     kind: 'choice',
     choices: EKS_VERSION_NAMES,
     default: '1.35',
-    description: 'Kubernetes of the cluster that is made. It can go up by one at a time, and never down.',
+    description:
+      'Kubernetes version of the created cluster. Upgrade by one minor version at a time; downgrades are impossible.',
   },
   autoMode: {
     kind: 'flag',
@@ -105,7 +107,7 @@ const CLUSTER_FIELDS = {
   systemInstanceTypes: {
     kind: 'texts',
     default: ['m7i.large', 'm7a.large', 'm6i.large'],
-    description: 'Without Auto Mode: machines without GPU for what belongs to the system.',
+    description: 'Without Auto Mode: instance types of the system nodes, without GPUs.',
   },
   systemNodes: {
     kind: 'integer',
@@ -119,14 +121,14 @@ const CLUSTER_FIELDS = {
     pattern: ARN('iam'),
     allowed: 'the ARN of an IAM role or user',
     default: [],
-    description: 'Who may do anything in the cluster that is made, besides whoever makes it.',
+    description: 'Roles and users that administer the created cluster, in addition to the identity that creates it.',
   },
   publicAccessCidrs: {
     kind: 'texts',
     check: closedCidrFault,
     allowed: 'an IPv4 range, "203.0.113.0/24"',
     default: [],
-    description: 'From where the Kubernetes API may be reached over the internet. Empty: from inside of the VPC only.',
+    description: 'Addresses that may reach the Kubernetes API over the internet. Empty: only the VPC may.',
   },
   controlPlaneLogDays: {
     kind: 'integer',
@@ -134,7 +136,7 @@ const CLUSTER_FIELDS = {
     maximum: 3653,
     choices: LOG_DAYS,
     default: 90,
-    description: 'Days to keep the logs of the control plane, audit logs among them; those that CloudWatch knows.',
+    description: 'Days to keep the logs of the control plane, including audit logs; a retention of CloudWatch.',
   },
   kubeconfig: {
     kind: 'text',
@@ -148,7 +150,7 @@ const CLUSTER_FIELDS = {
     kind: 'text',
     optional: true,
     description:
-      'Of an existing cluster: which context of the kubeconfig. Default: the current one of kubeconfig; without that it has to be given.',
+      'Of an existing cluster: the context in the kubeconfig. Default: the current context of the setting kubeconfig; required without it.',
   },
   oidcProviderArn: {
     kind: 'text',
@@ -161,12 +163,12 @@ const CLUSTER_FIELDS = {
     kind: 'text',
     optional: true,
     description:
-      'Folder to write the Kubernetes objects to, as YAML, for something else to apply. Default: they are applied.',
+      'Folder to write the Kubernetes objects to, as YAML, so that another tool applies them. Default: Pulumi applies them.',
   },
   gpuNodePools: {
     kind: 'objects',
     fields: POOL_FIELDS,
-    description: 'GPU node pools (docs/infrastructure.md). Empty: none, as in a cluster that has GPU nodes.',
+    description: 'GPU node pools (docs/infrastructure.md). Empty: none, for a cluster that already has GPU nodes.',
   },
   modelGpus: {
     kind: 'objects',
@@ -176,11 +178,10 @@ const CLUSTER_FIELDS = {
         kind: 'texts',
         pattern: /^\d{1,2}\.\d$/,
         allowed: 'a compute capability in quotes, "8.6"',
-        description: 'The compute capabilities that it has a plan for.',
+        description: 'Compute capabilities that the model has a plan for.',
       },
     },
-    description:
-      'Models that run on some kinds of GPU only, as a TensorRT plan does. A pool with another GPU is refused.',
+    description: 'Models that run on some GPUs only, such as TensorRT plans. A pool with another GPU is rejected.',
   },
 } as const satisfies Fields;
 
@@ -189,19 +190,19 @@ const REPOSITORY_FIELDS = {
   modelRepositoryPrefix: {
     kind: 'text',
     default: 'models',
-    description: 'Folder of the models in the bucket. Releases are kept beside it, in PREFIX.releases.',
+    description: 'Folder of the models in the bucket. Releases are stored in PREFIX.releases.',
   },
   bucketName: {
     kind: 'text',
     optional: true,
-    description: 'An existing bucket to use. Default: one is made.',
+    description: 'Name of an existing bucket. Default: a bucket is created.',
   },
   bucketKmsKeyArn: {
     kind: 'text',
     optional: true,
     pattern: ARN('kms'),
     allowed: 'the ARN of a KMS key',
-    description: 'Of an existing bucket: the key that its objects are encrypted with. Default: none.',
+    description: 'Of an existing bucket: the KMS key that encrypts its objects. Default: none.',
   },
   bucketRegion: {
     kind: 'text',
@@ -214,28 +215,27 @@ const REPOSITORY_FIELDS = {
     allowed: 'the ARN of an IAM role, "arn:aws:iam::111122223333:role/deploy"',
     default: [],
     description:
-      'Roles that may read the models and releases of the bucket that is made, to promote them from another account (docs/ci.md). They have to be there already.',
+      'Existing roles of other accounts that may read the models and releases of the created bucket, to promote them (docs/ci.md).',
   },
   bucketForceDestroy: {
     kind: 'flag',
     default: false,
     description:
-      '"pulumi destroy" deletes the bucket that was made although there are models in it. Not together with protect.',
+      '"pulumi destroy" deletes the created bucket even if it contains models. Cannot be combined with protect.',
   },
   oldVersionDays: {
     kind: 'integer',
     minimum: 1,
     maximum: 3650,
     default: 90,
-    description:
-      'Days to keep versions of objects that were replaced or deleted. Older releases may then not be restorable.',
+    description: 'Days to keep replaced and deleted versions of objects. A rollback to an older release may fail.',
   },
   accessLogDays: {
     kind: 'integer',
     minimum: 1,
     maximum: 3650,
     default: 365,
-    description: 'Days to keep the access logs of the bucket that is made.',
+    description: 'Days to keep the access logs of the created bucket.',
   },
   s3Endpoint: {
     kind: 'text',
@@ -243,23 +243,23 @@ const REPOSITORY_FIELDS = {
     pattern: /^https?:\/\/[^/\s]+:\d+$/,
     allowed: '"http://HOST:PORT" or "https://HOST:PORT"',
     description:
-      "An S3 API that is not AWS's, as Triton reaches it; then give bucketName, s3AccessKeyId and s3SecretAccessKey.",
+      "Address of an S3 API other than AWS's, as Triton reaches it; requires bucketName, s3AccessKeyId and s3SecretAccessKey.",
   },
   s3AccessKeyId: { kind: 'text', optional: true, secret: true, description: 'Key of that S3 API.' },
   s3SecretAccessKey: { kind: 'text', optional: true, secret: true, description: 'Secret of that key.' },
   publisherSubjects: {
     kind: 'texts',
-    check: (text) => (isNarrowSubject(text) ? undefined : { reason: 'that trusts other repositories too' }),
-    allowed: 'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only behind "OWNER/NAME:"',
+    check: (text) => (isNarrowSubject(text) ? undefined : { reason: 'it also trusts other repositories' }),
+    allowed: 'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only after "OWNER/NAME:"',
     default: [],
-    description: 'Who may publish, by the subject of their OpenID Connect token. Empty: no publisher role is made.',
+    description: 'Subjects of the OpenID Connect tokens that may publish. Empty: no publisher role is created.',
   },
   publisherIssuer: {
     kind: 'text',
     pattern: /^https:\/\/[^\s]+[^/\s]$/,
     allowed: 'an address, "https://token.actions.githubusercontent.com"',
     default: 'https://token.actions.githubusercontent.com',
-    description: 'Who issues these tokens.',
+    description: 'Issuer of these tokens.',
   },
   publisherAudience: { kind: 'text', default: 'sts.amazonaws.com', description: 'Audience of these tokens.' },
   publisherOidcProviderArn: {
@@ -267,8 +267,7 @@ const REPOSITORY_FIELDS = {
     optional: true,
     pattern: OIDC_PROVIDER_ARN,
     allowed: 'the ARN of an IAM OpenID Connect provider',
-    description:
-      'The IAM provider of the issuer, where the account has it already (there can be only one). Default: it is made.',
+    description: 'Existing IAM provider of the issuer; an account can have only one. Default: it is created.',
   },
 } as const satisfies Fields;
 

@@ -5,7 +5,7 @@ import { LIMITS, type Limits } from '../triton/limits';
 import type { Fields } from './fields';
 
 /** Defaults in words: `drainSeconds 15, exitTimeoutSeconds 30`. */
-const told = (defaults: Readonly<Record<string, string | number>>): string =>
+const describeDefaults = (defaults: Readonly<Record<string, string | number>>): string =>
   Object.entries(defaults)
     .map(([name, value]) => `${name} ${value}`)
     .join(', ');
@@ -17,24 +17,24 @@ const texts = (description: string) => ({ kind: 'texts', default: [], descriptio
 
 const { cpu, ...otherResources } = DEFAULTS.resources;
 
-/** What Triton is told; the meanings are those of TritonServerArgs. */
+/** Settings of the servers; TritonServerArgs documents each. */
 export const TRITON_FIELDS = {
   namespace: { kind: 'text', default: 'triton', description: 'Namespace of the servers.' },
-  createNamespace: { kind: 'flag', default: true, description: 'false: the namespace is there already.' },
+  createNamespace: { kind: 'flag', default: true, description: 'false: the namespace exists.' },
   image: text('Image of Triton, with a version or digest. Default: the release that the Dockerfile names.'),
   replicas: {
     kind: 'integer',
     ...LIMITS.replicas,
     default: DEFAULTS.replicas,
-    description: 'Servers, where they are not scaled.',
+    description: 'Number of replicas without autoscaling.',
   },
   gpusPerPod: {
     kind: 'integer',
     ...LIMITS.gpusPerPod,
     default: DEFAULTS.gpusPerPod,
-    description: 'GPUs of each server; 0 serves on CPUs.',
+    description: 'GPUs of each replica; 0 serves on CPUs.',
   },
-  nodeSelector: { kind: 'map', description: 'Labels of the nodes for servers, besides those of gpuNodePools.' },
+  nodeSelector: { kind: 'map', description: 'Labels of the nodes to run on, in addition to those of gpuNodePools.' },
   tolerations: {
     kind: 'objects',
     fields: {
@@ -43,7 +43,7 @@ export const TRITON_FIELDS = {
         kind: 'choice',
         choices: ['Equal', 'Exists'],
         optional: true,
-        description: 'How values are compared.',
+        description: 'How to compare the value.',
       },
       value: text('Value of the taint.'),
       effect: {
@@ -53,7 +53,7 @@ export const TRITON_FIELDS = {
         description: 'Effect of the taint.',
       },
     },
-    description: 'Taints that servers accept, besides those of gpuNodePools.',
+    description: 'Taints to tolerate, in addition to those of gpuNodePools.',
   },
   runtimeClassName: text('Runtime class of the servers, such as nvidia. Default: none.'),
   priorityClassName: text('Priority class of the servers. Default: none.'),
@@ -61,32 +61,35 @@ export const TRITON_FIELDS = {
     kind: 'object',
     optional: true,
     fields: {
-      cpu: { kind: 'integer', minimum: 1, maximum: 256, optional: true, description: 'Cores kept for it.' },
-      cpuLimit: { kind: 'integer', minimum: 1, maximum: 256, optional: true, description: 'Cores at most.' },
+      cpu: { kind: 'integer', minimum: 1, maximum: 256, optional: true, description: 'CPU cores requested.' },
+      cpuLimit: { kind: 'integer', minimum: 1, maximum: 256, optional: true, description: 'CPU core limit.' },
       memoryGiB: integer(LIMITS.resources.memoryGiB, 'Memory.'),
-      sharedMemoryGiB: integer(LIMITS.resources.sharedMemoryGiB, '/dev/shm, a part of the memory.'),
+      sharedMemoryGiB: integer(LIMITS.resources.sharedMemoryGiB, 'Size of /dev/shm, part of memoryGiB.'),
       scratchGiB: integer(LIMITS.resources.scratchGiB, 'Disk for downloaded models.'),
     },
-    description: `What one server gets: ${told({ cpu, cpuLimit: 'twice that', ...otherResources })}.`,
+    description: `Resources of one replica: ${describeDefaults({ cpu, cpuLimit: 'twice that', ...otherResources })}.`,
   },
   startup: {
     kind: 'object',
     optional: true,
     fields: {
-      downloadSeconds: integer(LIMITS.startup.downloadSeconds, 'Downloading all models.'),
-      loadSeconds: integer(LIMITS.startup.loadSeconds, 'Loading them.'),
-      warmUpSeconds: integer(LIMITS.startup.warmUpSeconds, 'Warming them up.'),
+      downloadSeconds: integer(LIMITS.startup.downloadSeconds, 'To download all models.'),
+      loadSeconds: integer(LIMITS.startup.loadSeconds, 'To load them.'),
+      warmUpSeconds: integer(LIMITS.startup.warmUpSeconds, 'To warm them up.'),
     },
-    description: `How long a server may take to start: ${told(DEFAULTS.startup)}.`,
+    description: `Time limits for the start of a replica: ${describeDefaults(DEFAULTS.startup)}.`,
   },
   shutdown: {
     kind: 'object',
     optional: true,
     fields: {
-      drainSeconds: integer(LIMITS.shutdown.drainSeconds, 'It goes on serving so long.'),
-      exitTimeoutSeconds: integer(LIMITS.shutdown.exitTimeoutSeconds, 'Then open requests get so long.'),
+      drainSeconds: integer(
+        LIMITS.shutdown.drainSeconds,
+        'How long the pod keeps serving after a stop was requested, while load balancers deregister it.',
+      ),
+      exitTimeoutSeconds: integer(LIMITS.shutdown.exitTimeoutSeconds, 'How long open requests may then take.'),
     },
-    description: `How a server ends: ${told(DEFAULTS.shutdown)}.`,
+    description: `How a replica stops: ${describeDefaults(DEFAULTS.shutdown)}.`,
   },
   rollout: {
     kind: 'object',
@@ -98,19 +101,19 @@ export const TRITON_FIELDS = {
         optional: true,
         description: 'in-place needs no spare GPU.',
       },
-      maxUnavailable: integer(LIMITS.rollout.maxUnavailable, 'Servers that may be missing.'),
+      maxUnavailable: integer(LIMITS.rollout.maxUnavailable, 'Replicas that may be unavailable.'),
     },
-    description: `How servers are replaced: strategy in-place (needs no spare GPU) or surge, maxUnavailable ${DEFAULTS.rollout.maxUnavailable}.`,
+    description: `How replicas are replaced: strategy in-place (needs no spare GPU) or surge, maxUnavailable ${DEFAULTS.rollout.maxUnavailable}.`,
   },
   exposure: {
     kind: 'choice',
     choices: ['cluster', 'internal-load-balancer', 'ingress'],
     default: 'cluster',
     description:
-      'Who reaches the servers: the cluster only, the VPC through a load balancer, or others through an ingress with TLS and authentication.',
+      'What can reach the replicas: only the cluster, the VPC through a load balancer, or other networks through an ingress with TLS and authentication.',
   },
-  clientCidrs: texts('Addresses that may call through the load balancer or ingress.'),
-  loadBalancerCidrs: texts('Where the load balancer or ingress controller is. Empty: vpcCidr.'),
+  clientCidrs: texts('Addresses that may send requests through the load balancer or ingress.'),
+  loadBalancerCidrs: texts('Addresses of the load balancer or ingress controller. Empty: vpcCidr.'),
   loadBalancerClass: text(
     `Class of the load balancer. Default: ${DEFAULTS.loadBalancerClass}, which is EKS Auto Mode's; AWS Load Balancer Controller has service.k8s.aws/nlb.`,
   ),
@@ -128,11 +131,11 @@ export const TRITON_FIELDS = {
       },
       certificateArn: text('Certificate of AWS Certificate Manager; or give tlsSecretName.'),
       tlsSecretName: text('Secret with the certificate.'),
-      trustStoreArn: text('Clients show a certificate of this trust store.'),
+      trustStoreArn: text('Trust store that verifies the certificates of clients.'),
       annotations: {
         kind: 'map',
         optional: true,
-        description: 'Annotations that make another controller authenticate.',
+        description: 'Annotations with which another ingress controller authenticates clients.',
       },
       jwt: {
         kind: 'object',
@@ -141,40 +144,43 @@ export const TRITON_FIELDS = {
           issuer: { kind: 'text', description: 'Issuer.' },
           jwksEndpoint: { kind: 'text', description: "Address of the issuer's public keys." },
         },
-        description: 'Programs send a token of this issuer.',
+        description: 'Programs authenticate with a JSON web token of this issuer.',
       },
       oidc: {
         kind: 'object',
         optional: true,
         fields: {
           issuer: { kind: 'text', description: 'Issuer.' },
-          authorizationEndpoint: { kind: 'text', description: 'Where people sign in.' },
-          tokenEndpoint: { kind: 'text', description: 'Where tokens come from.' },
-          userInfoEndpoint: { kind: 'text', description: 'Who they are.' },
+          authorizationEndpoint: { kind: 'text', description: 'Authorization endpoint.' },
+          tokenEndpoint: { kind: 'text', description: 'Token endpoint.' },
+          userInfoEndpoint: { kind: 'text', description: 'User info endpoint.' },
           clientId: { kind: 'text', description: 'Id of the application; its secret is ingressOidcClientSecret.' },
         },
-        description: 'People sign in.',
+        description: 'People authenticate by OpenID Connect.',
       },
     },
     description:
-      'Of exposure ingress: host, certificateArn or tlsSecretName, and one of trustStoreArn, jwt, oidc, annotations.',
+      'For exposure ingress: host, certificateArn or tlsSecretName, and one of trustStoreArn, jwt, oidc, annotations.',
   },
   ingressOidcClientSecret: { kind: 'text', optional: true, secret: true, description: 'Secret of ingress.oidc.' },
-  clientNamespaces: texts('Namespaces whose pods may call, besides the own one.'),
+  clientNamespaces: texts('Further namespaces whose pods may send requests.'),
   monitoringNamespace: { kind: 'text', default: DEFAULTS.monitoringNamespace, description: 'Namespace of Prometheus.' },
-  egressCidrs: texts("Where AWS's APIs are. Empty: everywhere but link-local addresses."),
+  egressCidrs: texts("Addresses of AWS's APIs. Empty: all but link-local addresses."),
   autoscaling: {
     kind: 'object',
     optional: true,
     fields: {
-      kind: { kind: 'choice', choices: ['keda', 'custom-metrics'], description: 'Who scales.' },
-      minReplicas: { kind: 'integer', ...LIMITS.autoscaling.minReplicas, description: 'Fewest servers.' },
-      maxReplicas: { kind: 'integer', ...LIMITS.autoscaling.maxReplicas, description: 'Most servers.' },
-      queueMilliseconds: integer(LIMITS.autoscaling.queueMilliseconds, 'Queue time to scale at.'),
-      prometheusUrl: text('Where KEDA finds Prometheus.'),
-      scaleDownAfterSeconds: integer(LIMITS.autoscaling.scaleDownAfterSeconds, 'Wait so long with fewer.'),
+      kind: { kind: 'choice', choices: ['keda', 'custom-metrics'], description: 'Autoscaler.' },
+      minReplicas: { kind: 'integer', ...LIMITS.autoscaling.minReplicas, description: 'Smallest number of replicas.' },
+      maxReplicas: { kind: 'integer', ...LIMITS.autoscaling.maxReplicas, description: 'Largest number of replicas.' },
+      queueMilliseconds: integer(LIMITS.autoscaling.queueMilliseconds, 'Queue time above which replicas are added.'),
+      prometheusUrl: text('Address of Prometheus, for KEDA.'),
+      scaleDownAfterSeconds: integer(
+        LIMITS.autoscaling.scaleDownAfterSeconds,
+        'How long to wait before replicas are removed.',
+      ),
     },
-    description: `Servers follow the queue time: kind keda or custom-metrics, minReplicas, maxReplicas, queueMilliseconds ${DEFAULTS.queueMilliseconds}. Empty: replicas.`,
+    description: `Scale replicas by queue time: kind keda or custom-metrics, minReplicas, maxReplicas, queueMilliseconds ${DEFAULTS.queueMilliseconds}. Empty: the setting replicas.`,
   },
   monitoring: {
     kind: 'object',
@@ -183,10 +189,10 @@ export const TRITON_FIELDS = {
       serviceMonitor: { kind: 'flag', optional: true, description: 'ServiceMonitor.' },
       alerts: { kind: 'flag', optional: true, description: 'PrometheusRule.' },
       dashboard: { kind: 'flag', optional: true, description: 'Grafana dashboard.' },
-      selectorLabels: { kind: 'map', optional: true, description: 'Labels by which Prometheus selects.' },
-      scrapeSeconds: integer(LIMITS.monitoring.scrapeSeconds, 'How often.'),
+      selectorLabels: { kind: 'map', optional: true, description: 'Labels that Prometheus selects.' },
+      scrapeSeconds: integer(LIMITS.monitoring.scrapeSeconds, 'Seconds between scrapes.'),
     },
-    description: 'With the Prometheus operator: serviceMonitor, alerts, dashboard (true each). Empty: none.',
+    description: 'For the Prometheus operator: serviceMonitor, alerts, dashboard (true or false each). Empty: none.',
   },
   modelControlKey: {
     kind: 'text',
@@ -194,7 +200,7 @@ export const TRITON_FIELDS = {
     secret: true,
     pattern: CONTROL_KEY,
     allowed: CONTROL_KEY_ALLOWED,
-    description: 'Loading and unloading models needs this value. Default: a random one that is made once.',
+    description: 'Key that requests to load and unload models must send. Default: a random key, created once.',
   },
   publisherGroup: {
     kind: 'text',

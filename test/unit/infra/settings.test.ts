@@ -104,8 +104,8 @@ describe('what is wrong', () => {
       'the API is open to everybody',
       { publicAccessCidrs: ['0.0.0.0/0'] },
       [
-        'publicAccessCidrs[0]: is "0.0.0.0/0": that is everybody; allowed: an IPv4 range, "203.0.113.0/24"\n' +
-          '    -> name the addresses of people and CI; leave the list empty to reach the API from inside of the VPC only',
+        'publicAccessCidrs[0]: is "0.0.0.0/0": it contains every address; allowed: an IPv4 range, "203.0.113.0/24"\n' +
+          '    -> list the addresses of your people and CI; leave the list empty to allow the VPC only',
       ],
     ],
     [
@@ -272,8 +272,8 @@ describe('what is wrong', () => {
 
   test.each(WIDE_SUBJECTS)('the subject %s, which trusts others too', (subject) => {
     expect(problemsOf({ publisherSubjects: [subject] })).toEqual([
-      `publisherSubjects[0]: is ${JSON.stringify(subject)}: that trusts other repositories too; allowed: ` +
-        'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only behind "OWNER/NAME:"',
+      `publisherSubjects[0]: is ${JSON.stringify(subject)}: it also trusts other repositories; allowed: ` +
+        'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only after "OWNER/NAME:"',
     ]);
   });
 
