@@ -4,7 +4,7 @@ import type { Fields } from './fields';
 
 const NAME = /^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$/;
 
-/** Where the nodes of a pool come from. */
+/** What creates the nodes of a pool. */
 const MECHANISMS = ['auto-mode', 'managed-node-group', 'karpenter'] as const;
 
 /** One GPU node pool. */
@@ -13,51 +13,51 @@ export const POOL_FIELDS = {
     kind: 'text',
     pattern: NAME,
     allowed: 'at most 40 lower-case letters, digits and hyphens, beginning with a letter',
-    description: 'Name of the pool; its nodes have it as label triton-serving/gpu-pool.',
+    description: 'Name of the pool, and value of the label triton-serving/gpu-pool of its nodes.',
   },
   mechanism: {
     kind: 'choice',
     choices: MECHANISMS,
     default: 'auto-mode',
     description:
-      'auto-mode: a NodePool and NodeClass of EKS Auto Mode, from 0. managed-node-group: machines of a fixed number. karpenter: a NodePool for a Karpenter that the cluster has.',
+      'auto-mode: a NodePool and NodeClass of EKS Auto Mode, which scales from 0. managed-node-group: a managed node group without an autoscaler. karpenter: a NodePool for the Karpenter of the cluster.',
   },
   instanceTypes: {
     kind: 'texts',
     choices: GPU_INSTANCE_TYPE_NAMES,
-    description: 'Which machines it may take, from infra/gpu-instance-types.ts.',
+    description: 'Instance types to use, from infra/gpu-instance-types.ts.',
   },
   capacityTypes: {
     kind: 'texts',
     choices: ['reserved', 'spot', 'on-demand'],
     default: ['spot', 'on-demand'],
-    description: 'How they are paid for. Of several, reserved is taken first, then spot, then on-demand.',
+    description: 'Purchase options of the nodes. With several, reserved is preferred to spot, and spot to on-demand.',
   },
   maximumGpus: {
     kind: 'integer',
     minimum: 1,
     maximum: 1024,
     default: 8,
-    description: 'It never grows beyond so many GPUs. Not for managed-node-group.',
+    description: 'Largest number of GPUs in the pool. Not for managed-node-group.',
   },
   minimumNodes: {
     kind: 'integer',
     minimum: 0,
     maximum: 100,
     default: 0,
-    description: 'Only for managed-node-group: as many nodes there are at least, and at first.',
+    description: 'Only for managed-node-group: smallest number of nodes, which is also the initial one.',
   },
   maximumNodes: {
     kind: 'integer',
     minimum: 1,
     maximum: 100,
     default: 2,
-    description: 'Only for managed-node-group: as many nodes there are at most.',
+    description: 'Only for managed-node-group: largest number of nodes.',
   },
   zones: {
     kind: 'texts',
     default: [],
-    description: 'Availability zones that it keeps to. Empty: all of the network.',
+    description: 'Availability zones of the nodes. Empty: all zones of the network.',
   },
   labels: { kind: 'map', description: 'Further labels of its nodes.' },
   taints: {
@@ -69,10 +69,10 @@ export const POOL_FIELDS = {
         kind: 'choice',
         choices: TAINT_EFFECTS,
         default: 'NoSchedule',
-        description: 'What it does to pods that do not accept it.',
+        description: 'Effect on pods that do not tolerate the taint.',
       },
     },
-    description: 'Further taints, besides nvidia.com/gpu, which every pool has. Triton accepts them.',
+    description: 'Taints in addition to nvidia.com/gpu, which every pool has. Triton tolerates them.',
   },
   disruptedNodes: {
     kind: 'text',
@@ -87,14 +87,14 @@ export const POOL_FIELDS = {
     minimum: 0,
     maximum: 1440,
     default: 10,
-    description: 'A node without pods goes after so long. Not for managed-node-group.',
+    description: 'Minutes after which a node without pods is deleted. Not for managed-node-group.',
   },
   expireAfterHours: {
     kind: 'integer',
     minimum: 1,
     maximum: 504,
     default: 336,
-    description: 'A node is replaced after so long; Auto Mode takes at most 504 hours. Not for managed-node-group.',
+    description: 'Hours after which a node is replaced; at most 504 with Auto Mode. Not for managed-node-group.',
   },
   diskGiB: {
     kind: 'integer',
@@ -102,32 +102,33 @@ export const POOL_FIELDS = {
     maximum: 16384,
     default: 150,
     description:
-      'Disk of a node: the system, the Triton image (about 20 GiB unpacked) and the scratch volumes of its pods.',
+      'Disk of a node: it holds the operating system, the Triton image (about 20 GiB unpacked) and the scratch volumes of the pods.',
   },
   capacityReservationIds: {
     kind: 'texts',
     pattern: /^cr-[0-9a-f]+$/,
     allowed: 'the id of an EC2 capacity reservation, "cr-0123456789abcdef0"',
     default: [],
-    description: 'Capacity reservations that capacity type reserved takes from.',
+    description: 'Capacity reservations for the capacity type reserved.',
   },
   ami: {
     kind: 'choice',
     choices: ['AL2023', 'Bottlerocket'],
     default: 'AL2023',
-    description: 'Only for managed-node-group: the system of its machines, with NVIDIA drivers.',
+    description: 'Only for managed-node-group: operating system of the nodes, with NVIDIA drivers.',
   },
   timeSlices: {
     kind: 'integer',
     minimum: 1,
     maximum: 48,
     default: 1,
-    description: 'Only for managed-node-group: pods that share one GPU; memory is not divided. 1: none.',
+    description:
+      'Only for managed-node-group: number of pods that share one GPU; its memory is not divided. 1: no sharing.',
   },
   dcgmExporter: {
     kind: 'flag',
     default: false,
-    description: 'Only for managed-node-group: runs DCGM exporter on its nodes, for metrics of the GPUs.',
+    description: 'Only for managed-node-group: run DCGM exporter on the nodes, for GPU metrics.',
   },
   nodeClass: {
     kind: 'object',
@@ -137,6 +138,6 @@ export const POOL_FIELDS = {
       kind: { kind: 'text', description: 'Kind, such as EC2NodeClass.' },
       name: { kind: 'text', description: 'Name of the object.' },
     },
-    description: 'Only for karpenter: the node class that is there.',
+    description: 'Only for karpenter: the existing node class.',
   },
 } as const satisfies Fields;
