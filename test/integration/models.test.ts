@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { exec } from '../../scripts/lib/exec';
 import { exportModels } from '../../scripts/lib/export';
 import { numbersOf } from '../../scripts/lib/local/samples';
+import { withShortWarmUp } from '../../scripts/lib/local/short-warm-up';
 import { readRepository } from '../../scripts/lib/model';
 import { paths } from '../../scripts/lib/paths';
 import { Progress } from '../../scripts/lib/progress';
@@ -43,7 +44,8 @@ beforeAll(async () => {
   });
   const repository = await readRepository(paths.modelRepository, { models });
   expect(repository.problems).toEqual([]);
-  await exportModels(repository.models, join(scratch.directory, 'repository'));
+  // Warm-up of every batch size is for GPUs.
+  await exportModels(repository.models.map(withShortWarmUp), join(scratch.directory, 'repository'));
   mkdirSync(references);
   const [server] = await Promise.all([
     testTriton(scratch, join(scratch.directory, 'repository')),
