@@ -255,15 +255,51 @@ describe('rollback and promote', () => {
     expect(await models()).toContain('b/config.pbtxt');
   });
 
-  test('a version that was deleted for good: the error says which, and nothing is changed', async () => {
+  test('a version that was deleted for good: list and rollback say which, and other models go back alone', async () => {
+    writeRepository(repository, { ...TWO_MODELS, 'c/config.pbtxt': CONFIG, 'c/1/weights.bin': 'c' });
+    const one = (await publishNow()).release as Release;
+    writeRepository(repository, {
+      ...CHANGED,
+      'b/config.pbtxt': CONFIG.replace('[1]', '[2]'),
+      'b/2/weights.bin': 'b2',
+    });
+    rmSync(join(repository, 'a', '1'), { recursive: true });
+    rmSync(join(repository, 'c'), { recursive: true });
+    const lost: string[] = [];
+    await publishNow({ prune: true, onPlan: (plan) => lost.push(...plan.lost) });
+    expect(lost.sort()).toEqual(['a 1', 'c 1']);
+    expect((await listReleases(store, LOCATION, 9)).map((release) => release.lost)).toEqual([[], ['a 1', 'c 1']]);
+
+    const before = await contents();
+    const refusal = await rollBack(one.id, bucket().options()).catch((error: unknown) => error as UserError);
+    expect(refusal).toMatchObject({
+      message: `release ${one.id} cannot be restored: --prune deleted a 1, c 1 (a/1/weights.bin, c/1/weights.bin)`,
+      hint: expect.stringMatching(/nothing was changed; publish .* other models: rollback \S+ --models b$/) as string,
+    });
+    expect(await contents()).toEqual(before);
+
+    const back = await rollBack(one.id, { ...bucket().options(), models: ['b'] });
+    expect(back.release?.origin).toBe(`rollback of b to ${one.id}`);
+    const served = Object.entries((await head())?.models ?? {}).map(([name, model]) => [name, model.served]);
+    expect(served).toEqual([
+      ['a', [2]],
+      ['b', [1]],
+    ]);
+    await expect(rollBack(one.id, { ...bucket().options(), models: ['z'] })).rejects.toThrow(/has no model "z"/);
+  });
+
+  test('versions that "npm run local" replaced in place: the releases before are marked, and refused', async () => {
     writeRepository(repository, TWO_MODELS);
     const one = (await publishNow()).release as Release;
-    rmSync(join(repository, 'a', '1'), { recursive: true });
-    writeRepository(repository, CHANGED);
-    await publishNow({ prune: true });
-    const config = await text('models/a/config.pbtxt');
-    await expect(rollBack(one.id, bucket().options())).rejects.toThrow(/a\/1\/weights.bin cannot be brought back/);
-    expect(await text('models/a/config.pbtxt')).toBe(config);
+    writeRepository(repository, { 'a/1/weights.bin': 'A' });
+    await publishNow({ replacePublished: true });
+    expect((await listReleases(store, LOCATION, 9)).map(({ lost }) => lost)).toEqual([[], ['a 1']]);
+    const before = await contents();
+    const refusal = await rollBack(undefined, bucket().options()).catch((error: unknown) => error as UserError);
+    expect(refusal).toBeInstanceOf(VersionConflict);
+    expect((refusal as UserError).hint).toMatch(/were replaced since.* other models: rollback \S+ --models b$/);
+    expect(await contents()).toEqual(before);
+    expect((await rollBack(one.id, { ...bucket().options(), models: ['b'] })).isNew).toBe(false);
   });
 
   describe('a manifest whose publisher was killed before the repository was at it', () => {

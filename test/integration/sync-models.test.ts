@@ -82,6 +82,7 @@ test('what --prune would delete is shown; without a terminal to ask on, --yes is
   rmSync(join(repository, 'b'), { recursive: true });
   const shown = await sync('--prune', '--dry-run');
   expect(shown.stdout).toMatch(/b +- +remove[\s\S]*Objects to delete: 2\n {2}b\/1\/weights.bin\n {2}b\/config.pbtxt/);
+  expect(shown.stdout).toContain('rollback cannot restore a release that serves b 1 afterwards');
   const asked = await sync('--prune');
   expect(asked).toMatchObject({
     code: 2,
@@ -92,6 +93,16 @@ test('what --prune would delete is shown; without a terminal to ask on, --yes is
     code: 0,
   });
   expect(await models()).not.toContain('b/1/weights.bin');
+
+  const rollback = (...flags: string[]) => runCommandLine('rollback', [...where, ...flags], S3_ENVIRONMENT);
+  const refused = await rollback();
+  expect(refused.code).toBe(1);
+  expect(refused.stderr).toMatch(
+    /cannot be restored: --prune deleted b 1 [^]*-> .* other models: rollback \S+ --models a\n/,
+  );
+  expect((await rollback(/rollback (\S+) --models a/.exec(refused.stderr)?.[1] ?? '', '--models', 'a')).code).toBe(0);
+  const { stdout } = await runCommandLine('releases', where, S3_ENVIRONMENT);
+  expect(stdout).toMatch(/\nx {2}[^]*\nx: rollback cannot restore it\. .*: b 1\n/);
 });
 
 /** Runs a command on a terminal, presses Ctrl-C at its question, and ends with its exit code. */
@@ -102,6 +113,8 @@ if pid == 0:
 said = b""
 while b"(yes/no)" not in said:
     said += os.read(terminal, 1024)
+print(said.decode())
+sys.stdout.flush()
 os.write(terminal, b"\\x03")
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 `;
@@ -111,11 +124,14 @@ test('Ctrl-C at the question of --prune: exit code 130, and nothing is deleted',
   await publishNow();
   rmSync(join(repository, 'b'), { recursive: true });
   const command = [process.execPath, join(paths.scripts, 'run.mjs'), 'sync-models', ...target, '--prune'];
-  const { status, stderr } = spawnSync('python3', ['-c', ON_TERMINAL, ...command], {
+  const { status, stdout, stderr } = spawnSync('python3', ['-c', ON_TERMINAL, ...command], {
     env: { ...process.env, ...S3_ENVIRONMENT },
     encoding: 'utf8',
   });
   expect({ status, stderr }).toEqual({ status: 130, stderr: '' });
+  const question =
+    /\n {2}b\/config\.pbtxt\s+rollback cannot restore a release that serves b 1 afterwards: .*\s+[^\n]*Delete 2 objects/;
+  expect(stdout).toMatch(question);
   expect(await models()).toContain('b/1/weights.bin');
 });
 

@@ -102,7 +102,7 @@ export async function runChange(
               progress.line(`     warning: random weights are published to ${target.stack}: ${random.join(', ')}`);
             warned = true;
           },
-          confirmPrune: (keys) => (flags.yes === true ? Promise.resolve(true) : confirm(keys, progress, signal)),
+          confirmPrune: (plan) => (flags.yes === true ? Promise.resolve(true) : confirm(plan, progress, signal)),
           onBytes: (key, bytes) => step.update(`${key}, ${transfer.add(bytes)}`),
           onStage: (text) => progress.line(`     ${text}`),
           onLoading: (replica, model) => step.update(`load ${model} on ${replica}`),
@@ -157,8 +157,16 @@ function describePlan(plan: Plan): string {
   );
   if (plan.prune.length === 0) return table;
   const what = plan.keepPruned ? 'Objects to move aside (a rollback can bring them back)' : 'Objects to delete';
-  return `${table}\n${what}: ${plan.prune.length}\n${listed(plan.prune)}`;
+  return [table, `${what}: ${plan.prune.length}`, listed(plan.prune), ...warningOfLoss(plan)].join('\n');
 }
+
+/** Which releases no rollback can restore after the deletion; nothing where it can. */
+const warningOfLoss = ({ lost }: Plan): string[] =>
+  lost.length === 0
+    ? []
+    : [
+        `rollback cannot restore a release that serves ${lost.join(', ')} afterwards: the bucket keeps no copy of these files.`,
+      ];
 
 /** `1 -> 2`, or `2` where nothing changes. */
 function servedVersions({ model, before }: PlannedModel): string {
@@ -247,8 +255,8 @@ const sumBytes = (objects: readonly PlannedObject[]): number =>
 
 const bytesToWrite = (plan: Plan): number => sumBytes(plan.models.flatMap(objectsOf).filter(isWritten));
 
-async function confirm(keys: readonly string[], progress: Progress, signal: AbortSignal): Promise<boolean> {
-  const what = formatCount(keys.length, 'object');
+async function confirm(plan: Plan, progress: Progress, signal: AbortSignal): Promise<boolean> {
+  const what = formatCount(plan.prune.length, 'object');
   if (!process.stdin.isTTY) {
     throw new UsageError(`${what} would be deleted, and there is no terminal to ask on`, {
       hint: 'say --yes, or look at the list first with --dry-run',
@@ -264,7 +272,7 @@ async function confirm(keys: readonly string[], progress: Progress, signal: Abor
   });
   interrupted.catch(() => undefined);
   try {
-    process.stderr.write(`${listed(keys)}\n`);
+    process.stderr.write(`${[listed(plan.prune), ...warningOfLoss(plan)].join('\n')}\n`);
     const asked = terminal.question(`Delete ${what} from the bucket for good? (yes/no) `, { signal });
     return /^y(es)?$/i.test((await Promise.race([asked, closed, interrupted])).trim());
   } catch (error) {

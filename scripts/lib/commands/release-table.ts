@@ -18,8 +18,8 @@ export function releaseTable(found: readonly ListedRelease[], columns: number): 
   const isWide = columns >= WIDE;
   const most = isWide ? { by: 16, from: 32 } : { by: 9, from: 20 };
   const headings = ['', 'release', 'UTC', 'by', ...(isWide ? ['commit'] : []), 'from'];
-  const rows = found.map(({ id, isCurrent, createdAt, by, origin, commit = '', message, notAsked }) => [
-    isCurrent ? '*' : '',
+  const rows = found.map(({ id, isCurrent, lost, createdAt, by, origin, commit = '', message, notAsked }) => [
+    isCurrent ? '*' : lost.length > 0 ? 'x' : '',
     shortId(id),
     createdAt.slice(0, 19).replace('T', ' '),
     shortened(by, most.by),
@@ -31,10 +31,20 @@ export function releaseTable(found: readonly ListedRelease[], columns: number): 
   ]);
   const taken = formatTable(headings, rows).split('\n')[1]?.length ?? 0;
   const room = Math.max(LEAST_CHANGES, columns - taken - 2);
-  return formatTable(
+  const table = formatTable(
     [...headings, 'changes'],
     rows.map((row, i) => [...row, fitted(found[i]?.changes ?? [], room)]),
   );
+  return [table, ...explainLost(found)].join('\n');
+}
+
+/** Why a rollback to those with an x is refused. */
+function explainLost(found: readonly ListedRelease[]): string[] {
+  const lost = [...new Set(found.flatMap((release) => (release.isCurrent ? [] : release.lost)))].sort();
+  if (lost.length === 0) return [];
+  return [
+    `x: rollback cannot restore it. Of these versions the files were deleted or replaced since: ${lost.join(', ')}`,
+  ];
 }
 
 /** A message says more than "sync-models"; that a release came from elsewhere says more than its message. */

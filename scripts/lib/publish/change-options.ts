@@ -23,6 +23,8 @@ export interface Target {
   origin: string;
   /** For the release: which one it goes back to. */
   restores?: string;
+  /** What to do where published objects would be changed. Default: to publish another version. */
+  conflictHint?: (keys: readonly string[]) => string;
   /** For the release: its commit and message. Asked for only when there will be a release. */
   provenance?: () => Promise<Provenance>;
   /** @throws UserError when the plan cannot be carried out, which a dry run is to tell as well */
@@ -48,7 +50,7 @@ export interface ChangeOptions extends Omit<RolloutOptions, 'ask'> {
   /** Called before anything is written; again if the repository changed meanwhile. */
   onPlan?: (plan: Plan) => void;
   /** Asked before anything is deleted; no is an error. */
-  confirmPrune?: (keys: readonly string[]) => Promise<boolean>;
+  confirmPrune?: (plan: Plan) => Promise<boolean>;
   onBytes?: (key: string, bytes: number) => void;
   /** What is being done, and what is waited for. */
   onStage?: (text: string) => void;

@@ -61,7 +61,7 @@ export async function change(
     const { prune, keepRemoved, replacePublished = false } = target;
     const plan = await makePlan(target.models, seen, { store, location, prune, remove, keepRemoved, replacePublished });
     options.onPlan?.(plan);
-    requireNoConflict(plan, target.restores !== undefined);
+    requireNoConflict(plan, target.conflictHint);
     await target.check?.(plan);
     await requireReplicas(options);
     const idle = !needsWriting(plan, seen);
@@ -70,7 +70,7 @@ export async function change(
       return { plan, release: seen.head?.release, isNew: false };
     }
     if (plan.prune.some((key) => !confirmed.has(key)) && !plan.keepPruned) {
-      if ((await options.confirmPrune?.(plan.prune)) === false) {
+      if ((await options.confirmPrune?.(plan)) === false) {
         throw new UserError('nothing was done: the deletion was not confirmed', {
           hint: 'leave out --prune, or say --yes',
         });

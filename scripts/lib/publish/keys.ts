@@ -23,3 +23,8 @@ export const isTraceRecord = (key: string): boolean => key.endsWith('.trace.json
 
 /** Whether other bytes may take its place: not in a version folder, from which servers may load at any time. */
 export const isReplaceable = (key: string): boolean => versionOf(key) === undefined || isTraceRecord(key);
+
+/** The versions that objects belong to, each once: `resnet 1`. */
+export const versionsOf = (keys: readonly string[]): string[] => [
+  ...new Set(keys.map((key) => `${modelOf(key)} ${versionOf(key)}`)),
+];

@@ -1,6 +1,6 @@
 import { forEachLimited } from '../pool';
 import { checksumOfFile, type ListedObject, type S3Store } from '../s3/store';
-import { CONFIG_FILE, isReplaceable, modelOf, versionOf } from './keys';
+import { CONFIG_FILE, isReplaceable, modelOf, versionOf, versionsOf } from './keys';
 import type { RepositoryLocation } from './location';
 import type { SeenRepository } from './look';
 import type { Release, ReleasedModel } from './release';
@@ -54,6 +54,8 @@ export interface Plan {
   prune: string[];
   /** Whether copies of those stay beside the repository. */
   keepPruned: boolean;
+  /** Released versions among those of which the bucket keeps nothing, `resnet 1`: no rollback can restore them. */
+  lost: string[];
 }
 
 export interface PlanOptions {
@@ -98,13 +100,13 @@ export function needsWriting(plan: Plan, { head }: SeenRepository): boolean {
   });
 }
 
-/** Every reason why the plan may not be carried out, as sentences. */
-export function conflicts(plan: Plan): string[] {
+/** Every reason why the plan may not be carried out. */
+export function conflicts(plan: Plan): { key: string; reason: string }[] {
   return plan.models.flatMap(({ objects, surplus }) => [
     ...objects
       .filter(({ action }) => action === 'conflict')
-      .map(({ object }) => `${object.key} is in the bucket with other bytes`),
-    ...surplus.map((key) => `${key} is in the bucket, but not in the folder that is published`),
+      .map(({ object }) => ({ key: object.key, reason: 'is in the bucket with other bytes' })),
+    ...surplus.map((key) => ({ key, reason: 'is in the bucket, but not in the folder that is published' })),
   ]);
 }
 
@@ -126,15 +128,27 @@ export async function makePlan(
   await forEachLimited(compared, 32, async ({ planner, object }) => {
     planned.set(object, await planner.planObject(object));
   });
+  const prune = [
+    ...options.remove.flatMap((name) => byModel.get(name) ?? []),
+    ...(options.prune ? planners.flatMap((planner) => planner.unwanted()) : []),
+  ];
   return {
     models: planners.map((planner) => planner.result((object) => planned.get(object) as PlannedObject)),
     remove: [...options.remove],
     keepPruned: options.keepRemoved,
-    prune: [
-      ...options.remove.flatMap((name) => byModel.get(name) ?? []),
-      ...(options.prune ? planners.flatMap((planner) => planner.unwanted()) : []),
-    ],
+    prune,
+    lost: options.keepRemoved ? [] : lostVersions(prune, seen.head?.release),
   };
+}
+
+/** Of a bucket with versioning the release knows how to get a deleted object back. */
+function lostVersions(prune: readonly string[], release: Release | undefined): string[] {
+  return versionsOf(
+    prune.filter((key) => {
+      const released = release?.models[modelOf(key)]?.objects[key];
+      return !isReplaceable(key) && released !== undefined && released.versionId === undefined;
+    }),
+  );
 }
 
 class ModelPlanner {

@@ -8,6 +8,7 @@ import type { Provenance } from './provenance';
 import { readHead, type ReleasedObject } from './release';
 import { requirePretrained } from './require-pretrained';
 import { carriedProvenance, findRelease, modelsOf } from './rollback';
+import { selectModels } from './select-models';
 import type { WantedObject } from './wanted';
 
 export interface PromoteOptions extends ChangeOptions {
@@ -43,21 +44,8 @@ export async function promote(options: PromoteOptions): Promise<Changed> {
     const there = { store: from.store, key: `${from.location.prefix}/${key}` };
     return { source: { stored: isReplaceable(key) ? [kept] : [there, kept] } };
   };
-  const all = modelsOf(release, sourceOf, from);
-  const unknown = selection?.find((name) => release.models[name] === undefined);
-  if (unknown !== undefined) {
-    throw new UserError(`release ${release.id} of ${where} has no model "${unknown}"`, {
-      hint: `it has ${Object.keys(release.models).join(', ')}`,
-    });
-  }
-  const models = selection === undefined ? all : all.filter(({ name }) => selection.includes(name));
+  const models = selectModels(modelsOf(release, sourceOf, from), selection, { release, where });
   if (options.requirePretrained === true) requirePretrained(models, release.id);
-  for (const { name, composedOf } of models) {
-    const missing = composedOf.find((step) => !models.some((model) => model.name === step));
-    if (missing !== undefined) {
-      throw new UserError(`${name} is made of ${missing}, which is not among --models`, { hint: `add ${missing}` });
-    }
-  }
   for (const object of models.flatMap(({ objects }) => objects)) {
     // Found in the bucket by the first release, and nobody had to compare it since.
     if (object.checksum !== undefined) continue;

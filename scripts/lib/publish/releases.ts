@@ -1,8 +1,16 @@
 import type { S3Store } from '../s3/store';
 import { releaseHistory } from './history';
-import { CONFIG_FILE, versionOf } from './keys';
-import type { RepositoryLocation } from './location';
-import { readHead, releaseIds, type Asked, type Release, type ReleasedModel, type WeightKind } from './release';
+import { CONFIG_FILE, isReplaceable, modelOf, versionOf, versionsOf } from './keys';
+import { keptKey, type RepositoryLocation } from './location';
+import {
+  readHead,
+  releaseIds,
+  type Asked,
+  type Release,
+  type ReleasedModel,
+  type ReleasedObject,
+  type WeightKind,
+} from './release';
 
 /** A release as `npm run releases` shows it. */
 export interface ListedRelease {
@@ -22,6 +30,8 @@ export interface ListedRelease {
   weights: Record<string, WeightKind | 'unknown'>;
   /** Model -> how it was asked: golden requests, zeros; `no` where it was not. */
   asked: Record<string, Asked | 'no'>;
+  /** Versions that it serves and the bucket no longer has as they were, `resnet 1`: rollback refuses it. */
+  lost: string[];
   /** Against the release before it: `resnet 1 -> 2`, `new bert`, `removed gfpgan`. */
   changes: string[];
 }
@@ -37,6 +47,7 @@ export async function listReleases(
   // One more, for what the last one changed.
   const history = releaseHistory(store, location, { head: head?.release, ids, most: limit + 1 });
   for await (const release of history) releases.push(release);
+  const lostOf = await lostVersions(store, location, head?.release);
   return releases.slice(0, limit).map((release, i) => ({
     id: release.id,
     createdAt: release.createdAt,
@@ -49,8 +60,39 @@ export async function listReleases(
     serves: ofModels(release, ({ served }) => served),
     weights: ofModels(release, weightKindOf),
     asked: ofModels(release, ({ asked }) => asked ?? 'no'),
+    lost: lostOf(release),
     changes: changesBetween(releases[i + 1], release),
   }));
+}
+
+/** @returns of a release, the versions that rollback could not restore */
+async function lostVersions(
+  store: S3Store,
+  location: RepositoryLocation,
+  current: Release | undefined,
+): Promise<(release: Release) => string[]> {
+  const folder = `${location.prefix}/`;
+  const [objects, copies] = await Promise.all([store.list(folder), store.list(keptKey(location, ''))]);
+  const etags = new Map(objects.map(({ key, etag }) => [key.slice(folder.length), etag]));
+  const aside = new Set(copies.map(({ key }) => key));
+  const isLost = (key: string, { etag, checksum, versionId }: ReleasedObject): boolean => {
+    const there = etags.get(key);
+    if (there === undefined) return versionId === undefined && !aside.has(keptKey(location, checksum));
+    // The same bytes, written again, may have another ETag.
+    const now = current?.models[modelOf(key)]?.objects[key];
+    return there !== etag && !(now?.etag === there && now.checksum === checksum);
+  };
+  return ({ models }) =>
+    Object.values(models).flatMap(({ served, objects }) =>
+      versionsOf(
+        Object.entries(objects).flatMap(([key, object]) => {
+          const version = versionOf(key);
+          return version !== undefined && served.includes(version) && !isReplaceable(key) && isLost(key, object)
+            ? [key]
+            : [];
+        }),
+      ),
+    );
 }
 
 function ofModels<T>({ models }: Release, read: (model: ReleasedModel) => T): Record<string, T> {
@@ -80,12 +122,12 @@ export function changesBetween(before: Release | undefined, after: Release): str
     }
     if (configOf(name, old) !== configOf(name, now)) return [`${name}: configuration`];
     if (old.golden?.sha256 !== now.golden?.sha256) return [`${name}: golden requests`];
-    const gone = versionsOf(old).filter((version) => !versionsOf(now).includes(version));
+    const gone = numbersOf(old).filter((version) => !numbersOf(now).includes(version));
     return gone.length === 0 ? [] : [`${name}: deleted ${gone.join(' ')}`];
   });
 }
 
-const versionsOf = (model: ReleasedModel): number[] => [
+const numbersOf = (model: ReleasedModel): number[] => [
   ...new Set(Object.keys(model.objects).flatMap((key) => versionOf(key) ?? [])),
 ];
 

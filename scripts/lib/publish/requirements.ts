@@ -11,16 +11,17 @@ export class VersionConflict extends UserError {
 }
 
 /**
- * @param isRollback whether the plan restores an earlier release
+ * @param hint what to do; default: to put the files into a new version folder
  * @throws VersionConflict
  */
-export function requireNoConflict(plan: Plan, isRollback: boolean): void {
+export function requireNoConflict(plan: Plan, hint: Target['conflictHint']): void {
   const found = conflicts(plan);
   if (found.length === 0) return;
-  throw new VersionConflict(`published versions are never changed, and these would be:\n  ${found.join('\n  ')}`, {
-    hint: isRollback
-      ? 'the files of that version were replaced since, so the release cannot be served again; choose another one of npm run releases'
-      : `put the new files into a new version folder, ${nextFolder(plan)}; nothing was uploaded`,
+  const lines = found.map(({ key, reason }) => `${key} ${reason}`);
+  throw new VersionConflict(`published versions are never changed, and these would be:\n  ${lines.join('\n  ')}`, {
+    hint:
+      hint?.(found.map(({ key }) => key)) ??
+      `put the new files into a new version folder, ${nextFolder(plan)}; nothing was uploaded`,
   });
 }
 

@@ -1,15 +1,22 @@
 import { UserError } from '../errors';
+import { firstLines } from '../format';
 import type { S3Store, StoredPlace } from '../s3/store';
 import { change } from './change';
 import type { Changed, ChangeOptions } from './change-options';
 import type { Plan } from './plan';
 import { releaseHistory, wasReleased } from './history';
 import { storedGolden } from './golden-object';
-import { CONFIG_FILE, isReplaceable, versionOf } from './keys';
+import { CONFIG_FILE, isReplaceable, modelOf, versionOf, versionsOf } from './keys';
 import { formatLocation, keptKey, type RepositoryLocation } from './location';
 import type { Provenance } from './provenance';
 import { readHead, readRelease, releaseIds, type Release, type ReleasedModel, type ReleasedObject } from './release';
+import { selectModels } from './select-models';
 import { composingFirst, type WantedModel, type WantedObject } from './wanted';
+
+export interface RollbackOptions extends ChangeOptions {
+  /** Only these models; the others stay as they are. What an ensemble is made of has to be among them. */
+  models?: readonly string[];
+}
 
 /**
  * Brings the repository and the servers back to a release: its configurations, and from what is still in the bucket.
@@ -17,8 +24,8 @@ import { composingFirst, type WantedModel, type WantedObject } from './wanted';
  * @param id undefined: the release before the one that the repository is at; after a rollback, the one before that which
  *   it went back to
  */
-export async function rollBack(id: string | undefined, options: ChangeOptions): Promise<Changed> {
-  const { store, location } = options;
+export async function rollBack(id: string | undefined, options: RollbackOptions): Promise<Changed> {
+  const { store, location, models: selection } = options;
   let announced: string | undefined;
   return change(async (current) => {
     const goal = id ?? (await releaseBefore(store, location, current));
@@ -26,26 +33,35 @@ export async function rollBack(id: string | undefined, options: ChangeOptions): 
     const { createdAt, by, origin } = release;
     if (announced !== release.id) options.onStage?.(`to release ${release.id} of ${createdAt} by ${by} (${origin})`);
     announced = release.id;
-    const models = modelsOf(
+    const all = modelsOf(
       release,
       (key, object) => ({ source: { stored: placesOf(location, key, object) }, etag: object.etag }),
       { store, location },
     );
-    return {
+    const models = selectModels(all, selection, { release, where: formatLocation(location) });
+    const shared = {
       models,
-      remove: Object.keys(current?.models ?? {}).filter((name) => release.models[name] === undefined),
       keepRemoved: true,
       prune: false,
+      conflictHint: (keys: readonly string[]) =>
+        `the files of that version were replaced since, and nothing was changed; ${alternatives(release, keys.map(modelOf))}`,
+      provenance: () => Promise.resolve(carriedProvenance(release, options)),
+      check: (plan: Plan) => requireBytes(plan, release, options),
+    };
+    if (selection !== undefined) {
+      return { ...shared, remove: [], origin: `rollback of ${selection.join(', ')} to ${release.id}` };
+    }
+    return {
+      ...shared,
+      remove: Object.keys(current?.models ?? {}).filter((name) => release.models[name] === undefined),
       origin: `rollback to ${release.id}`,
       restores: release.id,
-      provenance: () => Promise.resolve(carriedProvenance(release, options)),
-      check: (plan) => requireBytes(plan, options),
     };
   }, options);
 }
 
 /** Says before anything is written that bytes are gone for good. */
-async function requireBytes(plan: Plan, { store, location }: ChangeOptions): Promise<void> {
+async function requireBytes(plan: Plan, release: Release, { store, location }: ChangeOptions): Promise<void> {
   const needed = plan.models
     .flatMap(({ objects }) => objects)
     .filter(({ object, action }) => action !== 'keep' && versionOf(object.key) !== undefined);
@@ -55,9 +71,23 @@ async function requireBytes(plan: Plan, { store, location }: ChangeOptions): Pro
     'stored' in source && source.stored.some(({ key, versionId }) => versionId !== undefined || aside.has(key));
   const gone = needed.map(({ object }) => object).filter((object) => !isThere(object));
   if (gone.length === 0) return;
-  throw new UserError(`${gone.map(({ key }) => key).join(', ')} cannot be brought back: deleted by --prune`, {
-    hint: 'publish that version again from its files; nothing was changed',
-  });
+  const files = gone.map(({ key }) => key);
+  throw new UserError(
+    `release ${release.id} cannot be restored: --prune deleted ${versionsOf(files).join(', ')} (${firstLines(files).join(', ')})`,
+    {
+      hint: `nothing was changed; publish that version again from its files, or ${alternatives(release, files.map(modelOf))}`,
+    },
+  );
+}
+
+/** What can be done where these models of the release cannot be restored. */
+function alternatives({ id, models }: Release, lost: readonly string[]): string {
+  const others = Object.entries(models).filter(
+    ([name, { composedOf }]) => ![name, ...composedOf].some((one) => lost.includes(one)),
+  );
+  const names = others.map(([name]) => name).join(',');
+  const another = 'choose another release of "npm run releases"';
+  return names === '' ? another : `${another}, or roll back the other models: rollback ${id} --models ${names}`;
 }
 
 /** What a release has in service, as it is to be published. Versions that it only kept are left out. */

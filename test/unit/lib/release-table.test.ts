@@ -10,6 +10,7 @@ const release = (more: Partial<ListedRelease>): ListedRelease => ({
   serves: {},
   weights: {},
   asked: {},
+  lost: [],
   changes: [],
   ...more,
 });
@@ -58,4 +59,11 @@ test.each([80, 100, 120, 160])('fits a terminal of %d columns', (columns) => {
 test('of many changes it shows as many as fit, and how many more there are', () => {
   expect(releaseTable(found.slice(2), 100)).toContain('new bert 1, new gfpgan 1, 2 more');
   expect(releaseTable(found.slice(2), 60)).toContain('not asked: sync-m...  4 changes');
+});
+
+test('marks releases that a rollback cannot restore, and says why', () => {
+  const lost = [release({ isCurrent: true, lost: ['no 1'] }), release({ lost: ['bert 1', 'resnet 2'] }), release({})];
+  const lines = releaseTable(lost, 100).split('\n');
+  expect(lines.map((line) => line[0])).toEqual([' ', '-', '*', 'x', ' ', 'x']);
+  expect(lines.at(-1)).toMatch(/^x: rollback cannot restore it\. .*: bert 1, resnet 2$/);
 });

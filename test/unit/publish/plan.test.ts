@@ -107,7 +107,7 @@ test.each([
     { release: RELEASED },
   );
   expect(actions).toEqual(['conflict', 'replace', 'replace', 'replace']);
-  expect(conflicts(made)).toEqual(['m/1/model.pt is in the bucket with other bytes']);
+  expect(conflicts(made)).toEqual([{ key: 'm/1/model.pt', reason: 'is in the bucket with other bytes' }]);
 });
 
 describe('what counts as published', () => {
@@ -176,4 +176,23 @@ test('pruning takes what the model no longer has, and nothing of the versions it
   };
   const { plan: made } = await plan(contents, { release: RELEASED, prune: true, remove: ['gone'] });
   expect(made.prune).toEqual(['gone/config.pbtxt', 'm/2/model.pt', 'm/old.txt']);
+});
+
+test.each([
+  { bucket: 'without versioning', kept: {}, lost: ['gone 1'] },
+  { bucket: 'with versioning', kept: { versionId: 'v' }, lost: [] },
+])('of a bucket $bucket a deletion loses $lost', async ({ kept, lost }) => {
+  const object = { bytes: 1, checksum: 'x', etag: 'x' };
+  const gone = {
+    ...(RELEASED.models['m'] as Release['models'][string]),
+    objects: { 'gone/config.pbtxt': object, 'gone/1/model.pt': { ...object, ...kept } },
+  };
+  const release = { ...RELEASED, models: { ...RELEASED.models, gone } };
+  const contents = Object.fromEntries(
+    ['gone/config.pbtxt', 'gone/1/model.pt', 'm/2/never-released.pt'].map((key) => [
+      key,
+      ['x', 'x'] as [string, string],
+    ]),
+  );
+  expect((await plan(contents, { release, prune: true, remove: ['gone'] })).plan.lost).toEqual(lost);
 });
