@@ -25,6 +25,11 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 async function runPromote(argv: readonly string[]): Promise<number> {
+  if (argv.includes('--local')) {
+    throw new UsageError('promote has no --local: it copies from one place to another', {
+      hint: 'npm run sync-models -- --local publishes to the running "npm run local"; here name both places, --from and --to',
+    });
+  }
   const flags = parseFlags(argv, {
     from: { type: 'string' },
     to: { type: 'string' },

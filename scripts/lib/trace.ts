@@ -141,7 +141,7 @@ async function fetchAll({ repository, models, exclude = [], weights, onEvent }: 
   return found;
 }
 
-/** The model folders, and whatever other folders there are. */
+/** Names of all folders of the repository, models or not. */
 function foldersIn(repository: string): string[] {
   if (!existsSync(repository)) return [];
   const entries = readdirSync(repository, { withFileTypes: true });

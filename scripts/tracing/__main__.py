@@ -203,11 +203,11 @@ def _reasons(model: Model, record: Record | None, options: Options) -> list[str]
             raise TraceError(
                 f"it was made with --weights {model.name}={record.given_weights.name}, and its sources have changed: "
                 f"{'; '.join(reasons)}",
-                "Give --weights again, or --force to make it with the model's own.",
+                "Give --weights again or name them in weights.yaml; --force makes it with the model's own.",
             )
     elif given != record.given_weights:
         was = "the model's own" if record.given_weights is None else record.given_weights.name
-        reasons.append(f"--weights gives others than those that it was made with, {was}")
+        reasons.append(f"--weights or weights.yaml names others than those that it was made with: {was}")
     return reasons
 
 

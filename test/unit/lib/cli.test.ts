@@ -65,6 +65,10 @@ test('a place that cannot be one is told with the flag that it was given with', 
   expect(await refusal(status, '--bucket s3://models')).toContain('--bucket s3://models: the prefix is missing');
 });
 
+test('promote --local says how to publish to the running npm run local', async () => {
+  expect(await refusal(promote, '--from staging --local')).toMatch(/no --local.*\n {2}-> npm run sync-models -- --local /);
+});
+
 test('what fits no flag gets the list of them', async () => {
   expect(await refusal(status, '--stack staging extra')).toMatch(/npm run NAME -- --FLAG; flags: --stack --stack-dir /);
   expect(await refusal(status, '--nothing-like-it')).toMatch(/-> flags: --stack --stack-dir /);
