@@ -1,10 +1,46 @@
-import { readRepository } from '../../../scripts/lib/model';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { ProblemList } from '../../../scripts/lib/model/problems';
 import { MALFORMED, writeMalformed } from '../../support/malformed';
 import { folder, removeFolders, texts } from './helpers';
 
 afterAll(removeFolders);
 
 const isRoot = process.getuid?.() === 0;
+
+type Rule = (subject: { problems: ProblemList } | { model: { problems: ProblemList } }) => void;
+const rules = new Set<string>();
+/** Rules that found a problem in any of the cases. */
+const failed = new Set<string>();
+
+/** The rule, which notes under this name that it found something. */
+function noting(name: string, rule: Rule): Rule {
+  rules.add(name);
+  return (subject) => {
+    const { problems } = 'model' in subject ? subject.model : subject;
+    const before = problems.problems.length;
+    rule(subject);
+    if (problems.problems.length > before) failed.add(name);
+  };
+}
+
+const RULES = join(__dirname, '../../../scripts/lib/model/rules');
+for (const file of readdirSync(RULES)) {
+  jest.doMock(join(RULES, file), () => {
+    const actual = jest.requireActual<Record<string, unknown>>(join(RULES, file));
+    const isRules = (value: unknown): value is Rule[] =>
+      Array.isArray(value) && value.every((one) => typeof one === 'function');
+    const noted = Object.entries(actual).map(([key, value]): [string, unknown] => [
+      key,
+      isRules(value) ? value.map((rule) => noting(`${file}: ${rule.name}`, rule)) : value,
+    ]);
+    return Object.fromEntries(noted);
+  });
+}
+// The imports above loaded the rules themselves.
+jest.resetModules();
+const { readRepository } =
+  jest.requireActual<typeof import('../../../scripts/lib/model')>('../../../scripts/lib/model');
 
 describe('what cannot be published', () => {
   it('is of many kinds', () => {
@@ -25,4 +61,10 @@ describe('what cannot be published', () => {
       for (const one of said) expect(one.length).toBeLessThan(4000);
     },
   );
+
+  // Last, because it needs what the cases found.
+  it('has a case for each rule', () => {
+    expect(rules.size).toBeGreaterThanOrEqual(50);
+    expect([...rules].filter((name) => !failed.has(name))).toEqual([]);
+  });
 });

@@ -71,6 +71,16 @@ export const TENSORS: readonly RuleRow[] = [
     'FORMAT_NHWC needs 3 of them',
   ],
   [
+    'a format of TensorRT with four axes',
+    {
+      platform: 'tensorrt_plan',
+      default_model_filename: 'x',
+      input: [input({ dims: [1, 3, 4, 4], is_non_linear_format_io: true })],
+    },
+    'input[0].dims',
+    'is_non_linear_format_io needs 3 of them, got 4',
+  ],
+  [
     'a shape tensor',
     { input: [input({ is_shape_tensor: true })] },
     'input[0].is_shape_tensor',
