@@ -78,7 +78,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
 }
 
 interface PlacedCluster {
-  /** Undefined: a cluster that is there, to which nothing is applied. */
+  /** Undefined: an existing cluster, to which nothing is applied. */
   access: ClusterAccess | undefined;
   /** Undefined: pods cannot take IAM roles. */
   oidcProviderArn: pulumi.Input<string> | undefined;

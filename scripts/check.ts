@@ -13,7 +13,7 @@ const HELP = `Types, lint and format of TypeScript and Python, and the unit test
   npm run check [-- options]
 
   --only A,B  only the checks whose names hold one of these words, such as format or Python
-  --fix       let formatters and linters put right what they can
+  --fix       let formatters and linters repair files
   --help
 
 Models of your own in model-repo/ are left alone here: npm run validate checks them.
@@ -78,7 +78,7 @@ async function check(argv: readonly string[]): Promise<number> {
   const path = [bin, process.env['PATH'] ?? ''].join(delimiter);
   const failed = chosen.filter((one) => !passes(one, path)).map(({ name }) => name);
   if (failed.length === 0) return EXIT.ok;
-  process.stderr.write(`\nfailed: ${failed.join(', ')}\n  -> "npm run check -- --fix" puts right what tools can\n`);
+  process.stderr.write(`\nfailed: ${failed.join(', ')}\n  -> "npm run check -- --fix" repairs what tools can\n`);
   return EXIT.failed;
 }
 

@@ -52,7 +52,7 @@ function describe({ name, replicas: source }: CommandTarget, status: RepositoryS
     ...(unfinished.length === 0
       ? []
       : [
-          `A publisher was interrupted while it switched ${unfinished.join(', ')}: the next sync-models or rollback puts it right.`,
+          `A publisher was interrupted while it activated ${unfinished.join(', ')}: the next sync-models or rollback repairs it.`,
         ]),
     ...firstLines(drift.map((text) => `In the bucket: ${text}`)),
     ...(source === undefined ? [`No replica was looked at: ${NAME_SERVERS}.`] : []),

@@ -29,7 +29,7 @@ export function createSecrets(part: Part): { names: SecretNames; modelControlKey
 
 /**
  * The key that is given, else a random one. The random one is made once: each run of the program makes another, and
- * Pulumi ignores that for a Secret that is there. `data` in both cases, so that a key that is given no longer stays.
+ * Pulumi ignores that for an existing Secret. `data` in both cases, so that a key that is no longer given stays in use.
  */
 function createModelControlSecret({ settings, namespace, options }: Part): Secret {
   const given = settings.modelControl?.key;

@@ -144,7 +144,7 @@ test.each<[what: string, source: () => Pinned, message: RegExp, hint: RegExp]>([
     'another content',
     () => pinned('s3://weights/a/w.bin', OTHER),
     new RegExp(`has SHA-256 ${SHA}; .*says ${OTHER}`),
-    /^if the new content is wanted, write its SHA-256 into .*weights\.yaml/,
+    /^to accept the new content, write its SHA-256 into .*weights\.yaml/,
   ],
   [
     'no such object',

@@ -304,8 +304,7 @@ async function loadModel(
         ? 'start that server with --model-control-mode=explicit'
         : /failed to poll/.test(message)
           ? ELSEWHERE
-          : (hint ??
-            `mend ${model.name} ${model.served.join(' ')}, under the same version number if you like, and run it again`),
+          : (hint ?? `fix ${model.name} ${model.served.join(' ')} and publish again; the version number can be reused`),
       cause,
     });
   }

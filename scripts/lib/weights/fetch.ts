@@ -75,7 +75,7 @@ async function download({ source, sha256 }: Pinned, target: string, { folder, on
     const received = hash.digest('hex');
     if (sha256 !== undefined && received !== sha256) {
       throw new UserError(`${source.text} has SHA-256 ${received}; ${WEIGHTS_FILE} says ${sha256}`, {
-        hint: `if the new content is wanted, write its SHA-256 into ${displayPath(join(folder, WEIGHTS_FILE))}`,
+        hint: `to accept the new content, write its SHA-256 into ${displayPath(join(folder, WEIGHTS_FILE))}`,
       });
     }
     renameSync(partial, target);
