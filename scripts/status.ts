@@ -8,6 +8,7 @@ const HELP = `Shows what each server serves, against what the repository in S3 s
   npm run status -- --stack NAME [options]
 
 ${TARGET_HELP}  --ask                      ask each model its golden requests, or zeros where it has none, on every replica
+  --differences              and how far each answer is from eager PyTorch's, within the tolerance or not
   --json                     as JSON
   --help
 
@@ -22,6 +23,7 @@ async function status(argv: readonly string[]): Promise<number> {
   const flags = parseFlags(argv, {
     ...TARGET_FLAGS,
     ask: { type: 'boolean', default: false },
+    differences: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   });
@@ -31,7 +33,10 @@ async function status(argv: readonly string[]): Promise<number> {
   }
   const target = await openTarget(flags);
   try {
-    const found = await repositoryStatus(target.store, target.location, target.replicas, { ask: flags.ask });
+    const found = await repositoryStatus(target.store, target.location, target.replicas, {
+      ask: flags.ask,
+      differences: flags.differences,
+    });
     const { release, ...rest } = found;
     const summary = { release: release?.id ?? null, asReleased: isAsReleased(found), ...rest };
     if (flags.json) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
@@ -58,6 +63,7 @@ function describe({ name, replicas: source }: CommandTarget, status: RepositoryS
     ...(source === undefined ? [`No replica was looked at: ${NAME_SERVERS}.`] : []),
     ...(replicas.length === 0 ? [] : ['', table(replicas)]),
     ...(replicas.some(({ answers }) => answers !== undefined) ? ['', answersTable(replicas)] : []),
+    ...(differences(replicas).length === 0 ? [] : ['', differencesTable(replicas), '', ABOUT_TF32]),
     ...new Set(replicas.flatMap(({ hint }) => (hint === undefined ? [] : [`  -> ${hint}`]))),
   ].join('\n');
 }
@@ -67,7 +73,7 @@ function nextSteps({ replicas }: RepositoryStatus, argv: readonly string[]): str
   const wrong = replicas.flatMap(({ versions }) => versions.filter(({ ok }) => !ok));
   const missing = new Set(wrong.filter(({ verdict }) => verdict !== 'not in the release').map(({ model }) => model));
   if (missing.size === 0) return [];
-  const flags = argv.filter((flag) => !['--ask', '--json'].includes(flag)).map(shellWord);
+  const flags = argv.filter((flag) => !['--ask', '--differences', '--json'].includes(flag)).map(shellWord);
   const [list, names] = [[...missing].join(', '), [...missing].join(',')];
   return [`  -> load ${list} as released: npm run sync-models -- ${flags.join(' ')} --models ${names}`];
 }
@@ -79,6 +85,26 @@ const answersTable = (replicas: readonly ReplicaStatus[]): string =>
       answers.map(({ model, ok, result }) => [replica, model, ok ? 'ok' : 'WRONG', result]),
     ),
   );
+
+const differences = (replicas: readonly ReplicaStatus[]): string[][] =>
+  replicas.flatMap(({ replica, answers = [] }) =>
+    answers.flatMap(({ model, differences = [] }) =>
+      differences.map(({ request, tensor, largest, largestExpected, tolerance: { absolute, relative } }) => [
+        ...[replica, model, request, tensor, largest.toPrecision(3), largestExpected.toPrecision(3)],
+        relative === 0 ? String(absolute) : `${absolute} + ${relative} of the value`,
+      ]),
+    ),
+  );
+
+const differencesTable = (replicas: readonly ReplicaStatus[]): string =>
+  formatTable(
+    ['replica', 'model', 'request', 'tensor', 'largest difference', 'largest value', 'allowed'],
+    differences(replicas),
+  );
+
+const ABOUT_TF32 =
+  'GPUs since Ampere compute convolutions in TF32, which keeps 10 bits of a number. For the difference without it, start the\n' +
+  'servers with NVIDIA_TF32_OVERRIDE=0 in their environment and ask again: docs/guides/gpu.md';
 
 const table = (replicas: readonly ReplicaStatus[]): string =>
   formatTable(

@@ -40,6 +40,8 @@ def export(context: TraceContext) -> TorchScriptExport:
         example_inputs=texts(2, 16, network.config.vocab_size),
         fresh_inputs=[texts(batch, tokens, network.config.vocab_size) for batch, tokens in FRESH_SHAPES],
         tolerance=5e-5,
+        # A GPU adds up in another order. PyTorch keeps matrix products in FP32. Not measured: docs/guides/gpu.md.
+        serving_tolerance=1e-3,
         weights=describe(context, source),
         # Without published weights there is no vocabulary either.
         extra_files={} if source is None else {"tokenizer.json": load_tokenizer(source).to_str().encode()},

@@ -24,6 +24,8 @@ def export(context: TraceContext) -> TorchScriptExport:
         fresh_inputs=[(torch.randn(batch, *dims),) for batch in (1, 3, 8)],
         # Random weights give logits around 100, so that this is about 1e-5 of one.
         tolerance=1e-3,
+        # For TF32 in the convolutions of a GPU, an expectation: docs/guides/gpu.md says how to measure it.
+        serving_tolerance=0.2,
         weights=weights,
         extra_files={"labels.txt": "".join(f"{label}\n" for label in labels).encode()},
     )

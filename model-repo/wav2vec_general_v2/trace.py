@@ -33,6 +33,8 @@ def export(context: TraceContext) -> OnnxExport:
         fresh_inputs=[(torch.randn(batch, samples),) for batch, samples in shapes],
         # ONNX Runtime adds up in another order than PyTorch. Logits of trained weights reach some tens.
         tolerance=1e-3,
+        # For TF32, which ONNX Runtime uses on a GPU; an expectation: docs/guides/gpu.md says how to measure it.
+        serving_tolerance=0.1,
         weights=weights,
     )
 

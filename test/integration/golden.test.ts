@@ -161,6 +161,14 @@ test('a wrong answer, also to requests that alone were changed, leaves the relea
       },
     ],
   });
+  // Every request is measured, those after a wrong answer too.
+  const measured = await runCommandLine('status', [...flags(), '--differences'], environment);
+  expect(measured.code).toBe(1);
+  expect(measured.stdout).toMatch(/largest difference +largest value +allowed/);
+  const rows = [...measured.stdout.matchAll(/^\S+ +adds +(\S+) +y +(\S+) +(\S+) +\S.*$/gm)].map((row) => row.slice(1));
+  expect(rows).toHaveLength(4);
+  expect(rows).toContainEqual(['2/twenty', '1.00', '23.0']);
+  expect(rows.filter(([, largest]) => largest === '0.00')).toHaveLength(3);
   expect(await runCommandLine('status', flags(), environment)).toMatchObject({ code: 0 });
 });
 

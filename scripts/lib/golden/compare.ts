@@ -1,5 +1,5 @@
 import type { Tensor } from '../triton/tensor';
-import type { ExpectedOutput, GoldenRequest } from './request';
+import type { ExpectedOutput, GoldenRequest, Tolerance } from './request';
 
 /** How an answer differs from the expected one, in one of its tensors. */
 export interface Mismatch {
@@ -27,6 +27,41 @@ export function compareAnswer(
     if (found !== undefined) return found;
   }
   return undefined;
+}
+
+/** How far one tensor of an answer is from the expected one, whether it is within the tolerance or not. */
+export interface Difference {
+  request: string;
+  tensor: string;
+  /** Of all values that are finite in both. */
+  largest: number;
+  /** Of the expected values, by magnitude: what `largest` is to be seen beside. */
+  largestExpected: number;
+  tolerance: Tolerance;
+}
+
+/** Measures each numeric tensor that has the expected type and shape. */
+export function measureAnswer(
+  { name: request, outputs }: Pick<GoldenRequest, 'name' | 'outputs'>,
+  answer: readonly Tensor[],
+): Difference[] {
+  return outputs.flatMap((expected) => {
+    if (!('tensor' in expected)) return [];
+    const { name: tensor, tolerance } = expected;
+    const { datatype, shape, data } = expected.tensor;
+    const received = answer.find(({ name }) => name === tensor);
+    const isSame = received?.datatype === datatype && received.shape.join() === shape.join();
+    if (!isSame || datatype === 'BYTES') return [];
+    let [largest, largestExpected] = [0, 0];
+    const [values, wanted] = [received.data, data] as [Values, Values];
+    for (let i = 0; i < wanted.length; i += 1) {
+      const difference = differenceOf(values[i] as Value, wanted[i] as Value);
+      const magnitude = Math.abs(Number(wanted[i]));
+      if (Number.isFinite(difference)) largest = Math.max(largest, difference);
+      if (Number.isFinite(magnitude)) largestExpected = Math.max(largestExpected, magnitude);
+    }
+    return [{ request, tensor, largest, largestExpected, tolerance }];
+  });
 }
 
 /** In words: `output__0[0, 3] is 0.51, expected 0.5; largest difference 0.01, 1 of 8 values differs`. */

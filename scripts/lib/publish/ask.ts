@@ -26,6 +26,8 @@ export interface AskOptions {
   zerosWereAnswered: boolean;
   signal?: AbortSignal | undefined;
   timeoutMs?: number | undefined;
+  /** Gets each answer to a golden request. All of them are asked then, also after a wrong answer. */
+  onAnswer?: ((request: GoldenRequest, answer: readonly Tensor[]) => void) | undefined;
 }
 
 /** How a model answered. */
@@ -69,7 +71,7 @@ export async function askModel(
   for (const version of model.served) {
     const asker = new VersionAsker(client, model.name, version, config, options);
     const requests = requestsFor(golden, version);
-    for (const request of requests) await asker.askGolden(request);
+    await asker.askAll(requests);
     answered += requests.length;
     if (requests.length > 0) continue;
     const result = await asker.askZeros();
@@ -100,8 +102,22 @@ class VersionAsker {
     private readonly options: AskOptions,
   ) {}
 
+  /** @throws WrongAnswer, the first one */
+  async askAll(requests: readonly GoldenRequest[]): Promise<void> {
+    let wrong: WrongAnswer | undefined;
+    for (const request of requests) {
+      try {
+        await this.askGolden(request);
+      } catch (error) {
+        if (!(error instanceof WrongAnswer) || this.options.onAnswer === undefined) throw error;
+        wrong ??= error;
+      }
+    }
+    if (wrong !== undefined) throw wrong;
+  }
+
   /** @throws WrongAnswer */
-  async askGolden(request: GoldenRequest): Promise<void> {
+  private async askGolden(request: GoldenRequest): Promise<void> {
     const { inputs, outputs, parameters } = request;
     const hint =
       `fix ${this.name} and publish it again, under the same version number if you like; if the answer is right, ` +
@@ -116,6 +132,7 @@ class VersionAsker {
       const message = `${this.where} did not answer golden request ${request.name}: ${withoutFrames(this.name, (cause as Error).message)}`;
       throw this.failed(message, cause, hint);
     }
+    this.options.onAnswer?.(request, answer);
     const mismatch = compareAnswer(request, answer);
     if (mismatch === undefined) return;
     const message = `${this.where} gives a wrong answer to golden request ${request.name}: ${describeMismatch(mismatch)}`;

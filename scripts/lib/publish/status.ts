@@ -1,5 +1,5 @@
 import { UserError } from '../errors';
-import type { GoldenRequest, Mismatch } from '../golden';
+import { measureAnswer, type Difference, type GoldenRequest, type Mismatch } from '../golden';
 import { replicaClient, type Replica, type ReplicaSource } from '../replicas/source';
 import type { S3Store } from '../s3/store';
 import type { RepositoryLocation } from './location';
@@ -25,6 +25,8 @@ export interface ModelAnswer {
   result: string;
   /** Where values were compared. */
   mismatch?: Mismatch;
+  /** With `differences`: of each tensor of its golden requests. */
+  differences?: Difference[];
 }
 
 export interface ReplicaStatus {
@@ -53,7 +55,7 @@ export async function repositoryStatus(
   store: S3Store,
   location: RepositoryLocation,
   source: ReplicaSource | undefined,
-  { ask = false }: { ask?: boolean } = {},
+  { ask = false, differences = false }: { ask?: boolean; differences?: boolean } = {},
 ): Promise<RepositoryStatus> {
   const { head, lock, objects } = await lookAt(store, location);
   const released = Object.entries(head?.release.models ?? {});
@@ -69,11 +71,11 @@ export async function repositoryStatus(
   const models = released.map(([name, model]) => servedModel(name, model));
   const found = (await source?.list()) ?? [];
   const replicas = await Promise.all(found.map((replica) => replicaStatus(replica, models)));
-  if (ask) {
+  if (ask || differences) {
     const golden = goldenReader(store, location, head?.release.models ?? {});
     // One by one: requests to all at once would be load that clients feel.
     for (const [i, status] of replicas.entries()) {
-      status.answers = await askReplica(found[i] as Replica, status, released, golden);
+      status.answers = await askReplica(found[i] as Replica, status, released, golden, differences);
     }
   }
   return {
@@ -118,6 +120,7 @@ async function askReplica(
   { problem, versions }: ReplicaStatus,
   released: readonly (readonly [string, ReleasedModel])[],
   golden: ReadGolden,
+  measure: boolean,
 ): Promise<ModelAnswer[]> {
   if (problem !== undefined) return [];
   const client = replicaClient(replica);
@@ -127,14 +130,27 @@ async function askReplica(
       const states = versions.filter(({ model }) => model === name);
       // What is not served as released is reported as that.
       if (states.length === 0 || states.some(({ ok }) => !ok)) continue;
-      const options = { replica: replica.name, zerosWereAnswered: asked === 'zeros' };
+      const differences: Difference[] = [];
+      const options = {
+        replica: replica.name,
+        zerosWereAnswered: asked === 'zeros',
+        ...(measure
+          ? { onAnswer: (...answer: Parameters<typeof measureAnswer>) => differences.push(...measureAnswer(...answer)) }
+          : {}),
+      };
+      const measured = measure ? { differences } : {};
       try {
         const { text, hint } = await askModel(client, { name, served }, await golden(name), options);
-        answers.push({ model: name, ok: true, result: `${text}${hint === undefined ? '' : ` -> ${hint}`}` });
+        answers.push({
+          model: name,
+          ok: true,
+          result: `${text}${hint === undefined ? '' : ` -> ${hint}`}`,
+          ...measured,
+        });
       } catch (error) {
         const mismatch = error instanceof WrongAnswer ? error.mismatch : undefined;
         const result = (error as Error).message;
-        answers.push({ model: name, ok: false, result, ...(mismatch === undefined ? {} : { mismatch }) });
+        answers.push({ model: name, ok: false, result, ...(mismatch === undefined ? {} : { mismatch }), ...measured });
       }
     }
   } finally {

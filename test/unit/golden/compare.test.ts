@@ -1,4 +1,4 @@
-import { compareAnswer, describeMismatch } from '../../../scripts/lib/golden';
+import { compareAnswer, describeMismatch, measureAnswer } from '../../../scripts/lib/golden';
 import type { ExpectedOutput } from '../../../scripts/lib/golden/request';
 import type { Tensor } from '../../../scripts/lib/triton/tensor';
 
@@ -128,4 +128,20 @@ test('compareAnswer gives position and values as data too', () => {
     differing: 1,
     elements: 2,
   });
+});
+
+test.each<[string, ExpectedOutput, Tensor[], [number, number][]]>([
+  ['within the tolerance', values(floats([1, -2]), 1), [floats([1.5, -2.25])], [[0.5, 2]]],
+  ['beyond the tolerance', values(floats([1, 2])), [floats([4, 2])], [[3, 2]]],
+  ['NaN and infinity, which are left out', values(floats([NaN, Infinity, 3])), [floats([1, 1, 3.5])], [[0.5, 3]]],
+  ['64-bit integers', values(longs(5n, -9n)), [longs(5n, -7n)], [[2, 9]]],
+  ['an empty tensor', values(floats([], [0, 2])), [floats([], [0, 2])], [[0, 0]]],
+  ['another shape', values(floats([1, 2])), [floats([1, 2], [2, 1])], []],
+  ['another type', values(floats([1])), [longs(1n)], []],
+  ['a missing tensor', values(floats([1])), [], []],
+  ['strings', values(texts('a')), [texts('b')], []],
+  ['classes', classes(1), [floats([0, 1])], []],
+])('measureAnswer: %s', (_, expected, answer, found) => {
+  const measured = measureAnswer({ name: 'case', outputs: [expected] }, answer);
+  expect(measured.map(({ largest, largestExpected }) => [largest, largestExpected])).toEqual(found);
 });
