@@ -5,6 +5,7 @@ import { benchBatching } from './lib/bench/batching';
 import { benchClient, cellJson, cellTable, type CellResult } from './lib/bench/client';
 import { median } from './lib/bench/compare';
 import { benchEnsemble } from './lib/bench/ensemble';
+import { benchPrecision } from './lib/bench/precision';
 import { benchPreview, whyNoPreview } from './lib/bench/preview';
 import { print } from './lib/bench/print';
 import { benchStart } from './lib/bench/start';
@@ -26,11 +27,13 @@ const HELP = `Measures this package on this machine, always against something in
   --only NAME       start: a fresh run (nothing cached, everything downloaded) and a second one of "npm run local", by step
                     ensemble: images a second of the ensemble against pre, net and post called one by one
                     batching: images a second of gfpgan in batches against one by one
+                    precision: error against float64 and time of each model in FP32, BF16 and FP16, on the GPU if there is one
                     preview: "pulumi preview" of the stack staging against an empty program on the same engine
                     client: requests a second of our client against NVIDIA's tritonclient and perf_analyzer
                     sync: sync-models against s5cmd, rclone and aws-cli on an S3 server on this machine
   --repetitions N   rounds of each comparison (default 7)
-  --rows A,B        sync: only these of cold-1000, cold-10000, large, no-op, changed, ready, start; client: of http, grpc
+  --rows A,B        sync: only these of cold-1000, cold-10000, large, no-op, changed, ready, start; client: of http, grpc;
+                    precision: of the models
   --quick           sync: a tenth of the files, to see whether all of it works
   --out DIR         results as JSON, one file a benchmark (default: docs/benchmarks; nowhere with --rows or --quick)
   --help
@@ -71,8 +74,8 @@ async function bench(argv: readonly string[]): Promise<number> {
   const repetitions = parseInteger('repetitions', flags.repetitions, 1, 1000);
   const isPartial = flags.rows !== undefined || flags.quick;
   if (flags.quick && flags.only !== 'sync') throw new UsageError('--quick is for --only sync');
-  if (flags.rows !== undefined && flags.only !== 'sync' && flags.only !== 'client') {
-    throw new UsageError('--rows is for --only sync and --only client');
+  if (flags.rows !== undefined && !['sync', 'client', 'precision'].includes(flags.only ?? '')) {
+    throw new UsageError('--rows is for --only sync, --only client and --only precision');
   }
   const rows = parseList('rows', flags.rows);
   // A part of the numbers must not replace all of them.
@@ -81,6 +84,7 @@ async function bench(argv: readonly string[]): Promise<number> {
     start: benchStart,
     ensemble: () => benchEnsemble(repetitions),
     batching: () => benchBatching(repetitions),
+    precision: () => benchPrecision(repetitions, rows),
     preview: () => benchPreviews(repetitions),
     client: () => benchClients(repetitions, rows),
     sync: () => benchSyncRows({ repetitions, rows, quick: flags.quick }, out),

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
+Precision: TypeAlias = Literal["fp32", "bf16", "fp16"]
+
+
 class TraceError(Exception):
     """Something a person has to put right: what is wrong, and in `hint` what to do about it."""
 
@@ -92,30 +95,57 @@ class _Export:
     eager: the module in eval mode, the truth that the artifact is compared with.
     fresh_inputs: tuples of input tensors, none of them the tracing input and no two the same. Where max_batch_size > 0
         batches of 1 and of that size; where dims are -1 at least two sizes, the smallest that is allowed among them.
-    tolerance: largest |artifact - eager| allowed in any output element; 0 means equal to the bit.
+    precision: what the artifact computes in. The eager module stays FP32, and so do inputs and outputs.
+    tolerance: largest |artifact - eager| allowed in any output element; 0 means equal to the bit. One for each
+        precision that the model may be served in, or a number for all.
     serving_tolerance: the same of a server's answers to the golden requests, None for `tolerance`. It may be larger,
-        for servers with other arithmetic, such as TF32 on GPUs.
+        for servers with other arithmetic, such as TF32 on GPUs; never less than `tolerance` counts.
     extra_files: path relative to the model's folder -> bytes, written with the artifact.
     """
 
     eager: nn.Module
     fresh_inputs: Sequence[tuple[Tensor, ...]]
-    tolerance: float
+    tolerance: float | Mapping[Precision, float]
     weights: Weights
+    precision: Precision = "fp32"
     serving_tolerance: float | None = None
     extra_files: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def allowed(self) -> float:
+        """The tolerance of the artifact. Raises TraceError where none is given for its precision."""
+        if isinstance(self.tolerance, int | float):
+            return self.tolerance
+        if self.precision not in self.tolerance:
+            raise TraceError(
+                f"trace.py exports in {self.precision}, and gives tolerances for {', '.join(self.tolerance)} only",
+                "Measure it with npm run bench -- --only precision, and add it.",
+            )
+        return self.tolerance[self.precision]
+
+    @property
+    def allowed_served(self) -> float:
+        """The tolerance of a server's answers."""
+        return max(self.allowed, self.serving_tolerance or 0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TorchScriptExport(_Export):
-    """A model.pt. `example_inputs` are traced; None scripts the whole module instead (decisions on data survive)."""
+    """A model.pt.
+
+    example_inputs: they are traced; None scripts the whole module instead (decisions on data survive).
+    channels_last: give convolutions images and weights as NHWC, which tensor cores of a GPU want in BF16 and FP16.
+    freeze: fold weights into the graph, such as a batch norm into the convolution before it.
+    """
 
     example_inputs: tuple[Tensor, ...] | None
+    channels_last: bool = False
+    freeze: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnnxExport(_Export):
-    """A model.onnx. `save` writes the file at the path it is given, and maybe data files beside it."""
+    """A model.onnx. `save` writes the file, in `precision`, at the path it is given, and maybe data files beside it."""
 
     save: Callable[[Path], None]
 

@@ -23,6 +23,7 @@ from tracing.check import Tensors, answers, compare
 from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights
 from tracing.files import publish, replace_matching, scratch, sha256_of
 from tracing.interface import Interface, Signature, compare_with_config, is_comparable, require_variety
+from tracing.precision import in_precision
 from tracing.record import File, Record, read_record, record_path
 from tracing.releases import unreadable_by_server
 from tracing.repository import Model
@@ -52,7 +53,7 @@ def make(model: Model, weights: str | None, seed: int, progress: Callable[[Step]
     with torch.no_grad(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=FutureWarning)
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=DeprecationWarning)
-        export = _export(model, context)
+        export = load_export(model, context)
         _validate(export, context, model.kind())
         export.eager.eval().requires_grad_(False)
         with scratch(model.version_folder) as folder:
@@ -67,7 +68,7 @@ def make(model: Model, weights: str | None, seed: int, progress: Callable[[Step]
             inputs = [tuple(case) for case in export.fresh_inputs]
             expected = answers(export.eager, inputs)
             signature, received = ask(made, model.kind(), inputs, folder)
-            check = compare(inputs, expected, received, export.tolerance)
+            check = compare(inputs, expected, received, export.allowed)
             interface = _interface(context, export, signature, inputs, expected)
             requests = [] if interface is None else _golden(folder / "golden", interface, export, expected)
             progress("save")
@@ -117,7 +118,7 @@ def _publishable(weights: Weights) -> Weights:
     return replace(weights, source=Path(weights.source).name)
 
 
-def _export(model: Model, context: TraceContext) -> Export:
+def load_export(model: Model, context: TraceContext) -> Export:
     """Calls `export` of the model's trace.py."""
     module = _import(model)
     torch.manual_seed(context.seed)
@@ -168,16 +169,28 @@ def _write(export: Export, path: Path, folder: Path) -> None:
         if not path.is_file():
             raise TraceError(f"save in trace.py did not write {path.name}, the path that it was given")
         return
-    if export.example_inputs is None:
-        module = torch.jit.script(export.eager)
-    else:
-        module = torch.jit.trace(  # type: ignore[no-untyped-call]
-            export.eager, export.example_inputs, strict=False, check_trace=True
-        )
+    module = torchscript(export)
     raw = folder / "with-debug-files"
     raw.mkdir()
     torch.jit.save(module, str(raw / path.name))
     _without_debug_files(raw / path.name, path)
+
+
+def torchscript(export: TorchScriptExport) -> torch.jit.ScriptModule:
+    """The module as it is saved."""
+    if export.example_inputs is None:
+        if export.precision != "fp32" or export.channels_last:
+            raise TraceError(
+                "a scripted module (example_inputs=None) is served as it is, without precision and channels_last",
+                "Trace it, or convert inputs and outputs in its forward.",
+            )
+        module: torch.jit.ScriptModule = torch.jit.script(export.eager)
+    else:
+        network = in_precision(export.eager, export.precision, channels_last=export.channels_last)
+        module = torch.jit.trace(  # type: ignore[no-untyped-call]
+            network, export.example_inputs, strict=False, check_trace=True
+        )
+    return torch.jit.freeze(module.eval()) if export.freeze else module
 
 
 def _without_debug_files(source: Path, target: Path) -> None:
@@ -217,8 +230,7 @@ def _golden(folder: Path, interface: Interface, export: Export, outputs: Sequenc
     folder.mkdir()
     inputs = export.fresh_inputs
     cases = [(inputs[case], outputs[case]) for case in golden.choose(inputs, outputs)]
-    tolerance = export.tolerance if export.serving_tolerance is None else export.serving_tolerance
-    return golden.write(folder, interface, cases, tolerance)
+    return golden.write(folder, interface, cases, export.allowed_served)
 
 
 def _stage(path: Path, name: str, data: bytes) -> File:
