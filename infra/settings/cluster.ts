@@ -1,8 +1,8 @@
 import type { ProblemList } from '../../scripts/lib/model/problems';
 import { subnetRanges } from '../cidr';
-import { zonesElsewhere } from '../region';
 import type { ConfigValues } from './config';
 import type { ClusterSettings, NetworkSettings } from './types';
+import { checkZonesOfRegion } from './zones';
 
 const FEWEST_ZONES = 2;
 const MOST_ZONES = 6;
@@ -68,12 +68,7 @@ function networkSettings(values: ConfigValues, region: string | undefined, probl
   if (privateSubnetIds.length > 0) {
     problems.add('privateSubnetIds', 'is given without vpcId', { hint: 'name the VPC too, or leave it out' });
   }
-  const elsewhere = region === undefined ? [] : zonesElsewhere(zones, region);
-  if (elsewhere.length > 0) {
-    problems.add('availabilityZones', `has ${elsewhere.join(', ')}, and aws:region is ${region}`, {
-      allowed: `zones of ${region}, "${region}a"`,
-    });
-  }
+  checkZonesOfRegion('availabilityZones', zones, region, problems);
   const different = new Set(zones).size;
   if (different !== zones.length || different < FEWEST_ZONES || different > MOST_ZONES) {
     problems.add('availabilityZones', `has ${different} different zones`, {

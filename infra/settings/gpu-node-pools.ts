@@ -1,8 +1,8 @@
 import type { ProblemList } from '../../scripts/lib/model/problems';
 import { computeCapabilityOf, factsOf, GPU_INSTANCE_TYPE_NAMES, type GpuInstanceType } from '../gpu-instance-types';
-import { zonesElsewhere } from '../region';
 import { DEFAULTS } from '../triton/defaults';
 import type { GpuNodePoolSettings, Settings } from './types';
+import { checkZonesOfRegion } from './zones';
 
 /** GiB that the system and the image of Triton take of a node's disk. */
 const SYSTEM_AND_IMAGE_GIB = 40;
@@ -137,12 +137,7 @@ function checkKarpenterPool(pool: GpuNodePoolSettings, settings: Settings, probl
 function checkZones(pool: GpuNodePoolSettings, { cluster, region }: Settings, problems: ProblemList, at: At): void {
   if (cluster.kind !== 'create' || pool.zones.length === 0) return;
   if (cluster.network.kind === 'existing') {
-    const elsewhere = zonesElsewhere(pool.zones, region);
-    if (elsewhere.length > 0) {
-      problems.add(at('zones'), `has ${elsewhere.join(', ')}, and aws:region is ${region}`, {
-        allowed: `zones of ${region}, "${region}a"`,
-      });
-    }
+    checkZonesOfRegion(at('zones'), pool.zones, region, problems);
     if (pool.mechanism !== 'managed-node-group') return;
     problems.add(at('zones'), `has ${pool.zones.join(', ')}, and the zones of privateSubnetIds are not known`, {
       hint: 'leave it out: a managed node group is in all of these subnets',

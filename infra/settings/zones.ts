@@ -1,0 +1,16 @@
+import type { ProblemList } from '../../scripts/lib/model/problems';
+import { zonesElsewhere } from '../region';
+
+/** Refuses zones of another region than the stack's. */
+export function checkZonesOfRegion(
+  field: string,
+  zones: readonly string[],
+  region: string | undefined,
+  problems: ProblemList,
+): void {
+  const elsewhere = region === undefined ? [] : zonesElsewhere(zones, region);
+  if (elsewhere.length === 0) return;
+  problems.add(field, `has ${elsewhere.join(', ')}, and aws:region is ${region}`, {
+    allowed: `zones of ${region}, "${region}a"`,
+  });
+}
