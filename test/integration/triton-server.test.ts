@@ -45,3 +45,21 @@ test('the folder that its Python backend makes in /tmp goes with it', async () =
   const left = folders();
   expect(appeared.filter((name) => left.includes(name)).length).toBeLessThan(appeared.length);
 });
+
+test('the shared memory of a server that was killed goes when it is stopped', async () => {
+  const server = await testTriton(
+    scratch,
+    writeRepository(join(scratch.directory, 'killed'), addingModel('adds', { 1: 1 })),
+    { name: 'killed' },
+  );
+  const own = `triton-serving-${process.pid}-${new URL(server.httpUrl).port}-`;
+  const shared = (): string[] => entriesOf('/dev/shm', own).map(({ name }) => name);
+  expect(shared()).not.toEqual([]);
+  server.expectEnd();
+  // With its stubs: one that outlives the server removes it.
+  process.kill(-(server.pid as number), 'SIGKILL');
+  await server.ended;
+  expect(shared()).not.toEqual([]);
+  await server.stop();
+  expect(shared()).toEqual([]);
+});

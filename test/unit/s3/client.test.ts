@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { UserError } from '../../../scripts/lib/errors';
 import { freePorts } from '../../../scripts/lib/ports';
 import { proxyFor } from '../../../scripts/lib/s3/agent';
+import { Requester } from '../../../scripts/lib/s3/requester';
 import { checksumOfBytes, PART_BYTES, PreconditionFailed, S3Error, S3Store } from '../../../scripts/lib/s3/store';
 import type { StoreOptions } from '../../../scripts/lib/s3/store';
 
@@ -407,4 +408,28 @@ test.each([
   const { hint, message } = new S3Error('read it', endpoint, { code: 'CredentialsProviderError', text: 'It expired.' });
   expect(hint).toMatch(advice);
   expect(message).toBe(`cannot read it at ${endpoint}: CredentialsProviderError It expired.`);
+});
+
+describe('where S3 is, by the environment', () => {
+  const [option, ofS3, ofAws] = ['http://127.0.0.1:1', 'http://127.0.0.1:2', 'http://127.0.0.1:3'];
+
+  test.each([
+    { given: { AWS_ENDPOINT_URL: ofAws }, expected: '127.0.0.1:3' },
+    { given: { AWS_ENDPOINT_URL: ofAws, AWS_ENDPOINT_URL_S3: ofS3 }, expected: '127.0.0.1:2' },
+    { given: { AWS_ENDPOINT_URL: ofAws, AWS_ENDPOINT_URL_S3: ofS3 }, endpointUrl: option, expected: '127.0.0.1:1' },
+    { given: {}, expected: 'bucket.s3.eu-west-1.amazonaws.com' },
+  ])('$given, option $endpointUrl: $expected', ({ given, endpointUrl, expected }) => {
+    const before = process.env;
+    const { AWS_ENDPOINT_URL: _, AWS_ENDPOINT_URL_S3: __, ...others } = before;
+    process.env = { ...others, ...given };
+    undo.push(() => (process.env = before));
+    const requester = new Requester({
+      bucket: 'bucket',
+      region: 'eu-west-1',
+      credentials: KEYS,
+      ...(endpointUrl === undefined ? {} : { endpointUrl }),
+    });
+    undo.push(() => requester.close());
+    expect(requester.endpoint.host).toBe(expected);
+  });
 });

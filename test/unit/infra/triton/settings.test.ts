@@ -137,6 +137,30 @@ describe('settings of the servers', () => {
     });
   });
 
+  const AT_A_CLASS = {
+    host: 'a.example.com',
+    certificateArn: 'arn:aws:acm:us-east-1:123456789012:certificate/a',
+    trustStoreArn: 'arn:aws:elasticloadbalancing:t',
+  };
+
+  test.each([
+    ['without Auto Mode', { autoMode: false, gpuNodePools: [] }],
+    ['of another class', { ingress: { ...AT_A_CLASS, className: 'nginx' } }],
+    [
+      'of a cluster that is there',
+      {
+        cluster: 'existing',
+        kubeContext: 'a',
+        oidcProviderArn: 'arn:aws:iam::123456789012:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/A',
+        loadBalancerCidrs: ['10.9.0.0/16'],
+        gpuNodePools: [],
+      },
+    ],
+  ])('an ingress %s gets no class', (_, values) => {
+    const given = { exposure: 'ingress', ingress: AT_A_CLASS, ...values };
+    expect(readSettings(configOf('prod', given)).triton.exposure).toMatchObject({ createAutoModeClass: false });
+  });
+
   test('empty mappings stand for nothing, as in Pulumi.yaml', () => {
     const { triton } = readSettings(
       configOf('staging', { monitoring: {}, autoscaling: {}, resources: {}, ingress: {}, image: '' }),
