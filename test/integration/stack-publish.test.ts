@@ -92,4 +92,15 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'a stack with a cluster', () =
     const { stdout } = await run('releases');
     expect(stdout).toMatch(/\* .* rollback to \S+ +adds 2 -> 1\n.*sync-models.* adds 1 -> 2\n.*new adds 1/);
   });
+
+  test.each([
+    { kind: 'random', warned: ['warning: random weights are published to dev: adds'] },
+    { kind: 'pretrained', warned: [] },
+  ])('$kind weights: warnings $warned', async ({ kind, warned }) => {
+    const record = JSON.stringify({ weights: { kind, description: 'of a test' } });
+    writeRepository(repository, { ...addingModel('adds', { 3: 30 }), 'adds/3/model.py.trace.json': record });
+    const planned = await run('sync-models', '--repo', repository, '--dry-run');
+    expect(planned).toMatchObject({ code: 0 });
+    expect(planned.stderr.match(/warning: random weights .*/g) ?? []).toEqual(warned);
+  });
 });
