@@ -1,7 +1,15 @@
 import { EXIT, parseFlags, parseSelection, runCommand } from './lib/cli';
-import { formatProblem } from './lib/errors';
+import { formatProblem, type Problem } from './lib/errors';
 import { formatBytes, formatCount, formatTable } from './lib/format';
-import { adviceFor, readRepository, type Repository, type RepositoryModel, type SourceFile } from './lib/model';
+import {
+  adviceFor,
+  memoryAdvice,
+  readRepository,
+  weightMemory,
+  type Repository,
+  type RepositoryModel,
+  type SourceFile,
+} from './lib/model';
 import { paths } from './lib/paths';
 
 const HELP = `Checks a model repository without a server: configurations, ensembles, versions, files.
@@ -44,9 +52,14 @@ function print({ models, problems, added }: Repository): void {
   if (models.length > 0) process.stdout.write(`${table(models)}\n\n`);
   if (added.length > 0) process.stdout.write(`Added, because an ensemble needs them: ${added.join(', ')}\n`);
   for (const problem of problems) process.stderr.write(`${formatProblem(problem)}\n`);
-  for (const advice of models.flatMap(adviceFor)) process.stderr.write(`hint: ${formatProblem(advice)}\n`);
+  for (const advice of adviceOn(models)) process.stderr.write(`hint: ${formatProblem(advice)}\n`);
   process.stdout.write(`${formatCount(models.length, 'model')}, ${formatCount(problems.length, 'problem')}\n`);
 }
+
+const adviceOn = (models: readonly RepositoryModel[]): Problem[] => [
+  ...models.flatMap(adviceFor),
+  ...memoryAdvice(models),
+];
 
 const table = (models: readonly RepositoryModel[]): string =>
   formatTable(
@@ -104,5 +117,9 @@ function asJson({ models, problems, added }: Repository): string {
   }));
   // JSON has no numbers of 64 bits.
   const replacer = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value);
-  return JSON.stringify({ models: summaries, problems, advice: models.flatMap(adviceFor), added }, replacer, 2);
+  return JSON.stringify(
+    { models: summaries, problems, advice: adviceOn(models), memory: weightMemory(models), added },
+    replacer,
+    2,
+  );
 }

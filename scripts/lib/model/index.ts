@@ -1,5 +1,6 @@
 /** Model folders -> validated configurations, the text of each config.pbtxt, and the files to publish. */
 export { adviceFor } from './advice';
+export { memoryAdvice, weightMemory } from './memory';
 export { configText } from './config-text';
 export type { ModelConfig, TensorConfig } from './model-config';
 export { readRepository, readSoundRepository, stepModels } from './repository';

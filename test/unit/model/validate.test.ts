@@ -87,6 +87,7 @@ describe('validate', () => {
       ],
       problems: [],
       advice: [expect.objectContaining({ file: 'm', field: 'model_warmup' })],
+      memory: { gpu: torchScript().length, main: 0, loading: 3 * torchScript().length },
       added: [],
     });
   });
