@@ -8,7 +8,7 @@ import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
 import { jestResults, junitResults, type TestResults } from './lib/test-results';
 import { ensureChromium } from './lib/toolchain/chromium';
-import { ensurePython, type PythonEnvironment } from './lib/toolchain/python';
+import { ensureLockedPackages, ensurePython, type PythonEnvironment } from './lib/toolchain/python';
 import { ensureSeaweedfs } from './lib/toolchain/seaweedfs';
 import { ensureTriton } from './lib/toolchain/triton';
 
@@ -81,6 +81,7 @@ async function test(argv: readonly string[]): Promise<number> {
       Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
     );
   }
+  const reference = suites.includes('python') ? await getReference(environment, progress) : undefined;
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
   const total: TestResults = { ...NOTHING, failures: [] };
   try {
@@ -89,7 +90,7 @@ async function test(argv: readonly string[]): Promise<number> {
       const report = join(scratch, suite);
       const filter = filterOf(suite);
       const results =
-        suite === 'python' ? pytest(environment, report, filter) : jest(suite, environment, report, filter);
+        suite === 'python' ? pytest(environment, report, filter, reference) : jest(suite, environment, report, filter);
       for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += results[key];
       total.failures.push(...results.failures);
     }
@@ -110,6 +111,18 @@ function suitesOf(chosen: Suite | undefined, { all, soak }: { all: boolean; soak
   if (soak)
     return SUITES.filter((suite) => suite in PROOFS && (chosen === undefined ? suite !== 'e2e' : suite === chosen));
   return SUITES.filter((suite) => (chosen === undefined ? all || !ON_REQUEST.includes(suite) : suite === chosen));
+}
+
+/** The setup.py of basicsr, which has no wheel, fails with it. */
+const PYTHON_WITHOUT_REFERENCE = '3.13';
+
+/** The folder of the GFPGAN that ours is compared with, where this Python can build it. */
+async function getReference(environment: PythonEnvironment, progress: Progress): Promise<string | undefined> {
+  if (environment.version === PYTHON_WITHOUT_REFERENCE) {
+    progress.line(`     no comparison with PyPI's gfpgan: Python ${environment.version} cannot build basicsr`);
+    return undefined;
+  }
+  return progress.run('GFPGAN of PyPI', (step) => ensureLockedPackages('gfpgan', environment, step, { build: true }));
 }
 
 /** Where none can be had, the tests that open a page are left out and say so. */
@@ -167,10 +180,16 @@ function jest(suite: Suite, environment: PythonEnvironment, report: string, filt
 /** Exit code of pytest when it found no test. */
 const PYTEST_NO_TESTS = 5;
 
-function pytest({ python }: PythonEnvironment, report: string, filter: string | undefined): TestResults {
+function pytest(
+  { python }: PythonEnvironment,
+  report: string,
+  filter: string | undefined,
+  reference: string | undefined,
+): TestResults {
   const args = ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', `--junitxml=${report}`];
   if (filter !== undefined) args.push('-k', filter);
-  const { status } = spawnSync(python, args, { cwd: paths.root, stdio: ['inherit', 2, 2] });
+  const env = { ...process.env, ...(reference === undefined ? {} : { GFPGAN_REFERENCE: reference }) };
+  const { status } = spawnSync(python, args, { cwd: paths.root, env, stdio: ['inherit', 2, 2] });
   if (status === PYTEST_NO_TESTS && filter !== undefined) return NOTHING;
   return resultsOf('python', report, status, junitResults);
 }

@@ -16,6 +16,7 @@ Downloads first what a weights.yaml beside it names.
   --weights MODEL=FILE  weights for one model: a file, a folder or a hub id, OWNER/NAME@REVISION;
                         instead of what its weights.yaml names; may be given again
   --force               also those that are up to date
+  --fit-config          where weights need other dims than model.yaml has, set them there and say so
   --explain             say why each model would be made, or why it is up to date, and make none
   --version N           version folder to write (default: the newest that version_policy names, or 1)
   --seed N              of random weights and of the check's inputs (default: 0)
@@ -36,6 +37,7 @@ async function trace(argv: readonly string[]): Promise<number> {
     exclude: { type: 'string' },
     weights: { type: 'string', multiple: true, default: [] },
     force: { type: 'boolean', default: false },
+    'fit-config': { type: 'boolean', default: false },
     explain: { type: 'boolean', default: false },
     version: { type: 'string' },
     seed: { type: 'string' },
@@ -56,6 +58,7 @@ async function trace(argv: readonly string[]): Promise<number> {
       ...selection,
       weights: flags.weights,
       force: flags.force,
+      fitConfig: flags['fit-config'],
       explain: flags.explain,
       version: flags.version,
       seed: flags.seed,
@@ -79,6 +82,8 @@ function describe(event: TraceEvent): string | undefined {
       return event.reasons.length === 0
         ? `${event.model}: up to date: ${event.files} files that it is made from, ${event.packages} packages, the seed and the weights are as they were`
         : `${event.model}: would be made: ${event.reasons.join('; ')}`;
+    case 'fitted':
+      return `${event.model}: model.yaml was changed: ${event.changes.join('; ')}`;
     case 'fetched':
       return `${event.model}: ${formatCount(event.files, 'file')} downloaded, as weights.yaml says`;
     case 'nothing':

@@ -17,6 +17,8 @@ export interface TraceOptions {
   /** MODEL=FILE, MODEL=HUB-ID or MODEL=DIRECTORY */
   weights: readonly string[];
   force?: boolean;
+  /** Where weights need other dims than model.yaml has, set them there. */
+  fitConfig?: boolean;
   /** Only say why each model would be made, or not. */
   explain?: boolean;
   /** Numbers as on the command line, which the tracing process checks. */
@@ -37,6 +39,8 @@ export type TraceEvent =
   | ({ event: 'up-to-date'; model: string } & TraceResult)
   | { event: 'explain'; model: string; reasons: string[]; files: number; packages: number }
   | { event: 'nothing'; model: string; file: string | null }
+  /** Fields of its model.yaml were set, a phrase for each. */
+  | { event: 'fitted'; model: string; changes: string[] }
   /** `files` of its weights.yaml were downloaded. */
   | { event: 'fetched'; model: string; files: number }
   | { event: 'failed'; model: string; error: string; hint?: string | null };
@@ -75,6 +79,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     if (options.exclude !== undefined) args.push('--exclude', options.exclude.join(','));
     for (const weights of [...options.weights, ...found]) args.push('--weights', absoluteWeights(weights));
     if (options.force === true) args.push('--force');
+    if (options.fitConfig === true) args.push('--fit-config');
     if (options.explain === true) args.push('--explain');
     for (const name of ['seed', 'version', 'jobs'] as const) {
       const value = options[name];

@@ -13,13 +13,14 @@ import time
 import traceback
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
 from model_packages.install import REQUIREMENTS
 from tracing import report
-from tracing.contract import TraceError
+from tracing.contract import ConfigError, TraceError
+from tracing.fit import set_dims
 from tracing.imports import importable
 from tracing.record import Record, read_record
 from tracing.report import Report
@@ -40,6 +41,7 @@ class Options:
     weights: Mapping[str, str]
     seed: int
     force: bool
+    fit_config: bool
     explain: bool
     jobs: int
     json: bool
@@ -124,6 +126,9 @@ def _parse(arguments: Sequence[str] | None) -> Options:
     )
     parser.add_argument("--seed", type=int, default=0, help="of random weights and of the check's inputs (default: 0)")
     parser.add_argument("--force", action="store_true", help="make models that are up to date, too")
+    parser.add_argument(
+        "--fit-config", action="store_true", help="where weights need other dims than model.yaml has, set them there"
+    )
     parser.add_argument("--explain", action="store_true", help="say why a model would be made or not, and make none")
     parser.add_argument(
         "--jobs",
@@ -231,11 +236,14 @@ def _make_here(model: Model, options: Options, emit: Report) -> bool:
     began = time.monotonic()
     try:
         emit(report.started(model))
-        with importable(model):
-            from tracing.make import make  # noqa: PLC0415 - torch, which takes seconds to import
-
-            weights = options.weights.get(model.name)
-            record = make(model, weights, options.seed, lambda step: emit(report.progressed(model, step)))
+        try:
+            record = _make(model, options, emit)
+        except ConfigError as error:
+            if not options.fit_config:
+                raise
+            emit(report.fitted(model, set_dims(model.folder / "model.yaml", error.values)))
+            # In a new process, as what this one has imported would no longer count as a source.
+            return _make_in_child(model, replace(options, fit_config=False), emit, [])
     except ModuleNotFoundError as error:
         traceback.print_exception(error)
         package = (error.name or "").partition(".")[0]
@@ -248,10 +256,20 @@ def _make_here(model: Model, options: Options, emit: Report) -> bool:
     return True
 
 
+def _make(model: Model, options: Options, emit: Report) -> Record:
+    with importable(model):
+        from tracing.make import make  # noqa: PLC0415 - torch, which takes seconds to import
+
+        weights = options.weights.get(model.name)
+        return make(model, weights, options.seed, lambda step: emit(report.progressed(model, step)))
+
+
 def _make_in_child(model: Model, options: Options, emit: Report, children: list[subprocess.Popen[str]]) -> bool:
     """The same in a process of its own, whose events are passed on and which is added to `children`."""
     command = [sys.executable, "-m", "tracing", "--json", "--force", "--models", model.name]
     command += ["--repo", str(options.repo), "--seed", str(options.seed)]
+    if options.fit_config:
+        command.append("--fit-config")
     if options.version is not None:
         command += ["--version", str(options.version)]
     if model.name in options.weights:
@@ -264,10 +282,14 @@ def _make_in_child(model: Model, options: Options, emit: Report, children: list[
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", env=environment) as child:
         children.append(child)
         assert child.stdout is not None  # asked for above
-        for line in child.stdout:
-            event = json.loads(line)
-            emit(event)
-            reported = reported or event["event"] == "failed"
+        try:
+            for line in child.stdout:
+                event = json.loads(line)
+                emit(event)
+                reported = reported or event["event"] == "failed"
+        except BaseException:
+            child.terminate()
+            raise
     if child.returncode != EXIT_OK and not reported:
         reason = (
             f"was ended by signal {-child.returncode}" if child.returncode < 0 else f"exited with {child.returncode}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -21,6 +21,25 @@ class TraceError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+# Where a field of model.yaml is, such as ("input", 0, "dims"), and the value of one that holds a shape.
+FieldPath: TypeAlias = tuple[str | int, ...]
+Dims: TypeAlias = list[int]
+
+
+def field_name(path: FieldPath) -> str:
+    """As people write it: input[0].dims."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+
+
+class ConfigError(TraceError):
+    """The weights need other dims than model.yaml has; `--fit-config` sets `values` there."""
+
+    def __init__(self, message: str, values: Mapping[FieldPath, Dims]) -> None:
+        fields = ", ".join(f"{field_name(path)} to {dims}" for path, dims in values.items())
+        super().__init__(message, f"Run it again with --fit-config, which sets {fields} in model.yaml.")
+        self.values = values
 
 
 @dataclass(frozen=True)
@@ -71,6 +90,10 @@ class TraceContext:
         """`dims` of the output called `name` in model.yaml, without the batch axis where max_batch_size > 0."""
         return self._dims("output", name)
 
+    def all_dims(self) -> list[tuple[FieldPath, Dims]]:
+        """Every `dims` in model.yaml, of inputs, outputs and warm-up samples, and where it is."""
+        return list(_dims_in(self.config, ()))
+
     @property
     def max_batch_size(self) -> int:
         """`max_batch_size` of model.yaml; 0, Triton's default, means that the model sees the shapes as they come."""
@@ -86,6 +109,15 @@ class TraceContext:
             f"{self.folder / 'model.yaml'} has no {kind} called '{name}' (it has: {names})",
             f"trace.py of {self.model} needs it: name it as trace.py does.",
         )
+
+
+def _dims_in(value: object, path: FieldPath) -> Iterator[tuple[FieldPath, Dims]]:
+    entries = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for step, entry in entries:
+        if step == "dims" and isinstance(entry, list):
+            yield (*path, step), entry
+        else:
+            yield from _dims_in(entry, (*path, step))
 
 
 @dataclass(frozen=True, kw_only=True)

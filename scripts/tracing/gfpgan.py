@@ -20,6 +20,13 @@ SIZES = tuple(size for size in CHANNELS if size >= 8)
 UNET_CHANNELS = {resolution: channels // 2 for resolution, channels in CHANNELS.items()}
 
 
+def resolutions_to(size: int) -> list[int]:
+    """The resolutions of the U-Net, from 8 pixels on. Raises ValueError for a size that is none of SIZES."""
+    if size not in SIZES:
+        raise ValueError(f"size is {size}; GFPGAN exists for {', '.join(map(str, SIZES))} pixels")
+    return [resolution for resolution in SIZES if resolution <= size]
+
+
 def conv_layer(in_channels: int, out_channels: int, kernel_size: int) -> nn.Sequential:
     """Convolution, bias and activation; the size stays."""
     conv = EqualConv2d(in_channels, out_channels, kernel_size, padding=kernel_size // 2, bias=None)
@@ -82,7 +89,44 @@ def condition(channels: int, bias: float) -> nn.Sequential:
     )
 
 
-class GFPGANv1(nn.Module):
+class FaceRestorer(nn.Module):
+    """The order in which the layers of a GFPGAN run; subclasses make them.
+
+    RGB in [-1, 1], [batch, 3, size, size] -> the same shape, about [-1, 1], not clamped.
+    """
+
+    conv_body_first: nn.Module
+    conv_body_down: nn.ModuleList
+    final_conv: nn.Module
+    final_linear: nn.Module
+    conv_body_up: nn.ModuleList
+    condition_scale: nn.ModuleList
+    condition_shift: nn.ModuleList
+    stylegan_decoder: StyleGAN2Decoder
+
+    def activate(self, x: Tensor) -> Tensor:
+        """What follows the first and the last convolution of the encoder."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.activate(self.conv_body_first(x))
+        skips: list[Tensor] = []
+        for down in self.conv_body_down:
+            features = down(features)
+            skips.append(features)
+        features = self.activate(self.final_conv(features))
+        latents = self.final_linear(features.flatten(1)).unflatten(1, (-1, STYLE_FEATURES))
+
+        conditions: list[tuple[Tensor, Tensor]] = []
+        blocks = zip(self.conv_body_up, self.condition_scale, self.condition_shift, reversed(skips), strict=True)
+        for up, to_scale, to_shift, skip in blocks:
+            features = up(features + skip)
+            conditions.append((to_scale(features), to_shift(features)))
+        image: Tensor = self.stylegan_decoder(latents, conditions)
+        return image
+
+
+class GFPGANv1(FaceRestorer):
     """Restores a face: RGB in [-1, 1], [batch, 3, size, size] -> the same shape, about [-1, 1], not clamped.
 
     size: one of SIZES; the published weights are for 512.
@@ -91,10 +135,8 @@ class GFPGANv1(nn.Module):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        if size not in SIZES:
-            raise ValueError(f"size is {size}; GFPGAN v1 exists for {', '.join(map(str, SIZES))} pixels")
+        resolutions = resolutions_to(size)
         channels = UNET_CHANNELS
-        resolutions = [resolution for resolution in SIZES if resolution <= size]
         levels = len(resolutions)
         self.conv_body_first = conv_layer(3, channels[size], 1)
         self.conv_body_down = nn.ModuleList(ResBlock(channels[r], channels[r // 2]) for r in reversed(resolutions))
@@ -107,19 +149,6 @@ class GFPGANv1(nn.Module):
         self.condition_shift = nn.ModuleList(condition(channels[r], 0.0) for r in resolutions)
         self.stylegan_decoder = StyleGAN2Decoder(size)
 
-    def forward(self, x: Tensor) -> Tensor:
-        features: Tensor = self.conv_body_first(x)
-        skips: list[Tensor] = []
-        for down in self.conv_body_down:
-            features = down(features)
-            skips.append(features)
-        features = self.final_conv(features)
-        latents = self.final_linear(features.flatten(1)).unflatten(1, (-1, STYLE_FEATURES))
-
-        conditions: list[tuple[Tensor, Tensor]] = []
-        blocks = zip(self.conv_body_up, self.condition_scale, self.condition_shift, reversed(skips), strict=True)
-        for up, to_scale, to_shift, skip in blocks:
-            features = up(features + skip)
-            conditions.append((to_scale(features), to_shift(features)))
-        image: Tensor = self.stylegan_decoder(latents, conditions)
-        return image
+    def activate(self, x: Tensor) -> Tensor:
+        """The convolutions end with their activation."""
+        return x

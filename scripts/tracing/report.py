@@ -40,6 +40,11 @@ def up_to_date(model: Model, record: Record) -> Event:
     return {"event": "up-to-date", **_facts(model, record)}
 
 
+def fitted(model: Model, changes: Sequence[str]) -> Event:
+    """What was set in model.yaml, a phrase for each."""
+    return {"event": "fitted", "model": model.name, "changes": [*changes]}
+
+
 def explained(model: Model, record: Record | None, reasons: Sequence[str]) -> Event:
     """Why a model would be made; without reasons it is up to date."""
     files = 0 if record is None else len(record.sources)
@@ -92,6 +97,8 @@ def as_text(event: Event) -> None:
             print(f"{event['model']}: {_STEPS[event['step']]} ...", file=sys.stderr, flush=True)
         case "explain":
             print(explanation(event), flush=True)
+        case "fitted":
+            print(f"{event['model']}: model.yaml was changed: {'; '.join(event['changes'])}", flush=True)
         case "nothing":
             has = "has no trace.py" if event["file"] is None else f"brings its own {event['file']}"
             print(f"{event['model']} {has}: nothing to trace", flush=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tracing.contract import TorchScriptExport, TraceContext, TraceError, Weights
-from tracing.gfpgan import SIZES
-from tracing.weights import pretrained_model, random_model
+from tracing.contract import ConfigError, TorchScriptExport, TraceContext, TraceError, Weights
+from tracing.gfpgan import SIZES, FaceRestorer
+from tracing.weights import random_model, read_checkpoint
 
 # Of pixels in [-1, 1]: an eighth of a grey level. The trace that this project goes back to was 3.15e-4 away.
 TOLERANCE = 1e-3
@@ -24,15 +24,27 @@ def export_restoration(
 ) -> TorchScriptExport:
     """GFPGAN v1 at the size in model.yaml, traced with one batch size and checked with others.
 
-    `--weights` names a checkpoint file; without it the weights are random. Raises TraceError.
+    `--weights` names a checkpoint file, which decides the architecture; without it the weights are random.
+    Raises TraceError, and ConfigError where the checkpoint is for another size than model.yaml.
     """
     size = image_size(context)
+    model: FaceRestorer
     if context.weights is None:
         model, weights = random_model(size), Weights.random(context.seed)
     else:
-        checkpoint = Path(context.weights)
-        model = pretrained_model(size, checkpoint)
-        weights = Weights("pretrained", f"GFPGAN v1 from {checkpoint.name}", source=checkpoint.name)
+        checkpoint = read_checkpoint(Path(context.weights))
+        name = checkpoint.file.name
+        if checkpoint.size != size:
+            raise ConfigError(
+                f"{name} is for images of {checkpoint.size} x {checkpoint.size}, but model.yaml has {size} x {size}",
+                {
+                    path: [*dims[:-2], checkpoint.size, checkpoint.size]
+                    for path, dims in context.all_dims()
+                    if dims[-2:] == [size, size]
+                },
+            )
+        model = checkpoint.model()
+        weights = Weights("pretrained", f"{checkpoint.architecture} from {name}", source=name)
 
     def images(batch: int) -> Tensor:
         return torch.rand(batch, 3, size, size) * 2 - 1

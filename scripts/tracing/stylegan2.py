@@ -1,4 +1,4 @@
-"""The StyleGAN2 parts of GFPGAN v1: equalised layers, modulated convolutions and the decoder.
+"""The StyleGAN2 parts of GFPGAN v1 ("original"): equalised layers, modulated convolutions and the decoder.
 
 Attribute names are those of the published checkpoint's state dict.
 Sources: Karras et al., "Analyzing and Improving the Image Quality of StyleGAN" (2020); equalised learning rate and
@@ -8,7 +8,8 @@ the mapping network: Karras et al. (2018, 2019); spatial feature transform: Wang
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -81,7 +82,7 @@ class ModulatedConv2d(nn.Module):
     ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.randn(1, out_channels, in_channels, kernel_size, kernel_size))
-        self.modulation = EqualLinear(STYLE_FEATURES, in_channels, bias=1.0)
+        self.modulation: nn.Module = EqualLinear(STYLE_FEATURES, in_channels, bias=1.0)
         self.scale = 1 / math.sqrt(in_channels * kernel_size**2)
         self.padding = kernel_size // 2
         self.demodulate = demodulate
@@ -121,9 +122,11 @@ class StyleConv(nn.Module):
 class ToRGB(nn.Module):
     """Features to an RGB image [batch, 3, height, width]."""
 
+    convolution: ClassVar[type[ModulatedConv2d]] = ModulatedConv2d
+
     def __init__(self, in_channels: int) -> None:
         super().__init__()
-        self.modulated_conv = ModulatedConv2d(in_channels, 3, 1, demodulate=False)
+        self.modulated_conv = self.convolution(in_channels, 3, 1, demodulate=False)
         self.bias = nn.Parameter(torch.zeros(1, 3, 1, 1))
 
     def forward(self, x: Tensor, style: Tensor) -> Tensor:
@@ -162,30 +165,38 @@ class StyleGAN2Decoder(nn.Module):
     conditions: for each of these resolutions (scale, shift), both [batch, channels / 2, resolution, resolution].
     Returns the image [batch, 3, size, size]. The noise is what is stored in `noises`, so the result is a function
     of the input.
+
+    channels: feature maps at each resolution. Architectures differ in the layers, which are class attributes.
     """
 
-    def __init__(self, size: int) -> None:
+    style_conv: ClassVar[type[nn.Module]] = StyleConv
+    to_rgb: ClassVar[type[nn.Module]] = ToRGB
+    to_rgb_with_skip: ClassVar[type[nn.Module]] = ToRGBWithSkip
+
+    def __init__(self, size: int, channels: Mapping[int, int] = CHANNELS) -> None:
         super().__init__()
         resolutions = [2**n for n in range(3, int(math.log2(size)) + 1)]
         # The mapping network belongs to the published state dict. It never runs: the encoder predicts the latents.
-        self.style_mlp = nn.Sequential(
-            nn.Identity(),
-            *(EqualLinear(STYLE_FEATURES, STYLE_FEATURES, bias=0.0) for _ in range(MAPPING_LAYERS)),
-        )
-        self.constant_input = ConstantInput(CHANNELS[4])
-        self.style_conv1 = StyleConv(CHANNELS[4], CHANNELS[4])
-        self.to_rgb1 = ToRGB(CHANNELS[4])
+        self.style_mlp = nn.Sequential(nn.Identity(), *self.mapping_layers())
+        self.constant_input = ConstantInput(channels[4])
+        self.style_conv1 = self.style_conv(channels[4], channels[4])
+        self.to_rgb1 = self.to_rgb(channels[4])
         self.style_convs = nn.ModuleList()
         self.to_rgbs = nn.ModuleList()
         self.noises = nn.Module()
         self.noises.register_buffer("noise0", torch.randn(1, 1, 4, 4))
         for level, resolution in enumerate(resolutions):
-            channels = CHANNELS[resolution]
-            self.style_convs.append(StyleConv(CHANNELS[resolution // 2], channels, upsample=True))
-            self.style_convs.append(StyleConv(channels, channels))
-            self.to_rgbs.append(ToRGBWithSkip(channels))
+            here = channels[resolution]
+            self.style_convs.append(self.style_conv(channels[resolution // 2], here, upsample=True))
+            self.style_convs.append(self.style_conv(here, here))
+            self.to_rgbs.append(self.to_rgb_with_skip(here))
             for layer in (2 * level + 1, 2 * level + 2):
                 self.noises.register_buffer(f"noise{layer}", torch.randn(1, 1, resolution, resolution))
+
+    @staticmethod
+    def mapping_layers() -> list[nn.Module]:
+        """The mapping network, without its first layer, which has no weights."""
+        return [EqualLinear(STYLE_FEATURES, STYLE_FEATURES, bias=0.0) for _ in range(MAPPING_LAYERS)]
 
     def forward(self, latents: Tensor, conditions: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
         features: Tensor = self.style_conv1(self.constant_input(), latents[:, 0], self.noises.noise0)

@@ -1,9 +1,10 @@
-"""Weights for GFPGAN v1: a published checkpoint, or random ones."""
+"""Weights for GFPGAN: a published checkpoint, whose keys and shapes say which network it is, or random ones."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ import torch
 from torch import Tensor
 
 from tracing.contract import TraceError
-from tracing.gfpgan import GFPGANv1
+from tracing.gfpgan import SIZES, UNET_CHANNELS, FaceRestorer, GFPGANv1
+from tracing.gfpgan_clean import GFPGANv1Clean
 
 # A checkpoint of the training code holds one of these, best first: the moving average is what is published for use.
 _ENTRIES = ("params_ema", "params")
 _NOISE = re.compile(r"stylegan_decoder\.noises\.noise\d+")
+# The first convolution: a layer with an activation in the original architecture, alone in the clean one.
+_ORIGINAL, _CLEAN = "conv_body_first.0.weight", "conv_body_first.weight"
 # The RGB images of all resolutions add up; this keeps the sum of an untrained network mostly inside [-1, 1].
 _RANDOM_RGB_SCALE = 0.15
 
@@ -30,35 +34,53 @@ def random_model(size: int) -> GFPGANv1:
     return model
 
 
-def pretrained_model(size: int, checkpoint: Path) -> GFPGANv1:
-    """GFPGAN v1 with the weights of a checkpoint such as GFPGANv1.pth.
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file such as GFPGANv1.pth (original) or GFPGANv1.4.pth (clean). size: of its images, in pixels."""
 
-    Raises TraceError when the file is missing, is no GFPGAN v1 checkpoint, or is for another size.
-    """
-    state = read_state(checkpoint)
-    there = checkpoint_size(state)
-    if there is None:
+    file: Path
+    state: Mapping[str, Tensor]
+    size: int
+
+    @property
+    def architecture(self) -> str:
+        return "GFPGAN v1" if _ORIGINAL in self.state else "GFPGAN v1 clean"
+
+    def model(self) -> FaceRestorer:
+        """The network with these weights. Raises TraceError where keys or shapes are not those of its architecture."""
+        model: FaceRestorer
+        if _ORIGINAL in self.state:
+            model = GFPGANv1(self.size)
+        else:
+            # Below 64 pixels all have the same number of channels.
+            multiplier = max(1, self.state[_CLEAN].shape[0] // UNET_CHANNELS[self.size])
+            model = GFPGANv1Clean(self.size, multiplier)
+        try:
+            model.load_state_dict(self.state, strict=True)
+        except RuntimeError as error:
+            raise TraceError(
+                f"{self.file} does not fit {self.architecture} at {self.size} x {self.size}: {error}"
+            ) from None
+        return model
+
+
+def read_checkpoint(file: Path) -> Checkpoint:
+    """Raises TraceError when the file is missing or holds no GFPGAN v1."""
+    state = read_state(file)
+    noises = [value for name, value in state.items() if _NOISE.fullmatch(name) and value.dim()]
+    size = max((noise.shape[-1] for noise in noises), default=0)
+    if size not in SIZES or not (_ORIGINAL in state or _CLEAN in state):
         raise TraceError(
-            f"{checkpoint} does not hold GFPGAN v1: it has no stylegan_decoder.noises",
-            'Needed are weights of the "original" architecture, GFPGANv1.pth; GFPGANv1.2 to v1.4 are another one.',
+            f"{file} does not hold GFPGAN v1: it lacks stylegan_decoder.noises or conv_body_first of its networks",
+            "Needed is a file such as GFPGANv1.pth, GFPGANv1.3.pth or GFPGANv1.4.pth.",
         )
-    if there != size:
-        raise TraceError(
-            f"{checkpoint} is for {there} x {there} images, but model.yaml asks for {size} x {size}",
-            f"Set height and width in dims of input__0 and output__0 in model.yaml to {there}.",
-        )
-    model = GFPGANv1(size)
-    try:
-        model.load_state_dict(state, strict=True)
-    except RuntimeError as error:
-        raise TraceError(f"{checkpoint} does not fit GFPGAN v1 at {size} x {size}: {error}") from None
-    return model
+    return Checkpoint(file, state, size)
 
 
 def read_state(checkpoint: Path) -> Mapping[str, Tensor]:
     """The state dict in a checkpoint: `params_ema`, else `params`, else the whole file."""
     if not checkpoint.is_file():
-        raise TraceError(f"there is no file {checkpoint}", "Give --weights the path of GFPGANv1.pth.")
+        raise TraceError(f"there is no file {checkpoint}", "Give --weights the path of a file such as GFPGANv1.4.pth.")
     try:
         content: Any = torch.load(checkpoint, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds for files that are not checkpoints
@@ -68,10 +90,3 @@ def read_state(checkpoint: Path) -> Mapping[str, Tensor]:
     if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
         raise TraceError(f"{checkpoint} holds no state dict: neither {' nor '.join(_ENTRIES)}, nor tensors by name")
     return content
-
-
-def checkpoint_size(state: Mapping[str, Tensor]) -> int | None:
-    """Height of the images that a state dict is for, in pixels; None when it is not GFPGAN v1's."""
-    return max(
-        (value.shape[-1] for name, value in state.items() if _NOISE.fullmatch(name) and value.dim()), default=None
-    )

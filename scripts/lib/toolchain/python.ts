@@ -268,13 +268,20 @@ export async function unpackPackage(
 /**
  * The folder of the packages that `scripts/requirements/NAME.txt` locks, apart from the environment that models are
  * traced and served in. With it as PYTHONPATH they can be imported; their programs are in its `bin`.
+ * @param options.build also packages that have no wheel, built with what `python` has; the lock needs hashes then
  */
-export async function ensureLockedPackages(name: string, python: PythonEnvironment, step?: Step): Promise<string> {
+export async function ensureLockedPackages(
+  name: string,
+  python: PythonEnvironment,
+  step?: Step,
+  options: { build?: boolean } = {},
+): Promise<string> {
   const lock = join(paths.requirements, `${name}.txt`);
   return cached(`${name}-python${python.version}-${digest(readFileSync(lock))}`, async (target) => {
     const uv = await ensureUv(python.python);
     step?.update(`installing ${name}`);
-    const args = ['--quiet', '--no-build', '--no-deps', '--python', python.python, '--target', target, '-r', lock];
+    const source = options.build === true ? ['--no-build-isolation', '--require-hashes'] : ['--no-build'];
+    const args = ['--quiet', ...source, '--no-deps', '--python', python.python, '--target', target, '-r', lock];
     await exec(uv, ['pip', 'install', ...args]).catch((error: unknown) => {
       throw explainInstall(error);
     });
