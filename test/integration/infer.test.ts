@@ -86,6 +86,14 @@ const repository = writeRepository(path('repository'), {
     model: { type: 'WordLevel', vocab: Object.fromEntries(WORDS.map((word, id) => [word, id])), unk_token: '[UNK]' },
   }),
   'words/1/model.py': program('np.stack([(x * mask).sum(axis=1), mask.sum(axis=1)], axis=1)'),
+  // A number for each frame, which is the place of its letter.
+  'speech/config.pbtxt': config(
+    'max_batch_size: 2',
+    'input { name: "x" data_type: TYPE_FP32 dims: -1 }',
+    'output { name: "y" data_type: TYPE_FP32 dims: [-1, 6] }',
+  ),
+  'speech/1/vocab.json': '{ "|": 1, "A": 2, "B": 3, "<unk>": 4, "<pad>": 0 }',
+  'speech/1/model.py': program('np.eye(6, dtype=np.float32)[x.astype(int)]'),
   // Of a sound: its mean and deviation, and how long it is.
   'sound/config.pbtxt': config(
     'max_batch_size: 8',
@@ -185,6 +193,12 @@ describe.each([
     // (200 / 255 - mean) / deviation of ImageNet.
     expect(stdout).toMatch(/score +class +label\n[- ]+\n *1\.307 +0 +red\n *-0\.285 +1 +green\n$/);
   });
+});
+
+test('the text of a speech recogniser, by the letters of the version', async () => {
+  const { code, stdout } = await infer('speech', 'x=[[1, 2, 2, 0, 2, 4, 1, 3, 3, 5], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]');
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/\n\ntext: "AA B"\ntext: ""\n$/);
 });
 
 test('pictures beyond what a batch holds, each with its labels', async () => {

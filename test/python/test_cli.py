@@ -381,3 +381,20 @@ def test_nothing_is_left_by_a_terminated_run_or_a_killed_one(tmp_path: Path, add
     (folder / "trace.py").write_text((folder / "trace.py").read_text().replace("time.sleep(60)", "time.sleep(0)"))
     assert in_process(tmp_path / "repo")[0] == 0
     assert sorted(path.name for path in (folder / "1").iterdir()) == ["model.pt", "model.pt.trace.json"]
+
+
+def test_files_of_a_version_stay_with_it(add_model: AddModel, run: Run) -> None:
+    folder = add_model("scale", SCALE.replace('"labels.txt": b"one\\ntwo\\n"', 'f"{context.version}/words": b"one"'))
+    assert run()[0] == 0
+    trace = folder / "trace.py"
+    trace.write_text(trace.read_text().replace('b"one"', 'b"two"'))
+    assert run("--version", "2")[0] == 0
+    assert [(folder / version / "words").read_text() for version in ("1", "2")] == ["one", "two"]
+    (folder / "2" / "words").write_text("one")
+    _, events = run("--version", "2", "--explain")
+    assert events[-1]["reasons"] == ["2/words is missing or was changed"]
+    trace.write_text(trace.read_text().replace("/words", "/letters"))
+    assert run("--version", "2")[0] == 0
+    assert not (folder / "2" / "words").exists()
+    assert (folder / "2" / "letters").read_text() == "two"
+    assert (folder / "1" / "words").read_text() == "one"

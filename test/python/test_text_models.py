@@ -28,8 +28,8 @@ from torchvision.models import ResNet50_Weights
 from transformers import BertConfig, BertModel, Wav2Vec2Config, Wav2Vec2ForCTC
 
 from tracing import TorchScriptExport, TraceContext, TraceError, Weights
-from tracing.models.pretrained import load_pooling, load_pretrained
-from tracing.models.speech_recognizer import SpeechRecognizer, save_onnx, shortest_sound
+from tracing.models.pretrained import load_letters, load_pooling, load_pretrained
+from tracing.models.speech_recognizer import LETTERS, SpeechRecognizer, save_onnx, shortest_sound
 from tracing.repository import Model
 
 MODEL_REPO = Path(__file__).parents[2] / "model-repo"
@@ -73,7 +73,7 @@ class Bert:
     def __init__(self) -> None:
         self.export: TorchScriptExport = trace_py("bert").export(context_of("bert"))
         self.traced = trace(self.export)
-        self.tokenizer: Tokenizer = Tokenizer.from_str(self.export.extra_files["tokenizer.json"].decode())
+        self.tokenizer: Tokenizer = Tokenizer.from_str(self.export.extra_files["1/tokenizer.json"].decode())
 
     @property
     def network(self) -> BertModel:
@@ -275,7 +275,7 @@ def test_bert_refuses_another_pooling(tmp_path: Path, pooling: dict[str, object]
 USE_HUB = """
 import json, sys
 from transformers import BertModel
-from tracing.models.pretrained import load_pooling, load_pretrained, load_tokenizer, pinned_source
+from tracing.models.pretrained import load_letters, load_pooling, load_pretrained, load_tokenizer, pinned_source
 source = sys.argv[1]
 load_pretrained(BertModel, source, add_pooling_layer=False)
 load_tokenizer(source)
@@ -512,3 +512,33 @@ def test_wav2vec_with_another_alphabet_than_model_yaml_says_is_refused(tmp_path:
     Wav2Vec2ForCTC(Wav2Vec2Config(**{**network.config.to_dict(), "vocab_size": 40})).save_pretrained(tmp_path)
     with pytest.raises(TraceError, match=r"40 letters, but logits in model.yaml has dims \[-1, 32\]"):
         trace_py("wav2vec_general_v2").export(replace(context_of("wav2vec_general_v2"), weights=str(tmp_path)))
+
+
+def test_the_default_letters_are_those_of_the_published_model() -> None:
+    assert len(LETTERS) == 32
+    assert [LETTERS[token] for token in ("<pad>", "|", "E", "T", "'", "Z")] == [0, 4, 5, 6, 27, 31]
+
+
+def test_wav2vec_ships_the_letters_of_its_weights(tmp_path: Path) -> None:
+    tiny_speech().save_pretrained(tmp_path)
+    (tmp_path / "vocab.json").write_text(json.dumps({**LETTERS, "Ä": LETTERS["Z"]}))
+    export = trace_py("wav2vec_general_v2").export(replace(context_of("wav2vec_general_v2"), weights=str(tmp_path)))
+    assert json.loads(export.extra_files["1/vocab.json"])["Ä"] == 31
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot read vocab.json from"),
+        ("{", "cannot read vocab.json from"),
+        ('["A"]', "does not map each letter to a number"),
+        ('{"A": "x"}', "does not map each letter to a number"),
+        ('{"<pad>": 0, "A": 32}', "has places up to 32, and the network has 32 logits, of which 0 is the blank"),
+        ('{"A": 1}', "of which 0 is the blank"),
+    ],
+)
+def test_letters_that_do_not_fit_are_refused(tmp_path: Path, text: str | None, message: str) -> None:
+    if text is not None:
+        (tmp_path / "vocab.json").write_text(text)
+    with pytest.raises(TraceError, match=message):
+        load_letters(str(tmp_path), 32, 0)

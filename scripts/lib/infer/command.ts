@@ -1,7 +1,9 @@
+import { join } from 'node:path';
 import { EXIT } from '../cli';
 import { UserError } from '../errors';
 import { formatDuration, formatTable } from '../format';
 import { didYouMean } from '../model/nearest';
+import { versionFile } from '../model/version-file';
 import { Progress } from '../progress';
 import { TritonError, type InferenceClient, type InferOptions, type ModelIndexEntry } from '../triton/client';
 import { TritonGrpcClient } from '../triton/grpc';
@@ -9,6 +11,7 @@ import { TritonHttpClient } from '../triton/http';
 import { explainRequestFailure, withoutFrames } from '../triton/load-failure';
 import { describe, TritonModel } from '../triton/model';
 import { zeroTensor, type Tensor } from '../triton/tensor';
+import { readLetters, transcripts } from './letters';
 import { generateLoad, WARM_UP_MS, type LoadResult } from './load';
 import { labelledOutputs, pictureSizeOf } from './model-facts';
 import type { PixelKind } from './pictures';
@@ -203,11 +206,14 @@ async function ask(
   const texts = sources.flatMap((source) => (source.kind === 'text' ? [source.text] : []));
   const files = sources.flatMap((source) => (source.kind === 'picture' ? [source.file] : []));
   const alike = similarities(plain, texts);
+  const letters = readLetters(versionFile(join(command.repository, model.name), Number(result.version), 'vocab.json'));
+  const heard = letters === undefined ? undefined : transcripts(plain, letters);
   const parts = [
     `${result.model}, version ${result.version}, answered in ${formatDuration(took)}`,
     ...Object.values(classes).map((rows) => classTable(rows, files)),
     ...(plain.length === 0 ? [] : [outputTable(plain)]),
     ...(alike === undefined ? [] : [alike]),
+    ...(heard === undefined ? [] : [heard.map((text) => `text: ${JSON.stringify(text)}`).join('\n')]),
     ...(command.out === undefined ? [] : [`written to ${command.out}`]),
   ];
   process.stdout.write(`${parts.join('\n\n')}\n`);

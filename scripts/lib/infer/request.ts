@@ -4,6 +4,7 @@ import { UserError } from '../errors';
 import { readImage } from '../local/image';
 import { traceCommand } from '../next-command';
 import { tokenize } from '../local/tokenizer';
+import { versionFile } from '../model/version-file';
 import type { TensorMetadata } from '../triton/client';
 import type { Nested } from '../triton/nested';
 import { describe, type TritonModel } from '../triton/model';
@@ -46,7 +47,10 @@ const isSound = ({ datatype, shape }: TensorMetadata): boolean => datatype === '
 const isTokens = ({ datatype, shape }: TensorMetadata): boolean =>
   (datatype === 'INT64' || datatype === 'INT32') && shape.length === 2 && shape.at(-1) === -1;
 const tokenizerFile = (model: TritonModel, repository: string): string =>
-  join(repository, model.name, 'tokenizer.json');
+  versionFile(join(repository, model.name), versionOf(model), 'tokenizer.json');
+
+/** The version that answers: the one that is asked for, else the newest that is served. */
+const versionOf = ({ version, metadata }: TritonModel): number => version ?? Math.max(...metadata.versions.map(Number));
 
 /**
  * Finds the input that each source is for, and makes of it what that input takes.

@@ -9,6 +9,7 @@ import { DATA_TYPES, type Tensor } from '../triton/tensor';
 import { classes, pictureOf, type Exhibit } from './exhibits';
 import { centreCrop, pixelTensor, readImage } from './image';
 import { tokenize } from './tokenizer';
+import { versionFile } from '../model/version-file';
 
 /** One request that makes sense to a model, and what its answer means. */
 export interface Sample {
@@ -75,8 +76,8 @@ const SAMPLES: Record<string, (model: RepositoryModel, find: FindModel) => Promi
       show: ([output]) => ({ kind: 'classes', picture, classes: classes(numbersOf(required(output)), labels) }),
     };
   },
-  bert: async ({ directory }) => {
-    const { ids, mask } = await tokenize(join(directory, 'tokenizer.json'), TEXTS);
+  bert: async ({ directory, served }) => {
+    const { ids, mask } = await tokenize(versionFile(directory, served.at(-1) ?? 0, 'tokenizer.json'), TEXTS);
     const compared = (outputs: readonly Tensor[]): number[] =>
       similarities(required(outputs.find(({ name }) => name === 'output__1')));
     return {

@@ -68,6 +68,29 @@ def load_tokenizer(source: str) -> Tokenizer:
     return tokenizer
 
 
+def load_letters(source: str, count: int, blank: int) -> dict[str, int]:
+    """Token -> its place among the `count` logits of a speech recogniser, from the vocab.json in `source`.
+
+    blank: the place of the CTC blank.
+    """
+    try:
+        letters = json.loads(Path(str(_file(source, "vocab.json"))).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise TraceError(
+            f"cannot read vocab.json from '{source}': {_first_line(error)}",
+            "It is published with the weights: put it beside them.",
+        ) from error
+    if not isinstance(letters, dict) or not all(isinstance(place, int) for place in letters.values()):
+        raise TraceError(f"vocab.json from '{source}' does not map each letter to a number")
+    if max(letters.values(), default=count) >= count or blank not in letters.values():
+        raise TraceError(
+            f"vocab.json from '{source}' has places up to {max(letters.values(), default=0)}, and the network has "
+            f"{count} logits, of which {blank} is the blank",
+            "Take the vocab.json that was published with these weights.",
+        )
+    return letters
+
+
 def load_pooling(source: str) -> Pooling:
     """How the sentence encoder in `source` makes one vector of those of its tokens; mean where it does not say."""
     try:

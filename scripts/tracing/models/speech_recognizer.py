@@ -15,6 +15,11 @@ SAMPLE_RATE_HZ = 16_000
 # Fixed, so that a newer PyTorch does not write what the server's ONNX Runtime cannot read; 1.17 and later read it.
 OPSET = 20
 
+# Those of wav2vec2-base-960h: token -> its place in the logits. `<pad>` is the CTC blank, `|` the space.
+LETTERS = {
+    token: place for place, token in enumerate(("<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVK'XJQZ"))
+}
+
 
 class SpeechRecognizer(nn.Module):
     """Logits of letters from sound; the greedy CTC text is their argmax, repeats and blanks (0) dropped."""

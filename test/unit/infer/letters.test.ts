@@ -1,0 +1,25 @@
+import { join } from 'node:path';
+import { readLetters } from '../../../scripts/lib/infer/letters';
+import { versionFile } from '../../../scripts/lib/model/version-file';
+import { writeRepository } from '../../support/repository';
+import { Scratch } from '../../support/scratch';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+const folder = scratch.directory;
+
+test.each([
+  ['no JSON', '{', /vocab\.json is not JSON: /],
+  ['a place that is no number', '{"<pad>": 0, "A": "1"}', /vocab\.json: "A" is "1", not a number/],
+  ['no blank', '{"A": 0}', /vocab\.json has no blank/],
+])('%s', (_, text, message) => {
+  writeRepository(folder, { 'vocab.json': text });
+  expect(() => readLetters(join(folder, 'vocab.json'))).toThrow(message);
+});
+
+test('a file of the version goes before one of the model', () => {
+  expect(readLetters(versionFile(join(folder, 'm'), 1, 'vocab.json'))).toBeUndefined();
+  writeRepository(folder, { 'm/vocab.json': '{"[PAD]": 1, "a": 0}', 'm/2/vocab.json': '{"<pad>": 0}' });
+  expect(readLetters(versionFile(join(folder, 'm'), 1, 'vocab.json'))?.blank).toBe(1);
+  expect(readLetters(versionFile(join(folder, 'm'), 2, 'vocab.json'))?.blank).toBe(0);
+});
