@@ -418,10 +418,12 @@ describe('where S3 is, by the environment', () => {
     { given: { AWS_ENDPOINT_URL: ofAws, AWS_ENDPOINT_URL_S3: ofS3 }, expected: '127.0.0.1:2' },
     { given: { AWS_ENDPOINT_URL: ofAws, AWS_ENDPOINT_URL_S3: ofS3 }, endpointUrl: option, expected: '127.0.0.1:1' },
     { given: {}, expected: 'bucket.s3.eu-west-1.amazonaws.com' },
-  ])('$given, option $endpointUrl: $expected', ({ given, endpointUrl, expected }) => {
+  ])('$given, option $endpointUrl -> $expected', ({ given, endpointUrl, expected }) => {
     const before = process.env;
-    const { AWS_ENDPOINT_URL: _, AWS_ENDPOINT_URL_S3: __, ...others } = before;
-    process.env = { ...others, ...given };
+    process.env = { ...before };
+    delete process.env['AWS_ENDPOINT_URL'];
+    delete process.env['AWS_ENDPOINT_URL_S3'];
+    Object.assign(process.env, given);
     undo.push(() => (process.env = before));
     const requester = new Requester({
       bucket: 'bucket',
