@@ -1,5 +1,9 @@
+import { readdirSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { EXIT, parseFlags, parseSelection, runCommand } from './lib/cli';
+import { UsageError } from './lib/errors';
 import { formatBytes, formatCount, formatDuration } from './lib/format';
+import { displayPath, reasonOf } from './lib/model/paths';
 import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
 import { ensurePython } from './lib/toolchain/python';
@@ -49,6 +53,8 @@ async function trace(argv: readonly string[]): Promise<number> {
     return EXIT.ok;
   }
   const selection = parseSelection(flags);
+  requireRepository(flags.repo);
+  let isTraced = false;
   const progress = new Progress();
   const { python } = await progress.run('Python environment', (step) => ensurePython(step));
   await progress.run('trace', (step) =>
@@ -67,12 +73,27 @@ async function trace(argv: readonly string[]): Promise<number> {
         if (event.event === 'progress') step.update(`${event.model}: ${event.step}`);
         const line = describe(event);
         if (line === undefined) return;
+        isTraced = true;
         progress.erase();
         process.stdout.write(`${line}\n`);
       },
     }),
   );
+  if (!isTraced)
+    process.stdout.write(`no model of ${displayPath(resolve(flags.repo))} has a trace.py: nothing to trace\n`);
   return EXIT.ok;
+}
+
+/** Before an environment is made for nothing. */
+function requireRepository(folder: string): void {
+  try {
+    readdirSync(folder);
+  } catch (cause) {
+    throw new UsageError(`model repository ${displayPath(resolve(folder))} cannot be read: ${reasonOf(cause)}`, {
+      hint: 'name one with --repo',
+      cause,
+    });
+  }
 }
 
 /** One line for the events that are a result. */

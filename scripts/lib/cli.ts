@@ -29,8 +29,10 @@ export function parseFlagsAndArguments<const T extends Options>(
     const { values, positionals } = parseArgs({ args, options: known, allowPositionals: most > 0, strict: true });
     const surplus = positionals[most];
     if (surplus !== undefined) throw new Error(`Unexpected argument '${surplus}'`);
+    refuseEmptyValues(values);
     return { flags: values, positionals };
   } catch (cause) {
+    if (cause instanceof UsageError) throw cause;
     const { code, message } = cause as Error & { code?: string };
     if (code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') throw wrongValue(message, cause);
     throw new UsageError(message.split('. ')[0] ?? 'bad arguments', {
@@ -94,6 +96,14 @@ function refuseLostFlags(argv: readonly string[], names: readonly string[]): voi
     throw new UsageError(`npm took --${name} for itself`, {
       hint: `write it behind "--": npm run NAME -- --${name}`,
     });
+  }
+}
+
+/** An empty value is a variable of a script that is not set. Only a message may be empty. */
+function refuseEmptyValues(values: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(values)) {
+    if (name === 'message' || ![value].flat().includes('')) continue;
+    throw new UsageError(`--${name} is empty`, { hint: 'give it a value, or leave it out' });
   }
 }
 

@@ -32,6 +32,7 @@ const REASONS: Readonly<Record<string, string>> = {
   ENOTDIR: 'it is not a folder',
   EISDIR: 'it is a folder',
   ELOOP: 'its links lead in a circle',
+  ENAMETOOLONG: 'its name is too long',
   EMFILE: 'too many open files',
   EIO: 'the disk reports an error',
 };

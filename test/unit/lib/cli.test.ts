@@ -5,7 +5,10 @@ import { main as releases } from '../../../scripts/releases';
 import { main as rollback } from '../../../scripts/rollback';
 import { main as status } from '../../../scripts/status';
 import { main as syncModels } from '../../../scripts/sync-models';
+import { main as trace } from '../../../scripts/trace';
 import { main as validate } from '../../../scripts/validate';
+
+type Main = (argv: readonly string[]) => Promise<number>;
 
 /** What a command that gets its command line wrong says. */
 async function refusal(main: (argv: readonly string[]) => Promise<number>, argv: string): Promise<string> {
@@ -65,8 +68,31 @@ test('a place that cannot be one is told with the flag that it was given with', 
   expect(await refusal(status, '--bucket s3://models')).toContain('--bucket s3://models: the prefix is missing');
 });
 
+test.each([
+  ['validate', validate, '--repo='],
+  ['export', exportRepository, '--out='],
+  ['status', status, '--bucket='],
+  ['sync-models', syncModels, '--stack= --dry-run'],
+  ['promote', promote, '--from=staging --to='],
+  ['trace', trace, '--weights=m=a --weights='],
+] as [string, Main, string][])('%s refuses an empty value: %s', async (_, main, argv) => {
+  expect(await refusal(main, argv)).toMatch(/^error: --\w+ is empty\n {2}-> give it a value, or leave it out\n$/);
+});
+
+test.each([
+  ['a file', __filename, 'it is not a folder'],
+  ['nothing', '/nowhere', 'there is no such file or folder'],
+  ['a name that is too long', 'x'.repeat(300), 'its name is too long'],
+])('trace refuses a repository that is %s', async (_, repository, reason) => {
+  expect(await refusal(trace, `--repo ${repository}`)).toMatch(
+    new RegExp(`^error: model repository .* cannot be read: ${reason}\n {2}-> name one with --repo\n$`),
+  );
+});
+
 test('promote --local says how to publish to the running npm run local', async () => {
-  expect(await refusal(promote, '--from staging --local')).toMatch(/no --local.*\n {2}-> npm run sync-models -- --local /);
+  expect(await refusal(promote, '--from staging --local')).toMatch(
+    /no --local.*\n {2}-> npm run sync-models -- --local /,
+  );
 });
 
 test('what fits no flag gets the list of them', async () => {
