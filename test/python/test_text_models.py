@@ -275,11 +275,12 @@ def test_bert_refuses_another_pooling(tmp_path: Path, pooling: dict[str, object]
 USE_HUB = """
 import json, sys
 from transformers import BertModel
-from tracing.models.pretrained import load_letters, load_pooling, load_pretrained, load_tokenizer, pinned_source
+from tracing.models.pretrained import load_pooling, load_pretrained, load_tokenizer, weights_from
 source = sys.argv[1]
 load_pretrained(BertModel, source, add_pooling_layer=False)
 load_tokenizer(source)
-print(json.dumps([pinned_source(source), load_pooling(source)]))
+weights = weights_from("BERT", source)
+print(json.dumps([weights.description, weights.source, load_pooling(source)]))
 """
 
 
@@ -344,7 +345,9 @@ def test_a_hub_name_takes_a_revision_and_its_commit_is_kept(
 ) -> None:
     result = use_hub("owner/encoder@v2")
     assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout) == [f"owner/encoder@{Hub.COMMIT}", "cls"]
+    pinned = f"owner/encoder@{Hub.COMMIT}"
+    # The description is what a release keeps.
+    assert json.loads(result.stdout) == [f"BERT from {pinned}", pinned, "cls"]
 
 
 def test_a_revision_that_is_not_there_is_refused(use_hub: Callable[[str], subprocess.CompletedProcess[str]]) -> None:

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from transformers.utils import logging
 from transformers.utils.hub import cached_file, extract_commit_hash
 
-from tracing import TraceError
+from tracing import TraceError, Weights
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 
@@ -127,6 +127,13 @@ def pinned_source(source: str) -> str:
         return source
     commit = extract_commit_hash(_file(source, "config.json"), None)
     return source if commit is None else f"{source.partition('@')[0]}@{commit}"
+
+
+def weights_from(name: str, source: str) -> Weights:
+    """What is recorded and released of `source`: with the commit, where it is on the hub."""
+    pinned = pinned_source(source)
+    shown = Path(pinned).name if Path(pinned).is_dir() else pinned
+    return Weights("pretrained", f"{name} from {shown}", pinned)
 
 
 def _place(source: str) -> dict[str, Any]:
