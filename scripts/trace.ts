@@ -54,7 +54,7 @@ async function trace(argv: readonly string[]): Promise<number> {
   }
   const selection = parseSelection(flags);
   requireRepository(flags.repo);
-  let isTraced = false;
+  const lines: string[] = [];
   const progress = new Progress();
   const { python } = await progress.run('Python environment', (step) => ensurePython(step));
   await progress.run('trace', (step) =>
@@ -73,13 +73,13 @@ async function trace(argv: readonly string[]): Promise<number> {
         if (event.event === 'progress') step.update(`${event.model}: ${event.step}`);
         const line = describe(event);
         if (line === undefined) return;
-        isTraced = true;
+        lines.push(line);
         progress.erase();
         process.stdout.write(`${line}\n`);
       },
     }),
   );
-  if (!isTraced)
+  if (lines.length === 0)
     process.stdout.write(`no model of ${displayPath(resolve(flags.repo))} has a trace.py: nothing to trace\n`);
   return EXIT.ok;
 }
