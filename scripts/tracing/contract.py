@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -142,6 +143,13 @@ class _Export:
     precision: Precision = "fp32"
     serving_tolerance: float | None = None
     extra_files: Mapping[str, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        tolerances = self.tolerance.values() if isinstance(self.tolerance, Mapping) else [self.tolerance]
+        for value in (*tolerances, self.serving_tolerance or 0):
+            # Every difference is allowed by infinity, and by NaN, which no number exceeds.
+            if not (math.isfinite(value) and value >= 0):
+                raise TraceError(f"a tolerance is {value}; allowed: finite numbers from 0", "Correct it in trace.py.")
 
     @property
     def allowed(self) -> float:

@@ -41,7 +41,7 @@ def replace_matching(sources: Sequence[Path], folder: Path, pattern: str) -> Non
 
 @contextmanager
 def scratch(folder: Path) -> Iterator[Path]:
-    """An empty directory of this process in `folder`, removed at the end; those of processes that died go too.
+    """A directory of this process in `folder`, removed at the end; those of processes that died go too.
 
     So is `folder` itself when nothing is in it: an empty version folder would be a version without a model.
     """
@@ -51,6 +51,7 @@ def scratch(folder: Path) -> Iterator[Path]:
             shutil.rmtree(leftover, ignore_errors=True)
     path = folder / f"{_PREFIX}{os.getpid()}"
     path.mkdir()
+    (path / ".gitignore").write_text("*\n", encoding="utf-8")  # A process that is killed leaves the directory.
     try:
         yield path
     finally:

@@ -10,7 +10,7 @@ import { rollBack } from '../../scripts/lib/publish/rollback';
 import { promote } from '../../scripts/lib/publish/promote';
 import { PART_BYTES, type S3Store } from '../../scripts/lib/s3/store';
 import { CONFIG, ONE_MODEL, publisher, TWO_MODELS } from '../support/publish';
-import { writeRepository } from '../support/repository';
+import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
@@ -67,6 +67,13 @@ describe('sync-models', () => {
     expect(plan.models[0]?.config.action).toBe('upload');
     expect(uploaded).toEqual([]);
     expect(await keys()).toEqual([]);
+  });
+
+  test('an ensemble with an empty version folder is unchanged the second time', async () => {
+    writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingEnsemble('through', 'adds') });
+    rmSync(join(repository, 'through', '1', '.keep'));
+    await publishNow();
+    expect(await publishNow()).toMatchObject({ uploaded: [], isNew: false });
   });
 
   test('a published version is never changed: nothing at all is uploaded', async () => {

@@ -103,10 +103,14 @@ def test_an_export_computes_in_its_precision_and_is_served_in_fp32(
     ("options", "said"),
     [
         ('precision="bf16", tolerance={"fp32": 1e-6},', "exports in bf16, and gives tolerances for fp32 only"),
+        ('tolerance=float("nan"),', "a tolerance is nan; allowed: finite numbers from 0"),
+        ('tolerance=0, serving_tolerance=float("inf"),', "a tolerance is inf; allowed: finite numbers from 0"),
         ('precision="bf16", tolerance=1e-6,', "away from the eager module's; the model's tolerance is 1e-06"),
     ],
 )
-def test_a_precision_needs_its_tolerance(add_model: AddModel, run: Run, options: str, said: str) -> None:
+def test_a_tolerance_is_finite_and_that_of_the_precision(
+    add_model: AddModel, run: Run, options: str, said: str
+) -> None:
     add_model("m", TRACE.replace("{options}", options), config=CONFIG.format(picture="input__0", index="input__1"))
     status, events = run()
     assert status == 1

@@ -51,6 +51,7 @@ export const DIGEST_PARAMETER = 'published_digest';
 
 /** S3 has no empty folders. Not without content: some tools leave empty objects out. */
 const PLACEHOLDER = Buffer.from('Keeps the folder, which Triton needs to see this version.\n');
+const PLACEHOLDER_CHECKSUM = checksumOfBytes(PLACEHOLDER);
 
 /** What the models of a folder come to as objects, in the order in which to publish them. */
 export async function wantedModels(models: readonly RepositoryModel[]): Promise<WantedModel[]> {
@@ -65,7 +66,12 @@ async function toWanted(model: RepositoryModel): Promise<WantedModel> {
   });
   const inVersions = model.versions.flatMap(({ version, files }) =>
     files.length === 0
-      ? [object(`${version}/.keep`, PLACEHOLDER.byteLength, { body: PLACEHOLDER })]
+      ? [
+          {
+            ...object(`${version}/.keep`, PLACEHOLDER.byteLength, { body: PLACEHOLDER }),
+            checksum: PLACEHOLDER_CHECKSUM,
+          },
+        ]
       : files.map(({ key, bytes, path }) => object(key, bytes, { file: path })),
   );
   const beside = await Promise.all(
