@@ -3,7 +3,7 @@ import { configText, withServedVersions, type RepositoryModel } from '../model';
 
 /**
  * The model with one warm-up sample for each shape of a request, in place of one for each batch size. Sizes are warmed up for
- * GPUs, on which the first calls of a shape take seconds; 72 faces for `gfpgan` take half a minute on a CPU, and gain nothing.
+ * GPUs, on which the first calls of a shape take seconds; 72 faces for `gfpgan` take about half a minute on a CPU.
  */
 export function withShortWarmUp(model: RepositoryModel): RepositoryModel {
   const { model_warmup: samples = [] } = model.config;
