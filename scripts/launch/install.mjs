@@ -8,6 +8,16 @@ import { LaunchError } from './errors.mjs';
 const REDRAW_MS = 1000;
 const HEARTBEAT_MS = 10_000;
 
+/**
+ * npm waits 10 s and then 60 s between its attempts, which keeps a user without a network in the dark. These take 2, 10 and 10 s,
+ * for one attempt more; how long a slow answer may take is another setting.
+ */
+const RETRIES = {
+  npm_config_fetch_retries: '3',
+  npm_config_fetch_retry_mintimeout: '2000',
+  npm_config_fetch_retry_maxtimeout: '10000',
+};
+
 /** `npm ci`, once, however many commands are started together. */
 export async function install(root, { isInstalled, stamp, wanted }) {
   const unlock = lockInstall(root);
@@ -20,7 +30,9 @@ export async function install(root, { isInstalled, stamp, wanted }) {
       );
     }
     if (!(await withSignOfLife('Installing node modules (npm ci)', () => npmCi(root)))) {
-      throw new LaunchError('npm ci failed (see above). Check the network or proxy settings of npm and try again.');
+      throw new LaunchError(
+        'npm ci failed (see above). Check the network, and the registry and proxy settings of npm, and try again.',
+      );
     }
     writeFileSync(stamp, wanted);
   } finally {
@@ -35,6 +47,7 @@ function npmCi(root) {
   const quiet = ['--no-audit', '--no-fund', '--no-progress', '--loglevel=error'];
   const child = spawn(npm, ['ci', '--ignore-scripts', ...quiet], {
     cwd: root,
+    env: { ...RETRIES, ...process.env },
     stdio: ['ignore', 2, 2],
     shell: process.platform === 'win32',
   });
