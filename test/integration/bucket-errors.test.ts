@@ -68,5 +68,6 @@ test('without credentials the error says how to get some', async () => {
   );
   expect(finished.code).toBe(1);
   expect(finished.stderr).toMatch(/no credentials found[\s\S]*AWS_PROFILE|CredentialsProviderError[\s\S]*AWS_PROFILE/);
-  expect(finished.stderr).toMatch(/set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY .*"npm run local" prints its own/);
+  expect(finished.stderr).toMatch(/set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY .* for "npm run local" use --local/);
+  expect(finished.stderr).not.toContain('aws sso');
 });

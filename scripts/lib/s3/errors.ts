@@ -135,7 +135,7 @@ const KEYS = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
 function credentialsAdvice(endpoint: string): string {
   return /\.amazonaws\.com(\.cn)?$/.test(new URL(endpoint).hostname)
     ? `no credentials found: set AWS_PROFILE, or sign in with "aws sso login", or set ${KEYS}`
-    : `no credentials found: set ${KEYS} (or AWS_PROFILE) to those of this server; "npm run local" prints its own`;
+    : `no credentials found: set ${KEYS} (or AWS_PROFILE) to those of this server; for "npm run local" use --local`;
 }
 
 function adviceFor({ code, status, region }: FailureDetails, endpoint: string): string | undefined {
