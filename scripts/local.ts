@@ -6,7 +6,7 @@ import { UserError } from './lib/errors';
 import { stopCommands } from './lib/exec';
 import { anyProcessRuns, killAll, stopAll } from './lib/managed-process';
 import { requirePageFolder, writePage } from './lib/local/page';
-import { isSelected, reloadModel, type ReloadOptions } from './lib/local/reload';
+import { Reloads } from './lib/local/reloads';
 import {
   describeFailures,
   failedNames,
@@ -16,6 +16,7 @@ import {
   printJson,
   printModels,
   printPage,
+  type LocalResult,
 } from './lib/local/report';
 import { askEachModel, isZerosRefused, type Answer } from './lib/local/requests';
 import { selectModels } from './lib/local/selection';
@@ -114,14 +115,15 @@ async function local(argv: readonly string[]): Promise<number> {
     if (!flags.json) printModels(stack, selection);
     const ready = stack.versions.filter(({ state }) => state === 'READY').map(({ model }) => model);
     const { models } = await readRepository(repository, { models: [...new Set(ready)] });
-    let answers = await timings.measure('requests', () => askEachModel(stack.triton, models));
-    const show = (): Promise<void> => {
-      const result = localResult(stack, selection, answers, timings);
-      return writePage(page, { result, repository, once: flags.once, made: new Date() });
+    const answers = await timings.measure('requests', () => askEachModel(stack.triton, models));
+    const show = async (current: readonly Answer[]): Promise<LocalResult> => {
+      const result = localResult(stack, selection, current, timings);
+      await writePage(page, { result, repository, once: flags.once, made: new Date() });
+      return result;
     };
-    await show();
+    const result = await show(answers);
     if (flags.json) {
-      printJson(localResult(stack, selection, answers, timings), page);
+      printJson(result, page);
     } else {
       printAnswers(answers, timings);
       printPage(page);
@@ -141,29 +143,20 @@ async function local(argv: readonly string[]): Promise<number> {
       }
       printEndpoints(stack, repository);
     }
+    const reloads = new Reloads(
+      { repository, selection: asked, weights: flags.weights, progress, stack, signal: stop.signal },
+      answers,
+      async (current) => {
+        await show(current);
+      },
+    );
     const watching = flags['no-watch']
       ? new Promise<void>(() => undefined)
-      : watchModels(
-          repository,
-          before,
-          async (changed) => {
-            const options = {
-              repository,
-              selection: asked,
-              weights: flags.weights,
-              progress,
-              stack,
-              signal: stop.signal,
-            };
-            answers = await reloadModels(changed, options, answers);
-            await show();
-          },
-          stop.signal,
-        );
+      : watchModels(repository, before, (changed) => reloads.add(changed), stop.signal);
     undo.defer(async () => {
       stop.abort(new Interrupted('interrupted'));
       stopCommands();
-      if (!flags['no-watch']) await Promise.race([watching.catch(() => undefined), sleep(END_OF_RELOAD_MS)]);
+      await Promise.race([reloads.idle(), sleep(END_OF_RELOAD_MS)]);
     });
     const ended = (name: string, { ended, logFile }: { ended: Promise<string>; logFile: string }): Promise<UserError> =>
       ended.then((how) => new UserError(`${name} ended by itself (${how})`, { hint: `its log is ${logFile}` }));
@@ -172,6 +165,7 @@ async function local(argv: readonly string[]): Promise<number> {
       ended('the S3 server', stack.s3),
       interruption.requested,
       watching.then(() => undefined),
+      reloads.failed,
     ]);
     if (early !== undefined) throw early;
     return EXIT.ok;
@@ -197,25 +191,6 @@ async function local(argv: readonly string[]): Promise<number> {
 
 /** A reload that is under way gets so long to end in order. */
 const END_OF_RELOAD_MS = 5000;
-
-/** Loads the models again whose files changed, and ensembles that failed without them. */
-async function reloadModels(
-  changed: readonly string[],
-  options: ReloadOptions,
-  answers: readonly Answer[],
-): Promise<Answer[]> {
-  const names = changed.filter((name) => isSelected(options.selection, name, options.stack));
-  let current = [...answers];
-  for (const name of names) {
-    const reloaded = await reloadModel(name, options);
-    if (reloaded === undefined) continue;
-    const loaded = reloaded.models.map((model) => model.name);
-    current = [...current.filter(({ model }) => !loaded.includes(model)), ...reloaded.answers];
-    const waiting = options.stack.failed.filter(({ needs }) => needs !== undefined && loaded.includes(needs));
-    names.push(...waiting.map((failed) => failed.name).filter((one) => !names.includes(one)));
-  }
-  return current;
-}
 
 /**
  * Ctrl-C while things are starting ends the start with an error; once all is up it is the ordinary way to stop.

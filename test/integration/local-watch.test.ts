@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { addressOf, LocalCommand, untilLocal, untilUp, type RunningLocal } from '../support/local-command';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
@@ -34,6 +35,21 @@ async function ask(local: RunningLocal, model: string): Promise<unknown> {
   };
   return answer.outputs?.[0]?.data[0] ?? answer.error;
 }
+
+/** A model whose program waits for ever in one of its methods. */
+const hanging = (
+  name: string,
+  method: 'initialize(self, args)' | 'execute(self, requests)',
+): Record<string, string> => ({
+  ...addingModel(name, { 1: 1 }),
+  [`${name}/1/model.py`]: `import time
+class TritonPythonModel:
+    def execute(self, requests):
+        return []
+    def ${method}:
+        time.sleep(10**6)
+`,
+});
 
 const pageOf = ({ said }: RunningLocal): string =>
   readFileSync(fileURLToPath(/file:\S+/.exec(said())?.[0] ?? ''), 'utf8');
@@ -101,10 +117,44 @@ test('models that fail leave the others served, and are served once their files 
   expect(said()).not.toMatch(/\n\s+at /);
 });
 
+test('a model that hangs in its load or its answer does not keep the others from being reloaded', async () => {
+  const others = ['breaks', 'fresh', 'invalid', 'on_invalid', 'picky'];
+  for (const name of others) rmSync(join(repository, name), { recursive: true, force: true });
+  writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingModel('other', { 1: 5 }) });
+  const local = command.start();
+  const { child, said, ended } = local;
+  await untilUp(local);
+
+  writeRepository(repository, hanging('never_answers', 'execute(self, requests)'));
+  await untilLocal(local, () => /never_answers is served as its files are now/.test(said()));
+  writeRepository(repository, addingModel('other', { 1: 6 }));
+  await untilLocal(local, () => /other is served as its files are now/.test(said()));
+  expect(said()).not.toMatch(/never_answers (answered|FAILED)/);
+  expect(await ask(local, 'other')).toBe(7);
+
+  writeRepository(repository, hanging('never_loads', 'initialize(self, args)'));
+  await untilLocal(local, () => /never_loads: its files changed/.test(said()));
+  writeRepository(repository, addingModel('adds', { 1: 20 }));
+  await untilLocal(local, () => /adds is served as its files are now/.test(said()));
+  expect(said()).toMatch(
+    /FAIL never_loads: it is still not served\n *its load was stopped after 30 s: other reloads wait/,
+  );
+  expect(await ask(local, 'adds')).toBe(21);
+  expect(await ask(local, 'other')).toBe(7);
+
+  writeRepository(repository, addingModel('never_loads', { 1: 7 }));
+  await untilLocal(local, () => /never_loads is served as its files are now/.test(said()));
+  expect(await ask(local, 'never_loads')).toBe(8);
+  child.kill('SIGINT');
+  expect(await ended).toBe(0);
+  expect(said()).not.toMatch(/\n\s+at /);
+  for (const name of ['other', 'never_answers', 'never_loads']) rmSync(join(repository, name), { recursive: true });
+});
+
 test('another selection of models takes the others out of the release, and keeps every release', async () => {
   writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingModel('breaks', { 1: 5 }) });
   expect(await command.run(['--once', '--models', 'adds,breaks'])).toMatchObject({ code: 0 });
-  const local = command.start('--exclude', 'breaks,fresh,invalid,on_invalid,picky', '--no-watch');
+  const local = command.start('--exclude', 'breaks', '--no-watch');
   await untilUp(local);
   const { stdout } = await runCommandLine('releases', ['--local', '--repo', repository, '--json']);
   const found = JSON.parse(stdout) as { changes: string[] }[];

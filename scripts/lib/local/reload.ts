@@ -8,6 +8,7 @@ import { publish } from '../publish/publish';
 import { servedNow } from '../publish/status';
 import { fixedReplicas } from '../replicas/source';
 import { describeTrace, traceModels } from '../trace';
+import { LOAD_LIMIT_MS, LoadLimit } from './load-limit';
 import { askEachModel, type Answer } from './requests';
 import { selectModels } from './selection';
 import { withShortWarmUp } from './short-warm-up';
@@ -21,13 +22,16 @@ export interface ReloadOptions {
   progress: Progress;
   stack: LocalStack;
   signal: AbortSignal;
+  /** Whether other reloads wait for this one: then a load that takes too long is ended. */
+  isWaitedFor: () => boolean;
 }
 
 /** What a model serves after a reload. */
 export interface Reloaded {
   /** Those loaded: the model, and what an ensemble is made of. */
   models: RepositoryModel[];
-  answers: Answer[];
+  /** Printed as they come. */
+  answers: Promise<Answer[]>;
 }
 
 /** Whether the command is to serve a model of this name: it was asked for, or an ensemble needs it. */
@@ -52,6 +56,7 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
   }
   progress.line(`${name}: its files changed`);
   const started = Date.now();
+  const limit = new LoadLimit(stack.triton.pid, options.isWaitedFor);
   // Triton's log says nothing of what fails before.
   let hint = '';
   try {
@@ -81,27 +86,43 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
       loadTimeoutMs: START_TIMEOUT_MS,
       lockTimeoutMs: LOCK_TIMEOUT_MS,
       signal,
-      onReady: (_, model, ms) => progress.line(`     ${model} READY (${formatDuration(ms)})`),
+      onLoading: () => limit.begin(),
+      onReady: (_, model, ms) => {
+        limit.stop();
+        progress.line(`     ${model} READY (${formatDuration(ms)})`);
+      },
     });
     const others = stack.models.filter((model) => !published.some((one) => one.name === model.name));
     stack.models = [...others, ...published];
     stack.failed = stack.failed.filter((one) => !names.includes(one.name));
     stack.versions = await servedNow(stack.triton, stack.models);
     const { models } = await readRepository(repository, { models: names });
-    const answers = await askEachModel(stack.triton, models);
-    for (const answer of answers.filter(({ protocol }) => protocol === 'HTTP'))
-      progress.line(`     ${describe(answer)}`);
     progress.line(`     ${name} is served as its files are now (${formatDuration(Date.now() - started)})`);
-    return { models, answers };
+    return { models, answers: askAndPrint(models, options) };
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof UserError)) throw error;
     const isServed = stack.versions.some(({ model, state }) => model === name && state === 'READY');
     const what = isServed ? 'what was served before is still served' : 'it is still not served';
-    const text = formatUserError(error);
-    progress.line(`FAIL ${name}: ${what}\n${indented(`${text}${hint}`)}`);
+    const stopped = limit.ended
+      ? `its load was stopped after ${LOAD_LIMIT_MS / 1000} s: other reloads wait for it\n`
+      : '';
+    progress.line(`FAIL ${name}: ${what}\n${indented(`${stopped}${formatUserError(error)}${hint}`)}`);
     return undefined;
+  } finally {
+    limit.stop();
   }
+}
+
+async function askAndPrint(
+  models: readonly RepositoryModel[],
+  { stack, progress, signal }: ReloadOptions,
+): Promise<Answer[]> {
+  const answers = await askEachModel(stack.triton, models);
+  for (const answer of answers.filter(({ protocol }) => protocol === 'HTTP')) {
+    if (!signal.aborted) progress.line(`     ${describe(answer)}`);
+  }
+  return answers;
 }
 
 const describe = ({ model, result, error }: Answer): string =>

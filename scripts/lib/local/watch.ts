@@ -1,4 +1,4 @@
-import { promises as fs } from 'node:fs';
+import { promises as fs, type Stats } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GOLDEN_FOLDER } from '../golden';
@@ -17,7 +17,7 @@ export async function fingerprints(repository: string): Promise<Fingerprints> {
   const entries = await fs.readdir(repository, { withFileTypes: true }).catch(() => []);
   const found = new Map<string, string>();
   for (const entry of entries) {
-    if (!entry.isDirectory() || entry.name.startsWith('.')) continue;
+    if (entry.isFile() || entry.name.startsWith('.')) continue;
     const text = await fingerprint(path.join(repository, entry.name));
     if (text !== '') found.set(entry.name, text);
   }
@@ -25,15 +25,36 @@ export async function fingerprints(repository: string): Promise<Fingerprints> {
 }
 
 async function fingerprint(directory: string): Promise<string> {
-  const names = (await fs.readdir(directory, { recursive: true }).catch(() => [])).sort();
-  const all = new Set(names);
-  const lines: string[] = [];
-  for (const name of names) {
-    if (isOfTools(name, all)) continue;
-    const stat = await fs.stat(path.join(directory, name)).catch(() => undefined);
-    if (stat?.isFile() === true) lines.push(`${name} ${stat.size} ${stat.mtimeMs}`);
+  const files = await filesUnder(directory);
+  const all = new Set(files.map(({ name }) => name));
+  return files
+    .filter(({ name }) => !isOfTools(name, all))
+    .map(({ name, stat }) => `${name} ${stat.size} ${stat.mtimeMs}`)
+    .sort()
+    .join('\n');
+}
+
+interface Found {
+  /** Path in the folder of the model. */
+  name: string;
+  stat: Stats;
+}
+
+/**
+ * The files in a folder, in linked folders too.
+ * @param within the folder and those around it, without links: a link to one of them is not followed
+ */
+async function filesUnder(directory: string, prefix = '', within: readonly string[] = []): Promise<Found[]> {
+  const real = await fs.realpath(directory).catch(() => undefined);
+  if (real === undefined || within.includes(real)) return [];
+  const found: Found[] = [];
+  for (const entry of await fs.readdir(directory).catch(() => [])) {
+    const [name, file] = [path.join(prefix, entry), path.join(directory, entry)];
+    const stat = await fs.stat(file).catch(() => undefined);
+    if (stat?.isFile() === true) found.push({ name, stat });
+    if (stat?.isDirectory() === true) found.push(...(await filesUnder(file, name, [...within, real])));
   }
-  return lines.join('\n');
+  return found;
 }
 
 function isOfTools(name: string, all: ReadonlySet<string>): boolean {
@@ -44,7 +65,7 @@ function isOfTools(name: string, all: ReadonlySet<string>): boolean {
 }
 
 /**
- * Calls `onChange` with the models whose files changed, one call after the other, until the signal is aborted. Looks
+ * Calls `onChange` with the models whose files changed, until the signal is aborted. Looks
  * again and again instead of being notified: notifications are limited in number, miss files of network and shared
  * folders, and a repository has few files.
  *
@@ -53,7 +74,7 @@ function isOfTools(name: string, all: ReadonlySet<string>): boolean {
 export async function watchModels(
   repository: string,
   seen: Fingerprints,
-  onChange: (models: string[]) => Promise<void>,
+  onChange: (models: string[]) => void,
   signal: AbortSignal,
 ): Promise<void> {
   let reported = seen;
@@ -70,6 +91,6 @@ export async function watchModels(
     reported = new Map(
       [...now].map(([name, text]) => [name, changed.includes(name) ? text : (reported.get(name) ?? '')]),
     );
-    await onChange(changed);
+    onChange(changed);
   }
 }

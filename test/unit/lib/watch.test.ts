@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fingerprints, watchModels } from '../../../scripts/lib/local/watch';
@@ -49,9 +49,27 @@ test('models are reported once their files rest, those that are gone too, and no
     (models) => {
       calls.push(models);
       stop.abort();
-      return Promise.resolve();
     },
     stop.signal,
   );
   expect(calls).toEqual([['a', 'b']]);
+});
+
+test('linked models and linked folders of a version are watched, also where a link leads back', async () => {
+  const [linked, elsewhere] = [mkdtempSync(join(tmpdir(), 'watch-test-')), mkdtempSync(join(tmpdir(), 'watch-test-'))];
+  try {
+    writeRepository(elsewhere, { 'model/config.pbtxt': '', 'version/model.py': 'pass\n' });
+    symlinkSync(join(elsewhere, 'version'), join(elsewhere, 'model', '1'));
+    symlinkSync(elsewhere, join(elsewhere, 'version', 'back'));
+    symlinkSync(join(elsewhere, 'model'), join(linked, 'm'));
+    symlinkSync(join(elsewhere, 'gone'), join(linked, 'dangling'));
+    for (const file of ['model/config.pbtxt', 'version/model.py', 'model/labels.txt']) {
+      const before = await fingerprints(linked);
+      expect([...before.keys()]).toEqual(['m']);
+      writeRepository(elsewhere, { [file]: A_FILE });
+      expect((await fingerprints(linked)).get('m')).not.toBe(before.get('m'));
+    }
+  } finally {
+    for (const directory of [linked, elsewhere]) rmSync(directory, { recursive: true });
+  }
 });

@@ -1,0 +1,73 @@
+import { isSelected, reloadModel, type ReloadOptions } from './reload';
+import type { Answer } from './requests';
+
+/**
+ * Reloads models whose files changed, one after the other, and the ensembles that failed without them. A model is asked
+ * while the next one is reloaded: its answer may never come.
+ */
+export class Reloads {
+  /** Rejects when a reload fails for a reason that is no fault of a model. */
+  readonly failed: Promise<never>;
+  private fail: (error: unknown) => void = () => undefined;
+  private readonly queue: string[] = [];
+  private work: Promise<void> | undefined;
+  /** Model -> its latest reload: answers to an earlier one no longer count. */
+  private readonly latest = new Map<string, symbol>();
+
+  /**
+   * @param answers of the models that are served already
+   * @param show called when a model was reloaded, and when it was asked
+   */
+  constructor(
+    private readonly options: Omit<ReloadOptions, 'isWaitedFor'>,
+    private answers: readonly Answer[],
+    private readonly show: (answers: readonly Answer[]) => Promise<void>,
+  ) {
+    this.failed = new Promise((_, reject) => (this.fail = reject));
+    this.failed.catch(() => undefined);
+  }
+
+  /** @param models names of those whose files changed */
+  add(models: readonly string[]): void {
+    const { selection, stack } = this.options;
+    this.enqueue(models.filter((name) => isSelected(selection, name, stack)));
+    this.work ??= this.run()
+      .catch((error: unknown) => this.fail(error))
+      .finally(() => (this.work = undefined));
+  }
+
+  /** Settles when no reload is under way. */
+  async idle(): Promise<void> {
+    await this.work;
+  }
+
+  private enqueue(names: readonly string[]): void {
+    this.queue.push(...names.filter((name) => !this.queue.includes(name)));
+  }
+
+  private async run(): Promise<void> {
+    for (let name = this.queue.shift(); name !== undefined; name = this.queue.shift()) {
+      const reloaded = await reloadModel(name, { ...this.options, isWaitedFor: () => this.queue.length > 0 });
+      if (reloaded !== undefined) {
+        const names = reloaded.models.map((model) => model.name);
+        const waiting = this.options.stack.failed.filter(({ needs }) => needs !== undefined && names.includes(needs));
+        this.enqueue(waiting.map((failed) => failed.name));
+        this.awaitAnswers(names, reloaded.answers);
+      }
+      await this.show(this.answers);
+    }
+  }
+
+  private awaitAnswers(names: readonly string[], answers: Promise<Answer[]>): void {
+    const reload = Symbol();
+    for (const name of names) this.latest.set(name, reload);
+    this.answers = this.answers.filter(({ model }) => !names.includes(model));
+    answers
+      .then(async (all) => {
+        if (this.options.signal.aborted) return;
+        this.answers = [...this.answers, ...all.filter(({ model }) => this.latest.get(model) === reload)];
+        await this.show(this.answers);
+      })
+      .catch((error: unknown) => this.fail(error));
+  }
+}
