@@ -203,6 +203,7 @@ describe('rules for ensembles', () => {
       {
         m: ensemble([first, second]),
         b: modelYaml({
+          ...{ platform: undefined, backend: 'python' },
           input: [input({ data_type: 'TYPE_UINT8', dims: [4] }), input({ name: 'input__1', optional: true })],
           output: [output({ data_type: 'TYPE_INT64', dims: [5] })],
         }),
@@ -235,7 +236,10 @@ describe('rules for ensembles', () => {
     [false, [`${STEP}[0].input_map: does not map the input "input__1" of two`]],
     [true, []],
   ])('find an input that no step maps, unless it is optional (%s)', async (optional, problems) => {
-    const two = modelYaml({ input: [input(), input({ name: 'input__1', optional })], platform: 'onnxruntime_onnx' });
+    const two = modelYaml({
+      ...{ platform: undefined, backend: 'python' },
+      input: [input(), input({ name: 'input__1', optional })],
+    });
     const m = ensemble([step('two', { input__0: 'x' }, { output__0: 'y' })], {
       output: [tensor('y', 'TYPE_FP32', [4])],
     });
