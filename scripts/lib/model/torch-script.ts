@@ -46,7 +46,7 @@ export async function torchScriptFault(path: string): Promise<TorchScriptFault |
 }
 
 /** The list of names at the end of a zip archive (APPNOTE 4.3.12), or undefined if it is not whole. */
-async function centralDirectory(file: fs.FileHandle, size: number): Promise<Buffer | undefined> {
+export async function centralDirectory(file: fs.FileHandle, size: number): Promise<Buffer | undefined> {
   const tail = await read(file, Math.max(0, size - END_BYTES), Math.min(size, END_BYTES));
   const end = tail.lastIndexOf(END_OF_DIRECTORY);
   if (end < 0 || end + 22 > tail.length) return undefined;
@@ -60,7 +60,8 @@ async function centralDirectory(file: fs.FileHandle, size: number): Promise<Buff
   return read(file, offset, bytes);
 }
 
-async function read(file: fs.FileHandle, position: number, length: number): Promise<Buffer> {
+/** Bytes of a file, fewer at its end. */
+export async function read(file: fs.FileHandle, position: number, length: number): Promise<Buffer> {
   const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, position);
   return buffer.subarray(0, bytesRead);
 }

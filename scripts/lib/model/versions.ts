@@ -1,5 +1,6 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
+import { argumentFault } from './forward-arguments';
 import type { ModelConfig } from './model-config';
 import { traceCommand } from '../next-command';
 import { displayPath, exists, reasonOf, staysInside, TRACE_FILE } from './paths';
@@ -74,7 +75,7 @@ export async function checkArtifacts(
     for (const name of names) {
       // What another name of the configuration stands for is not what is missing.
       const others = files.filter(({ key }) => !names.includes(path.basename(key)));
-      await checkArtifact(root, `${version}/${name}`, { files, others }, facts, problems);
+      await checkArtifact(root, `${version}/${name}`, { files, others }, { config, facts }, problems);
     }
   }
 }
@@ -93,7 +94,7 @@ async function checkArtifact(
   root: string,
   key: string,
   { files, others }: { files: readonly SourceFile[]; others: readonly SourceFile[] },
-  facts: PlatformFacts | undefined,
+  { config, facts }: { config: ModelConfig; facts: PlatformFacts | undefined },
   problems: ProblemList,
 ): Promise<void> {
   const fault = (message: string, hint?: string): void => {
@@ -125,7 +126,7 @@ async function checkArtifact(
   }
   if (facts?.label !== 'pytorch_libtorch') return;
   try {
-    const wrong = await torchScriptFault(file.path);
+    const wrong = (await torchScriptFault(file.path)) ?? (await argumentFault(file.path, config));
     if (wrong !== undefined) fault(wrong.message, wrong.hint);
   } catch (error) {
     fault(`cannot be read: ${reasonOf(error)}`);

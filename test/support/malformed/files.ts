@@ -1,4 +1,4 @@
-import { torchScript, zip } from '../../unit/model/helpers';
+import { torchScript, torchScriptOf, zip } from '../../unit/model/helpers';
 import { ARTIFACT, begins, escaped, sound, type Malformed, type MalformedCase } from './case';
 import { state } from './rules/sequence';
 import { warmup } from './rules/warmup';
@@ -41,6 +41,43 @@ export const FILES: readonly MalformedCase[] = [
     'weights alone as artifact',
     { 'm/1/model.pt': zip(['model/data.pkl', 'model/data/0']) },
     'm/1/model.pt: is a zip archive without code',
+  ),
+  file(
+    'a forward() with more arguments than inputs',
+    { 'm/1/model.pt': torchScriptOf('x: Tensor,\n    mask: Tensor') },
+    'm/1/model.pt: forward() takes 2 (x, mask), but the configuration has 1 inputs',
+  ),
+  file(
+    'a forward() with fewer arguments than inputs and controls',
+    {
+      'm/model.yaml': JSON.stringify(
+        sound({
+          sequence_batching: {
+            direct: {},
+            control_input: [
+              { name: 'START__1', control: [{ kind: 'CONTROL_SEQUENCE_START', int32_false_true: [0, 1] }] },
+            ],
+          },
+        }),
+      ),
+      'm/1/model.pt': torchScriptOf('x: Tensor'),
+    },
+    'm/1/model.pt: forward() takes 1 (x), but the configuration has 2 inputs',
+  ),
+  file(
+    'a forward() with an argument that is no tensor',
+    { 'm/1/model.pt': torchScriptOf('x: Tensor,\n    flag: bool=True') },
+    "m/1/model.pt: forward() has an argument that Triton's libtorch backend refuses: flag, of type bool",
+  ),
+  file(
+    'a forward() with an argument that may be none',
+    { 'm/1/model.pt': torchScriptOf('x: Tensor,\n    y: Optional[Tensor]=None') },
+    "m/1/model.pt: forward() has an argument that Triton's libtorch backend refuses: y, of type Optional[Tensor]",
+  ),
+  file(
+    'a forward() with two dictionaries',
+    { 'm/1/model.pt': torchScriptOf('x: Dict[str, Tensor],\n    y: Dict[str, Tensor]') },
+    "m/1/model.pt: forward() has an argument that Triton's libtorch backend refuses: x, of type Dict[str, Tensor]",
   ),
   file('an archive cut short', { 'm/1/model.pt': torchScript().subarray(0, 90) }, 'm/1/model.pt: is cut short'),
   file('an archive without its end', { 'm/1/model.pt': torchScript().subarray(0, -10) }, 'm/1/model.pt: is cut short'),

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, realpathSync, writeFileSync } from 
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { deflateRawSync } from 'node:zlib';
 import { formatProblem, type Problem } from '../../../scripts/lib/errors';
 import { readRepository, type Repository, type Selection } from '../../../scripts/lib/model';
 import { SHIPPED_MODELS } from '../../../scripts/lib/shipped-models';
@@ -64,23 +65,30 @@ export function modelYaml(fields: Fields = {}): string {
 }
 
 /** A zip archive of empty files (APPNOTE 4.3): enough for whoever looks at the names. */
-export function zip(names: readonly string[]): Buffer {
+export function zip(names: readonly string[], contents: Readonly<Record<string, string>> = {}): Buffer {
   const locals: Buffer[] = [];
   const entries: Buffer[] = [];
   let offset = 0;
   for (const name of names) {
+    const content = Buffer.from(contents[name] ?? '', 'latin1');
+    // As torch.jit.save does: code alone is compressed.
+    const method = name.endsWith('.py') && content.length > 0 ? 8 : 0;
+    const packed = method === 8 ? deflateRawSync(content) : content;
     const local = Buffer.alloc(30 + name.length);
     local.writeUInt32LE(0x04034b50, 0);
     local.writeUInt16LE(name.length, 26);
     local.write(name, 30, 'latin1');
     const entry = Buffer.alloc(46 + name.length);
     entry.writeUInt32LE(0x02014b50, 0);
+    entry.writeUInt16LE(method, 10);
+    entry.writeUInt32LE(packed.length, 20);
+    entry.writeUInt32LE(content.length, 24);
     entry.writeUInt16LE(name.length, 28);
     entry.writeUInt32LE(offset, 42);
     entry.write(name, 46, 'latin1');
-    locals.push(local);
+    locals.push(local, packed);
     entries.push(entry);
-    offset += local.length;
+    offset += local.length + packed.length;
   }
   const directory = Buffer.concat(entries);
   const end = Buffer.alloc(22);
@@ -108,6 +116,15 @@ export function zip64(names: readonly string[]): Buffer {
 /** What torch.jit.save writes, as far as names go. */
 export const torchScript = (): Buffer =>
   zip(['model/data.pkl', 'model/code/__torch__/m.py', 'model/constants.pkl', 'model/version']);
+
+/** What torch.jit.save writes of a class Net whose forward takes `list`, as in `x: Tensor,\n    y: Tensor`. */
+export function torchScriptOf(list: string): Buffer {
+  const other = 'class Other(Module):\n  def forward(self: __torch__.m.Other,\n    a: bool) -> Tensor:\n    return 0\n';
+  const taken = list === '' ? '' : `,\n    ${list}`;
+  const code = `${other}class Net(Module):\n  training : bool\n  def forward(self: __torch__.m.Net${taken}) -> Tensor:\n    return x\n`;
+  const contents = { 'model/data.pkl': '\x80\x02c__torch__.m\nNet\nq\x00)\x81}', 'model/code/__torch__/m.py': code };
+  return zip([...Object.keys(contents), 'model/constants.pkl'], contents);
+}
 
 /** Numbers in [0, 1), the same for the same seed (mulberry32). */
 export function randomNumbers(seed: number): () => number {

@@ -1,0 +1,116 @@
+import { promises as fs } from 'node:fs';
+import { inflateRawSync } from 'node:zlib';
+import type { ModelConfig } from './model-config';
+import { centralDirectory, read, type TorchScriptFault } from './torch-script';
+
+/** Code of large models has some 100 KB; a damaged file must not make us read more than this. */
+const MOST_CODE_BYTES = 16 * 2 ** 20;
+/** The class of the whole module is the first word of its pickle. */
+const PICKLE_BYTES = 4096;
+
+interface Argument {
+  name: string;
+  /** As TorchScript writes it: `Tensor`, `Optional[Tensor]`. */
+  type: string;
+}
+
+interface Entry {
+  compressed: boolean;
+  bytes: number;
+  unpacked: number;
+  offset: number;
+}
+
+/** Reads what `forward` of a TorchScript file takes from the code in it; undefined where that cannot be told. */
+export async function forwardArguments(path: string): Promise<Argument[] | undefined> {
+  const file = await fs.open(path, 'r');
+  try {
+    const directory = await centralDirectory(file, (await file.stat()).size);
+    const entries = entriesOf(directory ?? Buffer.alloc(0));
+    const pickle = [...entries].find(([name]) => /^[^/]*\/data\.pkl$/.test(name));
+    if (pickle === undefined) return undefined;
+    const head = (await content(file, pickle[1], PICKLE_BYTES))?.toString('latin1') ?? '';
+    const [, module, name] = /^..c(__torch__[\w.]*)\n(\w+)\n/s.exec(head) ?? [];
+    if (module === undefined || name === undefined) return undefined;
+    const code = entries.get(`${pickle[0].slice(0, -'data.pkl'.length)}code/${module.replaceAll('.', '/')}.py`);
+    const text = code === undefined ? undefined : await content(file, code, MOST_CODE_BYTES);
+    return text === undefined ? undefined : signature(text.toString('utf8'), name);
+  } finally {
+    await file.close();
+  }
+}
+
+/** What Triton's libtorch backend refuses of them (pt :1347 and :1362, as in docs/testing.md). */
+export async function argumentFault(path: string, config: ModelConfig): Promise<TorchScriptFault | undefined> {
+  const given = await forwardArguments(path);
+  if (given === undefined || given.length === 0) return undefined;
+  const isDict = ({ type }: Argument): boolean => type.startsWith('Dict[');
+  const [first] = given;
+  if (given.length === 1 && first !== undefined && isDict(first)) return undefined;
+  const odd = given.find(({ type }) => type !== 'Tensor' && !type.startsWith('List['));
+  if (odd !== undefined) {
+    return {
+      message: `forward() has an argument that Triton's libtorch backend refuses: ${odd.name}, of type ${odd.type}`,
+      hint: 'let forward() take tensors alone, or one Dict[str, Tensor]; what never changes belongs into the module',
+    };
+  }
+  const { input = [], batch_input: more = [], sequence_batching: batching } = config;
+  const added = (batching?.control_input ?? []).length + (batching?.state ?? []).length;
+  const expected = input.length + more.length + added;
+  if (input.length === 0 || given.length === expected) return undefined;
+  const names = given.map(({ name }) => name).join(', ');
+  return {
+    message: `forward() takes ${given.length} (${names}), but the configuration has ${expected} inputs`,
+    hint: "give each argument of forward() an input; Triton's libtorch backend fills in none, not even one with a default",
+  };
+}
+
+/** Names of a zip archive (APPNOTE 4.3.12). Entries whose place is in a zip64 field are left out. */
+function entriesOf(directory: Buffer): Map<string, Entry> {
+  const entries = new Map<string, Entry>();
+  for (let at = 0; at + 46 <= directory.length && directory.readUInt32LE(at) === 0x02014b50;) {
+    const [name, extra, comment] = [28, 30, 32].map((offset) => directory.readUInt16LE(at + offset)) as [
+      number,
+      number,
+      number,
+    ];
+    const offset = directory.readUInt32LE(at + 42);
+    if (offset !== 0xffffffff) {
+      entries.set(directory.toString('utf8', at + 46, at + 46 + name), {
+        compressed: directory.readUInt16LE(at + 10) === 8,
+        bytes: directory.readUInt32LE(at + 20),
+        unpacked: directory.readUInt32LE(at + 24),
+        offset,
+      });
+    }
+    at += 46 + name + extra + comment;
+  }
+  return entries;
+}
+
+/** What an entry holds, of one that is not compressed the first `most` bytes; undefined where it is larger or damaged. */
+async function content(file: fs.FileHandle, entry: Entry, most: number): Promise<Buffer | undefined> {
+  if (entry.compressed && (entry.bytes > most || entry.unpacked > most)) return undefined;
+  const local = await read(file, entry.offset, 30);
+  if (local.length < 30) return undefined;
+  const start = entry.offset + 30 + local.readUInt16LE(26) + local.readUInt16LE(28);
+  const bytes = await read(file, start, Math.min(entry.bytes, most));
+  if (!entry.compressed) return bytes;
+  try {
+    return inflateRawSync(bytes, { maxOutputLength: most });
+  } catch {
+    return undefined;
+  }
+}
+
+/** TorchScript writes an argument to a line: `x: Tensor,`. */
+function signature(code: string, name: string): Argument[] | undefined {
+  const body = code.split(/^(?=class )/m).find((one) => one.startsWith(`class ${name}(Module):`));
+  const [, list] = /^ {2}def forward\(self: [\w.]+(.*?)\) -> /ms.exec(body ?? '') ?? [];
+  if (list === undefined) return undefined;
+  const written = list.split(/,\n\s*/).slice(1);
+  return written.map((one) => {
+    const [, argument = '', type = ''] = /^(\w+): ([^=]*)/.exec(one) ?? [];
+    return { name: argument, type };
+  });
+}
