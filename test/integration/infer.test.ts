@@ -134,7 +134,7 @@ test('writes what models take and answer as types', async () => {
   expect(all).toMatchObject({
     code: 0,
     stdout: '',
-    stderr: `${file}: adds, colours, negative, small, sound, whole, words\n`,
+    stderr: `${file}: adds, colours, negative, small, sound, speech, whole, words\n`,
   });
   const text = readFileSync(file, 'utf8');
   expect(text).toContain(`// What the models of ${server.httpUrl} take and answer`);

@@ -202,7 +202,9 @@ def test_weights_of_the_users_own_stay_until_others_are_given(tmp_path: Path, ad
     status, events = run()
     assert (status, events[-1]["event"]) == (1, "failed")
     assert "was made with --weights scale=scale.pth" in events[-1]["error"]
-    assert events[-1]["hint"] == "Give --weights again, or --force to make it with the model's own."
+    assert events[-1]["hint"] == (
+        "Give --weights again or name them in weights.yaml; --force makes it with the model's own."
+    )
     assert torch.equal(torch.jit.load(folder / "1" / "model.pt").factor, torch.ones(4))
 
     assert run("--weights", f"scale={file}")[1][-1]["event"] == "done"

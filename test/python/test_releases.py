@@ -38,16 +38,16 @@ def test_trace_warns_where_the_server_reads_older_versions_only(
 ) -> None:
     add_model("m", GELU)
     table, dockerfile = tmp_path / "table.json", tmp_path / "Dockerfile"
-    dockerfile.write_text("ARG TRITON_RELEASE=26.11\n", encoding="utf-8")
+    dockerfile.write_text("ARG TRITON_RELEASE=99.01\n", encoding="utf-8")
     monkeypatch.setattr(releases.unreadable_by_server, "__defaults__", (table, dockerfile))
     said = []
     for reads in (10, 9):
-        table.write_text(json.dumps({"releases": [{"release": "26.11", "torchScript": reads}]}), encoding="utf-8")
+        table.write_text(json.dumps({"releases": [{"release": "99.01", "torchScript": reads}]}), encoding="utf-8")
         assert main(["--repo", str(tmp_path / "repo"), "--force"]) == 0
         said.append(re.findall(r"m: warning: .*", capfd.readouterr().err))
     assert said[0] == []
     assert len(said[1]) == 1
-    assert "the file has TorchScript version 10, and Triton 26.11 reads up to 9" in said[1][0]
+    assert "the file has TorchScript version 10, and Triton 99.01 reads up to 9" in said[1][0]
 
 
 def test_a_release_that_the_table_lacks_is_named(tmp_path: Path) -> None:

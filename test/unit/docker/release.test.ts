@@ -30,9 +30,15 @@ test('the Dockerfile names one release of Triton', () => {
   expect(release).toEqual([expect.stringMatching(/^\d\d\.(0[1-9]|1[0-2])$/)]);
 });
 
-test('no other file names it', () => {
+/** What each release holds: a row of the Dockerfile's is one of them. */
+const TABLES = ['docs/docker.md', 'scripts/lib/triton-releases.json'];
+
+test('no other file names it, but the table of releases and the page that shows it', () => {
   const [number = ''] = release;
-  expect(filesWith(new RegExp(`(?<![\\d.])${number.replace('.', '\\.')}(?![\\d.])`))).toEqual(['Dockerfile']);
+  expect(filesWith(new RegExp(`(?<![\\d.])${number.replace('.', '\\.')}(?![\\d.])`))).toEqual([
+    'Dockerfile',
+    ...TABLES,
+  ]);
 });
 
 test('no file names an image of another release', () => {
