@@ -130,16 +130,6 @@ describe('an upload into the bucket of npm run local, from where Triton loads mo
     const store = await openBucket(scratch, stack.endpointUrl, 'local', { create: false });
     await expect(store.putBytes('models/adds/1/model.py', Buffer.from(MODEL))).rejects.toThrow(/SignatureDoesNotMatch/);
   });
-
-  test('past the S3 API, as the form of a web page sends it: refused', async () => {
-    const server = commandsOf(command.directory).find((words) => words.includes('-filer')) ?? [];
-    const port = server.flatMap((word) => /^-filer\.port=(\d+)$/.exec(word)?.[1] ?? [])[0];
-    const form = new FormData();
-    form.append('file', new Blob([MODEL]), 'model.py');
-    const url = `http://127.0.0.1:${port}/buckets/local/models/adds/1/model.py`;
-    expect((await fetch(url, { method: 'POST', body: form })).status).toBe(401);
-    expect((await fetch(url)).status).toBe(401);
-  });
 });
 
 test('model code gets nothing of the environment that may be a secret', () => {
@@ -148,18 +138,6 @@ test('model code gets nothing of the environment that may be a secret', () => {
   expect(environments.length).toBeGreaterThan(1);
   for (const environment of environments) expect(environment).not.toMatch(/of-the-user/);
 });
-
-/** Command lines of processes that have this folder on them. */
-function commandsOf(directory: string): string[][] {
-  return readdirSync('/proc').flatMap((pid) => {
-    try {
-      const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-      return words.some((word) => word.includes(directory)) ? [words] : [];
-    } catch {
-      return []; // No process, or gone meanwhile.
-    }
-  });
-}
 
 /** Triton's processes that have this folder on their command line. */
 function processesOf(directory: string): string[] {
