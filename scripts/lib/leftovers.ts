@@ -49,3 +49,29 @@ export function entriesOf(folder: string, prefix: string) {
     return [];
   }
 }
+
+/**
+ * Removes the empty folders that the Python backend makes in /tmp at each start and leaves there. Nothing tells whose one
+ * is, and a server may need its own later: none goes while a tritonserver runs.
+ */
+export function removeEnvironmentFolders(folder = '/tmp', server = 'tritonserver'): void {
+  if (runs(server)) return;
+  for (const { name } of entriesOf(folder, 'python_env_')) {
+    try {
+      rmdirSync(join(folder, name));
+    } catch {
+      // In use after all, or another user's.
+    }
+  }
+}
+
+/** Whether a program of this name runs on this machine. */
+function runs(program: string): boolean {
+  return readdirSync('/proc').some((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === program;
+    } catch {
+      return false; // Gone meanwhile.
+    }
+  });
+}

@@ -1,5 +1,5 @@
 import { Client, credentials, status } from '@grpc/grpc-js';
-import { statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect } from 'node:tls';
 import { selfSignedCertificate } from '../../scripts/lib/local/certificate';
@@ -27,9 +27,10 @@ beforeAll(async () => {
   await store.putBytes(KEY, BODY);
   listening = listeningOf(server.pid as number);
 });
-afterEach(async () => expect((await store.get(KEY))?.body).toEqual(BODY));
 
 const s3Port = (): number => Number(new URL(server.endpoint).port);
+
+const expectUnchanged = async (): Promise<void> => expect((await store.get(KEY))?.body).toEqual(BODY);
 
 /** Of the filer, the S3 API, the master and the volume server, without a key. */
 const REQUESTS: [method: string, path: string][] = [
@@ -115,6 +116,7 @@ test('over HTTP nothing reads or changes an object without a key', async () => {
   );
   // TLS or a key is demanded, or gRPC has no answer to HTTP.
   expect((await Promise.all(answers)).filter(({ status: code }) => code !== 0 && code < 400)).toEqual([]);
+  await expectUnchanged();
 });
 
 test('over gRPC without TLS no call arrives', async () => {
@@ -127,6 +129,7 @@ test('over gRPC without TLS no call arrives', async () => {
   );
   // A method that a server knows is answered by it, and one that it does not know is UNIMPLEMENTED there.
   expect((await Promise.all(calls)).filter(({ code }) => code !== 'UNAVAILABLE')).toEqual([]);
+  await expectUnchanged();
 });
 
 test('with TLS every port but that of the S3 API demands the certificate of the server itself', async () => {
@@ -136,4 +139,10 @@ test('with TLS every port but that of the S3 API demands the certificate of the 
     const ends = await Promise.all(ports.map((port) => speakTls(port, own)));
     expect(ends.filter((end) => !/_ALERT_(CERTIFICATE_REQUIRED|BAD_CERTIFICATE|UNKNOWN_CA)$/.test(end))).toEqual([]);
   }
+  await expectUnchanged();
+});
+
+test('its Unix sockets in /tmp go with it', async () => {
+  await server.stop();
+  expect(listening.unix.filter((path) => existsSync(path))).toEqual([]);
 });

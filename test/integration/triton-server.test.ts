@@ -32,20 +32,6 @@ test.each(['http', 'grpc', 'metrics'] as const)(
   },
 );
 
-test('the folder that its Python backend makes in /tmp goes with it', async () => {
-  const folders = (): string[] => entriesOf('/tmp', 'python_env_').map(({ name }) => name);
-  const before = folders();
-  const server = await testTriton(
-    scratch,
-    writeRepository(join(scratch.directory, 'r'), addingModel('adds', { 1: 1 })),
-  );
-  const appeared = folders().filter((name) => !before.includes(name));
-  await server.stop();
-  // Other tests' servers may have made some meanwhile.
-  const left = folders();
-  expect(appeared.filter((name) => left.includes(name)).length).toBeLessThan(appeared.length);
-});
-
 test('the shared memory of a server that was killed goes when it is stopped', async () => {
   const server = await testTriton(
     scratch,

@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { answers } from '../answers';
-import { entriesOf, Leftovers } from '../leftovers';
+import { Leftovers, removeEnvironmentFolders } from '../leftovers';
 import { ManagedProcess } from '../managed-process';
 import { freePorts } from '../ports';
 import type { PythonEnvironment } from '../toolchain/python';
@@ -15,9 +15,6 @@ const SHARED_MEMORY = '/dev/shm';
 
 /** A model's process may first install the packages of its requirements.txt. */
 const STUB_TIMEOUT_S = 280;
-
-/** The python backend makes an empty folder of this name in /tmp at each start and leaves it there. */
-const ENVIRONMENT_FOLDER = 'python_env_';
 
 export interface TritonServerOptions {
   installation: TritonInstallation;
@@ -79,13 +76,6 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
   // The python backend's shared memory, which it leaves behind when it is killed.
   const sharedMemory = `triton-serving-${process.pid}-${ports.http}-`;
   leftovers.note(SHARED_MEMORY, sharedMemory);
-  const foldersBefore = new Set(entriesOf('/tmp', ENVIRONMENT_FOLDER).map(({ name }) => name));
-  let noteNewFolders = (): void => {
-    for (const { name } of entriesOf('/tmp', ENVIRONMENT_FOLDER)) {
-      if (!foldersBefore.has(name)) leftovers.note('/tmp', name);
-    }
-    noteNewFolders = () => undefined; // Later ones are not ours.
-  };
   const server = new ManagedProcess({
     name: 'tritonserver',
     command: installation.binary,
@@ -97,8 +87,8 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
   });
   const stop = async (): Promise<void> => {
     await server.stop((EXIT_TIMEOUT_S + 10) * 1000);
-    noteNewFolders();
     leftovers.remove();
+    removeEnvironmentFolders();
     rmSync(mount, { recursive: true, force: true });
   };
   const httpUrl = `http://127.0.0.1:${ports.http}`;
@@ -107,7 +97,6 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
   const isReady = async (): Promise<boolean> =>
     (await answers(`${httpUrl}/v2/health/ready`)) && (await answers(metricsUrl, isTriton));
   await server.untilReady(isReady, options.startTimeoutMs, stop);
-  noteNewFolders();
   return {
     httpUrl,
     grpcAddress: `127.0.0.1:${ports.grpc}`,
