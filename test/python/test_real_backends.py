@@ -347,6 +347,30 @@ def save_onnx(folder: Path, graph: Any) -> None:
     save(model, str(folder / "1" / "model.onnx"))
 
 
+def sound_file(folder: Path) -> None:
+    """input__0 [batch, 3] -> output__0 [batch, 4]."""
+    info, floats = helper.make_tensor_value_info, TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["input__0", "weight"], ["output__0"])],
+        "graph",
+        [info("input__0", floats, ["batch", 3])],
+        [info("output__0", floats, ["batch", 4])],
+        initializer=[helper.make_tensor("weight", floats, [3, 4], [0.0] * 12)],
+    )
+    save_onnx(folder, graph)
+
+
+# test/data/onnx has these files for the tests of `npm run validate`.
+ONNX_FILES = {"scalars": onnx_file, "batched": batched_file, "single": single_file, "sound": sound_file}
+
+
+@pytest.mark.parametrize("name", ONNX_FILES)
+def test_files_of_validate_are_these(tmp_path: Path, name: str) -> None:
+    ONNX_FILES[name](tmp_path)
+    stored = Path(__file__).parents[1] / "data" / "onnx" / f"{name}.onnx"
+    assert (tmp_path / "1" / "model.onnx").read_bytes() == stored.read_bytes()
+
+
 SCALARS: dict[str, Any] = {
     "max_batch_size": 0,
     "input": [tensor("x", dims=[-1, 2]), tensor("count", dims=[1])],

@@ -1,7 +1,7 @@
 import { promises as fs } from 'node:fs';
 import { inflateRawSync } from 'node:zlib';
 import type { ModelConfig } from './model-config';
-import { centralDirectory, read, type TorchScriptFault } from './torch-script';
+import { centralDirectory, read, type ArtifactFault } from './torch-script';
 
 /** Code of large models has some 100 KB; a damaged file must not make us read more than this. */
 const MOST_CODE_BYTES = 16 * 2 ** 20;
@@ -41,7 +41,7 @@ export async function forwardArguments(path: string): Promise<Argument[] | undef
 }
 
 /** What Triton's libtorch backend refuses of them (pt :1347 and :1362, as in docs/testing.md). */
-export async function argumentFault(path: string, config: ModelConfig): Promise<TorchScriptFault | undefined> {
+export async function argumentFault(path: string, config: ModelConfig): Promise<ArtifactFault | undefined> {
   const given = await forwardArguments(path);
   if (given === undefined || given.length === 0) return undefined;
   const isDict = ({ type }: Argument): boolean => type.startsWith('Dict[');

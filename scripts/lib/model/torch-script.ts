@@ -8,8 +8,8 @@ const END_BYTES = 22 + 0xffff + 76;
 /** No model has names of files for more than this; it bounds what a damaged file can make us read. */
 const MOST_DIRECTORY_BYTES = 64 * 2 ** 20;
 
-/** What is wrong with a file that is to be TorchScript, and what to do. */
-export interface TorchScriptFault {
+/** What is wrong with a file that a backend is to open, and what to do. */
+export interface ArtifactFault {
   message: string;
   hint: string;
 }
@@ -20,7 +20,7 @@ const SAVE = 'save it with torch.jit.trace(model, inputs).save(path) or torch.ji
  * Looks whether a file is TorchScript: a zip archive that holds code, as torch.jit.save writes it.
  * torch.save writes a zip too, but one of weights alone, which no server can run. Only the two ends are read.
  */
-export async function torchScriptFault(path: string): Promise<TorchScriptFault | undefined> {
+export async function torchScriptFault(path: string): Promise<ArtifactFault | undefined> {
   const file = await fs.open(path, 'r');
   try {
     const { size } = await file.stat();

@@ -3,11 +3,12 @@ import path from 'node:path';
 import { argumentFault } from './forward-arguments';
 import type { ModelConfig } from './model-config';
 import { traceCommand } from '../next-command';
+import { onnxFault } from './onnx-tensors';
 import { displayPath, exists, reasonOf, staysInside, TRACE_FILE } from './paths';
 import type { PlatformFacts } from './platforms';
 import type { ProblemList } from './problems';
 import { readFiles, type SourceFile } from './source-files';
-import { torchScriptFault } from './torch-script';
+import { torchScriptFault, type ArtifactFault } from './torch-script';
 import { WEIGHTS_FILE } from '../weights/weights-file';
 
 /** One version folder. An ensemble's holds nothing, or a `.keep`. */
@@ -124,13 +125,19 @@ async function checkArtifact(
     fault('is empty', await howToMake(root, key));
     return;
   }
-  if (facts?.label !== 'pytorch_libtorch') return;
   try {
-    const wrong = (await torchScriptFault(file.path)) ?? (await argumentFault(file.path, config));
+    const wrong = await contentFault(file.path, config, facts?.label);
     if (wrong !== undefined) fault(wrong.message, wrong.hint);
   } catch (error) {
     fault(`cannot be read: ${reasonOf(error)}`);
   }
+}
+
+/** What a backend would refuse of the content of its file, of those that are read here. */
+async function contentFault(file: string, config: ModelConfig, label = ''): Promise<ArtifactFault | undefined> {
+  if (label === 'onnxruntime_onnx') return onnxFault(file, config);
+  if (label !== 'pytorch_libtorch') return undefined;
+  return (await torchScriptFault(file)) ?? argumentFault(file, config);
 }
 
 /** What to do where the only file of that kind in the version folder has another name. */

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { torchScript } from '../../unit/model/helpers';
 
@@ -41,7 +41,11 @@ export type Fields = Record<string, unknown>;
 /** Fields in place of the sound ones, the field that is named, and what is said of it. */
 export type RuleRow = readonly [name: string, fields: Fields, field: string, says: string];
 
-export const ARTIFACT = { 'm/1/model.pt': torchScript() };
+/** Of `sound`, served by either backend. */
+export const ARTIFACT = {
+  'm/1/model.pt': torchScript(),
+  'm/1/model.onnx': readFileSync(join(__dirname, '../../data/onnx/sound.onnx')),
+};
 export const input = (fields: Fields = {}): Fields => ({
   name: 'input__0',
   data_type: 'TYPE_FP32',

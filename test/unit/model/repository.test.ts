@@ -6,6 +6,8 @@ import { folder, modelYaml, read, removeFolders, torchScript, zip, zip64 } from 
 afterEach(removeFolders);
 
 const onnx = modelYaml({ platform: 'onnxruntime_onnx' });
+/** An ONNX file, x [1, 2] -> y [1, 2]. */
+const SINGLE = fs.readFileSync(path.join(__dirname, '../../data/onnx/single.onnx'));
 const SAVE = '\n    -> save it with torch.jit.trace(model, inputs).save(path) or torch.jit.script(model).save(path)';
 
 describe('readRepository', () => {
@@ -133,7 +135,7 @@ describe('readRepository', () => {
   });
 
   it('completes a configuration without platform by its files, as Triton does', async () => {
-    const root = folder({ 'm/config.pbtxt': '', 'm/1/model.onnx': 'x', 'n/config.pbtxt': '', 'n/1/weights': 'x' });
+    const root = folder({ 'm/config.pbtxt': '', 'm/1/model.onnx': SINGLE, 'n/config.pbtxt': '', 'n/1/weights': 'x' });
     const { models, texts } = await read(root);
     expect(models.map(({ name, platform }) => [name, platform])).toEqual([
       ['m', 'onnxruntime_onnx'],
@@ -143,13 +145,13 @@ describe('readRepository', () => {
   });
 
   it('wants model.yaml and config.pbtxt to say the same', async () => {
-    const root = folder({ 'm/model.yaml': onnx, 'm/1/model.onnx': 'x' });
+    const root = folder({ 'm/model.yaml': modelYaml(), 'm/1/model.pt': torchScript() });
     const { models } = await read(root);
     writeFileSync(path.join(root, 'm/config.pbtxt'), `# the same\n${models[0]?.configText}`);
     expect((await read(root)).texts).toEqual([]);
     writeFileSync(path.join(root, 'm/config.pbtxt'), configText(models[0]?.config ?? { name: 'm' }));
     expect((await read(root)).texts).toEqual([]);
-    fs.appendFileSync(path.join(root, 'm/config.pbtxt'), 'backend: "onnxruntime"');
+    fs.appendFileSync(path.join(root, 'm/config.pbtxt'), 'backend: "pytorch"');
     expect((await read(root)).texts).toEqual([
       'm/config.pbtxt: says something else than the model.yaml beside it\n    -> remove it: it is made from model.yaml when the model is published',
     ]);

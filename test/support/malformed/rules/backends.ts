@@ -1,7 +1,7 @@
-import { input, type Fields, type RuleRow } from '../case';
+import { input, output, type Fields, type RuleRow } from '../case';
 import { sequence } from './sequence';
 
-const ONNX = { platform: 'onnxruntime_onnx', default_model_filename: 'model.pt' };
+const ONNX = { platform: 'onnxruntime_onnx' };
 const parameter = (name: string, value: string): Fields => ({ parameters: { [name]: { string_value: value } } });
 const named = (name: string): Fields => sequence({ control_input: [{ name, control: [START] }] });
 const START = { kind: 'CONTROL_SEQUENCE_START', int32_false_true: [0, 1] };
@@ -27,7 +27,12 @@ export const BACKENDS: readonly RuleRow[] = [
   ],
   [
     'an optional input of ONNX that is ragged',
-    { ...ONNX, max_batch_size: 0, input: [input({ optional: true, allow_ragged_batch: true })] },
+    {
+      ...ONNX,
+      max_batch_size: 0,
+      input: [input({ optional: true, allow_ragged_batch: true })],
+      output: [output({ dims: [-1, 4] })],
+    },
     'input[0].optional',
     'cannot stand beside allow_ragged_batch',
   ],

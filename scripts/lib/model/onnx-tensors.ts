@@ -1,0 +1,116 @@
+import type { ModelConfig, TensorConfig } from './model-config';
+import { readOnnxGraph, type OnnxTensor } from './onnx-file';
+import type { ArtifactFault } from './torch-script';
+
+type Kind = 'input' | 'output';
+
+/**
+ * What Triton's ONNX Runtime backend refuses of an ONNX file and its configuration (the rows of docs/testing.md).
+ * ONNX Runtime works out sizes that the file leaves open, so only sizes that the file fixes are compared.
+ */
+export async function onnxFault(path: string, config: ModelConfig): Promise<ArtifactFault | undefined> {
+  const graph = await readOnnxGraph(path);
+  if (graph === undefined) {
+    return {
+      message: 'is not an ONNX file, or is cut short',
+      hint: 'save it with torch.onnx.export(model, inputs, path), or copy it again',
+    };
+  }
+  const required = graph.inputs.filter(({ name }) => !graph.initializers.has(name));
+  return (
+    missingInput(config, required) ??
+    tensorFault('input', config, { all: graph.inputs, required }) ??
+    tensorFault('output', config, { all: graph.outputs, required: graph.outputs })
+  );
+}
+
+/** Triton completes a configuration without inputs; one with inputs has to name all of them. */
+function missingInput(config: ModelConfig, required: readonly OnnxTensor[]): ArtifactFault | undefined {
+  const { input = [], batch_input: more = [], sequence_batching: batching } = config;
+  if (input.length === 0) return undefined;
+  const given = new Set([
+    ...input.map(({ name }) => name),
+    ...more.flatMap(({ target_name: names }) => names ?? []),
+    ...(batching?.control_input ?? []).map(({ name }) => name),
+    ...(batching?.state ?? []).map(({ input_name: name }) => name),
+  ]);
+  const missing = required.find(({ name }) => !given.has(name));
+  if (missing === undefined) return undefined;
+  return {
+    message: `has an input that the configuration lacks: ${describe(missing)}`,
+    hint: 'add it to input, or leave input out: Triton then reads all of them from the file',
+  };
+}
+
+function tensorFault(
+  kind: Kind,
+  config: ModelConfig,
+  file: { all: readonly OnnxTensor[]; required: readonly OnnxTensor[] },
+): ArtifactFault | undefined {
+  const configured = config[kind] ?? [];
+  const isBatched = (config.max_batch_size ?? 0) > 0;
+  if (configured.length === 0) {
+    const fixed = file.required.find(({ shape }) => isBatched && hasNoBatchAxis(shape));
+    return fixed === undefined ? undefined : noBatchAxis(kind, fixed);
+  }
+  for (const tensor of configured) {
+    const found = file.all.find(({ name }) => name === tensor.name);
+    if (found === undefined) {
+      return {
+        message: `has no ${kind} "${tensor.name ?? ''}"; it has ${file.required.map(({ name }) => name).join(', ') || 'none'}`,
+        hint: `give each ${kind} in the configuration the name that it has in the file`,
+      };
+    }
+    const fault = typeFault(kind, tensor, found) ?? shapeFault(kind, tensor, found, isBatched);
+    if (fault !== undefined) return fault;
+  }
+  return undefined;
+}
+
+function typeFault(kind: Kind, { data_type: type }: TensorConfig, found: OnnxTensor): ArtifactFault | undefined {
+  if (found.dataType === undefined) {
+    return {
+      message: `has an ${kind} "${found.name}" that Triton has no type for`,
+      hint: 'export the model with tensors of a type that Triton has',
+    };
+  }
+  if (type === undefined || type === found.dataType) return undefined;
+  return {
+    message: `has ${found.dataType} for the ${kind} "${found.name}", but the configuration has ${type}`,
+    hint: `set data_type: ${found.dataType}`,
+  };
+}
+
+function shapeFault(
+  kind: Kind,
+  tensor: TensorConfig,
+  found: OnnxTensor,
+  isBatched: boolean,
+): ArtifactFault | undefined {
+  // Where the file has no shape, only ONNX Runtime knows it. Ragged requests are joined along one axis.
+  if (found.shape === undefined || tensor.allow_ragged_batch === true) return undefined;
+  const dims = (tensor.reshape === undefined ? tensor.dims : (tensor.reshape.shape ?? [])) ?? [];
+  const isScalar = found.shape.length === 0;
+  if (isScalar && dims.every((size) => size === 1)) return undefined;
+  if (isBatched && !isScalar && hasNoBatchAxis(found.shape)) return noBatchAxis(kind, found);
+  const sizes = isBatched && !isScalar ? found.shape.slice(1) : found.shape;
+  if (sizes.length === dims.length && sizes.every((size, axis) => size === -1 || size === dims[axis])) return undefined;
+  const axis = isBatched ? ', after the batch axis' : '';
+  const field = tensor.reshape === undefined ? 'dims' : 'reshape';
+  return {
+    message: `has shape ${list(found.shape)} for the ${kind} "${found.name}", but the configuration has ${field} ${list(dims)}${axis}`,
+    hint: `set ${field} to ${list(isScalar ? [1] : sizes)}`,
+  };
+}
+
+const hasNoBatchAxis = (shape: readonly number[] | undefined): boolean => shape !== undefined && shape[0] !== -1;
+
+const noBatchAxis = (kind: Kind, found: OnnxTensor): ArtifactFault => ({
+  message: `has shape ${list(found.shape ?? [])} for the ${kind} "${found.name}"; with max_batch_size above 0 its first size must be open`,
+  hint: 'export it with dynamic_axes for axis 0, or set max_batch_size: 0 and give the whole shape in dims',
+});
+
+const list = (sizes: readonly number[]): string => `[${sizes.join(', ')}]`;
+
+const describe = ({ name, dataType, shape }: OnnxTensor): string =>
+  [`"${name}"`, dataType, shape === undefined ? undefined : list(shape)].filter((word) => word !== undefined).join(' ');
