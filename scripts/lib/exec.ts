@@ -97,3 +97,14 @@ export function splitLines(onLine: ((line: string) => void) | undefined): (chunk
     for (const line of lines) if (line !== '') onLine(line);
   };
 }
+
+/** Whether a process with this id runs, of this user or another. */
+export function isAlive(pid: number): boolean {
+  if (pid <= 0) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}

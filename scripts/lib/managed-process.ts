@@ -165,14 +165,3 @@ export class ManagedProcess {
     }
   }
 }
-
-/** Whether a process with this id is there, ours or not. */
-export function isAlive(pid: number): boolean {
-  if (pid <= 0) return false;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
-}

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { UserError } from '../errors';
 import { nextCommand, repoFlag } from '../next-command';
-import { isAlive } from '../managed-process';
+import { isAlive } from '../exec';
 import { paths } from '../paths';
 import { cacheRoot } from '../toolchain/cache';
 

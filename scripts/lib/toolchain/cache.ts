@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../errors';
 import { formatBytes } from '../format';
-import { isAlive } from '../managed-process';
+import { isAlive } from '../exec';
 
 const COMPLETE = '.complete';
 
