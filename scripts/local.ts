@@ -39,6 +39,7 @@ const HELP = `Serves the models of this repository on this machine: a real Trito
   --no-watch            do not load models again when their files change
   --repo DIR            model repository (default: model-repo)
   --weights MODEL=FILE  weights for one model: a file, a folder or a hub id; may be given again
+  --load-timeout N      seconds for the first load of one model (default 300); then it is marked FAILED
   --http-port N         Triton HTTP (default 8000; 0 takes a free one)
   --grpc-port N         Triton gRPC (default 8001)
   --metrics-port N      Triton metrics (default 8002)
@@ -66,6 +67,7 @@ async function local(argv: readonly string[]): Promise<number> {
     'no-watch': { type: 'boolean', default: false },
     repo: { type: 'string', default: paths.modelRepository },
     weights: { type: 'string', multiple: true, default: [] },
+    'load-timeout': { type: 'string', default: '300' },
     'http-port': { type: 'string', default: '8000' },
     'grpc-port': { type: 'string', default: '8001' },
     'metrics-port': { type: 'string', default: '8002' },
@@ -80,6 +82,7 @@ async function local(argv: readonly string[]): Promise<number> {
   }
   const port = (flag: 'http-port' | 'grpc-port' | 'metrics-port' | 's3-port'): number =>
     parseInteger(flag, flags[flag], 0, 65535);
+  const loadTimeoutMs = parseInteger('load-timeout', flags['load-timeout'], 1, 86_400) * 1000;
   const ports = {
     'http-port': port('http-port'),
     'grpc-port': port('grpc-port'),
@@ -106,6 +109,7 @@ async function local(argv: readonly string[]): Promise<number> {
       models: selection.served.map(({ name }) => name),
       leaveOut,
       weights: flags.weights,
+      loadTimeoutMs,
       ports,
       progress,
       timings,

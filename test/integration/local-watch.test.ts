@@ -1,10 +1,11 @@
-import { readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { addressOf, LocalCommand, untilLocal, untilUp, type RunningLocal } from '../support/local-command';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/scratch';
+import { until } from '../support/until';
 
 jest.setTimeout(600_000);
 
@@ -54,8 +55,26 @@ class TritonPythonModel:
 const pageOf = ({ said }: RunningLocal): string =>
   readFileSync(fileURLToPath(/file:\S+/.exec(said())?.[0] ?? ''), 'utf8');
 
+/** What tritonserver wrote until now. */
+const tritonLog = (): string => {
+  const file = join(command.directory, 'triton', 'triton.log');
+  return existsSync(file) ? readFileSync(file, 'utf8') : '';
+};
+
+test('killed while a model hangs in its load: the system ends the servers and the processes of models', async () => {
+  writeRepository(repository, hanging('never_loads', 'initialize(self, args)'));
+  const local = command.start('--models', 'never_loads');
+  await untilLocal(local, () => tritonLog().includes('ModelInstanceInitialize: never_loads'));
+  local.child.kill('SIGKILL');
+  await local.ended;
+  await until('its servers ended', () => command.processes().length === 0);
+  // The next run, of the next test, removes what is left in memory.
+});
+
 test('models that fail leave the others served, and are served once their files are fixed', async () => {
   writeRepository(repository, {
+    ...hanging('never_loads', 'initialize(self, args)'),
+    ...addingEnsemble('on_never', 'never_loads'),
     ...addingModel('breaks', { 1: 5 }),
     'breaks/1/model.py': 'raise RuntimeError("no weights")\n',
     ...addingModel('invalid', { 1: 6 }),
@@ -66,11 +85,18 @@ test('models that fail leave the others served, and are served once their files 
   const once = await command.run(['--once']);
   expect(once).toMatchObject({ code: 1, stderr: expect.stringContaining('invalid') as string });
 
-  const local = command.start();
+  const local = command.start('--load-timeout', '20');
   const { child, said, ended } = local;
   await untilUp(local);
   expect(await ask(local, 'adds')).toBe(11);
   expect(await ask(local, 'picky')).toBe(2);
+  expect(said()).toMatch(/\n *never_loads +1 +python +FAILED: UNAVAILABLE its load was stopped after 20 s/);
+  expect(said()).toMatch(/\n *on_never .*FAILED: needs never_loads, which failed/);
+  // A release is a state to go back to: it has no model that failed.
+  const { stdout } = await runCommandLine('releases', ['--local', '--repo', repository, '--json']);
+  expect((JSON.parse(stdout) as { serves: object }[]).map(({ serves }) => Object.keys(serves))).toEqual([
+    ['adds', 'picky'],
+  ]);
   expect(said()).toMatch(/\n *adds +1 +python +READY/);
   expect(said()).toMatch(/\n *breaks +1 +python +FAILED: UNAVAILABLE Internal: RuntimeError: no weights /);
   expect(said()).toMatch(
@@ -82,10 +108,22 @@ test('models that fail leave the others served, and are served once their files 
     /picky +HTTP .*READY, zero request failed: .*x must not be zero \(picky\/1\/model\.py, line \d+, in execute\)/,
   );
   expect(said()).toContain('add golden/CASE.json');
-  expect(said()).toMatch(/FAILED: breaks, invalid, on_invalid\. Fix .*loaded again when files of theirs change/);
-  expect(pageOf(local)).toContain('No right answer from breaks, invalid, on_invalid, picky');
+  expect(said()).toMatch(
+    /FAILED: breaks, invalid, never_loads, on_invalid, on_never\. Fix .*loaded again when files of theirs change/,
+  );
+  expect(pageOf(local)).toContain('No right answer from breaks, invalid, never_loads, on_invalid, on_never, picky');
 
-  // Both are fixed: the ensemble follows the model that it needs.
+  // Another edit that fails: nothing was served before, and nothing of it is restored.
+  writeRepository(repository, { 'breaks/1/model.py': 'raise RuntimeError("still no weights")\n' });
+  await untilLocal(local, () => /FAIL breaks: it is still not served/.test(said()));
+  expect(said()).toMatch(/could not load breaks: .*still no weights/);
+  expect(said()).not.toMatch(/Putting back/);
+  expect(pageOf(local)).toContain('its load was stopped after 20 s');
+
+  // All are fixed: each ensemble follows the model that it needs.
+  writeRepository(repository, addingModel('never_loads', { 1: 7 }));
+  await untilLocal(local, () => /on_never is served as its files are now/.test(said()));
+  expect(await ask(local, 'on_never')).toBe(8);
   writeRepository(repository, addingModel('breaks', { 1: 5 }));
   writeRepository(repository, addingModel('invalid', { 1: 6 }));
   await untilLocal(local, () => /on_invalid is served as its files are now/.test(said()));
@@ -118,7 +156,7 @@ test('models that fail leave the others served, and are served once their files 
 });
 
 test('a model that hangs in its load or its answer does not keep the others from being reloaded', async () => {
-  const others = ['breaks', 'fresh', 'invalid', 'on_invalid', 'picky'];
+  const others = ['breaks', 'fresh', 'invalid', 'never_loads', 'on_invalid', 'on_never', 'picky'];
   for (const name of others) rmSync(join(repository, name), { recursive: true, force: true });
   writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingModel('other', { 1: 5 }) });
   const local = command.start();

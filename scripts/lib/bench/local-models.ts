@@ -29,6 +29,7 @@ export async function withModels(
       repository,
       models: served.map(({ name }) => name),
       leaveOut: false,
+      loadTimeoutMs: 300_000,
       weights: [],
       ports: FREE_PORTS,
       progress,

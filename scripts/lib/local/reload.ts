@@ -5,6 +5,7 @@ import { formatDuration } from '../format';
 import { readRepository, readSoundRepository, type RepositoryModel, type Selection } from '../model';
 import type { Progress } from '../progress';
 import { publish } from '../publish/publish';
+import type { ServedVersion } from '../publish/rollout';
 import { servedNow } from '../publish/status';
 import { fixedReplicas } from '../replicas/source';
 import { describeTrace, traceModels } from '../trace';
@@ -12,7 +13,7 @@ import { LOAD_LIMIT_MS, LoadLimit } from './load-limit';
 import { askEachModel, type Answer } from './requests';
 import { selectModels } from './selection';
 import { withShortWarmUp } from './short-warm-up';
-import { hasTrace, LOCK_TIMEOUT_MS, START_TIMEOUT_MS, type LocalStack } from './stack';
+import { hasTrace, LOCK_TIMEOUT_MS, RELOAD_TIMEOUT_MS, type LocalStack } from './stack';
 
 export interface ReloadOptions {
   repository: string;
@@ -56,7 +57,7 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
   }
   progress.line(`${name}: its files changed`);
   const started = Date.now();
-  const limit = new LoadLimit(stack.triton.pid, options.isWaitedFor);
+  const limit = new LoadLimit(stack.triton.pid, LOAD_LIMIT_MS, options.isWaitedFor);
   // Triton's log says nothing of what fails before.
   let hint = '';
   try {
@@ -83,10 +84,10 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
       adapt: withShortWarmUp,
       // A model that answers wrongly is what the user wants to look at: it stays, and is asked below.
       noAsk: true,
-      loadTimeoutMs: START_TIMEOUT_MS,
+      loadTimeoutMs: RELOAD_TIMEOUT_MS,
       lockTimeoutMs: LOCK_TIMEOUT_MS,
       signal,
-      onLoading: () => limit.begin(),
+      onLoading: (_, model) => limit.begin(model),
       onReady: (_, model, ms) => {
         limit.stop();
         progress.line(`     ${model} READY (${formatDuration(ms)})`);
@@ -95,7 +96,7 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
     const others = stack.models.filter((model) => !published.some((one) => one.name === model.name));
     stack.models = [...others, ...published];
     stack.failed = stack.failed.filter((one) => !names.includes(one.name));
-    stack.versions = await servedNow(stack.triton, stack.models);
+    stack.versions = await versionsNow(stack, names);
     const { models } = await readRepository(repository, { models: names });
     progress.line(`     ${name} is served as its files are now (${formatDuration(Date.now() - started)})`);
     return { models, answers: askAndPrint(models, options) };
@@ -112,6 +113,20 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
   } finally {
     limit.stop();
   }
+}
+
+/** State of each version. Of a model that failed before, and is not in the bucket since, the server has no reason any more. */
+async function versionsNow(
+  { triton, models, versions }: LocalStack,
+  reloaded: readonly string[],
+): Promise<ServedVersion[]> {
+  const before = (now: ServedVersion): ServedVersion | undefined =>
+    reloaded.includes(now.model) || now.state === 'READY'
+      ? undefined
+      : versions.find(
+          ({ model, version, state }) => model === now.model && version === now.version && state !== 'READY',
+        );
+  return (await servedNow(triton, models)).map((now) => before(now) ?? now);
 }
 
 async function askAndPrint(

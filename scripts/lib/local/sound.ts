@@ -62,7 +62,8 @@ async function readBroken(
   return broken;
 }
 
-function failedWith(name: string, needs: string): FailedModel {
+/** An ensemble of a model that failed. */
+export function failedWith(name: string, needs: string): FailedModel {
   const reason = `needs ${needs}, which failed`;
   return { name, reason, details: reason, needs };
 }

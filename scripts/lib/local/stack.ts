@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { abortable } from '../abort';
 import { UserError, type Problem } from '../errors';
 import { formatBytes } from '../format';
 import { readRepository } from '../model';
@@ -11,7 +12,6 @@ import { formatLocation, tritonRepositoryUrl, type RepositoryLocation } from '..
 import { publish } from '../publish/publish';
 import { readHead } from '../publish/release';
 import type { ServedVersion } from '../publish/rollout';
-import { servedNow } from '../publish/status';
 import type { WantedModel } from '../publish/wanted';
 import { S3Store } from '../s3/store';
 import { acquireLock, cacheRoot, makeDirectory, requireFreeSpace } from '../toolchain/cache';
@@ -21,7 +21,8 @@ import { ensureTriton, type TritonInstallation } from '../toolchain/triton';
 import { describeTrace, traceModels } from '../trace';
 import { explainLoadFailure } from '../triton/load-failure';
 import { WEIGHTS_FILE } from '../weights/weights-file';
-import { startTriton, type ModelEvent, type TritonServer } from '../triton/server';
+import { startTriton, type TritonServer } from '../triton/server';
+import { ModelLoads, type Loaded } from './load-models';
 import { installModelPackages } from './model-packages';
 import { generateCredentials, LOCAL_REGION, startS3Server, type S3Server, type S3ServerOptions } from './s3-server';
 import { failedModel, readSoundModels, withDependents, type FailedModel } from './sound';
@@ -35,8 +36,11 @@ const LOCATION: RepositoryLocation = { bucket: 'local', prefix: 'models' };
 /** Each of the three holds the models once; those of this package have 1.2 GB. */
 const WORKING_BYTES = 4e9;
 
-/** All models together, from the start of tritonserver to the last READY. */
-export const START_TIMEOUT_MS = 600_000;
+/** From the start of tritonserver to its answer; it loads no model in it. */
+const START_TIMEOUT_MS = 120_000;
+
+/** For one model that is loaded again, which nothing waits for. */
+export const RELOAD_TIMEOUT_MS = 600_000;
 
 /** Somebody may publish into the local bucket by hand. */
 export const LOCK_TIMEOUT_MS = 120_000;
@@ -48,6 +52,8 @@ export interface StackOptions {
   leaveOut: boolean;
   /** MODEL=FILE for tracing. */
   weights: readonly string[];
+  /** For one model to load. */
+  loadTimeoutMs: number;
   ports: { 'http-port': number; 'grpc-port': number; 'metrics-port': number; 's3-port': number };
   progress: Progress;
   timings: Timings;
@@ -65,7 +71,7 @@ export interface LocalStack {
   failed: FailedModel[];
   s3: S3Server;
   location: RepositoryLocation;
-  /** The models published, composing ones first. */
+  /** The models published, whether they could be loaded or not, composing ones first. */
   models: WantedModel[];
   /** State of each version that the repository says is served. */
   versions: ServedVersion[];
@@ -115,29 +121,32 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
   defer(() => store.close());
   await store.ensureBucket();
   await ensurePlaceholder(store, LOCATION);
-  const models = await timings.measure('publish', () => publishAll(store, names, options));
-
-  const loads = new LoadTimes();
-  // Tracing may have taken minutes: somebody else may have come to the ports.
-  const { 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics } = ports;
-  await claimPorts({ 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics });
-  const triton = await timings.measure('load until READY', () =>
-    progress.run('tritonserver loads the models from S3', (step) =>
-      startTriton({
-        installation,
-        environment,
-        repository: tritonRepositoryUrl(LOCATION, server.endpoint),
-        directory: join(directory, 'triton'),
-        ports: { http, grpc, metrics },
-        credentials: { ...credentials, region: LOCAL_REGION },
-        // Those asked for: the bucket may hold others that somebody put there by hand.
-        load: models.map(({ name }) => name),
-        startTimeoutMs: START_TIMEOUT_MS,
-        onEvent: (event) => step.update(loads.see(event)),
+  const { triton, loaded, loadMs } = await publishAll(store, names, options, async (models, signal) => {
+    // Tracing may have taken minutes: somebody else may have come to the ports.
+    const { 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics } = ports;
+    await claimPorts({ 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics });
+    return timings.measure('load until READY', () =>
+      progress.run('tritonserver loads the models from S3', async (step) => {
+        const loads = new ModelLoads(options.loadTimeoutMs, (text) => step.update(text));
+        const starts = startTriton({
+          installation,
+          environment,
+          repository: tritonRepositoryUrl(LOCATION, server.endpoint),
+          directory: join(directory, 'triton'),
+          ports: { http, grpc, metrics },
+          credentials: { ...credentials, region: LOCAL_REGION },
+          load: [],
+          startTimeoutMs: START_TIMEOUT_MS,
+          onEvent: (event) => loads.see(event),
+        });
+        // Interrupted before it is ready: it is stopped with all that still runs.
+        const triton = await abortable(starts, signal);
+        defer(() => triton.stop());
+        return { triton, loaded: await loads.loadAll(triton, models), loadMs: loads.milliseconds };
       }),
-    ),
-  );
-  defer(() => triton.stop());
+    );
+  });
+  const { models, versions } = loaded;
   defer(
     announceStack(directory, {
       pid: process.pid,
@@ -151,11 +160,6 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
       modelControlKey: triton.modelControlKey,
     }),
   );
-  const versions = await servedNow(triton, models);
-  const problems = loadProblems(versions);
-  if (problems.length > 0 && !options.leaveOut) {
-    throw new UserError('tritonserver could not load every model', { problems, hint: `its log is ${triton.logFile}` });
-  }
   const { python } = environment;
   return {
     triton,
@@ -165,8 +169,8 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
     location: LOCATION,
     models,
     versions,
-    failed,
-    loadMs: loads.milliseconds,
+    failed: [...failed, ...loaded.failed],
+    loadMs,
   };
 }
 
@@ -208,11 +212,13 @@ async function soundNames(
   };
 }
 
-/** With exit-on-error=false the server comes up without the models that it could not load. */
-function loadProblems(versions: readonly ServedVersion[]): Problem[] {
-  return versions
-    .filter(({ state }) => state !== 'READY')
-    .map((version) => ({ file: `${version.model} version ${version.version}`, message: describeState(version) }));
+function loadProblems({ versions, failed }: Loaded): Problem[] {
+  return [
+    ...versions
+      .filter(({ state }) => state !== 'READY')
+      .map((version) => ({ file: `${version.model} version ${version.version}`, message: describeState(version) })),
+    ...failed.map(({ name, reason }) => ({ file: name, message: reason })),
+  ];
 }
 
 /** Why a version is not served, and what to do where that is known. */
@@ -291,48 +297,82 @@ async function trace(environment: PythonEnvironment, options: StackOptions): Pro
 export const hasTrace = (repository: string, model: string): boolean =>
   ['trace.py', WEIGHTS_FILE].some((name) => existsSync(join(repository, model, name)));
 
+/** A server with the models that it could load. */
+interface Serving {
+  triton: TritonServer;
+  loaded: Loaded;
+  /** Model -> milliseconds from its first loading to READY. */
+  loadMs: ReadonlyMap<string, number>;
+}
+
 /**
  * Publishes with the code of `npm run sync-models`. Nothing but this machine depends on the local bucket, so versions
  * whose files changed are replaced. Models that are not served this time leave the release, as it is the state of all
- * servers; a rollback brings them back.
+ * servers; a rollback brings them back. So do models that failed: a release is made of those that were loaded.
+ * @param serve starts the server and loads what is in the bucket by then
  */
-async function publishAll(store: S3Store, names: readonly string[], options: StackOptions): Promise<WantedModel[]> {
+async function publishAll(
+  store: S3Store,
+  names: readonly string[],
+  options: StackOptions,
+  serve: (models: readonly WantedModel[], signal: AbortSignal) => Promise<Serving>,
+): Promise<Serving> {
+  const { progress, timings, leaveOut, defer } = options;
   const held = Object.keys((await readHead(store, LOCATION))?.release.models ?? {});
   const others = held.filter((name) => !names.includes(name));
   if (others.length > 0) {
-    options.progress.line(
-      `     ${others.join(', ')} of an earlier run leave the local release; a rollback brings them back`,
-    );
+    progress.line(`     ${others.join(', ')} of an earlier run leave the local release; a rollback brings them back`);
   }
-  return options.progress.run('publish to S3', async (step) => {
-    let bytes = 0;
-    const published = await publish({
-      repository: options.repository,
-      models: names,
-      store,
-      location: LOCATION,
-      replicas: undefined,
-      replacePublished: true,
-      removeOthers: true,
-      adapt: withShortWarmUp,
-      loadTimeoutMs: START_TIMEOUT_MS,
-      lockTimeoutMs: LOCK_TIMEOUT_MS,
-      onBytes: (key, sent) => step.update(`${formatBytes((bytes += sent))}, last ${key}`),
-    });
-    return published.models;
+  const step = progress.step('publish to S3');
+  const written = timings.begin('publish');
+  const stop = new AbortController();
+  let bytes = 0;
+  const up: { serving?: Serving } = {};
+  const published = publish({
+    repository: options.repository,
+    models: names,
+    store,
+    location: LOCATION,
+    replicas: undefined,
+    activate: async (models) => {
+      stop.signal.throwIfAborted();
+      step.done();
+      written();
+      up.serving = await serve(models, stop.signal);
+      const { triton, loaded } = up.serving;
+      const problems = loadProblems(loaded);
+      if (problems.length > 0 && !leaveOut) {
+        throw new UserError('tritonserver could not load every model', {
+          problems,
+          hint: `its log is ${triton.logFile}`,
+        });
+      }
+      return models.map(({ name }) => name).filter((name) => !isReady(loaded, name));
+    },
+    replacePublished: true,
+    removeOthers: true,
+    adapt: withShortWarmUp,
+    loadTimeoutMs: options.loadTimeoutMs,
+    lockTimeoutMs: LOCK_TIMEOUT_MS,
+    signal: stop.signal,
+    onBytes: (key, sent) => step.update(`${formatBytes((bytes += sent))}, last ${key}`),
   });
-}
-
-/** Times each model from `loading` to `loaded` as the server's log tells them. */
-class LoadTimes {
-  readonly milliseconds = new Map<string, number>();
-  private readonly started = new Map<string, number>();
-
-  /** @returns what to show of the progress */
-  see({ model, kind }: ModelEvent): string {
-    const now = Date.now();
-    if (kind === 'loading' && !this.started.has(model)) this.started.set(model, now);
-    if (kind === 'loaded') this.milliseconds.set(model, now - (this.started.get(model) ?? now));
-    return `${this.milliseconds.size} loaded, last ${[...this.milliseconds.keys()].at(-1) ?? '-'}`;
+  // Interrupted: the S3 server stops after this.
+  defer(async () => {
+    stop.abort(new Error('the start was interrupted'));
+    await published.catch(() => undefined);
+  });
+  try {
+    await published;
+  } catch (error) {
+    step.failed();
+    throw error;
   }
+  if (up.serving === undefined) throw new Error('published without a server');
+  return up.serving;
 }
+
+const isReady = ({ versions }: Loaded, name: string): boolean => {
+  const own = versions.filter(({ model }) => model === name);
+  return own.length > 0 && own.every(({ state }) => state === 'READY');
+};

@@ -11,14 +11,22 @@ export class Timings {
   private readonly started = Date.now();
 
   async measure<T>(name: string, work: () => Promise<T>): Promise<T> {
-    const started = Date.now();
-    const step = { name, startMs: started - this.started, milliseconds: Number.NaN };
-    this.steps.push(step);
+    const end = this.begin(name);
     try {
       return await work();
     } finally {
-      step.milliseconds = Date.now() - started;
+      end();
     }
+  }
+
+  /** @returns ends the step; the first call counts */
+  begin(name: string): () => void {
+    const started = Date.now();
+    const step = { name, startMs: started - this.started, milliseconds: Number.NaN };
+    this.steps.push(step);
+    return () => {
+      if (Number.isNaN(step.milliseconds)) step.milliseconds = Date.now() - started;
+    };
   }
 
   /** Since this object was made. */

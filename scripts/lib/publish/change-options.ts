@@ -36,6 +36,11 @@ export interface ChangeOptions extends Omit<RolloutOptions, 'ask'> {
   location: RepositoryLocation;
   /** Undefined: the servers are not told. */
   replicas: ReplicaSource | undefined;
+  /**
+   * Loads models whose configurations were activated, in place of a rollout to `replicas`. Models whose names it returns
+   * have failed: they leave the repository and the release, which is no state to restore with them.
+   */
+  activate?: (models: readonly WantedModel[]) => Promise<readonly string[]>;
   dryRun?: boolean;
   /** Ask no model whether it answers as it should. */
   noAsk?: boolean;

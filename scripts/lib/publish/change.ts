@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { Incomplete, UserError } from '../errors';
 import { formatCount } from '../format';
 import { PreconditionFailed, S3Error } from '../s3/store';
@@ -66,7 +67,8 @@ export async function change(
     await requireReplicas(options);
     const idle = !needsWriting(plan, seen);
     const tidy = !seen.lock.unfinished.uploads;
-    if (options.dryRun === true || (idle && tidy && options.replicas === undefined)) {
+    const hasReplicas = options.replicas !== undefined || options.activate !== undefined;
+    if (options.dryRun === true || (idle && tidy && !hasReplicas)) {
       return { plan, release: seen.head?.release, isNew: false };
     }
     if (plan.prune.some((key) => !confirmed.has(key)) && !plan.keepPruned) {
@@ -205,19 +207,21 @@ class Change {
   }
 
   private async putIntoService(idle: boolean): Promise<void> {
-    const { plan } = this.begun;
+    const { plan, options } = this.begun;
     // What later releases need of this one; nothing waits for it but the release.
     const before = (name: string): ReleasedModel | undefined => this.head?.release.models[name];
     const keeping = this.writer.keepCopies(this.changed, before);
     keeping.catch(() => undefined);
     for (const planned of this.changed) await this.writer.switchModel(planned);
+    const failed = (await options.activate?.(plan.models.map(({ model }) => model))) ?? [];
+    for (const name of failed) await this.writer.restoreModel(name, undefined);
     const asking = this.asker === undefined ? {} : { ask: this.asker.ask };
     await this.load({ ...this.newTarget(), removed: [] }, asking);
     // Only when every server took the new ones: a model that is unloaded cannot be had back without a gap.
     if (plan.remove.length > 0) await this.load(this.newTarget(), { patient: false, ...asking });
     await keeping;
     await this.giveUpUploads();
-    if (!idle) await this.release();
+    if (!idle || failed.length > 0) await this.release(failed);
   }
 
   /** Before anything of somebody else's is changed, it is recorded as a release that can be gone back to. */
@@ -266,20 +270,24 @@ class Change {
     this.stuck.set(`${stuck.replica} ${stuck.model}`, stuck);
   };
 
-  private async release(): Promise<void> {
+  /** @param failed models that are left out */
+  private async release(failed: readonly string[]): Promise<void> {
     const { seen, plan, options, target, lock } = this.begun;
     const before = this.head?.release.models ?? {};
-    const kept = Object.entries(before).filter(([name]) => !target.remove.includes(name));
+    const gone = [...target.remove, ...failed];
+    const kept = Object.entries(before).filter(([name]) => !gone.includes(name));
     const models: Record<string, ReleasedModel> = Object.fromEntries(kept);
     const pruned = new Set(plan.prune);
     for (const planned of plan.models) {
       const { name } = planned.model;
+      if (failed.includes(name)) continue;
       const described = this.writer.describe(planned, seen, before[name], pruned);
       // One that stays as it was has been asked before.
       const stays = !isChanged(planned) && !isGoldenChanged(planned.model, before[name]);
       const asked = this.asker?.asked.get(name) ?? (stays ? before[name]?.asked : undefined);
       models[name] = { ...described, ...(asked === undefined ? {} : { asked }) };
     }
+    if (failed.length > 0 && isDeepStrictEqual(models, before)) return;
     const { origin, restores } = target;
     const provenance = await target.provenance?.();
     const release = newRelease({

@@ -25,7 +25,7 @@ export interface TritonServerOptions {
   directory: string;
   ports: { http: number; grpc: number; metrics: number };
   credentials?: { accessKeyId: string; secretAccessKey: string; region: string };
-  /** Models to load at start; undefined: all that the repository holds, as pods in the cluster do. */
+  /** Models to load at start, which may be none; undefined: all that the repository holds, as pods in the cluster do. */
   load?: readonly string[] | undefined;
   /** How many versions are loaded at the same time; default: Triton's own. */
   loadThreads?: number | undefined;
@@ -83,6 +83,8 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
     env: serverEnvironment(options, mount),
     logFile: join(directory, 'triton.log'),
     python: options.environment.python,
+    // While models load it does not end on SIGTERM. Its model processes end when it is gone.
+    deathSignal: 'SIGKILL',
     ...(options.onEvent === undefined ? {} : { onLine: logReader(options.onEvent) }),
   });
   const stop = async (): Promise<void> => {
