@@ -40,7 +40,7 @@ async function status(argv: readonly string[]): Promise<number> {
     const { release, ...rest } = found;
     const summary = { release: release?.id ?? null, asReleased: isAsReleased(found), ...rest };
     if (flags.json) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
-    else process.stdout.write(`${[describe(target, found), ...nextSteps(found, argv)].join('\n')}\n`);
+    else process.stdout.write(`${[describeStatus(target, found), ...nextSteps(found, argv)].join('\n')}\n`);
     const nobody = target.replicas !== undefined && found.replicas.length === 0;
     if (nobody) process.stderr.write(`There is no replica: ${target.replicas?.describe()}\n`);
     return isAsReleased(found) && !nobody ? EXIT.ok : EXIT.failed;
@@ -49,7 +49,11 @@ async function status(argv: readonly string[]): Promise<number> {
   }
 }
 
-function describe({ name, replicas: source }: CommandTarget, status: RepositoryStatus): string {
+/** What is printed without --json. */
+export function describeStatus(
+  { name, replicas: source }: Pick<CommandTarget, 'name' | 'replicas'>,
+  status: RepositoryStatus,
+): string {
   const { release, publishing, unfinished, drift, replicas } = status;
   return [
     release === undefined ? `${name} has no release yet.` : `${name} is at release ${release.id} (${release.origin}).`,
@@ -62,6 +66,7 @@ function describe({ name, replicas: source }: CommandTarget, status: RepositoryS
     ...firstLines(drift.map((text) => `In the bucket: ${text}`)),
     ...(source === undefined ? [`No replica was looked at: ${NAME_SERVERS}.`] : []),
     ...(replicas.length === 0 ? [] : ['', table(replicas)]),
+    ...restOfCells(replicas),
     ...(replicas.some(({ answers }) => answers !== undefined) ? ['', answersTable(replicas)] : []),
     ...(differences(replicas).length === 0 ? [] : ['', differencesTable(replicas), '', ABOUT_TF32]),
     ...new Set(replicas.flatMap(({ hint }) => (hint === undefined ? [] : [`  -> ${hint}`]))),
@@ -82,7 +87,7 @@ const answersTable = (replicas: readonly ReplicaStatus[]): string =>
   formatTable(
     ['replica', 'model', 'asked', 'result'],
     replicas.flatMap(({ replica, answers = [] }) =>
-      answers.map(({ model, ok, result }) => [replica, model, ok ? 'ok' : 'WRONG', result]),
+      answers.map(({ model, ok, result }) => [replica, model, ok ? 'ok' : 'WRONG', firstLine(result)]),
     ),
   );
 
@@ -111,7 +116,23 @@ const table = (replicas: readonly ReplicaStatus[]): string =>
     ['replica', 'model', 'version', 'state', 'against the release'],
     replicas.flatMap(({ replica, problem, versions }) =>
       problem === undefined
-        ? versions.map(({ model, version, state, verdict }) => [replica, model, String(version), state, verdict])
-        : [[replica, '-', '-', '-', problem]],
+        ? versions.map(({ model, version, state, verdict }) => [
+            ...[replica, model, String(version), state],
+            firstLine(verdict),
+          ])
+        : [[replica, '-', '-', '-', firstLine(problem)]],
     ),
   );
+
+/** A table has room for the first line of an error. */
+const firstLine = (text: string): string => text.split('\n', 1)[0] ?? '';
+
+/** Errors of several lines, which the tables cut, as a whole. */
+function restOfCells(replicas: readonly ReplicaStatus[]): string[] {
+  const texts = replicas.flatMap(({ replica, problem = '', versions, answers = [] }) => [
+    [replica, problem],
+    ...versions.map(({ model, version, verdict }) => [`${replica}, ${model} version ${version}`, verdict]),
+    ...answers.map(({ model, result }) => [`${replica}, ${model}`, result]),
+  ]);
+  return texts.flatMap(([where, text = '']) => (text.includes('\n') ? ['', `${where}: ${text.trim()}`] : []));
+}

@@ -103,6 +103,8 @@ function describe(event: TraceEvent): string | undefined {
       return event.reasons.length === 0
         ? `${event.model}: up to date: ${event.files} files that it is made from, ${event.packages} packages, the seed and the weights are as they were`
         : `${event.model}: would be made: ${event.reasons.join('; ')}`;
+    case 'warning':
+      return `${event.model}: warning: ${event.text}`;
     case 'fitted':
       return `${event.model}: model.yaml was changed: ${event.changes.join('; ')}`;
     case 'fetched':

@@ -35,6 +35,8 @@ const USAGE_EXIT = 2;
 export type TraceEvent =
   | { event: 'start'; model: string; version: number }
   | { event: 'progress'; model: string; step: string }
+  /** Something that may be a mistake, with the line of the user's file where there is one. */
+  | { event: 'warning'; model: string; text: string }
   | ({ event: 'done'; model: string; seconds: number } & TraceResult)
   | ({ event: 'up-to-date'; model: string } & TraceResult)
   | { event: 'explain'; model: string; reasons: string[]; files: number; packages: number }

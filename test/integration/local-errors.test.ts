@@ -86,7 +86,14 @@ describe('clear errors, and nothing started', () => {
   });
 });
 
-test('a model that cannot be loaded: its name and the reason', async () => {
+const ensemble = (step: string): string => `platform: "ensemble"
+input { name: "x" data_type: TYPE_FP32 dims: -1 }
+output { name: "y" data_type: TYPE_FP32 dims: -1 }
+ensemble_scheduling { step { model_name: "${step}" model_version: -1
+  input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }
+`;
+
+test('a model that cannot be loaded: its name and the reason, at its ensembles too', async () => {
   const broken = join(scratch.directory, 'broken');
   writeRepository(broken, {
     ...addingModel('adds', { 1: 10 }),
@@ -94,11 +101,20 @@ test('a model that cannot be loaded: its name and the reason', async () => {
     'breaks/1/model.py': 'raise RuntimeError("no weights")\n',
     ...addingModel('lacks', { 1: 1 }),
     'lacks/1/model.py': 'import nonesuch.part\n',
+    'outer/config.pbtxt': ensemble('inner'),
+    'outer/1/.keep': '',
+    'inner/config.pbtxt': ensemble('breaks'),
+    'inner/1/.keep': '',
   });
   command.directoryOf(broken);
   const finished = await command.run(['--repo', broken, '--once']);
   expect(finished.code).toBe(1);
   expect(finished.stderr).toMatch(/could not load every model\n\s+breaks version 1: UNAVAILABLE .*no weights/);
+  for (const name of ['inner', 'outer']) {
+    expect(finished.stderr).toMatch(
+      new RegExp(`${name} version 1: .*because its step breaks version 1 is UNAVAILABLE: .*no weights`),
+    );
+  }
   expect(finished.stderr).toMatch(
     /lacks version 1: UNAVAILABLE no package nonesuch .*\n\s+-> add nonesuch to lacks\/requirements\.txt/,
   );

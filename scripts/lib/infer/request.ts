@@ -32,25 +32,34 @@ type OfKind<K extends Source['kind']> = Extract<Source, { kind: K }>;
 const SPEECH_HZ = 16_000;
 
 /** What the model is asked with, as on the command line: `PICTURE.jpg`. */
-export function usualSource(model: TritonModel, repository: string): string {
+export function usualSource(model: Pick<TritonModel, 'name' | 'version' | 'metadata'>, repository: string): string {
   const { inputs } = model.metadata;
-  if (inputs.some((input) => pictureLayout(input) !== undefined)) return 'PICTURE.jpg';
-  const hasTokenizer = existsSync(tokenizerFile(model, repository));
-  if (inputs.some(({ datatype }) => datatype === 'BYTES') || (hasTokenizer && inputs.every(isTokens)))
-    return '"a text"';
+  const hasTokenizer = inputs.every(isTokens) && existsSync(tokenizerFile(model, repository));
+  if (hasTokenizer) return '"a text"';
+  const [only] = inputs;
+  if (only === undefined || inputs.length > 1) {
+    return inputs.map((input) => `${input.name}=${sourceOf(input) ?? 'FILE.npy'}`).join(' ');
+  }
   // A row of numbers without a batch is seldom a sound.
-  if (inputs.length === 1 && inputs.every((input) => isSound(input) && input.shape.length > 1)) return 'SOUND.wav';
-  return inputs.map(({ name }) => `${name}=FILE.npy`).join(' ');
+  const isOneSound = isSound(only) && only.shape.length > 1;
+  return sourceOf(only) ?? (isOneSound ? 'SOUND.wav' : `${only.name}=FILE.npy`);
+}
+
+/** Where the input alone says it. */
+function sourceOf(input: TensorMetadata): string | undefined {
+  if (pictureLayout(input) !== undefined) return 'PICTURE.jpg';
+  return input.datatype === 'BYTES' ? '"a text"' : undefined;
 }
 
 const isSound = ({ datatype, shape }: TensorMetadata): boolean => datatype === 'FP32' && shape.at(-1) === -1;
 const isTokens = ({ datatype, shape }: TensorMetadata): boolean =>
   (datatype === 'INT64' || datatype === 'INT32') && shape.length === 2 && shape.at(-1) === -1;
-const tokenizerFile = (model: TritonModel, repository: string): string =>
+const tokenizerFile = (model: Pick<TritonModel, 'name' | 'version' | 'metadata'>, repository: string): string =>
   versionFile(join(repository, model.name), versionOf(model), 'tokenizer.json');
 
 /** The version that answers: the one that is asked for, else the newest that is served. */
-const versionOf = ({ version, metadata }: TritonModel): number => version ?? Math.max(...metadata.versions.map(Number));
+const versionOf = ({ version, metadata }: Pick<TritonModel, 'version' | 'metadata'>): number =>
+  version ?? Math.max(...metadata.versions.map(Number));
 
 /**
  * Finds the input that each source is for, and makes of it what that input takes.

@@ -155,6 +155,7 @@ async function trace(names: readonly string[], { repository, weights, progress, 
     models,
     weights: own,
     onEvent: (event) => {
+      if (event.event === 'warning') progress.line(`     ${event.model}: warning: ${event.text}`);
       if (event.event === 'done') progress.line(`     ${event.model} traced: ${describeTrace(event)}`);
     },
   });

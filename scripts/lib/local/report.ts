@@ -58,7 +58,7 @@ export function printAnswers(answers: readonly Answer[], timings: Timings): void
   const refused = new Set(answers.filter((answer) => isZerosRefused(answer)).map(({ model }) => model));
   for (const model of refused) {
     process.stdout.write(
-      `${model} refused a request of zeros: add golden/CASE.json to its folder, with a request that it answers.\n\n`,
+      `${model} refused a request of zeros: add golden/CASE.json to its folder, with a request that it answers (golden/VERSION/CASE.json: for that version alone).\n\n`,
     );
   }
   const steps = timings.steps.map(({ name, milliseconds }) => [name, formatDuration(milliseconds)]);
@@ -174,14 +174,15 @@ export function localResult(
 
 function modelRows(stack: LocalStack, selection: LocalSelection): ModelRow[] {
   const configured = new Map(selection.served.map((model) => [model.name, model]));
-  const served = stack.versions.map(({ model, version, state, reason }): ModelRow => {
+  const served = stack.versions.map((one): ModelRow => {
+    const { model, version, state } = one;
     const read = configured.get(model);
     return {
       model,
       version: String(version),
       platform: read?.platform ?? '',
       state: state === 'READY' ? state : FAILED,
-      reason: state === 'READY' ? '' : describeState({ model, state, reason }),
+      reason: state === 'READY' ? '' : describeState(one),
       loadMs: stack.loadMs.get(model) ?? null,
       weights: stack.models.find(({ name }) => name === model)?.weights[String(version)] ?? '',
       composedOf: read === undefined ? [] : stepModels(read.config),

@@ -222,8 +222,8 @@ function loadProblems({ versions, failed }: Loaded): Problem[] {
 }
 
 /** Why a version is not served, and what to do where that is known. */
-export function describeState({ model, state, reason }: Pick<ServedVersion, 'model' | 'state' | 'reason'>): string {
-  const { message, hint } = explainLoadFailure(model, reason);
+export function describeState({ model, state, reason, failedStep }: Omit<ServedVersion, 'version'>): string {
+  const { message, hint } = explainLoadFailure(failedStep ?? model, reason);
   return `${state} ${message}${hint === undefined ? '' : `\n    -> ${hint}`}`.trim();
 }
 
@@ -269,6 +269,7 @@ async function trace(environment: PythonEnvironment, options: StackOptions): Pro
       weights: options.weights,
       onEvent: (event) => {
         if (event.event === 'progress') step.update(`${event.model}: ${event.step}`);
+        if (event.event === 'warning') options.progress.line(`     ${event.model}: warning: ${event.text}`);
         if (event.event === 'up-to-date') upToDate += 1;
         if (event.event === 'done') {
           made += 1;

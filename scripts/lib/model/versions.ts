@@ -122,7 +122,7 @@ async function checkArtifact(
     return;
   }
   if (file.bytes === 0) {
-    fault('is empty', await howToMake(root, key));
+    fault('is empty', facts?.label === 'python' ? WRITE_PYTHON : await howToMake(root, key));
     return;
   }
   try {
@@ -157,6 +157,8 @@ const isLink = (file: string): Promise<boolean> =>
     (stat) => stat.isSymbolicLink(),
     () => false,
   );
+
+const WRITE_PYTHON = 'define class TritonPythonModel with execute(self, requests) in it: docs/guides/python-models.md';
 
 /** How an artifact is made, by what lies in the model folder. */
 async function howToMake(root: string, key: string): Promise<string> {

@@ -142,7 +142,8 @@ class VersionAsker {
   /** @throws WrongAnswer where the answer contradicts the configuration, or the model is worse than the one before */
   async askZeros(): Promise<Answered> {
     const { zerosWereAnswered } = this.options;
-    const golden = `add golden requests that are, ${this.name}/golden/CASE.json`;
+    const { name, version } = this;
+    const golden = `add golden requests that are, ${name}/golden/CASE.json (for this version alone ${name}/golden/${version}/CASE.json)`;
     try {
       const wrong = contradiction(this.config, await this.infer(zeroInputs(this.config), {}));
       if (wrong === undefined) return { asked: 'zeros', text: 'answered zeros' };

@@ -389,6 +389,8 @@ export interface ServedVersion {
   version: number;
   state: string;
   reason: string;
+  /** Of an ensemble that is not served because of one of its steps: that model, whose reason it has. */
+  failedStep?: string;
 }
 
 /** State of each wanted version of `model` in a repository index. */

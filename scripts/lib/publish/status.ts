@@ -2,12 +2,13 @@ import { UserError } from '../errors';
 import { measureAnswer, type Difference, type GoldenRequest, type Mismatch } from '../golden';
 import { replicaClient, type Replica, type ReplicaSource } from '../replicas/source';
 import type { S3Store } from '../s3/store';
+import { withoutFrames } from '../triton/load-failure';
 import type { RepositoryLocation } from './location';
 import { askModel, WrongAnswer } from './ask';
 import { readRequests, storedGolden } from './golden-object';
 import { lookAt } from './look';
 import type { Release, ReleasedModel } from './release';
-import { servedModel } from './served';
+import { servedModel, withFailedSteps } from './served';
 import { loadedDigest, readIndex, statesOf, type ServedModel, type ServedVersion } from './rollout';
 
 /** One version on one replica, against what the release says. */
@@ -159,7 +160,10 @@ async function askReplica(
   return answers;
 }
 
-async function replicaStatus(replica: Replica, models: readonly ServedModel[]): Promise<ReplicaStatus> {
+async function replicaStatus(
+  replica: Replica,
+  models: readonly ReturnType<typeof servedModel>[],
+): Promise<ReplicaStatus> {
   if (!replica.ready) return { replica: replica.name, problem: 'not ready', versions: [] };
   const client = replicaClient(replica);
   try {
@@ -172,11 +176,7 @@ async function replicaStatus(replica: Replica, models: readonly ServedModel[]): 
         served.length > 0 && model.digest !== '' ? await loadedDigest(client, { ...model, served }) : model.digest;
       for (const state of states) {
         const ok = state.state === 'READY' && digest === model.digest;
-        const verdict = ok
-          ? 'as released'
-          : state.state === 'READY'
-            ? 'other configuration'
-            : state.reason || 'missing';
+        const verdict = ok ? 'as released' : state.state === 'READY' ? 'other configuration' : 'missing';
         versions.push({ ...state, ok, verdict });
       }
     }
@@ -185,8 +185,13 @@ async function replicaStatus(replica: Replica, models: readonly ServedModel[]): 
       if (state !== 'READY' || known.has(`${name}/${version}`)) continue;
       versions.push({ model: name, version: Number(version), state, reason, ok: false, verdict: 'not in the release' });
     }
-    versions.sort((a, b) => (a.model === b.model ? a.version - b.version : a.model < b.model ? -1 : 1));
-    return { replica: replica.name, versions };
+    const explained = withFailedSteps(versions, models).map((version) =>
+      version.verdict === 'missing' && version.reason !== ''
+        ? { ...version, verdict: withoutFrames(version.model, version.reason) }
+        : version,
+    );
+    explained.sort((a, b) => (a.model === b.model ? a.version - b.version : a.model < b.model ? -1 : 1));
+    return { replica: replica.name, versions: explained };
   } catch (error) {
     const hint = error instanceof UserError ? error.hint : undefined;
     return {
@@ -203,14 +208,17 @@ async function replicaStatus(replica: Replica, models: readonly ServedModel[]): 
 /** State of each wanted version on one server. */
 export async function servedNow(
   server: { httpUrl: string; modelControlKey: string },
-  models: readonly ServedModel[],
+  models: readonly (ServedModel & { composedOf: readonly string[] })[],
 ): Promise<ServedVersion[]> {
   const { httpUrl: url, modelControlKey } = server;
   const replica = { name: url, url, ready: true, modelControlKey };
   const client = replicaClient(replica);
   try {
     const index = await readIndex(client, replica);
-    return models.flatMap((model) => statesOf(index, model));
+    return withFailedSteps(
+      models.flatMap((model) => statesOf(index, model)),
+      models,
+    );
   } finally {
     client.close();
   }

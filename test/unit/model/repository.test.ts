@@ -313,6 +313,14 @@ describe('versions and artifacts', () => {
       { '1/a.plan': 'x' },
       ['m/1/b.plan: is missing\n    -> put it at m/1/b.plan'],
     ],
+    [
+      'an empty model.py',
+      modelYaml({ platform: undefined, backend: 'python' }),
+      { '1/model.py': '' },
+      [
+        'm/1/model.py: is empty\n    -> define class TritonPythonModel with execute(self, requests) in it: docs/guides/python-models.md',
+      ],
+    ],
     ['an ONNX folder', onnx, { '1/model.onnx/model.onnx': 'x' }, []],
     [
       'an empty ONNX folder',

@@ -140,7 +140,7 @@ test('askModel reports an error to zeros, and refuses it where zeros were answer
   expect(await ask(refuses('the id 0 is unknown'))).toEqual({
     asked: 'zeros failed',
     text: 'the zero request failed: the id 0 is unknown',
-    hint: 'if zeros are no valid input, add golden requests that are, m/golden/CASE.json',
+    hint: 'if zeros are no valid input, add golden requests that are, m/golden/CASE.json (for this version alone m/golden/1/CASE.json)',
   });
   await expect(ask(refuses('the id 0 is unknown'), [], { zerosWereAnswered: true })).rejects.toThrow(
     'pod-0: m version 1 failed on the zero request: the id 0 is unknown',
