@@ -110,11 +110,7 @@ test('a model that cannot be loaded: its name and the reason, at its ensembles t
   const finished = await command.run(['--repo', broken, '--once']);
   expect(finished.code).toBe(1);
   expect(finished.stderr).toMatch(/could not load every model\n\s+breaks version 1: UNAVAILABLE .*no weights/);
-  for (const name of ['inner', 'outer']) {
-    expect(finished.stderr).toMatch(
-      new RegExp(`${name} version 1: .*because its step breaks version 1 is UNAVAILABLE: .*no weights`),
-    );
-  }
+  expect(finished.stderr).toContain('inner: needs breaks, which failed\n  outer: needs inner, which failed\n');
   expect(finished.stderr).toMatch(
     /lacks version 1: UNAVAILABLE no package nonesuch .*\n\s+-> add nonesuch to lacks\/requirements\.txt/,
   );
