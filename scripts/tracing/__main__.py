@@ -20,7 +20,7 @@ from pathlib import Path
 from model_packages.install import REQUIREMENTS
 from tracing import report
 from tracing.contract import ConfigError, TraceError
-from tracing.fit import set_dims
+from tracing.fit import neighbours, set_dims
 from tracing.imports import importable
 from tracing.record import Record, read_record
 from tracing.report import Report
@@ -65,6 +65,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _make_all(models: Sequence[Model], options: Options, emit: Report) -> bool:
     """Makes what is not up to date. False when a model failed; the others are made all the same."""
+    fitted: set[str] = set()
+
+    def emit_and_note(event: report.Event) -> None:
+        if event["event"] == "fitted":
+            fitted.add(event["model"])
+        emit(event)
+
+    def emit_failures(event: report.Event) -> None:
+        if event["event"] == "failed":
+            emit(event)
+
+    ok, stale = _find_stale(models, options, emit)
+    if len(stale) == 1:
+        ok = _make_here(stale[0], options, emit_and_note) and ok
+    else:
+        ok = _make_in_children(stale, options, emit_and_note) and ok
+    # Dims that follow from the weights of another model may have been set after this one was made.
+    others = [model for model in models if model.name in fitted] if ok else []
+    ok, late = _find_stale(others, replace(options, force=False), emit_failures) if others else (ok, [])
+    return _make_in_children(late, options, emit) and ok
+
+
+def _find_stale(models: Sequence[Model], options: Options, emit: Report) -> tuple[bool, list[Model]]:
+    """The models that have to be made; False where that could not be decided for one."""
     stale: list[Model] = []
     ok = True
     for model in models:
@@ -73,9 +97,7 @@ def _make_all(models: Sequence[Model], options: Options, emit: Report) -> bool:
                 stale.append(model)
         except (TraceError, OSError) as error:
             ok = _fail(model, error, emit)
-    if len(stale) == 1:
-        return _make_here(stale[0], options, emit) and ok
-    return _make_in_children(stale, options, emit) and ok
+    return ok, stale
 
 
 def _make_in_children(models: Sequence[Model], options: Options, emit: Report) -> bool:
@@ -241,7 +263,8 @@ def _make_here(model: Model, options: Options, emit: Report) -> bool:
         except ConfigError as error:
             if not options.fit_config:
                 raise
-            emit(report.fitted(model, set_dims(model.folder / "model.yaml", error.values)))
+            for fitted, values in {**neighbours(model, error.values), model: error.values}.items():
+                emit(report.fitted(fitted, set_dims(fitted.folder / "model.yaml", values)))
             # In a new process, as what this one has imported would no longer count as a source.
             return _make_in_child(model, replace(options, fit_config=False), emit, [])
     except ModuleNotFoundError as error:

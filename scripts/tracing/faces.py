@@ -4,27 +4,48 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+
+
+def resized(images: Tensor, height: int, width: int) -> Tensor:
+    """FP32 [batch, channels, height, width], bilinear; a larger image is averaged (antialias) as Pillow does it.
+
+    Images that have this size come back as they are.
+    """
+    if images.size(2) == height and images.size(3) == width:
+        return images
+    return functional.interpolate(images, size=[height, width], mode="bilinear", antialias=True)
 
 
 class Preprocess(nn.Module):
-    """A photograph as OpenCV reads it, made ready for the network.
+    """A photograph as OpenCV reads it, made ready for the network. size: height and width that the network takes.
 
-    UINT8 [height, width, 3], BGR -> FP32 [1, 3, height, width], RGB in [-1, 1]: (value / 255 - 0.5) / 0.5.
+    UINT8 [height, width, 3], BGR -> FP32 [1, 3, size, size], RGB in [-1, 1]: (value / 255 - 0.5) / 0.5, then resized.
+    Raises ValueError for a picture without pixels.
     """
 
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
     def forward(self, image: Tensor) -> Tensor:
+        if image.numel() == 0:
+            raise ValueError(f"the picture has shape {image.shape}: its height and width must be 1 or more")
         rgb = image.flip(2).permute(2, 0, 1).unsqueeze(0)
+        normalized = (rgb.to(torch.float32) / 255.0 - 0.5) / 0.5
         # contiguous: a server hands on the memory as it lies.
-        return ((rgb.to(torch.float32) / 255.0 - 0.5) / 0.5).contiguous()
+        return resized(normalized, self.size, self.size).contiguous()
 
 
 class Postprocess(nn.Module):
-    """The network's first image as OpenCV writes it.
+    """The network's first image as OpenCV writes it, in the size of the photograph that it was made from.
 
-    FP32 [batch, 3, height, width], RGB -> UINT8 [height, width, 3], BGR: clamped to [-1, 1], then
+    FP32 [batch, 3, height, width], RGB, and the photograph, UINT8 [photo height, photo width, 3], of which only the
+    size counts -> UINT8 [photo height, photo width, 3], BGR: clamped to [-1, 1], resized, then
     round((value + 1) / 2 * 255) with halves to the even neighbour, as numpy rounds. Images after the first are dropped.
     """
 
-    def forward(self, images: Tensor) -> Tensor:
-        pixels = ((images[0].clamp(-1.0, 1.0) + 1.0) / 2.0 * 255.0).round().to(torch.uint8)
+    def forward(self, images: Tensor, photo: Tensor) -> Tensor:
+        image = resized(images[:1].clamp(-1.0, 1.0), photo.size(0), photo.size(1))[0]
+        pixels = ((image + 1.0) / 2.0 * 255.0).round().to(torch.uint8)
         return pixels.permute(1, 2, 0).flip(2).contiguous()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from tracing.contract import Dims, FieldPath, field_name
+from tracing.repository import Model
 
 
 def set_dims(file: Path, values: Mapping[FieldPath, Dims]) -> list[str]:
@@ -32,6 +34,38 @@ def set_dims(file: Path, values: Mapping[FieldPath, Dims]) -> list[str]:
         text = f"{text[:start]}{number}{text[end:]}"
     file.write_text(text, encoding="utf-8")
     return changes
+
+
+def neighbours(model: Model, values: Mapping[FieldPath, Dims]) -> dict[Model, dict[FieldPath, Dims]]:
+    """`values` of `model` for the other ends of its tensors in ensembles: model -> dims of its tensors.
+
+    Only models with a trace.py, and dims that equal those of `model` today: -1 takes any size.
+    """
+    found: dict[Model, dict[FieldPath, Dims]] = {}
+    config = model.config()
+    for kind, other_kind in (("input", "output"), ("output", "input")):
+        for index, tensor in enumerate(config.get(kind) or []):
+            new = values.get((kind, index, "dims"))
+            if new is None:
+                continue
+            for name, other_name in _other_ends(model, kind, tensor["name"]):
+                other = Model(model.folder.parent / name, model.given)
+                declared = other.config().get(other_kind) or [] if other.trace_file.exists() else []
+                for place, their in enumerate(declared):
+                    if their["name"] == other_name and their["dims"] == tensor["dims"]:
+                        found.setdefault(other, {})[other_kind, place, "dims"] = new
+    return found
+
+
+def _other_ends(model: Model, kind: str, name: str) -> Iterator[tuple[str, str]]:
+    """Model and tensor at the other end of the tensor `name` of `model`, in every ensemble beside it."""
+    here, there = ("input_map", "output_map") if kind == "input" else ("output_map", "input_map")
+    for file in sorted(model.folder.parent.glob("*/model.yaml")):
+        scheduling = Model(file.parent).config().get("ensemble_scheduling") or {}
+        steps: list[Mapping[str, Any]] = scheduling.get("step") or []
+        between = {step[here].get(name) for step in steps if step["model_name"] == model.name} - {None}
+        for step in steps:
+            yield from ((step["model_name"], other) for other, tensor in step[there].items() if tensor in between)
 
 
 def _child(node: yaml.Node | None, step: str | int) -> yaml.Node:

@@ -45,14 +45,13 @@ const repository = writeRepository(path('repository'), {
     'output { name: "y" data_type: TYPE_UINT8 dims: [-1, -1, 3] }',
   ),
   'negative/1/model.py': program('255 - x'),
-  // Takes any size, but the model inside of it one.
   'whole/config.pbtxt': [
     'platform: "ensemble"',
     'input { name: "x" data_type: TYPE_UINT8 dims: [-1, -1, 3] }',
     'output { name: "y" data_type: TYPE_UINT8 dims: [-1, -1, 3] }',
     'ensemble_scheduling {',
     '  step { model_name: "negative" model_version: -1 input_map { key: "x" value: "x" } output_map { key: "y" value: "n" } }',
-    '  step { model_name: "small" model_version: -1 input_map { key: "x" value: "n" } output_map { key: "y" value: "y" } }',
+    '  step { model_name: "negative" model_version: -1 input_map { key: "x" value: "n" } output_map { key: "y" value: "y" } }',
     '}',
   ].join('\n'),
   'whole/1/.keep': '',
@@ -199,6 +198,7 @@ test('the text of a speech recogniser, by the letters of the version', async () 
   const { code, stdout } = await infer('speech', 'x=[[1, 2, 2, 0, 2, 4, 1, 3, 3, 5], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]');
   expect(code).toBe(0);
   expect(stdout).toMatch(/\n\ntext: "AA B"\ntext: ""\n$/);
+  expect(await answer('speech', 'x=[[1, 2, 2, 0, 2, 4, 1, 3, 3, 5]]')).toMatchObject({ texts: ['AA B'] });
 });
 
 test('pictures beyond what a batch holds, each with its labels', async () => {
@@ -225,8 +225,11 @@ test('classes as JSON, and values instead of them', async () => {
   });
 });
 
-test('the picture of an ensemble gets the size that a model inside of it takes', async () => {
-  expect(await answer('whole', path('warm.png'))).toMatchObject({ outputs: [{ shape: [4, 6, 3] }] });
+test('a picture is scaled where the model takes one size, and goes as it is to an ensemble that takes any', async () => {
+  const { width, height } = await sharp(path('warm.png')).metadata();
+  expect([width, height]).not.toEqual([6, 4]);
+  expect(await answer('small', path('warm.png'))).toMatchObject({ outputs: [{ shape: [4, 6, 3] }] });
+  expect(await answer('whole', path('warm.png'))).toMatchObject({ outputs: [{ shape: [height, width, 3] }] });
 });
 
 test('texts, by the tokenizer of the model', async () => {

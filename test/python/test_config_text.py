@@ -38,14 +38,14 @@ MODELS: dict[str, tuple[str, int, list[tuple[str, str, list[int]]], list[tuple[s
     "post_gfpgan": (
         "pytorch_libtorch",
         0,
-        [("input__0", "TYPE_FP32", [1, 3, -1, -1])],
+        [("input__0", "TYPE_FP32", [1, 3, -1, -1]), ("input__1", "TYPE_UINT8", [-1, -1, 3])],
         [("output__0", "TYPE_UINT8", [-1, -1, 3])],
     ),
     "pre_gfpgan": (
         "pytorch_libtorch",
         0,
         [("input__0", "TYPE_UINT8", [-1, -1, 3])],
-        [("output__0", "TYPE_FP32", [1, 3, -1, -1])],
+        [("output__0", "TYPE_FP32", [1, 3, 256, 256])],
     ),
     "resnet": (
         "pytorch_libtorch",
@@ -96,7 +96,7 @@ def test_the_ensemble_is_wired() -> None:
     assert wiring == [
         ("pre_gfpgan", -1, {"input__0": "raw_image"}, {"output__0": "preprocessed_image"}),
         ("infer_face_restoration_v2.1", -1, {"input__0": "preprocessed_image"}, {"output__0": "net_out"}),
-        ("post_gfpgan", -1, {"input__0": "net_out"}, {"output__0": "image_out"}),
+        ("post_gfpgan", -1, {"input__0": "net_out", "input__1": "raw_image"}, {"output__0": "image_out"}),
     ]
 
 

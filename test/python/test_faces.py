@@ -1,7 +1,8 @@
-"""Pre- and postprocessing against numpy and OpenCV, to the pixel, on photographs of odd sizes."""
+"""Pre- and postprocessing against numpy, OpenCV and Pillow on photographs of odd sizes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from PIL import Image as Picture
+from PIL.Image import Resampling
+from torch import nn
 
 from tracing.faces import Postprocess, Preprocess
 
@@ -35,14 +39,18 @@ def numpy_postprocess(net_out: Tensor) -> Image:
     return cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
 
 
-@pytest.fixture(params=["eager", "scripted"])
-def preprocess(request: pytest.FixtureRequest) -> torch.nn.Module:
-    return Preprocess() if request.param == "eager" else torch.jit.script(Preprocess())
+def pillow_resize(image: Tensor, height: int, width: int) -> Tensor:
+    """FP32 [1, channels, height, width], by Pillow."""
+    channels = [Picture.fromarray(channel).resize((width, height), Resampling.BILINEAR) for channel in image[0]]
+    return np.stack([np.asarray(channel) for channel in channels])[None]
+
+
+Make = Callable[[nn.Module], nn.Module]
 
 
 @pytest.fixture(params=["eager", "scripted"])
-def postprocess(request: pytest.FixtureRequest) -> torch.nn.Module:
-    return Postprocess() if request.param == "eager" else torch.jit.script(Postprocess())
+def made(request: pytest.FixtureRequest) -> Make:
+    return torch.jit.script if request.param == "scripted" else lambda module: module
 
 
 def test_the_photographs_have_odd_sizes() -> None:
@@ -55,50 +63,78 @@ def test_the_photographs_have_odd_sizes() -> None:
 
 
 @pytest.mark.parametrize("photo", PHOTOS, ids=lambda photo: photo.stem)
-def test_preprocess_equals_numpy_and_opencv(preprocess: torch.nn.Module, photo: Path) -> None:
+@pytest.mark.parametrize("size", [256, 300])
+def test_preprocess_equals_opencv_and_pillow(made: Make, photo: Path, size: int) -> None:
     image = read(photo)
-    result = preprocess(torch.from_numpy(image))
-    expected = numpy_preprocess(image)
+    result = made(Preprocess(size))(torch.from_numpy(image))
+    normalized = numpy_preprocess(image)
     assert result.is_contiguous()
     assert result.dtype == torch.float32
-    assert result.shape == (1, 3, *image.shape[:2])
-    np.testing.assert_array_equal(result.numpy(), expected)
+    assert result.shape == (1, 3, size, size)
+    if image.shape[:2] == (size, size):
+        np.testing.assert_array_equal(result.numpy(), normalized)
+    else:
+        np.testing.assert_allclose(result.numpy(), pillow_resize(normalized, size, size), rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("photo", PHOTOS, ids=lambda photo: photo.stem)
-def test_postprocess_equals_numpy_and_opencv(postprocess: torch.nn.Module, photo: Path) -> None:
+@pytest.mark.parametrize("size", [256, 300])
+def test_postprocess_equals_pillow_and_opencv(made: Make, photo: Path, size: int) -> None:
     # Noise and a gain, so that values lie outside [-1, 1] and between two grey levels.
-    image = numpy_preprocess(read(photo))
-    net_out = (image * 1.2 + np.random.default_rng(4).normal(size=image.shape) * 0.1).astype(np.float32)
-    result = postprocess(torch.from_numpy(net_out))
+    image = read(photo)
+    noise = np.random.default_rng(4).normal(size=(1, 3, size, size)) * 0.1
+    net_out = (pillow_resize(numpy_preprocess(image), size, size) * 1.2 + noise).astype(np.float32)
+    result = made(Postprocess())(torch.from_numpy(net_out), torch.from_numpy(image))
     assert result.is_contiguous()
     assert result.dtype == torch.uint8
-    np.testing.assert_array_equal(result.numpy(), numpy_postprocess(net_out))
+    assert result.shape == image.shape
     assert {0, 255} <= set(result.unique().tolist())
+    if image.shape[:2] == (size, size):
+        np.testing.assert_array_equal(result.numpy(), numpy_postprocess(net_out))
+    else:
+        expected = numpy_postprocess(pillow_resize(net_out.clip(-1, 1), *image.shape[:2]))
+        difference = np.abs(result.numpy().astype(int) - expected)
+        # A value between two grey levels may be rounded to the other one.
+        assert difference.max() <= 1
+        assert (difference > 0).mean() < 1e-3
 
 
 @pytest.mark.parametrize("photo", PHOTOS, ids=lambda photo: photo.stem)
-def test_a_photograph_comes_back_as_it_was(photo: Path) -> None:
+def test_a_photograph_comes_back_in_its_size(made: Make, photo: Path) -> None:
     image = torch.from_numpy(read(photo))
-    assert torch.equal(Postprocess()(Preprocess()(image)), image)
+    result = made(Postprocess())(made(Preprocess(256))(image), image)
+    assert result.shape == image.shape
+    if image.shape[0] == image.shape[1] == 256:
+        assert torch.equal(result, image)
+    else:
+        # The larger one loses detail, edges are softer.
+        assert (result.double() - image.double()).abs().mean() < 4
+
+
+def test_pictures_without_pixels_are_refused(made: Make) -> None:
+    with pytest.raises(Exception, match=r"the picture has shape .*0, 5, 3.*: its height and width must be 1 or more"):
+        made(Preprocess(16))(torch.zeros(0, 5, 3, dtype=torch.uint8))
 
 
 def test_every_value_of_every_channel_comes_back_as_it_was() -> None:
     values = torch.arange(256, dtype=torch.uint8)
     image = torch.stack((values, values.flip(0), values.roll(100)), dim=1).reshape(16, 16, 3)
-    assert torch.equal(Postprocess()(Preprocess()(image)), image)
+    assert torch.equal(Postprocess()(Preprocess(16)(image), image), image)
 
 
 def test_preprocess_swaps_the_colours_and_puts_black_at_minus_one() -> None:
     blue_green_red = torch.tensor([[[0, 51, 255]]], dtype=torch.uint8)
-    assert Preprocess()(blue_green_red)[0, :, 0, 0].tolist() == pytest.approx([1.0, -0.6, -1.0])
+    assert Preprocess(1)(blue_green_red)[0, :, 0, 0].tolist() == pytest.approx([1.0, -0.6, -1.0])
+
+
+PIXEL = torch.zeros(1, 1, 3, dtype=torch.uint8)
 
 
 def test_postprocess_clamps_swaps_and_takes_the_first_image() -> None:
     red_green_blue = torch.tensor([[-7.0, 0.2, 1.5], [0.0, 0.0, 0.0]]).reshape(2, 3, 1, 1)
-    assert Postprocess()(red_green_blue).tolist() == [[[255, 153, 0]]]
+    assert Postprocess()(red_green_blue, PIXEL).tolist() == [[[255, 153, 0]]]
 
 
 def test_postprocess_rounds_halves_to_the_even_neighbour() -> None:
     # 127.5 exactly.
-    assert Postprocess()(torch.zeros(1, 3, 1, 1)).tolist() == [[[128, 128, 128]]]
+    assert Postprocess()(torch.zeros(1, 3, 1, 1), PIXEL).tolist() == [[[128, 128, 128]]]

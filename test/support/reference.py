@@ -18,6 +18,8 @@ import numpy as np
 import onnxruntime
 import torch
 from numpy.typing import NDArray
+from PIL import Image as Picture
+from PIL.Image import Resampling
 from torch.nn import functional
 from torchvision.models import resnet50
 from transformers import BertModel, Wav2Vec2Config, Wav2Vec2ForCTC
@@ -51,36 +53,48 @@ def read(photo: str) -> Array:
 
 
 def restoration(artifacts: Artifacts) -> dict[str, Case]:
-    """The three files of the ensemble, one after the other, on faces of 256 x 256 pixels."""
+    """The three files of the ensemble, one after the other, on faces of 256 x 256 pixels and on other sizes."""
     before, network, after = map(artifacts.torchscript, ("pre_gfpgan", "infer_face_restoration_v2.1", "post_gfpgan"))
     face, portrait = read("face-256.jpg"), read("astronaut-301x407.jpg")
-    pictures = [face, np.ascontiguousarray(portrait[20:276, 30:286]), np.ascontiguousarray(face[:, ::-1])]
+    pictures = {
+        "0": face,
+        "1": np.ascontiguousarray(portrait[20:276, 30:286]),
+        "2": np.ascontiguousarray(face[:, ::-1]),
+        "300x200": np.ascontiguousarray(portrait[50:250, :300]),
+        "301x407": portrait,
+    }
     # Optimising for so few calls takes longer than it saves.
     with torch.jit.optimized_execution(False):
         return {
-            f"restoration {n}": {
+            f"restoration {name}": {
                 "raw_image": picture,
-                "image_out": after(network(before(torch.from_numpy(picture)))).numpy(),
+                "image_out": after(network(before(torch.from_numpy(picture))), torch.from_numpy(picture)).numpy(),
             }
-            for n, picture in enumerate(pictures)
+            for name, picture in pictures.items()
         }
 
 
 def photographs() -> dict[str, Case]:
-    """Pre- and postprocessing by OpenCV and numpy."""
+    """Pre- and postprocessing by OpenCV, Pillow and numpy."""
     noise = np.random.default_rng(0)
     cases = {}
+    network = (256, 256)
     for size in ("213x187", "301x407"):
         image = read(f"astronaut-{size}.jpg")
         rgb = cv2.cvtColor(image, cv2.COLOR_BGR2RGB).astype(np.float32) / 255
-        normalized = np.expand_dims(np.transpose((rgb - np.float32(0.5)) / np.float32(0.5), (2, 0, 1)), 0)
+        normalized = resize(np.transpose((rgb - np.float32(0.5)) / np.float32(0.5), (2, 0, 1)), *network)[None]
         cases[f"pre {size}"] = {"input__0": image, "output__0": normalized}
         # Some values lie outside of [-1, 1], and most between two grey levels.
         restored = (normalized * 1.3 + noise.normal(0, 0.05, normalized.shape)).astype(np.float32)
-        levels = (np.transpose(restored[0], (1, 2, 0)).clip(-1, 1) + 1) / 2 * 255
+        levels = (np.transpose(resize(restored[0].clip(-1, 1), *image.shape[:2]), (1, 2, 0)) + 1) / 2 * 255
         picture = cv2.cvtColor(levels.round().astype(np.uint8), cv2.COLOR_RGB2BGR)
-        cases[f"post {size}"] = {"input__0": restored, "output__0": picture}
+        cases[f"post {size}"] = {"input__0": restored, "input__1": image, "output__0": picture}
     return cases
+
+
+def resize(image: Array, height: int, width: int) -> Array:
+    """FP32 [channels, height, width], bilinear as Pillow does it."""
+    return np.stack([Picture.fromarray(one).resize((width, height), Resampling.BILINEAR) for one in image])
 
 
 def bert() -> dict[str, Case]:

@@ -17,7 +17,7 @@ version_policy: { specific: { versions: [1] } }
 ensemble_scheduling:
   step:
     - { model_name: pre_gfpgan, model_version: -1, input_map: { input__0: raw_image }, output_map: { output__0: preprocessed } }
-    - { model_name: post_gfpgan, model_version: -1, input_map: { input__0: preprocessed }, output_map: { output__0: image_out } }
+    - { model_name: post_gfpgan, model_version: -1, input_map: { input__0: preprocessed, input__1: raw_image }, output_map: { output__0: image_out } }
 `;
 
 /** The ensemble against a client that calls its steps one by one, with the network and without. */
@@ -35,7 +35,10 @@ export async function benchEnsemble(repetitions: number): Promise<object> {
       const pixels = pixelTensor('raw_image', await readImage(FACE));
       const through = async (models: readonly string[]): Promise<void> => {
         let tensor: Tensor = pixels;
-        for (const model of models) tensor = await only(client, model, { ...tensor, name: 'input__0' });
+        for (const model of models) {
+          const others = model === 'post_gfpgan' ? [{ ...pixels, name: 'input__1' }] : [];
+          tensor = await only(client, model, { ...tensor, name: 'input__0' }, ...others);
+        }
       };
       const results: Record<string, Comparison[]> = {};
       const measure = async (

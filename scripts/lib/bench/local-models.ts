@@ -45,8 +45,8 @@ export async function withModels(
 }
 
 /** The only output of a model. */
-export async function only(client: TritonHttpClient, model: string, input: Tensor): Promise<Tensor> {
-  const { outputs } = await client.infer(model, [input]);
+export async function only(client: TritonHttpClient, model: string, ...inputs: Tensor[]): Promise<Tensor> {
+  const { outputs } = await client.infer(model, inputs);
   if (outputs[0] === undefined) throw new UserError(`${model} returned nothing`);
   return outputs[0];
 }

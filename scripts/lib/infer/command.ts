@@ -13,7 +13,7 @@ import { describe, TritonModel } from '../triton/model';
 import { zeroTensor, type Tensor } from '../triton/tensor';
 import { readLetters, transcripts } from './letters';
 import { generateLoad, WARM_UP_MS, type LoadResult } from './load';
-import { labelledOutputs, pictureSizeOf } from './model-facts';
+import { labelledOutputs } from './model-facts';
 import type { PixelKind } from './pictures';
 import { requestOf, usualSource } from './request';
 import {
@@ -73,7 +73,7 @@ export async function inferCommand(command: InferCommand): Promise<number> {
         model.metadata.inputs.map(({ name }) => name),
       ),
     );
-    const inputs = sources.length === 0 ? zeros(model) : model.inputs(await values(client, model, sources, command));
+    const inputs = sources.length === 0 ? zeros(model) : model.inputs(await values(model, sources, command));
     if (command.load !== undefined) return await bench(model, inputs, command, command.load);
     const asked = sources.flatMap((source) => (source.kind === 'body' ? (source.body.outputs ?? []) : []));
     const outputs = command.outputs ?? (asked.length === 0 ? undefined : asked.map(({ name }) => name));
@@ -168,11 +168,10 @@ function whatThereIs(model: string, index: readonly ModelIndexEntry[]): string |
   return didYouMean(model, names) ?? (names.length === 0 ? undefined : `models that are ready: ${names.join(', ')}`);
 }
 
-async function values(client: InferenceClient, model: TritonModel, sources: readonly Source[], command: InferCommand) {
+async function values(model: TritonModel, sources: readonly Source[], command: InferCommand) {
   return requestOf(model, sources, {
     pixels: command.pixels,
     repository: command.repository,
-    pictureSize: await pictureSizeOf(client, model, { timeoutMs: command.timeoutMs }),
     isClassifier: labelledOutputs(model).length > 0,
   });
 }

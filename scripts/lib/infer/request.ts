@@ -20,8 +20,6 @@ export interface RequestOptions {
   pixels: PixelKind | undefined;
   /** Folder of the model repository, for the tokenizer. */
   repository: string;
-  /** Height and width where the model itself leaves them open; undefined: those of the picture. */
-  pictureSize: { height: number; width: number } | undefined;
   isClassifier: boolean;
 }
 
@@ -151,7 +149,7 @@ async function pictureValue(
   model: TritonModel,
   input: TensorMetadata,
   sources: readonly { file: string }[],
-  { pixels, pictureSize, isClassifier }: RequestOptions,
+  { pixels, isClassifier }: RequestOptions,
 ): Promise<InputValue> {
   const layout = pictureLayout(input);
   if (layout === undefined || !isDataType(input.datatype)) throw new Error(`${input.name} is not a picture`);
@@ -159,8 +157,8 @@ async function pictureValue(
   if (isSingle && sources.length > 1) {
     throw new UserError(`${model.name} takes one picture a request, and ${sources.length} were given`);
   }
-  const size = layout.height > 0 && layout.width > 0 ? layout : pictureSize;
-  const crop = size === undefined ? undefined : { width: size.width, height: size.height, crop: true as const };
+  const { width, height } = layout;
+  const crop = width > 0 && height > 0 ? { width, height, crop: true as const } : undefined;
   const pictures = await Promise.all(
     sources.map(({ file }) =>
       readImage(file, crop).catch((cause: unknown) => {

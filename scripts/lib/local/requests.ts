@@ -35,12 +35,10 @@ const SAME_WITHIN = 1e-3;
 /**
  * Sends one request to each model over HTTP and the same one over gRPC, and checks that both answer alike. Golden requests
  * of a model are all sent over HTTP.
- * @param others further models, which ensembles refer to
  */
 export async function askEachModel(
   endpoints: { httpUrl: string; grpcAddress: string },
   models: readonly RepositoryModel[],
-  others: readonly RepositoryModel[] = models,
 ): Promise<Answer[]> {
   const clients: Client[] = [
     { protocol: 'HTTP', client: new TritonHttpClient(endpoints.httpUrl) },
@@ -48,21 +46,17 @@ export async function askEachModel(
   ];
   try {
     const answers: Answer[] = [];
-    for (const model of models) answers.push(...(await askModel(clients, model, others)));
+    for (const model of models) answers.push(...(await askModel(clients, model)));
     return answers;
   } finally {
     for (const { client } of clients) client.close();
   }
 }
 
-async function askModel(
-  clients: readonly Client[],
-  model: RepositoryModel,
-  models: readonly RepositoryModel[],
-): Promise<Answer[]> {
+async function askModel(clients: readonly Client[], model: RepositoryModel): Promise<Answer[]> {
   let sample: Sample;
   try {
-    sample = await sampleFor(model, models);
+    sample = await sampleFor(model);
   } catch (error) {
     const message = `no request could be made: ${(error as Error).message}`;
     return clients.map(({ protocol }) => ({

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { UserError } from '../errors';
 import { compareAnswer, describeMismatch, requestsFor, zeroInputs, type GoldenRequest } from '../golden';
 import { networkTensor } from '../infer/pictures';
-import type { RepositoryModel } from '../model';
+import type { RepositoryModel, TensorConfig } from '../model';
 import { paths } from '../paths';
 import { DATA_TYPES, type Tensor } from '../triton/tensor';
 import { classes, pictureOf, type Exhibit } from './exhibits';
@@ -35,13 +35,11 @@ const TEXTS = ['A man is playing the guitar.', 'Someone plays an instrument.', '
 /** Rate of the samples that wav2vec takes. */
 const AUDIO_HZ = 16_000;
 
-/** Another model of the same repository. */
-type FindModel = (name: string) => RepositoryModel | undefined;
-
 /** Requests for the models that come with this package; other people's get one made of their configuration. */
-const SAMPLES: Record<string, (model: RepositoryModel, find: FindModel) => Promise<Sample>> = {
-  pre_gfpgan: async () => {
-    const face = await readImage(FACE);
+const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
+  pre_gfpgan: async ({ config }) => {
+    // Of the size that the network takes, so that nothing is resized.
+    const face = await readImage(FACE, pictureSize(config.output));
     const expected = networkTensor('', 'signed', face);
     return {
       inputs: [pixelTensor('input__0', face)],
@@ -55,12 +53,12 @@ const SAMPLES: Record<string, (model: RepositoryModel, find: FindModel) => Promi
     const face = await readImage(FACE);
     const pixels = Array.from(face.data);
     return {
-      inputs: [networkTensor('input__0', 'signed', face)],
+      inputs: [networkTensor('input__0', 'signed', face), pixelTensor('input__1', face)],
       read: ([output]) => `${describeShape(output)}, ${compare(required(output), pixels)} to the picture`,
     };
   },
-  'ens_face_restoration_v2.1': async (_, find) => {
-    const before = await readImage(FACE, pictureSize(find('infer_face_restoration_v2.1')));
+  'ens_face_restoration_v2.1': async () => {
+    const before = await readImage(FACE);
     return {
       inputs: [pixelTensor('raw_image', before)],
       read: ([output]) => `${describeShape(output)} restored picture, ${describeRange(output)}`,
@@ -102,15 +100,15 @@ const SAMPLES: Record<string, (model: RepositoryModel, find: FindModel) => Promi
   },
 };
 
-/** A request for a model of `models`: one that we know for it, else its first golden request, else zeros. */
-export async function sampleFor(model: RepositoryModel, models: readonly RepositoryModel[]): Promise<Sample> {
+/** A request for a model: one that we know for it, else its first golden request, else zeros. */
+export async function sampleFor(model: RepositoryModel): Promise<Sample> {
   // Own fields only: a model may be called "constructor".
   const make = Object.hasOwn(SAMPLES, model.name) ? SAMPLES[model.name] : undefined;
   const [golden] = goldenSamples(model);
   const other = (): Sample => golden ?? sampleOfZeros(model);
   if (make === undefined) return other();
   try {
-    const sample = await make(model, (name) => models.find((one) => one.name === name));
+    const sample = await make(model);
     return fits(sample, model) ? sample : other();
   } catch (error) {
     // Somebody else's model of the same name: it lacks our labels or tokenizer.
@@ -156,25 +154,29 @@ function sampleOfZeros({ config }: RepositoryModel): Sample {
   };
 }
 
-/** Height and width of the pictures that a network takes, from its configuration; as the photograph is where any will do. */
-function pictureSize(model: RepositoryModel | undefined): number | undefined {
-  const size = model?.config.input?.[0]?.dims?.at(-1);
+/** Height and width of the pictures that a network takes or gives; as the photograph is where any will do. */
+function pictureSize(tensors: readonly TensorConfig[] | undefined): number | undefined {
+  const size = tensors?.[0]?.dims?.at(-1);
   return size === undefined || size < 1 ? undefined : size;
 }
 
 async function restoration(model: RepositoryModel): Promise<Sample> {
   return {
-    inputs: [networkTensor('input__0', 'signed', await readImage(FACE, pictureSize(model)))],
+    inputs: [networkTensor('input__0', 'signed', await readImage(FACE, pictureSize(model.config.input)))],
     read: ([output]) => `${describeShape(output)} restored face, ${describeRange(output)}`,
   };
 }
 
-/** Cosine similarity of the first text with each of the others; embeddings have length 1. */
+/** Cosine similarity of the first text with each of the others. */
 function similarities(embeddings: Tensor): number[] {
   const [texts = 0, size = 0] = embeddings.shape;
   const values = numbersOf(embeddings);
   const row = (i: number): number[] => values.slice(i * size, (i + 1) * size);
-  return Array.from({ length: texts - 1 }, (_, i) => row(i + 1).reduce((sum, x, k) => sum + x * (row(0)[k] ?? 0), 0));
+  const product = (a: readonly number[], b: readonly number[]): number =>
+    a.reduce((sum, x, k) => sum + x * (b[k] ?? 0), 0);
+  const length = (a: readonly number[]): number => Math.sqrt(product(a, a));
+  const first = row(0);
+  return Array.from({ length: texts - 1 }, (_, i) => product(first, row(i + 1)) / (length(first) * length(row(i + 1))));
 }
 
 function topClass(scores: Tensor, labels: readonly string[]): string {
