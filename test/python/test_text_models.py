@@ -28,7 +28,8 @@ from torchvision.models import ResNet50_Weights
 from transformers import BertConfig, BertModel, Wav2Vec2Config, Wav2Vec2ForCTC
 
 from tracing import TorchScriptExport, TraceContext, TraceError, Weights
-from tracing.models.pretrained import load_letters, load_pooling, load_pretrained
+from tracing.models.pretrained import load_letters, load_pretrained
+from tracing.models.sentence_modules import load_sentence_modules
 from tracing.models.speech_recognizer import LETTERS, SpeechRecognizer, save_onnx, shortest_sound
 from tracing.repository import Model
 
@@ -266,7 +267,61 @@ def test_bert_refuses_another_pooling(tmp_path: Path, pooling: dict[str, object]
     (tmp_path / "1_Pooling").mkdir()
     (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
     with pytest.raises(TraceError, match=rf"pools by {modes} \(1_Pooling/config.json\); supported: cls, mean"):
-        load_pooling(str(tmp_path))
+        load_sentence_modules(str(tmp_path))
+
+
+def write_modules(folder: Path, *modules: str) -> None:
+    """modules.json as sentence-transformers writes it: TYPE, or TYPE of the folder `TYPE:FOLDER`."""
+    listed = [module.partition(":") for module in modules]
+    prefix = "sentence_transformers.models"
+    entries = [
+        {"idx": n, "name": str(n), "path": path, "type": f"{prefix}.{kind}"} for n, (kind, _, path) in enumerate(listed)
+    ]
+    (folder / "modules.json").write_text(json.dumps(entries))
+
+
+@pytest.mark.parametrize(
+    ("modules", "is_cls", "has_length_1"),
+    [
+        (["Transformer", "Pooling:1_Pooling", "Normalize:2_Normalize"], True, True),
+        (["Transformer", "Pooling:1_Pooling"], True, False),
+        (["Transformer", "Pooling:other"], False, False),
+    ],
+)
+def test_bert_follows_modules_json(tmp_path: Path, modules: list[str], is_cls: bool, has_length_1: bool) -> None:
+    encoder = encoder_in(tmp_path, flags("cls_token"))
+    (encoder / "other").mkdir()
+    (encoder / "other" / "config.json").write_text(json.dumps(flags("mean_tokens")))
+    write_modules(encoder, *modules)
+    export = trace_py("bert").export(replace(context_of("bert"), weights=str(encoder)))
+    states, embedding = trace(export)(torch.randint(0, 50, (2, 5)), torch.ones(2, 5, dtype=torch.int64))
+    expected = states[:, 0] if is_cls else states.mean(dim=1)
+    if has_length_1:
+        expected = expected / expected.norm(dim=1, keepdim=True)
+    torch.testing.assert_close(embedding, expected, rtol=0, atol=1e-5)
+    assert torch.allclose(embedding.norm(dim=1), torch.ones(2)) == has_length_1
+
+
+@pytest.mark.parametrize(
+    ("modules", "message"),
+    [
+        (["Transformer", "Pooling:1_Pooling", "Dense:2_Dense"], "has the modules Transformer, Pooling, Dense "),
+        (["Transformer"], "has the modules Transformer "),
+        ([], "has the modules none "),
+        (["Transformer:0_Transformer", "Pooling:1_Pooling"], "has its network in the folder 0_Transformer "),
+    ],
+)
+def test_bert_refuses_other_modules(tmp_path: Path, modules: list[str], message: str) -> None:
+    write_modules(tmp_path, *modules)
+    with pytest.raises(TraceError, match=message):
+        load_sentence_modules(str(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"type": 1}', "[{}]"])
+def test_bert_refuses_a_modules_json_that_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "modules.json").write_text(text)
+    with pytest.raises(TraceError, match=r"modules\.json from "):
+        load_sentence_modules(str(tmp_path))
 
 
 # weights from the hub
@@ -275,12 +330,13 @@ def test_bert_refuses_another_pooling(tmp_path: Path, pooling: dict[str, object]
 USE_HUB = """
 import json, sys
 from transformers import BertModel
-from tracing.models.pretrained import load_pooling, load_pretrained, load_tokenizer, weights_from
+from tracing.models.pretrained import load_pretrained, load_tokenizer, weights_from
+from tracing.models.sentence_modules import load_sentence_modules
 source = sys.argv[1]
 load_pretrained(BertModel, source, add_pooling_layer=False)
 load_tokenizer(source)
 weights = weights_from("BERT", source)
-print(json.dumps([weights.description, weights.source, load_pooling(source)]))
+print(json.dumps([weights.description, weights.source, load_sentence_modules(source).pooling]))
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar
 
 from tokenizers import Tokenizer
 from transformers import PreTrainedModel
@@ -15,10 +15,6 @@ from transformers.utils.hub import cached_file, extract_commit_hash
 from tracing import TraceError, Weights
 
 Model = TypeVar("Model", bound=PreTrainedModel)
-
-Pooling: TypeAlias = Literal["cls", "mean"]
-
-_POOLING_FILE = "1_Pooling/config.json"
 
 
 def load_pretrained(
@@ -38,7 +34,7 @@ def load_pretrained(
         loaded: Any = model_class.from_pretrained(**place, output_loading_info=True, dtype="float32", **options)
     except (OSError, ValueError, RuntimeError) as error:
         raise TraceError(
-            f"cannot load {model_class.__name__} from '{source}': {_first_line(error)}",
+            f"cannot load {model_class.__name__} from '{source}': {first_line(error)}",
             "--weights takes a directory that holds config.json and model.safetensors, or a hub id such as "
             "'owner/name@REVISION'. Without a way to the hub, download the model elsewhere and give its directory.",
         ) from error
@@ -56,10 +52,10 @@ def load_pretrained(
 def load_tokenizer(source: str) -> Tokenizer:
     """The tokenizer in `source`, as in load_pretrained; it neither pads nor cuts: that is left to its user."""
     try:
-        path = _file(source, "tokenizer.json")
+        path = find_file(source, "tokenizer.json")
     except OSError as error:
         raise TraceError(
-            f"cannot read tokenizer.json from '{source}': {_first_line(error)}",
+            f"cannot read tokenizer.json from '{source}': {first_line(error)}",
             "Make it with AutoTokenizer.from_pretrained(...).save_pretrained(DIRECTORY) and put it beside the weights.",
         ) from error
     tokenizer: Tokenizer = Tokenizer.from_file(str(path))
@@ -74,10 +70,10 @@ def load_letters(source: str, count: int, blank: int) -> dict[str, int]:
     blank: the place of the CTC blank.
     """
     try:
-        letters = json.loads(Path(str(_file(source, "vocab.json"))).read_text(encoding="utf-8"))
+        letters = json.loads(Path(str(find_file(source, "vocab.json"))).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise TraceError(
-            f"cannot read vocab.json from '{source}': {_first_line(error)}",
+            f"cannot read vocab.json from '{source}': {first_line(error)}",
             "It is published with the weights: put it beside them.",
         ) from error
     if not isinstance(letters, dict) or not all(isinstance(place, int) for place in letters.values()):
@@ -91,41 +87,11 @@ def load_letters(source: str, count: int, blank: int) -> dict[str, int]:
     return letters
 
 
-def load_pooling(source: str) -> Pooling:
-    """How the sentence encoder in `source` makes one vector of those of its tokens; mean where it does not say."""
-    try:
-        path = _file(source, _POOLING_FILE, required=False)
-        if path is None:
-            return "mean"
-        config = json.loads(Path(path).read_text(encoding="utf-8"))
-        modes = _pooling_modes(config)
-    except (OSError, ValueError, AttributeError) as error:
-        raise TraceError(f"cannot read {_POOLING_FILE} from '{source}': {_first_line(error)}") from error
-    match modes:
-        case ["cls"] | ["mean"]:
-            return cast(Pooling, modes[0])
-        case _:
-            raise TraceError(
-                f"'{source}' pools by {' and '.join(modes) or 'nothing'} ({_POOLING_FILE}); supported: cls, mean",
-                "Take another checkpoint, or add this pooling to scripts/tracing/models/sentence_encoder.py.",
-            )
-
-
-def _pooling_modes(config: dict[str, Any]) -> list[str]:
-    """Names of what sentence-transformers joins: from flags, or in newer files from one text or list."""
-    given = config.get("pooling_mode")
-    if given is not None:
-        return [given] if isinstance(given, str) else [str(mode) for mode in given]
-    prefix = "pooling_mode_"
-    names = [key.removeprefix(prefix) for key, value in config.items() if key.startswith(prefix) and value is True]
-    return [{"cls_token": "cls", "mean_tokens": "mean"}.get(name, name) for name in names]
-
-
 def pinned_source(source: str) -> str:
     """`source` with the commit that a hub's revision led to, for the record: a branch is another one tomorrow."""
     if Path(source).is_dir():
         return source
-    commit = extract_commit_hash(_file(source, "config.json"), None)
+    commit = extract_commit_hash(find_file(source, "config.json"), None)
     return source if commit is None else f"{source.partition('@')[0]}@{commit}"
 
 
@@ -144,7 +110,7 @@ def _place(source: str) -> dict[str, Any]:
     return {"pretrained_model_name_or_path": name, "revision": revision}
 
 
-def _file(source: str, name: str, *, required: bool = True) -> str | None:
+def find_file(source: str, name: str, *, required: bool = True) -> str | None:
     """Path of one file of `source`; None where it is not there and not required."""
     place = _place(source)
     path = cached_file(
@@ -156,5 +122,6 @@ def _file(source: str, name: str, *, required: bool = True) -> str | None:
     return None if path is None else str(path)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an error says, for a message."""
     return str(error).strip().partition("\n")[0]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertModel
 
-from tracing.models.pretrained import Pooling
+from tracing.models.sentence_modules import SentenceModules
 
 
 class TokenGuard(nn.Module):
@@ -50,16 +50,17 @@ class TokenGuard(nn.Module):
 
 
 class SentenceEncoder(nn.Module):
-    """States of the tokens and one unit vector a text, from token ids and their mask.
+    """States of the tokens and one vector a text, from token ids and their mask.
 
-    The embedding is what the model was trained with (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084),
-    divided by its Euclidean norm: the mean of the states of the tokens that the mask keeps, or the state of the first
-    token (`cls`). All numbers of a text with an id outside the vocabulary are NaN.
+    The embedding is what the model was trained with (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084): the
+    mean of the states of the tokens that the mask keeps, or the state of the first token (`cls`), divided by its
+    Euclidean norm where the modules have Normalize. All numbers of a text with an id outside the vocabulary are NaN.
     """
 
-    def __init__(self, network: BertModel, pooling: Pooling = "mean") -> None:
+    def __init__(self, network: BertModel, modules: SentenceModules = SentenceModules()) -> None:  # noqa: B008 - frozen
         super().__init__()
-        self.pooling = pooling
+        self.pooling = modules.pooling
+        self.normalize = modules.normalize
         config = network.config
         self.guard = torch.jit.script(TokenGuard(config.max_position_embeddings, config.vocab_size))
         self.network = network
@@ -74,7 +75,8 @@ class SentenceEncoder(nn.Module):
         states = self.network(input_ids=ids, attention_mask=bias).last_hidden_state
         states = states.masked_fill(unknown[:, None, None], math.nan)
         if self.pooling == "cls":
-            return states, functional.normalize(states[:, 0], dim=1)
-        weight = keep[:, :, None]
-        mean = (states * weight).sum(dim=1) / weight.sum(dim=1)
-        return states, functional.normalize(mean, dim=1)
+            embedding = states[:, 0]
+        else:
+            weight = keep[:, :, None]
+            embedding = (states * weight).sum(dim=1) / weight.sum(dim=1)
+        return states, functional.normalize(embedding, dim=1) if self.normalize else embedding
