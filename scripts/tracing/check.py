@@ -81,6 +81,47 @@ def compare(
     )
 
 
+def require_separate_rows(
+    eager: nn.Module, inputs: Sequence[Tensors], outputs: Sequence[Tensors], tolerance: float
+) -> None:
+    """Raises TraceError where a row of a batch gets another answer than the same row alone.
+
+    Asked for the smallest of `inputs` with several rows; outputs: what the eager module gives for each. A batch may be
+    added up in another order, so a ten-thousandth of the largest number is allowed at least.
+    """
+    several = [case for case in zip(inputs, outputs, strict=True) if case[0][0].shape[0] > 1]
+    if not several:
+        return
+    together, answered = min(several, key=lambda case: sum(tensor.numel() for tensor in case[0]))
+    rows = together[0].shape[0]
+    for row in range(rows):
+        (alone,) = answers(eager, [tuple(tensor[row : row + 1] for tensor in together)])
+        for index, (one, all_rows) in enumerate(zip(alone, answered, strict=True)):
+            want = all_rows[row : row + 1]
+            finite = want[torch.isfinite(want)].double().abs()
+            allowed = max(tolerance, ATOL + 1e-4 * float(finite.max() if finite.numel() else 0))
+            how = _how_other(want, one, allowed)
+            if how is not None:
+                raise TraceError(
+                    f"output {index}: row {row} of a batch of {rows} {how} the same row alone: the module mixes rows",
+                    "Triton puts requests of different clients into one batch, so answers would depend on others. "
+                    "Compute each row by itself (no softmax, mean or sort over dim 0; batch norm with running "
+                    "statistics), or set max_batch_size to 0.",
+                )
+
+
+def _how_other(want: Tensor, got: Tensor, allowed: float) -> str | None:
+    """How `want` differs from `got`, as a phrase; None where it does not."""
+    if want.shape != got.shape:
+        return f"has shape {list(want.shape[1:])} and not {list(got.shape[1:])} as"
+    try:
+        difference = _difference(want, got, "")
+    except TraceError:
+        return "has NaN or infinity in other places than"
+    largest = float(difference.max()) if difference.numel() else 0.0
+    return f"is {largest:.3g} away from" if largest > allowed else None
+
+
 def _difference(want: Tensor, got: Tensor, where: str) -> Tensor:
     """|got - want| in float64; 0 where both are the same infinity or NaN."""
     if got.dtype != want.dtype:

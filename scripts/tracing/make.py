@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 import torch
 
 from tracing import golden
-from tracing.check import Tensors, answers, compare
+from tracing.check import Tensors, answers, compare, require_separate_rows
 from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights
 from tracing.files import publish, replace_matching, scratch, sha256_of
 from tracing.interface import Interface, Signature, compare_with_config, is_comparable, require_variety
@@ -70,6 +70,8 @@ def make(model: Model, weights: str | None, seed: int, progress: Callable[[Step]
             signature, received = ask(made, model.kind(), inputs, folder)
             check = compare(inputs, expected, received, export.allowed)
             interface = _interface(context, export, signature, inputs, expected)
+            if interface is not None and interface.batch_axes > 0:
+                require_separate_rows(export.eager, inputs, expected, export.allowed)
             requests = [] if interface is None else _golden(folder / "golden", interface, export, expected)
             progress("save")
             # The artifact is the last of them, so that a version which is not whole has none.
