@@ -40,6 +40,7 @@ const HELP = `Serves the models of this repository on this machine: a real Trito
   --repo DIR            model repository (default: model-repo)
   --weights MODEL=FILE  weights for one model: a file, a folder or a hub id; may be given again
   --load-timeout N      seconds for the first load of one model (default 300); then it is marked FAILED
+  --fit-config          where weights need other dims than model.yaml has, set them there and say so
   --http-port N         Triton HTTP (default 8000; 0 takes a free one)
   --grpc-port N         Triton gRPC (default 8001)
   --metrics-port N      Triton metrics (default 8002)
@@ -68,6 +69,7 @@ async function local(argv: readonly string[]): Promise<number> {
     repo: { type: 'string', default: paths.modelRepository },
     weights: { type: 'string', multiple: true, default: [] },
     'load-timeout': { type: 'string', default: '300' },
+    'fit-config': { type: 'boolean', default: false },
     'http-port': { type: 'string', default: '8000' },
     'grpc-port': { type: 'string', default: '8001' },
     'metrics-port': { type: 'string', default: '8002' },
@@ -110,6 +112,7 @@ async function local(argv: readonly string[]): Promise<number> {
       leaveOut,
       weights: flags.weights,
       loadTimeoutMs,
+      fitConfig: flags['fit-config'],
       ports,
       progress,
       timings,

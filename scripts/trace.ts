@@ -7,7 +7,7 @@ import { displayPath, reasonOf } from './lib/model/paths';
 import { paths } from './lib/paths';
 import { Progress } from './lib/progress';
 import { ensurePython } from './lib/toolchain/python';
-import { describeTrace, traceModels, type TraceEvent } from './lib/trace';
+import { describeFitted, describeTrace, traceModels, type TraceEvent } from './lib/trace';
 
 const HELP = `Traces or exports the models of a repository that have a trace.py, and checks them against PyTorch.
 Downloads first what a weights.yaml beside it names.
@@ -106,7 +106,7 @@ function describe(event: TraceEvent): string | undefined {
     case 'warning':
       return `${event.model}: warning: ${event.text}`;
     case 'fitted':
-      return `${event.model}: model.yaml was changed: ${event.changes.join('; ')}`;
+      return describeFitted(event);
     case 'fetched':
       return `${event.model}: ${formatCount(event.files, 'file')} downloaded, as weights.yaml says`;
     case 'nothing':

@@ -170,6 +170,10 @@ function absoluteWeights(text: string): string {
   return at > 0 && existsSync(text.slice(at)) ? text.slice(0, at) + resolve(text.slice(at)) : text;
 }
 
+/** One line about a model.yaml that was fitted to weights. */
+export const describeFitted = ({ model, changes }: Extract<TraceEvent, { event: 'fitted' }>): string =>
+  `${model}: model.yaml was changed: ${changes.join('; ')}`;
+
 /** One line about a finished model: its weights and how far the artifact is from PyTorch. */
 export function describeTrace({ weights, check }: TraceResult): string {
   const difference =

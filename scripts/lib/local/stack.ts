@@ -18,7 +18,7 @@ import { acquireLock, cacheRoot, makeDirectory, requireFreeSpace } from '../tool
 import { ensurePython, type PythonEnvironment } from '../toolchain/python';
 import { ensureSeaweedfs } from '../toolchain/seaweedfs';
 import { ensureTriton, type TritonInstallation } from '../toolchain/triton';
-import { describeTrace, traceModels } from '../trace';
+import { describeFitted, describeTrace, traceModels } from '../trace';
 import { explainLoadFailure } from '../triton/load-failure';
 import { WEIGHTS_FILE } from '../weights/weights-file';
 import { startTriton, type TritonServer } from '../triton/server';
@@ -54,6 +54,8 @@ export interface StackOptions {
   weights: readonly string[];
   /** For one model to load. */
   loadTimeoutMs: number;
+  /** Whether a trace may set dims in model.yaml that its weights need. */
+  fitConfig?: boolean;
   ports: { 'http-port': number; 'grpc-port': number; 'metrics-port': number; 's3-port': number };
   progress: Progress;
   timings: Timings;
@@ -267,10 +269,12 @@ async function trace(environment: PythonEnvironment, options: StackOptions): Pro
       repository: options.repository,
       models,
       weights: options.weights,
+      fitConfig: options.fitConfig ?? false,
       onEvent: (event) => {
         if (event.event === 'progress') step.update(`${event.model}: ${event.step}`);
         if (event.event === 'warning') options.progress.line(`     ${event.model}: warning: ${event.text}`);
         if (event.event === 'up-to-date') upToDate += 1;
+        if (event.event === 'fitted') options.progress.line(`     ${describeFitted(event)}`);
         if (event.event === 'done') {
           made += 1;
           options.progress.line(`     ${event.model}: ${formatBytes(event.bytes)}, ${describeTrace(event)}`);
