@@ -198,15 +198,16 @@ async function ask(
     else plain.push(output);
   }
   if (command.out !== undefined) await saveResult(command.out, result, command.pixels);
+  const letters = readLetters(versionFile(join(command.repository, model.name), Number(result.version), 'vocab.json'));
+  const heard = letters === undefined ? undefined : transcripts(plain, letters);
   if (command.json) {
-    process.stdout.write(`${JSON.stringify(resultJson({ ...result, outputs: plain }, classes), exactValue, 2)}\n`);
+    const answer = resultJson({ ...result, outputs: plain }, classes, heard);
+    process.stdout.write(`${JSON.stringify(answer, exactValue, 2)}\n`);
     return EXIT.ok;
   }
   const texts = sources.flatMap((source) => (source.kind === 'text' ? [source.text] : []));
   const files = sources.flatMap((source) => (source.kind === 'picture' ? [source.file] : []));
   const alike = similarities(plain, texts);
-  const letters = readLetters(versionFile(join(command.repository, model.name), Number(result.version), 'vocab.json'));
-  const heard = letters === undefined ? undefined : transcripts(plain, letters);
   const parts = [
     `${result.model}, version ${result.version}, answered in ${formatDuration(took)}`,
     ...Object.values(classes).map((rows) => classTable(rows, files)),

@@ -112,8 +112,12 @@ export function similarities(outputs: readonly Tensor[], texts: readonly string[
   return formatTable(['alike', 'one text', 'the other'], lines);
 }
 
-/** The whole answer for programs. */
-export function resultJson({ model, version, outputs }: InferResult, classes: Record<string, Class[][]>): object {
+/** The whole answer for programs. texts: of each row of a speech recogniser's answer. */
+export function resultJson(
+  { model, version, outputs }: InferResult,
+  classes: Record<string, Class[][]>,
+  texts?: readonly string[],
+): object {
   return {
     model,
     version,
@@ -124,6 +128,7 @@ export function resultJson({ model, version, outputs }: InferResult, classes: Re
       data: nestedOf(output),
     })),
     ...(Object.keys(classes).length === 0 ? {} : { classes }),
+    ...(texts === undefined ? {} : { texts }),
   };
 }
 
