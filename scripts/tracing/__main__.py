@@ -22,10 +22,11 @@ from tracing import report
 from tracing.contract import ConfigError, TraceError
 from tracing.fit import neighbours, set_dims
 from tracing.imports import importable
+from tracing.places import raised_at
 from tracing.record import Record, read_record
 from tracing.report import Report
 from tracing.repository import Model, find_models, own_file, untraced_models
-from tracing.sources import changes, given_weights
+from tracing.sources import changes, given_weights, mark_whole
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
@@ -211,6 +212,7 @@ def _report_if_up_to_date(model: Model, options: Options, emit: Report) -> bool:
     reasons = _reasons(model, record, options)
     if record is None or reasons:
         return False
+    mark_whole(model, record)
     emit(report.up_to_date(model, record))
     return True
 
@@ -268,11 +270,9 @@ def _make_here(model: Model, options: Options, emit: Report) -> bool:
             # In a new process, as what this one has imported would no longer count as a source.
             return _make_in_child(model, replace(options, fit_config=False), emit, [])
     except ModuleNotFoundError as error:
-        traceback.print_exception(error)
         package = (error.name or "").partition(".")[0]
         hint = f"Add the package that has {package} to {model.folder / REQUIREMENTS}, or the module to that folder."
-        emit(report.failed(model.name, f"{type(error).__name__}: {error}", hint))
-        return False
+        return _fail(model, error, emit, hint)
     except Exception as error:
         return _fail(model, error, emit)
     emit(report.done(model, record, time.monotonic() - began))
@@ -284,7 +284,13 @@ def _make(model: Model, options: Options, emit: Report) -> Record:
         from tracing.make import make  # noqa: PLC0415 - torch, which takes seconds to import
 
         weights = options.weights.get(model.name)
-        return make(model, weights, options.seed, lambda step: emit(report.progressed(model, step)))
+        return make(
+            model,
+            weights,
+            options.seed,
+            progress=lambda step: emit(report.progressed(model, step)),
+            warn=lambda text: emit(report.warned(model, text)),
+        )
 
 
 def _make_in_child(model: Model, options: Options, emit: Report, children: list[subprocess.Popen[str]]) -> bool:
@@ -323,13 +329,14 @@ def _make_in_child(model: Model, options: Options, emit: Report, children: list[
     return child.returncode == EXIT_OK
 
 
-def _fail(model: Model, error: Exception, emit: Report) -> bool:
+def _fail(model: Model, error: Exception, emit: Report, hint: str | None = None) -> bool:
     if isinstance(error, TraceError):
         emit(report.failed(model.name, error.message, error.hint))
     else:
         if not isinstance(error, OSError):
             traceback.print_exception(error)
-        emit(report.failed(model.name, f"{type(error).__name__}: {error}", None))
+        at = raised_at(model, error)
+        emit(report.failed(model.name, f"{'' if at is None else f'{at}: '}{type(error).__name__}: {error}", hint))
     return False
 
 

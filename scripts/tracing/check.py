@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -36,6 +37,26 @@ def answers(module: nn.Module, inputs: Sequence[Tensors]) -> list[Tensors]:
     return [
         tuple(output.clone() for output in as_tuple(module(*(tensor.clone() for tensor in case)))) for case in inputs
     ]
+
+
+def require_repeatable(
+    module: nn.Module, inputs: Sequence[Tensors], expected: Sequence[Tensors], tolerance: float
+) -> None:
+    """Raises TraceError where the module answers its smallest set of inputs otherwise than before (`expected`)."""
+    number = min(range(len(inputs)), key=lambda case: sum(tensor.numel() for tensor in inputs[case]))
+    again = answers(module, [inputs[number]])[0]
+    try:
+        differences = [_difference(*pair, "it") for pair in zip(expected[number], again, strict=True)]
+        largest = max((float(difference.max()) for difference in differences if difference.numel()), default=0.0)
+        fault = f"the largest difference is {largest:.3g}, and the model's tolerance {tolerance:g}"
+    except (TraceError, ValueError):
+        largest, fault = math.inf, "its outputs differ in number, shape, data type or in places of NaN"
+    if largest > tolerance:
+        raise TraceError(
+            f"forward() answers otherwise when it is called again with the same inputs: {fault}",
+            "Random sampling (torch.rand, dropout that eval() does not switch off), a counter or other state in "
+            "forward() causes that. Keep noise in a buffer, and let the answer depend on the inputs alone.",
+        )
 
 
 def compare(

@@ -116,26 +116,41 @@ def compare_with_config(
     return Interface(named[0], named[1], 1 if max_batch_size > 0 else 0)
 
 
-def require_variety(
-    interface: Interface, max_batch_size: int, fresh: Sequence[Tensors], example: Tensors | None
-) -> None:
+def require_batches(config: Mapping[str, Any], fresh: Sequence[Tensors]) -> None:
+    """Raises TraceError where fresh inputs lack a batch of 1 or of the largest size. Needs no trace, so it comes first.
+
+    Inputs without a batch axis are left to `compare_with_config`, which knows how they ought to be.
+    """
+    max_batch_size = int(config.get("max_batch_size") or 0)
+    declared = [len(_network_dims(tensor)) + 1 for tensor in config.get("input") or []]
+    ranks = [tensor.ndim for tensor in fresh[0]]
+    has_batch_axis = bool(ranks) and 0 not in ranks and sorted(declared or ranks) == sorted(ranks)
+    if max_batch_size == 0 or not has_batch_axis:
+        return
+    batches = {case[0].shape[0] for case in fresh}
+    for batch in sorted({1, max_batch_size} - batches):
+        raise TraceError(
+            f"fresh_inputs have no batch of {batch}; max_batch_size in model.yaml allows 1 to {max_batch_size}",
+            "Check the smallest and the largest batch in trace.py.",
+        )
+
+
+def _network_dims(tensor: Mapping[str, Any]) -> list[Any]:
+    shape = tensor.get("dims") if tensor.get("reshape") is None else tensor["reshape"].get("shape")
+    return shape or []
+
+
+def require_variety(interface: Interface, fresh: Sequence[Tensors], example: Tensors | None) -> None:
     """Raises TraceError where fresh inputs cannot find what was frozen.
 
-    They have to differ from the example and from each other. Batches have to be 1 and the largest; where dims are -1
-    there have to be two sizes, one of them not the example's, and none has to be larger than the example's.
+    They have to differ from the example and from each other. Where dims are -1 there have to be two sizes, one of them
+    not the example's, and none has to be larger than the example's.
     """
     for number, case in enumerate(fresh):
         others = [(f"fresh_inputs[{n}]", other) for n, other in enumerate(fresh[:number])]
         for name, other in [*others, *([] if example is None else [("example_inputs", example)])]:
             if any(tensor.numel() for tensor in case) and all(map(torch.equal, case, other)):
                 raise TraceError(f"fresh_inputs[{number}] are the same as {name}, so they check nothing new")
-    if max_batch_size > 0:
-        batches = {case[0].shape[0] for case in fresh}
-        for batch in sorted({1, max_batch_size} - batches):
-            raise TraceError(
-                f"fresh_inputs have no batch of {batch}; max_batch_size in model.yaml allows 1 to {max_batch_size}",
-                "Check the smallest and the largest batch in trace.py.",
-            )
     for slot in interface.inputs:
         for axis, dim in enumerate(slot.network_dims or []):
             if dim != -1:

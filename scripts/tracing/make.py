@@ -14,15 +14,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Literal, TypeAlias
+from typing import Literal, TextIO, TypeAlias
 
 import torch
+from torch.jit._trace import TracerWarning
 
 from tracing import golden
-from tracing.check import Tensors, answers, compare, require_separate_rows
+from tracing.check import Tensors, answers, compare, require_repeatable, require_separate_rows
 from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights
 from tracing.files import publish, replace_matching, scratch, sha256_of
-from tracing.interface import Interface, Signature, compare_with_config, is_comparable, require_variety
+from tracing.interface import (
+    Interface,
+    Signature,
+    compare_with_config,
+    is_comparable,
+    require_batches,
+    require_variety,
+)
+from tracing.places import place
 from tracing.precision import in_precision
 from tracing.record import File, Record, read_record, record_path
 from tracing.releases import unreadable_by_server
@@ -40,8 +49,12 @@ from tracing.sources import (
 Step: TypeAlias = Literal["build", "trace", "check", "save"]
 
 
-def make(model: Model, weights: str | None, seed: int, progress: Callable[[Step], None]) -> Record:
+def make(
+    model: Model, weights: str | None, seed: int, *, progress: Callable[[Step], None], warn: Callable[[str], None]
+) -> Record:
     """Writes the model's artifact, its golden requests, its extra files and its record, each whole or not at all.
+
+    warn: called with each warning of the trace, one time for each line of the user's files.
 
     Raises TraceError, or whatever trace.py raises; then nothing was replaced.
     """
@@ -53,6 +66,7 @@ def make(model: Model, weights: str | None, seed: int, progress: Callable[[Step]
     with torch.no_grad(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=FutureWarning)
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=DeprecationWarning)
+        _report_tracer_warnings(model, warn)
         export = load_export(model, context)
         _validate(export, context, model.kind())
         export.eager.eval().requires_grad_(False)
@@ -63,10 +77,11 @@ def make(model: Model, weights: str | None, seed: int, progress: Callable[[Step]
             _write(export, made, folder)
             unreadable = unreadable_by_server(made) if isinstance(export, TorchScriptExport) else None
             if unreadable is not None:
-                print(f"{model.name}: warning: {unreadable}", file=sys.stderr, flush=True)
+                warn(unreadable)
             progress("check")
             inputs = [tuple(case) for case in export.fresh_inputs]
             expected = answers(export.eager, inputs)
+            require_repeatable(export.eager, inputs, expected, export.allowed)
             signature, received = ask(made, model.kind(), inputs, folder)
             check = compare(inputs, expected, received, export.allowed)
             interface = _interface(context, export, signature, inputs, expected)
@@ -111,6 +126,29 @@ def make(model: Model, weights: str | None, seed: int, progress: Callable[[Step]
                 if file.path not in {one.path for one in (*data, *extra)}:
                     (model.folder / file.path).unlink(missing_ok=True)
     return record
+
+
+def _report_tracer_warnings(model: Model, warn: Callable[[str], None]) -> None:
+    """Passes on the TracerWarnings of the user's files, until the caller's `warnings.catch_warnings` ends."""
+    show = warnings.showwarning
+    seen: set[str] = set()
+
+    def report(  # noqa: PLR0917 - as warnings calls it
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        at = place(model, filename, lineno) if issubclass(category, TracerWarning) else None
+        if at is None:
+            show(message, category, filename, lineno, file, line)
+        elif at not in seen:
+            seen.add(at)
+            warn(f"{at}: {str(message).strip()}")
+
+    warnings.showwarning = report
 
 
 def _publishable(weights: Weights) -> Weights:
@@ -159,6 +197,8 @@ def _validate(export: Export, context: TraceContext, kind: str) -> None:
         )
     if not export.fresh_inputs:
         raise TraceError("trace.py gives no fresh_inputs, so nothing would be checked")
+    if is_comparable(context.config):
+        require_batches(context.config, [tuple(case) for case in export.fresh_inputs])
     for path in export.extra_files:
         if Path(path).is_absolute() or ".." in Path(path).parts:
             raise TraceError(f"extra file {path!r} is outside the model's folder")
@@ -223,7 +263,7 @@ def _interface(
     given = inputs if example is None else [*inputs, example]
     kind = "model.pt" if isinstance(export, TorchScriptExport) else "model.onnx"
     interface = compare_with_config(context.config, signature, kind, given, outputs)
-    require_variety(interface, context.max_batch_size, inputs, example)
+    require_variety(interface, inputs, example)
     return interface
 
 

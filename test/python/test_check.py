@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tracing.check import Tensors, answers, as_tuple
+from tracing.check import Tensors, answers, as_tuple, require_repeatable
 from tracing.check import compare as compare_answers
 from tracing.contract import TraceError
 from tracing.record import Check
@@ -92,3 +92,22 @@ def test_not_in_other_places(got: list[float]) -> None:
 def test_nan_alone_compares_nothing() -> None:
     with pytest.raises(TraceError, match="so nothing was compared"):
         compare(EAGER, lambda x: x, [(torch.tensor([NAN]),)], 1)
+
+
+class Grows(nn.Module):
+    """Gives a longer tensor, or more of them, at each call."""
+
+    def __init__(self, *, outputs: bool) -> None:
+        super().__init__()
+        self.calls, self.outputs = 0, outputs
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        self.calls += 1
+        return (x,) * self.calls if self.outputs else (x.new_zeros(self.calls),)
+
+
+@pytest.mark.parametrize("outputs", [True, False])
+def test_another_shape_or_number_of_outputs_is_not_repeatable(outputs: bool) -> None:
+    module, inputs = Grows(outputs=outputs), [(torch.ones(2),)]
+    with pytest.raises(TraceError, match="called again with the same inputs: its outputs differ in number, shape"):
+        require_repeatable(module, inputs, answers(module, inputs), 1)

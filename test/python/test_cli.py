@@ -119,6 +119,15 @@ def _truncate(folder: Path) -> None:
     os.truncate(folder / "1" / "model.pt", 10)
 
 
+def _change_a_byte(folder: Path) -> None:
+    artifact = folder / "1" / "model.pt"
+    before = artifact.stat()
+    content = bytearray(artifact.read_bytes())
+    content[-200] ^= 1
+    artifact.write_bytes(content)
+    os.utime(artifact, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def _spoil_record(folder: Path) -> None:
     (folder / "1" / "model.pt.trace.json").write_text('{"model": "scale"}')
 
@@ -127,7 +136,9 @@ def _remove_extra_file(folder: Path) -> None:
     (folder / "labels.txt").unlink()
 
 
-@pytest.mark.parametrize("change", [_touch_source, _touch_config, _truncate, _spoil_record, _remove_extra_file])
+@pytest.mark.parametrize(
+    "change", [_touch_source, _touch_config, _truncate, _change_a_byte, _spoil_record, _remove_extra_file]
+)
 def test_what_is_not_up_to_date_is_made_again(add_model: AddModel, run: Run, change: Callable[[Path], None]) -> None:
     folder = add_model("scale", SCALE)
     run()
@@ -135,6 +146,26 @@ def test_what_is_not_up_to_date_is_made_again(add_model: AddModel, run: Run, cha
     change(folder)
     assert run()[1][-1]["event"] == "done"
     assert run()[1][-1]["event"] == "up-to-date"
+
+
+def test_a_file_is_read_again_only_after_a_change(
+    add_model: AddModel, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = add_model("scale", SCALE)
+    run()
+    read: list[str] = []
+
+    def sha256_of(path: Path) -> str:
+        read.append(path.name)
+        return sha256(path)
+
+    monkeypatch.setattr("tracing.sources.sha256_of", sha256_of)
+    for touched in (False, True, False):
+        if touched:
+            (folder / "1" / "model.pt").touch()
+        read.clear()
+        assert run()[1][-1]["event"] == "up-to-date"
+        assert ("model.pt" in read) == touched
 
 
 def test_makes_the_newest_version_that_is_served(add_model: AddModel, run: Run) -> None:
@@ -257,6 +288,28 @@ def test_bytes_do_not_depend_on_the_company_or_the_folder(tmp_path: Path, add_mo
     assert sha256(tmp_path / "elsewhere" / "scale_too" / "1" / "model.pt") == first
 
 
+def test_a_size_that_is_read_while_tracing_is_a_warning_with_its_line(add_model: AddModel, run: Run) -> None:
+    looks = SCALE.replace(
+        "return x * self.factor",
+        "import warnings; warnings.warn('of the model'); x = x * self.factor if x.sum() > -9 else x; return x",
+    )
+    add_model("scale", looks)
+    status, events = run()
+    warned = [event for event in events if event["event"] == "warning"]
+    assert status == 0
+    assert len(warned) == 1
+    assert warned[0]["model"] == "scale"
+    assert warned[0]["text"].startswith(
+        "repo/scale/trace.py:12: Converting a tensor to a Python boolean might cause the trace to be incorrect."
+    )
+
+
+def test_a_module_beside_trace_py_is_named_where_it_fails(add_model: AddModel, run: Run) -> None:
+    folder = add_model("broken", "from helper import build\nexport = build\n")
+    (folder / "helper.py").write_text("import json\n\n\ndef build(context):\n    json.loads('{')\n")
+    assert run()[1][-1]["error"].startswith("repo/broken/helper.py:5: JSONDecodeError: Expecting property name")
+
+
 def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Run) -> None:
     folder = add_model("twice", ONNX, "onnxruntime_onnx", "max_batch_size: 0")
     done = run()[1][-1]
@@ -274,8 +327,39 @@ def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Run) -> None
     [
         ("x = 1", "pytorch_libtorch", "trace.py does not define export(context)"),
         ("def export(context): return 3", "pytorch_libtorch", "trace.py returned int, not an Export"),
-        ("def export(context): return 1 / 0", "pytorch_libtorch", "ZeroDivisionError: division by zero"),
-        ("import no_such_package", "pytorch_libtorch", "ModuleNotFoundError: No module named 'no_such_package'"),
+        (
+            "def export(context): return 1 / 0",
+            "pytorch_libtorch",
+            "repo/broken/trace.py:1: ZeroDivisionError: division by zero",
+        ),
+        (
+            "import no_such_package",
+            "pytorch_libtorch",
+            "repo/broken/trace.py:1: ModuleNotFoundError: No module named 'no_such_package'",
+        ),
+        (
+            "import torch\ndef export(context):\n    return torch.rand(2) @ torch.rand(3)",
+            "pytorch_libtorch",
+            "repo/broken/trace.py:3: RuntimeError: inconsistent tensor size",
+        ),
+        (
+            SCALE.replace("x * self.factor", "x @ self.factor[1:]"),
+            "pytorch_libtorch",
+            "repo/broken/trace.py:12: RuntimeError: size mismatch",
+        ),
+        ("import torch\n\nx = = 1", "pytorch_libtorch", "repo/broken/trace.py:3: SyntaxError: invalid syntax"),
+        (
+            SCALE.replace("x * self.factor", "x * torch.rand(4)"),
+            "pytorch_libtorch",
+            "forward() answers otherwise when it is called again with the same inputs: the largest difference is ",
+        ),
+        (
+            SCALE.replace(
+                "self.factor = nn.Parameter(factor)", "self.register_buffer('count', torch.zeros(()))"
+            ).replace("return x * self.factor", "self.count += 1; return x + self.count"),
+            "pytorch_libtorch",
+            "called again with the same inputs: the largest difference is 1, and the model's tolerance 0",
+        ),
         (SCALE, "onnxruntime_onnx", "makes a model.pt, but by its platform the model is served from a model.onnx"),
         (SCALE, "tensorrt_plan", "platform is 'tensorrt_plan', for which nothing can be made here"),
         (SCALE, "[a", "model.yaml is not YAML: "),

@@ -32,9 +32,14 @@ TENSORS = """
 @pytest.mark.parametrize(
     ("fresh", "batch", "length", "error"),
     [
-        ("[(example,)]", 2, 4, "fresh_inputs[0] are the same as example_inputs, so they check nothing new"),
         (
-            "[(torch.ones(2, 4),), (torch.ones(2, 4),)]",
+            "[(example,), (torch.rand(1, 4),)]",
+            2,
+            4,
+            "fresh_inputs[0] are the same as example_inputs, so they check nothing new",
+        ),
+        (
+            "[(torch.ones(2, 4),), (torch.ones(2, 4),), (torch.rand(1, 4),)]",
             2,
             4,
             "fresh_inputs[1] are the same as fresh_inputs[0], so they check nothing new",

@@ -1,0 +1,28 @@
+"""Lines of the user's files, for messages."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from pathlib import Path
+
+from tracing.repository import Model
+
+
+def place(model: Model, file: str, line: int | None) -> str | None:
+    """`model-repo/NAME/trace.py:LINE`; None for a file that is not in the model repository."""
+    repository = model.folder.resolve().parent
+    path = Path(file).resolve()
+    installed = [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "purelib", "platlib")]
+    if not path.is_relative_to(repository) or any(path.is_relative_to(folder) for folder in installed):
+        return None
+    return f"{path.relative_to(repository.parent).as_posix()}:{line}"
+
+
+def raised_at(model: Model, error: BaseException) -> str | None:
+    """Where the user's files raised `error`: the deepest of their frames; None where none of them is in it."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return place(model, error.filename, error.lineno)
+    frames = traceback.extract_tb(error.__traceback__)
+    places = (place(model, frame.filename, frame.lineno) for frame in reversed(frames))
+    return next((found for found in places if found is not None), None)
