@@ -20,6 +20,7 @@ import torch
 from torch.jit._trace import TracerWarning
 
 from tracing import golden
+from tracing.activations import measured
 from tracing.check import Tensors, answers, compare, require_repeatable, require_separate_rows
 from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights
 from tracing.files import publish, replace_matching, scratch, sha256_of
@@ -80,9 +81,9 @@ def make(
                 warn(unreadable)
             progress("check")
             inputs = [tuple(case) for case in export.fresh_inputs]
-            expected = answers(export.eager, inputs)
+            expected, eager_bytes = measured(lambda case: answers(export.eager, [case])[0], inputs)
             require_repeatable(export.eager, inputs, expected, export.allowed)
-            signature, received = ask(made, model.kind(), inputs, folder)
+            signature, received, served_bytes = ask(made, model.kind(), inputs, folder)
             check = compare(inputs, expected, received, export.allowed)
             interface = _interface(context, export, signature, inputs, expected)
             if interface is not None and interface.batch_axes > 0:
@@ -109,6 +110,7 @@ def make(
                 given_weights=given_weights(weights),
                 seed=seed,
                 check=check,
+                activation_bytes=eager_bytes if served_bytes is None else served_bytes,
                 packages=package_versions(sorted({*PACKAGES, *imported_packages(model, sources)})),
                 sources=sources,
             )

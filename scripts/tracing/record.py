@@ -55,7 +55,8 @@ class Record:
     """One made version.
 
     data_files: what an ONNX export wrote beside the artifact; golden: golden requests and their tensors' files;
-    given_weights: None where the model chose its own; sources: path -> SHA-256 of what it was made from;
+    given_weights: None where the model chose its own; activation_bytes: the most that the tensors of one call of the
+    check took at the same time, without the weights; sources: path -> SHA-256 of what it was made from;
     packages: name -> version.
     """
 
@@ -69,6 +70,7 @@ class Record:
     given_weights: GivenWeights | None
     seed: int
     check: Check
+    activation_bytes: int
     packages: dict[str, str]
     sources: dict[str, str]
 

@@ -16,13 +16,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tracing.activations import measured
 from tracing.check import Tensors, as_tuple
 from tracing.contract import TraceError
 from tracing.interface import Signature
 
 
-def ask(artifact: Path, kind: str, inputs: Sequence[Tensors], folder: Path) -> tuple[Signature, list[Tensors]]:
-    """The artifact's names, and its outputs on each set of inputs.
+def ask(
+    artifact: Path, kind: str, inputs: Sequence[Tensors], folder: Path
+) -> tuple[Signature, list[Tensors], int | None]:
+    """The artifact's names, its outputs on each set of inputs, and the most bytes of tensors that lived in one call.
+
+    The last is None for ONNX, whose runtime does not say.
 
     kind: model.pt or model.onnx. folder: for the files by which the two processes talk.
 
@@ -43,7 +48,7 @@ def ask(artifact: Path, kind: str, inputs: Sequence[Tensors], folder: Path) -> t
     gave.unlink()
     if "error" in answer:
         raise TraceError(f"the saved {artifact.name} fails in a process of its own: {answer['error']}")
-    return Signature(answer["input_names"], answer["output_names"]), answer["outputs"]
+    return Signature(answer["input_names"], answer["output_names"]), answer["outputs"], answer["bytes"]
 
 
 def _main(kind: str, artifact: Path, given: Path, gave: Path) -> None:
@@ -51,8 +56,15 @@ def _main(kind: str, artifact: Path, given: Path, gave: Path) -> None:
     try:
         load = _torchscript if kind == "model.pt" else _onnx
         run, signature = load(artifact)
-        outputs = [tuple(output.clone() for output in as_tuple(run(*case))) for case in torch.load(given)]
-        answer = {"input_names": signature.inputs, "output_names": signature.outputs, "outputs": outputs}
+        outputs, peak = measured(
+            lambda case: tuple(output.clone() for output in as_tuple(run(*case))), torch.load(given)
+        )
+        answer = {
+            "input_names": signature.inputs,
+            "output_names": signature.outputs,
+            "outputs": outputs,
+            "bytes": peak if kind == "model.pt" else None,
+        }
     except TraceError as error:
         answer = {"error": error.message}
     except Exception as error:
