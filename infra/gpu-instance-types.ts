@@ -1,20 +1,24 @@
-/**
- * CUDA compute capability of the GPUs of the instance types below: a TensorRT plan runs only on the one that it was built
- * on.
- */
-const COMPUTE_CAPABILITIES = {
-  T4: '7.5',
-  A10G: '8.6',
-  L4: '8.9',
-  L40S: '8.9',
-  A100: '8.0',
-  'A100-80GB': '8.0',
-  H100: '9.0',
-  H200: '9.0',
-  B200: '10.0',
-} as const;
+/** What is known of a GPU. */
+interface GpuFacts {
+  /** CUDA compute capability: a TensorRT plan runs only on the one that it was built on. */
+  computeCapability: string;
+  /** Memory as its data sheet names it, in 10^9 bytes. Drivers leave a little less or more. */
+  memoryGB: number;
+}
 
-export type GpuModel = keyof typeof COMPUTE_CAPABILITIES;
+const GPUS = {
+  T4: { computeCapability: '7.5', memoryGB: 16 },
+  A10G: { computeCapability: '8.6', memoryGB: 24 },
+  L4: { computeCapability: '8.9', memoryGB: 24 },
+  L40S: { computeCapability: '8.9', memoryGB: 48 },
+  A100: { computeCapability: '8.0', memoryGB: 40 },
+  'A100-80GB': { computeCapability: '8.0', memoryGB: 80 },
+  H100: { computeCapability: '9.0', memoryGB: 80 },
+  H200: { computeCapability: '9.0', memoryGB: 141 },
+  B200: { computeCapability: '10.0', memoryGB: 180 },
+} as const satisfies Record<string, GpuFacts>;
+
+export type GpuModel = keyof typeof GPUS;
 
 /** One EC2 instance type with GPUs. */
 export interface GpuInstanceFacts {
@@ -80,5 +84,7 @@ export const GPU_INSTANCE_TYPE_NAMES = Object.keys(GPU_INSTANCE_TYPES) as GpuIns
 export const factsOf = (type: GpuInstanceType): GpuInstanceFacts => GPU_INSTANCE_TYPES[type];
 
 /** The compute capability of the GPUs of an instance type. */
-export const computeCapabilityOf = (type: GpuInstanceType): string =>
-  COMPUTE_CAPABILITIES[GPU_INSTANCE_TYPES[type].gpu];
+export const computeCapabilityOf = (type: GpuInstanceType): string => GPUS[factsOf(type).gpu].computeCapability;
+
+/** Bytes of memory of each GPU of an instance type. */
+export const gpuMemoryOf = (type: GpuInstanceType): number => GPUS[factsOf(type).gpu].memoryGB * 1e9;

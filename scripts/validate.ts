@@ -3,9 +3,10 @@ import { formatProblem, type Problem } from './lib/errors';
 import { formatBytes, formatCount, formatTable } from './lib/format';
 import {
   adviceFor,
+  formatGiB,
   memoryAdvice,
   readRepository,
-  weightMemory,
+  serverMemory,
   type Repository,
   type RepositoryModel,
   type SourceFile,
@@ -49,7 +50,7 @@ async function validate(argv: readonly string[]): Promise<number> {
 }
 
 function print({ models, problems, added }: Repository): void {
-  if (models.length > 0) process.stdout.write(`${table(models)}\n\n`);
+  if (models.length > 0) process.stdout.write(`${table(models)}\n\n${memoryText(models)}`);
   if (added.length > 0) process.stdout.write(`Added, because an ensemble needs them: ${added.join(', ')}\n`);
   for (const problem of problems) process.stderr.write(`${formatProblem(problem)}\n`);
   for (const advice of adviceOn(models)) process.stderr.write(`hint: ${formatProblem(advice)}\n`);
@@ -58,8 +59,16 @@ function print({ models, problems, added }: Repository): void {
 
 const adviceOn = (models: readonly RepositoryModel[]): Problem[] => [
   ...models.flatMap(adviceFor),
-  ...memoryAdvice(models),
+  ...memoryAdvice(serverMemory(models)),
 ];
+
+/** One line; empty where no model has files yet. */
+function memoryText(models: readonly RepositoryModel[]): string {
+  const memory = serverMemory(models);
+  if (memory.models.every(({ weights }) => weights === 0)) return '';
+  const gpu = memory.gpu > 0 ? `, and ${formatGiB(memory.gpu)} of each GPU` : '';
+  return `Memory at the peak, about: ${formatGiB(memory.local)} for npm run local; in a pod ${formatGiB(memory.main)} of main memory${gpu}\n`;
+}
 
 const table = (models: readonly RepositoryModel[]): string =>
   formatTable(
@@ -118,7 +127,7 @@ function asJson({ models, problems, added }: Repository): string {
   // JSON has no numbers of 64 bits.
   const replacer = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value);
   return JSON.stringify(
-    { models: summaries, problems, advice: adviceOn(models), memory: weightMemory(models), added },
+    { models: summaries, problems, advice: adviceOn(models), memory: serverMemory(models), added },
     replacer,
     2,
   );

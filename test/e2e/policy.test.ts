@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
 import { CommandError, exec } from '../../scripts/lib/exec';
 import { paths } from '../../scripts/lib/paths';
@@ -6,6 +6,7 @@ import { ensureKubernetesPlugin, ensureLanguageHost, installPlugin } from '../..
 import { describeUnless } from '../support/describe-unless';
 import { LOCAL_KEYS, whyNoEngines } from '../support/local-stack';
 import { pulumiEnvironment } from '../support/pulumi';
+import { writeRepository } from '../support/repository';
 import { Scratch } from '../support/scratch';
 import { TestStack } from '../support/stack';
 
@@ -46,14 +47,20 @@ describeUnless(whyNoEngines(), 'the policy pack in a real Pulumi', () => {
   afterEach(() => scratch.clean());
 
   test(
-    'lets the local stack pass',
+    'lets the local stack pass, whose preview warns of models that do not fit',
     async () => {
       const stack = await TestStack.create(scratch, 'local', {
         plugins: [await ensureKubernetesPlugin()],
         config: { kubeContext: 'none', renderManifestsTo: join(scratch.directory, 'manifests'), gpusPerPod: 1 },
         secrets: { ...LOCAL_KEYS, kubeconfig: KUBECONFIG },
       });
+      rmSync(join(stack.directory, 'model-repo'));
+      writeRepository(join(stack.directory, 'model-repo'), {
+        'm/config.pbtxt': 'backend: "python"\nmax_batch_size: 0\ninstance_group { count: 300 kind: KIND_CPU }\n',
+        'm/1/model.py': '',
+      });
       const said = await stack.preview(...PACK);
+      expect(said).toMatch(/warning: the models need about 8\.\d GiB of main memory .*\(m .*resources\.memoryGiB\)/);
       expect(said).toMatch(/Policy Packs run:\s+Name\s+Version\s+triton-serving\S*\s+\d/);
       expect(said).not.toMatch(/mandatory|advisory|can't run policy/);
     },

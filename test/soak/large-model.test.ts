@@ -1,7 +1,8 @@
-import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { exportModels } from '../../scripts/lib/export';
 import { readRepository } from '../../scripts/lib/model';
+import { memoryOf } from '../support/process-memory';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, spawnCommandLine } from '../support/run';
 import { Scratch } from '../support/scratch';
@@ -55,30 +56,6 @@ input: [{ name: ids, data_type: TYPE_INT64, dims: [1], reshape: { shape: [] } }]
 output: [{ name: sums, data_type: TYPE_FP32, dims: [${WIDTH}] }]
 instance_group: [{ count: 1, kind: KIND_CPU }]
 `;
-
-/** Memory of a process and of all that it started, without the pages of mapped files, in bytes. */
-function memoryOf(root: number): number {
-  const children = new Map<number, number[]>();
-  for (const pid of readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)) {
-    const parent = Number(/^.*\) \S (\d+)/s.exec(read(`/proc/${pid}/stat`))?.[1] ?? 0);
-    children.set(parent, [...(children.get(parent) ?? []), pid]);
-  }
-  const tree = [root];
-  for (const pid of tree) tree.push(...(children.get(pid) ?? []));
-  const anonymous = tree.map((pid) => Number(/^Pss_Anon: +(\d+)/m.exec(read(`/proc/${pid}/smaps_rollup`))?.[1] ?? 0));
-  return anonymous.reduce((sum, kilobytes) => sum + kilobytes * 1024, 0);
-}
-
-/** Empty where the process has ended. */
-function read(file: string): string {
-  try {
-    return readFileSync(file, 'latin1');
-  } catch {
-    return '';
-  }
-}
 
 test('a model of 2.5 GB is traced, validated and served, in less than twice its memory', async () => {
   const repository = join(scratch.directory, 'repository');

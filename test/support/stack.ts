@@ -103,9 +103,10 @@ export class TestStack {
     return this.pulumi('up', '--stack', this.name, '--yes', '--skip-preview', ...flags);
   }
 
-  /** What the next `up` would do. */
-  preview(...flags: string[]): Promise<string> {
-    return this.pulumi('preview', '--stack', this.name, '--diff', ...flags);
+  /** What the next `up` would do, and warnings. */
+  async preview(...flags: string[]): Promise<string> {
+    const { stdout, stderr } = await this.run('preview', '--stack', this.name, '--diff', ...flags);
+    return stdout + stderr;
   }
 
   /** What it would do, resource by resource and, of one that is replaced, step by step. */
@@ -138,10 +139,15 @@ export class TestStack {
     return join(this.directory, `Pulumi.${this.name}.yaml`);
   }
 
+  /** @returns what Pulumi wrote to stdout */
   async pulumi(...args: string[]): Promise<string> {
+    return (await this.run(...args)).stdout;
+  }
+
+  private async run(...args: string[]): Promise<{ stdout: string; stderr: string }> {
     const options = { cwd: this.directory, env: this.env };
     try {
-      return (await exec(this.program, ['--non-interactive', '--color', 'never', ...args], options)).stdout;
+      return await exec(this.program, ['--non-interactive', '--color', 'never', ...args], options);
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
       // What went wrong is on stdout, among what was done.

@@ -1,6 +1,14 @@
 /** Model folders -> validated configurations, the text of each config.pbtxt, and the files to publish. */
 export { adviceFor } from './advice';
-export { memoryAdvice, weightMemory } from './memory';
+export {
+  formatGiB,
+  gpuMemoryFault,
+  MAIN_MEMORY_HINT,
+  mainMemoryFault,
+  memoryAdvice,
+  serverMemory,
+  type ServerMemory,
+} from './memory';
 export { configText } from './config-text';
 export type { ModelConfig, TensorConfig } from './model-config';
 export { readRepository, readSoundRepository, stepModels } from './repository';

@@ -45,6 +45,7 @@ describe('validate', () => {
         'adder         1       1  python            -                     1    1 B',
         `m           1 3       3  pytorch_libtorch  up to 8, dynamic      2  ${2 * torchScript().length} B`,
         '',
+        'Memory at the peak, about: 0.6 GiB for npm run local; in a pod 0.7 GiB of main memory, and 0.4 GiB of each GPU',
         '2 models, 0 problems',
         '',
       ].join('\n'),
@@ -87,7 +88,10 @@ describe('validate', () => {
       ],
       problems: [],
       advice: [expect.objectContaining({ file: 'm', field: 'model_warmup' })],
-      memory: { gpu: torchScript().length, main: 0, loading: 3 * torchScript().length },
+      memory: {
+        models: [expect.objectContaining({ name: 'm', weights: torchScript().length, main: 3 * torchScript().length })],
+        ...Object.fromEntries(['local', 'main', 'gpu'].map((key) => [key, expect.any(Number)])),
+      },
       added: [],
     });
   });

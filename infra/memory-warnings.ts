@@ -1,0 +1,47 @@
+import { existsSync } from 'node:fs';
+import {
+  gpuMemoryFault,
+  MAIN_MEMORY_HINT,
+  mainMemoryFault,
+  readRepository,
+  serverMemory,
+  type ServerMemory,
+} from '../scripts/lib/model';
+import { factsOf, gpuMemoryOf } from './gpu-instance-types';
+import type { GpuNodePoolSettings, Settings } from './settings/types';
+import { DEFAULTS } from './triton/defaults';
+
+/**
+ * Warnings where the models of this checkout would not fit into the pods of a stack, or onto its GPUs. What was published from
+ * elsewhere is not known here.
+ * @param repository the folder of the models; one that is missing, or whose models are not traced yet, gives no warnings
+ */
+export async function memoryWarnings(settings: Settings, repository: string): Promise<string[]> {
+  if (!existsSync(repository)) return [];
+  const { triton, gpuNodePools } = settings;
+  const hasGpu = triton.gpusPerPod > 0;
+  const { models } = await readRepository(repository);
+  const memory = serverMemory(models, hasGpu);
+  const { memoryGiB } = { ...DEFAULTS.resources, ...triton.resources };
+  const fault = mainMemoryFault(memory, memoryGiB);
+  return [
+    ...(fault === undefined ? [] : [`${fault}: ${MAIN_MEMORY_HINT}`]),
+    ...(hasGpu ? gpuNodePools.flatMap((pool) => gpuWarning(pool, memory) ?? []) : []),
+  ];
+}
+
+/** Of the machines of a pool the one with the smallest GPU counts: a server may get it. */
+function gpuWarning(
+  { name, mechanism, instanceTypes, timeSlices }: GpuNodePoolSettings,
+  memory: ServerMemory,
+): string | undefined {
+  const slices = mechanism === 'managed-node-group' ? timeSlices : 1;
+  const [type] = [...instanceTypes].sort((a, b) => gpuMemoryOf(a) - gpuMemoryOf(b));
+  if (type === undefined) return undefined;
+  const { gpu } = factsOf(type);
+  const share = slices === 1 ? '' : ` for each of ${slices} servers (timeSlices)`;
+  const fault = gpuMemoryFault(memory, `${type} (${gpu}) of pool ${name}`, gpuMemoryOf(type) / slices);
+  if (fault === undefined) return undefined;
+  const fewer = slices === 1 ? '' : 'lower timeSlices, ';
+  return `${fault}${share}: ${fewer}name machines with larger GPUs in instanceTypes, or lower instance_group.count or max_batch_size of the models`;
+}

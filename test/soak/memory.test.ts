@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { exportModels } from '../../scripts/lib/export';
+import { zeroInputs } from '../../scripts/lib/golden/zeros';
+import { withShortWarmUp } from '../../scripts/lib/local/short-warm-up';
+import { readRepository, serverMemory, type RepositoryModel } from '../../scripts/lib/model';
+import { paths } from '../../scripts/lib/paths';
+import { Progress } from '../../scripts/lib/progress';
+import { ensurePython } from '../../scripts/lib/toolchain/python';
+import { traceModels } from '../../scripts/lib/trace';
+import { zeroTensor, type Tensor } from '../../scripts/lib/triton/tensor';
+import { peakMemoryOf } from '../support/process-memory';
+import { Scratch } from '../support/scratch';
+import { IS_LONG } from '../support/soak';
+import { testTriton } from '../support/triton';
+
+/** On a fresh clone the models have to be made first, and a batch of eight faces takes half a minute on a busy machine. */
+jest.setTimeout(3_600_000);
+
+const ENSEMBLE = 'ens_face_restoration_v2.1';
+const STEPS = ['pre_gfpgan', 'infer_face_restoration_v2.1', 'post_gfpgan'];
+/** One of each backend; all that can be served without a GPU in the long form. */
+const MODELS = IS_LONG
+  ? ['bert', 'resnet', 'gfpgan', 'wav2vec_general_v2', ...STEPS, ENSEMBLE]
+  : ['resnet', 'wav2vec_general_v2'];
+
+const MIB = 2 ** 20;
+
+beforeAll(async () => {
+  const { python } = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
+  const traced = [...new Set([...MODELS.filter((name) => name !== ENSEMBLE), ...(IS_LONG ? STEPS : [])])];
+  const repository = paths.modelRepository;
+  await traceModels({ python, repository, models: traced, weights: [], onEvent: () => undefined });
+});
+
+/** Zeros of all shapes that the trace checked, the largest batch among them; of an ensemble a picture. */
+function requests({ config, directory, versions, name }: RepositoryModel): Tensor[][] {
+  if (name === ENSEMBLE) return [[zeroTensor('raw_image', 'UINT8', [256, 256, 3])]];
+  const record = versions[0]?.files.find(({ key }) => key.endsWith('.trace.json'))?.key ?? '';
+  const { check } = JSON.parse(readFileSync(join(directory, record), 'utf8')) as { check: { shapes: number[][][] } };
+  return check.shapes.map((shapes) =>
+    zeroInputs(config).map((tensor, index) => zeroTensor(tensor.name, tensor.datatype, shapes[index] ?? [])),
+  );
+}
+
+test.each(MODELS)('%s: the predicted peak is within a quarter of the measured one', async (name) => {
+  const scratch = new Scratch();
+  try {
+    const { models, problems } = await readRepository(paths.modelRepository, { models: [name] });
+    expect(problems).toEqual([]);
+    await exportModels(models.map(withShortWarmUp), join(scratch.directory, 'repository'));
+    const { client, pid } = await testTriton(scratch, join(scratch.directory, 'repository'));
+    const model = models.find((one) => one.name === name) as RepositoryModel;
+    // TorchScript optimises in the first two calls of a shape.
+    for (const request of requests(model).flatMap((inputs) => [inputs, inputs])) await client.infer(name, request);
+    const measured = peakMemoryOf(pid as number);
+    const predicted = serverMemory(models).local;
+    const [ours, real] = [predicted, measured].map((bytes) => `${Math.round(bytes / MIB)} MiB`);
+    process.stderr.write(`${name}: predicted ${ours}, measured ${real} (${(predicted / measured).toFixed(2)})\n`);
+    expect(predicted / measured).toBeGreaterThan(0.75);
+    expect(predicted / measured).toBeLessThan(1.25);
+  } finally {
+    await scratch.clean();
+  }
+});

@@ -1,0 +1,79 @@
+import { memoryWarnings } from '../../../infra/memory-warnings';
+import { readSettings } from '../../../infra/settings';
+import { folder, modelYaml, removeFolders, torchScript } from '../model/helpers';
+import { configOf } from './program';
+
+afterEach(removeFolders);
+
+const GIB = 2 ** 30;
+
+/** A model whose trace record names so many bytes of activations; four times that is what it takes. */
+const repository = (activations: number, fields: Record<string, unknown> = {}): string =>
+  folder({
+    'wide/model.yaml': modelYaml(fields),
+    'wide/1/model.pt': torchScript(),
+    'wide/1/model.pt.trace.json': JSON.stringify({ activation_bytes: activations }),
+  });
+
+const warnings = (values: Record<string, unknown>, directory: string): Promise<string[]> =>
+  memoryWarnings(readSettings(configOf('staging', { modelGpus: [], ...values })), directory);
+
+const POOL = { name: 'small', instanceTypes: ['g5.xlarge', 'g4dn.xlarge'] };
+const SLICES = {
+  ...POOL,
+  mechanism: 'managed-node-group',
+  capacityTypes: ['spot'],
+  minimumNodes: 2,
+  timeSlices: 2,
+};
+const ON_CPU = { instance_group: [{ kind: 'KIND_CPU' }] };
+const GPU_ADVICE =
+  'name machines with larger GPUs in instanceTypes, or lower instance_group.count or max_batch_size of the models';
+const MAIN_ADVICE =
+  'raise resources.memoryGiB, lower instance_group.count, or have models loaded one by one: extraArguments with --model-load-thread-count=1';
+
+test.each<[string, Record<string, unknown>, number, Record<string, unknown>, string[]]>([
+  ['models that fit', { gpuNodePools: [POOL] }, GIB, {}, []],
+  [
+    'a GPU that is too small',
+    { gpuNodePools: [POOL] },
+    3.75 * GIB,
+    {},
+    [
+      `the models need about 15.4 GiB of each GPU at the peak (wide 15.0 GiB), and g4dn.xlarge (T4) of pool small has 14.9 GiB: ${GPU_ADVICE}`,
+    ],
+  ],
+  ['a larger one', { gpuNodePools: [{ ...POOL, instanceTypes: ['g5.xlarge'] }] }, 3.75 * GIB, {}, []],
+  [
+    'a GPU that servers share',
+    { gpuNodePools: [SLICES] },
+    2.25 * GIB,
+    {},
+    [
+      `the models need about 9.4 GiB of each GPU at the peak (wide 9.0 GiB), and g4dn.xlarge (T4) of pool small has 7.5 GiB for each of 2 servers (timeSlices): lower timeSlices, ${GPU_ADVICE}`,
+    ],
+  ],
+  [
+    'a pod that is too small',
+    {},
+    2.25 * GIB,
+    ON_CPU,
+    [
+      `the models need about 9.6 GiB of main memory at the peak (wide 9.0 GiB), and a pod has 8 GiB (resources.memoryGiB): ${MAIN_ADVICE}`,
+    ],
+  ],
+  ['a pod with more memory', { resources: { memoryGiB: 10 } }, 2.25 * GIB, ON_CPU, []],
+  [
+    'pods without a GPU, where every instance is on the CPU',
+    { gpusPerPod: 0, gpuNodePools: [] },
+    2.25 * GIB,
+    {},
+    [expect.stringMatching(/9\.6 GiB of main memory .* 8 GiB/) as string],
+  ],
+])('%s', async (_, values, activations, fields, expected) => {
+  expect(await warnings(values, repository(activations, fields))).toEqual(expected);
+});
+
+test('nothing is said where the checkout has no models', async () => {
+  expect(await warnings({}, '/nowhere/at/all')).toEqual([]);
+});
