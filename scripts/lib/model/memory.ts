@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Problem } from '../errors';
-import { isTraceRecord } from '../publish/keys';
+import { isTraceRecord } from './paths';
 import type { RepositoryModel } from './repository';
 import type { ModelVersion } from './versions';
 

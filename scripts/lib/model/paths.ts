@@ -7,6 +7,12 @@ export const CONFIG_FILE = 'config.pbtxt';
 /** The program in a model's folder that makes its artifact. */
 export const TRACE_FILE = 'trace.py';
 
+/**
+ * Whether the object is the record beside an artifact (scripts/tracing). It tells how the artifact was made and no
+ * server reads it, so it may change while the artifact does not.
+ */
+export const isTraceRecord = (key: string): boolean => key.endsWith('.trace.json');
+
 /** A path as messages show it: relative inside of the working directory, else absolute. */
 export function displayPath(file: string): string {
   const relative = path.relative(process.cwd(), file);

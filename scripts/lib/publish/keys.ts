@@ -1,6 +1,8 @@
 /** What the name of an object under the repository prefix tells: `resnet/1/model.pt`, `resnet/config.pbtxt`. */
 
-export { CONFIG_FILE } from '../model/paths';
+import { isTraceRecord } from '../model/paths';
+
+export { CONFIG_FILE, isTraceRecord } from '../model/paths';
 
 export const modelOf = (key: string): string => key.slice(0, Math.max(key.indexOf('/'), 0));
 
@@ -14,12 +16,6 @@ export function versionOf(key: string): number | undefined {
   const folder = key.slice(start, end);
   return /^\d+$/.test(folder) ? Number(folder) : undefined;
 }
-
-/**
- * Whether the object is the record beside an artifact (scripts/tracing). It tells how the artifact was made and no
- * server reads it, so it may change while the artifact does not.
- */
-export const isTraceRecord = (key: string): boolean => key.endsWith('.trace.json');
 
 /** Whether other bytes may take its place: not in a version folder, from which servers may load at any time. */
 export const isReplaceable = (key: string): boolean => versionOf(key) === undefined || isTraceRecord(key);
