@@ -1,12 +1,12 @@
-// Makes what `npm pack ./client` packs: scripts/lib/triton/index.ts as one file that needs nothing but Node, and its types.
+// Makes what `npm pack ./client` packs: src/triton/index.ts as one file that needs nothing but Node, and its types.
 import { copyFileSync, mkdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { installedModules } from '../scripts/launch/modules.mjs';
+import { installedModules } from '../src/launch/modules.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = dirname(here);
-const library = join(root, 'scripts', 'lib');
+const library = join(root, 'src');
 const entry = join(library, 'triton', 'index.ts');
 const dist = join(here, 'dist');
 

@@ -1,4 +1,4 @@
-import { factsOf, type GpuInstanceType } from './gpu-instance-types';
+import { factsOf, type GpuInstanceType } from './gpu/gpu-instance-types';
 import { schedulableGpus } from './settings/gpu-node-pools';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 

@@ -1,5 +1,5 @@
 import { RunError } from '@pulumi/pulumi';
-import { formatUserError, UserError } from '../scripts/lib/errors';
+import { formatUserError, UserError } from '../src/core/errors';
 
 /**
  * What `work` gives. An error that the user can act on is one that Pulumi shows without a stack trace, with all

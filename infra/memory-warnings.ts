@@ -6,8 +6,8 @@ import {
   readRepository,
   serverMemory,
   type ServerMemory,
-} from '../scripts/lib/model';
-import { factsOf, gpuMemoryOf } from './gpu-instance-types';
+} from '../src/model';
+import { factsOf, gpuMemoryOf } from './gpu/gpu-instance-types';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { DEFAULTS } from './triton/defaults';
 

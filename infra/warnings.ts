@@ -1,5 +1,5 @@
 import { capacityWarning } from './capacity';
-import { supportWarning } from './eks-versions';
+import { supportWarning } from './cluster/eks-versions';
 import type { Settings } from './settings/types';
 
 /** Ranges that are kept for examples: nobody has these addresses. */

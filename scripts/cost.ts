@@ -1,12 +1,12 @@
-import { estimateCost, type CostEstimate } from '../infra/cost';
+import { estimateCost, type CostEstimate } from '../infra/cost/cost';
 import { readSettings } from '../infra/settings';
 import { stackFile } from '../infra/settings/stack-file';
-import { EXIT, parseFlagsAndArguments, parseInteger, runCommand } from './lib/cli';
-import { UsageError } from './lib/errors';
-import { formatTable } from './lib/format';
-import { paths } from './lib/paths';
+import { EXIT, parseFlagsAndArguments, parseInteger, runCommand } from '../src/cli/cli';
+import { UsageError } from '../src/core/errors';
+import { formatTable } from '../src/core/format';
+import { paths } from '../src/core/paths';
 
-const HELP = `Estimates what a stack costs in a month, from its stack file and the prices in infra/prices.ts. Asks AWS nothing.
+const HELP = `Estimates what a stack costs in a month, from its stack file and the prices in infra/cost/prices.ts. Asks AWS nothing.
 
   npm run cost -- STACK [options]
 

@@ -1,11 +1,11 @@
 import { join, resolve, sep } from 'node:path';
-import { EXIT, parseFlags, parseSelection, runCommand } from './lib/cli';
-import { UsageError } from './lib/errors';
-import { exportModels } from './lib/export';
-import { formatBytes, formatCount } from './lib/format';
-import { readSoundRepository } from './lib/model';
-import { displayPath } from './lib/model/paths';
-import { paths } from './lib/paths';
+import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
+import { UsageError } from '../src/core/errors';
+import { exportModels } from '../src/model/export';
+import { formatBytes, formatCount } from '../src/core/format';
+import { readSoundRepository } from '../src/model';
+import { displayPath } from '../src/model/paths';
+import { paths } from '../src/core/paths';
 
 const HELP = `Makes a folder that any Triton serves: each model's config.pbtxt, versions and files.
 compose.yaml mounts it, and "docker build --target bundled" puts it into the image.

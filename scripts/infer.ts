@@ -1,16 +1,16 @@
 import { existsSync } from 'node:fs';
 import { dirname, extname, resolve } from 'node:path';
-import { EXIT, parseFlagsAndArguments, parseInteger, parseList, runCommand } from './lib/cli';
-import { givenControlKey } from './lib/commands/target';
-import { UsageError } from './lib/errors';
-import { shellWord } from './lib/format';
-import { inferCommand, typesCommand, type Connection } from './lib/infer/command';
-import { PIXELS, type PixelKind } from './lib/infer/pictures';
-import { SAVED_AS } from './lib/infer/results';
-import { STANDARD_HTTP } from './lib/local/next-commands';
-import { findLocalStack, runningStacks } from './lib/local/state';
-import { paths } from './lib/paths';
-import { CONTROL_HEADER, GRPC_CONTROL_HEADER } from './lib/triton/control-key';
+import { EXIT, parseFlagsAndArguments, parseInteger, parseList, runCommand } from '../src/cli/cli';
+import { givenControlKey } from '../src/commands/target';
+import { UsageError } from '../src/core/errors';
+import { shellWord } from '../src/core/format';
+import { inferCommand, typesCommand, type Connection } from '../src/infer/command';
+import { PIXELS, type PixelKind } from '../src/media/pictures';
+import { SAVED_AS } from '../src/infer/results';
+import { STANDARD_HTTP } from '../src/local/next-commands';
+import { findLocalStack, runningStacks } from '../src/local/state';
+import { paths } from '../src/core/paths';
+import { CONTROL_HEADER, GRPC_CONTROL_HEADER } from '../src/triton/control-key';
 
 const HELP = `Sends a request to a model and shows the answer. Without an INPUT it tells what the model takes.
 

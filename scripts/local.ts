@@ -1,12 +1,12 @@
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { EXIT, parseFlags, parseInteger, parseSelection, runCommand } from './lib/cli';
-import { Interrupted, watchInterrupts } from './lib/commands/interrupts';
-import { UserError } from './lib/errors';
-import { stopCommands } from './lib/exec';
-import { anyProcessRuns, killAll, stopAll } from './lib/managed-process';
-import { requirePageFolder, writePage } from './lib/local/page';
-import { Reloads } from './lib/local/reloads';
+import { EXIT, parseFlags, parseInteger, parseSelection, runCommand } from '../src/cli/cli';
+import { Interrupted, watchInterrupts } from '../src/cli/interrupts';
+import { UserError } from '../src/core/errors';
+import { stopCommands } from '../src/core/exec';
+import { anyProcessRuns, killAll, stopAll } from '../src/local/process/managed-process';
+import { requirePageFolder, writePage } from '../src/local/page';
+import { Reloads } from '../src/local/reloads';
 import {
   describeFailures,
   failedNames,
@@ -17,17 +17,17 @@ import {
   printModels,
   printPage,
   type LocalResult,
-} from './lib/local/report';
-import { askEachModel, isZerosRefused, type Answer } from './lib/local/requests';
-import { selectModels } from './lib/local/selection';
-import { localDirectory, startStack } from './lib/local/stack';
-import { Timings } from './lib/local/timings';
-import { fingerprints, watchModels } from './lib/local/watch';
-import { readRepository } from './lib/model';
-import { paths } from './lib/paths';
-import { Progress } from './lib/progress';
-import { requireTritonPlatform } from './lib/toolchain/triton';
-import { Undo } from './lib/undo';
+} from '../src/local/report';
+import { askEachModel, isZerosRefused, type Answer } from '../src/local/requests';
+import { selectModels } from '../src/local/selection';
+import { localDirectory, startStack } from '../src/local/stack';
+import { Timings } from '../src/local/timings';
+import { fingerprints, watchModels } from '../src/local/watch';
+import { readRepository } from '../src/model';
+import { paths } from '../src/core/paths';
+import { Progress } from '../src/cli/progress';
+import { requireTritonPlatform } from '../src/install/triton';
+import { Undo } from '../src/core/undo';
 
 const HELP = `Serves the models of this repository on this machine: a real Triton on a real S3 API, no container, no GPU.
 

@@ -1,9 +1,9 @@
-import { EXIT, parseFlags, parseList, runCommand } from './lib/cli';
-import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from './lib/commands/change-command';
-import { openTarget, SERVER_FLAGS, SERVER_HELP, type CommandTarget, type TargetFlags } from './lib/commands/target';
-import { UsageError } from './lib/errors';
-import { formatLocation, parseLocation } from './lib/publish/location';
-import { promote } from './lib/publish/promote';
+import { EXIT, parseFlags, parseList, runCommand } from '../src/cli/cli';
+import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from '../src/commands/change-command';
+import { openTarget, SERVER_FLAGS, SERVER_HELP, type CommandTarget, type TargetFlags } from '../src/commands/target';
+import { UsageError } from '../src/core/errors';
+import { formatLocation, parseLocation } from '../src/publish/location';
+import { promote } from '../src/publish/promote';
 
 const HELP = `Publishes a release of one repository to another one: the same bytes, copied by S3.
 

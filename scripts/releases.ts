@@ -1,7 +1,7 @@
-import { EXIT, parseFlags, parseInteger, runCommand } from './lib/cli';
-import { releaseTable } from './lib/commands/release-table';
-import { openTarget, STORE_FLAGS, STORE_HELP } from './lib/commands/target';
-import { listReleases } from './lib/publish/releases';
+import { EXIT, parseFlags, parseInteger, runCommand } from '../src/cli/cli';
+import { releaseTable } from '../src/commands/release-table';
+import { openTarget, STORE_FLAGS, STORE_HELP } from '../src/commands/target';
+import { listReleases } from '../src/publish/release/list';
 
 const HELP = `Lists the releases of a repository in S3, the newest first.
 

@@ -1,7 +1,7 @@
-import { EXIT, parseFlagsAndArguments, parseList, runCommand } from './lib/cli';
-import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from './lib/commands/change-command';
-import { openTarget, TARGET_FLAGS, TARGET_HELP } from './lib/commands/target';
-import { rollBack } from './lib/publish/rollback';
+import { EXIT, parseFlagsAndArguments, parseList, runCommand } from '../src/cli/cli';
+import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from '../src/commands/change-command';
+import { openTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
+import { rollBack } from '../src/publish/rollback';
 
 const HELP = `Brings a repository in S3 and the servers back to an earlier release. It becomes a release of its own.
 

@@ -1,12 +1,11 @@
 // Entry point of every npm script. It needs nothing but Node itself, because on a fresh clone nothing else is there:
-// it checks the Node version, installs node_modules when package-lock.json changed, compiles scripts/<command>.ts when
+// it checks the Node version, installs node_modules when package-lock.json changed, compiles scripts/<command>.ts or tools/<command>.ts when
 // its sources changed, and runs it.
-import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { findBundle } from './launch/bundle.mjs';
-import { loadBundle } from './launch/load.mjs';
-import { installedModules } from './launch/modules.mjs';
+import { findBundle, sourceOf } from '../src/launch/bundle.mjs';
+import { loadBundle } from '../src/launch/load.mjs';
+import { installedModules } from '../src/launch/modules.mjs';
 
 const MINIMUM_NODE = 20;
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -15,7 +14,7 @@ const [command, ...args] = process.argv.slice(2);
 if (Number(process.versions.node.split('.')[0]) < MINIMUM_NODE) {
   fail(`Node ${process.versions.node} is too old: Node ${MINIMUM_NODE} or newer is needed (see .node-version)`);
 }
-if (command === undefined || !/^[a-z-]+$/.test(command) || !existsSync(join(root, 'scripts', `${command}.ts`))) {
+if (command === undefined || !/^[a-z-]+$/.test(command) || sourceOf(root, command) === undefined) {
   fail(`no such command: ${command ?? '(none)'}; "npm run" lists them`);
 }
 // Set rather than call process.exit: what is still being written to a pipe must arrive.
@@ -28,7 +27,7 @@ async function run() {
     // Each step is loaded only where it is needed: most starts find everything in place.
     const entry =
       findBundle(root, command, modules) ??
-      (await (await import('./launch/build.mjs')).buildBundle(root, command, modules));
+      (await (await import('../src/launch/build.mjs')).buildBundle(root, command, modules));
     enterShellFolder();
     ({ main } = loadBundle(root, entry, !args.includes('--help')));
   } catch (error) {

@@ -1,7 +1,7 @@
-import { EXIT, parseFlags, runCommand } from './lib/cli';
-import { NAME_SERVERS, openTarget, TARGET_FLAGS, TARGET_HELP, type CommandTarget } from './lib/commands/target';
-import { firstLines, formatTable, shellWord } from './lib/format';
-import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from './lib/publish/status';
+import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
+import { NAME_SERVERS, openTarget, TARGET_FLAGS, TARGET_HELP, type CommandTarget } from '../src/commands/target';
+import { firstLines, formatTable, shellWord } from '../src/core/format';
+import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from '../src/publish/status';
 
 const HELP = `Shows what each server serves, against what the repository in S3 says. Changes nothing.
 

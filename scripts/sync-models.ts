@@ -1,8 +1,8 @@
-import { EXIT, parseFlags, parseSelection, runCommand } from './lib/cli';
-import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from './lib/commands/change-command';
-import { openTarget, TARGET_FLAGS, TARGET_HELP } from './lib/commands/target';
-import { paths } from './lib/paths';
-import { publish } from './lib/publish/publish';
+import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
+import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from '../src/commands/change-command';
+import { openTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
+import { paths } from '../src/core/paths';
+import { publish } from '../src/publish/publish';
 
 const HELP = `Publishes a model repository to S3 and gets every running Triton server to serve it, or leaves both as they were.
 

@@ -1,13 +1,13 @@
 import { readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { EXIT, parseFlags, parseSelection, runCommand } from './lib/cli';
-import { UsageError } from './lib/errors';
-import { formatBytes, formatCount, formatDuration } from './lib/format';
-import { displayPath, reasonOf } from './lib/model/paths';
-import { paths } from './lib/paths';
-import { Progress } from './lib/progress';
-import { ensurePython } from './lib/toolchain/python';
-import { describeFitted, describeTrace, traceModels, type TraceEvent } from './lib/trace';
+import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
+import { UsageError } from '../src/core/errors';
+import { formatBytes, formatCount, formatDuration } from '../src/core/format';
+import { displayPath, reasonOf } from '../src/model/paths';
+import { paths } from '../src/core/paths';
+import { Progress } from '../src/cli/progress';
+import { ensurePython } from '../src/install/python';
+import { describeFitted, describeTrace, traceModels, type TraceEvent } from '../src/trace/trace';
 
 const HELP = `Traces or exports the models of a repository that have a trace.py, and checks them against PyTorch.
 Downloads first what a weights.yaml beside it names.

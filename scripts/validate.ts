@@ -1,6 +1,6 @@
-import { EXIT, parseFlags, parseSelection, runCommand } from './lib/cli';
-import { formatProblem, type Problem } from './lib/errors';
-import { formatBytes, formatCount, formatTable } from './lib/format';
+import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
+import { formatProblem, type Problem } from '../src/core/errors';
+import { formatBytes, formatCount, formatTable } from '../src/core/format';
 import {
   adviceFor,
   formatGiB,
@@ -10,8 +10,8 @@ import {
   type Repository,
   type RepositoryModel,
   type SourceFile,
-} from './lib/model';
-import { paths } from './lib/paths';
+} from '../src/model';
+import { paths } from '../src/core/paths';
 
 const HELP = `Checks a model repository without a server: configurations, ensembles, versions, files.
 

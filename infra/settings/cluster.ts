@@ -1,5 +1,5 @@
-import type { ProblemList } from '../../scripts/lib/model/problems';
-import { subnetRanges } from '../cidr';
+import type { ProblemList } from '../../src/core/problems';
+import { subnetRanges } from '../network/cidr';
 import type { ConfigValues } from './config';
 import type { ClusterSettings, NetworkSettings } from './types';
 import { checkZonesOfRegion } from './zones';

@@ -1,4 +1,4 @@
-import { ProblemList } from '../../scripts/lib/model/problems';
+import { ProblemList } from '../../src/core/problems';
 import { checkNodeClass } from './gpu-node-pools';
 import { POOL_FIELDS } from './pool-fields';
 import { readFields } from './reader';

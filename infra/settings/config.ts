@@ -1,4 +1,4 @@
-import type { ProblemList } from '../../scripts/lib/model/problems';
+import type { ProblemList } from '../../src/core/problems';
 import type { Field, Fields, Values } from './fields';
 import type { ConfigSource } from './source';
 import { STACK_FIELDS } from './stack-fields';

@@ -1,5 +1,5 @@
-import type { ProblemList } from '../../scripts/lib/model/problems';
-import { computeCapabilityOf, factsOf, GPU_INSTANCE_TYPE_NAMES, type GpuInstanceType } from '../gpu-instance-types';
+import type { ProblemList } from '../../src/core/problems';
+import { computeCapabilityOf, factsOf, GPU_INSTANCE_TYPE_NAMES, type GpuInstanceType } from '../gpu/gpu-instance-types';
 import { DEFAULTS } from '../triton/defaults';
 import type { GpuNodePoolSettings, Settings } from './types';
 import { checkZonesOfRegion } from './zones';

@@ -1,7 +1,7 @@
 import * as pulumi from '@pulumi/pulumi';
-import { UserError } from '../../scripts/lib/errors';
-import type { ProblemList } from '../../scripts/lib/model/problems';
-import { parseLocation } from '../../scripts/lib/publish/location';
+import { UserError } from '../../src/core/errors';
+import type { ProblemList } from '../../src/core/problems';
+import { parseLocation } from '../../src/publish/location';
 import type { ConfigValues } from './config';
 import type { ModelRepositorySettings, PublisherSettings } from './types';
 

@@ -1,5 +1,5 @@
-import { GPU_INSTANCE_TYPE_NAMES } from '../gpu-instance-types';
-import { TAINT_EFFECTS } from '../gpu-labels';
+import { GPU_INSTANCE_TYPE_NAMES } from '../gpu/gpu-instance-types';
+import { TAINT_EFFECTS } from '../gpu/gpu-labels';
 import type { Fields } from './fields';
 
 const NAME = /^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$/;
@@ -25,7 +25,7 @@ export const POOL_FIELDS = {
   instanceTypes: {
     kind: 'texts',
     choices: GPU_INSTANCE_TYPE_NAMES,
-    description: 'Instance types to use, from infra/gpu-instance-types.ts.',
+    description: 'Instance types to use, from infra/gpu/gpu-instance-types.ts.',
   },
   capacityTypes: {
     kind: 'texts',

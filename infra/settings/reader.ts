@@ -1,5 +1,5 @@
-import { describe, fieldPath, listed, ProblemList } from '../../scripts/lib/model/problems';
-import { didYouMean, nearest } from '../../scripts/lib/model/nearest';
+import { describe, fieldPath, listed, ProblemList } from '../../src/core/problems';
+import { didYouMean, nearest } from '../../src/core/nearest';
 import type { Field, Fields, TextFault, Values } from './fields';
 
 /** Reads the values of `fields` out of a mapping. What is wrong goes into `problems`, and all of it in one go. */

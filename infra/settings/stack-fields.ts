@@ -1,6 +1,6 @@
-import { cidrFault } from '../cidr';
-import { EKS_VERSION_NAMES } from '../eks-versions';
-import { isKubeconfigText } from '../kubeconfig';
+import { cidrFault } from '../network/cidr';
+import { EKS_VERSION_NAMES } from '../cluster/eks-versions';
+import { isKubeconfigText } from '../cluster/kubeconfig';
 import { isNarrowSubject } from '../trust-subject';
 import type { Fields, TextFault } from './fields';
 import { POOL_FIELDS } from './pool-fields';

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { loadAll } from 'js-yaml';
-import { UserError } from '../../scripts/lib/errors';
-import { describeYamlError } from '../../scripts/lib/model/yaml-text';
+import { UserError } from '../../src/core/errors';
+import { describeYamlError } from '../../src/model/yaml-text';
 import { tagsOf, type ConfigSource } from './source';
 
 interface StackFile {

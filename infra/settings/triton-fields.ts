@@ -1,5 +1,5 @@
-import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../scripts/lib/triton/control-key';
-import { TAINT_EFFECTS } from '../gpu-labels';
+import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../src/triton/control-key';
+import { TAINT_EFFECTS } from '../gpu/gpu-labels';
 import { DEFAULTS } from '../triton/defaults';
 import { LIMITS, type Limits } from '../triton/limits';
 import type { Fields } from './fields';

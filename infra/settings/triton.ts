@@ -1,5 +1,5 @@
 import * as pulumi from '@pulumi/pulumi';
-import { ProblemList } from '../../scripts/lib/model/problems';
+import { ProblemList } from '../../src/core/problems';
 import type { Exposure, IngressAuthentication, IngressTls } from '../triton/args';
 import { addProblems } from '../triton/check';
 import { DEFAULTS } from '../triton/defaults';

@@ -1,5 +1,5 @@
 import type * as pulumi from '@pulumi/pulumi';
-import type { EksVersion } from '../eks-versions';
+import type { EksVersion } from '../cluster/eks-versions';
 import type { NamespaceArgs, TritonOptions } from '../triton/args';
 import type { Values } from './fields';
 import type { POOL_FIELDS } from './pool-fields';

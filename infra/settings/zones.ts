@@ -1,4 +1,4 @@
-import type { ProblemList } from '../../scripts/lib/model/problems';
+import type { ProblemList } from '../../src/core/problems';
 import { zonesElsewhere } from '../region';
 
 /** Refuses zones of another region than the stack's. */

@@ -1,5 +1,5 @@
 import type * as pulumi from '@pulumi/pulumi';
-import type { TaintEffect } from '../gpu-labels';
+import type { TaintEffect } from '../gpu/gpu-labels';
 
 /** How Triton gets to the bucket. */
 export type RepositoryCredentials =

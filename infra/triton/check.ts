@@ -1,6 +1,6 @@
 import type * as pulumi from '@pulumi/pulumi';
-import { describe, fieldPath, listed, ProblemList } from '../../scripts/lib/model/problems';
-import { cidrFault } from '../cidr';
+import { describe, fieldPath, listed, ProblemList } from '../../src/core/problems';
+import { cidrFault } from '../network/cidr';
 import { isPinned } from './image';
 import { LIMITS, type Limits } from './limits';
 import type { CompleteOptions, TritonSettings } from './settings';

@@ -1,6 +1,6 @@
 import type { input } from '@pulumi/kubernetes/types';
 import type * as pulumi from '@pulumi/pulumi';
-import { CPU_VARIABLES } from '../../scripts/lib/triton/serving';
+import { CPU_VARIABLES } from '../../src/triton/serving';
 import { CONTROL_KEY_VARIABLE } from './flags';
 import type { TritonSettings } from './settings';
 import { SCRATCH_DIRECTORY } from './volumes';

@@ -1,7 +1,7 @@
 import * as pulumi from '@pulumi/pulumi';
-import { withEndpoint } from '../../scripts/lib/publish/location';
-import { guardFlags } from '../../scripts/lib/triton/control-key';
-import { LOAD_ALL_FLAG, SERVING_FLAGS } from '../../scripts/lib/triton/serving';
+import { withEndpoint } from '../../src/publish/location';
+import { guardFlags } from '../../src/triton/control-key';
+import { LOAD_ALL_FLAG, SERVING_FLAGS } from '../../src/triton/serving';
 import type { TritonSettings } from './settings';
 
 /** Environment variable that holds the key, so that the Deployment does not. */

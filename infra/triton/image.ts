@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { paths } from '../../scripts/lib/paths';
+import { paths } from '../../src/core/paths';
 
 /** NVIDIA's image of the release that the Dockerfile names, which is the one place where it is named. */
 export function defaultImage(): string {

@@ -1,5 +1,5 @@
 import type { input } from '@pulumi/kubernetes/types';
-import { GPU_TAINT } from '../gpu-labels';
+import { GPU_TAINT } from '../gpu/gpu-labels';
 import { selectorLabels } from './names';
 import type { TritonSettings } from './settings';
 import { TEMPORARY_GIB } from './volumes';

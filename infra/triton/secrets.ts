@@ -1,6 +1,6 @@
 import { Secret } from '@pulumi/kubernetes/core/v1';
 import * as pulumi from '@pulumi/pulumi';
-import { CONTROL_KEY, CONTROL_KEY_ALLOWED, generateControlKey } from '../../scripts/lib/triton/control-key';
+import { CONTROL_KEY, CONTROL_KEY_ALLOWED, generateControlKey } from '../../src/triton/control-key';
 import type { SecretNames } from './environment';
 import { labels } from './names';
 import type { Part } from './part';

@@ -1,8 +1,8 @@
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
-import { CommandError, exec } from '../../scripts/lib/exec';
-import { paths } from '../../scripts/lib/paths';
-import { ensureKubernetesPlugin, ensureLanguageHost, installPlugin } from '../../scripts/lib/toolchain/pulumi';
+import { CommandError, exec } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
+import { ensureKubernetesPlugin, ensureLanguageHost, installPlugin } from '../../tools/toolchain/pulumi';
 import { describeUnless } from '../support/describe-unless';
 import { LOCAL_KEYS, whyNoEngines } from '../support/local-stack';
 import { pulumiEnvironment } from '../support/pulumi';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import { LOCAL_CREDENTIALS } from '../../scripts/lib/local/s3-server';
-import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
-import { tritonRepositoryUrl } from '../../scripts/lib/publish/location';
+import { LOCAL_CREDENTIALS } from '../../src/local/s3-server';
+import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
+import { tritonRepositoryUrl } from '../../src/publish/location';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';

@@ -1,10 +1,10 @@
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { Progress } from '../../scripts/lib/progress';
-import { whyNoGo } from '../../scripts/lib/toolchain/go';
-import { ensureKubernetesSchemas } from '../../scripts/lib/toolchain/kubernetes-schemas';
-import { ensurePython } from '../../scripts/lib/toolchain/python';
-import { ensureCheckov, ensureKubeconform, ensureKubeScore, type Checkov } from '../../scripts/lib/toolchain/scanners';
+import { Progress } from '../../src/cli/progress';
+import { whyNoGo } from '../../tools/toolchain/go';
+import { ensureKubernetesSchemas } from '../../tools/toolchain/kubernetes-schemas';
+import { ensurePython } from '../../src/install/python';
+import { ensureCheckov, ensureKubeconform, ensureKubeScore, type Checkov } from '../../tools/toolchain/scanners';
 import { ServiceReference } from '../support/aws-service-reference';
 import type { Statement } from '../support/iam';
 import { manifestsOf, writeManifests } from '../support/manifests';

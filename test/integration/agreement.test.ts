@@ -1,15 +1,15 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { formatProblem } from '../../scripts/lib/errors';
-import { configText, readRepository, type ModelConfig } from '../../scripts/lib/model';
-import { forEachLimited } from '../../scripts/lib/pool';
-import { TritonError } from '../../scripts/lib/triton/client';
-import type { TritonHttpClient } from '../../scripts/lib/triton/http';
+import { formatProblem } from '../../src/core/errors';
+import { configText, readRepository, type ModelConfig } from '../../src/model';
+import { forEachLimited } from '../../src/core/pool';
+import { TritonError } from '../../src/triton/client';
+import type { TritonHttpClient } from '../../src/triton/http';
 import { emptyBackend } from '../support/empty-backend';
 import { PARTS, randomEnsemble, randomModel, randomWarmup, type RandomModel } from '../support/random-models';
 import { Scratch } from '../support/scratch';
 import { testTriton, type TestTriton } from '../support/triton';
-import { randomNumbers } from '../unit/model/helpers';
+import { randomNumbers } from '../support/model-files';
 
 /** SOAK_FACTOR makes the long form: so many times as many models. */
 const FACTOR = Number(process.env['SOAK_FACTOR'] ?? 1);

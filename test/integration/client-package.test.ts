@@ -1,8 +1,8 @@
 import { cpSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { exec, type Output } from '../../scripts/lib/exec';
-import { paths } from '../../scripts/lib/paths';
-import type { TritonServer } from '../../scripts/lib/triton/server';
+import { exec, type Output } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
+import type { TritonServer } from '../../src/local/triton-server';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/scratch';
@@ -87,7 +87,7 @@ beforeAll(async () => {
 /** What it is made of: packing writes beside its sources, which other tests read meanwhile. */
 function copyOfSources(): string {
   const copy = join(scratch.directory, 'sources');
-  for (const name of ['client', 'scripts', 'tsconfig.json', 'package-lock.json', 'LICENSE'])
+  for (const name of ['client', 'src', 'tsconfig.json', 'package-lock.json', 'LICENSE'])
     cpSync(join(paths.root, name), join(copy, name), { recursive: true, filter: (from) => !/__pycache__/.test(from) });
   symlinkSync(join(paths.root, 'node_modules'), join(copy, 'node_modules'));
   return copy;

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
-import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
-import { tritonRepositoryUrl } from '../../scripts/lib/publish/location';
-import type { Release } from '../../scripts/lib/publish/release';
-import { listReleases } from '../../scripts/lib/publish/releases';
-import { isAsReleased, repositoryStatus } from '../../scripts/lib/publish/status';
-import type { S3Store } from '../../scripts/lib/s3/store';
+import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
+import { tritonRepositoryUrl } from '../../src/publish/location';
+import type { Release } from '../../src/publish/release/release';
+import { listReleases } from '../../src/publish/release/list';
+import { isAsReleased, repositoryStatus } from '../../src/publish/status';
+import type { S3Store } from '../../src/s3/store';
 import { publisher } from '../support/publish';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';

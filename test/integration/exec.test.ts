@@ -1,4 +1,4 @@
-import { CommandError, CommandTimeout, exec } from '../../scripts/lib/exec';
+import { CommandError, CommandTimeout, exec } from '../../src/core/exec';
 
 const node = (code: string, timeoutMs?: number) => exec(process.execPath, ['-e', code], { timeoutMs });
 

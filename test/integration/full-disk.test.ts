@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { PART_BYTES, type S3Store } from '../../scripts/lib/s3/store';
-import { whyNoGo } from '../../scripts/lib/toolchain/go';
+import { PART_BYTES, type S3Store } from '../../src/s3/store';
+import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { PublishProcess } from '../support/publish-process';
 import { writeRepository } from '../support/repository';

@@ -1,12 +1,12 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import sharp from 'sharp';
-import { exec } from '../../scripts/lib/exec';
-import { readNpy, writeNpy } from '../../scripts/lib/infer/npy';
-import { Progress } from '../../scripts/lib/progress';
-import { ensurePython } from '../../scripts/lib/toolchain/python';
-import { tensorOf, type DataType } from '../../scripts/lib/triton';
-import type { TritonServer } from '../../scripts/lib/triton/server';
+import { exec } from '../../src/core/exec';
+import { readNpy, writeNpy } from '../../src/media/npy';
+import { Progress } from '../../src/cli/progress';
+import { ensurePython } from '../../src/install/python';
+import { tensorOf, type DataType } from '../../src/triton';
+import type { TritonServer } from '../../src/local/triton-server';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { Scratch } from '../support/scratch';

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { lockKey } from '../../scripts/lib/publish/location';
-import { Lock, NO_INTENT, seeLock } from '../../scripts/lib/publish/lock';
-import type { Bucket } from '../../scripts/lib/s3/bucket';
-import { uploadsUnder } from '../../scripts/lib/s3/multipart';
-import { PART_BYTES, S3Error, type S3Store } from '../../scripts/lib/s3/store';
-import { whyNoGo } from '../../scripts/lib/toolchain/go';
+import { lockKey } from '../../src/publish/location';
+import { Lock, NO_INTENT, seeLock } from '../../src/publish/lock';
+import type { Bucket } from '../../src/s3/bucket';
+import { uploadsUnder } from '../../src/s3/multipart';
+import { PART_BYTES, S3Error, type S3Store } from '../../src/s3/store';
+import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { publisher } from '../support/publish';
 import { PublishProcess } from '../support/publish-process';

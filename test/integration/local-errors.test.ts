@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { join } from 'node:path';
-import { paths } from '../../scripts/lib/paths';
+import { paths } from '../../src/core/paths';
 import { LocalCommand } from '../support/local-command';
 import { addingModel, writeRepository } from '../support/repository';
 import { Scratch } from '../support/scratch';

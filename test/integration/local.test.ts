@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Browser } from 'playwright-core';
 import sharp from 'sharp';
-import { exec } from '../../scripts/lib/exec';
-import { writePage } from '../../scripts/lib/local/page';
-import type { LocalResult } from '../../scripts/lib/local/report';
-import { findLocalStack } from '../../scripts/lib/local/state';
-import { FACE } from '../../scripts/lib/local/samples';
-import { localDirectory } from '../../scripts/lib/local/stack';
-import { CONTROL_HEADER } from '../../scripts/lib/triton/control-key';
-import { paths } from '../../scripts/lib/paths';
+import { exec } from '../../src/core/exec';
+import { writePage } from '../../src/local/page';
+import type { LocalResult } from '../../src/local/report';
+import { findLocalStack } from '../../src/local/state';
+import { FACE } from '../../src/local/samples';
+import { localDirectory } from '../../src/local/stack';
+import { CONTROL_HEADER } from '../../src/triton/control-key';
+import { paths } from '../../src/core/paths';
 import {
   accessibilityProblems,
   decodedPictures,

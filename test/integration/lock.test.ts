@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
-import { Lock, NO_INTENT, seeLock } from '../../scripts/lib/publish/lock';
-import { lockKey } from '../../scripts/lib/publish/location';
-import type { S3Store } from '../../scripts/lib/s3/store';
+import { Lock, NO_INTENT, seeLock } from '../../src/publish/lock';
+import { lockKey } from '../../src/publish/location';
+import type { S3Store } from '../../src/s3/store';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { ManagedProcess } from '../../scripts/lib/managed-process';
+import { ManagedProcess } from '../../src/local/process/managed-process';
 import { Scratch } from '../support/scratch';
 
 const scratch = new Scratch();

@@ -1,8 +1,8 @@
 import { cpSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { exec } from '../../scripts/lib/exec';
-import { paths } from '../../scripts/lib/paths';
-import { SHIPPED_MODELS } from '../../scripts/lib/shipped-models';
+import { exec } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
+import { SHIPPED_MODELS } from '../../tools/shipped-models';
 import { Scratch } from '../support/scratch';
 
 jest.setTimeout(900_000);
@@ -28,7 +28,15 @@ const OWN: Record<string, string> = {
 function packageWith(files: Record<string, string>): string {
   const copy = join(scratch.directory, 'package');
   const needed = ['package.json', 'package-lock.json', 'tsconfig.json', 'jest.config.js', 'pyproject.toml'];
-  const folders = ['scripts', join('test', 'unit', 'model'), join('test', 'support'), join('test', 'data')];
+  const folders = [
+    'python',
+    'scripts',
+    'src',
+    'tools',
+    join('test', 'unit', 'model'),
+    join('test', 'support'),
+    join('test', 'data'),
+  ];
   const models = SHIPPED_MODELS.flatMap((name) => {
     const folder = join('model-repo', name);
     const files = readdirSync(join(paths.root, folder), { withFileTypes: true }).filter((entry) => entry.isFile());

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { exec } from '../../scripts/lib/exec';
-import { provenanceOf } from '../../scripts/lib/publish/provenance';
+import { exec } from '../../src/core/exec';
+import { provenanceOf } from '../../src/publish/release/provenance';
 import { Scratch } from '../support/scratch';
 
 const scratch = new Scratch();

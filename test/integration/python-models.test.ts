@@ -1,7 +1,7 @@
 import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { paths } from '../../scripts/lib/paths';
-import { TritonGrpcClient, type DataType, type InferenceClient, type Tensor } from '../../scripts/lib/triton';
+import { paths } from '../../src/core/paths';
+import { TritonGrpcClient, type DataType, type InferenceClient, type Tensor } from '../../src/triton';
 import { Scratch } from '../support/scratch';
 import { until } from '../support/until';
 import { testTriton, type TestTriton } from '../support/triton';

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import { exec } from '../../scripts/lib/exec';
-import { Progress } from '../../scripts/lib/progress';
-import { ensurePython } from '../../scripts/lib/toolchain/python';
-import { ensureTriton } from '../../scripts/lib/toolchain/triton';
+import { exec } from '../../src/core/exec';
+import { Progress } from '../../src/cli/progress';
+import { ensurePython } from '../../src/install/python';
+import { ensureTriton } from '../../src/install/triton';
 import { writeRepository } from '../support/repository';
 import { Scratch } from '../support/scratch';
 import { testTriton, type TestTriton } from '../support/triton';

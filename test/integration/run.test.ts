@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { paths } from '../../scripts/lib/paths';
+import { paths } from '../../src/core/paths';
 import type { Finished } from '../support/run';
 import { Scratch } from '../support/scratch';
 
@@ -22,7 +22,7 @@ class Package {
 
   constructor(name: string, sources: Record<string, string>) {
     this.directory = join(scratch.directory, name);
-    for (const part of ['scripts/run.mjs', 'scripts/launch', 'tsconfig.json']) {
+    for (const part of ['scripts/run.mjs', 'src/launch', 'tsconfig.json']) {
       cpSync(join(paths.root, part), join(this.directory, part), { recursive: true });
     }
     mkdirSync(this.path('node_modules'));
@@ -196,7 +196,7 @@ export async function main() {
 `,
     'lib/seldom.ts': `export const seldom = ' and seldom';\n`,
   });
-  cpSync(join(paths.scripts, 'lib', 'paths.ts'), hello.path('scripts', 'lib', 'paths.ts'));
+  cpSync(join(paths.source, 'core', 'paths.ts'), hello.path('scripts', 'lib', 'paths.ts'));
   writeFileSync(hello.path('node_modules', '.cache'), 'a file where the folder should be');
   expect(await hello.run('root')).toEqual({ code: 0, stdout: `${hello.directory} and seldom`, stderr: '' });
 });

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { appendFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { UserError } from '../../scripts/lib/errors';
-import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../scripts/lib/local/s3-server';
+import { UserError } from '../../src/core/errors';
+import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import {
   checksumOfBytes,
   checksumOfFile,
@@ -12,7 +12,7 @@ import {
   S3Store,
   type ListedObject,
   type StoreOptions,
-} from '../../scripts/lib/s3/store';
+} from '../../src/s3/store';
 import { fileOf, sorted } from '../support/s3';
 import { describeOnEachS3 } from '../support/s3-servers';
 import { Scratch } from '../support/scratch';
@@ -319,17 +319,17 @@ describeOnEachS3('with', (start, name) => {
 
 /** Begins an upload and leaves it, as a process that is killed does. */
 async function beginUpload(store: S3Store, key: string, firstPart?: Buffer): Promise<void> {
-  const { createUpload, uploadPart } = await import('../../scripts/lib/s3/multipart');
+  const { createUpload, uploadPart } = await import('../../src/s3/multipart');
   const id = await createUpload(bucketOf(store), key);
   if (firstPart === undefined) return;
-  const { sha256 } = await import('../../scripts/lib/s3/checksum');
+  const { sha256 } = await import('../../src/s3/checksum');
   await uploadPart(bucketOf(store), key, id, { number: 1, body: firstPart, digest: sha256(firstPart) });
 }
 
 /** Uploads in parts of these sizes, as another program might. */
 async function putInPartsOf(store: S3Store, key: string, content: Buffer, sizes: number[]): Promise<void> {
-  const { completeUpload, createUpload, uploadPart } = await import('../../scripts/lib/s3/multipart');
-  const { sha256 } = await import('../../scripts/lib/s3/checksum');
+  const { completeUpload, createUpload, uploadPart } = await import('../../src/s3/multipart');
+  const { sha256 } = await import('../../src/s3/checksum');
   const bucket = bucketOf(store);
   const id = await createUpload(bucket, key);
   const parts = [];
@@ -342,6 +342,6 @@ async function putInPartsOf(store: S3Store, key: string, content: Buffer, sizes:
   await completeUpload(bucket, key, id, parts, { checksum: undefined, condition: undefined });
 }
 
-function bucketOf(store: S3Store): Parameters<typeof import('../../scripts/lib/s3/multipart').createUpload>[0] {
+function bucketOf(store: S3Store): Parameters<typeof import('../../src/s3/multipart').createUpload>[0] {
   return (store as unknown as { at: ReturnType<typeof bucketOf> }).at;
 }

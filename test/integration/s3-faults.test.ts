@@ -4,10 +4,10 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { buildSync } from 'esbuild';
-import { UserError } from '../../scripts/lib/errors';
-import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../scripts/lib/local/s3-server';
-import { paths } from '../../scripts/lib/paths';
-import { checksumOfBytes, PART_BYTES, type S3Store, type StoreOptions } from '../../scripts/lib/s3/store';
+import { UserError } from '../../src/core/errors';
+import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
+import { paths } from '../../src/core/paths';
+import { checksumOfBytes, PART_BYTES, type S3Store, type StoreOptions } from '../../src/s3/store';
 import { FAULTS, startFaultProxy, type FaultOptions, type FaultProxy } from '../support/fault-proxy';
 import { fileOf, openBucket, sorted } from '../support/s3';
 import { describeOnEachS3 } from '../support/s3-servers';
@@ -214,7 +214,7 @@ function big(): Buffer {
 function uploader(): string {
   const script = join(scratch.directory, 'uploader.js');
   const source = `
-    const { S3Store } = require(${JSON.stringify(join(paths.scripts, 'lib/s3/store.ts'))});
+    const { S3Store } = require(${JSON.stringify(join(paths.source, 's3', 'store.ts'))});
     const { statSync } = require('node:fs');
     const [endpointUrl, key, path] = process.argv.slice(2);
     new S3Store({ bucket: '${BUCKET}', endpointUrl, region: '${LOCAL_REGION}', credentials: ${JSON.stringify(LOCAL_CREDENTIALS)} })

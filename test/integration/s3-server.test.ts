@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { UserError } from '../../scripts/lib/errors';
-import { LOCAL_REGION, type S3Server } from '../../scripts/lib/local/s3-server';
-import { checksumOfBytes, FileChanged, PreconditionFailed, S3Store } from '../../scripts/lib/s3/store';
+import { UserError } from '../../src/core/errors';
+import { LOCAL_REGION, type S3Server } from '../../src/local/s3-server';
+import { checksumOfBytes, FileChanged, PreconditionFailed, S3Store } from '../../src/s3/store';
 import { Scratch } from '../support/scratch';
 import { openBucket, testS3 } from '../support/s3';
 

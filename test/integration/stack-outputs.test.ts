@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { readStackOutputs } from '../../scripts/lib/stack-outputs';
-import { whyNoGo } from '../../scripts/lib/toolchain/go';
+import { readStackOutputs } from '../../src/cluster/stack-outputs';
+import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { testPulumi, type TestPulumi } from '../support/pulumi';
 import { Scratch } from '../support/scratch';

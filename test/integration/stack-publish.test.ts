@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
-import { tritonRepositoryUrl } from '../../scripts/lib/publish/location';
-import { whyNoGo } from '../../scripts/lib/toolchain/go';
+import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
+import { tritonRepositoryUrl } from '../../src/publish/location';
+import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { testKubernetes, type TestCluster } from '../support/kubernetes';
 import { testPulumi, type TestPulumi } from '../support/pulumi';

@@ -4,9 +4,9 @@ import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'n
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { paths } from '../../scripts/lib/paths';
-import { cacheRoot } from '../../scripts/lib/toolchain/cache';
-import { modelYaml, torchScript } from '../unit/model/helpers';
+import { paths } from '../../src/core/paths';
+import { cacheRoot } from '../../src/install/cache';
+import { modelYaml, torchScript } from '../support/model-files';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { Scratch } from '../support/scratch';

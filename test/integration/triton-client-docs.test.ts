@@ -3,8 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { buildSync } from 'esbuild';
 import ts from 'typescript';
-import { paths } from '../../scripts/lib/paths';
-import type { TritonServer } from '../../scripts/lib/triton/server';
+import { paths } from '../../src/core/paths';
+import type { TritonServer } from '../../src/local/triton-server';
 import { addingModel, writeRepository } from '../support/repository';
 import { Scratch } from '../support/scratch';
 import { testTriton } from '../support/triton';
@@ -16,7 +16,7 @@ afterAll(() => scratch.clean());
 const EXAMPLES = [...readFileSync(join(paths.root, 'docs', 'client.md'), 'utf8').matchAll(/```ts\n(.*?)```/gs)].map(
   ([, code]) => code ?? '',
 );
-const ENTRY = join(paths.scripts, 'lib', 'triton', 'index.ts');
+const ENTRY = join(paths.source, 'triton', 'index.ts');
 
 /** Takes what bert takes, and answers what it answers, but for the meaning. */
 const BERT = `import numpy as np
@@ -118,7 +118,7 @@ test('every example is right in its types', () => {
   const files = EXAMPLES.map((code, i) => {
     // In this folder, for the packages whose types they use; never written.
     const file = join(paths.root, `example-${i + 1}.ts`);
-    return [file, code.replace("'@triton-serving/client'", "'./scripts/lib/triton'")] as const;
+    return [file, code.replace("'@triton-serving/client'", "'./src/triton'")] as const;
   });
   const sources = new Map(files);
   const { config } = ts.readConfigFile(join(paths.root, 'tsconfig.json'), ts.sys.readFile.bind(ts.sys)) as {

@@ -1,12 +1,6 @@
 import { join } from 'node:path';
-import {
-  TritonGrpcClient,
-  TritonHttpClient,
-  TritonModel,
-  type Tensor,
-  type TritonError,
-} from '../../scripts/lib/triton';
-import type { TritonServer } from '../../scripts/lib/triton/server';
+import { TritonGrpcClient, TritonHttpClient, TritonModel, type Tensor, type TritonError } from '../../src/triton';
+import type { TritonServer } from '../../src/local/triton-server';
 import { addingModel, writeRepository } from '../support/repository';
 import { Scratch } from '../support/scratch';
 import { startProxy } from '../support/proxy';

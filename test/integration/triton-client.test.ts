@@ -1,12 +1,12 @@
 import { join } from 'node:path';
-import { numbersOf } from '../../scripts/lib/local/samples';
-import { freePorts } from '../../scripts/lib/ports';
-import { TritonError, type InferenceClient } from '../../scripts/lib/triton/client';
-import { CONTROL_HEADER } from '../../scripts/lib/triton/control-key';
-import { TritonGrpcClient } from '../../scripts/lib/triton/grpc';
-import { TritonHttpClient } from '../../scripts/lib/triton/http';
-import type { TritonServer } from '../../scripts/lib/triton/server';
-import type { Tensor } from '../../scripts/lib/triton/tensor';
+import { numbersOf } from '../../src/local/samples';
+import { freePorts } from '../../src/local/process/ports';
+import { TritonError, type InferenceClient } from '../../src/triton/client';
+import { CONTROL_HEADER } from '../../src/triton/control-key';
+import { TritonGrpcClient } from '../../src/triton/grpc';
+import { TritonHttpClient } from '../../src/triton/http';
+import type { TritonServer } from '../../src/local/triton-server';
+import type { Tensor } from '../../src/triton/tensor';
 import {
   DIFFERENCE,
   DIVIDEND,

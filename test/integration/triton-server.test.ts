@@ -1,11 +1,11 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { entriesOf } from '../../scripts/lib/leftovers';
-import { Progress } from '../../scripts/lib/progress';
-import { ensurePython } from '../../scripts/lib/toolchain/python';
-import { ensureTriton } from '../../scripts/lib/toolchain/triton';
-import { freeTritonPorts, startTriton } from '../../scripts/lib/triton/server';
+import { entriesOf } from '../../src/local/process/leftovers';
+import { Progress } from '../../src/cli/progress';
+import { ensurePython } from '../../src/install/python';
+import { ensureTriton } from '../../src/install/triton';
+import { freeTritonPorts, startTriton } from '../../src/local/triton-server';
 import { addingModel, writeRepository } from '../support/repository';
 import { Scratch } from '../support/scratch';
 import { testTriton } from '../support/triton';

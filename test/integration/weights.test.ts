@@ -3,10 +3,10 @@ import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { UserError } from '../../scripts/lib/errors';
-import { fetchFiles, fetchWeights } from '../../scripts/lib/weights/fetch';
-import { parseSource } from '../../scripts/lib/weights/source';
-import type { Pinned } from '../../scripts/lib/weights/weights-file';
+import { UserError } from '../../src/core/errors';
+import { fetchFiles, fetchWeights } from '../../src/trace/weights/fetch';
+import { parseSource } from '../../src/model/weights-source';
+import type { Pinned } from '../../src/model/weights-file';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 

@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { CommandError, exec } from '../../scripts/lib/exec';
-import { paths } from '../../scripts/lib/paths';
-import { ensureActionlint } from '../../scripts/lib/toolchain/actionlint';
-import { whyNoGo } from '../../scripts/lib/toolchain/go';
+import { CommandError, exec } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
+import { ensureActionlint } from '../../tools/toolchain/actionlint';
+import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { Scratch } from '../support/scratch';
 

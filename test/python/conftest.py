@@ -36,7 +36,7 @@ def _seeded() -> None:
 
 @pytest.fixture
 def load_backend(monkeypatch: pytest.MonkeyPatch) -> LoadBackend:
-    """Imports scripts/backends/lib/backend_common/<name>.py as Triton's process would."""
+    """Imports python/backends/lib/backend_common/<name>.py as Triton's process would."""
     return backend_loader(monkeypatch)
 
 

@@ -16,7 +16,7 @@ from torch.utils.dlpack import from_dlpack
 
 LoadBackend = Callable[[str], ModuleType]
 
-sys.path.append(str(Path(__file__).parents[2] / "scripts" / "backends" / "lib"))
+sys.path.append(str(Path(__file__).parents[2] / "python" / "backends" / "lib"))
 
 
 class FakeTensor:
@@ -69,7 +69,7 @@ def tensor(name: str, data_type: str = "TYPE_FP32", dims: Sequence[int] = (-1,),
 
 
 def backend_loader(monkeypatch: pytest.MonkeyPatch) -> LoadBackend:
-    """Imports scripts/backends/lib/backend_common/<name>.py as Triton's process would."""
+    """Imports python/backends/lib/backend_common/<name>.py as Triton's process would."""
     pb_utils: Any = ModuleType("triton_python_backend_utils")
     pb_utils.Tensor = FakeTensor
     pb_utils.TritonModelException = type("TritonModelException", (Exception,), {})

@@ -20,7 +20,7 @@ from conftest import AddModel, Event, Run
 from trace_sources import FROZEN, ONNX, SCALE
 from tracing.__main__ import main
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
+PYTHON = Path(__file__).parents[2] / "python"
 
 
 def command(repository: Path, *arguments: str) -> list[str]:
@@ -31,7 +31,7 @@ def in_process(repository: Path, *arguments: str, python_path: str = "") -> tupl
     """Runs the command as a user does, in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": python_path}
     result = subprocess.run(
-        command(repository, *arguments), cwd=SCRIPTS, env=environment, capture_output=True, text=True, check=False
+        command(repository, *arguments), cwd=PYTHON, env=environment, capture_output=True, text=True, check=False
     )
     return result.returncode, [json.loads(line) for line in result.stdout.splitlines()]
 
@@ -420,7 +420,7 @@ def test_a_model_that_brings_its_file_has_nothing_to_trace(
     assert run() == (0, [])
     printed = subprocess.run(
         [sys.executable, "-m", "tracing", "--repo", str(tmp_path / "repo"), "--models", "ranker"],
-        cwd=SCRIPTS,
+        cwd=PYTHON,
         capture_output=True,
         text=True,
         check=True,
@@ -451,7 +451,7 @@ def test_nothing_is_left_by_a_terminated_run_or_a_killed_one(tmp_path: Path, add
     folder = add_model("scale", waits)
 
     def until_it_traces() -> subprocess.Popen[str]:
-        process = subprocess.Popen(command(tmp_path / "repo"), cwd=SCRIPTS, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command(tmp_path / "repo"), cwd=PYTHON, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         for line in process.stdout:
             if json.loads(line).get("step") == "trace":

@@ -1,6 +1,6 @@
 """GFPGAN v1, original and clean, against the reference implementation; its weights and its exports.
 
-`npm test` fetches the reference, PyPI's `gfpgan` and `basicsr` (scripts/requirements/gfpgan.txt), and names their
+`npm test` fetches the reference, PyPI's `gfpgan` and `basicsr` (python/requirements/gfpgan.txt), and names their
 folder in GFPGAN_REFERENCE. They are too old to be dependencies, so that pytest alone skips these comparisons.
 """
 

@@ -37,7 +37,7 @@ IMPORTING = """
 
 @pytest.fixture(autouse=True)
 def _uv(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As scripts/lib/trace.ts passes it on."""
+    """As src/trace/trace.ts passes it on."""
     cached = sorted(cache_root().glob("uv-*/bin/uv"))
     monkeypatch.setenv("TRITON_SERVING_UV", shutil.which("uv") or str(cached[-1]))
 

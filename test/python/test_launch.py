@@ -1,4 +1,4 @@
-"""Which Python a model.py runs in: scripts/model_packages/launch.py."""
+"""Which Python a model.py runs in: python/model_packages/launch.py."""
 
 from __future__ import annotations
 

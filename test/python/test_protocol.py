@@ -10,13 +10,13 @@ from types import ModuleType
 
 import pytest
 
-SCRIPTS = Path(__file__).parent.parent.parent / "scripts"
-PROTOCOL = SCRIPTS / "lib" / "triton" / "protocol.json"
+PYTHON = Path(__file__).parent.parent.parent / "python"
+PROTOCOL = PYTHON / "lib" / "triton" / "protocol.json"
 
 
 def generator() -> ModuleType:
     """The script; its name is no module name."""
-    spec = importlib.util.spec_from_file_location("generate_protocol", SCRIPTS / "generate-protocol.py")
+    spec = importlib.util.spec_from_file_location("generate_protocol", PYTHON / "generate-protocol.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -388,7 +388,7 @@ def use_hub(tmp_path: Path) -> Iterator[Callable[[str], subprocess.CompletedProc
             "HF_HUB_OFFLINE": "0",
             "HF_HUB_DISABLE_XET": "1",
             "NO_PROXY": "127.0.0.1",
-            "PYTHONPATH": str(Path(__file__).parents[2] / "scripts"),
+            "PYTHONPATH": str(Path(__file__).parents[2] / "python"),
         }
         yield lambda source: subprocess.run(
             [sys.executable, "-c", USE_HUB, source], env=environment, capture_output=True, text=True, check=False

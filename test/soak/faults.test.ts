@@ -1,5 +1,5 @@
-import { UserError } from '../../scripts/lib/errors';
-import type { S3Store } from '../../scripts/lib/s3/store';
+import { UserError } from '../../src/core/errors';
+import type { S3Store } from '../../src/s3/store';
 import { FAULTS, startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy';
 import { Observer, type Expected, type Snapshot } from '../support/observer';
 import { PublishProcess } from '../support/publish-process';

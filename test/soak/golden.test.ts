@@ -1,8 +1,8 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
-import { tritonRepositoryUrl } from '../../scripts/lib/publish/location';
-import type { S3Store } from '../../scripts/lib/s3/store';
+import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
+import { tritonRepositoryUrl } from '../../src/publish/location';
+import type { S3Store } from '../../src/s3/store';
 import { fakeTriton, type FakeTriton } from '../support/fake-triton';
 import { GOLDEN_MODELS, goldenModel, harmless, MUTANTS, type GoldenModel } from '../support/golden-models';
 import { writeRepository } from '../support/repository';

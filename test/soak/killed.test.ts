@@ -8,7 +8,7 @@ import { Scratch } from '../support/scratch';
 import { patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
 import { Place, withoutWaiting } from '../support/soak-place';
 import { startTap, type Tap, type TappedRequest, type TapOptions } from '../support/tap';
-import type { S3Store } from '../../scripts/lib/s3/store';
+import type { S3Store } from '../../src/s3/store';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

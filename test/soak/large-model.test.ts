@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { exportModels } from '../../scripts/lib/export';
-import { readRepository } from '../../scripts/lib/model';
+import { exportModels } from '../../src/model/export';
+import { readRepository } from '../../src/model';
 import { memoryOf } from '../support/process-memory';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, spawnCommandLine } from '../support/run';

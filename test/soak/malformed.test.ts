@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { UserError } from '../../scripts/lib/errors';
-import { whyNoGo } from '../../scripts/lib/toolchain/go';
+import { UserError } from '../../src/core/errors';
+import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { MALFORMED, writeMalformed } from '../support/malformed';
 import { PublishProcess } from '../support/publish-process';

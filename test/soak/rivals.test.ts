@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { S3Store } from '../../scripts/lib/s3/store';
+import type { S3Store } from '../../src/s3/store';
 import { Observer, sha256, type Expected, type Snapshot } from '../support/observer';
 import { PublishProcess, type Ended } from '../support/publish-process';
 import { openBucket } from '../support/s3';

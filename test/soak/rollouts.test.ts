@@ -1,10 +1,10 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { ensurePlaceholder } from '../../scripts/lib/publish/apply';
-import { tritonRepositoryUrl } from '../../scripts/lib/publish/location';
-import { isAsReleased, repositoryStatus } from '../../scripts/lib/publish/status';
-import type { ReplicaSource } from '../../scripts/lib/replicas/source';
-import type { S3Store } from '../../scripts/lib/s3/store';
+import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
+import { tritonRepositoryUrl } from '../../src/publish/location';
+import { isAsReleased, repositoryStatus } from '../../src/publish/status';
+import type { ReplicaSource } from '../../src/cluster/source';
+import type { S3Store } from '../../src/s3/store';
 import { startFaultProxy } from '../support/fault-proxy';
 import { PublishProcess, type Ended } from '../support/publish-process';
 import { addingEnsemble, addingModel, onLoad, writeRepository } from '../support/repository';

@@ -2,11 +2,11 @@ import { generateKeyPairSync } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { join } from 'node:path';
-import { answers } from '../../scripts/lib/answers';
-import { ManagedProcess } from '../../scripts/lib/managed-process';
-import { freePorts } from '../../scripts/lib/ports';
-import { Progress } from '../../scripts/lib/progress';
-import { ensurePython } from '../../scripts/lib/toolchain/python';
+import { answers } from '../../src/local/process/answers';
+import { ManagedProcess } from '../../src/local/process/managed-process';
+import { freePorts } from '../../src/local/process/ports';
+import { Progress } from '../../src/cli/progress';
+import { ensurePython } from '../../src/install/python';
 import type { Scratch } from './scratch';
 
 const START_TIMEOUT_MS = 300_000;

@@ -1,4 +1,4 @@
-import { ensureKubernetesPlugin, findInstalledPlugin, packageVersion } from '../../scripts/lib/toolchain/pulumi';
+import { ensureKubernetesPlugin, findInstalledPlugin, packageVersion } from '../../tools/toolchain/pulumi';
 import { ControlPlane } from './control-plane';
 import { defineForeignKinds } from './foreign-kinds';
 import { startGate } from './gate';

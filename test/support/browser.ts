@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { chromium, type Browser, type Page } from 'playwright-core';
-import { findChromium } from '../../scripts/lib/toolchain/chromium';
+import { findChromium } from '../../tools/toolchain/chromium';
 
 /** Why no page can be opened here, for tests that are left out; undefined if one can. */
 export function whyNoBrowser(): string | undefined {

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import { exec } from '../../scripts/lib/exec';
-import { Progress } from '../../scripts/lib/progress';
-import { ensurePython } from '../../scripts/lib/toolchain/python';
-import { DATA_TYPES, type DataType, type Tensor, type TensorData } from '../../scripts/lib/triton/tensor';
+import { exec } from '../../src/core/exec';
+import { Progress } from '../../src/cli/progress';
+import { ensurePython } from '../../src/install/python';
+import { DATA_TYPES, type DataType, type Tensor, type TensorData } from '../../src/triton/tensor';
 import { writeRepository } from './repository';
 
 type NumericType = Exclude<DataType, 'BYTES'>;

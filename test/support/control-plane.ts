@@ -12,9 +12,9 @@ import type {
   V1Pod,
   V1Taint,
 } from '@kubernetes/client-node';
-import { answers } from '../../scripts/lib/answers';
-import { freePorts } from '../../scripts/lib/ports';
-import { ensureControlPlane } from '../../scripts/lib/toolchain/kubernetes';
+import { answers } from '../../src/local/process/answers';
+import { freePorts } from '../../src/local/process/ports';
+import { ensureControlPlane } from '../../tools/toolchain/kubernetes';
 import { ClusterProcesses, startApiServer, type Access, type ApiServerOptions } from './api-server';
 import type { Scratch } from './scratch';
 import { until } from './until';

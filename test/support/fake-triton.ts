@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { S3Store } from '../../scripts/lib/s3/store';
+import type { S3Store } from '../../src/s3/store';
 import type { Scratch } from './scratch';
 
 /** What a server does with a request to load a model. The last three answer 200. */

@@ -2,10 +2,10 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KubernetesObject } from '@kubernetes/client-node';
 import { loadAll } from 'js-yaml';
-import { factsOf, type GpuInstanceType } from '../../infra/gpu-instance-types';
-import { answers } from '../../scripts/lib/answers';
-import { freePorts } from '../../scripts/lib/ports';
-import { ensureKarpenter, karpenterDefinitions } from '../../scripts/lib/toolchain/kubernetes';
+import { factsOf, type GpuInstanceType } from '../../infra/gpu/gpu-instance-types';
+import { answers } from '../../src/local/process/answers';
+import { freePorts } from '../../src/local/process/ports';
+import { ensureKarpenter, karpenterDefinitions } from '../../tools/toolchain/kubernetes';
 import type { ControlPlane } from './control-plane';
 import { until } from './until';
 

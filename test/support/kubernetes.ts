@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CoreV1Api, RbacAuthorizationV1Api } from '@kubernetes/client-node';
-import { answers } from '../../scripts/lib/answers';
-import { freePorts } from '../../scripts/lib/ports';
-import { ensureKubernetes } from '../../scripts/lib/toolchain/kubernetes';
+import { answers } from '../../src/local/process/answers';
+import { freePorts } from '../../src/local/process/ports';
+import { ensureKubernetes } from '../../tools/toolchain/kubernetes';
 import { ADMIN, ClusterProcesses, startApiServer, type Access } from './api-server';
 import type { Scratch } from './scratch';
 

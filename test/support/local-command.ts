@@ -1,8 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { localDirectory } from '../../scripts/lib/local/stack';
-import { paths } from '../../scripts/lib/paths';
+import { localDirectory } from '../../src/local/stack';
+import { paths } from '../../src/core/paths';
 import { addingModel, writeRepository } from './repository';
 import { runCommandLine, type Finished } from './run';
 import type { Scratch } from './scratch';

@@ -1,6 +1,6 @@
-import { LOCAL_CREDENTIALS } from '../../scripts/lib/local/s3-server';
-import { whyNoGo } from '../../scripts/lib/toolchain/go';
-import { ensureKubernetesPlugin } from '../../scripts/lib/toolchain/pulumi';
+import { LOCAL_CREDENTIALS } from '../../src/local/s3-server';
+import { whyNoGo } from '../../tools/toolchain/go';
+import { ensureKubernetesPlugin } from '../../tools/toolchain/pulumi';
 import type { ControlPlane } from './control-plane';
 import type { Scratch } from './scratch';
 import { TestStack, type StackConfig } from './stack';

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { exec } from '../../scripts/lib/exec';
-import { paths } from '../../scripts/lib/paths';
+import { exec } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
 import { fences } from './markdown';
 import type { TestStack } from './stack';
 

@@ -1,10 +1,10 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { answers } from '../../scripts/lib/answers';
-import { ManagedProcess } from '../../scripts/lib/managed-process';
-import { freePorts } from '../../scripts/lib/ports';
-import { Progress } from '../../scripts/lib/progress';
-import { ensureLockedPackages, ensurePython } from '../../scripts/lib/toolchain/python';
+import { answers } from '../../src/local/process/answers';
+import { ManagedProcess } from '../../src/local/process/managed-process';
+import { freePorts } from '../../src/local/process/ports';
+import { Progress } from '../../src/cli/progress';
+import { ensureLockedPackages, ensurePython } from '../../src/install/python';
 import type { Access } from './api-server';
 import type { Scratch } from './scratch';
 

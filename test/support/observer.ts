@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { S3Store } from '../../scripts/lib/s3/store';
+import type { S3Store } from '../../src/s3/store';
 
 /** Key under the repository prefix -> SHA-256 of the bytes, in hex. */
 export type Snapshot = Map<string, string>;

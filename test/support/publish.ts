@@ -1,7 +1,7 @@
-import { publish, type Published, type PublishOptions } from '../../scripts/lib/publish/publish';
-import type { ChangeOptions } from '../../scripts/lib/publish/change-options';
-import type { RepositoryLocation } from '../../scripts/lib/publish/location';
-import type { S3Store } from '../../scripts/lib/s3/store';
+import { publish, type Published, type PublishOptions } from '../../src/publish/publish';
+import type { ChangeOptions } from '../../src/publish/apply/options';
+import type { RepositoryLocation } from '../../src/publish/location';
+import type { S3Store } from '../../src/s3/store';
 import { testReplicas } from './triton';
 
 /** A hand-written configuration of a backend that is not ours: the files may be anything. */

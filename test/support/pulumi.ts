@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
-import { exec } from '../../scripts/lib/exec';
-import { ensurePulumi } from '../../scripts/lib/toolchain/pulumi';
+import { exec } from '../../src/core/exec';
+import { ensurePulumi } from '../../tools/toolchain/pulumi';
 import type { Scratch } from './scratch';
 
 const PROJECT = 'serving';

@@ -1,5 +1,5 @@
 import protobuf from 'protobufjs/light';
-import { modelConfigType } from '../../scripts/lib/model/model-config';
+import { modelConfigType } from '../../src/model/model-config';
 import { list, pick, type Fields, type Random } from './random-choice';
 
 /** Fields that ask for what the test's server has not: other backends, files, a GPU, and what is newer than it. */

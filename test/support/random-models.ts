@@ -1,4 +1,4 @@
-import { modelConfigType, type ModelConfig, type TensorConfig } from '../../scripts/lib/model/model-config';
+import { modelConfigType, type ModelConfig, type TensorConfig } from '../../src/model/model-config';
 import { filled, list, maybe, pick, type Fields, type Random } from './random-choice';
 import { disturb, remove } from './random-message';
 

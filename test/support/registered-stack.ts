@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
-import { program } from '../../infra';
+import { program } from '../../infra/stack';
 import { readSettings, type ConfigSource } from '../../infra/settings';
 import { tagsOf } from '../../infra/settings/source';
-import { paths } from '../../scripts/lib/paths';
+import { paths } from '../../src/core/paths';
 import { mockedState } from './mocked-state';
 import { plain, runMocked } from './mocked-engine';
 

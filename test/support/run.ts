@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { paths } from '../../scripts/lib/paths';
+import { paths } from '../../src/core/paths';
 
 export interface Finished {
   code: number | null;

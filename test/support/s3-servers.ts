@@ -1,5 +1,5 @@
-import type { S3Server } from '../../scripts/lib/local/s3-server';
-import { whyNoGo } from '../../scripts/lib/toolchain/go';
+import type { S3Server } from '../../src/local/s3-server';
+import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from './describe-unless';
 import { testS3 } from './s3';
 import type { Scratch } from './scratch';

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server, type S3Server } from '../../scripts/lib/local/s3-server';
-import { freePorts } from '../../scripts/lib/ports';
-import { Progress } from '../../scripts/lib/progress';
-import { S3Store, type StoreOptions } from '../../scripts/lib/s3/store';
-import { ensurePython } from '../../scripts/lib/toolchain/python';
-import { ensureSeaweedfs } from '../../scripts/lib/toolchain/seaweedfs';
+import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server, type S3Server } from '../../src/local/s3-server';
+import { freePorts } from '../../src/local/process/ports';
+import { Progress } from '../../src/cli/progress';
+import { S3Store, type StoreOptions } from '../../src/s3/store';
+import { ensurePython } from '../../src/install/python';
+import { ensureSeaweedfs } from '../../src/install/seaweedfs';
 import type { Scratch } from './scratch';
 
 /** What lets a command at the test servers. */

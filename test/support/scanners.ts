@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { CommandError, exec } from '../../scripts/lib/exec';
-import type { Checkov } from '../../scripts/lib/toolchain/scanners';
+import { CommandError, exec } from '../../src/core/exec';
+import type { Checkov } from '../../tools/toolchain/scanners';
 
 /** Something that a scanner does not like. */
 export interface ScannerFinding {

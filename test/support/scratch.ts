@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Undo } from '../../scripts/lib/undo';
+import { Undo } from '../../src/core/undo';
 
 /** A folder for one test file, and what has to be undone at its end, in reverse order. */
 export class Scratch {

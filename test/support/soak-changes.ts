@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Release } from '../../scripts/lib/publish/release';
+import type { Release } from '../../src/publish/release/release';
 import type { Scratch } from './scratch';
 import { writeFiles, type Files } from './soak-models';
 import type { Place } from './soak-place';

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { PART_BYTES } from '../../scripts/lib/s3/store';
+import { PART_BYTES } from '../../src/s3/store';
 import { sha256, type Expected, type ModelState } from './observer';
 import type { SeededRandom } from './soak';
 

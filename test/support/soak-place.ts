@@ -1,9 +1,9 @@
-import { publish } from '../../scripts/lib/publish/publish';
-import { keptKey, lockKey, releasesPrefix, type RepositoryLocation } from '../../scripts/lib/publish/location';
-import { readHead, readRelease, type Release } from '../../scripts/lib/publish/release';
-import { rollBack } from '../../scripts/lib/publish/rollback';
-import type { ChangeOptions } from '../../scripts/lib/publish/change-options';
-import { checksumOfBytes, type S3Store } from '../../scripts/lib/s3/store';
+import { publish } from '../../src/publish/publish';
+import { keptKey, lockKey, releasesPrefix, type RepositoryLocation } from '../../src/publish/location';
+import { readHead, readRelease, type Release } from '../../src/publish/release/release';
+import { rollBack } from '../../src/publish/rollback';
+import type { ChangeOptions } from '../../src/publish/apply/options';
+import { checksumOfBytes, type S3Store } from '../../src/s3/store';
 import { snapshot, type Snapshot } from './observer';
 import type { Scratch } from './scratch';
 import { IS_LONG } from './soak';

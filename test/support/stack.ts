@@ -1,16 +1,16 @@
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
 import { dump, load } from 'js-yaml';
-import { CommandError, exec } from '../../scripts/lib/exec';
-import { paths } from '../../scripts/lib/paths';
-import { ensureLanguageHost, installPlugin, type ResourcePlugin } from '../../scripts/lib/toolchain/pulumi';
+import { CommandError, exec } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
+import { ensureLanguageHost, installPlugin, type ResourcePlugin } from '../../tools/toolchain/pulumi';
 import { pulumiEnvironment } from './pulumi';
 import type { Scratch } from './scratch';
 
 const PROJECT = 'triton-serving';
 
 /** What a program of ours needs beside it. */
-const LINKED = ['infra', 'model-repo', 'node_modules', 'package-lock.json', 'package.json', 'policy', 'scripts'];
+const LINKED = ['infra', 'model-repo', 'node_modules', 'package-lock.json', 'package.json', 'policy', 'scripts', 'src'];
 
 /** Values by key; those of this project without its name. */
 export type StackConfig = Readonly<Record<string, unknown>>;

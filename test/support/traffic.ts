@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { TritonHttpClient } from '../../scripts/lib/triton/http';
+import { TritonHttpClient } from '../../src/triton/http';
 
 /** A time during which an answer is right, by performance.now(). */
 interface Period {

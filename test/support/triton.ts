@@ -1,22 +1,17 @@
 import { join } from 'node:path';
-import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../scripts/lib/local/s3-server';
-import { Progress } from '../../scripts/lib/progress';
-import { ensurePython } from '../../scripts/lib/toolchain/python';
-import { ensureTriton } from '../../scripts/lib/toolchain/triton';
-import {
-  CONTROL_KEY_VARIABLE,
-  fixedReplicas,
-  replicaClient,
-  type ReplicaSource,
-} from '../../scripts/lib/replicas/source';
-import { generateControlKey } from '../../scripts/lib/triton/control-key';
-import type { TritonHttpClient } from '../../scripts/lib/triton/http';
+import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
+import { Progress } from '../../src/cli/progress';
+import { ensurePython } from '../../src/install/python';
+import { ensureTriton } from '../../src/install/triton';
+import { CONTROL_KEY_VARIABLE, fixedReplicas, replicaClient, type ReplicaSource } from '../../src/cluster/source';
+import { generateControlKey } from '../../src/triton/control-key';
+import type { TritonHttpClient } from '../../src/triton/http';
 import {
   freeTritonPorts,
   startTriton,
   type TritonServer,
   type TritonServerOptions,
-} from '../../scripts/lib/triton/server';
+} from '../../src/local/triton-server';
 import type { Scratch } from './scratch';
 
 /** Of all servers of a test file. */

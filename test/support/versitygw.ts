@@ -1,10 +1,10 @@
 import { join } from 'node:path';
-import type { S3Server } from '../../scripts/lib/local/s3-server';
-import { startVersitygw, type VersitygwOptions } from '../../scripts/lib/local/versitygw-server';
-import { freePorts } from '../../scripts/lib/ports';
-import { Progress } from '../../scripts/lib/progress';
-import { ensurePython } from '../../scripts/lib/toolchain/python';
-import { ensureVersitygw } from '../../scripts/lib/toolchain/versitygw';
+import type { S3Server } from '../../src/local/s3-server';
+import { startVersitygw, type VersitygwOptions } from '../../tools/bench/sync/versitygw-server';
+import { freePorts } from '../../src/local/process/ports';
+import { Progress } from '../../src/cli/progress';
+import { ensurePython } from '../../src/install/python';
+import { ensureVersitygw } from '../../tools/toolchain/versitygw';
 import type { Scratch } from './scratch';
 
 /** A real S3 server of another make than the one of `npm run local`, ended with the scratch folder. */

@@ -1,8 +1,8 @@
 import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { localDirectory } from '../../scripts/lib/local/stack';
-import { paths } from '../../scripts/lib/paths';
-import { freePorts } from '../../scripts/lib/ports';
+import { localDirectory } from '../../src/local/stack';
+import { paths } from '../../src/core/paths';
+import { freePorts } from '../../src/local/process/ports';
 import { fences, type Fence } from './markdown';
 import type { Scratch } from './scratch';
 import { Terminal } from './terminal';

@@ -1,7 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
-import { paths } from '../../scripts/lib/paths';
+import { paths } from '../../src/core/paths';
 
 const WORKFLOWS_FOLDER = join(paths.root, '.github', 'workflows');
 

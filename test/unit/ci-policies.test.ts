@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { findings } from '../../policy/rule';
 import { iamRules } from '../../policy/rules/iam';
-import { paths } from '../../scripts/lib/paths';
+import { paths } from '../../src/core/paths';
 import { configOf, registerStack } from './infra/program';
 import { resource } from './policy/cases/case';
 

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
-import { paths } from '../../scripts/lib/paths';
+import { paths } from '../../src/core/paths';
 
 const read = (...path: string[]): string => readFileSync(join(paths.root, ...path), 'utf8');
 
@@ -33,7 +33,7 @@ describe('hooks before a commit', () => {
     for (const { entry, additional_dependencies: packages = [] } of hooks) {
       const [program = '', script = ''] = entry.split(' ');
       if (program === 'node') expect(existsSync(join(paths.root, script))).toBe(true);
-      const locked = read('scripts', 'requirements', 'development.txt').split('\n');
+      const locked = read('python', 'requirements', 'development.txt').split('\n');
       for (const one of packages) expect(locked).toContain(one);
     }
   });

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { paths } from '../../scripts/lib/paths';
-import { ownModels } from '../../scripts/lib/shipped-models';
+import { paths } from '../../src/core/paths';
+import { ownModels } from '../../tools/shipped-models';
 import { fences } from '../support/markdown';
 
 /** Our Markdown pages, from the top of the package; not those beside models of the user's own. */
@@ -39,7 +39,7 @@ const links = (page: string): string[] =>
     .map(([, target = '']) => target)
     .filter((target) => !/^[a-z]+:/.test(target));
 
-/** Files and folders of this package that a page names as code: `scripts/lib/x.ts`, `infra/{a,b}.ts`, `test/unit/*`. */
+/** Files and folders of this package that a page names as code: `src/x.ts`, `infra/{a,b}.ts`, `test/unit/*`. */
 const named = (page: string): string[] =>
   [...withoutFences(read(page)).matchAll(/`((?:\.github|docs|infra|model-repo|policy|scripts|test)\/[^`\s]*)`/g)]
     .map(([, path = '']) => path)
@@ -86,10 +86,10 @@ describe.each(PAGES)('%s', (page) => {
     expect(named(page).filter((path) => !made.includes(path) && !isThere(path))).toEqual([]);
   });
 
-  test('every file in its diagrams is there, at the top or in scripts/lib', () => {
+  test('every file in its diagrams is there, at the top or in src', () => {
     const diagrams = fences(read(page)).filter(({ language }) => language === 'mermaid');
     const files = diagrams.flatMap(({ text }) => text.match(/[\w-]+\/[\w/-]*[\w-]\.ts\b/g) ?? []);
-    expect(files.filter((file) => !isThere(file) && !isThere(join('scripts', 'lib', file)))).toEqual([]);
+    expect(files.filter((file) => !isThere(file) && !isThere(join('src', file)))).toEqual([]);
   });
 
   test('every command that it names is one of package.json', () => {
@@ -102,7 +102,7 @@ describe.each(PAGES)('%s', (page) => {
 describe('the messages that the README explains', () => {
   const table = /## When it does not work\n([^]*?)\n\n[^|\n]/.exec(read('README.md'))?.[1] ?? '';
   const messages = [...table.matchAll(/^\| `([^`]+)`/gm)].map(([, message = '']) => message);
-  const sources = ['scripts', 'infra'].flatMap(sourcesIn).map(read).join('\n');
+  const sources = ['scripts', 'src', 'tools', 'infra'].flatMap(sourcesIn).map(read).join('\n');
 
   function sourcesIn(folder: string): string[] {
     return readdirSync(join(paths.root, folder), { withFileTypes: true }).flatMap((entry) => {

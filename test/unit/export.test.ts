@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { main } from '../../scripts/export';
-import { exportModels, type ExportedModel } from '../../scripts/lib/export';
+import { exportModels, type ExportedModel } from '../../src/model/export';
 
 let scratch: string;
 let out: string;

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import * as util from 'node:util';
-import { paths } from '../../scripts/lib/paths';
+import { paths } from '../../src/core/paths';
 
 jest.mock('node:util', () => {
   const actual = jest.requireActual<typeof util>('node:util');

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
-import { paths } from '../../scripts/lib/paths';
+import { paths } from '../../src/core/paths';
 import { workflows, type Job, type WorkflowStep } from '../support/workflows';
 
 const read = (...path: string[]): string => readFileSync(join(paths.root, ...path), 'utf8');

@@ -5,12 +5,12 @@ import { panels } from '../../../infra/triton/dashboard';
 import { ruleGroups } from '../../../infra/triton/monitoring';
 import { scalingQuery } from '../../../infra/triton/queries';
 import { withDefaults } from '../../../infra/triton/settings';
-import { CommandError, exec } from '../../../scripts/lib/exec';
-import { whyNoGo } from '../../../scripts/lib/toolchain/go';
-import { ensurePromtool } from '../../../scripts/lib/toolchain/promtool';
+import { CommandError, exec } from '../../../src/core/exec';
+import { whyNoGo } from '../../../tools/toolchain/go';
+import { ensurePromtool } from '../../../tools/toolchain/promtool';
 import { describeUnless } from '../../support/describe-unless';
 import { Scratch } from '../../support/scratch';
-import { ARGS } from '../../unit/infra/triton/render';
+import { ARGS } from '../../support/render';
 
 const BUILD_MS = 30 * 60_000;
 

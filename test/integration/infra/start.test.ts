@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { buildSync } from 'esbuild';
-import { paths } from '../../../scripts/lib/paths';
+import { paths } from '../../../src/core/paths';
 
 test('a start of the program loads nothing that runs servers or gets tools', () => {
   const { metafile } = buildSync({
     absWorkingDir: paths.root,
-    entryPoints: [join('infra', 'main.ts')],
+    entryPoints: [join('infra', 'index.ts')],
     outdir: 'not-written',
     bundle: true,
     packages: 'external',
@@ -15,10 +15,8 @@ test('a start of the program loads nothing that runs servers or gets tools', () 
     metafile: true,
   });
   const ours = Object.keys(metafile.inputs);
-  expect(ours).toContain('infra/index.ts');
-  expect(
-    ours.filter((file) => /scripts\/lib\/(toolchain|local|triton\/server|managed-process|exec)/.test(file)),
-  ).toEqual([]);
+  expect(ours).toContain('infra/stack.ts');
+  expect(ours.filter((file) => /src\/(install|local|core\/exec)\b/.test(file))).toEqual([]);
 });
 
 /** What a Node of its own prints as JSON. */

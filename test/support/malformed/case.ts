@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { torchScript } from '../../unit/model/helpers';
+import { torchScript } from '../model-files';
 
 /** What lies at a path: its content, or something that is no ordinary file. */
 export type Malformed =

@@ -1,5 +1,5 @@
-import { configText, type ModelConfig } from '../../../scripts/lib/model';
-import { torchScript } from '../../unit/model/helpers';
+import { configText, type ModelConfig } from '../../../src/model';
+import { torchScript } from '../model-files';
 import { begins, input, output, sound, type Fields, type Malformed, type MalformedCase } from './case';
 
 const tensor = (name: string, data_type = 'TYPE_FP32', dims = [3]): Fields => ({ name, data_type, dims });

@@ -1,6 +1,6 @@
 import protobuf from 'protobufjs/light';
-import { modelConfigType } from '../../../scripts/lib/model/model-config';
-import { torchScript } from '../../unit/model/helpers';
+import { modelConfigType } from '../../../src/model/model-config';
+import { torchScript } from '../model-files';
 import { ARTIFACT, begins, input, output, sound, type Fields, type MalformedCase } from './case';
 
 const WRONG_KINDS: Record<string, [what: string, value: unknown, says: string][]> = {

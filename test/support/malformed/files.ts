@@ -1,4 +1,4 @@
-import { torchScript, torchScriptOf, zip } from '../../unit/model/helpers';
+import { torchScript, torchScriptOf, zip } from '../model-files';
 import { ARTIFACT, begins, escaped, sound, type Malformed, type MalformedCase } from './case';
 import { state } from './rules/sequence';
 import { warmup } from './rules/warmup';

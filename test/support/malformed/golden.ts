@@ -1,4 +1,4 @@
-import { writeNpy } from '../../../scripts/lib/infer/npy';
+import { writeNpy } from '../../../src/media/npy';
 import { ARTIFACT, begins, output, sound, type Malformed, type MalformedCase } from './case';
 
 /** Takes [n, 3], answers [n, 4] with the labels a to d; n is at most 8. */

@@ -1,4 +1,4 @@
-import { zip } from '../../unit/model/helpers';
+import { zip } from '../model-files';
 import { ARTIFACT, begins, type MalformedCase } from './case';
 
 export const SOUND_YAML = `platform: pytorch_libtorch

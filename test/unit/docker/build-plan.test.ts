@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { paths } from '../../../scripts/lib/paths';
+import { paths } from '../../../src/core/paths';
 import { Scratch } from '../../support/scratch';
 
 const scratch = new Scratch();

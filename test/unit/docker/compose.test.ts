@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { paths } from '../../../scripts/lib/paths';
+import { paths } from '../../../src/core/paths';
 import { readCompose, readDockerfile } from './read';
 
 const { services } = readCompose();

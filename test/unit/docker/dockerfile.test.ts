@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
-import { paths } from '../../../scripts/lib/paths';
-import { guardFlags } from '../../../scripts/lib/triton/control-key';
-import { LOAD_ALL_FLAG, SERVING_FLAGS } from '../../../scripts/lib/triton/serving';
+import { paths } from '../../../src/core/paths';
+import { guardFlags } from '../../../src/triton/control-key';
+import { LOAD_ALL_FLAG, SERVING_FLAGS } from '../../../src/triton/serving';
 import { type Instruction, parseDockerfile, readDockerfile, readText } from './read';
 
 const instructions = readDockerfile();

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CORE_SCHEMA, load, mergeTag } from 'js-yaml';
-import { paths } from '../../../scripts/lib/paths';
+import { paths } from '../../../src/core/paths';
 
 export interface Instruction {
   name: string;

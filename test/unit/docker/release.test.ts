@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { paths } from '../../../scripts/lib/paths';
+import { paths } from '../../../src/core/paths';
 import { readDockerfile } from './read';
 
 /** Folders that are not ours, hold data or are made by commands, and files that list versions of other things. */
@@ -31,7 +31,7 @@ test('the Dockerfile names one release of Triton', () => {
 });
 
 /** What each release holds: a row of the Dockerfile's is one of them. */
-const TABLES = ['docs/docker.md', 'scripts/lib/triton-releases.json'];
+const TABLES = ['docs/docker.md', 'python/triton-releases.json'];
 
 test('no other file names it, but the table of releases and the page that shows it', () => {
   const [number = ''] = release;

@@ -1,6 +1,6 @@
-import { compareAnswer, describeMismatch, measureAnswer } from '../../../scripts/lib/golden';
-import type { ExpectedOutput } from '../../../scripts/lib/golden/request';
-import type { Tensor } from '../../../scripts/lib/triton/tensor';
+import { compareAnswer, describeMismatch, measureAnswer } from '../../../src/model/golden';
+import type { ExpectedOutput } from '../../../src/model/golden/request';
+import type { Tensor } from '../../../src/triton/tensor';
 
 const floats = (values: number[], shape: number[] = [1, values.length]): Tensor => ({
   name: 'y',

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
-import { decodeGolden, encodeGolden, readGolden } from '../../../scripts/lib/golden';
-import { writeNpy } from '../../../scripts/lib/infer/npy';
-import { readRepository } from '../../../scripts/lib/model';
-import type { ModelConfig } from '../../../scripts/lib/model';
-import { DATA_TYPES, type DataType, type Tensor } from '../../../scripts/lib/triton/tensor';
-import { folder, removeFolders } from '../model/helpers';
+import { decodeGolden, encodeGolden, readGolden } from '../../../src/model/golden';
+import { writeNpy } from '../../../src/media/npy';
+import { readRepository } from '../../../src/model';
+import type { ModelConfig } from '../../../src/model';
+import { DATA_TYPES, type DataType, type Tensor } from '../../../src/triton/tensor';
+import { folder, removeFolders } from '../../support/model-files';
 
 afterAll(removeFolders);
 

@@ -1,5 +1,5 @@
-import { contradiction, zeroInputs } from '../../../scripts/lib/golden';
-import type { Tensor } from '../../../scripts/lib/triton/tensor';
+import { contradiction, zeroInputs } from '../../../src/model/golden';
+import type { Tensor } from '../../../src/triton/tensor';
 
 const CONFIG = {
   max_batch_size: 4,

@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readNpy, writeNpy } from '../../../scripts/lib/infer/npy';
-import { readSource } from '../../../scripts/lib/infer/sources';
-import { readWav } from '../../../scripts/lib/infer/wav';
-import { tensorOf } from '../../../scripts/lib/triton/nested';
-import type { DataType } from '../../../scripts/lib/triton/tensor';
+import { readNpy, writeNpy } from '../../../src/media/npy';
+import { readSource } from '../../../src/infer/sources';
+import { readWav } from '../../../src/media/wav';
+import { tensorOf } from '../../../src/triton/nested';
+import type { DataType } from '../../../src/triton/tensor';
 import { Scratch } from '../../support/scratch';
 
 const scratch = new Scratch();

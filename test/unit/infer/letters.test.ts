@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { readLetters } from '../../../scripts/lib/infer/letters';
-import { versionFile } from '../../../scripts/lib/model/version-file';
+import { readLetters } from '../../../src/media/letters';
+import { versionFile } from '../../../src/model/version-file';
 import { writeRepository } from '../../support/repository';
 import { Scratch } from '../../support/scratch';
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { generateLoad, percentile, WARM_UP_REQUESTS } from '../../../scripts/lib/infer/load';
+import { generateLoad, percentile, WARM_UP_REQUESTS } from '../../../src/infer/load';
 
 it.each([
   [50, 5],

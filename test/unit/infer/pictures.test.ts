@@ -1,12 +1,6 @@
-import type { BgrImage } from '../../../scripts/lib/local/image';
-import {
-  decodePicture,
-  encodePictures,
-  pictureLayout,
-  PIXELS,
-  type PixelKind,
-} from '../../../scripts/lib/infer/pictures';
-import type { DataType, Tensor } from '../../../scripts/lib/triton/tensor';
+import type { BgrImage } from '../../../src/media/image';
+import { decodePicture, encodePictures, pictureLayout, PIXELS, type PixelKind } from '../../../src/media/pictures';
+import type { DataType, Tensor } from '../../../src/triton/tensor';
 
 /** Two pixels: blue, green, red each. */
 const PICTURE: BgrImage = { width: 2, height: 1, data: Uint8Array.of(10, 20, 30, 255, 128, 0) };

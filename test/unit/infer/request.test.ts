@@ -1,4 +1,4 @@
-import { usualSource } from '../../../scripts/lib/infer/request';
+import { usualSource } from '../../../src/infer/request';
 
 const input = (name: string, datatype: string, shape: number[]) => ({ name, datatype, shape });
 

@@ -1,12 +1,5 @@
-import {
-  classesOf,
-  classTable,
-  exactValue,
-  outputTable,
-  resultJson,
-  similarities,
-} from '../../../scripts/lib/infer/results';
-import { tensorOf } from '../../../scripts/lib/triton/nested';
+import { classesOf, classTable, exactValue, outputTable, resultJson, similarities } from '../../../src/infer/results';
+import { tensorOf } from '../../../src/triton/nested';
 
 const lines = (text: string | undefined): string[] => (text ?? '').split('\n');
 

@@ -1,5 +1,5 @@
-import { typesText } from '../../../scripts/lib/infer/types';
-import type { TensorMetadata } from '../../../scripts/lib/triton/client';
+import { typesText } from '../../../src/infer/types';
+import type { TensorMetadata } from '../../../src/triton/client';
 
 const model = (name: string, inputs: TensorMetadata[], outputs: TensorMetadata[], optionalInputs: string[] = []) => ({
   name,

@@ -1,5 +1,5 @@
-import { estimateCost, type CostEstimate } from '../../../infra/cost';
-import { GPU_INSTANCE_USD_PER_HOUR, PRICES_AS_OF } from '../../../infra/prices';
+import { estimateCost, type CostEstimate } from '../../../infra/cost/cost';
+import { GPU_INSTANCE_USD_PER_HOUR, PRICES_AS_OF } from '../../../infra/cost/prices';
 import { readSettings } from '../../../infra/settings';
 import { main } from '../../../scripts/cost';
 import { configOf } from './program';

@@ -1,8 +1,12 @@
-import { subnetRanges } from '../../../infra/cidr';
-import { EKS_VERSIONS, supportWarning } from '../../../infra/eks-versions';
-import { computeCapabilityOf, GPU_INSTANCE_TYPE_NAMES, GPU_INSTANCE_TYPES } from '../../../infra/gpu-instance-types';
+import { subnetRanges } from '../../../infra/network/cidr';
+import { EKS_VERSIONS, supportWarning } from '../../../infra/cluster/eks-versions';
+import {
+  computeCapabilityOf,
+  GPU_INSTANCE_TYPE_NAMES,
+  GPU_INSTANCE_TYPES,
+} from '../../../infra/gpu/gpu-instance-types';
 import { completePool } from '../../../infra/settings/complete-pool';
-import { readKubeconfig } from '../../../infra/kubeconfig';
+import { readKubeconfig } from '../../../infra/cluster/kubeconfig';
 
 describe('subnets of a network', () => {
   test('an eighth for the nodes of each zone, an eighth of the last eighth for each public subnet', () => {

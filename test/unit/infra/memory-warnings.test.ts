@@ -1,6 +1,6 @@
 import { memoryWarnings } from '../../../infra/memory-warnings';
 import { readSettings } from '../../../infra/settings';
-import { folder, modelYaml, removeFolders, torchScript } from '../model/helpers';
+import { folder, modelYaml, removeFolders, torchScript } from '../../support/model-files';
 import { configOf } from './program';
 
 afterEach(removeFolders);

@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as pulumi from '@pulumi/pulumi';
 import { load } from 'js-yaml';
-import { program } from '../../../infra';
+import { program } from '../../../infra/stack';
 import { readSettings, type ConfigSource } from '../../../infra/settings';
 import { tagsOf } from '../../../infra/settings/source';
-import { paths } from '../../../scripts/lib/paths';
+import { paths } from '../../../src/core/paths';
 import { marked, runMocked } from '../../support/mocked-engine';
 
 export const ACCOUNT = '123456789012';

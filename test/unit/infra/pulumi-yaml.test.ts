@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { dump, load } from 'js-yaml';
 import { projectConfig } from '../../../infra/settings/project-config';
-import { paths } from '../../../scripts/lib/paths';
+import { paths } from '../../../src/core/paths';
 
 const FILE = join(paths.root, 'Pulumi.yaml');
 

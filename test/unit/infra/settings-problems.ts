@@ -1,5 +1,5 @@
 import { readSettings, type ConfigSource } from '../../../infra/settings';
-import { formatProblem, UserError } from '../../../scripts/lib/errors';
+import { formatProblem, UserError } from '../../../src/core/errors';
 import { configOf } from './program';
 
 /** What is said about a stack's configuration with these values, one line for each problem. */

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CONFIG_FIELDS } from '../../../infra/settings/config';
 import type { Fields } from '../../../infra/settings/fields';
-import { paths } from '../../../scripts/lib/paths';
+import { paths } from '../../../src/core/paths';
 
 /** These declare settings: their types, defaults and limits. */
 const DECLARATIONS = /(-fields|types|args|defaults|limits)\.ts$/;

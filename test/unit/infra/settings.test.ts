@@ -1,5 +1,5 @@
 import { readSettings } from '../../../infra/settings';
-import { UserError } from '../../../scripts/lib/errors';
+import { UserError } from '../../../src/core/errors';
 import { configOf } from './program';
 import { POOL, problemsOf } from './settings-problems';
 import { NARROW_SUBJECTS, WIDE_SUBJECTS } from './subjects';

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readSettings } from '../../../infra/settings';
 import { stackFile } from '../../../infra/settings/stack-file';
-import { formatUserError, UserError } from '../../../scripts/lib/errors';
+import { formatUserError, UserError } from '../../../src/core/errors';
 import { Scratch } from '../../support/scratch';
 
 const scratch = new Scratch();

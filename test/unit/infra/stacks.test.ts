@@ -1,5 +1,5 @@
-import { formatTable } from '../../../scripts/lib/format';
-import { STACK_OUTPUTS } from '../../../scripts/lib/stack-outputs';
+import { formatTable } from '../../../src/core/format';
+import { STACK_OUTPUTS } from '../../../src/cluster/stack-outputs';
 import { ACCOUNT, configOf, registerStack, type Registered, type RegisteredStack } from './program';
 
 /** What tells one resource from the others: its plain inputs, shortened. */

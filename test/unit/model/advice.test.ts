@@ -1,6 +1,6 @@
-import { adviceFor, readRepository } from '../../../scripts/lib/model';
-import { withShortWarmUp } from '../../../scripts/lib/local/short-warm-up';
-import { folder, MODEL_REPO, modelYaml, removeFolders } from './helpers';
+import { adviceFor, readRepository } from '../../../src/model';
+import { withShortWarmUp } from '../../../src/local/short-warm-up';
+import { folder, MODEL_REPO, modelYaml, removeFolders } from '../../support/model-files';
 
 afterEach(removeFolders);
 

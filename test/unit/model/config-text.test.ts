@@ -1,11 +1,11 @@
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import protobuf from 'protobufjs/light';
-import { configText, readRepository, type ModelConfig } from '../../../scripts/lib/model';
-import { configFromText } from '../../../scripts/lib/model/config-text';
-import { modelConfigType } from '../../../scripts/lib/model/model-config';
-import { ProblemList } from '../../../scripts/lib/model/problems';
-import { MODELS, MODEL_REPO, randomNumbers } from './helpers';
+import { configText, readRepository, type ModelConfig } from '../../../src/model';
+import { configFromText } from '../../../src/model/config-text';
+import { modelConfigType } from '../../../src/model/model-config';
+import { ProblemList } from '../../../src/core/problems';
+import { MODELS, MODEL_REPO, randomNumbers } from '../../support/model-files';
 
 /** The texts that our models are to have; UPDATE_GOLDEN=1 writes them anew. */
 const GOLDEN = path.join(__dirname, '../../data/config');

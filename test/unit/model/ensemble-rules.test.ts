@@ -1,4 +1,4 @@
-import { modelYaml, problemsOf, removeFolders } from './helpers';
+import { modelYaml, problemsOf, removeFolders } from '../../support/model-files';
 
 afterAll(removeFolders);
 

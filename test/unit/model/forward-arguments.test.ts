@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { argumentFault, forwardArguments } from '../../../scripts/lib/model/forward-arguments';
-import { torchScript, torchScriptOf, zip64 } from './helpers';
+import { argumentFault, forwardArguments } from '../../../src/model/forward-arguments';
+import { torchScript, torchScriptOf, zip64 } from '../../support/model-files';
 
 const folder = mkdtempSync(join(tmpdir(), 'forward-arguments-'));
 const file = join(folder, 'model.pt');

@@ -1,6 +1,6 @@
-import { formatProblem } from '../../../scripts/lib/errors';
-import { configFromYaml } from '../../../scripts/lib/model/from-yaml';
-import { ProblemList } from '../../../scripts/lib/model/problems';
+import { formatProblem } from '../../../src/core/errors';
+import { configFromYaml } from '../../../src/model/from-yaml';
+import { ProblemList } from '../../../src/core/problems';
 
 function read(text: string): { config: unknown; problems: string[] } {
   const list = new ProblemList('f');

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { configText, readRepository } from '../../../scripts/lib/model';
-import { configFromText } from '../../../scripts/lib/model/config-text';
-import { configFromYaml } from '../../../scripts/lib/model/from-yaml';
-import { ProblemList } from '../../../scripts/lib/model/problems';
-import { MODELS, MODEL_REPO, folder, randomNumbers, removeFolders } from './helpers';
+import { configText, readRepository } from '../../../src/model';
+import { configFromText } from '../../../src/model/config-text';
+import { configFromYaml } from '../../../src/model/from-yaml';
+import { ProblemList } from '../../../src/core/problems';
+import { MODELS, MODEL_REPO, folder, randomNumbers, removeFolders } from '../../support/model-files';
 
 afterAll(removeFolders);
 

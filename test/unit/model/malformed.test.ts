@@ -1,8 +1,8 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { ProblemList } from '../../../scripts/lib/model/problems';
+import type { ProblemList } from '../../../src/core/problems';
 import { MALFORMED, writeMalformed } from '../../support/malformed';
-import { folder, removeFolders, texts } from './helpers';
+import { folder, removeFolders, texts } from '../../support/model-files';
 
 afterAll(removeFolders);
 
@@ -24,7 +24,7 @@ function noting(name: string, rule: Rule): Rule {
   };
 }
 
-const RULES = join(__dirname, '../../../scripts/lib/model/rules');
+const RULES = join(__dirname, '../../../src/model/rules');
 for (const file of readdirSync(RULES)) {
   jest.doMock(join(RULES, file), () => {
     const actual = jest.requireActual<Record<string, unknown>>(join(RULES, file));
@@ -39,8 +39,7 @@ for (const file of readdirSync(RULES)) {
 }
 // The imports above loaded the rules themselves.
 jest.resetModules();
-const { readRepository } =
-  jest.requireActual<typeof import('../../../scripts/lib/model')>('../../../scripts/lib/model');
+const { readRepository } = jest.requireActual<typeof import('../../../src/model')>('../../../src/model');
 
 describe('what cannot be published', () => {
   it('is of many kinds', () => {

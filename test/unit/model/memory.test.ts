@@ -1,12 +1,6 @@
-import {
-  gpuMemoryFault,
-  mainMemoryFault,
-  memoryAdvice,
-  readRepository,
-  serverMemory,
-} from '../../../scripts/lib/model';
-import type { RepositoryModel } from '../../../scripts/lib/model';
-import { folder, modelYaml, removeFolders, torchScript } from './helpers';
+import { gpuMemoryFault, mainMemoryFault, memoryAdvice, readRepository, serverMemory } from '../../../src/model';
+import type { RepositoryModel } from '../../../src/model';
+import { folder, modelYaml, removeFolders, torchScript } from '../../support/model-files';
 
 afterEach(removeFolders);
 

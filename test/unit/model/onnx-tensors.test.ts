@@ -10,9 +10,9 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { readOnnxGraph } from '../../../scripts/lib/model/onnx-file';
-import { onnxFault } from '../../../scripts/lib/model/onnx-tensors';
-import { folder, read, removeFolders } from './helpers';
+import { readOnnxGraph } from '../../../src/model/onnx-file';
+import { onnxFault } from '../../../src/model/onnx-tensors';
+import { folder, read, removeFolders } from '../../support/model-files';
 
 const DATA = join(__dirname, '..', '..', 'data', 'onnx');
 const scratch = mkdtempSync(join(tmpdir(), 'onnx-tensors-'));

@@ -1,7 +1,7 @@
 import fs, { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { configText } from '../../../scripts/lib/model';
-import { folder, modelYaml, read, removeFolders, torchScript, zip, zip64 } from './helpers';
+import { configText } from '../../../src/model';
+import { folder, modelYaml, read, removeFolders, torchScript, zip, zip64 } from '../../support/model-files';
 
 afterEach(removeFolders);
 

@@ -1,10 +1,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { formatProblem } from '../../../scripts/lib/errors';
-import { readRepository } from '../../../scripts/lib/model';
-import { requiresNumpy2 } from '../../../scripts/lib/model/requirements';
-import { explainLoadFailure, explainRequestFailure } from '../../../scripts/lib/triton/load-failure';
+import { formatProblem } from '../../../src/core/errors';
+import { readRepository } from '../../../src/model';
+import { requiresNumpy2 } from '../../../src/model/requirements';
+import { explainLoadFailure, explainRequestFailure } from '../../../src/triton/load-failure';
 import { addingModel, writeRepository } from '../../support/repository';
 
 const root = mkdtempSync(join(tmpdir(), 'requirements-test-'));

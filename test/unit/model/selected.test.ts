@@ -1,7 +1,7 @@
 import fs, { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { stepModels, type Repository } from '../../../scripts/lib/model';
-import { folder, modelYaml, read, removeFolders, torchScript } from './helpers';
+import { stepModels, type Repository } from '../../../src/model';
+import { folder, modelYaml, read, removeFolders, torchScript } from '../../support/model-files';
 
 afterEach(removeFolders);
 

@@ -1,11 +1,5 @@
-import {
-  configText,
-  readRepository,
-  servedVersions,
-  withServedVersions,
-  type ModelConfig,
-} from '../../../scripts/lib/model';
-import { folder, modelYaml, removeFolders, torchScript } from './helpers';
+import { configText, readRepository, servedVersions, withServedVersions, type ModelConfig } from '../../../src/model';
+import { folder, modelYaml, removeFolders, torchScript } from '../../support/model-files';
 
 afterAll(removeFolders);
 

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import fs, { mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
-import { folder, modelYaml, read, removeFolders, torchScript } from './helpers';
+import { folder, modelYaml, read, removeFolders, torchScript } from '../../support/model-files';
 
 afterEach(removeFolders);
 

@@ -1,5 +1,5 @@
 import { main } from '../../../scripts/validate';
-import { MODEL_REPO, folder, modelYaml, removeFolders, torchScript } from './helpers';
+import { MODEL_REPO, folder, modelYaml, removeFolders, torchScript } from '../../support/model-files';
 
 afterEach(async () => {
   jest.restoreAllMocks();

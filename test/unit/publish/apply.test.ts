@@ -1,10 +1,10 @@
 import * as http from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { UserError } from '../../../scripts/lib/errors';
-import { RepositoryWriter } from '../../../scripts/lib/publish/apply';
-import type { Lock } from '../../../scripts/lib/publish/lock';
-import type { PlannedModel } from '../../../scripts/lib/publish/plan';
-import { S3Store } from '../../../scripts/lib/s3/store';
+import { UserError } from '../../../src/core/errors';
+import { RepositoryWriter } from '../../../src/publish/apply/repository-writer';
+import type { Lock } from '../../../src/publish/lock';
+import type { PlannedModel } from '../../../src/publish/plan/plan';
+import { S3Store } from '../../../src/s3/store';
 
 const undo: (() => void)[] = [];
 afterEach(() => {

@@ -1,8 +1,8 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { GoldenRequest } from '../../../scripts/lib/golden';
-import { askModel, WrongAnswer, type Answered, type AskOptions } from '../../../scripts/lib/publish/ask';
-import { TritonHttpClient } from '../../../scripts/lib/triton/http';
+import type { GoldenRequest } from '../../../src/model/golden';
+import { askModel, WrongAnswer, type Answered, type AskOptions } from '../../../src/publish/apply/ask';
+import { TritonHttpClient } from '../../../src/triton/http';
 
 const undo: (() => void)[] = [];
 afterEach(() => {

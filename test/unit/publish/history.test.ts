@@ -1,7 +1,7 @@
-import { releaseHistory, wasReleased } from '../../../scripts/lib/publish/history';
-import { releaseKey } from '../../../scripts/lib/publish/location';
-import type { Release } from '../../../scripts/lib/publish/release';
-import type { S3Store } from '../../../scripts/lib/s3/store';
+import { releaseHistory, wasReleased } from '../../../src/publish/release/history';
+import { releaseKey } from '../../../src/publish/location';
+import type { Release } from '../../../src/publish/release/release';
+import type { S3Store } from '../../../src/s3/store';
 
 const LOCATION = { bucket: 'b', prefix: 'm' };
 

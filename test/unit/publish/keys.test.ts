@@ -1,8 +1,8 @@
-import { isReplaceable, modelOf, versionOf } from '../../../scripts/lib/publish/keys';
-import { keptKey } from '../../../scripts/lib/publish/location';
-import { changesBetween } from '../../../scripts/lib/publish/releases';
-import { newRelease, type ReleasedModel } from '../../../scripts/lib/publish/release';
-import { composingFirst } from '../../../scripts/lib/publish/wanted';
+import { isReplaceable, modelOf, versionOf } from '../../../src/publish/keys';
+import { keptKey } from '../../../src/publish/location';
+import { changesBetween } from '../../../src/publish/release/list';
+import { newRelease, type ReleasedModel } from '../../../src/publish/release/release';
+import { composingFirst } from '../../../src/publish/plan/desired';
 
 test.each([
   ['resnet/1/model.pt', 'resnet', 1, false],

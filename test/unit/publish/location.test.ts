@@ -1,9 +1,4 @@
-import {
-  formatLocation,
-  parseLocation,
-  releasesPrefix,
-  tritonRepositoryUrl,
-} from '../../../scripts/lib/publish/location';
+import { formatLocation, parseLocation, releasesPrefix, tritonRepositoryUrl } from '../../../src/publish/location';
 
 describe('parseLocation', () => {
   test.each([

@@ -1,9 +1,9 @@
-import { NO_INTENT } from '../../../scripts/lib/publish/lock';
-import type { SeenRepository } from '../../../scripts/lib/publish/look';
-import { conflicts, isChanged, makePlan } from '../../../scripts/lib/publish/plan';
-import type { Release } from '../../../scripts/lib/publish/release';
-import type { WantedModel, WantedObject } from '../../../scripts/lib/publish/wanted';
-import type { S3Store } from '../../../scripts/lib/s3/store';
+import { NO_INTENT } from '../../../src/publish/lock';
+import type { SeenRepository } from '../../../src/publish/plan/snapshot';
+import { conflicts, isChanged, makePlan } from '../../../src/publish/plan/plan';
+import type { Release } from '../../../src/publish/release/release';
+import type { WantedModel, WantedObject } from '../../../src/publish/plan/desired';
+import type { S3Store } from '../../../src/s3/store';
 
 const LOCATION = { bucket: 'bucket', prefix: 'models' };
 

@@ -1,5 +1,5 @@
-import { UserError } from '../../../scripts/lib/errors';
-import { requirePretrained } from '../../../scripts/lib/publish/require-pretrained';
+import { UserError } from '../../../src/core/errors';
+import { requirePretrained } from '../../../src/publish/require-pretrained';
 
 const DRAWN = 'seeded random weights (seed 0), not pretrained';
 

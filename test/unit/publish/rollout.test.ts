@@ -1,6 +1,6 @@
-import { rollOut, type RolloutOptions } from '../../../scripts/lib/publish/rollout';
-import { fixedReplicas } from '../../../scripts/lib/replicas/source';
-import type { S3Store } from '../../../scripts/lib/s3/store';
+import { rollOut, type RolloutOptions } from '../../../src/publish/apply/rollout';
+import { fixedReplicas } from '../../../src/cluster/source';
+import type { S3Store } from '../../../src/s3/store';
 import { fakeTriton, type FakeTriton } from '../../support/fake-triton';
 import { Scratch } from '../../support/scratch';
 

@@ -1,4 +1,4 @@
-import { withFailedSteps } from '../../../scripts/lib/publish/served';
+import { withFailedSteps } from '../../../src/publish/apply/served';
 import { describeStatus } from '../../../scripts/status';
 
 const version = (model: string, state: string, reason = '') => ({ model, version: 1, state, reason });

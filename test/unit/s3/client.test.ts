@@ -1,12 +1,12 @@
 import * as http from 'node:http';
 import * as net from 'node:net';
 import type { AddressInfo } from 'node:net';
-import { UserError } from '../../../scripts/lib/errors';
-import { freePorts } from '../../../scripts/lib/ports';
-import { proxyFor } from '../../../scripts/lib/s3/agent';
-import { Requester } from '../../../scripts/lib/s3/requester';
-import { checksumOfBytes, PART_BYTES, PreconditionFailed, S3Error, S3Store } from '../../../scripts/lib/s3/store';
-import type { StoreOptions } from '../../../scripts/lib/s3/store';
+import { UserError } from '../../../src/core/errors';
+import { freePorts } from '../../../src/local/process/ports';
+import { proxyFor } from '../../../src/s3/agent';
+import { Requester } from '../../../src/s3/requester';
+import { checksumOfBytes, PART_BYTES, PreconditionFailed, S3Error, S3Store } from '../../../src/s3/store';
+import type { StoreOptions } from '../../../src/s3/store';
 
 interface Seen {
   method: string;

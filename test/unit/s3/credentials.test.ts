@@ -1,4 +1,4 @@
-import { CredentialSource } from '../../../scripts/lib/s3/credentials';
+import { CredentialSource } from '../../../src/s3/credentials';
 
 let mockFetched = 0;
 let mockLifetimeMs = 0;

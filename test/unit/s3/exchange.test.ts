@@ -1,9 +1,9 @@
 import * as http from 'node:http';
 import * as net from 'node:net';
 import type { AddressInfo } from 'node:net';
-import { endpointOf } from '../../../scripts/lib/s3/endpoint';
-import { ConnectionFailure, exchange, type Answer } from '../../../scripts/lib/s3/exchange';
-import { PART_BYTES, S3Store } from '../../../scripts/lib/s3/store';
+import { endpointOf } from '../../../src/s3/endpoint';
+import { ConnectionFailure, exchange, type Answer } from '../../../src/s3/exchange';
+import { PART_BYTES, S3Store } from '../../../src/s3/store';
 
 const undo: (() => void)[] = [];
 afterEach(() => {

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { S3Store } from '../../../scripts/lib/s3/store';
+import { S3Store } from '../../../src/s3/store';
 import { SeededRandom } from '../../support/soak';
 
 const undo: (() => void)[] = [];

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { Budget } from '../../../scripts/lib/s3/budget';
-import { checksumOfBytes, PART_BYTES, partBytesFor, partsOf } from '../../../scripts/lib/s3/checksum';
-import { endpointOf, encodeKey, encodeQuery } from '../../../scripts/lib/s3/endpoint';
-import { Slots } from '../../../scripts/lib/s3/slots';
+import { Budget } from '../../../src/s3/budget';
+import { checksumOfBytes, PART_BYTES, partBytesFor, partsOf } from '../../../src/s3/checksum';
+import { endpointOf, encodeKey, encodeQuery } from '../../../src/s3/endpoint';
+import { Slots } from '../../../src/s3/slots';
 
 const MIB = 1024 ** 2;
 

@@ -1,7 +1,7 @@
 import { createHash, createHmac } from 'node:crypto';
 import { SignatureV4 } from '@smithy/signature-v4';
-import { encodeKey, encodeQuery } from '../../../scripts/lib/s3/endpoint';
-import { Signer } from '../../../scripts/lib/s3/sign';
+import { encodeKey, encodeQuery } from '../../../src/s3/endpoint';
+import { Signer } from '../../../src/s3/sign';
 
 /** The hash that AWS's own signer asks for. */
 class Sha256 {

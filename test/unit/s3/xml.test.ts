@@ -1,5 +1,5 @@
 import { XMLParser } from 'fast-xml-parser';
-import { childrenNamed, childText, escapeXml, MalformedXml, parseXml } from '../../../scripts/lib/s3/xml';
+import { childrenNamed, childText, escapeXml, MalformedXml, parseXml } from '../../../src/s3/xml';
 
 const LISTING = `<?xml version="1.0" encoding="UTF-8"?>
 <ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">

@@ -1,6 +1,6 @@
-import { TritonGrpcClient } from '../../../scripts/lib/triton/grpc';
-import { TritonHttpClient } from '../../../scripts/lib/triton/http';
-import { serverUrl } from '../../../scripts/lib/triton/address';
+import { TritonGrpcClient } from '../../../src/triton/grpc';
+import { TritonHttpClient } from '../../../src/triton/http';
+import { serverUrl } from '../../../src/triton/address';
 
 test.each([
   ['http://127.0.0.1:8000', 'http://127.0.0.1:8000'],

@@ -1,5 +1,5 @@
-import { joinRows } from '../../../scripts/lib/triton/batches';
-import type { Tensor } from '../../../scripts/lib/triton/tensor';
+import { joinRows } from '../../../src/triton/batches';
+import type { Tensor } from '../../../src/triton/tensor';
 
 const ROW: Tensor = { name: 'y', datatype: 'FP32', shape: [1, 2], data: Float32Array.of(1, 2) };
 

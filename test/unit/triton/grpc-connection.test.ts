@@ -1,6 +1,6 @@
 import { createServer, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
-import { TritonGrpcClient } from '../../../scripts/lib/triton/grpc';
+import { TritonGrpcClient } from '../../../src/triton/grpc';
 import { until } from '../../support/until';
 
 /** Sockets that keep this program running. */

@@ -4,7 +4,7 @@ import {
   MessageReader,
   uncompressedMessage,
   type ReceivedMessage,
-} from '../../../scripts/lib/triton/grpc-frames';
+} from '../../../src/triton/grpc-frames';
 
 const MESSAGES = ['first', '', 'the third one'].map((text) => Buffer.from(text));
 const WIRE = Buffer.concat(MESSAGES.flatMap((message) => frame([message])));

@@ -1,6 +1,6 @@
 import { createServer, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo } from 'node:net';
-import { TritonGrpcClient } from '../../../scripts/lib/triton/grpc';
+import { TritonGrpcClient } from '../../../src/triton/grpc';
 import { until } from '../../support/until';
 
 /** A client of a server that answers calls with `onStream`; `close` ends both. */

@@ -1,9 +1,9 @@
 import * as grpc from '@grpc/grpc-js';
 import protobuf from 'protobufjs/light';
-import { TritonGrpcClient } from '../../../scripts/lib/triton/grpc';
-import { grpcTimeout } from '../../../scripts/lib/triton/grpc-channel';
-import protocol from '../../../scripts/lib/triton/protocol.json';
-import { encodeTensor, type Tensor } from '../../../scripts/lib/triton/tensor';
+import { TritonGrpcClient } from '../../../src/triton/grpc';
+import { grpcTimeout } from '../../../src/triton/grpc-channel';
+import protocol from '../../../src/triton/protocol.json';
+import { encodeTensor, type Tensor } from '../../../src/triton/tensor';
 
 type Message = Record<string, unknown>;
 

@@ -1,4 +1,4 @@
-import { decodeBfloat16, decodeFloat16, encodeBfloat16, encodeFloat16 } from '../../../scripts/lib/triton/half';
+import { decodeBfloat16, decodeFloat16, encodeBfloat16, encodeFloat16 } from '../../../src/triton/half';
 
 const bitsOfFloat16 = (value: number): number | undefined => encodeFloat16(Float32Array.of(value))[0];
 const bitsOfBfloat16 = (value: number): number | undefined => encodeBfloat16(Float32Array.of(value))[0];

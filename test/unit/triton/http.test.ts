@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { TritonHttpClient } from '../../../scripts/lib/triton/http';
-import type { Tensor } from '../../../scripts/lib/triton/tensor';
+import { TritonHttpClient } from '../../../src/triton/http';
+import type { Tensor } from '../../../src/triton/tensor';
 
 interface Seen {
   method: string | undefined;

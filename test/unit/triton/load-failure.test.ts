@@ -1,4 +1,4 @@
-import { explainLoadFailure } from '../../../scripts/lib/triton/load-failure';
+import { explainLoadFailure } from '../../../src/triton/load-failure';
 
 test.each([
   [

@@ -1,7 +1,7 @@
-import { RequestError, type InferenceClient, type ModelMetadata } from '../../../scripts/lib/triton/client';
-import { inputsFor, TritonModel } from '../../../scripts/lib/triton/model';
-import type { InputValue } from '../../../scripts/lib/triton/model-types';
-import type { Tensor } from '../../../scripts/lib/triton/tensor';
+import { RequestError, type InferenceClient, type ModelMetadata } from '../../../src/triton/client';
+import { inputsFor, TritonModel } from '../../../src/triton/model';
+import type { InputValue } from '../../../src/triton/model-types';
+import type { Tensor } from '../../../src/triton/tensor';
 
 const METADATA: ModelMetadata = {
   name: 'm',

@@ -1,5 +1,5 @@
-import { nestedOf, tensorOf } from '../../../scripts/lib/triton/nested';
-import type { DataType } from '../../../scripts/lib/triton/tensor';
+import { nestedOf, tensorOf } from '../../../src/triton/nested';
+import type { DataType } from '../../../src/triton/tensor';
 
 it('takes the shape from the nesting', () => {
   expect(

@@ -1,12 +1,12 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePorts } from '../../../scripts/lib/ports';
-import { TritonError, type ClientOptions } from '../../../scripts/lib/triton/client';
-import { TritonGrpcClient } from '../../../scripts/lib/triton/grpc';
-import { TritonHttpClient } from '../../../scripts/lib/triton/http';
-import { withRetries } from '../../../scripts/lib/triton/retry';
-import type { Tensor } from '../../../scripts/lib/triton/tensor';
+import { freePorts } from '../../../src/local/process/ports';
+import { TritonError, type ClientOptions } from '../../../src/triton/client';
+import { TritonGrpcClient } from '../../../src/triton/grpc';
+import { TritonHttpClient } from '../../../src/triton/http';
+import { withRetries } from '../../../src/triton/retry';
+import type { Tensor } from '../../../src/triton/tensor';
 
 /** What the server does with each request, in turn; the last one again and again. */
 type Behaviour = 'unavailable' | 'reset' | 'ok';

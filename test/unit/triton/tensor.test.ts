@@ -1,4 +1,4 @@
-import { decodeTensor, elementCount, encodeTensor, type Tensor } from '../../../scripts/lib/triton/tensor';
+import { decodeTensor, elementCount, encodeTensor, type Tensor } from '../../../src/triton/tensor';
 
 /** Each data type with elements and the bytes Triton's documentation gives for them: little endian, C order. */
 const KNOWN: [tensor: Tensor, hex: string][] = [

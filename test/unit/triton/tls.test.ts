@@ -4,8 +4,8 @@ import { createSecureServer } from 'node:http2';
 import * as https from 'node:https';
 import type { AddressInfo, Server } from 'node:net';
 import { join } from 'node:path';
-import { TritonGrpcClient } from '../../../scripts/lib/triton/grpc';
-import { TritonHttpClient } from '../../../scripts/lib/triton/http';
+import { TritonGrpcClient } from '../../../src/triton/grpc';
+import { TritonHttpClient } from '../../../src/triton/http';
 import { describeUnless } from '../../support/describe-unless';
 import { Scratch } from '../../support/scratch';
 

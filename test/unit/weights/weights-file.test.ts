@@ -1,6 +1,6 @@
-import type { Problem } from '../../../scripts/lib/errors';
-import { readWeightsFile } from '../../../scripts/lib/weights/weights-file';
-import { folder, modelYaml, read, removeFolders, texts, torchScript } from '../model/helpers';
+import type { Problem } from '../../../src/core/errors';
+import { readWeightsFile } from '../../../src/model/weights-file';
+import { folder, modelYaml, read, removeFolders, texts, torchScript } from '../../support/model-files';
 
 afterAll(removeFolders);
 

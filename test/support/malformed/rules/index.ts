@@ -1,5 +1,5 @@
-import { configText, type ModelConfig } from '../../../../scripts/lib/model';
-import { torchScript } from '../../../unit/model/helpers';
+import { configText, type ModelConfig } from '../../../../src/model';
+import { torchScript } from '../../model-files';
 import { ARTIFACT, begins, sound, type MalformedCase } from '../case';
 import { BACKENDS } from './backends';
 import { IDENTITY } from './identity';

@@ -1,5 +1,5 @@
 import { requireControlKey } from '../../../../infra/triton/secrets';
-import { LABELS, render } from './render';
+import { LABELS, render } from '../../../support/render';
 
 test('what is made when nothing is chosen, and nothing else', async () => {
   const { kinds, outputs: made, objects } = await render();

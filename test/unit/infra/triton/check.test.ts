@@ -1,8 +1,8 @@
 import type { Exposure, TritonServerArgs } from '../../../../infra/triton/args';
 import { checkArguments } from '../../../../infra/triton/check';
 import { withDefaults } from '../../../../infra/triton/settings';
-import { formatProblem, UserError } from '../../../../scripts/lib/errors';
-import { ARGS } from './render';
+import { formatProblem, UserError } from '../../../../src/core/errors';
+import { ARGS } from '../../../support/render';
 
 /** What is said against the arguments, one line for each problem. */
 function problems(more: Partial<TritonServerArgs>, name = 'triton'): string[] {

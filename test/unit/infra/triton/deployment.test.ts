@@ -1,4 +1,4 @@
-import { LABELS, SELECTOR, render, type Registered } from './render';
+import { LABELS, SELECTOR, render, type Registered } from '../../../support/render';
 
 const GUARD = 'model-repository,shared-memory,statistics,trace,logging:triton-model-control-key=$(MODEL_CONTROL_KEY)';
 const CONTROL_KEY = {

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { defaultImage, isPinned } from '../../../../infra/triton/image';
-import { paths } from '../../../../scripts/lib/paths';
-import { CPU_VARIABLES } from '../../../../scripts/lib/triton/serving';
-import { render } from './render';
+import { paths } from '../../../../src/core/paths';
+import { CPU_VARIABLES } from '../../../../src/triton/serving';
+import { render } from '../../../support/render';
 
 test('the default is the image that the Dockerfile builds on', () => {
   const text = readFileSync(join(paths.root, 'Dockerfile'), 'utf8');

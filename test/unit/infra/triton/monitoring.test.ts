@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { paths } from '../../../../scripts/lib/paths';
-import { LABELS, SELECTOR, render } from './render';
+import { paths } from '../../../../src/core/paths';
+import { LABELS, SELECTOR, render } from '../../../support/render';
 
 const PARTS = ['ServiceMonitor', 'PrometheusRule', 'ConfigMap'];
 

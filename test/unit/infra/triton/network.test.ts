@@ -1,5 +1,5 @@
 import type { Exposure } from '../../../../infra/triton/args';
-import { LABELS, SELECTOR, render } from './render';
+import { LABELS, SELECTOR, render } from '../../../support/render';
 
 const SERVING = [
   { protocol: 'TCP', port: 8000 },

@@ -1,4 +1,4 @@
-import { LABELS, render } from './render';
+import { LABELS, render } from '../../../support/render';
 
 const METADATA = { name: 'triton', namespace: 'triton', labels: LABELS };
 const TARGET = { apiVersion: 'apps/v1', kind: 'Deployment', name: 'triton' };

@@ -1,4 +1,4 @@
-import { guardFlags } from '../../../../scripts/lib/triton/control-key';
+import { guardFlags } from '../../../../src/triton/control-key';
 import { changed, resource, withUnknown, type Cases } from './case';
 
 const DEPLOYMENT = 'kubernetes:apps/v1:Deployment';

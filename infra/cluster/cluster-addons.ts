@@ -1,0 +1,91 @@
+import * as eks from '@pulumi/aws/eks';
+import * as pulumi from '@pulumi/pulumi';
+import type { EksVersion } from './eks-versions';
+import { NodeGroup } from './node-group';
+import { serviceTrust } from '../iam/policy-document';
+import { NODE_GROUP_POLICIES, roleWithPolicies } from '../iam/role';
+
+export interface ClusterAddonsArgs {
+  clusterName: pulumi.Input<string>;
+  region: string;
+  version: EksVersion;
+  subnetIds: pulumi.Input<string>[];
+  /** Tags of the nodes and their disks. Default: none. */
+  nodeTags?: Readonly<Record<string, string>>;
+  /** Nodes for the system. Default: none, because Auto Mode has them. */
+  systemNodes?: { instanceTypes: string[]; count: number };
+}
+
+/** GiB for the system's images. */
+const SYSTEM_DISK_GIB = 40;
+
+/** What nodes of managed groups need in the cluster: Auto Mode brings it for its own nodes only. */
+export class ClusterAddons extends pulumi.ComponentResource {
+  readonly ready: pulumi.Resource[];
+
+  constructor(name: string, args: ClusterAddonsArgs, options?: pulumi.ComponentResourceOptions) {
+    super('triton-serving:infra:ClusterAddons', name, {}, options);
+    // Nodes become ready only with a network, so these two come first.
+    const before = [this.addon(name, 'vpc-cni', args, []), this.addon(name, 'kube-proxy', args, [])];
+    const nodes = args.systemNodes === undefined ? [] : this.systemNodes(name, args, args.systemNodes, before);
+    this.ready = [...before, ...nodes, this.addon(name, 'coredns', args, nodes)];
+    this.registerOutputs();
+  }
+
+  private addon(name: string, addonName: string, args: ClusterAddonsArgs, dependsOn: pulumi.Resource[]): eks.Addon {
+    const configuration =
+      addonName === 'vpc-cni'
+        ? // Network policies are what keeps Triton's API to itself.
+          { configurationValues: JSON.stringify({ enableNetworkPolicy: 'true' }) }
+        : {};
+    return new eks.Addon(
+      `${name}-${addonName}`,
+      {
+        clusterName: args.clusterName,
+        addonName,
+        resolveConflictsOnCreate: 'OVERWRITE',
+        resolveConflictsOnUpdate: 'PRESERVE',
+        ...configuration,
+      },
+      { parent: this, dependsOn },
+    );
+  }
+
+  private systemNodes(
+    name: string,
+    args: ClusterAddonsArgs,
+    { instanceTypes, count }: { instanceTypes: string[]; count: number },
+    dependsOn: pulumi.Resource[],
+  ): pulumi.Resource[] {
+    const { role, attachments } = roleWithPolicies(
+      `${name}-system-nodes`,
+      args.region,
+      {
+        description: `System nodes of ${name}`,
+        trust: serviceTrust('ec2.amazonaws.com'),
+        policies: NODE_GROUP_POLICIES,
+      },
+      this,
+    );
+    const group = new NodeGroup(
+      `${name}-system`,
+      {
+        clusterName: args.clusterName,
+        nodeRoleArn: role.arn,
+        version: args.version,
+        subnetIds: args.subnetIds,
+        amiType: 'AL2023_x86_64_STANDARD',
+        instanceTypes,
+        capacityType: 'ON_DEMAND',
+        minimumNodes: count,
+        maximumNodes: count,
+        diskGiB: SYSTEM_DISK_GIB,
+        ...(args.nodeTags === undefined ? {} : { tags: args.nodeTags }),
+        labels: {},
+        taints: [],
+      },
+      { parent: this, dependsOn: [...dependsOn, ...attachments] },
+    );
+    return [group.group];
+  }
+}

@@ -1,0 +1,249 @@
+import { LogGroup } from '@pulumi/aws/cloudwatch/logGroup';
+import * as eks from '@pulumi/aws/eks';
+import * as iam from '@pulumi/aws/iam';
+import * as pulumi from '@pulumi/pulumi';
+import { admitToCluster } from './cluster-access';
+import { ClusterAddons } from './cluster-addons';
+import type { EksVersion } from './eks-versions';
+import { partitionOf, policyDocument, serviceTrust, type PolicyStatement } from '../iam/policy-document';
+import { AUTO_MODE_NODE_POLICIES, roleWithPolicies, type RoleWithPolicies } from '../iam/role';
+
+export interface ClusterArgs {
+  /** Name of the cluster. Another one makes a new cluster before the old one goes. */
+  clusterName: string;
+  region: string;
+  version: EksVersion;
+  /** EKS Auto Mode: AWS runs what makes nodes, network, storage and load balancers. Default: true. */
+  autoMode?: boolean;
+  /** Private subnets in at least two zones. */
+  subnetIds: pulumi.Input<string>[];
+  /** Machines without GPU for what belongs to the system, where Auto Mode does not bring them. */
+  systemNodes: { instanceTypes: string[]; count: number };
+  /** Tags that nodes have besides those of AWS; Auto Mode needs a permission to set them. Default: none. */
+  nodeTags?: Readonly<Record<string, string>>;
+  /** There will be managed node groups, which need add-ons that Auto Mode's nodes do not. Default: false. */
+  hasNodeGroups?: boolean;
+  /** IAM roles and users who may do anything, besides whoever makes the cluster. Default: none. */
+  admins?: string[];
+  /** From where the API is reached over the internet. Default: from inside of the VPC only. */
+  publicAccessCidrs?: string[];
+  /** Days to keep control-plane logs. */
+  logDays: number;
+  /** KMS key for the logs, which CloudWatch may use. */
+  logKeyArn: pulumi.Input<string>;
+  /** KMS key for Kubernetes secrets. */
+  secretsKeyArn: pulumi.Input<string>;
+  /** Pulumi refuses to delete or replace it. Default: false. */
+  protect?: boolean;
+}
+
+/** Auto Mode acts with the cluster's role, which therefore needs more than EKS itself does. */
+const CLUSTER_POLICIES = ['AmazonEKSClusterPolicy'];
+const AUTO_MODE_POLICIES = [
+  'AmazonEKSBlockStoragePolicy',
+  'AmazonEKSComputePolicy',
+  'AmazonEKSLoadBalancingPolicy',
+  'AmazonEKSNetworkingPolicy',
+];
+
+/** Pools of CPU nodes that come with Auto Mode: general-purpose has no taint, so CoreDNS and the like find a place. */
+const BUILT_IN_NODE_POOLS = ['general-purpose', 'system'];
+
+const LOG_TYPES = ['api', 'audit', 'authenticator', 'controllerManager', 'scheduler'];
+
+/** An EKS cluster, with the identity provider of its service accounts. */
+export class Cluster extends pulumi.ComponentResource {
+  readonly clusterName: pulumi.Output<string>;
+  readonly arn: pulumi.Output<string>;
+  /** Signs in with "aws eks get-token", so it holds no secret of its own, but says where the API is. */
+  readonly kubeconfig: pulumi.Output<string>;
+  /** IAM provider that knows the cluster's service accounts. */
+  readonly oidcProviderArn: pulumi.Output<string>;
+  /** Security group that EKS made for the control plane and all nodes. */
+  readonly securityGroupId: pulumi.Output<string>;
+  readonly version: EksVersion;
+  readonly autoMode: boolean;
+  /** To be waited for before there are pods. */
+  readonly ready: pulumi.Resource[];
+
+  constructor(name: string, args: ClusterArgs, options?: pulumi.ComponentResourceOptions) {
+    super('triton-serving:infra:Cluster', name, {}, options);
+    const autoMode = args.autoMode ?? true;
+    const logs = this.logGroup(name, args);
+    const role = this.clusterRole(name, args, autoMode);
+    const nodeRole = autoMode ? this.autoModeNodeRole(name, args) : undefined;
+    const cluster = this.cluster(name, args, {
+      role: role.role,
+      nodeRole: nodeRole?.role,
+      dependsOn: [logs, ...role.attachments, ...(nodeRole?.attachments ?? [])],
+    });
+    if (autoMode && Object.keys(args.nodeTags ?? {}).length > 0) allowTags(name, args.region, role.role);
+    const provider = this.oidcProvider(name, cluster);
+    this.adminEntries(name, args, cluster);
+    const addons =
+      autoMode && args.hasNodeGroups !== true
+        ? undefined
+        : new ClusterAddons(
+            `${name}-addons`,
+            {
+              clusterName: cluster.name,
+              region: args.region,
+              version: args.version,
+              subnetIds: args.subnetIds,
+              ...(autoMode ? {} : { systemNodes: args.systemNodes }),
+              ...(args.nodeTags === undefined ? {} : { nodeTags: args.nodeTags }),
+            },
+            { parent: this },
+          );
+
+    this.version = args.version;
+    this.autoMode = autoMode;
+    this.clusterName = cluster.name;
+    this.arn = cluster.arn;
+    this.oidcProviderArn = provider.arn;
+    this.securityGroupId = cluster.vpcConfig.clusterSecurityGroupId;
+    this.kubeconfig = kubeconfigOf(cluster, args.region);
+    this.ready = [cluster, ...(addons?.ready ?? [])];
+    this.registerOutputs({ clusterName: this.clusterName, arn: this.arn, oidcProviderArn: this.oidcProviderArn });
+  }
+
+  /** Made here, before EKS makes it: its own is kept for ever and is not encrypted with our key. */
+  private logGroup(name: string, { clusterName, logDays, logKeyArn }: ClusterArgs): LogGroup {
+    return new LogGroup(
+      `${name}-control-plane`,
+      { name: `/aws/eks/${clusterName}/cluster`, retentionInDays: logDays, kmsKeyId: logKeyArn },
+      { parent: this },
+    );
+  }
+
+  private clusterRole(name: string, { region }: ClusterArgs, autoMode: boolean): RoleWithPolicies {
+    // Auto Mode tags what it makes, and its policies ask for the session's tags.
+    const trust = autoMode ? serviceTrust('eks.amazonaws.com', 'sts:TagSession') : serviceTrust('eks.amazonaws.com');
+    const policies = autoMode ? [...CLUSTER_POLICIES, ...AUTO_MODE_POLICIES] : CLUSTER_POLICIES;
+    return roleWithPolicies(
+      `${name}-control-plane`,
+      region,
+      { description: `EKS control plane of ${name}`, trust, policies },
+      this,
+    );
+  }
+
+  private autoModeNodeRole(name: string, { region }: ClusterArgs): RoleWithPolicies {
+    const description = `System nodes of ${name}`;
+    const trust = serviceTrust('ec2.amazonaws.com');
+    return roleWithPolicies(
+      `${name}-system-nodes`,
+      region,
+      { description, trust, policies: AUTO_MODE_NODE_POLICIES },
+      this,
+    );
+  }
+
+  private cluster(
+    name: string,
+    args: ClusterArgs,
+    { role, nodeRole, dependsOn }: { role: iam.Role; nodeRole: iam.Role | undefined; dependsOn: pulumi.Resource[] },
+  ): eks.Cluster {
+    const publicAccessCidrs = args.publicAccessCidrs ?? [];
+    return new eks.Cluster(
+      name,
+      {
+        name: args.clusterName,
+        version: args.version,
+        roleArn: role.arn,
+        accessConfig: { authenticationMode: 'API', bootstrapClusterCreatorAdminPermissions: true },
+        // Add-ons come from Auto Mode or as EKS add-ons, never as unmanaged copies.
+        bootstrapSelfManagedAddons: false,
+        enabledClusterLogTypes: LOG_TYPES,
+        encryptionConfig: { provider: { keyArn: args.secretsKeyArn }, resources: ['secrets'] },
+        vpcConfig: {
+          subnetIds: args.subnetIds,
+          endpointPrivateAccess: true,
+          endpointPublicAccess: publicAccessCidrs.length > 0,
+          ...(publicAccessCidrs.length > 0 ? { publicAccessCidrs } : {}),
+        },
+        // EKS takes these three only with the same value.
+        computeConfig:
+          nodeRole === undefined
+            ? { enabled: false }
+            : { enabled: true, nodePools: BUILT_IN_NODE_POOLS, nodeRoleArn: nodeRole.arn },
+        storageConfig: { blockStorage: { enabled: nodeRole !== undefined } },
+        kubernetesNetworkConfig: { elasticLoadBalancing: { enabled: nodeRole !== undefined } },
+      },
+      { parent: this, dependsOn, ...(args.protect === undefined ? {} : { protect: args.protect }) },
+    );
+  }
+
+  private oidcProvider(name: string, cluster: eks.Cluster): iam.OpenIdConnectProvider {
+    const issuer = cluster.identities.apply(([identity]) => identity?.oidcs[0]?.issuer ?? '');
+    return new iam.OpenIdConnectProvider(
+      `${name}-pods`,
+      { url: issuer, clientIdLists: ['sts.amazonaws.com'] },
+      { parent: this },
+    );
+  }
+
+  private adminEntries(name: string, { region, admins = [] }: ClusterArgs, cluster: eks.Cluster): void {
+    for (const principalArn of admins) {
+      const label = `${name}-admin-${principalArn.split(/[:/]/).at(-1)}`;
+      const policy = 'AmazonEKSClusterAdminPolicy';
+      admitToCluster(label, { clusterName: cluster.name, principalArn, region, policy }, this);
+    }
+  }
+}
+
+/** What Auto Mode makes for a node and can tag. */
+const TAGGED = ['fleet', 'instance', 'launch-template', 'network-interface', 'spot-instances-request', 'volume'];
+
+/**
+ * AWS's policies let Auto Mode set AWS's own tags only; a NodeClass with others would get no nodes. The conditions are
+ * those of the EKS user guide, "Custom AWS tags for EKS Auto resources".
+ */
+function allowTags(name: string, region: string, role: iam.Role): void {
+  const statement: PolicyStatement = {
+    Sid: 'TagNodes',
+    Effect: 'Allow',
+    Action: ['ec2:CreateFleet', 'ec2:CreateLaunchTemplate', 'ec2:RunInstances'],
+    Resource: TAGGED.map((kind) => `arn:${partitionOf(region)}:ec2:*:*:${kind}/*`),
+    Condition: {
+      StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': '${aws:PrincipalTag/eks:eks-cluster-name}' },
+      StringLike: {
+        'aws:RequestTag/eks:kubernetes-node-class-name': '*',
+        'aws:RequestTag/eks:kubernetes-node-pool-name': '*',
+      },
+    },
+  };
+  new iam.RolePolicy(`${name}-node-tags`, { role: role.id, policy: policyDocument([statement]) }, { parent: role });
+}
+
+/** The same text as long as the cluster is the same: another one would replace what is in the cluster. */
+function kubeconfigOf(cluster: eks.Cluster, region: string): pulumi.Output<string> {
+  return pulumi.jsonStringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': cluster.name,
+    clusters: [
+      {
+        name: cluster.name,
+        cluster: {
+          server: cluster.endpoint,
+          'certificate-authority-data': cluster.certificateAuthority.data,
+        },
+      },
+    ],
+    contexts: [{ name: cluster.name, context: { cluster: cluster.name, user: cluster.name } }],
+    users: [
+      {
+        name: cluster.name,
+        user: {
+          exec: {
+            apiVersion: 'client.authentication.k8s.io/v1beta1',
+            command: 'aws',
+            args: ['eks', 'get-token', '--cluster-name', cluster.name, '--region', region, '--output', 'json'],
+            interactiveMode: 'Never',
+          },
+        },
+      },
+    ],
+  });
+}

@@ -1,0 +1,82 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { delimiter, join, resolve } from 'node:path';
+import { load } from 'js-yaml';
+import { UserError } from '../../src/core/errors';
+import { paths } from '../../src/core/paths';
+
+interface Named {
+  name: string;
+}
+
+interface Kubeconfig {
+  'current-context'?: string;
+  contexts?: (Named & { context: { cluster: string; user: string } })[];
+  clusters?: Named[];
+  users?: Named[];
+}
+
+const HINT = 'kubectl config get-contexts lists those of a kubeconfig';
+
+/** Whether it is the text of a kubeconfig, which holds secrets; anything else is the path of one. */
+export const isKubeconfigText = (value: string): boolean => value.includes('\n') || value.trimStart().startsWith('{');
+
+/**
+ * A kubeconfig with one context only, as JSON: what else is in a file of somebody's is none of the stack's business.
+ * @param kubeconfig text, or path (relative to the package, or `~/...`); undefined: the first file of KUBECONFIG, or ~/.kube/config
+ * @param context undefined: the current one
+ * @throws UserError, whose message holds nothing of what is in the kubeconfig but names
+ */
+export function readKubeconfig(kubeconfig: string | undefined, context: string | undefined): string {
+  const { text, origin } = find(kubeconfig);
+  const config = parse(text, origin);
+  const name = context ?? config['current-context'];
+  const chosen = config.contexts?.find((one) => one.name === name);
+  const cluster = config.clusters?.find((one) => one.name === chosen?.context.cluster);
+  const user = config.users?.find((one) => one.name === chosen?.context.user);
+  if (chosen === undefined || cluster === undefined || user === undefined) {
+    const names = config.contexts?.map((one) => one.name).join(', ') ?? '';
+    throw new UserError(`${origin} has no complete context ${JSON.stringify(name ?? '')}; it has: ${names}`, {
+      hint: HINT,
+    });
+  }
+  return JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': chosen.name,
+    contexts: [chosen],
+    clusters: [cluster],
+    users: [user],
+  });
+}
+
+function find(kubeconfig: string | undefined): { text: string; origin: string } {
+  if (kubeconfig !== undefined && isKubeconfigText(kubeconfig)) {
+    return { text: kubeconfig, origin: 'kubeconfig' };
+  }
+  const listed = (process.env['KUBECONFIG'] ?? '').split(delimiter).find((path) => path !== '');
+  const file =
+    kubeconfig === undefined ? (listed ?? join(homedir(), '.kube', 'config')) : resolve(paths.root, inHome(kubeconfig));
+  if (!existsSync(file)) {
+    throw new UserError(`there is no kubeconfig at ${file}`, {
+      hint: 'set kubeconfig to the path of one, or to its text',
+    });
+  }
+  return { text: readFileSync(file, 'utf8'), origin: file };
+}
+
+/** A shell would have done this. */
+const inHome = (path: string): string => path.replace(/^~(?=\/)/, homedir());
+
+/** The parser quotes what it read, which may be secret. */
+function parse(text: string, origin: string): Kubeconfig {
+  try {
+    const value = load(text);
+    if (typeof value === 'object' && value !== null) return value;
+  } catch {
+    // Said below.
+  }
+  throw new UserError(`${origin} is not a kubeconfig`, {
+    hint: 'it has to be YAML or JSON with contexts, clusters and users',
+  });
+}

@@ -1,0 +1,187 @@
+import { capacityWarning, nodesOf } from '../capacity';
+import type { GpuInstanceType } from '../gpu/gpu-instance-types';
+import {
+  AUTO_MODE_FEE,
+  GPU_INSTANCE_USD_PER_HOUR,
+  HOURS_PER_MONTH,
+  PRICES_AS_OF,
+  PRICES_REGION,
+  SPOT_SHARE,
+  USD,
+} from './prices';
+import { schedulableGpus } from '../settings/gpu-node-pools';
+import type { GpuNodePoolSettings, Settings } from '../settings/types';
+
+/** One line of an estimate. */
+export interface CostItem {
+  item: string;
+  /** What the price is for, in words. */
+  basis: string;
+  usdPerMonth: number;
+}
+
+export interface CostEstimate {
+  stack: string;
+  region: string;
+  pricesAsOf: string;
+  pricesRegion: string;
+  items: CostItem[];
+  usdPerMonth: number;
+  /** With as many servers as there may be. */
+  mostUsdPerMonth: number;
+  /** With each pool at its limit, at on-demand prices: no bill for these items is higher. */
+  limitUsdPerMonth: number;
+  /** What is not in it, or assumed. */
+  notes: string[];
+}
+
+/** Nodes of Auto Mode that the system's own pods keep busy. */
+const AUTO_MODE_SYSTEM_NODES = 1;
+const GIB_OF_MODELS = 50;
+/** Of its logs and of its secrets. */
+const CLUSTER_KEYS = 2;
+
+/**
+ * What a stack costs in a month in which it serves all the time.
+ * @param settings of the stack
+ * @param modelsGiB models in the bucket, old versions included. Default: 50 GiB.
+ */
+export function estimateCost(settings: Settings, modelsGiB = GIB_OF_MODELS): CostEstimate {
+  const { autoscaling, replicas } = settings.triton;
+  const fewest = autoscaling?.minReplicas ?? replicas;
+  const most = autoscaling?.maxReplicas ?? replicas;
+  const fixed = [...clusterItems(settings), ...repositoryItems(settings, modelsGiB)];
+  const items = [...fixed, ...nodeItems(settings, fewest)];
+  return {
+    stack: settings.stack,
+    region: settings.region,
+    pricesAsOf: PRICES_AS_OF,
+    pricesRegion: PRICES_REGION,
+    items,
+    usdPerMonth: total(items),
+    mostUsdPerMonth: total([...fixed, ...nodeItems(settings, most)]),
+    limitUsdPerMonth: total([...fixed, ...settings.gpuNodePools.flatMap(fullPool)]),
+    notes: notes(settings),
+  };
+}
+
+function clusterItems({ cluster }: Settings): CostItem[] {
+  if (cluster.kind === 'existing') return [];
+  const { network, autoMode } = cluster;
+  const gateways = network.kind === 'existing' ? 0 : network.natGateways === 'one' ? 1 : network.zones.length;
+  const nodes = autoMode ? AUTO_MODE_SYSTEM_NODES : cluster.systemNodes.count;
+  const fee = autoMode ? 1 + AUTO_MODE_FEE : 1;
+  return [
+    hourly('EKS control plane', '1 cluster', USD.controlPlaneHour),
+    hourly(
+      'system nodes',
+      `${nodes} x m7i.large${autoMode ? `, with the fee of Auto Mode (${percent(AUTO_MODE_FEE)})` : ''}`,
+      nodes * USD.systemNodeHour * fee,
+    ),
+    ...(gateways === 0
+      ? []
+      : [
+          hourly(
+            'NAT gateways',
+            `${gateways}, with an address each`,
+            gateways * (USD.natGatewayHour + USD.publicAddressHour),
+          ),
+        ]),
+    { item: 'KMS keys of the cluster', basis: `${CLUSTER_KEYS} keys`, usdPerMonth: CLUSTER_KEYS * USD.keyMonth },
+  ];
+}
+
+function repositoryItems({ modelRepository }: Settings, modelsGiB: number): CostItem[] {
+  if (modelRepository.kind !== 'create') return [];
+  return [
+    { item: 'model repository', basis: `${modelsGiB} GiB in S3`, usdPerMonth: modelsGiB * USD.s3GiBMonth },
+    { item: 'KMS key of the models', basis: '1 key', usdPerMonth: USD.keyMonth },
+  ];
+}
+
+/** Servers fill the first pools first; what no pool has room for would wait. */
+function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod } }: Settings, replicas: number): CostItem[] {
+  if (gpusPerPod === 0) return [];
+  let waiting = replicas;
+  return pools.flatMap((pool) => {
+    const type = cheapest(pool, gpusPerPod);
+    if (type === undefined) return [];
+    const podsPerNode = Math.floor(schedulableGpus(pool, type) / gpusPerPod);
+    const room = nodesOf(pool, type);
+    const nodes = Math.min(Math.max(Math.ceil(waiting / podsPerNode), room.fewest), room.most);
+    waiting -= Math.min(waiting, nodes * podsPerNode);
+    return nodes === 0 ? [] : poolItems(pool, type, nodes);
+  });
+}
+
+/** A pool at its limit, with its most expensive machines, none of them spot. */
+function fullPool(pool: GpuNodePoolSettings): CostItem[] {
+  const estimates = pool.instanceTypes.map((type) =>
+    poolItems({ ...pool, capacityTypes: ['on-demand'] }, type, nodesOf(pool, type).most),
+  );
+  return estimates.sort((a, b) => total(b) - total(a))[0] ?? [];
+}
+
+function poolItems(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: number): CostItem[] {
+  const onDemand = GPU_INSTANCE_USD_PER_HOUR[type];
+  const spot = pool.capacityTypes.includes('spot');
+  const count = `${nodes} x ${type}`;
+  return [
+    hourly(
+      `pool ${pool.name}`,
+      spot ? `${count}, spot at ${percent(SPOT_SHARE)} of the on-demand price` : `${count}, on-demand`,
+      nodes * onDemand * (spot ? SPOT_SHARE : 1),
+    ),
+    ...(pool.mechanism === 'auto-mode'
+      ? [
+          hourly(
+            `pool ${pool.name}, fee of Auto Mode`,
+            `${percent(AUTO_MODE_FEE)} of the on-demand price of ${count}`,
+            nodes * onDemand * AUTO_MODE_FEE,
+          ),
+        ]
+      : []),
+    {
+      item: `pool ${pool.name}, disks`,
+      basis: `${nodes} x ${pool.diskGiB} GiB`,
+      usdPerMonth: nodes * pool.diskGiB * USD.diskGiBMonth,
+    },
+  ];
+}
+
+/** The machine that Karpenter would take for one server. */
+function cheapest(pool: GpuNodePoolSettings, gpusPerPod: number): GpuInstanceType | undefined {
+  return pool.instanceTypes
+    .filter((type) => schedulableGpus(pool, type) >= gpusPerPod)
+    .sort((a, b) => GPU_INSTANCE_USD_PER_HOUR[a] - GPU_INSTANCE_USD_PER_HOUR[b])[0];
+}
+
+function notes(settings: Settings): string[] {
+  const { cluster, region } = settings;
+  const spot = settings.gpuNodePools.filter(({ capacityTypes }) => capacityTypes.includes('spot'));
+  const warning = capacityWarning(settings);
+  return [
+    ...(warning === undefined ? [] : [`Warning: ${warning}.`]),
+    ...(spot.length === 0
+      ? []
+      : [
+          `Assumed: spot machines at ${percent(SPOT_SHARE)} of the on-demand price, and only these in pool ${spot.map(({ name }) => name).join(', ')}. AWS changes the price, and may have none.`,
+        ]),
+    'Not in it: traffic, requests to S3 and KMS, logs, load balancers, taxes; discounts are not deducted.',
+    ...(region === PRICES_REGION ? [] : [`The prices are those of ${PRICES_REGION}; in ${region} most are higher.`]),
+    ...(cluster.kind === 'existing' ? ['The cluster is there already and is not in it.'] : []),
+    ...(settings.gpuNodePools.some(({ capacityTypes }) => capacityTypes.includes('reserved'))
+      ? ['Reserved capacity is counted as on-demand; it is paid for whether it is used or not.']
+      : []),
+  ];
+}
+
+const percent = (share: number): string => `${Math.round(share * 100)}%`;
+
+const hourly = (item: string, basis: string, usdPerHour: number): CostItem => ({
+  item,
+  basis,
+  usdPerMonth: usdPerHour * HOURS_PER_MONTH,
+});
+
+const total = (items: readonly CostItem[]): number => items.reduce((sum, { usdPerMonth }) => sum + usdPerMonth, 0);

@@ -1,0 +1,73 @@
+import type { GpuInstanceType } from '../gpu/gpu-instance-types';
+
+/** When these prices were read off AWS's lists. */
+export const PRICES_AS_OF = '2026-08-17';
+
+/** Where they hold. Elsewhere most are higher, by up to a third. */
+export const PRICES_REGION = 'us-east-1';
+
+/** On-demand Linux machines with GPUs, US dollars an hour. */
+export const GPU_INSTANCE_USD_PER_HOUR: Record<GpuInstanceType, number> = {
+  'g4dn.xlarge': 0.526,
+  'g4dn.2xlarge': 0.752,
+  'g4dn.4xlarge': 1.204,
+  'g4dn.8xlarge': 2.176,
+  'g4dn.12xlarge': 3.912,
+  'g4dn.16xlarge': 4.352,
+  'g5.xlarge': 1.006,
+  'g5.2xlarge': 1.212,
+  'g5.4xlarge': 1.624,
+  'g5.8xlarge': 2.448,
+  'g5.12xlarge': 5.672,
+  'g5.16xlarge': 4.096,
+  'g5.24xlarge': 8.144,
+  'g5.48xlarge': 16.288,
+  'g6.xlarge': 0.8048,
+  'g6.2xlarge': 0.9776,
+  'g6.4xlarge': 1.3232,
+  'g6.8xlarge': 2.0144,
+  'g6.12xlarge': 4.6016,
+  'g6.16xlarge': 3.3968,
+  'g6.24xlarge': 6.6752,
+  'g6.48xlarge': 13.3504,
+  'g6e.xlarge': 1.861,
+  'g6e.2xlarge': 2.24208,
+  'g6e.4xlarge': 3.00424,
+  'g6e.8xlarge': 4.52856,
+  'g6e.12xlarge': 10.49264,
+  'g6e.16xlarge': 7.57719,
+  'g6e.24xlarge': 15.06559,
+  'g6e.48xlarge': 30.13118,
+  'p4d.24xlarge': 21.957642,
+  'p4de.24xlarge': 27.44705,
+  'p5.4xlarge': 6.88,
+  'p5.48xlarge': 55.04,
+  'p5en.48xlarge': 63.296,
+  'p6-b200.48xlarge': 113.9328,
+};
+
+/** What else a stack costs, in US dollars. */
+export const USD = {
+  /** EKS control plane, an hour. */
+  controlPlaneHour: 0.1,
+  /** One machine of the system (m7i.large), an hour. */
+  systemNodeHour: 0.1008,
+  /** NAT gateway, an hour, and its public address. */
+  natGatewayHour: 0.045,
+  publicAddressHour: 0.005,
+  /** gp3 volume, a GiB and month. */
+  diskGiBMonth: 0.08,
+  /** S3 Standard, a GiB and month. */
+  s3GiBMonth: 0.023,
+  /** KMS key, a month. */
+  keyMonth: 1,
+} as const;
+
+/** What EKS Auto Mode takes of a machine's on-demand price, also of one that is spot or reserved. */
+export const AUTO_MODE_FEE = 0.12;
+
+/** What spot machines are taken to cost of the on-demand price. The real price moves, from about 0.3 to 0.9. */
+export const SPOT_SHARE = 0.5;
+
+/** Hours of a month, as AWS counts them. */
+export const HOURS_PER_MONTH = 730;

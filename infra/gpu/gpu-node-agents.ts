@@ -1,0 +1,145 @@
+import * as apps from '@pulumi/kubernetes/apps/v1';
+import * as core from '@pulumi/kubernetes/core/v1';
+import type { input } from '@pulumi/kubernetes/types';
+import * as pulumi from '@pulumi/pulumi';
+import { GPU_POOL_LABEL } from './gpu-labels';
+import type { GpuNodePoolSettings } from '../settings/types';
+
+/** What runs on each GPU node of a managed group. */
+const AGENT_IMAGES = {
+  devicePlugin: 'nvcr.io/nvidia/k8s-device-plugin:v0.17.4',
+  dcgmExporter: 'nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04',
+} as const;
+
+export interface GpuNodeAgentsArgs {
+  /** Pools of managed node groups. */
+  pools: GpuNodePoolSettings[];
+}
+
+const NAMESPACE = 'gpu-node-agents';
+const DCGM_PORT = 9400;
+
+/**
+ * NVIDIA's device plugin, on the nodes whose system lacks it, and DCGM exporter where it was asked for. Both work on
+ * the node itself, so their namespace is the one that may.
+ */
+export class GpuNodeAgents extends pulumi.ComponentResource {
+  constructor(name: string, args: GpuNodeAgentsArgs, options?: pulumi.ComponentResourceOptions) {
+    super('triton-serving:infra:GpuNodeAgents', name, {}, options);
+    const namespace = new core.Namespace(
+      name,
+      { metadata: { name: NAMESPACE, labels: { 'pod-security.kubernetes.io/enforce': 'privileged' } } },
+      { parent: this },
+    );
+    const inherited = { parent: this, dependsOn: [namespace] };
+    // The number of slices is the plugin's own setting, so each number has a plugin of its own.
+    const bySlices = new Map<number, string[]>();
+    for (const { ami, name: pool, timeSlices } of args.pools) {
+      if (ami === 'AL2023') bySlices.set(timeSlices, [...(bySlices.get(timeSlices) ?? []), pool]);
+    }
+    for (const [slices, pools] of bySlices)
+      this.devicePlugin(`${name}-device-plugin-${slices}`, slices, pools, inherited);
+    const watched = args.pools.filter(({ dcgmExporter }) => dcgmExporter).map(({ name: pool }) => pool);
+    if (watched.length > 0) this.dcgmExporter(`${name}-dcgm-exporter`, watched, inherited);
+    this.registerOutputs();
+  }
+
+  private devicePlugin(name: string, slices: number, pools: string[], options: pulumi.CustomResourceOptions): void {
+    const sharing =
+      slices === 1 ? {} : { sharing: { timeSlicing: { resources: [{ name: 'nvidia.com/gpu', replicas: slices }] } } };
+    const settings = new core.ConfigMap(
+      name,
+      {
+        metadata: { namespace: NAMESPACE, labels: labelsOf(name) },
+        // JSON is YAML, which is what it reads.
+        data: { 'config.yaml': JSON.stringify({ version: 'v1', ...sharing }) },
+      },
+      options,
+    );
+    new apps.DaemonSet(
+      name,
+      daemonSet(name, pools, {
+        containers: [
+          {
+            name: 'device-plugin',
+            image: AGENT_IMAGES.devicePlugin,
+            args: ['--config-file=/settings/config.yaml', '--fail-on-init-error=true'],
+            resources: { requests: { cpu: '50m', memory: '64Mi' }, limits: { memory: '128Mi' } },
+            securityContext: {
+              allowPrivilegeEscalation: false,
+              readOnlyRootFilesystem: true,
+              capabilities: { drop: ['ALL'] },
+            },
+            volumeMounts: [
+              { name: 'device-plugins', mountPath: '/var/lib/kubelet/device-plugins' },
+              { name: 'settings', mountPath: '/settings', readOnly: true },
+            ],
+          },
+        ],
+        volumes: [
+          { name: 'device-plugins', hostPath: { path: '/var/lib/kubelet/device-plugins', type: 'Directory' } },
+          { name: 'settings', configMap: { name: settings.metadata.name } },
+        ],
+      }),
+      options,
+    );
+  }
+
+  private dcgmExporter(name: string, pools: string[], options: pulumi.CustomResourceOptions): void {
+    new apps.DaemonSet(
+      name,
+      daemonSet(name, pools, {
+        containers: [
+          {
+            name: 'dcgm-exporter',
+            image: AGENT_IMAGES.dcgmExporter,
+            env: [{ name: 'DCGM_EXPORTER_LISTEN', value: `:${DCGM_PORT}` }],
+            ports: [{ name: 'metrics', containerPort: DCGM_PORT }],
+            readinessProbe: { httpGet: { path: '/health', port: 'metrics' }, periodSeconds: 15 },
+            livenessProbe: {
+              httpGet: { path: '/health', port: 'metrics' },
+              initialDelaySeconds: 60,
+              periodSeconds: 30,
+            },
+            resources: { requests: { cpu: '100m', memory: '256Mi' }, limits: { memory: '512Mi' } },
+            securityContext: { capabilities: { drop: ['ALL'], add: ['SYS_ADMIN'] } },
+          },
+        ],
+      }),
+      options,
+    );
+  }
+}
+
+const labelsOf = (name: string): Record<string, string> => ({
+  'app.kubernetes.io/name': name,
+  'app.kubernetes.io/part-of': 'triton-serving',
+});
+
+/** On every node of these pools, whatever its taints, before anything else. */
+function daemonSet(name: string, pools: string[], pod: input.core.v1.PodSpec): apps.DaemonSetArgs {
+  const labels = labelsOf(name);
+  return {
+    metadata: { namespace: NAMESPACE, labels },
+    spec: {
+      selector: { matchLabels: labels },
+      updateStrategy: { type: 'RollingUpdate' },
+      template: {
+        metadata: { labels },
+        spec: {
+          ...pod,
+          priorityClassName: 'system-node-critical',
+          automountServiceAccountToken: false,
+          tolerations: [{ operator: 'Exists' }],
+          affinity: {
+            nodeAffinity: {
+              requiredDuringSchedulingIgnoredDuringExecution: {
+                nodeSelectorTerms: [{ matchExpressions: [{ key: GPU_POOL_LABEL, operator: 'In', values: pools }] }],
+              },
+            },
+          },
+        },
+      },
+    },
+  };
+}

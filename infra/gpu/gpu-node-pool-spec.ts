@@ -1,0 +1,83 @@
+import { GPU_LABEL, GPU_POOL_LABEL, GPU_TAINT, type TaintEffect } from './gpu-labels';
+import type { GpuNodePoolSettings } from '../settings/types';
+
+/** A node that cannot be emptied is taken away after so long: a pod that refuses to go does not keep it for ever. */
+const TERMINATION_GRACE = '1h';
+
+/** Disk throughput in MiB/s: Triton's image is unpacked onto it while a server is waited for. */
+const DISK_THROUGHPUT = 500;
+const DISK_IOPS = 4000;
+
+export interface NodeClassReference {
+  group: string;
+  kind: string;
+  name: string;
+}
+
+/** Labels that every node of a pool has. */
+export const poolLabels = (pool: GpuNodePoolSettings): Record<string, string> => ({
+  ...pool.labels,
+  [GPU_LABEL]: 'true',
+  [GPU_POOL_LABEL]: pool.name,
+});
+
+/** Taints that every node of a pool has, in Kubernetes' words. */
+export const poolTaints = (pool: GpuNodePoolSettings): { key: string; value?: string; effect: TaintEffect }[] => [
+  GPU_TAINT,
+  ...pool.taints,
+];
+
+/** Spec of the karpenter.sh/v1 NodePool: the same for EKS Auto Mode and for any other Karpenter. */
+export function nodePoolSpec(pool: GpuNodePoolSettings, nodeClassRef: NodeClassReference): object {
+  const oneOf = (key: string, values: readonly string[]) => ({ key, operator: 'In', values: [...values] });
+  return {
+    template: {
+      metadata: { labels: poolLabels(pool) },
+      spec: {
+        nodeClassRef,
+        requirements: [
+          oneOf('node.kubernetes.io/instance-type', pool.instanceTypes),
+          // Karpenter takes reserved before spot before on-demand, whatever the order here.
+          oneOf('karpenter.sh/capacity-type', pool.capacityTypes),
+          oneOf('kubernetes.io/arch', ['amd64']),
+          oneOf('kubernetes.io/os', ['linux']),
+          ...(pool.zones.length === 0 ? [] : [oneOf('topology.kubernetes.io/zone', pool.zones)]),
+        ],
+        taints: poolTaints(pool),
+        expireAfter: `${pool.expireAfterHours}h`,
+        terminationGracePeriod: TERMINATION_GRACE,
+      },
+    },
+    disruption: {
+      // A server that is moved to save a few cents loads its models anew: only empty nodes go.
+      consolidationPolicy: 'WhenEmpty',
+      consolidateAfter: `${pool.consolidateAfterMinutes}m`,
+      budgets: [{ nodes: pool.disruptedNodes }],
+    },
+    limits: { 'nvidia.com/gpu': String(pool.maximumGpus) },
+  };
+}
+
+/** Where the nodes of EKS Auto Mode are put. */
+export interface NodeClassPlace<Text> {
+  roleName: Text;
+  subnetIds: Text[];
+  securityGroupId: Text;
+  /** Of the machines, their disks and network interfaces. */
+  tags: Readonly<Record<string, string>>;
+}
+
+/** Spec of the eks.amazonaws.com/v1 NodeClass. */
+export function nodeClassSpec<Text>(pool: GpuNodePoolSettings, place: NodeClassPlace<Text>): object {
+  return {
+    role: place.roleName,
+    subnetSelectorTerms: place.subnetIds.map((id) => ({ id })),
+    securityGroupSelectorTerms: [{ id: place.securityGroupId }],
+    ephemeralStorage: { size: `${pool.diskGiB}Gi`, iops: DISK_IOPS, throughput: DISK_THROUGHPUT },
+    networkPolicy: 'DefaultAllow',
+    ...(Object.keys(place.tags).length === 0 ? {} : { tags: place.tags }),
+    ...(pool.capacityReservationIds.length === 0
+      ? {}
+      : { capacityReservationSelectorTerms: pool.capacityReservationIds.map((id) => ({ id })) }),
+  };
+}

@@ -1,0 +1,154 @@
+import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
+import * as pulumi from '@pulumi/pulumi';
+import type { EksVersion } from '../cluster/eks-versions';
+import { explained } from '../explained';
+import type { TaintEffect } from './gpu-labels';
+import { nodeClassSpec, nodePoolSpec, poolLabels, poolTaints, type NodeClassReference } from './gpu-node-pool-spec';
+import { NodeGroup } from '../cluster/node-group';
+import { completePool } from '../settings/complete-pool';
+import type { GpuNodePoolInput, GpuNodePoolSettings } from '../settings/types';
+
+/** Where a pool's nodes are, if they are made by AWS. */
+export interface GpuNodePoolPlace {
+  clusterName: pulumi.Input<string>;
+  version: EksVersion;
+  /** Private subnets, one for each zone. */
+  subnetIds: pulumi.Input<string>[];
+  /** The zones of `subnetIds`, in their order; empty where they are not known. */
+  zones: string[];
+  /** Tags of the nodes and their disks. Default: none. */
+  tags?: Readonly<Record<string, string>>;
+  /** Security group of the nodes. */
+  securityGroupId: pulumi.Input<string>;
+  /** Role of the nodes. */
+  nodeRole: { name: pulumi.Input<string>; arn: pulumi.Input<string> };
+}
+
+export interface GpuNodePoolArgs {
+  /** Its name and machines; the rest has defaults (settings/pool-fields.ts). */
+  pool: GpuNodePoolInput;
+  /** Not for mechanism karpenter, whose node class knows. */
+  place?: GpuNodePoolPlace;
+}
+
+/** For bills by pool. */
+const POOL_TAG = 'triton-serving/gpu-pool';
+
+/** The effects as EKS spells them. */
+const NODE_GROUP_EFFECTS: Record<TaintEffect, 'NO_SCHEDULE' | 'PREFER_NO_SCHEDULE' | 'NO_EXECUTE'> = {
+  NoSchedule: 'NO_SCHEDULE',
+  PreferNoSchedule: 'PREFER_NO_SCHEDULE',
+  NoExecute: 'NO_EXECUTE',
+};
+
+/** Nodes with GPUs, by one of three mechanisms. */
+export class GpuNodePool extends pulumi.ComponentResource {
+  constructor(name: string, args: GpuNodePoolArgs, options?: pulumi.ComponentResourceOptions) {
+    super('triton-serving:infra:GpuNodePool', name, {}, options);
+    const { place } = args;
+    const pool = explained(() => completePool(args.pool));
+    switch (pool.mechanism) {
+      case 'auto-mode':
+        this.nodePool(name, pool, this.nodeClass(name, pool, placeOf(name, place)));
+        break;
+      case 'karpenter':
+        this.nodePool(name, pool, { reference: pool.nodeClass as NodeClassReference, dependsOn: [] });
+        break;
+      case 'managed-node-group':
+        this.nodeGroups(name, pool, placeOf(name, place));
+        break;
+      default:
+        pool.mechanism satisfies never;
+    }
+    this.registerOutputs();
+  }
+
+  private nodeClass(name: string, pool: GpuNodePoolSettings, place: GpuNodePoolPlace) {
+    const nodeClass = new CustomResource(
+      `${name}-class`,
+      {
+        apiVersion: 'eks.amazonaws.com/v1',
+        kind: 'NodeClass',
+        metadata: { name: pool.name },
+        spec: nodeClassSpec<pulumi.Input<string>>(pool, {
+          roleName: place.nodeRole.name,
+          subnetIds: subnetsOf(pool, place),
+          securityGroupId: place.securityGroupId,
+          tags: poolTags(pool, place),
+        }),
+      },
+      { parent: this },
+    );
+    return {
+      reference: { group: 'eks.amazonaws.com', kind: 'NodeClass', name: pool.name },
+      dependsOn: [nodeClass],
+    };
+  }
+
+  private nodePool(
+    name: string,
+    pool: GpuNodePoolSettings,
+    nodeClass: { reference: NodeClassReference; dependsOn: pulumi.Resource[] },
+  ): void {
+    new CustomResource(
+      name,
+      {
+        apiVersion: 'karpenter.sh/v1',
+        kind: 'NodePool',
+        metadata: { name: pool.name },
+        spec: nodePoolSpec(pool, nodeClass.reference),
+      },
+      { parent: this, dependsOn: nodeClass.dependsOn },
+    );
+  }
+
+  /** Spot and on-demand machines are never in one group. */
+  private nodeGroups(name: string, pool: GpuNodePoolSettings, place: GpuNodePoolPlace): void {
+    for (const capacityType of pool.capacityTypes) {
+      new NodeGroup(
+        `${name}-${capacityType}`,
+        {
+          clusterName: place.clusterName,
+          nodeRoleArn: place.nodeRole.arn,
+          version: place.version,
+          subnetIds: subnetsOf(pool, place),
+          amiType: pool.ami === 'AL2023' ? 'AL2023_x86_64_NVIDIA' : 'BOTTLEROCKET_x86_64_NVIDIA',
+          instanceTypes: pool.instanceTypes,
+          capacityType: capacityType === 'spot' ? 'SPOT' : 'ON_DEMAND',
+          minimumNodes: pool.minimumNodes,
+          maximumNodes: pool.maximumNodes,
+          diskGiB: pool.diskGiB,
+          tags: poolTags(pool, place),
+          labels: poolLabels(pool),
+          taints: poolTaints(pool).map((taint) => ({ ...taint, effect: NODE_GROUP_EFFECTS[taint.effect] })),
+          ...(pool.ami === 'Bottlerocket' && pool.timeSlices > 1 ? { userData: bottlerocketTimeSlicing(pool) } : {}),
+        },
+        { parent: this },
+      );
+    }
+  }
+}
+
+function placeOf(name: string, place: GpuNodePoolPlace | undefined): GpuNodePoolPlace {
+  if (place === undefined) throw new Error(`${name} needs to be told where its nodes are`);
+  return place;
+}
+
+/** None where the stack has none: what Auto Mode may tag has to be allowed to the cluster. */
+const poolTags = (pool: GpuNodePoolSettings, { tags = {} }: GpuNodePoolPlace): Record<string, string> =>
+  Object.keys(tags).length === 0 ? {} : { ...tags, [POOL_TAG]: pool.name };
+
+function subnetsOf(pool: GpuNodePoolSettings, { subnetIds, zones }: GpuNodePoolPlace): pulumi.Input<string>[] {
+  if (pool.zones.length === 0 || zones.length === 0) return subnetIds;
+  return subnetIds.filter((_, index) => pool.zones.includes(zones[index] ?? ''));
+}
+
+/** Bottlerocket has its own device plugin, which is told by the machine's settings. */
+const bottlerocketTimeSlicing = ({ timeSlices }: GpuNodePoolSettings): string =>
+  [
+    '[settings.kubelet-device-plugins.nvidia]',
+    'device-sharing-strategy = "time-slicing"',
+    '[settings.kubelet-device-plugins.nvidia.time-slicing]',
+    `replicas = ${timeSlices}`,
+    '',
+  ].join('\n');

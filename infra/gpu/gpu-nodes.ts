@@ -1,0 +1,118 @@
+import { ConfigMap } from '@pulumi/kubernetes/core/v1/configMap';
+import * as pulumi from '@pulumi/pulumi';
+import type { Cluster } from '../cluster/cluster';
+import { admitToCluster } from '../cluster/cluster-access';
+import { explained } from '../explained';
+import { GpuNodeAgents } from './gpu-node-agents';
+import { GpuNodePool, type GpuNodePoolPlace } from './gpu-node-pool';
+import { serviceTrust } from '../iam/policy-document';
+import { AUTO_MODE_NODE_POLICIES, NODE_GROUP_POLICIES, roleWithPolicies, type RoleWithPolicies } from '../iam/role';
+import { completePool } from '../settings/complete-pool';
+import type { GpuNodePoolInput, GpuNodePoolSettings } from '../settings/types';
+
+export interface GpuNodesArgs {
+  /** Their names and machines; the rest has defaults (settings/pool-fields.ts). */
+  pools: GpuNodePoolInput[];
+  region: string;
+  /** The cluster, where it is made here. Default: pools of mechanism karpenter only. */
+  cluster?: Cluster;
+  /** Private subnets of that cluster, one for each zone. Default: none. */
+  subnetIds?: pulumi.Input<string>[];
+  /** The zones of `subnetIds`, in their order. Default: not known. */
+  zones?: string[];
+  /** Tags of the nodes and their disks. With Auto Mode the cluster needs the same ones (`nodeTags`). Default: none. */
+  tags?: Readonly<Record<string, string>>;
+}
+
+/** With the defaults of the pools. */
+type Completed = Omit<GpuNodesArgs, 'pools'> & { pools: GpuNodePoolSettings[] };
+
+/** All GPU node pools of a cluster, and what they share: the role of the nodes, and what runs on each node. */
+export class GpuNodes extends pulumi.ComponentResource {
+  /** To be waited for before there are pods that need a GPU, and deleted after them. */
+  readonly pools: GpuNodePool[];
+
+  constructor(name: string, given: GpuNodesArgs, options?: pulumi.ComponentResourceOptions) {
+    super('triton-serving:infra:GpuNodes', name, {}, options);
+    const args = { ...given, pools: explained(() => given.pools.map(completePool)) };
+    const autoMode = this.autoMode(name, args);
+    const groups = this.nodeGroupRole(name, args);
+    this.pools = args.pools.map((pool) => {
+      const shared = pool.mechanism === 'auto-mode' ? autoMode : groups;
+      return new GpuNodePool(
+        `${name}-${pool.name}`,
+        { pool, ...(shared === undefined ? {} : { place: this.place(args, shared) }) },
+        { parent: this, dependsOn: [...(shared?.dependsOn ?? []), ...(args.cluster?.ready ?? [])] },
+      );
+    });
+    this.agents(name, args);
+    if (args.cluster?.autoMode === true) this.enforceNetworkPolicies(name, args.cluster);
+    this.registerOutputs();
+  }
+
+  /** Auto Mode takes network policies, and enforces them only where it is told to. */
+  private enforceNetworkPolicies(name: string, cluster: Cluster): void {
+    new ConfigMap(
+      `${name}-network-policies`,
+      {
+        metadata: { name: 'amazon-vpc-cni', namespace: 'kube-system' },
+        data: { 'enable-network-policy-controller': 'true' },
+      },
+      { parent: this, dependsOn: cluster.ready },
+    );
+  }
+
+  private place(args: GpuNodesArgs, { role }: RoleWithPolicies): GpuNodePoolPlace {
+    const { cluster, subnetIds = [], zones = [], tags = {} } = args;
+    if (cluster === undefined) throw new Error('only pools of mechanism karpenter do without the cluster');
+    const { clusterName, version, securityGroupId } = cluster;
+    const nodeRole = { name: role.name, arn: role.arn };
+    return { clusterName, version, securityGroupId, subnetIds, zones, tags, nodeRole };
+  }
+
+  /** The role of Auto Mode's GPU nodes, which the cluster has to admit. */
+  private autoMode(name: string, { pools, region, cluster }: Completed) {
+    if (cluster === undefined || !pools.some(({ mechanism }) => mechanism === 'auto-mode')) return undefined;
+    const label = `${name}-auto-mode`;
+    const nodes = roleWithPolicies(
+      label,
+      region,
+      {
+        description: `GPU nodes of ${name}`,
+        trust: serviceTrust('ec2.amazonaws.com'),
+        policies: AUTO_MODE_NODE_POLICIES,
+      },
+      this,
+    );
+    const { clusterName } = cluster;
+    const policy = 'AmazonEKSAutoNodePolicy';
+    const admission = admitToCluster(
+      label,
+      { clusterName, principalArn: nodes.role.arn, region, policy, type: 'EC2' },
+      this,
+    );
+    return { ...nodes, dependsOn: [...nodes.attachments, admission] };
+  }
+
+  /** EKS itself admits the role of managed node groups. */
+  private nodeGroupRole(name: string, { pools, region }: Completed) {
+    if (!pools.some(({ mechanism }) => mechanism === 'managed-node-group')) return undefined;
+    const nodes: RoleWithPolicies = roleWithPolicies(
+      `${name}-groups`,
+      region,
+      {
+        description: `GPU nodes of ${name}`,
+        trust: serviceTrust('ec2.amazonaws.com'),
+        policies: NODE_GROUP_POLICIES,
+      },
+      this,
+    );
+    return { ...nodes, dependsOn: nodes.attachments };
+  }
+
+  private agents(name: string, { pools, cluster }: Completed): void {
+    const groups = pools.filter(({ mechanism }) => mechanism === 'managed-node-group');
+    if (!groups.some(({ ami, dcgmExporter }) => ami === 'AL2023' || dcgmExporter)) return;
+    new GpuNodeAgents(`${name}-agents`, { pools: groups }, { parent: this, dependsOn: cluster?.ready ?? [] });
+  }
+}

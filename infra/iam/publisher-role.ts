@@ -1,0 +1,56 @@
+import * as eks from '@pulumi/aws/eks';
+import * as iam from '@pulumi/aws/iam';
+import * as pulumi from '@pulumi/pulumi';
+import { federatedTrust, policyDocument } from './policy-document';
+import { publisherStatements, type RepositoryPlace } from './repository-policies';
+import type { PublisherSettings } from '../settings/types';
+
+export interface PublisherRoleArgs {
+  repository: RepositoryPlace;
+  /** Whose tokens are taken. */
+  publisher: PublisherSettings;
+  /** EKS cluster that the publisher finds the servers in, as a member of the Kubernetes group. Default: none. */
+  cluster?: { name: pulumi.Input<string>; group: string };
+}
+
+/** The role that CI takes to publish models, with a token of its own and no key that could leak. */
+export class PublisherRole extends pulumi.ComponentResource {
+  readonly roleArn: pulumi.Output<string>;
+
+  constructor(name: string, args: PublisherRoleArgs, options?: pulumi.ComponentResourceOptions) {
+    super('triton-serving:infra:PublisherRole', name, {}, options);
+    const { publisher } = args;
+    const provider = publisher.providerArn ?? this.provider(name, publisher);
+    const issuer = publisher.issuer.replace(/^https:\/\//, '');
+    const role = new iam.Role(
+      name,
+      {
+        description: `Publishes models of ${name}`,
+        assumeRolePolicy: federatedTrust(provider, {
+          StringEquals: { [`${issuer}:aud`]: publisher.audience },
+          StringLike: { [`${issuer}:sub`]: publisher.subjects },
+        }),
+      },
+      { parent: this },
+    );
+    new iam.RolePolicy(
+      name,
+      { role: role.id, policy: policyDocument(publisherStatements(args.repository)) },
+      { parent: role },
+    );
+    if (args.cluster !== undefined) {
+      new eks.AccessEntry(
+        name,
+        { clusterName: args.cluster.name, principalArn: role.arn, kubernetesGroups: [args.cluster.group] },
+        { parent: role },
+      );
+    }
+    this.roleArn = role.arn;
+    this.registerOutputs({ roleArn: this.roleArn });
+  }
+
+  private provider(name: string, { issuer, audience }: PublisherSettings): pulumi.Output<string> {
+    return new iam.OpenIdConnectProvider(`${name}-issuer`, { url: issuer, clientIdLists: [audience] }, { parent: this })
+      .arn;
+  }
+}

@@ -1,0 +1,214 @@
+import { LogGroup } from '@pulumi/aws/cloudwatch/logGroup';
+import * as ec2 from '@pulumi/aws/ec2';
+import * as iam from '@pulumi/aws/iam';
+import * as pulumi from '@pulumi/pulumi';
+import { subnetRanges } from './cidr';
+import { policyDocument, serviceTrust } from '../iam/policy-document';
+
+export interface NetworkArgs {
+  region: string;
+  /** Addresses of the VPC, /16 to /20: "10.0.0.0/16". Another one replaces the network. */
+  cidr: string;
+  /** Availability zones, from 2 to 6. One that is added at the end leaves the others alone. */
+  zones: string[];
+  /** `one` for all zones, or one in each: then a zone that is down takes no other one's way out. */
+  natGateways: 'one' | 'per-zone';
+  /** Days to keep flow logs. */
+  flowLogDays: number;
+  /** KMS key of the flow logs, which CloudWatch may use. */
+  logKeyArn: pulumi.Input<string>;
+}
+
+/**
+ * A VPC with a private and a public subnet in each zone. Nodes are in the private ones and reach the internet through
+ * NAT gateways, and S3 through a gateway endpoint: models never cross the NAT, which charges for each byte.
+ */
+export class Network extends pulumi.ComponentResource {
+  readonly vpcId: pulumi.Output<string>;
+  readonly privateSubnetIds: pulumi.Output<string>[];
+  /** The zones of the subnets, in their order. */
+  readonly zones: string[];
+  /** For load balancers that face the internet. */
+  readonly publicSubnetIds: pulumi.Output<string>[];
+  /** What nodes need to reach anything: to be waited for before there are nodes, and deleted after them. */
+  readonly routes: pulumi.Resource[];
+
+  constructor(name: string, args: NetworkArgs, options?: pulumi.ComponentResourceOptions) {
+    super('triton-serving:infra:Network', name, {}, options);
+    const vpc = this.vpc(name, args);
+    const { publicSubnets, publicRoutes, publicTable } = this.publicSubnets(name, vpc, args);
+    const gateways = this.natGateways(name, publicSubnets, publicRoutes, args);
+    const { privateSubnets, privateRoutes, privateTables } = this.privateSubnets(name, vpc, gateways, args);
+    const s3 = this.s3Endpoint(name, vpc, [publicTable, ...privateTables], args);
+    this.flowLogs(name, vpc, args);
+
+    this.vpcId = vpc.id;
+    this.privateSubnetIds = privateSubnets.map(({ id }) => id);
+    this.zones = args.zones;
+    this.publicSubnetIds = publicSubnets.map(({ id }) => id);
+    this.routes = [...publicRoutes, ...privateRoutes, s3];
+    this.registerOutputs({
+      vpcId: this.vpcId,
+      privateSubnetIds: this.privateSubnetIds,
+      publicSubnetIds: this.publicSubnetIds,
+    });
+  }
+
+  private vpc(name: string, { cidr }: NetworkArgs): ec2.Vpc {
+    const vpc = new ec2.Vpc(
+      name,
+      { cidrBlock: cidr, enableDnsHostnames: true, enableDnsSupport: true, tags: { Name: name } },
+      { parent: this },
+    );
+    // Whatever is put into the default group by mistake reaches nothing.
+    new ec2.DefaultSecurityGroup(
+      `${name}-default`,
+      { vpcId: vpc.id, ingress: [], egress: [], tags: { Name: `${name}-default-unused` } },
+      { parent: vpc },
+    );
+    return vpc;
+  }
+
+  private publicSubnets(name: string, vpc: ec2.Vpc, { cidr, zones }: NetworkArgs) {
+    const gateway = new ec2.InternetGateway(name, { vpcId: vpc.id, tags: { Name: name } }, { parent: vpc });
+    const table = new ec2.RouteTable(
+      `${name}-public`,
+      { vpcId: vpc.id, tags: { Name: `${name}-public` } },
+      { parent: vpc },
+    );
+    const route = new ec2.Route(
+      `${name}-public`,
+      { routeTableId: table.id, destinationCidrBlock: '0.0.0.0/0', gatewayId: gateway.id },
+      { parent: table },
+    );
+    const ranges = subnetRanges(cidr, zones.length).public;
+    const placed = zones.map((zone, index) => {
+      const subnet = new ec2.Subnet(
+        `${name}-public-${zone}`,
+        {
+          vpcId: vpc.id,
+          availabilityZone: zone,
+          cidrBlock: ranges[index] ?? '',
+          mapPublicIpOnLaunch: false,
+          tags: { Name: `${name}-public-${zone}`, 'kubernetes.io/role/elb': '1' },
+        },
+        { parent: vpc },
+      );
+      const association = new ec2.RouteTableAssociation(
+        `${name}-public-${zone}`,
+        { subnetId: subnet.id, routeTableId: table.id },
+        { parent: subnet },
+      );
+      return { subnet, association };
+    });
+    return {
+      publicSubnets: placed.map(({ subnet }) => subnet),
+      publicRoutes: [route, ...placed.map(({ association }) => association)],
+      publicTable: table,
+    };
+  }
+
+  /** One gateway, or one for each zone, in the order of the zones. */
+  private natGateways(
+    name: string,
+    subnets: readonly ec2.Subnet[],
+    routes: pulumi.Resource[],
+    { zones, natGateways }: NetworkArgs,
+  ): ec2.NatGateway[] {
+    const count = natGateways === 'one' ? 1 : zones.length;
+    return subnets.slice(0, count).map((subnet, index) => {
+      const tags = { Name: `${name}-nat-${zones[index]}` };
+      const address = new ec2.Eip(tags.Name, { domain: 'vpc', tags }, { parent: subnet });
+      return new ec2.NatGateway(
+        tags.Name,
+        { subnetId: subnet.id, allocationId: address.id, tags },
+        { parent: subnet, dependsOn: routes },
+      );
+    });
+  }
+
+  private privateSubnets(
+    name: string,
+    vpc: ec2.Vpc,
+    gateways: readonly ec2.NatGateway[],
+    { cidr, zones }: NetworkArgs,
+  ) {
+    const ranges = subnetRanges(cidr, zones.length).private;
+    const placed = zones.map((zone, index) => {
+      const label = `${name}-private-${zone}`;
+      const tags = { Name: label, 'kubernetes.io/role/internal-elb': '1' };
+      const subnet = new ec2.Subnet(
+        label,
+        { vpcId: vpc.id, availabilityZone: zone, cidrBlock: ranges[index] ?? '', mapPublicIpOnLaunch: false, tags },
+        { parent: vpc },
+      );
+      const table = new ec2.RouteTable(label, { vpcId: vpc.id, tags: { Name: label } }, { parent: vpc });
+      const gateway = (gateways[index] ?? gateways[0]) as ec2.NatGateway;
+      const route = new ec2.Route(
+        label,
+        { routeTableId: table.id, destinationCidrBlock: '0.0.0.0/0', natGatewayId: gateway.id },
+        { parent: table },
+      );
+      const association = new ec2.RouteTableAssociation(
+        label,
+        { subnetId: subnet.id, routeTableId: table.id },
+        { parent: subnet },
+      );
+      return { subnet, table, routes: [route, association] };
+    });
+    return {
+      privateSubnets: placed.map(({ subnet }) => subnet),
+      privateTables: placed.map(({ table }) => table),
+      privateRoutes: placed.flatMap(({ routes }) => routes),
+    };
+  }
+
+  private s3Endpoint(
+    name: string,
+    vpc: ec2.Vpc,
+    tables: readonly ec2.RouteTable[],
+    { region }: NetworkArgs,
+  ): ec2.VpcEndpoint {
+    return new ec2.VpcEndpoint(
+      `${name}-s3`,
+      {
+        vpcId: vpc.id,
+        serviceName: `com.amazonaws.${region}.s3`,
+        vpcEndpointType: 'Gateway',
+        routeTableIds: tables.map(({ id }) => id),
+        tags: { Name: `${name}-s3` },
+      },
+      { parent: vpc },
+    );
+  }
+
+  private flowLogs(name: string, vpc: ec2.Vpc, { flowLogDays, logKeyArn }: NetworkArgs): void {
+    const label = `${name}-flow-logs`;
+    const group = new LogGroup(label, { retentionInDays: flowLogDays, kmsKeyId: logKeyArn }, { parent: vpc });
+    const role = new iam.Role(
+      label,
+      { description: `Writes the flow logs of ${name}`, assumeRolePolicy: serviceTrust('vpc-flow-logs.amazonaws.com') },
+      { parent: vpc },
+    );
+    const policy = new iam.RolePolicy(
+      label,
+      {
+        role: role.id,
+        policy: policyDocument([
+          {
+            Sid: 'WriteFlowLogs',
+            Effect: 'Allow',
+            Action: ['logs:CreateLogStream', 'logs:PutLogEvents', 'logs:DescribeLogStreams'],
+            Resource: [group.arn, pulumi.interpolate`${group.arn}:*`],
+          },
+        ]),
+      },
+      { parent: role },
+    );
+    new ec2.FlowLog(
+      label,
+      { vpcId: vpc.id, trafficType: 'ALL', logDestination: group.arn, iamRoleArn: role.arn, tags: { Name: label } },
+      { parent: vpc, dependsOn: [policy] },
+    );
+  }
+}

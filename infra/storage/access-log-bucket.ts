@@ -1,0 +1,80 @@
+import * as s3 from '@pulumi/aws/s3';
+import * as pulumi from '@pulumi/pulumi';
+import { closeBucket, tlsOnly } from './bucket';
+import { policyDocument } from '../iam/policy-document';
+
+export interface AccessLogBucketArgs {
+  /** The bucket whose accesses are logged: no other may write here. */
+  sourceBucketArn: pulumi.Input<string>;
+  accountId: pulumi.Input<string>;
+  /** Days to keep the logs. */
+  days: number;
+  /** Deleting it deletes the logs too. Default: false. */
+  forceDestroy?: boolean;
+  /** Pulumi refuses to delete it. Default: false. */
+  protect?: boolean;
+}
+
+/** Where S3 writes down who accessed a bucket. */
+export class AccessLogBucket extends pulumi.ComponentResource {
+  readonly bucket: pulumi.Output<string>;
+  /** S3 checks that it may write here when logging is switched on. */
+  readonly ready: pulumi.Resource[];
+
+  constructor(name: string, args: AccessLogBucketArgs, options?: pulumi.ComponentResourceOptions) {
+    super('triton-serving:infra:AccessLogBucket', name, {}, options);
+    const bucket = new s3.Bucket(
+      name,
+      { forceDestroy: args.forceDestroy ?? false },
+      { parent: this, ...(args.protect === undefined ? {} : { protect: args.protect }) },
+    );
+    const { publicAccess, versioning } = closeBucket(name, bucket);
+    new s3.BucketServerSideEncryptionConfiguration(
+      name,
+      // S3's own keys: it would need to be let into a key of ours to write here.
+      { bucket: bucket.bucket, rules: [{ applyServerSideEncryptionByDefault: { sseAlgorithm: 'AES256' } }] },
+      { parent: bucket },
+    );
+    new s3.BucketLifecycleConfiguration(
+      name,
+      {
+        bucket: bucket.bucket,
+        rules: [
+          {
+            id: 'expire',
+            status: 'Enabled',
+            filter: { prefix: '' },
+            expiration: { days: args.days },
+            noncurrentVersionExpiration: { noncurrentDays: 1 },
+            abortIncompleteMultipartUpload: { daysAfterInitiation: 1 },
+          },
+        ],
+      },
+      { parent: bucket, dependsOn: [versioning] },
+    );
+    const policy = new s3.BucketPolicy(
+      name,
+      {
+        bucket: bucket.bucket,
+        policy: policyDocument([
+          tlsOnly(bucket),
+          {
+            Sid: 'LogDelivery',
+            Effect: 'Allow',
+            Principal: { Service: 'logging.s3.amazonaws.com' },
+            Action: 's3:PutObject',
+            Resource: pulumi.interpolate`${bucket.arn}/*`,
+            Condition: {
+              ArnLike: { 'aws:SourceArn': args.sourceBucketArn },
+              StringEquals: { 'aws:SourceAccount': args.accountId },
+            },
+          },
+        ]),
+      },
+      { parent: bucket, dependsOn: [publicAccess] },
+    );
+    this.bucket = bucket.bucket;
+    this.ready = [policy];
+    this.registerOutputs({ bucket: this.bucket });
+  }
+}

@@ -1,0 +1,41 @@
+import * as s3 from '@pulumi/aws/s3';
+import * as pulumi from '@pulumi/pulumi';
+import type { PolicyStatement } from '../iam/policy-document';
+
+/** What every bucket of ours has: no public access, no ACLs, old versions, and its events on EventBridge. */
+export function closeBucket(name: string, bucket: s3.Bucket) {
+  const publicAccess = new s3.BucketPublicAccessBlock(
+    name,
+    {
+      bucket: bucket.bucket,
+      blockPublicAcls: true,
+      blockPublicPolicy: true,
+      ignorePublicAcls: true,
+      restrictPublicBuckets: true,
+    },
+    { parent: bucket },
+  );
+  new s3.BucketOwnershipControls(
+    name,
+    { bucket: bucket.bucket, rule: { objectOwnership: 'BucketOwnerEnforced' } },
+    { parent: bucket },
+  );
+  const versioning = new s3.BucketVersioning(
+    name,
+    { bucket: bucket.bucket, versioningConfiguration: { status: 'Enabled' } },
+    { parent: bucket },
+  );
+  // A release or a deletion can then be acted on by whoever adds a rule. At most 1 USD a million objects.
+  new s3.BucketNotification(name, { bucket: bucket.bucket, eventbridge: true }, { parent: bucket });
+  return { publicAccess, versioning };
+}
+
+/** Refuses what is not encrypted on its way. */
+export const tlsOnly = (bucket: s3.Bucket): PolicyStatement => ({
+  Sid: 'TlsOnly',
+  Effect: 'Deny',
+  Principal: '*',
+  Action: 's3:*',
+  Resource: [bucket.arn, pulumi.interpolate`${bucket.arn}/*`],
+  Condition: { Bool: { 'aws:SecureTransport': 'false' } },
+});

@@ -1,0 +1,178 @@
+import * as s3 from '@pulumi/aws/s3';
+import * as pulumi from '@pulumi/pulumi';
+import { PLACEHOLDER } from '../../src/publish/location';
+import { AccessLogBucket } from './access-log-bucket';
+import { closeBucket, tlsOnly } from './bucket';
+import { EncryptionKey } from './encryption-key';
+import { policyDocument } from '../iam/policy-document';
+import { readerKeyStatement, readerStatements } from '../iam/repository-policies';
+
+export interface ModelRepositoryArgs {
+  /** Folder of the models in the bucket. Releases are beside it, in PREFIX.releases. */
+  prefix: string;
+  region: string;
+  accountId: pulumi.Input<string>;
+  /** Days to keep versions that were replaced or deleted. */
+  oldVersionDays: number;
+  /** Days to keep access logs. */
+  accessLogDays: number;
+  /** ARNs of roles, of any account, that may read it to promote from it. They have to be there. Default: none. */
+  readers?: string[];
+  /** Deleting the stack deletes the models too. Default: false. */
+  forceDestroy?: boolean;
+  /** Pulumi refuses to delete bucket and key. Default: false. */
+  protect?: boolean;
+}
+
+/** A publisher that was interrupted goes on with the parts that it has sent, for so long. */
+const UNFINISHED_UPLOAD_DAYS = 7;
+
+/** The bucket of the models: versioned, encrypted, for this account and named readers only, and never empty. */
+export class ModelRepository extends pulumi.ComponentResource {
+  readonly bucket: pulumi.Output<string>;
+  readonly bucketArn: pulumi.Output<string>;
+  readonly keyArn: pulumi.Output<string>;
+  readonly prefix: string;
+  /** What Triton needs to be there before it starts, and what guards the bucket before anything is put into it. */
+  readonly ready: pulumi.Resource[];
+
+  constructor(name: string, args: ModelRepositoryArgs, options?: pulumi.ComponentResourceOptions) {
+    super('triton-serving:infra:ModelRepository', name, {}, options);
+    const guarded = args.protect === undefined ? {} : { protect: args.protect };
+    const { accountId, region, readers = [] } = args;
+    const statements = readers.length === 0 ? [] : [readerKeyStatement(region, readers)];
+    const key = new EncryptionKey(
+      `${name}-key`,
+      { description: `Models in ${name}`, accountId, region, statements, ...guarded },
+      { parent: this },
+    );
+    const bucket = new s3.Bucket(name, { forceDestroy: args.forceDestroy ?? false }, { parent: this, ...guarded });
+    const { publicAccess, versioning } = closeBucket(name, bucket);
+    const encryption = this.encrypt(name, bucket, key);
+    const policy = this.admitOnly(name, bucket, args, publicAccess);
+    this.expire(name, bucket, args, versioning);
+    this.logAccess(name, bucket, args);
+    const placeholder = this.placeholder(name, bucket, args, [versioning, encryption, policy]);
+
+    this.bucket = bucket.bucket;
+    this.bucketArn = bucket.arn;
+    this.keyArn = key.arn;
+    this.prefix = args.prefix;
+    this.ready = [placeholder, policy];
+    this.registerOutputs({ bucket: this.bucket, bucketArn: this.bucketArn, keyArn: this.keyArn });
+  }
+
+  private encrypt(name: string, bucket: s3.Bucket, key: EncryptionKey): pulumi.Resource {
+    return new s3.BucketServerSideEncryptionConfiguration(
+      name,
+      {
+        bucket: bucket.bucket,
+        rules: [
+          {
+            applyServerSideEncryptionByDefault: { sseAlgorithm: 'aws:kms', kmsMasterKeyId: key.arn },
+            // One call of KMS for many objects, not one for each.
+            bucketKeyEnabled: true,
+          },
+        ],
+      },
+      { parent: bucket },
+    );
+  }
+
+  private admitOnly(
+    name: string,
+    bucket: s3.Bucket,
+    { accountId, prefix, readers = [] }: ModelRepositoryArgs,
+    publicAccess: pulumi.Resource,
+  ): pulumi.Resource {
+    const hasReaders = readers.length > 0;
+    return new s3.BucketPolicy(
+      name,
+      {
+        bucket: bucket.bucket,
+        policy: policyDocument([
+          tlsOnly(bucket),
+          {
+            Sid: 'ThisAccountOnly',
+            Effect: 'Deny',
+            Principal: '*',
+            Action: 's3:*',
+            Resource: [bucket.arn, pulumi.interpolate`${bucket.arn}/*`],
+            Condition: {
+              StringNotEquals: { 'aws:PrincipalAccount': accountId },
+              BoolIfExists: { 'aws:PrincipalIsAWSService': 'false' },
+              ...(hasReaders ? { ArnNotEquals: { 'aws:PrincipalArn': readers } } : {}),
+            },
+          },
+          ...(hasReaders ? readerStatements({ bucketArn: bucket.arn, prefix }, readers) : []),
+        ]),
+      },
+      // The two are refused when they change at once.
+      { parent: bucket, dependsOn: [publicAccess] },
+    );
+  }
+
+  private expire(name: string, bucket: s3.Bucket, args: ModelRepositoryArgs, versioning: pulumi.Resource): void {
+    new s3.BucketLifecycleConfiguration(
+      name,
+      {
+        bucket: bucket.bucket,
+        rules: [
+          {
+            id: 'old-versions',
+            status: 'Enabled',
+            filter: { prefix: '' },
+            noncurrentVersionExpiration: { noncurrentDays: args.oldVersionDays },
+            expiration: { expiredObjectDeleteMarker: true },
+          },
+          {
+            id: 'unfinished-uploads',
+            status: 'Enabled',
+            filter: { prefix: '' },
+            abortIncompleteMultipartUpload: { daysAfterInitiation: UNFINISHED_UPLOAD_DAYS },
+          },
+        ],
+      },
+      { parent: bucket, dependsOn: [versioning] },
+    );
+  }
+
+  private logAccess(name: string, bucket: s3.Bucket, args: ModelRepositoryArgs): void {
+    const logs = new AccessLogBucket(
+      `${name}-access-logs`,
+      {
+        sourceBucketArn: bucket.arn,
+        accountId: args.accountId,
+        days: args.accessLogDays,
+        forceDestroy: args.forceDestroy ?? false,
+        ...(args.protect === undefined ? {} : { protect: args.protect }),
+      },
+      { parent: this },
+    );
+    new s3.BucketLogging(
+      name,
+      { bucket: bucket.bucket, targetBucket: logs.bucket, targetPrefix: 'models/' },
+      { parent: bucket, dependsOn: logs.ready },
+    );
+  }
+
+  /** Lets Triton start; the publisher writes the same one. */
+  private placeholder(
+    name: string,
+    bucket: s3.Bucket,
+    { prefix }: ModelRepositoryArgs,
+    dependsOn: pulumi.Resource[],
+  ): pulumi.Resource {
+    return new s3.BucketObjectv2(
+      `${name}-placeholder`,
+      {
+        bucket: bucket.bucket,
+        key: `${prefix}/${PLACEHOLDER.name}`,
+        content: PLACEHOLDER.text,
+        contentType: 'text/plain',
+      },
+      // Another prefix gets another one; the bucket's protection is not meant for it.
+      { parent: bucket, dependsOn, protect: false },
+    );
+  }
+}

@@ -1,0 +1,40 @@
+"""Releases of Triton and what their PyTorch reads. No torch at import time."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TABLE = ROOT / "python" / "triton-releases.json"
+DOCKERFILE = ROOT / "Dockerfile"
+
+
+def unreadable_by_server(artifact: Path, table: Path = TABLE, dockerfile: Path = DOCKERFILE) -> str | None:
+    """Why the Triton release of the Dockerfile may not read a TorchScript file; None where it does.
+
+    A reader refuses a file whose version, the highest that one of its operators needs, is above its own.
+    """
+    named = re.search(r"^ARG TRITON_RELEASE=(\S+)$", dockerfile.read_text(encoding="utf-8"), re.MULTILINE)
+    release = "" if named is None else named.group(1)
+    releases = {row["release"]: row for row in json.loads(table.read_text(encoding="utf-8"))["releases"]}
+    if release not in releases:
+        return (
+            f"the Dockerfile names Triton {release}, of which {table.name} does not say what it reads: add a row to it"
+        )
+    version, reads = file_version(artifact), releases[release]["torchScript"]
+    if version <= reads:
+        return None
+    return (
+        f"the file has TorchScript version {version}, and Triton {release} reads up to {reads}: name a newer release "
+        "in the Dockerfile, or avoid the operator (caffe2/serialize/versions.h of PyTorch names those of each version)"
+    )
+
+
+def file_version(artifact: Path) -> int:
+    """The version in a TorchScript archive."""
+    with zipfile.ZipFile(artifact) as archive:
+        names = [name for name in archive.namelist() if re.fullmatch(r"[^/]+/(\.data/)?version", name)]
+        return int(archive.read(names[0]))

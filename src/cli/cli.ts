@@ -1,0 +1,164 @@
+import { parseArgs, type ParseArgsConfig } from 'node:util';
+import { nearest } from '../core/nearest';
+import { formatUserError, Incomplete, UsageError, UserError } from '../core/errors';
+
+/** Exit codes of every command. */
+export const EXIT = { ok: 0, failed: 1, usage: 2, incomplete: 3, interrupted: 130 } as const;
+
+type Options = NonNullable<ParseArgsConfig['options']>;
+
+/** Reads the flags in `options`; anything else is an error that names it. */
+export function parseFlags<const T extends Options>(argv: readonly string[], options: T) {
+  return parseFlagsAndArguments(argv, options, 0).flags;
+}
+
+/**
+ * As parseFlags, with at most `most` arguments that are no flags.
+ * @param names of arguments, as the help has them: for who gives one as a flag
+ */
+export function parseFlagsAndArguments<const T extends Options>(
+  argv: readonly string[],
+  options: T,
+  most: number,
+  names: readonly string[] = [],
+) {
+  refuseLostFlags(argv, Object.keys(options));
+  const args = argv.length === 1 && argv[0] === 'help' ? ['--help'] : [...argv];
+  const known = 'help' in options ? { ...options, help: { ...options['help'], short: 'h' } } : options;
+  try {
+    const { values, positionals } = parseArgs({ args, options: known, allowPositionals: most > 0, strict: true });
+    const surplus = positionals[most];
+    if (surplus !== undefined) throw new Error(`Unexpected argument '${surplus}'`);
+    refuseEmptyValues(values);
+    return { flags: values, positionals };
+  } catch (cause) {
+    if (cause instanceof UsageError) throw cause;
+    const { code, message } = cause as Error & { code?: string };
+    if (code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') throw wrongValue(message, cause);
+    throw new UsageError(message.split('. ')[0] ?? 'bad arguments', {
+      hint: hintFor(message, argv, Object.keys(options), names),
+      cause,
+    });
+  }
+}
+
+/** @param message Node's: "Unknown option '--x'. ...", "Unexpected argument 'x'. ..." */
+function hintFor(message: string, argv: readonly string[], flags: readonly string[], names: readonly string[]): string {
+  const all = `flags: ${flags.map((name) => `--${name}`).join(' ')}`;
+  const argument = /^Unexpected argument '(.*?)'(\. |$)/.exec(message)?.[1];
+  if (argument !== undefined) {
+    const flag = flagFor(argument, argv, flags);
+    // Of a flag that is not behind "--" npm passes on the value alone.
+    const lost = 'flags for a command come after "--": npm run NAME -- --FLAG';
+    return flag === undefined ? `${lost}; ${all}` : `did you mean --${flag} ${argument}? ${lost}`;
+  }
+  const unknown = /'--([\w-]+)/.exec(message)?.[1];
+  if (unknown === undefined) return all;
+  const name = names.find((one) => one.toLowerCase() === unknown);
+  if (name !== undefined) return `${name} has no flag: write ${valueOf(unknown, argv) ?? 'it'} alone`;
+  const near = nearest(unknown, flags);
+  return near === undefined ? all : `did you mean --${near}?`;
+}
+
+/** What an argument may be meant for, by its look. */
+const MEANT: readonly [RegExp, readonly string[]][] = [
+  [/^s3:\/\//, ['bucket', 'from', 'to']],
+  [/^https?:\/\//, ['triton']],
+  [/^[./~]|\/$/, ['out', 'repo']],
+  [/^\w[\w.,-]*$/, ['stack', 'from', 'to', 'models']],
+];
+
+/** The flag that was probably left out: the first one that the command has and was not given. */
+function flagFor(argument: string, argv: readonly string[], flags: readonly string[]): string | undefined {
+  const meant = MEANT.find(([look]) => look.test(argument))?.[1] ?? [];
+  return meant.find((flag) => flags.includes(flag) && !argv.some((one) => isFlag(one, flag)));
+}
+
+const isFlag = (text: string, name: string): boolean => text === `--${name}` || text.startsWith(`--${name}=`);
+
+/** What follows a flag, or stands in it. */
+function valueOf(name: string, argv: readonly string[]): string | undefined {
+  const at = argv.findIndex((one) => isFlag(one, name));
+  const [, inIt] = /=(.+)/s.exec(argv[at] ?? '') ?? [];
+  const behind = argv[at + 1];
+  return inIt ?? (behind?.startsWith('-') === true ? undefined : behind);
+}
+
+/** Flags of npm itself. What npm says about these may come from its own settings; --dry-run is too dangerous to lose. */
+const FLAGS_OF_NPM = new Set(['all', 'force', 'json', 'only', 'version', 'yes']);
+
+/** npm keeps the flags that are not behind "--", and tells of them in the environment only. */
+function refuseLostFlags(argv: readonly string[], names: readonly string[]): void {
+  for (const name of names) {
+    const kept = process.env[`npm_config_${name.replaceAll('-', '_')}`] ?? '';
+    const given = argv.some((one) => isFlag(one, name));
+    if (FLAGS_OF_NPM.has(name) || ['', 'false'].includes(kept) || given) continue;
+    throw new UsageError(`npm took --${name} for itself`, {
+      hint: `write it behind "--": npm run NAME -- --${name}`,
+    });
+  }
+}
+
+/** An empty value is a variable of a script that is not set. Only a message may be empty. */
+function refuseEmptyValues(values: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(values)) {
+    if (name === 'message' || ![value].flat().includes('')) continue;
+    throw new UsageError(`--${name} is empty`, { hint: 'give it a value, or leave it out' });
+  }
+}
+
+/** A flag that has no value and needs one, or has one and takes none. `message` is Node's: "Option '-o, --out <value>' ...". */
+function wrongValue(message: string, cause: unknown): UsageError {
+  const flag = /--[\w-]+/.exec(message)?.[0] ?? message;
+  if (message.includes('does not take an argument')) {
+    return new UsageError(`${flag} takes no value`, { hint: `write ${flag} alone`, cause });
+  }
+  return new UsageError(`${flag} needs a value`, {
+    hint: `write ${flag} VALUE; one that begins with "-": ${flag}=-VALUE`,
+    cause,
+  });
+}
+
+/** `a,b` -> ['a', 'b']; an empty name is an error. */
+export function parseList(flag: string, text: string | undefined): string[] | undefined {
+  if (text === undefined) return undefined;
+  const names = text.split(',').map((name) => name.trim());
+  if (names.includes(''))
+    throw new UsageError(`--${flag} "${text}" has an empty name`, { hint: `write --${flag} a,b` });
+  return names;
+}
+
+/** Which models a command is for, from its flags --models and --exclude; what was not given is left out. */
+export function parseSelection(flags: { models?: string | undefined; exclude?: string | undefined }) {
+  const models = parseList('models', flags.models);
+  const exclude = parseList('exclude', flags.exclude);
+  return { ...(models === undefined ? {} : { models }), ...(exclude === undefined ? {} : { exclude }) };
+}
+
+/** A whole number within bounds. */
+export function parseInteger(flag: string, text: string, minimum: number, maximum: number): number {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < minimum || value > maximum) {
+    throw new UsageError(`--${flag} ${text}: a whole number from ${minimum} to ${maximum} is needed`);
+  }
+  return value;
+}
+
+/**
+ * The outermost frame of a command: prints what went wrong and gives the exit code. What the user can act on is
+ * printed without a stack trace; anything else is a bug and comes with one.
+ */
+export async function runCommand(command: () => Promise<number>): Promise<number> {
+  try {
+    return await command();
+  } catch (error) {
+    process.stderr.write(`${describeError(error)}\n`);
+    if (error instanceof UsageError) return EXIT.usage;
+    return error instanceof Incomplete ? EXIT.incomplete : EXIT.failed;
+  }
+}
+
+function describeError(error: unknown): string {
+  if (error instanceof UserError) return `error: ${formatUserError(error)}`;
+  return `error: unexpected, please report this: ${error instanceof Error ? error.stack : String(error)}`;
+}

@@ -1,0 +1,117 @@
+import { formatDuration, shortened } from '../core/format';
+
+/** How often a long step says that it is still going on where there is no terminal to redraw. */
+const HEARTBEAT_MS = 15_000;
+
+/** For a terminal that does not say how wide it is. */
+const USUAL_COLUMNS = 80;
+
+/** As much of a title is shown however long the rest is. */
+const LEAST_TITLE = 12;
+
+/** One long step: shows that it goes on, and how long it took. */
+export interface Step {
+  /** Replaces what is said about the step while it runs. */
+  update(detail: string): void;
+  done(result?: string): void;
+  failed(): void;
+}
+
+/**
+ * Progress of long work on stderr, so that stdout stays clean for results. On a terminal the running steps share one
+ * line that is redrawn; elsewhere each step is a line when it ends and, if it takes long, one now and then before.
+ */
+export class Progress {
+  private readonly running = new Map<symbol, { title: string; detail: string; started: number }>();
+  private timer: NodeJS.Timeout | undefined;
+  private lastBeat = Date.now();
+  private drawn = false;
+
+  constructor(
+    private readonly stream: NodeJS.WriteStream = process.stderr,
+    private readonly quiet = false,
+  ) {}
+
+  step(title: string): Step {
+    const key = Symbol(title);
+    const entry = { title, detail: '', started: Date.now() };
+    this.running.set(key, entry);
+    this.timer ??= setInterval(() => this.tick(), this.stream.isTTY ? 200 : 1000).unref();
+    const end = (mark: string, result: string): void => {
+      if (!this.running.delete(key)) return;
+      if (this.running.size === 0) {
+        clearInterval(this.timer);
+        this.timer = undefined;
+      }
+      const took = formatDuration(Date.now() - entry.started);
+      this.line(`${mark} ${title}${result === '' ? '' : `: ${result}`} (${took})`);
+    };
+    return {
+      update: (detail) => {
+        entry.detail = detail;
+      },
+      done: (result) => end('ok  ', result ?? ''),
+      failed: () => end('FAIL', ''),
+    };
+  }
+
+  /** Runs `work` as a step. */
+  async run<T>(title: string, work: (step: Step) => Promise<T>, result?: (value: T) => string): Promise<T> {
+    const step = this.step(title);
+    try {
+      const value = await work(step);
+      step.done(result?.(value));
+      return value;
+    } catch (error) {
+      step.failed();
+      throw error;
+    }
+  }
+
+  /** Ends the steps that run without a word about them: they were interrupted, which is no failure. */
+  abandon(): void {
+    this.running.clear();
+    clearInterval(this.timer);
+    this.timer = undefined;
+  }
+
+  /** Prints a line of its own. */
+  line(text: string): void {
+    if (this.quiet) return;
+    this.erase();
+    this.stream.write(`${text}\n`);
+  }
+
+  /** Takes the redrawn line away, before someone else writes to the terminal. */
+  erase(): void {
+    if (this.drawn) this.stream.write('\r\x1b[K');
+    this.drawn = false;
+  }
+
+  private tick(): void {
+    if (this.quiet) return;
+    const steps = [...this.running.values()].map(({ title, detail, started }) => ({
+      title,
+      state: `${detail === '' ? '' : `: ${detail}`} (${Math.round((Date.now() - started) / 1000)} s)`,
+    }));
+    if (this.stream.isTTY) {
+      const columns = this.stream.columns > 0 ? this.stream.columns : USUAL_COLUMNS;
+      this.stream.write(`\r\x1b[K${stepsLine(steps, columns - 1)}`);
+      this.drawn = true;
+    } else if (Date.now() - this.lastBeat >= HEARTBEAT_MS) {
+      this.lastBeat = Date.now();
+      this.stream.write(`${stepsLine(steps)}\n`);
+    }
+  }
+}
+
+/** The running steps on one line. Where they do not fit, titles are shortened first: how far a step is has to be seen. */
+export function stepsLine(steps: readonly { title: string; state: string }[], columns = Infinity): string {
+  const line = (most: number): string =>
+    `...  ${steps.map(({ title, state }) => `${shortened(title, most)}${state}`).join(' | ')}`;
+  const whole = line(Infinity);
+  if (whole.length <= columns) return whole;
+  const titles = steps.reduce((sum, { title }) => sum + title.length, 0);
+  const room = Math.floor((columns - (whole.length - titles)) / steps.length);
+  return line(Math.max(LEAST_TITLE, room)).slice(0, columns);
+}

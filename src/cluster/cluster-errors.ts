@@ -1,0 +1,89 @@
+import { UserError } from '../core/errors';
+
+/** What is needed in the cluster, for the message of who may not. */
+const PERMISSIONS = 'verb "list" on "pods", verbs "get" and "create" on "pods/portforward"';
+
+export interface ClusterCall {
+  /** What was tried: `list pods in namespace serving`. */
+  what: string;
+  /** Address of the API server. */
+  server: string;
+  context: string;
+  namespace: string;
+}
+
+interface Failure extends Error {
+  /** HTTP status of the API server's answer, or the system's name of an error. */
+  code?: number | string;
+  /** JSON of a Kubernetes Status. */
+  body?: unknown;
+  syscall?: string;
+  path?: string;
+}
+
+const UNREACHABLE = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ETIMEDOUT',
+  'ERR_SOCKET_CONNECTION_TIMEOUT',
+]);
+
+/** What a call of the cluster's API failed with, in our words. */
+export function explainCluster(call: ClusterCall, error: unknown): UserError {
+  if (error instanceof UserError) return error;
+  const failure = error as Failure;
+  const cannot = `cannot ${call.what}`;
+  if (typeof failure.code === 'number') return explainStatus(cannot, call, failure.code, statusMessage(failure.body));
+  if (failure.syscall?.startsWith('spawn') === true) {
+    return new UserError(`${cannot}: the kubeconfig signs in with "${failure.path}", which cannot be run`, {
+      hint: `install it, or put it on PATH (${failure.code})`,
+      cause: error,
+    });
+  }
+  // node-fetch has the name of a system's error in `code` too.
+  if (UNREACHABLE.has(String(failure.code)) || failure.name === 'TimeoutError' || failure.name === 'AbortError') {
+    const why = failure.name === 'TimeoutError' || failure.name === 'AbortError' ? 'no answer in time' : failure.code;
+    return new UserError(`${cannot}: the cluster at ${call.server} cannot be reached (${why})`, {
+      hint: 'check the network (VPN, private endpoint) and that the context is of this cluster',
+      cause: error,
+    });
+  }
+  if (/certificate|self.signed|CERT_|ERR_TLS/i.test(`${failure.code} ${failure.message}`)) {
+    return new UserError(`${cannot}: the certificate of ${call.server} is not trusted (${failure.message})`, {
+      hint: 'the kubeconfig is of another cluster or out of date: write it anew',
+      cause: error,
+    });
+  }
+  return new UserError(`${cannot} at ${call.server}: ${failure.message}`, { cause: error });
+}
+
+function explainStatus(cannot: string, call: ClusterCall, status: number, said: string): UserError {
+  const detail = said === '' ? `HTTP ${status}` : `HTTP ${status}: ${said}`;
+  switch (status) {
+    case 401:
+      return new UserError(
+        `${cannot}: ${call.server} does not take the credentials of context "${call.context}" (${detail})`,
+        { hint: 'sign in again (AWS: "aws sso login"), or write the kubeconfig anew' },
+      );
+    case 403:
+      return new UserError(`${cannot}: not permitted (${detail})`, {
+        hint: `whom context "${call.context}" signs in as needs a Role in namespace ${call.namespace}: ${PERMISSIONS}`,
+      });
+    default:
+      return new UserError(`${cannot} at ${call.server} (${detail})`);
+  }
+}
+
+/** The message in a Status object, which is what the API server answers with. */
+function statusMessage(body: unknown): string {
+  try {
+    const status = (typeof body === 'string' ? JSON.parse(body) : body) as { message?: unknown } | null;
+    return typeof status?.message === 'string' ? status.message : '';
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,291 @@
+import { EXIT, parseInteger } from '../cli/cli';
+import { UsageError, UserError } from '../core/errors';
+import { firstLines, formatBytes, formatCount, formatDuration, formatTable } from '../core/format';
+import { Progress } from '../cli/progress';
+import type { ChangeOptions, Changed } from '../publish/apply/options';
+import { modelOf } from '../publish/keys';
+import {
+  isChanged,
+  isConflict,
+  objectsOf,
+  type Plan,
+  type PlannedModel,
+  type PlannedObject,
+} from '../publish/plan/plan';
+import { weightKindOf } from '../publish/release/list';
+import { stillLoadedError, type RolloutResult } from '../publish/apply/rollout';
+import { Interrupted, withInterrupts } from '../cli/interrupts';
+import { NAME_SERVERS, type CommandTarget } from './target';
+import { Transfer } from '../cli/transfer';
+
+/** Flags of every command that changes what is published: sync-models, rollback, promote. */
+export const CHANGE_FLAGS = {
+  'no-load': { type: 'boolean', default: false },
+  'no-ask': { type: 'boolean', default: false },
+  message: { type: 'string' },
+  'load-timeout': { type: 'string', default: '600' },
+  'lock-timeout': { type: 'string', default: '600' },
+  concurrency: { type: 'string', default: '32' },
+  'dry-run': { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
+  quiet: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false },
+} as const;
+
+export const CHANGE_HELP = `  --no-load                  change the repository only; servers are not told
+  --no-ask                   do not ask models their golden requests, or zeros where they have none
+  --message TEXT             of the release (default: the subject of the commit)
+  --load-timeout SECONDS     for one model to become READY on one server (default: 600)
+  --lock-timeout SECONDS     to wait for another publisher (default: 600)
+  --concurrency N            S3 requests at a time (default: 32)
+  --dry-run                  show what would be done, write nothing
+  --json                     plan and result as JSON on stdout
+  --quiet                    no progress; errors only
+  --help
+
+Exit codes: 0 done; 1 failed, and everything is as it was before; 2 wrong command line; 3 neither: see the message and
+"npm run status"; 130 interrupted, and as it was before.
+Credentials come from where the AWS tools look for them: environment, profile, SSO, the role of a pod or machine.
+`;
+
+export interface ChangeFlags {
+  'no-load': boolean;
+  'no-ask': boolean;
+  message?: string | undefined;
+  'load-timeout': string;
+  'lock-timeout': string;
+  concurrency: string;
+  'dry-run': boolean;
+  json: boolean;
+  quiet: boolean;
+  /** Of commands that delete: do not ask. */
+  yes?: boolean;
+}
+
+export const parseConcurrency = (flags: ChangeFlags): number => parseInteger('concurrency', flags.concurrency, 1, 256);
+
+/**
+ * The frame of a command that changes what is published: progress on stderr, plan and result on stdout, Ctrl-C ends it
+ * in order.
+ */
+export async function runChange(
+  what: string,
+  flags: ChangeFlags,
+  target: CommandTarget,
+  work: (options: ChangeOptions) => Promise<Changed>,
+): Promise<number> {
+  const timeouts = {
+    loadTimeoutMs: parseInteger('load-timeout', flags['load-timeout'], 1, 86_400) * 1000,
+    lockTimeoutMs: parseInteger('lock-timeout', flags['lock-timeout'], 0, 86_400) * 1000,
+  };
+  const progress = new Progress(process.stderr, flags.quiet);
+  const print = (text: string): void => {
+    if (flags.json || flags.quiet) return;
+    progress.erase();
+    process.stdout.write(text);
+  };
+  const started = Date.now();
+  let changed: Changed;
+  try {
+    changed = await withInterrupts((signal) =>
+      progress.run(flags['dry-run'] ? `plan: ${what}` : what, (step) => {
+        let transfer = new Transfer(0);
+        let warned = false;
+        return work({
+          store: target.store,
+          location: target.location,
+          replicas: flags['no-load'] ? undefined : target.replicas,
+          ...timeouts,
+          dryRun: flags['dry-run'],
+          noAsk: flags['no-ask'],
+          ...(flags.message === undefined ? {} : { message: flags.message }),
+          signal,
+          onPlan: (plan) => {
+            transfer = new Transfer(bytesToWrite(plan));
+            print(`${describePlan(plan)}\n`);
+            const random = target.stack === undefined ? [] : randomModels(plan);
+            // The plan is made again after a wait for another publisher.
+            if (random.length > 0 && !warned)
+              progress.line(`     warning: random weights are published to ${target.stack}: ${random.join(', ')}`);
+            warned = true;
+          },
+          confirmPrune: (plan) => (flags.yes === true ? Promise.resolve(true) : confirm(plan, progress, signal)),
+          onBytes: (key, bytes) => step.update(`${key}, ${transfer.add(bytes)}`),
+          onStage: (text) => progress.line(`     ${text}`),
+          onLoading: (replica, model) => step.update(`load ${model} on ${replica}`),
+          onReady: (replica, model, ms) => progress.line(`     ${replica}: ${model} READY (${formatDuration(ms)})`),
+          onAsked: (replica, model, result) => progress.line(`     ${replica}: ${model} ${result}`),
+          onUnloading: (replica, model) => step.update(`unload ${model} on ${replica}`),
+          onUnloaded: (replica, model) => progress.line(`     ${replica}: ${model} unloaded`),
+          onWaiting: (replicas) => step.update(`wait for ${replicas.join(', ')} to start`),
+        });
+      }),
+    );
+    if (flags.json) process.stdout.write(`${JSON.stringify(asJson(changed, flags, Date.now() - started), null, 2)}\n`);
+    else print(`${describeResult(changed, flags, target)}\n`);
+  } catch (error) {
+    if (error instanceof Interrupted) {
+      process.stderr.write('interrupted; what is served is what was served before\n');
+      return EXIT.interrupted;
+    }
+    if (flags.json && error instanceof UserError)
+      process.stdout.write(`${JSON.stringify(errorAsJson(error), null, 2)}\n`);
+    throw error;
+  }
+  const { stillLoaded = [], release } = changed;
+  if (stillLoaded.length === 0) return EXIT.ok;
+  throw stillLoadedError(
+    `release ${release?.id} is in service, but not every removed model could be unloaded`,
+    stillLoaded,
+  );
+}
+
+/** Models whose served versions have weights that were drawn at random. */
+const randomModels = (plan: Plan): string[] =>
+  plan.models.filter(({ model }) => weightKindOf(model) === 'random').map(({ model }) => model.name);
+
+function describePlan(plan: Plan): string {
+  const rows = plan.models.map((planned) => {
+    const all = objectsOf(planned);
+    const written = all.filter(isWritten);
+    return [
+      planned.model.name,
+      servedVersions(planned),
+      actionOf(planned, plan),
+      String(written.length),
+      formatBytes(sumBytes(written)),
+      String(all.length - written.length),
+    ];
+  });
+  const removed = [...plan.remove].sort().map((name) => [name, '-', 'remove', '0', '0 B', '0']);
+  const table = formatTable(
+    ['model', 'serves versions', 'action', 'objects to write', 'bytes', 'objects kept'],
+    [...rows, ...removed],
+  );
+  if (plan.prune.length === 0) return table;
+  const what = plan.keepPruned ? 'Objects to move aside (a rollback can bring them back)' : 'Objects to delete';
+  return [table, `${what}: ${plan.prune.length}`, listed(plan.prune), ...warningOfLoss(plan)].join('\n');
+}
+
+/** Which releases no rollback can restore after the deletion; nothing where it can. */
+const warningOfLoss = ({ lost }: Plan): string[] =>
+  lost.length === 0
+    ? []
+    : [
+        `rollback cannot restore a release that serves ${lost.join(', ')} afterwards: the bucket keeps no copy of these files.`,
+      ];
+
+/** `1 -> 2`, or `2` where nothing changes. */
+function servedVersions({ model, before }: PlannedModel): string {
+  const now = model.served.join(' ');
+  return before === undefined || before.join(' ') === now ? now : `${before.join(' ')} -> ${now}`;
+}
+
+function actionOf(planned: PlannedModel, plan: Plan): string {
+  if (isConflict(planned)) return 'conflict';
+  if (isChanged(planned)) return 'publish';
+  return plan.prune.some((key) => modelOf(key) === planned.model.name) ? 'prune' : 'unchanged';
+}
+
+const listed = (keys: readonly string[]): string =>
+  firstLines(keys)
+    .map((line) => `  ${line}`)
+    .join('\n');
+
+function describeResult(
+  { plan, release, isNew, replicas, asked }: Changed,
+  flags: ChangeFlags,
+  target: CommandTarget,
+): string {
+  if (flags['dry-run']) return 'Dry run: nothing was written.';
+  const servers = flags['no-load'] ? 'No replica was told.' : describeServers(replicas, target);
+  if (!isNew) return `Nothing to publish: ${target.name} is at release ${release?.id}. ${servers}`;
+  const names = plan.models.filter(isChanged).map(({ model }) => `${model.name} ${model.served.join(' ')}`);
+  const done = [
+    ...(names.length > 0 ? [`serves ${names.join(', ')}`] : []),
+    ...(plan.remove.length > 0 ? [`removed ${[...plan.remove].sort().join(', ')}`] : []),
+    ...(plan.prune.length > 0
+      ? [`${formatCount(plan.prune.length, 'object')} ${plan.keepPruned ? 'moved aside' : 'deleted'}`]
+      : []),
+  ].join(', ');
+  const rest = (asked?.size ?? 0) > 0 ? 'other golden requests' : 'what was found there';
+  return `Release ${release?.id}: ${done === '' ? rest : done}. ${servers}`;
+}
+
+function describeServers(replicas: RolloutResult | undefined, target: CommandTarget): string {
+  if (replicas === undefined) return `No replica was told: ${NAME_SERVERS}.`;
+  const { settled, starting } = replicas;
+  if (settled.length + starting.length === 0) return `There is no replica: ${target.replicas?.describe()}.`;
+  const done = `${formatCount(settled.length, 'replica')} ${settled.length === 1 ? 'serves' : 'serve'} it`;
+  if (starting.length === 0) return `Every replica serves it: ${settled.join(', ')}.`;
+  return `${done}; still starting, and not seen yet: ${starting.join(', ')}.`;
+}
+
+function errorAsJson(error: UserError): object {
+  const { message, hint, problems } = error;
+  return { error: message, ...(hint === undefined ? {} : { hint }), ...(problems.length === 0 ? {} : { problems }) };
+}
+
+function asJson(
+  { plan, release, isNew, replicas, asked, stillLoaded = [] }: Changed,
+  flags: ChangeFlags,
+  milliseconds: number,
+): object {
+  const objects = plan.models.flatMap(objectsOf);
+  const written = objects.filter(isWritten).map(({ object: { key, bytes }, action }) => ({ key, bytes, action }));
+  return {
+    dryRun: flags['dry-run'],
+    release: release?.id ?? null,
+    isNew,
+    changed: plan.models.filter(isChanged).map(({ model }) => model.name),
+    removed: plan.remove,
+    models: plan.models.map((planned) => ({
+      name: planned.model.name,
+      action: actionOf(planned, plan),
+      before: planned.before ?? [],
+      serves: planned.model.served,
+    })),
+    replicas: replicas ?? null,
+    asked: Object.fromEntries(asked ?? []),
+    stillLoaded,
+    written,
+    deleted: plan.prune,
+    kept: objects.length - written.length,
+    milliseconds,
+  };
+}
+
+const isWritten = ({ action }: PlannedObject): boolean => action === 'upload' || action === 'replace';
+
+const sumBytes = (objects: readonly PlannedObject[]): number =>
+  objects.reduce((sum, { object }) => sum + object.bytes, 0);
+
+const bytesToWrite = (plan: Plan): number => sumBytes(plan.models.flatMap(objectsOf).filter(isWritten));
+
+async function confirm(plan: Plan, progress: Progress, signal: AbortSignal): Promise<boolean> {
+  const what = formatCount(plan.prune.length, 'object');
+  if (!process.stdin.isTTY) {
+    throw new UsageError(`${what} would be deleted, and there is no terminal to ask on`, {
+      hint: 'say --yes, or look at the list first with --dry-run',
+    });
+  }
+  progress.erase();
+  const { createInterface } = await import('node:readline/promises');
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  const closed = new Promise<string>((resolve) => terminal.once('close', () => resolve('no')));
+  // A terminal that reads a line takes Ctrl-C for itself, and closes.
+  const interrupted = new Promise<never>((_, reject) => {
+    terminal.once('SIGINT', () => reject(new Interrupted('interrupted')));
+  });
+  interrupted.catch(() => undefined);
+  try {
+    process.stderr.write(`${[listed(plan.prune), ...warningOfLoss(plan)].join('\n')}\n`);
+    const asked = terminal.question(`Delete ${what} from the bucket for good? (yes/no) `, { signal });
+    return /^y(es)?$/i.test((await Promise.race([asked, closed, interrupted])).trim());
+  } catch (error) {
+    if ((error as Error).name === 'AbortError') throw new Interrupted('interrupted');
+    throw error;
+  } finally {
+    terminal.close();
+  }
+}

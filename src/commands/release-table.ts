@@ -1,0 +1,73 @@
+import { formatTable, shortened } from '../core/format';
+import type { ListedRelease } from '../publish/release/list';
+
+/** From here on a terminal has room for longer names. */
+const WIDE = 120;
+
+/** What is at least shown of changes, however narrow the terminal is. */
+const LEAST_CHANGES = 14;
+
+/** Of a commit, as git shortens it. */
+const COMMIT_DIGITS = 7;
+
+/**
+ * Releases as a table of so many columns. What is long is shortened, ids to their last part, by which `npm run rollback`
+ * knows them too. A narrow one has no commits and messages.
+ */
+export function releaseTable(found: readonly ListedRelease[], columns: number): string {
+  const isWide = columns >= WIDE;
+  const most = isWide ? { by: 16, from: 32 } : { by: 9, from: 20 };
+  const headings = ['', 'release', 'UTC', 'by', ...(isWide ? ['commit'] : []), 'from'];
+  const rows = found.map(({ id, isCurrent, lost, createdAt, by, origin, commit = '', message, notAsked }) => [
+    isCurrent ? '*' : lost.length > 0 ? 'x' : '',
+    shortId(id),
+    createdAt.slice(0, 19).replace('T', ' '),
+    shortened(by, most.by),
+    ...(isWide ? [commit.replace(/^[0-9a-f]+/, (hash) => hash.slice(0, COMMIT_DIGITS))] : []),
+    shortened(
+      `${notAsked ? 'not asked: ' : ''}${isWide ? originOrMessage(origin, message) : shortOrigin(origin)}`,
+      most.from,
+    ),
+  ]);
+  const taken = formatTable(headings, rows).split('\n')[1]?.length ?? 0;
+  const room = Math.max(LEAST_CHANGES, columns - taken - 2);
+  const table = formatTable(
+    [...headings, 'changes'],
+    rows.map((row, i) => [...row, fitted(found[i]?.changes ?? [], room)]),
+  );
+  return [table, ...explainLost(found)].join('\n');
+}
+
+/** Why a rollback to those with an x is refused. */
+function explainLost(found: readonly ListedRelease[]): string[] {
+  const lost = [...new Set(found.flatMap((release) => (release.isCurrent ? [] : release.lost)))].sort();
+  if (lost.length === 0) return [];
+  return [
+    `x: rollback cannot restore it. Of these versions the files were deleted or replaced since: ${lost.join(', ')}`,
+  ];
+}
+
+/** A message says more than "sync-models"; that a release came from elsewhere says more than its message. */
+const originOrMessage = (origin: string, message: string | undefined): string =>
+  message !== undefined && origin.startsWith('sync-models ') ? message : shortOrigin(origin);
+
+/** `20261120T113254123Z-1f2e3d4c` -> `1f2e3d4c`: the rest is its time, which has a column of its own. */
+const shortId = (id: string): string => /[^-]*$/.exec(id)?.[0] ?? id;
+
+/** `sync-models`, `rollback to 1f2e3d4c`, `promoted from s3://bucket/models, 1f2e3d4c`. */
+function shortOrigin(origin: string): string {
+  return origin
+    .replace(/^(sync-models) .*/, '$1')
+    .replace(/, release (?=\d)/, ', ')
+    .replace(/\b\d{8}T\d+Z-([0-9a-f]{8})\b/, '$1');
+}
+
+/** As many as there is room for, and how many more there are. */
+function fitted(changes: readonly string[], columns: number): string {
+  for (let count = changes.length; count > 0; count -= 1) {
+    const rest = changes.length - count;
+    const text = changes.slice(0, count).join(', ') + (rest === 0 ? '' : `, ${rest} more`);
+    if (text.length <= columns) return text;
+  }
+  return changes.length > 1 ? `${changes.length} changes` : shortened(changes.join(), columns);
+}

@@ -1,0 +1,42 @@
+import { UserError } from '../core/errors';
+import { tensorFromJson } from '../triton/tensor-from-json';
+import { describe, type TritonModel } from '../triton/model';
+import type { InputValue } from '../triton/model-types';
+import { isDataType } from '../triton/tensor';
+
+/** A request as it is sent to Triton's HTTP API with curl: the JSON body of KServe v2. */
+export interface RequestBody {
+  id?: string;
+  parameters?: Record<string, string | number | boolean>;
+  inputs: { name: string; datatype?: string; shape?: number[]; data?: unknown }[];
+  outputs?: { name: string }[];
+}
+
+/** Whether a JSON value is such a body, and not the value of an input that is called `inputs`: that holds no objects. */
+export function isRequestBody(value: unknown): value is RequestBody {
+  const { inputs } = (value ?? {}) as { inputs?: unknown };
+  const isTensor = (one: unknown): boolean => typeof (one as { name?: unknown } | null)?.name === 'string';
+  return Array.isArray(inputs) && inputs.length > 0 && inputs.every(isTensor);
+}
+
+/**
+ * What the body gives each input.
+ * @throws UserError where it has no such input, or the data is not of the model's data type and the given shape
+ */
+export function bodyValues(model: TritonModel, body: RequestBody): Record<string, InputValue> {
+  const values: Record<string, InputValue> = {};
+  for (const { name, datatype, shape, data } of body.inputs) {
+    const input = model.metadata.inputs.find((one) => one.name === name);
+    const known = model.metadata.inputs.map((one) => one.name).join(', ');
+    if (input === undefined || !isDataType(input.datatype)) {
+      throw new UserError(`${model.name} has no input ${name}; allowed: ${known}`);
+    }
+    if (datatype !== undefined && datatype !== input.datatype) {
+      throw new UserError(`input ${name} is given as ${datatype}; ${model.name} takes ${describe(input)}`);
+    }
+    if (data === undefined) throw new UserError(`input ${name} has no data`, { hint: 'write "data": [...]' });
+    const tensor = tensorFromJson(name, input.datatype, data, shape);
+    values[name] = { data: tensor.data, shape: tensor.shape };
+  }
+  return values;
+}

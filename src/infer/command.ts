@@ -1,0 +1,297 @@
+import { join } from 'node:path';
+import { EXIT } from '../cli/cli';
+import { UserError } from '../core/errors';
+import { formatDuration, formatTable } from '../core/format';
+import { didYouMean } from '../core/nearest';
+import { versionFile } from '../model/version-file';
+import { Progress } from '../cli/progress';
+import { TritonError, type InferenceClient, type InferOptions, type ModelIndexEntry } from '../triton/client';
+import { TritonGrpcClient } from '../triton/grpc';
+import { TritonHttpClient } from '../triton/http';
+import { explainRequestFailure, withoutFrames } from '../triton/load-failure';
+import { describe, TritonModel } from '../triton/model';
+import { zeroTensor, type Tensor } from '../triton/tensor';
+import { readLetters, transcripts } from '../media/letters';
+import { generateLoad, WARM_UP_MS, type LoadResult } from './load';
+import { labelledOutputs } from './model-facts';
+import type { PixelKind } from '../media/pictures';
+import { requestOf, usualSource } from './request';
+import {
+  classesOf,
+  classTable,
+  exactValue,
+  outputTable,
+  resultJson,
+  saveResult,
+  similarities,
+  type Class,
+} from './results';
+import { readSource, type Source } from './sources';
+import { writeTypes } from './types';
+
+/** The server that is asked, and how. */
+export interface Connection {
+  address: { url: string } | { grpc: string };
+  headers: Record<string, string>;
+  timeoutMs: number;
+}
+
+export interface InferCommand extends Connection {
+  model: string;
+  /** As on the command line. */
+  inputs: readonly string[];
+  version: number | undefined;
+  /** Folder of the model repository. */
+  repository: string;
+  pixels: PixelKind | undefined;
+  outputs: readonly string[] | undefined;
+  /** Classes to show of outputs with labels. */
+  top: number | undefined;
+  out: string | undefined;
+  json: boolean;
+  load: { concurrency: number; seconds: number } | undefined;
+  /** Flags that a next command for the same server needs too: ` --url http://...`. */
+  repeated: string;
+}
+
+const DEFAULT_TOP = 5;
+
+/** Asks one model what the command line says, prints the answer and gives the exit code. */
+export async function inferCommand(command: InferCommand): Promise<number> {
+  const client = connect(command);
+  try {
+    const model = await openModel(client, command);
+    if (command.inputs.length === 0 && command.load === undefined) {
+      process.stdout.write(
+        `${takes(model)}\n\nnpm run infer -- ${model.name} ${usualSource(model, command.repository)}${command.repeated}\n`,
+      );
+      return EXIT.ok;
+    }
+    const sources = command.inputs.map((input) =>
+      readSource(
+        input,
+        model.metadata.inputs.map(({ name }) => name),
+      ),
+    );
+    const inputs = sources.length === 0 ? zeros(model) : model.inputs(await values(model, sources, command));
+    if (command.load !== undefined) return await bench(model, inputs, command, command.load);
+    const asked = sources.flatMap((source) => (source.kind === 'body' ? (source.body.outputs ?? []) : []));
+    const outputs = command.outputs ?? (asked.length === 0 ? undefined : asked.map(({ name }) => name));
+    return await ask(model, inputs, sources, { ...command, outputs });
+  } finally {
+    client.close();
+  }
+}
+
+/** Writes the types of models, all that are ready where none is named, and gives the exit code. */
+export async function typesCommand(command: Connection & { file: string; models: readonly string[] }): Promise<number> {
+  const { file, models, address } = command;
+  const client = connect(command);
+  try {
+    const named = models.length === 0 ? undefined : models;
+    const where = 'url' in address ? address.url : address.grpc;
+    const written = await writeTypes(client, file, named, { ...command, address: where });
+    process.stderr.write(`${file}: ${written.join(', ')}\n`);
+    return EXIT.ok;
+  } catch (error) {
+    throw await explained(client, command, error);
+  } finally {
+    client.close();
+  }
+}
+
+function connect({ address, headers }: Connection): InferenceClient {
+  return 'url' in address
+    ? new TritonHttpClient(address.url, { headers })
+    : new TritonGrpcClient(address.grpc, { headers });
+}
+
+async function openModel(client: InferenceClient, command: InferCommand): Promise<TritonModel> {
+  const { model, version, timeoutMs } = command;
+  try {
+    return await TritonModel.open(client, model, { version, timeoutMs });
+  } catch (error) {
+    throw await explained(client, command, error);
+  }
+}
+
+/** The error of a call that asked what a model is, with what to do about it. */
+async function explained(client: InferenceClient, connection: Connection, error: unknown): Promise<unknown> {
+  if (!(error instanceof TritonError)) return error;
+  if (!error.answered) {
+    return new UserError(error.message, { hint: await whereToAsk(connection, error), cause: error });
+  }
+  if (error.model === undefined || !/NOT_FOUND|404|UNAVAILABLE|400/.test(error.status)) return error;
+  // Some servers do not tell everybody what they hold.
+  const index = await client.repositoryIndex({ timeoutMs: connection.timeoutMs }).catch(() => []);
+  const hint = whatThereIs(error.model, index);
+  return new UserError(error.message, { ...(hint === undefined ? {} : { hint }), cause: error });
+}
+
+/** Of the look at what else may speak at an address. */
+const LOOK_MS = 3000;
+
+/** What to do where it was not Triton that answered. */
+async function whereToAsk(connection: Connection, { status }: TritonError): Promise<string> {
+  const local = 'npm run local serves the models here; --url or --grpc for another server';
+  const isSilent = status === 'unreachable' || status === 'timeout';
+  return (await otherProtocol(connection)) ?? (isSilent ? local : `it is not Triton that answers there; ${local}`);
+}
+
+/** The right flag where Triton speaks its other protocol at the address; undefined where it does not. */
+async function otherProtocol({ address, headers }: Connection): Promise<string | undefined> {
+  const [other, hint] =
+    'url' in address
+      ? [new TritonGrpcClient(address.url, { headers }), `gRPC: --grpc ${address.url.replace('http://', '')}`]
+      : [new TritonHttpClient(httpOf(address.grpc), { headers }), `HTTP: --url ${httpOf(address.grpc)}`];
+  try {
+    return (await other.live({ timeoutMs: LOOK_MS })) ? `this address speaks ${hint}` : undefined;
+  } catch {
+    return undefined;
+  } finally {
+    other.close();
+  }
+}
+
+const httpOf = (address: string): string => (address.includes('://') ? address : `http://${address}`);
+
+/** What may be asked instead of a model, or a version of it, that is not served. */
+function whatThereIs(model: string, index: readonly ModelIndexEntry[]): string | undefined {
+  const ready = index.filter(({ state }) => state === 'READY');
+  const versions = ready.filter(({ name }) => name === model).map(({ version }) => version);
+  if (versions.length > 0) return `versions of it that are ready: ${versions.join(', ')}`;
+  const own = index.find(({ name }) => name === model);
+  if (own !== undefined) {
+    return `it is in the repository and not served${own.state === '' ? '' : `: ${own.state} ${withoutFrames(model, own.reason)}`.trimEnd()}`;
+  }
+  const names = [...new Set(ready.map(({ name }) => name))];
+  return didYouMean(model, names) ?? (names.length === 0 ? undefined : `models that are ready: ${names.join(', ')}`);
+}
+
+async function values(model: TritonModel, sources: readonly Source[], command: InferCommand) {
+  return requestOf(model, sources, {
+    pixels: command.pixels,
+    repository: command.repository,
+    isClassifier: labelledOutputs(model).length > 0,
+  });
+}
+
+async function ask(
+  model: TritonModel,
+  inputs: readonly Tensor[],
+  sources: readonly Source[],
+  command: InferCommand,
+): Promise<number> {
+  const top = command.top ?? (command.out === undefined ? DEFAULT_TOP : 0);
+  const labelled = top === 0 ? [] : labelledOutputs(model);
+  const started = performance.now();
+  const options = { ...inferOptions(model, command, labelled, top), ...ofBodies(sources) };
+  const result = await model.inferTensors(inputs, options).catch((error: unknown) => {
+    if (!(error instanceof TritonError) || !error.answered) throw error;
+    throw new UserError(explainRequestFailure(model.name, error.message), { cause: error });
+  });
+  const took = performance.now() - started;
+  const classes: Record<string, Class[][]> = {};
+  const plain: Tensor[] = [];
+  for (const output of result.outputs) {
+    if (labelled.includes(output.name) && output.datatype === 'BYTES') classes[output.name] = classesOf(output);
+    else plain.push(output);
+  }
+  if (command.out !== undefined) await saveResult(command.out, result, command.pixels);
+  const letters = readLetters(versionFile(join(command.repository, model.name), Number(result.version), 'vocab.json'));
+  const heard = letters === undefined ? undefined : transcripts(plain, letters);
+  if (command.json) {
+    const answer = resultJson({ ...result, outputs: plain }, classes, heard);
+    process.stdout.write(`${JSON.stringify(answer, exactValue, 2)}\n`);
+    return EXIT.ok;
+  }
+  const texts = sources.flatMap((source) => (source.kind === 'text' ? [source.text] : []));
+  const files = sources.flatMap((source) => (source.kind === 'picture' ? [source.file] : []));
+  const alike = similarities(plain, texts);
+  const parts = [
+    `${result.model}, version ${result.version}, answered in ${formatDuration(took)}`,
+    ...Object.values(classes).map((rows) => classTable(rows, files)),
+    ...(plain.length === 0 ? [] : [outputTable(plain)]),
+    ...(alike === undefined ? [] : [alike]),
+    ...(heard === undefined ? [] : [heard.map((text) => `text: ${JSON.stringify(text)}`).join('\n')]),
+    ...(command.out === undefined ? [] : [`written to ${command.out}`]),
+  ];
+  process.stdout.write(`${parts.join('\n\n')}\n`);
+  return EXIT.ok;
+}
+
+/** What the body of a request says beside its inputs. */
+function ofBodies(sources: readonly Source[]): Pick<InferOptions, 'requestId' | 'parameters'> {
+  const bodies = sources.flatMap((source) => (source.kind === 'body' ? [source.body] : []));
+  const [id] = bodies.flatMap((body) => body.id ?? []);
+  const parameters = Object.assign({}, ...bodies.map((body) => body.parameters ?? {})) as InferOptions['parameters'];
+  return { ...(id === undefined ? {} : { requestId: id }), ...(parameters === undefined ? {} : { parameters }) };
+}
+
+function inferOptions(
+  model: TritonModel,
+  command: InferCommand,
+  labelled: readonly string[],
+  top: number,
+): InferOptions {
+  const { outputs, timeoutMs } = command;
+  const known = model.metadata.outputs.map(({ name }) => name);
+  for (const name of outputs ?? []) {
+    if (!known.includes(name)) {
+      throw new UserError(`--outputs ${name}: ${model.name} has no such output`, { hint: known.join(', ') });
+    }
+  }
+  if (outputs === undefined && labelled.length === 0) return { timeoutMs };
+  const wanted = (outputs ?? known).map((name) => (labelled.includes(name) ? { name, classification: top } : { name }));
+  return { timeoutMs, outputs: wanted };
+}
+
+async function bench(
+  model: TritonModel,
+  inputs: readonly Tensor[],
+  command: InferCommand,
+  load: { concurrency: number; seconds: number },
+): Promise<number> {
+  const options = inferOptions(model, command, [], 0);
+  const title = `${load.concurrency} requests at any time, for ${WARM_UP_MS / 1000} s that do not count and ${load.seconds} s`;
+  const result = await new Progress().run(title, () => generateLoad(() => model.inferTensors(inputs, options), load));
+  if (command.json) process.stdout.write(`${JSON.stringify({ model: model.name, ...load, ...result }, null, 2)}\n`);
+  else process.stdout.write(`${loadTable(model, inputs, load.concurrency, result)}\n`);
+  for (const [message, count] of Object.entries(result.messages)) process.stderr.write(`${count} times: ${message}\n`);
+  return result.errors === 0 ? EXIT.ok : EXIT.failed;
+}
+
+function loadTable(model: TritonModel, inputs: readonly Tensor[], concurrency: number, result: LoadResult): string {
+  const request = inputs.map((input) => `${input.name} ${describe(input)}`).join(', ');
+  const milliseconds = (value: number): string => `${value.toFixed(2)} ms`;
+  const table = formatTable(
+    ['concurrency', 'requests/s', 'p50', 'p95', 'p99', 'longest', 'requests', 'errors'],
+    [
+      [
+        String(concurrency),
+        result.requestsPerSecond.toFixed(1),
+        ...[result.p50, result.p95, result.p99, result.max].map(milliseconds),
+        String(result.requests),
+        String(result.errors),
+      ],
+    ],
+  );
+  return `${model.name}, ${request}, ${result.seconds.toFixed(1)} s\n\n${table}`;
+}
+
+/** What the model takes and answers, in a table. */
+function takes(model: TritonModel): string {
+  const { metadata, maxBatchSize } = model;
+  const rows = [
+    ...metadata.inputs.map((input) => ['input', input.name, input.datatype, `[${input.shape.join(', ')}]`]),
+    ...metadata.outputs.map((output) => ['output', output.name, output.datatype, `[${output.shape.join(', ')}]`]),
+  ];
+  const batch = maxBatchSize > 0 ? `, batches of up to ${maxBatchSize}` : '';
+  return `${metadata.name}, ${metadata.platform}, versions ${metadata.versions.join(', ')}${batch}; -1 is any length\n\n${formatTable(['', 'name', 'type', 'shape'], rows)}`;
+}
+
+/** One row of zeros, or of empty strings; a length that may be anything is 1. */
+function zeros(model: TritonModel): Tensor[] {
+  const lengths = (shape: readonly number[]): number[] => shape.map((length) => (length === -1 ? 1 : length));
+  return model.metadata.inputs.map(({ name, datatype, shape }) => zeroTensor(name, datatype, lengths(shape)));
+}

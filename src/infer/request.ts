@@ -1,0 +1,229 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../core/errors';
+import { readImage } from '../media/image';
+import { traceCommand } from '../core/next-command';
+import { tokenize } from '../media/tokenizer';
+import { versionFile } from '../model/version-file';
+import type { TensorMetadata } from '../triton/client';
+import type { Nested } from '../triton/nested';
+import { describe, type TritonModel } from '../triton/model';
+import type { InputValue } from '../triton/model-types';
+import { isDataType, type TensorData, type DataType } from '../triton/tensor';
+import { bodyValues } from './body';
+import { convertArray } from '../media/npy';
+import { encodePictures, pictureLayout, usualPixels, type PixelKind } from '../media/pictures';
+import { PICTURES, type Source } from './sources';
+
+export interface RequestOptions {
+  /** Undefined: what the input's data type, or a classifier, usually means. */
+  pixels: PixelKind | undefined;
+  /** Folder of the model repository, for the tokenizer. */
+  repository: string;
+  isClassifier: boolean;
+}
+
+type Values = Record<string, InputValue>;
+type OfKind<K extends Source['kind']> = Extract<Source, { kind: K }>;
+
+/** Samples a second that speech models are trained with; a WAV file tells its own, a model does not. */
+const SPEECH_HZ = 16_000;
+
+/** What the model is asked with, as on the command line: `PICTURE.jpg`. */
+export function usualSource(model: Pick<TritonModel, 'name' | 'version' | 'metadata'>, repository: string): string {
+  const { inputs } = model.metadata;
+  const hasTokenizer = inputs.every(isTokens) && existsSync(tokenizerFile(model, repository));
+  if (hasTokenizer) return '"a text"';
+  const [only] = inputs;
+  if (only === undefined || inputs.length > 1) {
+    return inputs.map((input) => `${input.name}=${sourceOf(input) ?? 'FILE.npy'}`).join(' ');
+  }
+  // A row of numbers without a batch is seldom a sound.
+  const isOneSound = isSound(only) && only.shape.length > 1;
+  return sourceOf(only) ?? (isOneSound ? 'SOUND.wav' : `${only.name}=FILE.npy`);
+}
+
+/** Where the input alone says it. */
+function sourceOf(input: TensorMetadata): string | undefined {
+  if (pictureLayout(input) !== undefined) return 'PICTURE.jpg';
+  return input.datatype === 'BYTES' ? '"a text"' : undefined;
+}
+
+const isSound = ({ datatype, shape }: TensorMetadata): boolean => datatype === 'FP32' && shape.at(-1) === -1;
+const isTokens = ({ datatype, shape }: TensorMetadata): boolean =>
+  (datatype === 'INT64' || datatype === 'INT32') && shape.length === 2 && shape.at(-1) === -1;
+const tokenizerFile = (model: Pick<TritonModel, 'name' | 'version' | 'metadata'>, repository: string): string =>
+  versionFile(join(repository, model.name), versionOf(model), 'tokenizer.json');
+
+/** The version that answers: the one that is asked for, else the newest that is served. */
+const versionOf = ({ version, metadata }: Pick<TritonModel, 'version' | 'metadata'>): number =>
+  version ?? Math.max(...metadata.versions.map(Number));
+
+/**
+ * Finds the input that each source is for, and makes of it what that input takes.
+ * @throws UserError that tells what the model takes, where a source fits nowhere
+ */
+export async function requestOf(
+  model: TritonModel,
+  sources: readonly Source[],
+  options: RequestOptions,
+): Promise<Values> {
+  const values: Values = {};
+  const { inputs } = model.metadata;
+  const nowhere = (what: string): UserError =>
+    new UserError(`${model.name} takes no ${what}`, {
+      hint: `it takes ${inputs.map((input) => `${input.name} ${describe(input)}`).join(', ')}; NAME=FILE.npy or NAME=[[1, 2]] gives any of them`,
+    });
+
+  for (const [name, group] of byTarget(sources)) {
+    const candidates = inputs.filter(
+      (input) => (name ?? input.name) === input.name && !Object.hasOwn(values, input.name),
+    );
+    const pictures = ofKind(group, 'picture');
+    if (pictures.length > 0) {
+      const target = candidates.find((input) => pictureLayout(input) !== undefined);
+      if (target === undefined) throw nowhere('picture');
+      values[target.name] = await pictureValue(model, target, pictures, options);
+    }
+    const sounds = ofKind(group, 'sound');
+    if (sounds.length > 0) {
+      const target = candidates.find(isSound);
+      if (target === undefined) throw nowhere('sound');
+      values[target.name] = soundValue(target, sounds);
+    }
+    const texts = ofKind(group, 'text').map(({ text }) => text);
+    if (texts.length > 0)
+      Object.assign(values, await textValues(model, candidates, texts, options.repository, nowhere));
+    for (const { value } of ofKind(group, 'json')) {
+      if (isRecord(value)) Object.assign(values, value);
+      else {
+        const target = nextOf(candidates, values, nowhere);
+        values[target.name] = isOneRow(model, target, depthOf(value)) ? [value] : value;
+      }
+    }
+    for (const { body } of ofKind(group, 'body')) Object.assign(values, bodyValues(model, body));
+    for (const { tensor } of ofKind(group, 'array')) {
+      const target = nextOf(candidates, values, nowhere);
+      const { name: input, datatype } = target;
+      const { data, shape } = isDataType(datatype) ? convertArray(tensor, input, datatype) : tensor;
+      values[target.name] = { data, shape: isOneRow(model, target, shape.length) ? [1, ...shape] : shape };
+    }
+  }
+  return values;
+}
+
+/** Sources of each named input, then those that say nothing. */
+function byTarget(sources: readonly Source[]): Map<string | undefined, Source[]> {
+  const names = [...new Set(sources.map(({ name }) => name))];
+  names.sort((a, b) => Number(a === undefined) - Number(b === undefined));
+  return new Map(names.map((name) => [name, sources.filter((source) => source.name === name)]));
+}
+
+const ofKind = <K extends Source['kind']>(sources: readonly Source[], kind: K): OfKind<K>[] =>
+  sources.filter((source): source is OfKind<K> => source.kind === kind);
+
+function nextOf(
+  candidates: readonly TensorMetadata[],
+  values: Values,
+  nowhere: (what: string) => UserError,
+): TensorMetadata {
+  const target = candidates.find(({ name }) => !Object.hasOwn(values, name));
+  if (target === undefined) throw nowhere('further array');
+  return target;
+}
+
+/** Whether what was given lacks only the batch axis. */
+function isOneRow(model: TritonModel, { shape }: TensorMetadata, axes: number): boolean {
+  return model.maxBatchSize > 0 && axes === shape.length - 1;
+}
+
+function depthOf(value: Nested): number {
+  return Array.isArray(value) ? 1 + depthOf((value as Nested[])[0] ?? 0) : 0;
+}
+
+function isRecord(value: Nested | Record<string, Nested>): value is Record<string, Nested> {
+  return typeof value === 'object' && !Array.isArray(value) && !Buffer.isBuffer(value);
+}
+
+async function pictureValue(
+  model: TritonModel,
+  input: TensorMetadata,
+  sources: readonly { file: string }[],
+  { pixels, isClassifier }: RequestOptions,
+): Promise<InputValue> {
+  const layout = pictureLayout(input);
+  if (layout === undefined || !isDataType(input.datatype)) throw new Error(`${input.name} is not a picture`);
+  const isSingle = !layout.batched || input.shape[0] === 1;
+  if (isSingle && sources.length > 1) {
+    throw new UserError(`${model.name} takes one picture a request, and ${sources.length} were given`);
+  }
+  const { width, height } = layout;
+  const crop = width > 0 && height > 0 ? { width, height, crop: true as const } : undefined;
+  const pictures = await Promise.all(
+    sources.map(({ file }) =>
+      readImage(file, crop).catch((cause: unknown) => {
+        throw new UserError(`${file} is not a picture that can be read: ${(cause as Error).message}`, {
+          hint: `save it again, as one of ${PICTURES.join(' ')}`,
+          cause,
+        });
+      }),
+    ),
+  );
+  const usual = isClassifier && input.datatype !== 'UINT8' ? 'imagenet' : usualPixels(input.datatype);
+  return encodePictures(input.datatype, layout, pixels ?? usual, pictures);
+}
+
+/** Mean 0 and deviation 1, as Wav2Vec2 takes its sound. */
+function soundValue(input: TensorMetadata, sources: readonly OfKind<'sound'>[]): InputValue {
+  const [{ sound }] = sources as [OfKind<'sound'>];
+  if (sources.length > 1) throw new UserError(`one sound a request, and ${sources.length} were given`);
+  if (sound.rate !== SPEECH_HZ) {
+    throw new UserError(`the sound has ${sound.rate} samples a second, ${SPEECH_HZ} are needed`, {
+      hint: `ffmpeg -i OLD.wav -ar ${SPEECH_HZ} -ac 1 -c:a pcm_s16le NEW.wav`,
+    });
+  }
+  const { samples } = sound;
+  const mean = samples.reduce((sum, value) => sum + value, 0) / samples.length;
+  const variance = samples.reduce((sum, value) => sum + (value - mean) ** 2, 0) / samples.length;
+  const data = samples.map((value) => (value - mean) / Math.sqrt(variance + 1e-7));
+  return { data, shape: [...input.shape.slice(0, -1).map(() => 1), data.length] };
+}
+
+/** Strings as they are where the model takes strings; else the ids that its tokenizer makes of them. */
+async function textValues(
+  model: TritonModel,
+  inputs: readonly TensorMetadata[],
+  texts: readonly string[],
+  repository: string,
+  nowhere: (what: string) => UserError,
+): Promise<Values> {
+  const strings = inputs.find(({ datatype }) => datatype === 'BYTES');
+  if (strings !== undefined) {
+    const data = texts.map((text) => Buffer.from(text));
+    const batch = model.maxBatchSize > 0;
+    const shape = strings.shape.map((_, i) => (i === (batch ? 0 : strings.shape.length - 1) ? texts.length : 1));
+    return { [strings.name]: { data, shape } };
+  }
+  if (inputs.length === 0 || !inputs.every(isTokens)) throw nowhere('text');
+  const file = tokenizerFile(model, repository);
+  if (!existsSync(file)) {
+    throw new UserError(`${model.name} takes the ids of a tokenizer, and ${file} is not there`, {
+      hint: `trace the model, ${traceCommand(join(repository, model.name))}, or name its repository with --repo DIR`,
+    });
+  }
+  const { ids, mask } = await tokenize(file, texts);
+  const none = { shape: mask.shape, data: new BigInt64Array(mask.data.length) };
+  // By their usual names, and where a model has none (TorchScript) in their usual order.
+  const usual = [ids, mask, none];
+  return Object.fromEntries(
+    inputs.map(({ name, datatype }, i): [string, InputValue] => {
+      const tokens = /mask/.test(name) ? mask : /type|segment/.test(name) ? none : /ids/.test(name) ? ids : usual[i];
+      if (tokens === undefined) throw nowhere('text');
+      return [name, { shape: tokens.shape, data: asIntegers(datatype as 'INT32' | 'INT64', tokens.data) }];
+    }),
+  );
+}
+
+function asIntegers(datatype: 'INT32' | 'INT64', data: BigInt64Array): TensorData[DataType] {
+  return datatype === 'INT64' ? data : Int32Array.from(data, Number);
+}

@@ -1,0 +1,173 @@
+import { writeFileSync } from 'node:fs';
+import { extname } from 'node:path';
+import { UserError } from '../core/errors';
+import { formatTable } from '../core/format';
+import { writeImage } from '../media/image';
+import type { InferResult } from '../triton/client';
+import { nestedOf } from '../triton/nested';
+import type { Tensor } from '../triton/tensor';
+import { writeNpy } from '../media/npy';
+import { decodePicture, pictureLayout, usualPixels, type PixelKind } from '../media/pictures';
+
+/** One class of Triton's classification extension. */
+export interface Class {
+  score: number;
+  index: number;
+  /** Empty where the model has no labels. */
+  label: string;
+}
+
+/** Classes of each row, best first, from BYTES `score:index:label` [rows, classes] or [classes]. */
+export function classesOf(output: Tensor): Class[][] {
+  const rows = (output.shape.length > 1 ? nestedOf(output) : [nestedOf(output)]) as string[][];
+  return rows.map((row) =>
+    row.map((text) => {
+      const [score = '', index = '', ...label] = text.split(':');
+      return { score: Number(score), index: Number(index), label: label.join(':') };
+    }),
+  );
+}
+
+/** A table of the classes of each row; `names` are the files that the rows came from. */
+export function classTable(rows: readonly Class[][], names: readonly string[]): string {
+  return rows
+    .map((classes, i) => {
+      const lines = classes.map(({ score, index, label }) => [score.toFixed(3), String(index), label]);
+      const title = rows.length > 1 ? `${names[i] ?? `row ${i + 1}`}\n` : '';
+      return `${title}${formatTable(['score', 'class', 'label'], lines)}`;
+    })
+    .join('\n\n');
+}
+
+/** Of each output name, data type, shape, and what its values are like: a line for each of its rows, at most 4. */
+export function outputTable(outputs: readonly Tensor[]): string {
+  const rows = outputs.flatMap((output) =>
+    summary(output).map((line, i) =>
+      i === 0 ? [output.name, output.datatype, `[${output.shape.join(', ')}]`, line] : ['', '', '', line],
+    ),
+  );
+  return formatTable(['output', 'type', 'shape', 'values'], rows);
+}
+
+const SHOWN = 4;
+
+/** The first values of the first rows, and of numbers what all of them are like. */
+function summary(output: Tensor): string[] {
+  if (output.data.length === 0) return ['none'];
+  const lines = firstRows(output);
+  if (output.datatype === 'BYTES') return lines;
+  const range = `(${rangeOf(output)})`;
+  return lines.length === 1 ? [`${lines[0]} ${range}`] : [...lines, range];
+}
+
+function firstRows({ shape, data }: Tensor): string[] {
+  const length = shape.at(-1) ?? 1;
+  const rows = data.length / length;
+  const lines = Array.from({ length: Math.min(rows, SHOWN) }, (_, row) => {
+    const values = data.slice(row * length, row * length + Math.min(length, SHOWN));
+    const first = Array.from<number | bigint | Buffer, string>(values, shownValue).join(', ');
+    return length > SHOWN ? `${first}, ...` : first;
+  });
+  return rows > SHOWN ? [...lines, '...'] : lines;
+}
+
+const shownValue = (value: number | bigint | Buffer): string =>
+  Buffer.isBuffer(value) ? JSON.stringify(value.toString()) : short(Number(value));
+
+function rangeOf(output: Exclude<Tensor, { datatype: 'BYTES' }>): string {
+  const values = Array.from<number | bigint, number>(output.data, Number);
+  let [least, most, sum, odd] = [Infinity, -Infinity, 0, 0];
+  for (const value of values) {
+    if (!Number.isFinite(value)) odd += 1;
+    least = Math.min(least, value);
+    most = Math.max(most, value);
+    sum += value;
+  }
+  if (odd > 0) return `${odd} of ${values.length} are no finite numbers`;
+  return `from ${short(least)} to ${short(most)}, mean ${short(sum / values.length)}`;
+}
+
+const short = (value: number): string =>
+  Number.isInteger(value) ? String(value) : Number(value.toPrecision(4)).toString();
+
+/**
+ * How alike the rows of an output of vectors are, each pair of rows by the cosine of the angle between them; undefined
+ * where no output has rows of length 1, as embeddings have.
+ */
+export function similarities(outputs: readonly Tensor[], texts: readonly string[]): string | undefined {
+  const embedding = outputs.find(({ datatype, shape }) => datatype === 'FP32' && shape.length === 2);
+  const [rows = 0, size = 0] = embedding?.shape ?? [];
+  if (embedding === undefined || rows < 2 || rows !== texts.length) return undefined;
+  const values = embedding.data as Float32Array;
+  const product = (a: number, b: number): number => {
+    let sum = 0;
+    for (let i = 0; i < size; i += 1) sum += (values[a * size + i] ?? 0) * (values[b * size + i] ?? 0);
+    return sum;
+  };
+  const lines: string[][] = [];
+  for (let a = 0; a < rows; a += 1) {
+    if (Math.abs(product(a, a) - 1) > 1e-3) return undefined;
+    for (let b = a + 1; b < rows; b += 1) lines.push([product(a, b).toFixed(3), texts[a] ?? '', texts[b] ?? '']);
+  }
+  return formatTable(['alike', 'one text', 'the other'], lines);
+}
+
+/** The whole answer for programs. texts: of each row of a speech recogniser's answer. */
+export function resultJson(
+  { model, version, outputs }: InferResult,
+  classes: Record<string, Class[][]>,
+  texts?: readonly string[],
+): object {
+  return {
+    model,
+    version,
+    outputs: outputs.map((output) => ({
+      name: output.name,
+      datatype: output.datatype,
+      shape: output.shape,
+      data: nestedOf(output),
+    })),
+    ...(Object.keys(classes).length === 0 ? {} : { classes }),
+    ...(texts === undefined ? {} : { texts }),
+  };
+}
+
+/** Ends of names that saveResult knows. */
+export const SAVED_AS = ['.png', '.jpg', '.jpeg', '.webp', '.npy', '.json'];
+
+/** Writes the outputs to a file, in the form that the end of its name says. */
+export async function saveResult(file: string, result: InferResult, pixels: PixelKind | undefined): Promise<void> {
+  const end = extname(file).toLowerCase();
+  if (end === '.json') {
+    writeFileSync(file, `${JSON.stringify(resultJson(result, {}), exactValue, 2)}\n`);
+    return;
+  }
+  const isPicture = end !== '.npy';
+  const output = theOne(
+    isPicture ? result.outputs.filter((one) => pictureLayout(one) !== undefined) : result.outputs,
+    result,
+  );
+  if (!isPicture) {
+    writeFileSync(file, writeNpy(output));
+    return;
+  }
+  await writeImage(file, decodePicture(output, pixels ?? usualPixels(output.datatype)));
+}
+
+/** What JSON has no number for, as text: whole numbers beyond 2^53, which not every reader takes, NaN and infinities. */
+export function exactValue(_: string, value: unknown): unknown {
+  const isOther = typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value));
+  return isOther ? String(value) : value;
+}
+
+function theOne(candidates: readonly Tensor[], { model, outputs }: InferResult): Tensor {
+  const [only, ...others] = candidates;
+  if (only !== undefined && others.length === 0) return only;
+  const names = (only === undefined ? outputs : candidates).map(({ name }) => name).join(', ');
+  throw new UserError(
+    only === undefined ? `${model} answers no picture: ${names}` : `${model} answers several: ${names}`,
+    {
+      hint: only === undefined ? 'write a .npy or .json file' : 'name the one to write: --outputs NAME',
+    },
+  );
+}

@@ -1,0 +1,116 @@
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { extname } from 'node:path';
+import { UserError } from '../core/errors';
+import { didYouMean } from '../core/nearest';
+import type { Nested } from '../triton/nested';
+import type { Tensor } from '../triton/tensor';
+import { isRequestBody, type RequestBody } from './body';
+import { readNpy } from '../media/npy';
+import { readWav, type Sound } from '../media/wav';
+
+/** What one argument of the command line holds; `name` is the input that it is for, if it says so. */
+export type Source = { name: string | undefined } & (
+  | { kind: 'picture'; file: string }
+  | { kind: 'sound'; sound: Sound }
+  | { kind: 'array'; tensor: Tensor }
+  | { kind: 'json'; value: Nested | Record<string, Nested> }
+  | { kind: 'body'; body: RequestBody }
+  | { kind: 'text'; text: string }
+);
+
+/** Ends of the names of pictures. */
+export const PICTURES = ['.jpg', '.jpeg', '.png', '.webp', '.gif', '.tif', '.tiff', '.avif'];
+
+/** What a file of this kind holds, by the end of its name. */
+const READERS: Record<string, (file: string) => Source> = {
+  ...Object.fromEntries(PICTURES.map((end) => [end, (file: string) => ({ name: undefined, kind: 'picture', file })])),
+  '.wav': (file) => ({ name: undefined, kind: 'sound', sound: readWav(file, bytesOf(file)) }),
+  '.npy': (file) => ({ name: undefined, kind: 'array', tensor: readNpy(file, bytesOf(file)) }),
+  '.json': (file) => jsonSource(parseJson(file, bytesOf(file).toString())),
+  '.txt': (file) => textSource(file, bytesOf(file).toString().trim()),
+};
+
+/**
+ * Reads an argument: a file by the end of its name, a JSON array or object, else text. `NAME=` in front says which input
+ * it is for, and makes JSON of anything that is no file: `input__0=1`.
+ * @param inputs names of the model's inputs
+ * @throws UserError where a file cannot be read as what its name says, a text is empty, or NAME is none of the model's
+ *   inputs
+ */
+export function readSource(argument: string, inputs: readonly string[]): Source {
+  const at = argument.indexOf('=');
+  const before = argument.slice(0, Math.max(at, 0));
+  const value = argument.slice(at + 1);
+  const name = inputs.find((input) => input === before);
+  if (name === undefined) {
+    refuseOtherName(before, value, inputs);
+    if (isJson(argument, /^\s*[[{]/)) return jsonSource(JSON.parse(argument) as Nested);
+    if (/^\s*(\{|\[\s*[[{])/.test(argument)) parseJson('the input', argument);
+    return readValue(argument) ?? textSource('the input', argument);
+  }
+  const source = readValue(value) ?? (isJson(value) ? { kind: 'json', value: JSON.parse(value) as Nested } : undefined);
+  if (source === undefined && /^\s*[[{]/.test(value)) parseJson(`${name}=`, value);
+  return { ...(source ?? textSource(`${name}=`, value)), name };
+}
+
+/** `a=b` may be a text; what could only be meant as NAME=VALUE is refused. */
+function refuseOtherName(name: string, value: string, inputs: readonly string[]): void {
+  if (!/^[\w.-]+$/.test(name) || !(/^\s*[[{]/.test(value) || existsSync(value))) return;
+  const hint = didYouMean(name, inputs);
+  throw new UserError(
+    `the model has no input ${name}; allowed: ${inputs.join(', ')}`,
+    hint === undefined ? {} : { hint },
+  );
+}
+
+function readValue(value: string): Source | undefined {
+  const read = READERS[extname(value).toLowerCase()];
+  if (existsSync(value)) {
+    if (statSync(value).isDirectory()) throw new UserError(`${value} is a folder`, { hint: 'name the files in it' });
+    if (read !== undefined) return read(value);
+    throw new UserError(`${value}: a file of this kind is not known; allowed: ${Object.keys(READERS).join(' ')}`);
+  }
+  // "See report.txt" is a text; a name without a space is a file that is not there.
+  if (read !== undefined && !/\s/.test(value)) throw new UserError(`${value}: there is no such file`);
+  return undefined;
+}
+
+const jsonSource = (value: Nested | Record<string, Nested>): Source =>
+  isRequestBody(value) ? { name: undefined, kind: 'body', body: value } : { name: undefined, kind: 'json', value };
+
+/** A text without a word would be computed as any other, and mean nothing. */
+function textSource(what: string, text: string): Source {
+  if (text.trim() !== '') return { name: undefined, kind: 'text', text };
+  throw new UserError(`${what} is empty`, {
+    hint: 'give a text or a file; an empty string, for a model that takes strings, is NAME=[""]',
+  });
+}
+
+function bytesOf(file: string): Buffer {
+  try {
+    return readFileSync(file);
+  } catch (cause) {
+    throw new UserError(`${file} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}
+
+function parseJson(file: string, text: string): Nested | Record<string, Nested> {
+  try {
+    return JSON.parse(text) as Nested | Record<string, Nested>;
+  } catch (cause) {
+    throw new UserError(`${file}: ${(cause as Error).message}`, {
+      hint: 'JSON is needed: [[1, 2]], {"NAME": [[1, 2]]} for several inputs, or a request {"inputs": [{"name": ...}]}',
+      cause,
+    });
+  }
+}
+
+function isJson(text: string, beginning = /^/): boolean {
+  if (!beginning.test(text)) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,75 @@
+import { writeFileSync } from 'node:fs';
+import { UserError } from '../core/errors';
+import { CONTROL_KEY_VARIABLE } from '../cluster/source';
+import { TritonError, type InferenceClient, type TensorMetadata } from '../triton/client';
+import { TritonModel } from '../triton/model';
+import type { ModelTypes } from '../triton/model-types';
+import { isDataType } from '../triton/tensor';
+
+/**
+ * Writes `export interface Models`, with the ModelTypes of each model by its name.
+ * @param names of the models; undefined: all that are ready
+ * @returns names of those written
+ * @throws UserError where there is none, or one cannot be asked
+ */
+export async function writeTypes(
+  client: InferenceClient,
+  file: string,
+  names: readonly string[] | undefined,
+  { timeoutMs, address }: { timeoutMs: number; address: string },
+): Promise<string[]> {
+  const wanted = names ?? (await readyModels(client, timeoutMs));
+  if (wanted.length === 0) throw new UserError(`no model of ${address} is ready`, { hint: 'npm run status' });
+  const models = await Promise.all(wanted.map((name) => TritonModel.open(client, name, { timeoutMs })));
+  writeFileSync(file, typesText(models, address));
+  return [...wanted];
+}
+
+async function readyModels(client: InferenceClient, timeoutMs: number): Promise<string[]> {
+  const index = await client.repositoryIndex({ timeoutMs }).catch((cause: unknown) => {
+    if (!(cause instanceof TritonError) || !cause.message.includes('restricted')) throw cause;
+    throw new UserError(`the models cannot be listed without the server's key: ${cause.message}`, {
+      hint: `name the models, or set ${CONTROL_KEY_VARIABLE}`,
+      cause,
+    });
+  });
+  return [...new Set(index.filter(({ state }) => state === 'READY').map(({ name }) => name))].sort();
+}
+
+type Described = Pick<TritonModel, 'name' | 'metadata' | 'optionalInputs'>;
+
+/** TypeScript with the types of these models. */
+export function typesText(models: readonly Described[], address: string): string {
+  return [
+    `// What the models of ${address} take and answer, by "npm run infer -- --types".`,
+    `// For TritonModel.open<Models['NAME']>(client, 'NAME'). Lengths: -1 is any.`,
+    'export interface Models {',
+    ...models.flatMap(modelLines),
+    '}',
+    '',
+  ].join('\n');
+}
+
+function modelLines({ name, metadata, optionalInputs }: Described): string[] {
+  const isOptional = (input: TensorMetadata): boolean => optionalInputs.includes(input.name);
+  const parts: Record<keyof ModelTypes, readonly TensorMetadata[]> = {
+    inputs: metadata.inputs.filter((input) => !isOptional(input)),
+    optional: metadata.inputs.filter(isOptional),
+    outputs: metadata.outputs,
+  };
+  const lines = Object.entries(parts)
+    .filter(([part, tensors]) => part !== 'optional' || tensors.length > 0)
+    .flatMap(([part, tensors]) => [`    ${part}: {`, ...tensors.flatMap((one) => tensorLines(name, one)), '    };']);
+  return [`  ${property(name)}: {`, ...lines, '  };'];
+}
+
+function tensorLines(model: string, { name, datatype, shape }: TensorMetadata): string[] {
+  // The server's word becomes code.
+  if (!isDataType(datatype)) throw new UserError(`${model}: '${name}' is of ${JSON.stringify(datatype)}`);
+  return [`      /** [${shape.join(', ')}] */`, `      ${property(name)}: '${datatype}';`];
+}
+
+/** A name as a property: in quotes where it has to be. */
+function property(name: string): string {
+  return /^[A-Za-z_$][\w$]*$/.test(name) ? name : `'${name.replace(/[\\']/g, '\\$&').replace(/\r?\n/g, '\\n')}'`;
+}

@@ -1,0 +1,118 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync, existsSync, statfsSync, unlinkSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { UserError } from '../core/errors';
+import { formatBytes } from '../core/format';
+import { isAlive } from '../core/exec';
+
+const COMPLETE = '.complete';
+
+/** Folder for everything slow to get, shared by all checkouts: `${XDG_CACHE_HOME:-~/.cache}/triton-serving`. */
+export function cacheRoot(): string {
+  const base = process.env['XDG_CACHE_HOME'];
+  return join(base !== undefined && base !== '' ? base : join(homedir(), '.cache'), 'triton-serving');
+}
+
+/** Whether `name` was built completely. */
+function isCached(name: string): boolean {
+  return existsSync(join(cacheRoot(), name, COMPLETE));
+}
+
+/**
+ * The folder `name` of the cache, built by `build` if it is not there. A build that was interrupted leaves no
+ * completion mark, so the next caller starts it afresh; two processes never build the same folder at once.
+ */
+export async function cached(name: string, build: (directory: string) => Promise<void>): Promise<string> {
+  const directory = join(cacheRoot(), name);
+  if (isCached(name)) return directory;
+  const release = await acquireLock(`${directory}.lock`, name);
+  try {
+    if (isCached(name)) return directory;
+    rmSync(directory, { recursive: true, force: true });
+    makeDirectory(directory);
+    await build(directory);
+    writeFileSync(join(directory, COMPLETE), '');
+    return directory;
+  } finally {
+    release();
+  }
+}
+
+/**
+ * Takes the lock file `path`, waiting while the process named in it is alive.
+ * @returns the function that gives it back.
+ */
+export async function acquireLock(path: string, what: string, options: { wait?: boolean } = {}): Promise<() => void> {
+  for (let announced = false; ;) {
+    makeDirectory(dirname(path));
+    try {
+      writeFileSync(path, String(process.pid), { flag: 'wx' });
+      const release = (): void => rmSync(path, { force: true });
+      process.once('exit', release);
+      return () => {
+        process.off('exit', release);
+        release();
+      };
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw cannotWrite(path, error);
+    }
+    const owner = lockOwner(path);
+    if (owner === undefined) continue;
+    if (owner !== process.pid && !isAlive(owner)) {
+      removeStale(path);
+      continue;
+    }
+    if (options.wait === false) {
+      throw new UserError(`${what} is in use by process ${owner}`, { hint: `stop it first (kill ${owner})` });
+    }
+    if (!announced) process.stderr.write(`Waiting for process ${owner}, which is making ${what} ...\n`);
+    announced = true;
+    await sleep(500);
+  }
+}
+
+function lockOwner(path: string): number | undefined {
+  try {
+    const pid = Number(readFileSync(path, 'utf8'));
+    return Number.isInteger(pid) && pid > 0 ? pid : -1;
+  } catch {
+    return undefined; // Given back between our two looks.
+  }
+}
+
+function removeStale(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch {
+    // Someone else removed it first.
+  }
+}
+
+/** Makes a folder of the cache, and those above it. */
+export function makeDirectory(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true });
+  } catch (error) {
+    throw cannotWrite(path, error);
+  }
+}
+
+function cannotWrite(path: string, cause: unknown): UserError {
+  return new UserError(`cannot write ${path}: ${(cause as Error).message}`, {
+    hint: 'check the permissions and free space of the cache folder, or choose another with XDG_CACHE_HOME',
+    cause,
+  });
+}
+
+/** Refuses early when `directory`'s file system has less than `bytes` free. */
+export function requireFreeSpace(directory: string, bytes: number, what: string): void {
+  makeDirectory(directory);
+  const { bavail, bsize } = statfsSync(directory);
+  const free = bavail * bsize;
+  if (free < bytes) {
+    throw new UserError(`${what} needs ${formatBytes(bytes)} in ${directory}, where ${formatBytes(free)} are free`, {
+      hint: 'free some space, or choose another disk with XDG_CACHE_HOME',
+    });
+  }
+}

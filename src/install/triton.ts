@@ -1,0 +1,148 @@
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../core/errors';
+import { shellWord } from '../core/format';
+import { paths } from '../core/paths';
+import { cached } from './cache';
+import { ensureUv, findModelPython, unpackPackage, type PythonEnvironment } from './python';
+import { MINIMUM_GLIBC, PYTHON_VERSIONS, VERSIONS } from './versions';
+
+/** The Triton server program and what it needs around it. */
+export interface TritonInstallation {
+  binary: string;
+  /** Shared libraries of the binary. */
+  libraries: string;
+  /** Folder of the python backend, without a stub. */
+  pythonBackend: string;
+  /** Folder with a folder for each Python version, which holds the stub for it: the program that runs a model.py. */
+  stubs: string;
+  /** The Python environment of our own backends. */
+  environment: PythonEnvironment;
+  /** Interpreter that environments of Python-backend models are made from; undefined where there is none. */
+  modelPython: string | undefined;
+  uv: string;
+}
+
+/** Why the server binary cannot run on this machine, or undefined if it can. */
+export function whyTritonCannotRun(
+  platform: string = process.platform,
+  architecture: string = process.arch,
+  glibc: string = glibcVersion(),
+): string | undefined {
+  if (platform !== 'linux') return `it runs on Linux only, and this is ${platform}`;
+  if (architecture !== 'x64') return `its PyPI build is for x86-64, and this is ${architecture}`;
+  if (glibc === '') return `it needs glibc ${MINIMUM_GLIBC} or newer, and this system has none (musl?)`;
+  if (compareVersions(glibc, MINIMUM_GLIBC) < 0)
+    return `it needs glibc ${MINIMUM_GLIBC} or newer, and this is ${glibc}`;
+  return undefined;
+}
+
+/** @throws UserError that points to compose.yaml where the binary cannot run. */
+export function requireTritonPlatform(): void {
+  const reason = whyTritonCannotRun();
+  if (reason === undefined) return;
+  throw new UserError(`the Triton server binary cannot run here: ${reason}`, {
+    hint: 'with a container engine, compose.yaml serves the same repository: see docs/docker.md',
+  });
+}
+
+const STUB = 'triton_python_backend_stub';
+
+/** What uv reads to find a package index: it may hold passwords, so model code does not get it. */
+const INSTALL_VARIABLES = /^(UV_.*|PIP_.*|SSL_CERT_\w+|(HTTPS?|ALL|NO)_PROXY|NETRC)$/i;
+
+/** Unpacks the server of VERSIONS.pytriton once. */
+export async function ensureTriton(environment: PythonEnvironment): Promise<TritonInstallation> {
+  const directory = await cached(`pytriton-${VERSIONS.pytriton}`, (target) =>
+    unpackPackage(`nvidia-pytriton==${VERSIONS.pytriton}`, target, environment.python),
+  );
+  const server = join(directory, 'pytriton', 'tritonserver');
+  const stubs = join(server, 'python_backend_stubs');
+  for (const version of PYTHON_VERSIONS) {
+    const stub = join(stubs, version, STUB);
+    if (!existsSync(stub))
+      throw new UserError(`nvidia-pytriton ${VERSIONS.pytriton} has no python backend stub for Python ${version}`);
+    chmodSync(stub, 0o755);
+  }
+  const binary = join(server, 'bin', 'tritonserver');
+  chmodSync(binary, 0o755);
+  const [uv, modelPython] = await Promise.all([ensureUv(environment.python), findModelPython(environment)]);
+  return {
+    binary,
+    libraries: join(directory, 'nvidia_pytriton.libs'),
+    pythonBackend: join(server, 'backends', 'python'),
+    stubs,
+    environment,
+    modelPython,
+    uv,
+  };
+}
+
+/**
+ * Makes a backend directory of the python backend and our Python-based backends. In place of the stub stands a script:
+ * our backends run in their environment, a model.py of the user's in one of its own (python/model_packages).
+ */
+export function assembleBackends(installation: TritonInstallation, directory: string): void {
+  const { pythonBackend, stubs, environment, modelPython, uv } = installation;
+  rmSync(directory, { recursive: true, force: true });
+  const python = join(directory, 'python');
+  mkdirSync(python, { recursive: true });
+  for (const name of readdirSync(pythonBackend)) {
+    if (name === STUB) continue;
+    // Copied: for the Python-based backends Triton refuses a library that lies outside of its folder.
+    if (name.endsWith('.so')) copyFileSync(join(pythonBackend, name), join(python, name));
+    else symlinkSync(join(pythonBackend, name), join(python, name));
+  }
+  const settings = join(python, 'models.json');
+  const install = Object.entries(process.env).filter(([name]) => INSTALL_VARIABLES.test(name));
+  writeFileSync(
+    settings,
+    JSON.stringify({
+      stubs,
+      server_python: environment.python,
+      model_python: modelPython ?? null,
+      uv,
+      install_variables: Object.fromEntries(install),
+    }),
+    { mode: 0o600 },
+  );
+  const launcher = ['-I', join(paths.python, 'model_packages', 'launch.py'), settings];
+  writeFileSync(
+    join(python, STUB),
+    [
+      '#!/bin/sh',
+      '# The last argument is the folder of a Python-based backend, or DEFAULT for a model.py.',
+      `[ "$9" = DEFAULT ] || exec ${shellWord(join(stubs, environment.version, STUB))} "$@"`,
+      `exec ${[environment.python, ...launcher].map(shellWord).join(' ')} "$@"`,
+      '',
+    ].join('\n'),
+    { mode: 0o755 },
+  );
+  for (const name of ['pytorch', 'onnxruntime']) symlinkSync(join(paths.backends, name), join(directory, name));
+}
+
+/** Empty where the C library is another one. */
+function glibcVersion(): string {
+  const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
+  return report.header?.glibcVersionRuntime ?? '';
+}
+
+/** Compares dotted version numbers: negative when `a` is older. */
+export function compareVersions(a: string, b: string): number {
+  const left = a.split('.').map(Number);
+  const right = b.split('.').map(Number);
+  for (let i = 0; i < Math.max(left.length, right.length); i += 1) {
+    const difference = (left[i] ?? 0) - (right[i] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}

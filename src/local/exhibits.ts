@@ -1,0 +1,45 @@
+import { UserError } from '../core/errors';
+import type { Tensor } from '../triton/tensor';
+import type { BgrImage } from '../media/image';
+
+/** What there is to see of an answer. */
+export type Exhibit =
+  | { kind: 'restoration'; before: BgrImage; after: BgrImage }
+  /** The likeliest ones, first the likeliest. */
+  | { kind: 'classes'; picture: BgrImage; classes: ClassProbability[] }
+  /** Cosine similarity of the first text with each of the others. */
+  | { kind: 'texts'; texts: readonly string[]; similarities: readonly number[] };
+
+export interface ClassProbability {
+  label: string;
+  /** From 0 to 1. */
+  probability: number;
+}
+
+/** How many classes are worth a look. */
+const CLASSES = 5;
+
+/** The five likeliest classes by the softmax of a classifier's scores; one without a label is called by its number. */
+export function classes(scores: readonly number[], labels: readonly string[]): ClassProbability[] {
+  const most = scores.reduce((a, b) => Math.max(a, b), -Infinity);
+  const parts = scores.map((score) => Math.exp(score - most));
+  const sum = parts.reduce((a, b) => a + b, 0);
+  return parts
+    .map((part, i) => ({ label: labels[i] ?? String(i), probability: part / sum }))
+    .sort((a, b) => b.probability - a.probability)
+    .slice(0, CLASSES);
+}
+
+/**
+ * The picture in an output of post_gfpgan or the ensemble: UINT8 [height, width, 3], BGR.
+ * @throws UserError for any other tensor
+ */
+export function pictureOf(tensor: Tensor): BgrImage {
+  const [height = 0, width = 0, channels] = tensor.shape;
+  if (tensor.datatype === 'UINT8' && tensor.shape.length === 3 && channels === 3)
+    return { width, height, data: tensor.data };
+  const shape = tensor.shape.join(', ');
+  throw new UserError(
+    `output ${tensor.name} is ${tensor.datatype} [${shape}], not a picture (UINT8 [height, width, 3])`,
+  );
+}

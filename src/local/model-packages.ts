@@ -1,0 +1,39 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../core/errors';
+import { CommandError, exec } from '../core/exec';
+import { REQUIREMENTS_FILE } from '../model/requirements';
+import { paths } from '../core/paths';
+import type { Progress } from '../cli/progress';
+import type { TritonInstallation } from '../install/triton';
+
+/**
+ * Makes the Python environments of models with a requirements.txt. The server would do it as well when it loads them,
+ * but without progress, and it reports a wrong line only after everything else has started.
+ */
+export async function installModelPackages(
+  { environment, modelPython, uv }: TritonInstallation,
+  repository: string,
+  models: readonly string[],
+  progress: Progress,
+): Promise<void> {
+  const files = models
+    .map((name) => join(repository, name))
+    // Those of a trace.py are installed for tracing.
+    .filter((folder) => !existsSync(join(folder, 'trace.py')))
+    .map((folder) => join(folder, REQUIREMENTS_FILE))
+    .filter((file) => existsSync(file));
+  if (files.length === 0 || modelPython === undefined) return;
+  await progress.run('packages of Python-backend models', async () => {
+    try {
+      const program = join(paths.python, 'model_packages', 'install.py');
+      await exec(environment.python, ['-I', program, modelPython, uv, ...files]);
+    } catch (error) {
+      if (!(error instanceof CommandError) || error.output.stderr.trim() === '') throw error;
+      throw new UserError(error.output.stderr.trim(), {
+        hint: `correct the file; the local server needs numpy<2, and packages for the Python that is here`,
+        cause: error,
+      });
+    }
+  });
+}

@@ -1,0 +1,137 @@
+import { formatDuration } from '../../core/format';
+import type { Exhibit } from '../exhibits';
+import type { LocalResult, ModelRow } from '../report';
+import type { Answer } from '../requests';
+import { html, type Html } from './html';
+import { bar, isRandom, section } from './parts';
+import { pictureTag } from './pictures';
+
+/** What there is to see of the answers; nothing where none of the models has anything to show. */
+export async function answersSection({ models, answers }: LocalResult): Promise<Html | undefined> {
+  const cards: Html[] = [];
+  const order = Object.keys(TITLES);
+  const shown = answers
+    .filter(({ exhibit }) => exhibit !== undefined)
+    .sort((a, b) => order.indexOf(a.exhibit?.kind ?? '') - order.indexOf(b.exhibit?.kind ?? ''));
+  for (const answer of shown) {
+    if (answer.exhibit === undefined) continue;
+    const row = models.find(({ model }) => model === answer.model);
+    const times = answers.filter(({ model, error }) => model === answer.model && error === undefined);
+    cards.push(card(answer.exhibit.kind, answer.model, times, await exhibit(answer.exhibit, row, models)));
+  }
+  if (cards.length === 0) return undefined;
+  return section('answers', 'What the models answered', html`<div class="exhibits">${cards}</div>`);
+}
+
+const TITLES: Record<Exhibit['kind'], string> = {
+  restoration: 'Face restoration',
+  classes: 'Image classification',
+  texts: 'Sentence similarity',
+};
+
+function card(kind: Exhibit['kind'], model: string, answers: readonly Answer[], body: Html): Html {
+  const times = answers.map(({ protocol, milliseconds }) => `${protocol} ${formatDuration(milliseconds)}`);
+  return html`<article class="card ${kind}" data-exhibit="${model}">
+    <header>
+      <h3>${TITLES[kind]}</h3>
+      <p><code>${model}</code> <small>${times.join(' · ')}</small></p>
+    </header>
+    ${body}
+  </article> `;
+}
+
+function exhibit(shown: Exhibit, row: ModelRow | undefined, models: readonly ModelRow[]): Promise<Html> | Html {
+  const weights = weightsOf(row, models);
+  switch (shown.kind) {
+    case 'restoration':
+      return restoration(shown, row?.composedOf ?? [], weights);
+    case 'classes':
+      return classification(shown, weights);
+    case 'texts':
+      return similarity(shown, weights);
+  }
+}
+
+/** Those of the model itself, or of the models that an ensemble is made of. */
+function weightsOf(row: ModelRow | undefined, models: readonly ModelRow[]): string[] {
+  const names = row === undefined || row.composedOf.length === 0 ? [row?.model] : row.composedOf;
+  return models.filter(({ model, weights }) => names.includes(model) && weights !== '').map(({ weights }) => weights);
+}
+
+async function restoration(
+  { before, after }: Extract<Exhibit, { kind: 'restoration' }>,
+  steps: readonly string[],
+  weights: readonly string[],
+): Promise<Html> {
+  const random = weights.some(isRandom);
+  const sent = await pictureTag(before, 'Photograph of a face, as it was sent');
+  const alt = random
+    ? 'The answer: the face as a network with random weights renders it'
+    : 'The answer: the restored face';
+  const answered = await pictureTag(after, alt);
+  return html`<div class="pictures">
+      <figure>
+        ${sent}
+        <figcaption>Photograph in the public domain, as sent</figcaption>
+      </figure>
+      <figure>
+        ${answered}
+        <figcaption>${random ? 'Answer, with random weights' : 'Answer, restored'}</figcaption>
+      </figure>
+    </div>
+    ${steps.length === 0 ? undefined : pipeline(steps)}
+    ${
+      random
+        ? html`<p class="note">
+            <strong>Random weights.</strong> The network's weights are drawn from a fixed seed, so the picture shows
+            that the whole pipeline answers, not how well GFPGAN restores. Real ones are given with
+            <code>--weights</code>.
+          </p>`
+        : undefined
+    }`;
+}
+
+function pipeline(steps: readonly string[]): Html {
+  return html`<ol class="pipeline" aria-label="Steps of the ensemble">
+    ${steps.map((step) => html`<li><code>${step}</code></li> `)}
+  </ol>`;
+}
+
+async function classification(
+  { picture, classes }: Extract<Exhibit, { kind: 'classes' }>,
+  weights: readonly string[],
+): Promise<Html> {
+  const rows = classes.map(
+    ({ label, probability }) =>
+      html`<li><span>${label}</span><span>${(probability * 100).toFixed(1)} %</span>${bar(probability)}</li> `,
+  );
+  const tag = await pictureTag(picture, 'The part of the photograph that was classified');
+  return html`<div class="classified">
+      ${tag}
+      <ol class="values">
+        ${rows}
+      </ol>
+    </div>
+    ${
+      weights.some(isRandom)
+        ? html`<p class="note"><strong>Random weights.</strong> The labels mean nothing until real ones are given.</p>`
+        : undefined
+    }`;
+}
+
+function similarity({ texts, similarities }: Extract<Exhibit, { kind: 'texts' }>, weights: readonly string[]): Html {
+  const [first = '', ...others] = texts;
+  const rows = others.map((text, i) => {
+    const value = similarities[i] ?? NaN;
+    return html`<li><span>“${text}”</span><span>${value.toFixed(3)}</span>${bar(value)}</li> `;
+  });
+  const random = weights.some(isRandom);
+  return html`<p class="text">“${first}” is as near to</p>
+    <ul class="values">
+      ${rows}
+    </ul>
+    <p class="note quiet">
+      Cosine of the embeddings, 1 is the same.
+      ${random ? html`<strong>Random weights:</strong> they mean nothing.` : html`Weights: ${weights.join(', ')}.`}
+    </p>`;
+}

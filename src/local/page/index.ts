@@ -1,0 +1,136 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { UserError } from '../../core/errors';
+import { formatDuration } from '../../core/format';
+import { paths } from '../../core/paths';
+import type { LocalResult } from '../report';
+import { answersSection } from './answers';
+import { commandsSection, shortPath } from './commands';
+import { html, Html } from './html';
+import { modelsSection, requestsSection, timesSection } from './models';
+
+/** What the page of one run of `npm run local` tells. */
+export interface LocalPage {
+  result: LocalResult;
+  /** Folder of the models. */
+  repository: string;
+  /** Whether the servers end with the run. */
+  once: boolean;
+  made: Date;
+}
+
+/** In this order: of two rules that say the same, the later one counts. */
+const STYLES = ['page.css', 'answers.css', 'tables.css', 'narrow.css'];
+
+/**
+ * Refuses a place for the page before anything is started.
+ * @throws UserError where its folder is not there, or a folder has its name
+ */
+export function requirePageFolder(path: string): void {
+  const isDirectory = (of: string): boolean => statSync(of, { throwIfNoEntry: false })?.isDirectory() === true;
+  const hint = 'name a file in a folder that is there';
+  if (!isDirectory(dirname(path))) throw new UserError(`--page ${path}: ${dirname(path)} is not a folder`, { hint });
+  if (isDirectory(path)) throw new UserError(`--page ${path}: this is a folder`, { hint });
+}
+
+/**
+ * Writes the page; whoever has it open sees the old one or the new one.
+ * @throws UserError where it cannot be written
+ */
+export async function writePage(path: string, page: LocalPage): Promise<void> {
+  const text = await renderPage(page);
+  const half = `${path}.${process.pid}.new`;
+  try {
+    writeFileSync(half, text);
+    renameSync(half, path);
+  } catch (error) {
+    rmSync(half, { force: true });
+    throw new UserError(`cannot write the page ${path}: ${(error as Error).message}`, {
+      hint: 'name another place with --page FILE',
+      cause: error,
+    });
+  }
+}
+
+/** One HTML document that needs nothing else: no script, no file, no network. */
+export async function renderPage(page: LocalPage): Promise<string> {
+  const { result } = page;
+  // Our own files, and put in as they are: what a browser hashes is the text between the tags.
+  const folder = join(paths.source, 'local', 'page');
+  const style = STYLES.map((file) => readFileSync(join(folder, file), 'utf8')).join('\n');
+  const hash = createHash('sha256').update(style).digest('base64');
+  const { served } = counts(result);
+  const document = html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta
+          http-equiv="Content-Security-Policy"
+          content="default-src 'none'; img-src data:; style-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'"
+        />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <title>${served} models on Triton</title>
+        <link rel="icon" href="data:," />
+        ${new Html(`<style>${style}</style>`)}
+      </head>
+      <body>
+        <header class="top">${heading(page)}</header>
+        <main>
+          ${figures(result)} ${await answersSection(result)} ${modelsSection(result)} ${requestsSection(result)}
+          ${timesSection(result)} ${commandsSection(page)}
+        </main>
+        <footer>Written by <code>npm run local</code>. This file needs no network and runs no script.</footer>
+      </body>
+    </html> `;
+  return document.text;
+}
+
+function heading({ result, repository, made }: LocalPage): Html {
+  const unserved = result.models.filter(({ state }) => state === 'FAILED').map(({ model }) => model);
+  const unanswered = result.answers.filter(({ error }) => error !== undefined).map(({ model }) => model);
+  const failed = [...new Set([...unserved, ...unanswered])];
+  const verdict =
+    failed.length === 0
+      ? html`<p class="verdict good">Every served model answered</p>`
+      : html`<p class="verdict bad">No right answer from ${failed.join(', ')}</p>`;
+  return html`<div>
+      <p class="project">triton-serving</p>
+      <h1>Models on this machine</h1>
+      <p class="about">
+        <code>${shortPath(repository)}</code> on a real Triton and a real S3,
+        <time datetime="${made.toISOString()}">${made.toISOString().slice(0, 16).replace('T', ' ')} UTC</time>
+      </p>
+    </div>
+    ${verdict}`;
+}
+
+function counts({ models, answers }: LocalResult): { served: number; all: number; answered: number } {
+  const names = (of: LocalResult['models']): number => new Set(of.map(({ model }) => model)).size;
+  return {
+    served: names(models.filter(({ state }) => state === 'READY')),
+    all: names(models),
+    answered: answers.filter(({ error }) => error === undefined).length,
+  };
+}
+
+function figures(result: LocalResult): Html {
+  const { served, all, answered } = counts(result);
+  const load = result.steps.find(({ name }) => name === 'load until READY')?.milliseconds;
+  const tiles: [string, string][] = [
+    [`${served} of ${all}`, 'models READY'],
+    [`${answered} of ${result.answers.length}`, 'requests answered'],
+    ...(load === undefined ? [] : [[formatDuration(load), 'to load them from S3'] as [string, string]]),
+    [formatDuration(result.milliseconds), 'from the start to the last answer'],
+  ];
+  return html`<dl class="figures">
+    ${tiles.map(
+      ([value, what]) =>
+        html`<div class="card">
+          <dt>${what}</dt>
+          <dd>${value}</dd>
+        </div> `,
+    )}
+  </dl>`;
+}

@@ -1,0 +1,80 @@
+import { formatDuration } from '../../core/format';
+import type { LocalResult, ModelRow } from '../report';
+import type { Answer } from '../requests';
+import { html, type Html } from './html';
+import { bar, duration, isRandom, section, table, type Cell } from './parts';
+
+/** What is served, and why not the rest. */
+export function modelsSection({ models }: LocalResult): Html {
+  const longest = Math.max(1, ...models.map(({ loadMs }) => loadMs ?? 0));
+  const rows = models.map((row) => ({
+    name: row.model,
+    heading: html`<code>${row.model}</code>`,
+    cells: [html`${row.platform}`, html`${row.version === '' ? '-' : row.version}`, ...fate(row, longest)],
+  }));
+  const headings = ['Model', 'Platform', 'Version', 'State', 'Loaded in', 'Weights'];
+  return section('models', 'Models', table(headings, rows));
+}
+
+/** Under State, Loaded in and Weights. */
+function fate(row: ModelRow, longest: number): Cell[] {
+  const { state, reason, loadMs } = row;
+  const kind = state === 'READY' ? 'good' : state === 'FAILED' ? 'bad' : 'none';
+  const badge = html`<span class="badge ${kind}">${state}</span>`;
+  if (reason !== '') return [{ content: html`${badge} <span class="reason">${reason}</span>`, columns: 3 }];
+  return [badge, duration(loadMs, longest), html`<span class="weights">${weightsOf(row)}</span>`];
+}
+
+function weightsOf({ weights, composedOf }: ModelRow): Html {
+  if (composedOf.length > 0) return html`those of ${composedOf.join(', ')}`;
+  return isRandom(weights) ? html`<em>${weights}</em>` : html`${weights === '' ? 'not known' : weights}`;
+}
+
+/** What each model answered, over HTTP and gRPC. */
+export function requestsSection({ answers }: LocalResult): Html {
+  const longest = Math.max(1, ...answers.map(({ milliseconds }) => milliseconds));
+  const names = [...new Set(answers.map(({ model }) => model))];
+  const rows = names.map((name) => {
+    const [http, grpc] = (['HTTP', 'gRPC'] as const).map((protocol) =>
+      answers.find((answer) => answer.model === name && answer.protocol === protocol),
+    );
+    const times = [http, grpc].map((answer) => duration(timeOf(answer), longest));
+    return { name, heading: html`<code>${name}</code>`, cells: [outcome(http, grpc), ...times] };
+  });
+  const body = table(['Model', 'Answer', 'Over HTTP', 'Over gRPC'], rows);
+  return section('requests', 'One request each', body);
+}
+
+/** The answer over HTTP; that over gRPC is compared with it. */
+function outcome(http: Answer | undefined, grpc: Answer | undefined): Html {
+  const failures = [http, grpc].flatMap((answer) =>
+    answer?.error === undefined
+      ? []
+      : [html`<p class="failure"><strong>${answer.protocol} failed:</strong> ${answer.error}</p>`],
+  );
+  if (failures.length === 0) return html`${http?.result}`;
+  return html`${http?.result}${failures}`;
+}
+
+function timeOf(answer: Answer | undefined): number | null {
+  return answer === undefined || answer.error !== undefined ? null : answer.milliseconds;
+}
+
+/** Part of the whole time of which something can be seen. */
+const SEEN = 0.005;
+
+/** Where the time went: steps may run side by side. */
+export function timesSection({ steps, milliseconds }: LocalResult): Html {
+  const rows = steps.map(
+    ({ name, startMs, milliseconds: took }) =>
+      html`<li>
+        <span>${name}</span>${bar(Math.max(took / milliseconds, SEEN), startMs / milliseconds)}<span
+          >${formatDuration(took)}</span
+        >
+      </li> `,
+  );
+  const body = html`<ul class="card steps">
+    ${rows}
+  </ul>`;
+  return section('times', `Where ${formatDuration(milliseconds)} went`, body);
+}

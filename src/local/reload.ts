@@ -1,0 +1,162 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { formatUserError, UserError } from '../core/errors';
+import { formatDuration } from '../core/format';
+import { readRepository, readSoundRepository, type RepositoryModel, type Selection } from '../model';
+import type { Progress } from '../cli/progress';
+import { publish } from '../publish/publish';
+import type { ServedVersion } from '../publish/apply/rollout';
+import { servedNow } from '../publish/status';
+import { fixedReplicas } from '../cluster/source';
+import { describeTrace, traceModels } from '../trace/trace';
+import { LOAD_LIMIT_MS, LoadLimit } from './load-limit';
+import { askEachModel, type Answer } from './requests';
+import { selectModels } from './selection';
+import { withShortWarmUp } from './short-warm-up';
+import { hasTrace, LOCK_TIMEOUT_MS, RELOAD_TIMEOUT_MS, type LocalStack } from './stack';
+
+export interface ReloadOptions {
+  repository: string;
+  /** What the command was asked to serve. */
+  selection: Pick<Selection, 'models' | 'exclude'>;
+  weights: readonly string[];
+  progress: Progress;
+  stack: LocalStack;
+  signal: AbortSignal;
+  /** Whether other reloads wait for this one: then a load that takes too long is ended. */
+  isWaitedFor: () => boolean;
+}
+
+/** What a model serves after a reload. */
+export interface Reloaded {
+  /** Those loaded: the model, and what an ensemble is made of. */
+  models: RepositoryModel[];
+  /** Printed as they come. */
+  answers: Promise<Answer[]>;
+}
+
+/** Whether the command is to serve a model of this name: it was asked for, or an ensemble needs it. */
+export function isSelected(
+  { models, exclude = [] }: Pick<Selection, 'models' | 'exclude'>,
+  name: string,
+  stack: Pick<LocalStack, 'models'>,
+): boolean {
+  if (exclude.includes(name)) return false;
+  return models === undefined || models.includes(name) || stack.models.some((model) => model.name === name);
+}
+
+/**
+ * Brings a model whose files changed into service: traces it, publishes it into the local bucket, loads it and asks it.
+ * What cannot be loaded leaves what was served before, and the reason is printed. A wrong answer is printed, and served.
+ */
+export async function reloadModel(name: string, options: ReloadOptions): Promise<Reloaded | undefined> {
+  const { progress, repository, stack, signal } = options;
+  if (!existsSync(join(repository, name))) {
+    progress.line(`${name}: its folder is gone; what is served stays until "npm run local" starts again`);
+    return undefined;
+  }
+  progress.line(`${name}: its files changed`);
+  const started = Date.now();
+  const limit = new LoadLimit(stack.triton.pid, LOAD_LIMIT_MS, options.isWaitedFor);
+  // Triton's log says nothing of what fails before.
+  let hint = '';
+  try {
+    const { served, notServed } = await selectModels(repository, { models: [name] });
+    const reason = notServed.find(({ model }) => model.name === name)?.reason;
+    if (reason !== undefined) {
+      progress.line(`     ${name} is not served here: ${reason}`);
+      return undefined;
+    }
+    const names = served.map((model) => model.name);
+    await trace(names, options);
+    signal.throwIfAborted();
+    await readSoundRepository(repository, { models: names }, 'served');
+    hint = `\n-> Triton's log is ${stack.triton.logFile}`;
+    // One that failed, or was added, is new to the stack.
+    const { models: published } = await publish({
+      repository,
+      models: names,
+      store: stack.store,
+      location: stack.location,
+      replicas: fixedReplicas([stack.triton.httpUrl], stack.triton.modelControlKey),
+      replacePublished: true,
+      reload: true,
+      adapt: withShortWarmUp,
+      // A model that answers wrongly is what the user wants to look at: it stays, and is asked below.
+      noAsk: true,
+      loadTimeoutMs: RELOAD_TIMEOUT_MS,
+      lockTimeoutMs: LOCK_TIMEOUT_MS,
+      signal,
+      onLoading: (_, model) => limit.begin(model),
+      onReady: (_, model, ms) => {
+        limit.stop();
+        progress.line(`     ${model} READY (${formatDuration(ms)})`);
+      },
+    });
+    const others = stack.models.filter((model) => !published.some((one) => one.name === model.name));
+    stack.models = [...others, ...published];
+    stack.failed = stack.failed.filter((one) => !names.includes(one.name));
+    stack.versions = await versionsNow(stack, names);
+    const { models } = await readRepository(repository, { models: names });
+    progress.line(`     ${name} is served as its files are now (${formatDuration(Date.now() - started)})`);
+    return { models, answers: askAndPrint(models, options) };
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof UserError)) throw error;
+    const isServed = stack.versions.some(({ model, state }) => model === name && state === 'READY');
+    const what = isServed ? 'what was served before is still served' : 'it is still not served';
+    const stopped = limit.ended
+      ? `its load was stopped after ${LOAD_LIMIT_MS / 1000} s: other reloads wait for it\n`
+      : '';
+    progress.line(`FAIL ${name}: ${what}\n${indented(`${stopped}${formatUserError(error)}${hint}`)}`);
+    return undefined;
+  } finally {
+    limit.stop();
+  }
+}
+
+/** State of each version. Of a model that failed before, and is not in the bucket since, the server has no reason any more. */
+async function versionsNow(
+  { triton, models, versions }: LocalStack,
+  reloaded: readonly string[],
+): Promise<ServedVersion[]> {
+  const before = (now: ServedVersion): ServedVersion | undefined =>
+    reloaded.includes(now.model) || now.state === 'READY'
+      ? undefined
+      : versions.find(
+          ({ model, version, state }) => model === now.model && version === now.version && state !== 'READY',
+        );
+  return (await servedNow(triton, models)).map((now) => before(now) ?? now);
+}
+
+async function askAndPrint(
+  models: readonly RepositoryModel[],
+  { stack, progress, signal }: ReloadOptions,
+): Promise<Answer[]> {
+  const answers = await askEachModel(stack.triton, models);
+  for (const answer of answers.filter(({ protocol }) => protocol === 'HTTP')) {
+    if (!signal.aborted) progress.line(`     ${describe(answer)}`);
+  }
+  return answers;
+}
+
+const describe = ({ model, result, error }: Answer): string =>
+  error === undefined ? `${model} answered: ${result}` : `${model} FAILED: ${error}`;
+
+const indented = (text: string): string => text.replace(/^/gm, '     ');
+
+async function trace(names: readonly string[], { repository, weights, progress, stack }: ReloadOptions): Promise<void> {
+  const models = names.filter((name) => hasTrace(repository, name));
+  if (models.length === 0) return;
+  const own = weights.filter((text) => models.some((name) => text.startsWith(`${name}=`)));
+  await traceModels({
+    python: stack.python,
+    repository,
+    models,
+    weights: own,
+    onEvent: (event) => {
+      if (event.event === 'warning') progress.line(`     ${event.model}: warning: ${event.text}`);
+      if (event.event === 'done') progress.line(`     ${event.model} traced: ${describeTrace(event)}`);
+    },
+  });
+}

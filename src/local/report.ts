@@ -1,0 +1,212 @@
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { formatDuration, formatTable, shortened } from '../core/format';
+import { stepModels } from '../model';
+import { displayPath } from '../model/paths';
+import { formatLocation } from '../publish/location';
+import { localFlags, nextCommands } from './next-commands';
+import { isZerosRefused, type Answer } from './requests';
+import type { LocalSelection } from './selection';
+import { describeState, type LocalStack } from './stack';
+import type { TimedStep, Timings } from './timings';
+
+/** The table that the start ends with: what is served, and why not the rest. */
+export function printModels(stack: LocalStack, selection: LocalSelection): void {
+  const rows = modelRows(stack, selection).map(({ model, version, platform, state, reason, loadMs, weights }) => [
+    model,
+    version,
+    platform,
+    state === NOT_SERVED || reason === '' ? state : `${state}: ${shortened(firstLine(reason), LONGEST_REASON)}`,
+    loadMs === null ? '-' : formatDuration(loadMs),
+    weights,
+  ]);
+  const table = formatTable(['model', 'version', 'platform', 'state', 'loaded in', 'weights'], rows);
+  const notes = [
+    ...selection.notServed.map(({ model, reason }) => `${model.name} is not served here: ${reason}.`),
+    ...stack.failed.map(({ name, details }) => `${name} FAILED: ${details}`),
+    ...unloaded(stack).map(
+      ({ name, details }) => `${name} FAILED: ${details}\n  -> Triton's log is ${stack.triton.logFile}`,
+    ),
+  ];
+  process.stdout.write(`\n${[table, ...notes].join('\n')}\n\n`);
+}
+
+/** A table has room for so much of it; the rest stands below. */
+const LONGEST_REASON = 60;
+
+/** Names of the models that are not served although they should be. */
+export const failedNames = (stack: Pick<LocalStack, 'failed' | 'versions'>): string[] =>
+  [...stack.failed, ...unloaded(stack)].map(({ name }) => name);
+
+function unloaded({ versions }: Pick<LocalStack, 'versions'>): { name: string; details: string }[] {
+  return versions
+    .filter(({ state }) => state !== 'READY')
+    .map((version) => ({ name: version.model, details: describeState(version) }));
+}
+
+const firstLine = (text: string): string => text.split('\n')[0] ?? '';
+
+/** What each model answered. */
+export function printAnswers(answers: readonly Answer[], timings: Timings): void {
+  const rows = answers.map(({ model, protocol, milliseconds, result, error, isZeros }) => [
+    model,
+    protocol,
+    formatDuration(milliseconds),
+    error === undefined ? result : `${isZeros === true ? 'READY, zero request failed' : 'FAILED'}: ${firstLine(error)}`,
+  ]);
+  process.stdout.write(`${formatTable(['model', 'over', 'took', 'answer'], rows)}\n\n`);
+  const refused = new Set(answers.filter((answer) => isZerosRefused(answer)).map(({ model }) => model));
+  for (const model of refused) {
+    process.stdout.write(
+      `${model} refused a request of zeros: add golden/CASE.json to its folder, with a request that it answers (golden/VERSION/CASE.json: for that version alone).\n\n`,
+    );
+  }
+  const steps = timings.steps.map(({ name, milliseconds }) => [name, formatDuration(milliseconds)]);
+  process.stdout.write(
+    `${formatTable(['step', 'took'], [...steps, ['all, with what ran side by side', formatDuration(timings.total)]])}\n\n`,
+  );
+}
+
+/** What to do about models that are not served or answer wrongly. */
+export function describeFailures(names: readonly string[], repository: string, isWatched: boolean): string {
+  const folders = names.map((name) => displayPath(join(repository, name))).join(', ');
+  const again = isWatched
+    ? 'They are loaded again when files of theirs change.'
+    : `Then: npm run sync-models -- ${localFlags(repository)} --models ${names.join(',')}`;
+  return `FAILED: ${names.join(', ')}. Fix ${folders}. ${again}`;
+}
+
+/** The last words of the start: where everything is, and what to do with it. */
+export function printEndpoints({ triton, s3, location, versions }: LocalStack, repository: string): void {
+  const rows = [
+    ['Triton HTTP', triton.httpUrl],
+    ['Triton gRPC', triton.grpcAddress],
+    ['Triton metrics', triton.metricsUrl],
+    ['S3', `${s3.endpoint}  ${formatLocation(location)}`],
+    ['Triton log', triton.logFile],
+  ];
+  const ready = versions.filter(({ state }) => state === 'READY').map(({ model }) => model);
+  const next = nextCommands(ready, repository);
+  const parts = [
+    formatTable(['endpoint', 'address'], rows),
+    'In another terminal:',
+    next.map((command) => `  ${command}`).join('\n'),
+    'Ctrl-C stops everything.',
+  ];
+  process.stdout.write(`${parts.join('\n\n')}\n`);
+}
+
+/** Where the page is, as something that a terminal lets one click. */
+export function printPage(path: string): void {
+  process.stdout.write(`The same with pictures: ${pathToFileURL(path).href}\n\n`);
+}
+
+/** The same as one object, for scripts. */
+export function printJson(result: LocalResult, page: string): void {
+  // Pictures are for the page.
+  const words = (key: string, value: unknown): unknown => (key === 'exhibit' ? undefined : value);
+  process.stdout.write(`${JSON.stringify({ ...result, page }, words, 2)}\n`);
+}
+
+/** All that there is to tell when every model was asked. */
+export interface LocalResult {
+  models: ModelRow[];
+  notServed: { model: string; reason: string }[];
+  answers: readonly Answer[];
+  steps: readonly TimedStep[];
+  /** From the start to the last answer. */
+  milliseconds: number;
+  endpoints: {
+    http: string;
+    /** HOST:PORT. */
+    grpc: string;
+    metrics: string;
+    s3: string;
+    /** s3://BUCKET/PREFIX. */
+    repository: string;
+    tritonLog: string;
+  };
+}
+
+/** One version of a model that is served, or a model that is not. */
+export interface ModelRow {
+  model: string;
+  /** Empty where it is not served. */
+  version: string;
+  platform: string;
+  /** `READY`, `FAILED` or `not served here`. */
+  state: string;
+  /** Why it is in this state; empty where it is READY. */
+  reason: string;
+  loadMs: number | null;
+  /** Where they come from; empty where that is not known. */
+  weights: string;
+  /** The models that an ensemble is made of, in their order. */
+  composedOf: string[];
+}
+
+const NOT_SERVED = 'not served here';
+const FAILED = 'FAILED';
+
+export function localResult(
+  stack: LocalStack,
+  selection: LocalSelection,
+  answers: readonly Answer[],
+  timings: Timings,
+): LocalResult {
+  const { triton, s3, location } = stack;
+  return {
+    models: modelRows(stack, selection),
+    notServed: selection.notServed.map(({ model, reason }) => ({ model: model.name, reason })),
+    answers,
+    steps: timings.steps,
+    milliseconds: timings.total,
+    endpoints: {
+      http: triton.httpUrl,
+      grpc: triton.grpcAddress,
+      metrics: triton.metricsUrl,
+      s3: s3.endpoint,
+      repository: formatLocation(location),
+      tritonLog: triton.logFile,
+    },
+  };
+}
+
+function modelRows(stack: LocalStack, selection: LocalSelection): ModelRow[] {
+  const configured = new Map(selection.served.map((model) => [model.name, model]));
+  const served = stack.versions.map((one): ModelRow => {
+    const { model, version, state } = one;
+    const read = configured.get(model);
+    return {
+      model,
+      version: String(version),
+      platform: read?.platform ?? '',
+      state: state === 'READY' ? state : FAILED,
+      reason: state === 'READY' ? '' : describeState(one),
+      loadMs: stack.loadMs.get(model) ?? null,
+      weights: stack.models.find(({ name }) => name === model)?.weights[String(version)] ?? '',
+      composedOf: read === undefined ? [] : stepModels(read.config),
+    };
+  });
+  const others = selection.notServed.map(({ model, reason }): ModelRow => ({
+    model: model.name,
+    version: '',
+    platform: model.platform,
+    state: NOT_SERVED,
+    reason,
+    loadMs: null,
+    weights: '',
+    composedOf: stepModels(model.config),
+  }));
+  const failed = stack.failed.map(({ name, reason }): ModelRow => ({
+    model: name,
+    version: '',
+    platform: configured.get(name)?.platform ?? '',
+    state: FAILED,
+    reason,
+    loadMs: null,
+    weights: '',
+    composedOf: [],
+  }));
+  return [...served, ...others, ...failed].sort((a, b) => (a.model < b.model ? -1 : 1));
+}

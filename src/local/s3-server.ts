@@ -1,0 +1,160 @@
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { answers } from './process/answers';
+import { Leftovers } from './process/leftovers';
+import { ManagedProcess } from './process/managed-process';
+import { freePorts } from './process/ports';
+import { selfSignedCertificate } from './certificate';
+
+const START_TIMEOUT_MS = 120_000;
+
+/** Keys of the S3 servers that tests and benchmarks start. `npm run local` makes random ones. */
+export const LOCAL_CREDENTIALS = { accessKeyId: 'local', secretAccessKey: 'local-only-no-secret' } as const;
+export const LOCAL_REGION = 'us-east-1';
+
+/**
+ * SeaweedFS waits for its own streams when it is told to stop, and never finds an end. What it has acknowledged is
+ * written by then (killing it loses nothing: see test/integration/s3-server.test.ts), so it is not given long.
+ */
+const STOP_GRACE_MS = 500;
+
+/** An S3 server on loopback that keeps its objects in a folder. */
+export interface S3Server {
+  endpoint: string;
+  /** Settles when it has ended. */
+  ended: Promise<string>;
+  pid: number | undefined;
+  logFile: string;
+  stop(): Promise<void>;
+}
+
+export interface S3ServerOptions {
+  weed: string;
+  python: string;
+  /** Objects are kept here; the next run finds them again. */
+  directory: string;
+  logFile: string;
+  port: number;
+  /** Who writes into the bucket decides what a model executes: a web page can send requests to loopback too. */
+  credentials: { accessKeyId: string; secretAccessKey: string };
+}
+
+/** Random keys for one run of a server. */
+export const generateCredentials = (): S3ServerOptions['credentials'] => ({
+  accessKeyId: 'local',
+  secretAccessKey: randomBytes(24).toString('hex'),
+});
+
+/** Starts SeaweedFS with an S3 API on 127.0.0.1 and returns when it answers. */
+export async function startS3Server(options: S3ServerOptions): Promise<S3Server> {
+  mkdirSync(options.directory, { recursive: true });
+  // State of earlier masters, one folder for each port: a new one learns what it needs from the volumes.
+  for (const name of readdirSync(options.directory)) {
+    if (/^m\d+$/.test(name)) rmSync(join(options.directory, name), { recursive: true, force: true });
+  }
+  const config = join(options.directory, 's3.json');
+  const credentials = { accessKey: options.credentials.accessKeyId, secretKey: options.credentials.secretAccessKey };
+  writeFileSync(
+    config,
+    JSON.stringify({ identities: [{ name: 'local', credentials: [credentials], actions: ['Admin'] }] }),
+    { mode: 0o600 },
+  );
+  const ports = await internalPorts();
+  const leftovers = new Leftovers(join(options.directory, 'leftovers.json'));
+  noteSockets(leftovers, { ...ports, 's3.port': options.port });
+  const server = new ManagedProcess({
+    name: 'the S3 server',
+    command: options.weed,
+    args: serverArguments(options, config, ports),
+    env: { ...process.env, ...internalKeys(options.directory) },
+    logFile: options.logFile,
+    python: options.python,
+    deathSignal: 'SIGKILL',
+  });
+  const stop = async (): Promise<void> => {
+    await server.stop(STOP_GRACE_MS);
+    leftovers.remove();
+  };
+  const endpoint = `http://127.0.0.1:${options.port}`;
+  await server.untilReady(() => answers(endpoint, isS3), START_TIMEOUT_MS, stop);
+  return { endpoint, ended: server.ended, pid: server.pid, logFile: server.logFile, stop };
+}
+
+/** Flag -> port, for what SeaweedFS opens besides its S3 port. */
+async function internalPorts(): Promise<Record<string, number>> {
+  const flags = [
+    'master.port',
+    'master.port.grpc',
+    'volume.port',
+    'volume.port.grpc',
+    'filer.port',
+    'filer.port.grpc',
+    's3.port.grpc',
+  ];
+  const ports = await freePorts(flags.length);
+  return Object.fromEntries(flags.map((flag, i) => [flag, ports[i] as number]));
+}
+
+/**
+ * What the parts of SeaweedFS demand of each other, besides its S3 API, and what no other process has: a certificate over
+ * gRPC and HTTP, and keys for the Unix sockets, which speak plain HTTP. Without them its filer, volume server and master
+ * take requests of every user of the machine, which would change the bucket behind the S3 API.
+ */
+function internalKeys(directory: string): NodeJS.ProcessEnv {
+  const { key, certificate } = selfSignedCertificate();
+  const files = { cert: join(directory, 'internal.crt'), key: join(directory, 'internal.key') };
+  // Of an earlier run: its mode would stay.
+  for (const file of Object.values(files)) rmSync(file, { force: true });
+  writeFileSync(files.cert, certificate, { mode: 0o600 });
+  writeFileSync(files.key, key, { mode: 0o600 });
+  const env: NodeJS.ProcessEnv = { WEED_HTTPS_CLIENT_ENABLED: 'true', WEED_GRPC_CA: files.cert };
+  for (const part of ['MASTER', 'VOLUME', 'FILER', 'S3', 'CLIENT']) {
+    for (const protocol of ['GRPC', 'HTTPS']) {
+      env[`WEED_${protocol}_${part}_CERT`] = files.cert;
+      env[`WEED_${protocol}_${part}_KEY`] = files.key;
+      env[`WEED_${protocol}_${part}_CA`] = files.cert;
+    }
+  }
+  const tokens = ['SIGNING', 'SIGNING_READ', 'FILER_SIGNING', 'FILER_SIGNING_READ'];
+  for (const token of tokens) env[`WEED_JWT_${token}_KEY`] = randomBytes(24).toString('hex');
+  return env;
+}
+
+function serverArguments(options: S3ServerOptions, config: string, ports: Record<string, number>): string[] {
+  return [
+    // Else to files in /tmp as well, which stay there.
+    '-logtostderr',
+    'server',
+    '-filer',
+    '-s3',
+    '-ip=127.0.0.1',
+    '-ip.bind=127.0.0.1',
+    `-dir=${options.directory}`,
+    `-s3.port=${options.port}`,
+    `-s3.config=${config}`,
+    ...Object.entries(ports).map(([flag, port]) => `-${flag}=${port}`),
+    // Off: what a test server on one machine does not need.
+    '-s3.port.iceberg=0',
+    '-s3.port.lance=0',
+    '-s3.iam=false',
+    '-master.telemetry=false',
+    '-master.peers=none',
+    // Models are large; volumes of 1 GB make room for as many as the disk takes.
+    '-master.volumeSizeLimitMB=1024',
+    '-volume.max=0',
+  ];
+}
+
+/** SeaweedFS opens Unix sockets named after its ports in /tmp and leaves them there. */
+function noteSockets(leftovers: Leftovers, ports: Record<string, number>): void {
+  for (const [flag, port] of Object.entries(ports)) {
+    const [server, , grpc] = flag.split('.');
+    leftovers.note('/tmp', `seaweedfs-${server}${grpc === undefined ? '' : '-grpc'}-${port}.sock`);
+  }
+}
+
+/** Whether it is an S3 API that answers: it refuses a request without a signature, in XML. */
+async function isS3(answer: Response): Promise<boolean> {
+  return answer.status === 403 && (await answer.text()).includes('<Error>');
+}

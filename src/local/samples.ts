@@ -1,0 +1,233 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../core/errors';
+import { compareAnswer, describeMismatch, requestsFor, zeroInputs, type GoldenRequest } from '../model/golden';
+import { networkTensor } from '../media/pictures';
+import type { RepositoryModel, TensorConfig } from '../model';
+import { paths } from '../core/paths';
+import { DATA_TYPES, type Tensor } from '../triton/tensor';
+import { classes, pictureOf, type Exhibit } from './exhibits';
+import { centreCrop, pixelTensor, readImage } from '../media/image';
+import { tokenize } from '../media/tokenizer';
+import { versionFile } from '../model/version-file';
+
+/** One request that makes sense to a model, and what its answer means. */
+export interface Sample {
+  inputs: Tensor[];
+  /**
+   * The answer in a few words.
+   * @throws Error when it cannot be right
+   */
+  read(outputs: readonly Tensor[]): string;
+  /** What a page shows of an answer that `read` has taken. */
+  show?(outputs: readonly Tensor[]): Exhibit;
+  /** Request parameters of KServe v2. */
+  parameters?: GoldenRequest['parameters'];
+  /** Zeros, which a model may refuse. */
+  isZeros?: true;
+}
+
+/** A public-domain photograph of a face, 256 x 256. */
+export const FACE = join(paths.source, 'local', 'face-256.jpg');
+
+const TEXTS = ['A man is playing the guitar.', 'Someone plays an instrument.', 'The stock market fell today.'];
+
+/** Rate of the samples that wav2vec takes. */
+const AUDIO_HZ = 16_000;
+
+/** Requests for the models that come with this package; other people's get one made of their configuration. */
+const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
+  pre_gfpgan: async ({ config }) => {
+    // Of the size that the network takes, so that nothing is resized.
+    const face = await readImage(FACE, pictureSize(config.output));
+    const expected = networkTensor('', 'signed', face);
+    return {
+      inputs: [pixelTensor('input__0', face)],
+      read: ([output]) =>
+        `${describeShape(output)}, ${compare(required(output), numbersOf(expected))} to the picture in [-1, 1]`,
+    };
+  },
+  'infer_face_restoration_v2.1': restoration,
+  gfpgan: restoration,
+  post_gfpgan: async () => {
+    const face = await readImage(FACE);
+    const pixels = Array.from(face.data);
+    return {
+      inputs: [networkTensor('input__0', 'signed', face), pixelTensor('input__1', face)],
+      read: ([output]) => `${describeShape(output)}, ${compare(required(output), pixels)} to the picture`,
+    };
+  },
+  'ens_face_restoration_v2.1': async () => {
+    const before = await readImage(FACE);
+    return {
+      inputs: [pixelTensor('raw_image', before)],
+      read: ([output]) => `${describeShape(output)} restored picture, ${describeRange(output)}`,
+      show: ([output]) => ({ kind: 'restoration', before, after: pictureOf(required(output)) }),
+    };
+  },
+  resnet: async ({ directory }) => {
+    const labels = readFileSync(join(directory, 'labels.txt'), 'utf8').trim().split('\n');
+    const picture = centreCrop(await readImage(FACE), 224);
+    return {
+      inputs: [networkTensor('input__0', 'imagenet', picture)],
+      read: ([output]) => topClass(required(output), labels),
+      show: ([output]) => ({ kind: 'classes', picture, classes: classes(numbersOf(required(output)), labels) }),
+    };
+  },
+  bert: async ({ directory, served }) => {
+    const { ids, mask } = await tokenize(versionFile(directory, served.at(-1) ?? 0, 'tokenizer.json'), TEXTS);
+    const compared = (outputs: readonly Tensor[]): number[] =>
+      similarities(required(outputs.find(({ name }) => name === 'output__1')));
+    return {
+      inputs: [
+        { name: 'input__0', datatype: 'INT64', ...ids },
+        { name: 'input__1', datatype: 'INT64', ...mask },
+      ],
+      read: (outputs) => {
+        const [same, other] = compared(outputs);
+        if (!(Number.isFinite(same) && Number.isFinite(other))) throw new UserError('the embeddings are not numbers');
+        return `${TEXTS.length} texts: like meanings ${same?.toFixed(3)}, unlike ${other?.toFixed(3)} (cosine)`;
+      },
+      show: (outputs) => ({ kind: 'texts', texts: TEXTS, similarities: compared(outputs) }),
+    };
+  },
+  wav2vec_general_v2: () => {
+    const tone = Float32Array.from({ length: AUDIO_HZ }, (_, i) => Math.sin((2 * Math.PI * 440 * i) / AUDIO_HZ));
+    return Promise.resolve({
+      inputs: [{ name: 'input_values', datatype: 'FP32', shape: [1, AUDIO_HZ], data: tone }],
+      read: ([output]) => `${describeShape(output)} logits for 1 s of a 440 Hz tone, ${describeRange(output)}`,
+    });
+  },
+};
+
+/** A request for a model: one that we know for it, else its first golden request, else zeros. */
+export async function sampleFor(model: RepositoryModel): Promise<Sample> {
+  // Own fields only: a model may be called "constructor".
+  const make = Object.hasOwn(SAMPLES, model.name) ? SAMPLES[model.name] : undefined;
+  const [golden] = goldenSamples(model);
+  const other = (): Sample => golden ?? sampleOfZeros(model);
+  if (make === undefined) return other();
+  try {
+    const sample = await make(model);
+    return fits(sample, model) ? sample : other();
+  } catch (error) {
+    // Somebody else's model of the same name: it lacks our labels or tokenizer.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return other();
+    throw error;
+  }
+}
+
+/** The golden requests of the newest version, which answers where a request names none. */
+export function goldenSamples({ golden, served }: RepositoryModel): Sample[] {
+  return requestsFor(golden, served.at(-1) ?? 0).map((request) => ({
+    inputs: request.inputs,
+    parameters: request.parameters,
+    read: (outputs) => {
+      const mismatch = compareAnswer(request, outputs);
+      if (mismatch === undefined) return `golden request ${request.name}: as expected`;
+      throw new UserError(`golden request ${request.name}: ${describeMismatch(mismatch)}`);
+    },
+  }));
+}
+
+/** Whether the request is one that the model's configuration allows. */
+function fits({ inputs }: Sample, { config }: RepositoryModel): boolean {
+  const batch = (config.max_batch_size ?? 0) > 0 ? 1 : 0;
+  const configured = config.input ?? [];
+  return (
+    configured.length === inputs.length &&
+    configured.every(({ name, data_type: type, dims = [] }) => {
+      const tensor = inputs.find((input) => input.name === name);
+      if (tensor === undefined || DATA_TYPES[tensor.datatype].configName !== type) return false;
+      const shape = tensor.shape.slice(batch);
+      return shape.length === dims.length && dims.every((size, i) => size === -1 || size === shape[i]);
+    })
+  );
+}
+
+/** For a model without golden requests and without a sample of its own. */
+function sampleOfZeros({ config }: RepositoryModel): Sample {
+  return {
+    inputs: zeroInputs(config),
+    isZeros: true,
+    read: (outputs) => outputs.map((output) => `${output.name} ${describeShape(output)}`).join(', '),
+  };
+}
+
+/** Height and width of the pictures that a network takes or gives; as the photograph is where any will do. */
+function pictureSize(tensors: readonly TensorConfig[] | undefined): number | undefined {
+  const size = tensors?.[0]?.dims?.at(-1);
+  return size === undefined || size < 1 ? undefined : size;
+}
+
+async function restoration(model: RepositoryModel): Promise<Sample> {
+  return {
+    inputs: [networkTensor('input__0', 'signed', await readImage(FACE, pictureSize(model.config.input)))],
+    read: ([output]) => `${describeShape(output)} restored face, ${describeRange(output)}`,
+  };
+}
+
+/** Cosine similarity of the first text with each of the others. */
+function similarities(embeddings: Tensor): number[] {
+  const [texts = 0, size = 0] = embeddings.shape;
+  const values = numbersOf(embeddings);
+  const row = (i: number): number[] => values.slice(i * size, (i + 1) * size);
+  const product = (a: readonly number[], b: readonly number[]): number =>
+    a.reduce((sum, x, k) => sum + x * (b[k] ?? 0), 0);
+  const length = (a: readonly number[]): number => Math.sqrt(product(a, a));
+  const first = row(0);
+  return Array.from({ length: texts - 1 }, (_, i) => product(first, row(i + 1)) / (length(first) * length(row(i + 1))));
+}
+
+function topClass(scores: Tensor, labels: readonly string[]): string {
+  describeRange(scores);
+  const values = numbersOf(scores);
+  const top = values.indexOf(Math.max(...values));
+  return `${describeShape(scores)}, highest "${labels[top] ?? top}" (${values[top]?.toFixed(2)})`;
+}
+
+function required(tensor: Tensor | undefined): Tensor {
+  if (tensor === undefined) throw new UserError('the answer lacks an output');
+  return tensor;
+}
+
+function describeShape(tensor: Tensor | undefined): string {
+  const { datatype, shape } = required(tensor);
+  return `${datatype} [${shape.join(', ')}]`;
+}
+
+/** @throws UserError where a value is not a number or endless, or all are the same: no network answers so. */
+function describeRange(tensor: Tensor | undefined): string {
+  const values = numbersOf(required(tensor));
+  let least = Infinity;
+  let most = -Infinity;
+  for (const value of values) {
+    if (!Number.isFinite(value)) throw new UserError(`the answer holds ${value}`);
+    least = Math.min(least, value);
+    most = Math.max(most, value);
+  }
+  if (!(least < most)) throw new UserError(`every value of the answer is ${least}`);
+  return `from ${short(least)} to ${short(most)}`;
+}
+
+/** @throws UserError where the two differ by more than rounding */
+function compare(output: Tensor, expected: readonly number[]): string {
+  const values = numbersOf(output);
+  if (values.length !== expected.length) throw new UserError(`${values.length} values came, not ${expected.length}`);
+  let most = 0;
+  values.forEach((value, i) => (most = Math.max(most, Math.abs(value - (expected[i] ?? NaN)))));
+  if (!(most < 1e-6)) throw new UserError(`the answer differs by ${most} from what it should be`);
+  return 'equal';
+}
+
+/** The values of an output as numbers. */
+export function numbersOf({ name, data }: Tensor): number[] {
+  return Array.from<number | bigint | Buffer>(data).map((value) => {
+    if (Buffer.isBuffer(value)) throw new UserError(`output ${name} holds strings where numbers were expected`);
+    return Number(value);
+  });
+}
+
+function short(value: number): string {
+  return Number.isInteger(value) ? String(value) : value.toFixed(2);
+}

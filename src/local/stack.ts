@@ -1,0 +1,383 @@
+import { createHash } from 'node:crypto';
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { abortable } from '../core/abort';
+import { UserError, type Problem } from '../core/errors';
+import { formatBytes } from '../core/format';
+import { readRepository } from '../model';
+import { claimPorts } from './process/ports';
+import type { Progress } from '../cli/progress';
+import { ensurePlaceholder } from '../publish/apply/repository-writer';
+import { formatLocation, tritonRepositoryUrl, type RepositoryLocation } from '../publish/location';
+import { publish } from '../publish/publish';
+import { readHead } from '../publish/release/release';
+import type { ServedVersion } from '../publish/apply/rollout';
+import type { WantedModel } from '../publish/plan/desired';
+import { S3Store } from '../s3/store';
+import { acquireLock, cacheRoot, makeDirectory, requireFreeSpace } from '../install/cache';
+import { ensurePython, type PythonEnvironment } from '../install/python';
+import { ensureSeaweedfs } from '../install/seaweedfs';
+import { ensureTriton, type TritonInstallation } from '../install/triton';
+import { describeFitted, describeTrace, traceModels } from '../trace/trace';
+import { explainLoadFailure } from '../triton/load-failure';
+import { WEIGHTS_FILE } from '../model/weights-file';
+import { startTriton, type TritonServer } from './triton-server';
+import { ModelLoads, type Loaded } from './load-models';
+import { installModelPackages } from './model-packages';
+import { generateCredentials, LOCAL_REGION, startS3Server, type S3Server, type S3ServerOptions } from './s3-server';
+import { failedModel, readSoundModels, withDependents, type FailedModel } from './sound';
+import { withShortWarmUp } from './short-warm-up';
+import { announceStack } from './state';
+import type { Timings } from './timings';
+
+/** The repository of the local S3 server. */
+const LOCATION: RepositoryLocation = { bucket: 'local', prefix: 'models' };
+
+/** Each of the three holds the models once; those of this package have 1.2 GB. */
+const WORKING_BYTES = 4e9;
+
+/** From the start of tritonserver to its answer; it loads no model in it. */
+const START_TIMEOUT_MS = 120_000;
+
+/** For one model that is loaded again, which nothing waits for. */
+export const RELOAD_TIMEOUT_MS = 600_000;
+
+/** Somebody may publish into the local bucket by hand. */
+export const LOCK_TIMEOUT_MS = 120_000;
+
+export interface StackOptions {
+  repository: string;
+  models: readonly string[];
+  /** Leave models out that fail and name them in the result; without it the first failure ends the start. */
+  leaveOut: boolean;
+  /** MODEL=FILE for tracing. */
+  weights: readonly string[];
+  /** For one model to load. */
+  loadTimeoutMs: number;
+  /** Whether a trace may set dims in model.yaml that its weights need. */
+  fitConfig?: boolean;
+  ports: { 'http-port': number; 'grpc-port': number; 'metrics-port': number; 's3-port': number };
+  progress: Progress;
+  timings: Timings;
+  /** Takes what has to be undone at the end, in reverse order. */
+  defer: (undo: () => Promise<void> | void) => void;
+}
+
+export interface LocalStack {
+  triton: TritonServer;
+  /** Of the local bucket. */
+  store: S3Store;
+  /** For tracing. */
+  python: string;
+  /** Models that were to be served and could not. */
+  failed: FailedModel[];
+  s3: S3Server;
+  location: RepositoryLocation;
+  /** The models published, whether they could be loaded or not, composing ones first. */
+  models: WantedModel[];
+  /** State of each version that the repository says is served. */
+  versions: ServedVersion[];
+  /** Model -> milliseconds from its first loading to READY. */
+  loadMs: ReadonlyMap<string, number>;
+}
+
+/** Brings the whole of it up: tools, S3, traced models, published repository, Triton with every model loaded. */
+export async function startStack(options: StackOptions): Promise<LocalStack> {
+  const { progress, timings, defer } = options;
+  const directory = localDirectory(options.repository);
+  makeDirectory(directory);
+  writeFileSync(
+    join(directory, 'README'),
+    `Bucket and logs of "npm run local" for ${options.repository}. May be deleted.\n`,
+  );
+  defer(await acquireLock(join(directory, 'lock'), `the local stack of ${options.repository}`, { wait: false }));
+  const ports = await claimPorts(options.ports);
+
+  const environment = await timings.measure('set-up: Python environment', () =>
+    progress.run('Python environment', (step) => ensurePython(step, { embeddable: true })),
+  );
+  const [installation, weed] = await timings.measure('set-up: Triton and S3 server', () =>
+    progress.run('Triton and S3 server programs', () =>
+      Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
+    ),
+  );
+  const unpackaged = await timings.measure('set-up: packages of models', () => installPackages(installation, options));
+  requireFreeSpace(directory, WORKING_BYTES, 'serving the models (artifacts, bucket, and the copy that Triton loads)');
+  const credentials = generateCredentials();
+  // Tracing is the work of the processor; the S3 server starts beside it.
+  const s3Starts = timings.measure('S3 server', () =>
+    startS3({ weed, environment, directory, port: ports['s3-port'], credentials, defer }),
+  );
+  const tracing = timings.measure('trace', () => trace(environment, options));
+  const [server, untraced] = await Promise.all([s3Starts, tracing]);
+  const { names, failed } = options.leaveOut
+    ? await soundNames(options, [...unpackaged, ...untraced])
+    : { names: options.models, failed: [] };
+
+  const store = new S3Store({
+    bucket: LOCATION.bucket,
+    endpointUrl: server.endpoint,
+    region: LOCAL_REGION,
+    credentials,
+  });
+  defer(() => store.close());
+  await store.ensureBucket();
+  await ensurePlaceholder(store, LOCATION);
+  const { triton, loaded, loadMs } = await publishAll(store, names, options, async (models, signal) => {
+    // Tracing may have taken minutes: somebody else may have come to the ports.
+    const { 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics } = ports;
+    await claimPorts({ 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics });
+    return timings.measure('load until READY', () =>
+      progress.run('tritonserver loads the models from S3', async (step) => {
+        const loads = new ModelLoads(options.loadTimeoutMs, (text) => step.update(text));
+        const starts = startTriton({
+          installation,
+          environment,
+          repository: tritonRepositoryUrl(LOCATION, server.endpoint),
+          directory: join(directory, 'triton'),
+          ports: { http, grpc, metrics },
+          credentials: { ...credentials, region: LOCAL_REGION },
+          load: [],
+          startTimeoutMs: START_TIMEOUT_MS,
+          onEvent: (event) => loads.see(event),
+        });
+        // Interrupted before it is ready: it is stopped with all that still runs.
+        const triton = await abortable(starts, signal);
+        defer(() => triton.stop());
+        return { triton, loaded: await loads.loadAll(triton, models), loadMs: loads.milliseconds };
+      }),
+    );
+  });
+  const { models, versions } = loaded;
+  defer(
+    announceStack(directory, {
+      pid: process.pid,
+      repository: options.repository,
+      bucket: formatLocation(LOCATION),
+      endpointUrl: server.endpoint,
+      region: LOCAL_REGION,
+      credentials,
+      httpUrl: triton.httpUrl,
+      grpcAddress: triton.grpcAddress,
+      modelControlKey: triton.modelControlKey,
+    }),
+  );
+  const { python } = environment;
+  return {
+    triton,
+    store,
+    python,
+    s3: server,
+    location: LOCATION,
+    models,
+    versions,
+    failed: [...failed, ...loaded.failed],
+    loadMs,
+  };
+}
+
+/** @returns the models whose packages cannot be installed, where they are left out */
+async function installPackages(
+  installation: TritonInstallation,
+  { repository, models, progress, leaveOut }: StackOptions,
+): Promise<FailedModel[]> {
+  try {
+    await installModelPackages(installation, repository, models, progress);
+    return [];
+  } catch (error) {
+    if (!leaveOut || !(error instanceof UserError)) throw error;
+  }
+  const failed: FailedModel[] = [];
+  for (const name of models) {
+    try {
+      await installModelPackages(installation, repository, [name], progress);
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      failed.push(failedModel(name, [{ file: name, message: error.message }]));
+    }
+  }
+  return failed;
+}
+
+/** The models that can be published, and those that failed until now with the ensembles that need them. */
+async function soundNames(
+  { repository, models }: StackOptions,
+  unmade: readonly FailedModel[],
+): Promise<{ names: string[]; failed: FailedModel[] }> {
+  const { models: configured } = await readRepository(repository, { models, artifacts: false });
+  const without = withDependents(unmade, configured).map(({ name }) => name);
+  const left = models.filter((name) => !without.includes(name));
+  const sound = left.length === 0 ? { models: [], failed: [] } : await readSoundModels(repository, { models: left });
+  return {
+    names: sound.models.map(({ name }) => name),
+    failed: withDependents([...unmade, ...sound.failed], configured),
+  };
+}
+
+function loadProblems({ versions, failed }: Loaded): Problem[] {
+  return [
+    ...versions
+      .filter(({ state }) => state !== 'READY')
+      .map((version) => ({ file: `${version.model} version ${version.version}`, message: describeState(version) })),
+    ...failed.map(({ name, reason }) => ({ file: name, message: reason })),
+  ];
+}
+
+/** Why a version is not served, and what to do where that is known. */
+export function describeState({ model, state, reason, failedStep }: Omit<ServedVersion, 'version'>): string {
+  const { message, hint } = explainLoadFailure(failedStep ?? model, reason);
+  return `${state} ${message}${hint === undefined ? '' : `\n    -> ${hint}`}`.trim();
+}
+
+/** Where this repository's local stack keeps its bucket and logs. */
+export function localDirectory(repository: string): string {
+  const id = createHash('sha256').update(repository).digest('hex').slice(0, 12);
+  return join(cacheRoot(), 'local', id);
+}
+
+async function startS3(options: {
+  weed: string;
+  environment: PythonEnvironment;
+  directory: string;
+  port: number;
+  credentials: S3ServerOptions['credentials'];
+  defer: StackOptions['defer'];
+}): Promise<S3Server> {
+  const server = await startS3Server({
+    weed: options.weed,
+    python: options.environment.python,
+    directory: join(options.directory, 's3'),
+    logFile: join(options.directory, 's3.log'),
+    port: options.port,
+    credentials: options.credentials,
+  });
+  options.defer(() => server.stop());
+  return server;
+}
+
+/** @returns the models that could not be traced, where they are left out */
+async function trace(environment: PythonEnvironment, options: StackOptions): Promise<FailedModel[]> {
+  const models = options.models.filter((name) => hasTrace(options.repository, name));
+  if (models.length === 0) return [];
+  const step = options.progress.step('trace');
+  let made = 0;
+  let upToDate = 0;
+  const failed: FailedModel[] = [];
+  try {
+    await traceModels({
+      python: environment.python,
+      repository: options.repository,
+      models,
+      weights: options.weights,
+      fitConfig: options.fitConfig ?? false,
+      onEvent: (event) => {
+        if (event.event === 'progress') step.update(`${event.model}: ${event.step}`);
+        if (event.event === 'warning') options.progress.line(`     ${event.model}: warning: ${event.text}`);
+        if (event.event === 'up-to-date') upToDate += 1;
+        if (event.event === 'fitted') options.progress.line(`     ${describeFitted(event)}`);
+        if (event.event === 'done') {
+          made += 1;
+          options.progress.line(`     ${event.model}: ${formatBytes(event.bytes)}, ${describeTrace(event)}`);
+        }
+      },
+    });
+  } catch (error) {
+    const problems = error instanceof UserError ? error.problems : [];
+    failed.push(
+      ...models.flatMap((name) => {
+        const own = problems.filter(({ file }) => file === name);
+        return own.length === 0 ? [] : [failedModel(name, own)];
+      }),
+    );
+    if (!options.leaveOut || failed.length === 0) {
+      step.failed();
+      throw error;
+    }
+  }
+  step.done(`${made} made, ${upToDate} up to date${failed.length === 0 ? '' : `, ${failed.length} FAILED`}`);
+  return failed;
+}
+
+/** Whether its artifact is made or fetched here. Other models have theirs. */
+export const hasTrace = (repository: string, model: string): boolean =>
+  ['trace.py', WEIGHTS_FILE].some((name) => existsSync(join(repository, model, name)));
+
+/** A server with the models that it could load. */
+interface Serving {
+  triton: TritonServer;
+  loaded: Loaded;
+  /** Model -> milliseconds from its first loading to READY. */
+  loadMs: ReadonlyMap<string, number>;
+}
+
+/**
+ * Publishes with the code of `npm run sync-models`. Nothing but this machine depends on the local bucket, so versions
+ * whose files changed are replaced. Models that are not served this time leave the release, as it is the state of all
+ * servers; a rollback brings them back. So do models that failed: a release is made of those that were loaded.
+ * @param serve starts the server and loads what is in the bucket by then
+ */
+async function publishAll(
+  store: S3Store,
+  names: readonly string[],
+  options: StackOptions,
+  serve: (models: readonly WantedModel[], signal: AbortSignal) => Promise<Serving>,
+): Promise<Serving> {
+  const { progress, timings, leaveOut, defer } = options;
+  const held = Object.keys((await readHead(store, LOCATION))?.release.models ?? {});
+  const others = held.filter((name) => !names.includes(name));
+  if (others.length > 0) {
+    progress.line(`     ${others.join(', ')} of an earlier run leave the local release; a rollback brings them back`);
+  }
+  const step = progress.step('publish to S3');
+  const written = timings.begin('publish');
+  const stop = new AbortController();
+  let bytes = 0;
+  const up: { serving?: Serving } = {};
+  const published = publish({
+    repository: options.repository,
+    models: names,
+    store,
+    location: LOCATION,
+    replicas: undefined,
+    activate: async (models) => {
+      stop.signal.throwIfAborted();
+      step.done();
+      written();
+      up.serving = await serve(models, stop.signal);
+      const { triton, loaded } = up.serving;
+      const problems = loadProblems(loaded);
+      if (problems.length > 0 && !leaveOut) {
+        throw new UserError('tritonserver could not load every model', {
+          problems,
+          hint: `its log is ${triton.logFile}`,
+        });
+      }
+      return models.map(({ name }) => name).filter((name) => !isReady(loaded, name));
+    },
+    replacePublished: true,
+    removeOthers: true,
+    adapt: withShortWarmUp,
+    loadTimeoutMs: options.loadTimeoutMs,
+    lockTimeoutMs: LOCK_TIMEOUT_MS,
+    signal: stop.signal,
+    onBytes: (key, sent) => step.update(`${formatBytes((bytes += sent))}, last ${key}`),
+  });
+  // Interrupted: the S3 server stops after this.
+  defer(async () => {
+    stop.abort(new Error('the start was interrupted'));
+    await published.catch(() => undefined);
+  });
+  try {
+    await published;
+  } catch (error) {
+    step.failed();
+    throw error;
+  }
+  if (up.serving === undefined) throw new Error('published without a server');
+  return up.serving;
+}
+
+const isReady = ({ versions }: Loaded, name: string): boolean => {
+  const own = versions.filter(({ model }) => model === name);
+  return own.length > 0 && own.every(({ state }) => state === 'READY');
+};

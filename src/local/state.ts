@@ -1,0 +1,93 @@
+import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../core/errors';
+import { nextCommand, repoFlag } from '../core/next-command';
+import { isAlive } from '../core/exec';
+import { paths } from '../core/paths';
+import { cacheRoot } from '../install/cache';
+
+/** How other commands reach a running `npm run local`. Only its user can read the file: it holds keys. */
+export interface LocalState {
+  /** Process that serves it. */
+  pid: number;
+  /** Folder of the model repository. */
+  repository: string;
+  /** s3://BUCKET/PREFIX. */
+  bucket: string;
+  endpointUrl: string;
+  region: string;
+  credentials: { accessKeyId: string; secretAccessKey: string };
+  httpUrl: string;
+  /** HOST:PORT. */
+  grpcAddress: string;
+  modelControlKey: string;
+}
+
+const STATE = 'state.json';
+
+const localRoot = (): string => join(cacheRoot(), 'local');
+
+/**
+ * Says to other commands that this stack runs.
+ * @param directory of the stack
+ * @returns what takes it back
+ */
+export function announceStack(directory: string, state: LocalState): () => void {
+  const file = join(directory, STATE);
+  rmSync(file, { force: true });
+  // In one step: no other command reads a part of it.
+  writeFileSync(`${file}.new`, JSON.stringify(state, null, 2), { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+  return () => rmSync(file, { force: true });
+}
+
+/** The stacks that run now. What a killed one left behind is none. */
+export function runningStacks(): LocalState[] {
+  return foldersOf(localRoot()).flatMap((name) => {
+    const state = readState(join(localRoot(), name, STATE));
+    return state !== undefined && isAlive(state.pid) ? [state] : [];
+  });
+}
+
+/**
+ * The running stack of a repository: the one that is named, else this package's, else the only one.
+ * @throws UserError that says which stacks run, or the command that starts one
+ */
+export function findLocalStack(repository?: string): LocalState {
+  const running = runningStacks();
+  const wanted = running.find((state) => state.repository === (repository ?? paths.modelRepository));
+  const [only, ...others] = running;
+  const found = wanted ?? (repository === undefined && others.length === 0 ? only : undefined);
+  if (found !== undefined) return found;
+  const start = nextCommand('local', ...repoFlag(repository ?? paths.modelRepository));
+  if (running.length === 0) {
+    throw new UserError('--local: no "npm run local" runs', {
+      hint: `start it in another terminal: ${start}`,
+    });
+  }
+  const known = running.map((state) => state.repository).join(', ');
+  if (repository === undefined) {
+    throw new UserError(`--local: "npm run local" serves ${running.length} repositories: ${known}`, {
+      hint: 'name one of them with --repo DIR',
+    });
+  }
+  throw new UserError(`--local: no "npm run local" serves ${repository}; running: ${known}`, {
+    hint: `name one of these with --repo DIR, or start it: ${start}`,
+  });
+}
+
+function readState(file: string): LocalState | undefined {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as LocalState;
+  } catch {
+    return undefined; // It does not run, or ended meanwhile.
+  }
+}
+
+function foldersOf(directory: string): string[] {
+  try {
+    return readdirSync(directory);
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,181 @@
+import { mkdirSync, rmSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { answers } from './process/answers';
+import { Leftovers, removeEnvironmentFolders } from './process/leftovers';
+import { ManagedProcess } from './process/managed-process';
+import { freePorts } from './process/ports';
+import type { PythonEnvironment } from '../install/python';
+import { assembleBackends, type TritonInstallation } from '../install/triton';
+import { generateControlKey, guardFlags } from '../triton/control-key';
+import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from '../triton/serving';
+
+/** Requests in flight get this long when the server is stopped. */
+const EXIT_TIMEOUT_S = 5;
+const SHARED_MEMORY = '/dev/shm';
+
+/** A model's process may first install the packages of its requirements.txt. */
+const STUB_TIMEOUT_S = 280;
+
+export interface TritonServerOptions {
+  installation: TritonInstallation;
+  environment: PythonEnvironment;
+  /** As Triton writes it: `s3://http://127.0.0.1:9000/bucket/prefix` or a folder. */
+  repository: string;
+  /** For its backend directory, its copies of models and its log; emptied at start. */
+  directory: string;
+  ports: { http: number; grpc: number; metrics: number };
+  credentials?: { accessKeyId: string; secretAccessKey: string; region: string };
+  /** Models to load at start, which may be none; undefined: all that the repository holds, as pods in the cluster do. */
+  load?: readonly string[] | undefined;
+  /** How many versions are loaded at the same time; default: Triton's own. */
+  loadThreads?: number | undefined;
+  /** From the start of the program to its HTTP port answering, with all models loaded. */
+  startTimeoutMs: number;
+  /** What its model control API asks for; default: a new random one. */
+  modelControlKey?: string | undefined;
+  onEvent?: (event: ModelEvent) => void;
+}
+
+/** What the server's log tells about a model. */
+export interface ModelEvent {
+  model: string;
+  kind: 'loading' | 'loaded' | 'failed';
+  reason?: string;
+}
+
+export interface TritonServer {
+  httpUrl: string;
+  grpcAddress: string;
+  metricsUrl: string;
+  /** What its model control API asks for, in the header CONTROL_HEADER. */
+  modelControlKey: string;
+  pid: number | undefined;
+  logFile: string;
+  /** The last ones that it printed. */
+  lastLines(count: number): string;
+  /** Settles when the program has ended; says how. */
+  ended: Promise<string>;
+  stop(): Promise<void>;
+}
+
+/** Ports on loopback that are free now. */
+export async function freeTritonPorts(): Promise<TritonServerOptions['ports']> {
+  const [http = 0, grpc = 0, metrics = 0] = await freePorts(3);
+  return { http, grpc, metrics };
+}
+
+/** Starts a real tritonserver on loopback, in EXPLICIT model control mode, and returns when it answers. */
+export async function startTriton(options: TritonServerOptions): Promise<TritonServer> {
+  const { ports, directory, installation, modelControlKey = generateControlKey() } = options;
+  const backends = join(directory, 'backends');
+  const mount = join(directory, 'mount');
+  rmSync(mount, { recursive: true, force: true });
+  mkdirSync(mount, { recursive: true });
+  assembleBackends(installation, backends);
+  const leftovers = new Leftovers(join(directory, 'leftovers.json'));
+  // The python backend's shared memory, which it leaves behind when it is killed.
+  const sharedMemory = `triton-serving-${process.pid}-${ports.http}-`;
+  leftovers.note(SHARED_MEMORY, sharedMemory);
+  const server = new ManagedProcess({
+    name: 'tritonserver',
+    command: installation.binary,
+    args: [...serverArguments(options, backends, sharedMemory), ...guardFlags(modelControlKey)],
+    env: serverEnvironment(options, mount),
+    logFile: join(directory, 'triton.log'),
+    python: options.environment.python,
+    // While models load it does not end on SIGTERM. Its model processes end when it is gone.
+    deathSignal: 'SIGKILL',
+    ...(options.onEvent === undefined ? {} : { onLine: logReader(options.onEvent) }),
+  });
+  const stop = async (): Promise<void> => {
+    await server.stop((EXIT_TIMEOUT_S + 10) * 1000);
+    leftovers.remove();
+    removeEnvironmentFolders();
+    rmSync(mount, { recursive: true, force: true });
+  };
+  const httpUrl = `http://127.0.0.1:${ports.http}`;
+  const metricsUrl = `http://127.0.0.1:${ports.metrics}/metrics`;
+  // The metrics come up last: a server that cannot have one of its ports says that it is ready before it ends.
+  const isReady = async (): Promise<boolean> =>
+    (await answers(`${httpUrl}/v2/health/ready`)) && (await answers(metricsUrl, isTriton));
+  await server.untilReady(isReady, options.startTimeoutMs, stop);
+  return {
+    httpUrl,
+    grpcAddress: `127.0.0.1:${ports.grpc}`,
+    metricsUrl,
+    modelControlKey,
+    pid: server.pid,
+    logFile: server.logFile,
+    lastLines: (count) => server.lastLines(count),
+    ended: server.ended,
+    stop,
+  };
+}
+
+const isTriton = async (metrics: Response): Promise<boolean> => (await metrics.text()).includes('nv_');
+
+function serverArguments(options: TritonServerOptions, backends: string, sharedMemory: string): string[] {
+  const { ports } = options;
+  return [
+    `--model-repository=${options.repository}`,
+    ...SERVING_FLAGS,
+    ...(options.load?.map((name) => `--load-model=${name}`) ?? [LOAD_ALL_FLAG]),
+    ...(options.loadThreads === undefined ? [] : [`--model-load-thread-count=${options.loadThreads}`]),
+    `--exit-timeout-secs=${EXIT_TIMEOUT_S}`,
+    `--backend-directory=${backends}`,
+    `--backend-config=python,shm-region-prefix-name=${sharedMemory}`,
+    `--backend-config=python,stub-timeout-seconds=${STUB_TIMEOUT_S}`,
+    '--http-address=127.0.0.1',
+    `--http-port=${ports.http}`,
+    '--grpc-address=127.0.0.1',
+    `--grpc-port=${ports.grpc}`,
+    '--metrics-address=127.0.0.1',
+    `--metrics-port=${ports.metrics}`,
+  ];
+}
+
+function serverEnvironment(options: TritonServerOptions, mount: string): NodeJS.ProcessEnv {
+  const { credentials, environment, installation } = options;
+  return {
+    ...modelEnvironment(process.env),
+    LD_LIBRARY_PATH: [installation.libraries, environment.libraries]
+      .filter((path) => path !== undefined)
+      .join(delimiter),
+    // The interpreter inside the python backend takes the environment of the first python on PATH.
+    PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter),
+    PYTHONHOME: '',
+    ...CPU_VARIABLES,
+    TRITON_AWS_MOUNT_DIRECTORY: mount,
+    // Not to look for the metadata service of a cloud machine that this is not.
+    AWS_EC2_METADATA_DISABLED: 'true',
+    ...(credentials === undefined
+      ? {}
+      : {
+          AWS_ACCESS_KEY_ID: credentials.accessKeyId,
+          AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
+          AWS_DEFAULT_REGION: credentials.region,
+          AWS_SESSION_TOKEN: '',
+          AWS_PROFILE: '',
+        }),
+  };
+}
+
+/** What model code gets of our environment. All else may be a secret of the user: tokens, keys, addresses of proxies. */
+const PASSED_ON =
+  /^(HOME|USER|LOGNAME|SHELL|TERM|TZ|TMPDIR|LANG|LANGUAGE|LC_.*|XDG_CACHE_HOME|CUDA_.*|NVIDIA_.*|OMP_.*|MKL_.*)$/;
+
+function modelEnvironment(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => PASSED_ON.test(name)));
+}
+
+/** Reads `loading: NAME:VERSION`, `successfully loaded 'NAME'` and `failed to load 'NAME' version V: WHY` in the log. */
+function logReader(onEvent: (event: ModelEvent) => void): (line: string) => void {
+  return (line) => {
+    const loading = /\] "?loading: ([^\s"]+):\d+/.exec(line);
+    if (loading?.[1] !== undefined) return onEvent({ model: loading[1], kind: 'loading' });
+    const loaded = /successfully loaded '([^']+)'/.exec(line);
+    if (loaded?.[1] !== undefined) return onEvent({ model: loaded[1], kind: 'loaded' });
+    const failed = /failed to load '([^']+)'(?: version \d+)?: ?(.*)/.exec(line);
+    if (failed?.[1] !== undefined) onEvent({ model: failed[1], kind: 'failed', reason: failed[2] ?? '' });
+  };
+}

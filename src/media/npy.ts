@@ -1,0 +1,125 @@
+import { UserError } from '../core/errors';
+import { convertTensor, isConvertible } from '../triton/tensor-from-json';
+import { decodeTensor, elementCount, encodeTensor, type DataType, type Tensor } from '../triton/tensor';
+
+/** NumPy's names of the data types that it has too; BOOL is a byte of 0 or 1 in both. */
+const DESCRIPTIONS: Partial<Record<DataType, string>> = {
+  BOOL: '|b1',
+  UINT8: '|u1',
+  UINT16: '<u2',
+  UINT32: '<u4',
+  UINT64: '<u8',
+  INT8: '|i1',
+  INT16: '<i2',
+  INT32: '<i4',
+  INT64: '<i8',
+  FP16: '<f2',
+  FP32: '<f4',
+  FP64: '<f8',
+};
+
+/** `float32`; undefined for what NumPy does not have. */
+function numpyName(datatype: DataType): string | undefined {
+  if (DESCRIPTIONS[datatype] === undefined) return undefined;
+  return datatype === 'BOOL' ? 'bool_' : datatype.toLowerCase().replace('fp', 'float');
+}
+
+const MAGIC = Buffer.from('\x93NUMPY', 'latin1');
+/** The data begins at a multiple of it. */
+const ALIGNMENT = 64;
+
+const HINT = 'save it again with numpy.save(FILE, array)';
+
+/**
+ * Reads an array as `numpy.save` writes it.
+ * @throws UserError where it is no such file, or of a type that Triton does not have
+ */
+export function readNpy(file: string, bytes: Buffer): Tensor {
+  if (!bytes.subarray(0, MAGIC.length).equals(MAGIC)) {
+    throw new UserError(`${file} is not a file of numpy.save`, { hint: HINT });
+  }
+  // Version 1 has a length of two bytes, later ones of four.
+  const wide = (bytes[6] ?? 0) > 1;
+  const start = wide ? 12 : 10;
+  const end = bytes.length < start ? Infinity : start + (wide ? bytes.readUInt32LE(8) : bytes.readUInt16LE(8));
+  if (end > bytes.length) throw new UserError(`${file} is cut short`, { hint: HINT });
+  const header = bytes.toString('latin1', start, end);
+  const description = /'descr': *'([^']*)'/.exec(header)?.[1];
+  const shape = /'shape': *\(([^)]*)\)/.exec(header)?.[1];
+  const known = Object.entries(DESCRIPTIONS).find(([, name]) => name === description)?.[0];
+  if (known === undefined || shape === undefined) {
+    throw new UserError(
+      `${file}: type ${description ?? 'of a structure'}; allowed: ${Object.values(DESCRIPTIONS).join(' ')}`,
+      { hint: 'save it with .astype(...) of one of these; strings go into a .json file' },
+    );
+  }
+  const lengths = shape
+    .split(',')
+    .filter((length) => length.trim() !== '')
+    .map(Number);
+  try {
+    const tensor = decodeTensor(file, known, lengths, bytes.subarray(end));
+    return /'fortran_order': *True/.test(header) ? inRowMajorOrder(tensor) : tensor;
+  } catch (cause) {
+    throw new UserError(`${file} is cut short or too long: ${(cause as Error).message}`, { hint: HINT, cause });
+  }
+}
+
+/** Of an array whose first axis varies fastest, as Fortran and NumPy's transposed arrays have it. */
+function inRowMajorOrder(tensor: Tensor): Tensor {
+  const { shape } = tensor;
+  const source = tensor.data as Float32Array;
+  const data = source.slice();
+  const steps = shape.map((_, axis) => elementCount(shape.slice(0, axis)));
+  const position = shape.map(() => 0);
+  for (let i = 0; i < data.length; i += 1) {
+    data[i] = source[position.reduce((sum, at, axis) => sum + at * (steps[axis] ?? 0), 0)] as number;
+    for (let axis = shape.length - 1; axis >= 0; axis -= 1) {
+      position[axis] = ((position[axis] ?? 0) + 1) % (shape[axis] ?? 1);
+      if (position[axis] !== 0) break;
+    }
+  }
+  return { ...tensor, data } as Tensor;
+}
+
+/**
+ * An array of a file in the data type that is needed: NumPy makes float64 and int64 of numbers without a type.
+ * @param array its name is the file
+ * @param name of the input or output
+ * @throws UserError where a value would become another one
+ */
+export function convertArray(array: Tensor, name: string, datatype: DataType): Tensor {
+  try {
+    return convertTensor(array, datatype);
+  } catch (cause) {
+    if (!(cause instanceof UserError)) throw cause;
+    const [is, needed] = [numpyName(array.datatype), numpyName(datatype)];
+    const hint = isConvertible(array.datatype, datatype)
+      ? `change the values to those that ${datatype} holds, and save the file again`
+      : needed === undefined
+        ? `write a .json file for ${datatype}`
+        : `save it with .astype(numpy.${needed}), if that keeps what the values mean`;
+    throw new UserError(`${array.name} is ${is}; ${name} is ${datatype}: ${cause.message}`, { hint, cause });
+  }
+}
+
+/**
+ * An array as `numpy.load` reads it. NumPy has no BF16, which is written as float32 that holds each of its values.
+ * @throws UserError for BYTES
+ */
+export function writeNpy(tensor: Tensor): Buffer {
+  const held = tensor.datatype === 'BF16' ? { ...tensor, datatype: 'FP32' as const } : tensor;
+  const description = DESCRIPTIONS[held.datatype];
+  if (description === undefined) {
+    throw new UserError(`output ${tensor.name} is ${tensor.datatype}, which .npy does not hold`, {
+      hint: 'write a .json',
+    });
+  }
+  const shape = `(${held.shape.join(', ')}${held.shape.length === 1 ? ',' : ''})`;
+  const header = `{'descr': '${description}', 'fortran_order': False, 'shape': ${shape}, }`;
+  const space = ALIGNMENT - ((MAGIC.length + 4 + header.length + 1) % ALIGNMENT);
+  const text = Buffer.from(`${header}${' '.repeat(space % ALIGNMENT)}\n`, 'latin1');
+  const length = Buffer.alloc(2);
+  length.writeUInt16LE(text.length);
+  return Buffer.concat([MAGIC, Buffer.of(1, 0), length, text, encodeTensor(held)]);
+}

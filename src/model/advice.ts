@@ -1,0 +1,40 @@
+import type { Problem } from '../core/errors';
+import type { RepositoryModel } from './repository';
+
+/** What Triton accepts, and what makes requests slow: printed by `npm run validate`, and no problem. */
+export function adviceFor(model: RepositoryModel): Problem[] {
+  return unwarmedBatches(model);
+}
+
+/**
+ * TorchScript optimises a network again in the first two calls of each shape. A batch size is a shape, and the batcher makes
+ * each one up to max_batch_size.
+ */
+function unwarmedBatches({ name, platform, config }: RepositoryModel): Problem[] {
+  const { max_batch_size: largest = 0, model_warmup: samples = [], parameters } = config;
+  const isBatched = largest > 1 && config.dynamic_batching !== undefined;
+  const optimizes = parameters?.['DISABLE_OPTIMIZED_EXECUTION']?.string_value?.toLowerCase() !== 'true';
+  if (platform !== 'pytorch_libtorch' || !isBatched || !optimizes) return [];
+  const warm = new Set(samples.filter(({ count = 0 }) => count !== 1).map(({ batch_size: size }) => size));
+  const cold = Array.from({ length: largest }, (_, index) => index + 1).filter((size) => !warm.has(size));
+  if (cold.length === 0) return [];
+  return [
+    {
+      file: name,
+      field: 'model_warmup',
+      message: `does not make two calls of batch size ${ranges(cold)}: the first requests of that size wait for TorchScript's optimiser`,
+      hint: 'give one sample with count: 2 for each batch size, as model-repo/resnet/model.yaml does; or set DISABLE_OPTIMIZED_EXECUTION where lengths vary',
+    },
+  ];
+}
+
+/** `1 to 3, 5` for 1, 2, 3, 5. */
+function ranges(sizes: readonly number[]): string {
+  const runs: [number, number][] = [];
+  for (const size of sizes) {
+    const last = runs.at(-1);
+    if (last !== undefined && last[1] === size - 1) last[1] = size;
+    else runs.push([size, size]);
+  }
+  return runs.map(([first, last]) => (first === last ? String(first) : `${first} to ${last}`)).join(', ');
+}

@@ -1,0 +1,163 @@
+import protobuf from 'protobufjs/light';
+import textformat from 'protobufjs/ext/textformat';
+import { modelConfigType, type Int64, type ModelConfig } from './model-config';
+import { didYouMean } from '../core/nearest';
+import type { ProblemList } from '../core/problems';
+
+/**
+ * A configuration as the text of a config.pbtxt: fields in the order of Triton's definition, maps sorted by key,
+ * so that equal configurations give equal bytes.
+ */
+export function configText(config: ModelConfig): string {
+  return `${messageLines(modelConfigType, config, '').join('\n')}\n`;
+}
+
+function messageLines(type: protobuf.Type, message: Record<string, unknown>, indent: string): string[] {
+  return type.fieldsArray.flatMap((field) => {
+    const value = Object.hasOwn(message, field.name) ? message[field.name] : undefined;
+    return value === undefined ? [] : fieldLines(field.resolve(), value, indent);
+  });
+}
+
+function fieldLines(field: protobuf.Field, value: unknown, indent: string): string[] {
+  const { name, resolvedType: type } = field;
+  if (field instanceof protobuf.MapField) return mapLines(field, value as Record<string, unknown>, indent);
+  const items = field.repeated ? (value as unknown[]) : [value];
+  if (type instanceof protobuf.Type) {
+    return items.flatMap((item) =>
+      block(name, messageLines(type, item as Record<string, unknown>, `${indent}  `), indent),
+    );
+  }
+  const texts = items.map((item) => scalarText(field.type, item));
+  if (!field.repeated) return [`${indent}${name}: ${texts[0]}`];
+  return texts.length === 0 ? [] : [`${indent}${name}: [${texts.join(', ')}]`];
+}
+
+function mapLines(field: protobuf.MapField, map: Record<string, unknown>, indent: string): string[] {
+  const inner = `${indent}  `;
+  return Object.keys(map)
+    .sort()
+    .flatMap((key) => {
+      const value = map[key];
+      const keyLine = `${inner}key: ${scalarText(field.keyType, key)}`;
+      const valueLines =
+        field.resolvedType instanceof protobuf.Type
+          ? block('value', messageLines(field.resolvedType, value as Record<string, unknown>, `${inner}  `), inner)
+          : [`${inner}value: ${scalarText(field.type, value)}`];
+      return block(field.name, [keyLine, ...valueLines], indent);
+    });
+}
+
+function block(name: string, lines: string[], indent: string): string[] {
+  return lines.length === 0 ? [`${indent}${name} {}`] : [`${indent}${name} {`, ...lines, `${indent}}`];
+}
+
+function scalarText(type: string, value: unknown): string {
+  if (type === 'string') return quote(String(value));
+  if (typeof value === 'number' && !Number.isFinite(value))
+    return String(value).toLowerCase().replace('infinity', 'inf');
+  return String(value);
+}
+
+/** A quoted text, with what is not printable ASCII as octal bytes of its UTF-8 form: every protobuf parser reads that. */
+function quote(text: string): string {
+  const bytes = [...Buffer.from(text, 'utf8')].map((byte) => {
+    if (byte === 0x22 || byte === 0x5c) return `\\${String.fromCharCode(byte)}`;
+    return byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : `\\${byte.toString(8).padStart(3, '0')}`;
+  });
+  return `"${bytes.join('')}"`;
+}
+
+/**
+ * Reads the text of a config.pbtxt. The parser stops at the first mistake, which is added to `list` with its line;
+ * the result is then undefined.
+ */
+export function configFromText(text: string, list: ProblemList): ModelConfig | undefined {
+  try {
+    return plain(modelConfigType, textformat.fromText(modelConfigType, text), list, '') as unknown as ModelConfig;
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    const line = / \(line (\d+)\)$/.exec(message)?.[1] ?? lineOf(message, text);
+    const reason = message.replace(/ \(line \d+\)$/, '').replace(/\.inference\./g, '');
+    list.add('', `line ${line}: not a ModelConfig in protobuf text format: ${reason}`, {
+      hint: unknownFieldHint(reason),
+    });
+    return undefined;
+  }
+}
+
+/**
+ * The line of a mistake that the parser reports without one: the first line at which reading stops with that message
+ * when what follows is cut off.
+ */
+function lineOf(message: string, text: string): number {
+  const lines = text.split('\n');
+  let [before, at] = [0, lines.length];
+  while (at - before > 1) {
+    const middle = (before + at) >> 1;
+    if (parserMessage(lines.slice(0, middle).join('\n')) === message) at = middle;
+    else before = middle;
+  }
+  return at;
+}
+
+function parserMessage(text: string): string | undefined {
+  try {
+    textformat.fromText(modelConfigType, text);
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+function unknownFieldHint(reason: string): string | undefined {
+  const [, typeName, field] = /^([\w.]+): unknown field '(\w+)'$/.exec(reason) ?? [];
+  if (typeName === undefined || field === undefined) return undefined;
+  const type = modelConfigType.root.lookupType(`inference.${typeName}`);
+  return didYouMean(field, Object.keys(type.fields));
+}
+
+/** A parsed message as plain data, see `ModelConfig`: enum numbers become names, Longs become numbers or bigints. */
+function plain(type: protobuf.Type, message: object, list: ProblemList, path: string): Record<string, unknown> {
+  const result: Record<string, unknown> = {};
+  for (const field of type.fieldsArray) {
+    if (!Object.hasOwn(message, field.name)) continue;
+    const value = (message as Record<string, unknown>)[field.name];
+    const at = path === '' ? field.name : `${path}.${field.name}`;
+    if (field instanceof protobuf.MapField) {
+      const entries = Object.entries(value as object).map(([key, item]) => [key, plainValue(field, item, list, at)]);
+      // The parser gives empty lists and maps to what is not there.
+      if (entries.length > 0) result[field.name] = Object.fromEntries(entries);
+    } else if (field.repeated) {
+      const items = (value as unknown[]).map((item, index) => plainValue(field, item, list, `${at}[${index}]`));
+      if (items.length > 0) result[field.name] = items;
+    } else {
+      result[field.name] = plainValue(field, value, list, at);
+    }
+  }
+  return result;
+}
+
+function plainValue(field: protobuf.FieldBase, value: unknown, list: ProblemList, path: string): unknown {
+  const type = field.resolve().resolvedType;
+  if (type instanceof protobuf.Type) return plain(type, value as object, list, path);
+  if (type instanceof protobuf.Enum) {
+    const name = type.valuesById[value as number];
+    if (name === undefined)
+      list.add(path, `is not one of the values of ${type.name}, got ${String(value)}`, {
+        allowed: Object.keys(type.values).join(', '),
+      });
+    return name;
+  }
+  if (typeof value !== 'object' || value === null) return value;
+  // What is left are 64-bit numbers, which the parser gives as Long objects.
+  const exact = BigInt((value as { toString(): string }).toString());
+  const number: Int64 = Number.isSafeInteger(Number(exact)) ? Number(exact) : exact;
+  if (field.type === 'int64' && typeof number === 'bigint') {
+    list.add(path, `is out of range, got ${number}`, {
+      allowed: `${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}`,
+    });
+    return undefined;
+  }
+  return number;
+}

@@ -1,0 +1,168 @@
+import { constants, promises as fs } from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../core/errors';
+import type { RepositoryModel } from './index';
+import { CONFIG_FILE, exists, reasonOf } from './paths';
+
+/** What of a model ends up in the folder. */
+export type ExportedModel = Pick<RepositoryModel, 'name' | 'configText' | 'versions' | 'extraFiles'>;
+
+export interface Exported {
+  files: number;
+  bytes: number;
+  /** Models of the export before this one that are no longer there. */
+  removed: string[];
+}
+
+/**
+ * Lies in every folder that we made, and names the models that we put there. Triton takes folders for models and
+ * leaves files like this one alone.
+ */
+const MARKER = '.export.json';
+
+/** A server in a container is another user than the one who exports. */
+const READABLE_BY_ALL = 0o444;
+const FILE_MODE = 0o644;
+const FOLDER_MODE = 0o755;
+
+/**
+ * Makes `out` the repository that holds `models`, as Triton reads it: config.pbtxt, version folders, extra files.
+ * Models are made aside and renamed into place, so that a server that has the folder mounted never finds half of one.
+ * @param out absolute path; new, empty, or a folder that this function made
+ * @throws UserError when the folder is somebody else's or cannot be written
+ */
+export async function exportModels(models: readonly ExportedModel[], out: string): Promise<Exported> {
+  const names = models.map(({ name }) => name);
+  const before = await modelsOf(out);
+  await requireNoForeignModel(out, names, before);
+  const removed = before.filter((name) => !names.includes(name));
+  // Beside `out`, not in it: every folder in there is a model.
+  const aside = `${out}.partial`;
+  try {
+    await fs.rm(aside, { recursive: true, force: true });
+    let files = 0;
+    for (const model of models) files += await writeModel(model, join(aside, 'new', model.name));
+    await makeFolder(out);
+    // Listed before it is there: whatever interrupts us, the next run knows what is ours.
+    await writeMarker(out, [...names, ...removed]);
+    for (const name of names) await replace(join(out, name), join(aside, 'new', name), join(aside, 'old', name));
+    for (const name of removed) await fs.rm(join(out, name), { recursive: true, force: true });
+    await writeMarker(out, names);
+    return { files, bytes: models.reduce((sum, model) => sum + bytesOf(model), 0), removed };
+  } catch (error) {
+    throw new UserError(`cannot export to ${out}: ${reasonOf(error)}`, { cause: error });
+  } finally {
+    await fs.rm(aside, { recursive: true, force: true });
+  }
+}
+
+/** Names of the models that an earlier export put into a folder. */
+async function modelsOf(out: string): Promise<string[]> {
+  const entries = await fs.readdir(out).catch((error: unknown): string[] => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw new UserError(`cannot export to ${out}: ${reasonOf(error)}`, { cause: error });
+  });
+  if (entries.length === 0) return [];
+  if (!entries.includes(MARKER)) {
+    throw new UserError(`${out} has files in it that "npm run export" did not make; nothing was written`, {
+      hint: 'name a new or an empty folder: --out DIR',
+    });
+  }
+  return readMarker(join(out, MARKER));
+}
+
+async function readMarker(file: string): Promise<string[]> {
+  try {
+    const { models } = JSON.parse(await fs.readFile(file, 'utf8')) as Partial<Marker>;
+    if (Array.isArray(models)) return models;
+  } catch {
+    // Whatever is wrong with it, what it is for is lost.
+  }
+  throw new UserError(`${file} does not tell which models "npm run export" made; nothing was written`, {
+    hint: 'remove that folder, or name a new or an empty one: --out DIR',
+  });
+}
+
+interface Marker {
+  models: string[];
+}
+
+async function requireNoForeignModel(out: string, names: readonly string[], ours: readonly string[]): Promise<void> {
+  for (const name of names) {
+    if (ours.includes(name) || !(await exists(join(out, name)))) continue;
+    throw new UserError(`${join(out, name)} was not made by "npm run export"; nothing was written`, {
+      hint: 'remove it, or name another folder: --out DIR',
+    });
+  }
+}
+
+/** @returns the number of files written */
+async function writeModel({ name, configText, versions, extraFiles }: ExportedModel, folder: string): Promise<number> {
+  await makeFolder(folder);
+  const files = [...versions.flatMap((version) => version.files), ...extraFiles];
+  for (const { path, key } of files) {
+    await makeParents(folder, key);
+    await place(path, join(folder, key)).catch((cause: unknown) => {
+      throw new Error(`${name}/${key}: ${reasonOf(cause)}`, { cause });
+    });
+  }
+  for (const { version, files: inVersion } of versions) {
+    // An ensemble has a version without files. Tools that know files only, S3 among them, keep it with one in it.
+    if (inVersion.length === 0) await writeText(folder, `${version}/.keep`, 'An empty version folder.\n');
+  }
+  await writeText(folder, CONFIG_FILE, configText);
+  return files.length + 1;
+}
+
+/** A hard link where that is possible, as weights are large; otherwise a copy. */
+async function place(source: string, target: string): Promise<void> {
+  const real = await fs.realpath(source); // A hard link to a symbolic link is a symbolic link.
+  const { mode } = await fs.stat(real);
+  if ((mode & READABLE_BY_ALL) === READABLE_BY_ALL && (await linked(real, target))) return;
+  await fs.copyFile(real, target, constants.COPYFILE_FICLONE);
+  await fs.chmod(target, FILE_MODE);
+}
+
+/** False on another file system, and on those that have no hard links. */
+function linked(source: string, target: string): Promise<boolean> {
+  return fs.link(source, target).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function writeText(folder: string, key: string, text: string): Promise<void> {
+  await makeParents(folder, key);
+  await fs.writeFile(join(folder, key), text);
+  await fs.chmod(join(folder, key), FILE_MODE);
+}
+
+async function makeParents(folder: string, key: string): Promise<void> {
+  const parts = key.split('/').slice(0, -1);
+  for (const depth of parts.keys()) await makeFolder(join(folder, ...parts.slice(0, depth + 1)));
+}
+
+/** With its mode set, because the umask of a shell may hide it from the server. */
+async function makeFolder(folder: string): Promise<void> {
+  await fs.mkdir(folder, { recursive: true });
+  await fs.chmod(folder, FOLDER_MODE);
+}
+
+async function replace(target: string, by: string, old: string): Promise<void> {
+  if (await exists(target)) {
+    await fs.mkdir(join(old, '..'), { recursive: true });
+    await fs.rename(target, old);
+  }
+  await fs.rename(by, target);
+}
+
+async function writeMarker(out: string, models: readonly string[]): Promise<void> {
+  const marker: Marker = { models: [...models].sort() };
+  await writeText(out, `${MARKER}.new`, `${JSON.stringify(marker, null, 2)}\n`);
+  await fs.rename(join(out, `${MARKER}.new`), join(out, MARKER));
+}
+
+function bytesOf({ configText, versions, extraFiles }: ExportedModel): number {
+  const files = [...versions.flatMap((version) => version.files), ...extraFiles];
+  return files.reduce((sum, { bytes }) => sum + bytes, Buffer.byteLength(configText));
+}

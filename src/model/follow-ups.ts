@@ -1,0 +1,32 @@
+import type { Problem } from '../core/errors';
+
+/** Field -> fields whose rules look at it too. What they say beside one that could not be read means nothing. */
+const LOOKED_AT_BY: Readonly<Record<string, RegExp>> = {
+  platform: /^(backend|ensemble_scheduling)\b|\.(is_shape_tensor|is_non_linear_format_io|profile)$/,
+  backend: /^platform\b|\.(is_shape_tensor|is_non_linear_format_io|profile)$/,
+  max_batch_size: /^(dynamic_batching|sequence_batching|model_warmup|ensemble_scheduling)\b|\.(dims|shape)$/,
+  // libtorch takes positions from the names of both.
+  input: /^(model_warmup|batch_input|batch_output|sequence_batching)\b/,
+  sequence_batching: /^model_warmup\b|^input\[\d+\]\.name$/,
+  output: /^batch_output\b/,
+};
+
+/**
+ * What rules said, without what only follows from fields that could not be read.
+ * @param unreadable paths of those fields
+ */
+export function withoutFollowUps(problems: readonly Problem[], unreadable: readonly string[]): Problem[] {
+  const items = unreadable.map((field) => field.replace(/\[\d+\]$/, ''));
+  const lookers = [...new Set(unreadable.map(topOf))].flatMap((field) => LOOKED_AT_BY[field] ?? []);
+  return problems.filter(({ field }) => {
+    if (field === undefined) return true;
+    const follows = items.some((one) => isIn(field, one) || isIn(one, field));
+    return !follows && !lookers.some((looker) => looker.test(field));
+  });
+}
+
+const topOf = (field: string): string => /^\w*/.exec(field)?.[0] ?? '';
+
+/** Whether `field` is `outer` or a part of it: `input[0].name` is in `input`, `input_x` is not. */
+const isIn = (field: string, outer: string): boolean =>
+  field === outer || (/^[.[]/.test(field.slice(outer.length)) && field.startsWith(outer));

@@ -1,0 +1,235 @@
+import protobuf from 'protobufjs/light';
+import { enumValues, modelConfigType, type Int64, type ModelConfig } from './model-config';
+import { didYouMean, nearest } from '../core/nearest';
+import { describe, fieldPath, type ProblemList } from '../core/problems';
+import { parseYaml } from './yaml-text';
+
+/** More values than any configuration has; a few kilobytes of YAML aliases can stand for millions. */
+const MOST_VALUES = 100_000;
+const MOST_PROBLEMS = 100;
+
+/** Bounds of the integer types. int64 stops where doubles do: a tensor is never that large, a version never that high. */
+export const INTEGERS: Record<string, readonly [min: bigint, max: bigint]> = {
+  int32: [-(2n ** 31n), 2n ** 31n - 1n],
+  uint32: [0n, 2n ** 32n - 1n],
+  int64: [BigInt(Number.MIN_SAFE_INTEGER), BigInt(Number.MAX_SAFE_INTEGER)],
+  uint64: [0n, 2n ** 64n - 1n],
+};
+
+/** What people write who come from requests, PyTorch or NumPy -> the name in a configuration. */
+const DATA_TYPE_ALIASES: Record<string, string> = {
+  bytes: 'TYPE_STRING',
+  str: 'TYPE_STRING',
+  object: 'TYPE_STRING',
+  half: 'TYPE_FP16',
+  float16: 'TYPE_FP16',
+  float: 'TYPE_FP32',
+  float32: 'TYPE_FP32',
+  double: 'TYPE_FP64',
+  float64: 'TYPE_FP64',
+  bfloat16: 'TYPE_BF16',
+  int: 'TYPE_INT32',
+  long: 'TYPE_INT64',
+};
+
+/** Thrown inside this file alone, to stop a check that would go on for ever. */
+class Enough extends Error {}
+
+/**
+ * Reads the text of a model.yaml against Triton's message definition.
+ *
+ * Everything that is wrong is added to `list`: unknown fields, wrong types, values out of range, unknown enum values,
+ * alternatives given together. The result holds what was right, so that further rules can be checked; it is undefined
+ * if there is nothing to go on with.
+ */
+export function configFromYaml(text: string, list: ProblemList): ModelConfig | undefined {
+  const value = parseYaml(text, list);
+  if (value === undefined) return undefined;
+  if (!(value instanceof Map)) {
+    list.add('', `must be a mapping of Triton's ModelConfig fields, got ${describe(value)}`, {
+      hint: 'start with "platform: pytorch_libtorch"',
+    });
+    return undefined;
+  }
+  try {
+    return new Reader(list).message(modelConfigType, value, '') as unknown as ModelConfig;
+  } catch (error) {
+    if (error instanceof Enough) return undefined;
+    throw error;
+  }
+}
+
+class Reader {
+  private values = 0;
+  constructor(private readonly list: ProblemList) {}
+
+  /** A message from a mapping. */
+  message(type: protobuf.Type, value: unknown, path: string): Record<string, unknown> {
+    const result: Record<string, unknown> = {};
+    if (!(value instanceof Map)) {
+      this.wrong(path, 'a mapping', value);
+      return result;
+    }
+    const given = new Set<string>();
+    for (const [key, item] of value as Map<unknown, unknown>) {
+      this.count();
+      if (typeof key !== 'string') {
+        this.problem(path, `field names are words, got ${describe(key)}`);
+        continue;
+      }
+      const at = fieldPath(path, key);
+      const field = Object.hasOwn(type.fields, key) ? type.fields[key] : undefined;
+      if (field === undefined) {
+        const meant = nearest(key, Object.keys(type.fields));
+        if (meant !== undefined) this.list.misspelt.push(fieldPath(path, meant));
+        this.problem(at, `unknown field of ${type.name}`, {
+          allowed: Object.keys(type.fields).join(', '),
+          hint: didYouMean(key, Object.keys(type.fields)),
+        });
+        continue;
+      }
+      given.add(key);
+      const read = this.field(field.resolve(), item, at);
+      if (read !== undefined) result[key] = read;
+    }
+    this.alternatives(type, given, path);
+    return result;
+  }
+
+  /** Of each oneof, at most one member may be given. */
+  private alternatives(type: protobuf.Type, given: ReadonlySet<string>, path: string): void {
+    for (const oneof of type.oneofsArray) {
+      const both = oneof.oneof.filter((name) => given.has(name));
+      if (both.length < 2) continue;
+      this.problem(fieldPath(path, both[1] ?? ''), `cannot stand beside ${both[0]}`, {
+        allowed: `one of ${oneof.oneof.join(', ')}`,
+      });
+    }
+  }
+
+  private field(field: protobuf.Field, value: unknown, path: string): unknown {
+    if (value === null) {
+      const empty = field.resolvedType instanceof protobuf.Type && !field.repeated && !field.map;
+      this.problem(path, 'has no value', {
+        hint: empty ? "write {} for Triton's defaults, or remove the line" : 'give it a value, or remove the line',
+      });
+      return undefined;
+    }
+    if (field instanceof protobuf.MapField) return this.map(field, value, path);
+    if (!field.repeated) return this.single(field, value, path);
+    if (!Array.isArray(value)) {
+      this.wrong(path, 'a list', value, 'write it as [ ... ], or each item after "- "');
+      return undefined;
+    }
+    const items = value
+      .map((item, index) => this.single(field, item, `${path}[${index}]`))
+      .filter((item) => item !== undefined);
+    // To protobuf, and so to Triton, an empty list is none.
+    return items.length === 0 ? undefined : items;
+  }
+
+  private map(field: protobuf.MapField, value: unknown, path: string): Record<string, unknown> | undefined {
+    if (!(value instanceof Map)) {
+      this.wrong(path, 'a mapping', value);
+      return undefined;
+    }
+    const entries: [string, unknown][] = [];
+    for (const [key, item] of value as Map<unknown, unknown>) {
+      const at = fieldPath(path, typeof key === 'string' ? key : describe(key));
+      // JSON, which is YAML too, has no keys but texts.
+      const isQuotedNumber = field.keyType !== 'string' && typeof key === 'string' && /^\d{1,20}$/.test(key);
+      const name = this.scalar(field.keyType, isQuotedNumber ? BigInt(key) : key, at);
+      const read = item === null ? undefined : this.single(field, item, at);
+      if (item === null) this.wrong(at, 'a value', item);
+      if (name !== undefined && read !== undefined) entries.push([String(name), read]);
+    }
+    return entries.length === 0 ? undefined : Object.fromEntries(entries);
+  }
+
+  private single(field: protobuf.FieldBase, value: unknown, path: string): unknown {
+    if (field.resolvedType instanceof protobuf.Type) return this.message(field.resolvedType, value, path);
+    if (field.resolvedType instanceof protobuf.Enum) return this.enumName(field.resolvedType, value, path);
+    return this.scalar(field.type, value, path);
+  }
+
+  private enumName(type: protobuf.Enum, value: unknown, path: string): string | undefined {
+    this.count();
+    if (typeof value === 'string' && Object.hasOwn(type.values, value)) return value;
+    this.problem(path, `is not one of the values of ${type.name}, got ${describe(value)}`, {
+      allowed: enumValues(type).join(', '),
+      hint: enumHint(type, value),
+    });
+    return undefined;
+  }
+
+  private scalar(type: string, value: unknown, path: string): string | number | bigint | boolean | undefined {
+    this.count();
+    const bounds = INTEGERS[type];
+    if (bounds !== undefined) return this.integer(bounds, value, path);
+    if (type === 'string') return this.text(value, path);
+    if (type === 'bool') {
+      if (typeof value === 'boolean') return value;
+      this.wrong(path, 'true or false', value);
+      return undefined;
+    }
+    // float and double: there are no others in Triton's configuration (a test holds us to that).
+    if (typeof value === 'number' || typeof value === 'bigint') return Number(value);
+    this.wrong(path, 'a number', value);
+    return undefined;
+  }
+
+  private text(value: unknown, path: string): string | undefined {
+    if (typeof value !== 'string') {
+      const quotable = typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean';
+      this.wrong(path, 'a text', value, quotable ? `put it in quotes: "${value}"` : undefined);
+    } else if (/\p{Surrogate}/u.test(value)) {
+      this.wrong(path, 'a text that UTF-8 can hold', value);
+    } else {
+      return value;
+    }
+    return undefined;
+  }
+
+  private integer([min, max]: readonly [bigint, bigint], value: unknown, path: string): Int64 | undefined {
+    if (typeof value !== 'bigint' && !(typeof value === 'number' && Number.isInteger(value))) {
+      this.wrong(path, 'a whole number', value);
+    } else if (BigInt(value) < min || BigInt(value) > max) {
+      this.problem(path, `is out of range, got ${value}`, { allowed: `${min} to ${max}` });
+    } else {
+      return Number.isSafeInteger(Number(value)) ? Number(value) : BigInt(value);
+    }
+    return undefined;
+  }
+
+  private wrong(path: string, expected: string, value: unknown, hint?: string): void {
+    this.problem(path, `must be ${expected}, got ${describe(value)}`, { hint });
+  }
+
+  private problem(path: string, message: string, more: { allowed?: string; hint?: string | undefined } = {}): void {
+    this.list.add(path, message, more);
+    if (this.list.problems.length < MOST_PROBLEMS) return;
+    this.list.add('', `more than ${MOST_PROBLEMS} problems: the rest was not looked at`);
+    throw new Enough();
+  }
+
+  private count(): void {
+    if (++this.values <= MOST_VALUES) return;
+    this.list.add('', `holds more than ${MOST_VALUES} values`, { hint: 'are there aliases of aliases in it?' });
+    throw new Enough();
+  }
+}
+
+/** What was most likely meant: `FP32`, `TYPE_FLOAT` and `torch.float32` are TYPE_FP32, `gpu` is KIND_GPU. */
+function enumHint(type: protobuf.Enum, value: unknown): string | undefined {
+  const names = enumValues(type);
+  if (typeof value === 'number') {
+    const name = type.valuesById[value];
+    return name === undefined ? undefined : `${name} is meant`;
+  }
+  if (typeof value !== 'string') return undefined;
+  const word = value.replace(/^(?:torch|np|numpy|tf)\.|^TYPE_/i, '');
+  const ending = names.find((name) => name.endsWith(`_${word.toUpperCase()}`));
+  const alias = type.name === 'DataType' ? DATA_TYPE_ALIASES[word.toLowerCase()] : undefined;
+  const meant = ending ?? alias;
+  return meant === undefined ? didYouMean(value, names) : `${meant} is meant`;
+}

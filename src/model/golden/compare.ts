@@ -1,0 +1,202 @@
+import type { Tensor } from '../../triton/tensor';
+import type { ExpectedOutput, GoldenRequest, Tolerance } from './request';
+
+/** How an answer differs from the expected one, in one of its tensors. */
+export interface Mismatch {
+  tensor: string;
+  /** A clause about the tensor: `[0, 3] is 0.51, expected 0.5`. */
+  problem: string;
+  /** Of the first value that differs. */
+  position?: number[];
+  expected?: string;
+  received?: string;
+  /** Of all values that are finite in both. */
+  largestDifference?: number;
+  differing?: number;
+  elements?: number;
+}
+
+/** Compares the outputs that a golden request lists; undefined when all of them are as expected. */
+export function compareAnswer(
+  { outputs }: Pick<GoldenRequest, 'outputs'>,
+  answer: readonly Tensor[],
+): Mismatch | undefined {
+  for (const expected of outputs) {
+    const received = answer.find(({ name }) => name === expected.name);
+    const found = received === undefined ? missing(expected.name) : compareOutput(expected, received);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** How far one tensor of an answer is from the expected one, whether it is within the tolerance or not. */
+export interface Difference {
+  request: string;
+  tensor: string;
+  /** Of all values that are finite in both. */
+  largest: number;
+  /** Of the expected values, by magnitude: what `largest` is to be seen beside. */
+  largestExpected: number;
+  tolerance: Tolerance;
+}
+
+/** Measures each numeric tensor that has the expected type and shape. */
+export function measureAnswer(
+  { name: request, outputs }: Pick<GoldenRequest, 'name' | 'outputs'>,
+  answer: readonly Tensor[],
+): Difference[] {
+  return outputs.flatMap((expected) => {
+    if (!('tensor' in expected)) return [];
+    const { name: tensor, tolerance } = expected;
+    const { datatype, shape, data } = expected.tensor;
+    const received = answer.find(({ name }) => name === tensor);
+    const isSame = received?.datatype === datatype && received.shape.join() === shape.join();
+    if (!isSame || datatype === 'BYTES') return [];
+    let [largest, largestExpected] = [0, 0];
+    const [values, wanted] = [received.data, data] as [Values, Values];
+    for (let i = 0; i < wanted.length; i += 1) {
+      const difference = differenceOf(values[i] as Value, wanted[i] as Value);
+      const magnitude = Math.abs(Number(wanted[i]));
+      if (Number.isFinite(difference)) largest = Math.max(largest, difference);
+      if (Number.isFinite(magnitude)) largestExpected = Math.max(largestExpected, magnitude);
+    }
+    return [{ request, tensor, largest, largestExpected, tolerance }];
+  });
+}
+
+/** In words: `output__0[0, 3] is 0.51, expected 0.5; largest difference 0.01, 1 of 8 values differs`. */
+export function describeMismatch({ tensor, problem, largestDifference, differing, elements }: Mismatch): string {
+  const counted = differing === undefined ? [] : [`${differing} of ${elements} values differ`];
+  const largest = largestDifference === undefined ? [] : [`largest difference ${short(largestDifference)}`];
+  const more = [...largest, ...counted].join(', ');
+  return `${tensor}${problem.startsWith('[') ? '' : ' '}${problem}${more === '' ? '' : `; ${more}`}`;
+}
+
+const missing = (tensor: string): Mismatch => ({ tensor, problem: 'is missing from the answer' });
+
+function compareOutput(expected: ExpectedOutput, received: Tensor): Mismatch | undefined {
+  const { name: tensor } = expected;
+  const datatype = 'tensor' in expected ? expected.tensor.datatype : expected.datatype;
+  if (received.datatype !== datatype) {
+    return { tensor, problem: `has data type ${received.datatype}, expected ${datatype}` };
+  }
+  if (!('tensor' in expected)) return compareClasses(expected, received);
+  const { shape } = expected.tensor;
+  if (shape.join() !== received.shape.join()) {
+    return { tensor, problem: `has shape [${received.shape.join(', ')}], expected [${shape.join(', ')}]` };
+  }
+  return compareValues(expected, received);
+}
+
+function compareValues(
+  { tensor: expected, tolerance }: Extract<ExpectedOutput, { tensor: Tensor }>,
+  received: Tensor,
+): Mismatch | undefined {
+  let first: number | undefined;
+  let differing = 0;
+  let largest: number | undefined;
+  const [values, wanted] = [received.data, expected.data] as [Values, Values];
+  for (let i = 0; i < wanted.length; i += 1) {
+    const [value, want] = [values[i] as Value, wanted[i] as Value];
+    const difference = differenceOf(value, want);
+    if (difference === 0) continue;
+    if (Number.isFinite(difference)) largest = Math.max(largest ?? 0, difference);
+    const allowed = Buffer.isBuffer(want) ? 0 : tolerance.absolute + tolerance.relative * Math.abs(Number(want));
+    // Not ">": an infinite difference, or one to NaN, is never within a tolerance.
+    if (Number.isFinite(difference) && difference <= allowed) continue;
+    first ??= i;
+    differing += 1;
+  }
+  if (first === undefined) return undefined;
+  const position = positionOf(first, expected.shape);
+  const [got, want] = [text(values[first] as Value), text(wanted[first] as Value)];
+  return {
+    tensor: expected.name,
+    problem: `[${position.join(', ')}] is ${got}, expected ${want}`,
+    position,
+    expected: want,
+    received: got,
+    ...(largest === undefined ? {} : { largestDifference: largest }),
+    differing,
+    elements: wanted.length,
+  };
+}
+
+type Value = number | bigint | Buffer;
+type Values = ArrayLike<Value>;
+
+/** 0 for equal values, NaN where one cannot be counted: strings, or NaN against a number. */
+function differenceOf(value: Value, want: Value): number {
+  if (Buffer.isBuffer(value) || Buffer.isBuffer(want)) {
+    return Buffer.isBuffer(value) && Buffer.isBuffer(want) && value.equals(want) ? 0 : NaN;
+  }
+  if (typeof value === 'bigint' && typeof want === 'bigint') return Number(value > want ? value - want : want - value);
+  if (Object.is(value, want) || value === want) return 0;
+  return Math.abs(Number(value) - Number(want));
+}
+
+function compareClasses(
+  { name: tensor, classes }: Extract<ExpectedOutput, { classes: unknown }>,
+  received: Tensor,
+): Mismatch | undefined {
+  const count = received.shape.at(-1) ?? 1;
+  const rows = count === 0 ? 0 : received.data.length / count;
+  if (rows !== classes.length) {
+    return { tensor, problem: `has shape [${received.shape.join(', ')}], expected ${classes.length} rows of classes` };
+  }
+  let first: { row: number; highest: number } | undefined;
+  let differing = 0;
+  classes.forEach(({ index }, row) => {
+    const highest = highestOf(received.data as ArrayLike<number | bigint>, row * count, count);
+    if (highest === index) return;
+    first ??= { row, highest };
+    differing += 1;
+  });
+  if (first === undefined) return undefined;
+  const { row, highest } = first;
+  const wanted = classes[row] as { index: number; label: string };
+  const expected = wanted.label === String(wanted.index) ? wanted.label : `${wanted.index} (${wanted.label})`;
+  const got = highest < 0 ? 'none, as a value is NaN' : String(highest);
+  return {
+    tensor,
+    problem: `has the highest class ${got} in row ${row}, expected ${expected}`,
+    position: [row],
+    expected,
+    received: got,
+    differing,
+    elements: classes.length,
+  };
+}
+
+/** Index of the highest value; -1 where one is NaN, of which no order is known. */
+function highestOf(data: ArrayLike<number | bigint>, start: number, count: number): number {
+  let highest = 0;
+  for (let i = 0; i < count; i += 1) {
+    const value = data[start + i] as number | bigint;
+    if (Number.isNaN(value)) return -1;
+    if (value > (data[start + highest] as number | bigint)) highest = i;
+  }
+  return highest;
+}
+
+function positionOf(index: number, shape: readonly number[]): number[] {
+  const position: number[] = [];
+  let rest = index;
+  for (const length of [...shape].reverse()) {
+    position.unshift(rest % length);
+    rest = Math.floor(rest / length);
+  }
+  return position;
+}
+
+const LONGEST_TEXT = 80;
+
+function text(value: Value): string {
+  if (!Buffer.isBuffer(value)) return typeof value === 'number' ? short(value) : String(value);
+  const string = JSON.stringify(value.toString('utf8'));
+  return string.length > LONGEST_TEXT ? `${string.slice(0, LONGEST_TEXT)}...` : string;
+}
+
+/** Nine digits tell any two FP32 values apart. */
+const short = (value: number): string =>
+  Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(9)));

@@ -1,0 +1,325 @@
+import { UserError } from '../../core/errors';
+import { convertArray } from '../../media/npy';
+import { nearest } from '../../core/nearest';
+import { describe, fieldPath, listed, type ProblemList } from '../../core/problems';
+import type { ModelConfig, TensorConfig } from '../model-config';
+import { DATA_TYPES, isDataType, isFloat, type DataType, type Tensor } from '../../triton/tensor';
+import {
+  DEFAULT_TOLERANCE,
+  NO_TOLERANCE,
+  type ExpectedClass,
+  type ExpectedOutput,
+  type GoldenRequest,
+  type Tolerance,
+} from './request';
+import { dataTypeOf, fitsShape, hasBatchAxis, requestShape } from './shapes';
+import { requireCount, tensorFromJson } from '../../triton/tensor-from-json';
+
+/** Reads a .npy file that a golden request names. */
+export type ReadFile = (name: string) => Promise<Tensor>;
+
+type Fields = Record<string, unknown>;
+
+/** What is wrong with one field, thrown to where its path is known. */
+class Fault extends UserError {
+  constructor(
+    readonly field: string,
+    message: string,
+    readonly more: { allowed?: string; hint?: string | undefined } = {},
+  ) {
+    super(message);
+  }
+}
+
+/** Reads the content of one file of golden requests; what is wrong with it is added to `problems`. */
+export class RequestReader {
+  constructor(
+    private readonly config: ModelConfig,
+    private readonly labels: ReadonlyMap<string, readonly string[]>,
+    private readonly readFile: ReadFile,
+    private readonly problems: ProblemList,
+  ) {}
+
+  async read(name: string, content: unknown): Promise<GoldenRequest | undefined> {
+    const before = this.problems.problems.length;
+    if (!isFields(content)) {
+      this.problems.add('', `is ${describe(content)}`, { allowed: 'a mapping with inputs and outputs' });
+      return undefined;
+    }
+    this.checkKeys('', content, ['description', 'inputs', 'outputs', 'parameters']);
+    const inputs = await this.each(content, 'inputs', (field, entry) => this.readInput(field, entry));
+    const outputs = await this.each(content, 'outputs', (field, entry) => this.readOutput(field, entry));
+    const parameters = this.readParameters(content['parameters']);
+    if (this.problems.problems.length > before) return undefined;
+    this.checkComplete(inputs);
+    this.checkRows(inputs, outputs);
+    return this.problems.problems.length > before ? undefined : { name, inputs, outputs, parameters };
+  }
+
+  private async each<T>(
+    content: Fields,
+    list: 'inputs' | 'outputs',
+    read: (field: string, entry: Fields) => Promise<T>,
+  ): Promise<T[]> {
+    const entries = content[list];
+    if (!Array.isArray(entries) || (list === 'outputs' && entries.length === 0)) {
+      const message = Array.isArray(entries) ? 'is empty' : `is ${describe(entries)}`;
+      this.problems.add(list, message, { allowed: 'a list of tensors' });
+      return [];
+    }
+    const found: T[] = [];
+    const names = new Set<unknown>();
+    for (const [i, entry] of (entries as unknown[]).entries()) {
+      const field = `${list}[${i}]`;
+      try {
+        if (!isFields(entry)) throw new Fault(field, `is ${describe(entry)}`, { allowed: 'a mapping' });
+        if (names.has(entry['name'])) throw new Fault(`${field}.name`, `${describe(entry['name'])} is there twice`);
+        names.add(entry['name']);
+        found.push(await read(field, entry));
+      } catch (error) {
+        if (error instanceof Fault) this.problems.add(error.field, error.message, error.more);
+        else if (error instanceof UserError) this.problems.add(field, error.message, { hint: error.hint });
+        else throw error;
+      }
+    }
+    return found;
+  }
+
+  private async readInput(field: string, entry: Fields): Promise<Tensor> {
+    this.checkKeys(field, entry, ['name', 'datatype', 'shape', 'data', 'file']);
+    const configured = this.find(field, entry, this.config.input ?? [], 'input');
+    return this.readTensor(field, entry, configured);
+  }
+
+  private async readOutput(field: string, entry: Fields): Promise<ExpectedOutput> {
+    this.checkKeys(field, entry, ['name', 'datatype', 'shape', 'data', 'file', 'labels', 'tolerance']);
+    const configured = this.find(field, entry, this.config.output ?? [], 'output');
+    if (entry['labels'] === undefined) {
+      const tensor = await this.readTensor(field, entry, configured);
+      return { name: tensor.name, tensor, tolerance: readTolerance(field, entry['tolerance'], tensor.datatype) };
+    }
+    for (const other of ['data', 'file', 'shape', 'tolerance']) {
+      if (entry[other] !== undefined)
+        throw new Fault(`${field}.${other}`, 'is given beside labels', { allowed: 'one of them' });
+    }
+    const datatype = readDataType(field, entry, configured);
+    if (datatype === 'BYTES' || datatype === 'BOOL') {
+      throw new Fault(`${field}.labels`, `the output is ${datatype}, which has no highest class`);
+    }
+    return { name: entry['name'] as string, datatype, classes: this.readClasses(`${field}.labels`, entry) };
+  }
+
+  private readClasses(field: string, { name, labels }: Fields): ExpectedClass[] {
+    if (!Array.isArray(labels) || labels.length === 0) {
+      throw new Fault(field, `is ${describe(labels)}`, { allowed: 'a list with the label of each row' });
+    }
+    const known = this.labels.get(name as string);
+    return labels.map((value: unknown, i): ExpectedClass => {
+      if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) {
+        if (known === undefined || value < known.length)
+          return { index: value, label: known?.[value] ?? String(value) };
+        throw new Fault(`${field}[${i}]`, `is ${value}`, { allowed: `0 to ${known.length - 1}` });
+      }
+      if (typeof value !== 'string')
+        throw new Fault(`${field}[${i}]`, `is ${describe(value)}`, { allowed: 'a label, or its index' });
+      if (known === undefined) {
+        const byIndex = /^\d+$/.test(value)
+          ? `write ${value} without quotes for the class of that index`
+          : 'give its index';
+        const hint = `${byIndex}, or name the labels with label_filename of ${name as string}`;
+        throw new Fault(`${field}[${i}]`, `is ${describe(value)}, and the output has no labels`, { hint });
+      }
+      const index = known.indexOf(value);
+      if (index >= 0) return { index, label: value };
+      throw new Fault(`${field}[${i}]`, `is ${describe(value)}, which is no label of ${name as string}`, {
+        allowed: listed(known),
+        hint: meant(value, known),
+      });
+    });
+  }
+
+  /** What the configuration says of the tensor; undefined where it names no inputs or no outputs at all. */
+  private find(
+    field: string,
+    { name }: Fields,
+    tensors: readonly TensorConfig[],
+    kind: 'input' | 'output',
+  ): TensorConfig | undefined {
+    if (typeof name !== 'string' || name === '') {
+      throw new Fault(`${field}.name`, `is ${describe(name)}`, { allowed: `the name of an ${kind}` });
+    }
+    if (tensors.length === 0) return undefined;
+    const found = tensors.find((tensor) => tensor.name === name);
+    if (found !== undefined) return found;
+    const names = tensors.map((tensor) => tensor.name ?? '');
+    throw new Fault(`${field}.name`, `the model has no ${kind} ${describe(name)}`, {
+      allowed: listed(names),
+      hint: meant(name, names),
+    });
+  }
+
+  private async readTensor(field: string, entry: Fields, configured: TensorConfig | undefined): Promise<Tensor> {
+    const { name, data, file } = entry;
+    const shape = readShape(`${field}.shape`, entry['shape']);
+    if ((data === undefined) === (file === undefined)) {
+      throw new Fault(field, data === undefined ? 'has neither data nor file' : 'has both data and file', {
+        allowed: 'one of them',
+      });
+    }
+    const tensor =
+      file === undefined
+        ? this.fromData(`${field}.data`, entry, shape, readDataType(field, entry, configured))
+        : await this.fromFile(`${field}.file`, entry, shape, configured);
+    this.checkShape(field, tensor.shape, configured);
+    return { ...tensor, name: name as string };
+  }
+
+  private fromData(field: string, { name, data }: Fields, shape: number[] | undefined, datatype: DataType): Tensor {
+    try {
+      return tensorFromJson(name as string, datatype, data, shape);
+    } catch (error) {
+      if (error instanceof UserError) throw new Fault(field, error.message);
+      // Nested deeper than the stack is.
+      if (error instanceof RangeError) throw new Fault(field, 'is nested too deeply');
+      throw error;
+    }
+  }
+
+  private async fromFile(
+    field: string,
+    entry: Fields,
+    shape: number[] | undefined,
+    configured: TensorConfig | undefined,
+  ): Promise<Tensor> {
+    const { file } = entry;
+    if (typeof file !== 'string')
+      throw new Fault(field, `is ${describe(file)}`, { allowed: 'the path of a .npy file' });
+    try {
+      const read = await this.readFile(file);
+      const isKnown = configured !== undefined || entry['datatype'] !== undefined;
+      const datatype = isKnown ? readDataType(field.replace(/\.file$/, ''), entry, configured) : read.datatype;
+      const tensor = convertArray(read, entry['name'] as string, datatype);
+      if (shape === undefined) return tensor;
+      requireCount(tensor, shape);
+      return { ...tensor, shape };
+    } catch (error) {
+      if (error instanceof Fault || !(error instanceof UserError)) throw error;
+      throw new Fault(field, error.message, { hint: error.hint });
+    }
+  }
+
+  private checkShape(field: string, shape: readonly number[], configured: TensorConfig | undefined): void {
+    // Shape tensors have their own rules for the batch axis.
+    if (configured?.dims === undefined || configured.is_shape_tensor === true) return;
+    const wanted = requestShape(this.config, configured);
+    const most = this.config.max_batch_size ?? 0;
+    const [rows = 0] = shape;
+    const fits = fitsShape(shape, wanted) && (!hasBatchAxis(this.config) || (rows >= 1 && rows <= most));
+    if (fits) return;
+    const batch = hasBatchAxis(this.config) ? `, the first axis being the batch, 1 to ${most}` : '';
+    throw new Fault(field, `has shape [${shape.join(', ')}]`, { allowed: `[${wanted.join(', ')}]${batch}` });
+  }
+
+  private checkComplete(inputs: readonly Tensor[]): void {
+    for (const { name = '', optional } of this.config.input ?? []) {
+      if (optional === true || inputs.some((input) => input.name === name)) continue;
+      this.problems.add('inputs', `input ${describe(name)} is missing`);
+    }
+  }
+
+  /** All tensors of a batch have the same number of rows. */
+  private checkRows(inputs: readonly Tensor[], outputs: readonly ExpectedOutput[]): void {
+    if (!hasBatchAxis(this.config) || (this.config.batch_output ?? []).length > 0) return;
+    const rows = inputs[0]?.shape[0];
+    const others = [
+      ...inputs.map(({ name, shape }) => ({ field: `inputs: ${name}`, rows: shape[0] })),
+      ...outputs.map((output) => ({
+        field: `outputs: ${output.name}`,
+        rows: 'tensor' in output ? output.tensor.shape[0] : output.classes.length,
+      })),
+    ];
+    const odd = others.find((other) => other.rows !== rows);
+    if (rows === undefined || odd === undefined) return;
+    this.problems.add(odd.field, `has ${odd.rows} rows, and ${inputs[0]?.name} has ${rows}`, {
+      allowed: 'the same batch in each tensor',
+    });
+  }
+
+  private readParameters(value: unknown): GoldenRequest['parameters'] {
+    if (value === undefined) return {};
+    if (!isFields(value)) {
+      this.problems.add('parameters', `is ${describe(value)}`, { allowed: 'a mapping' });
+      return {};
+    }
+    for (const [key, parameter] of Object.entries(value)) {
+      if (['string', 'number', 'boolean'].includes(typeof parameter)) continue;
+      this.problems.add(fieldPath('parameters', key), `is ${describe(parameter)}`, {
+        allowed: 'a string, a number or a boolean',
+      });
+    }
+    return value as GoldenRequest['parameters'];
+  }
+
+  private checkKeys(field: string, entry: Fields, known: readonly string[]): void {
+    for (const key of Object.keys(entry)) {
+      if (known.includes(key)) continue;
+      this.problems.add(fieldPath(field, key), 'is an unknown field', {
+        allowed: known.join(', '),
+        hint: meant(key, known),
+      });
+    }
+  }
+}
+
+/** A hint for a word that is none of the known ones, where one of these is near. */
+function meant(word: string, known: readonly string[]): string | undefined {
+  const near = nearest(word, known);
+  return near === undefined ? undefined : `did you mean ${near}?`;
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The data type of the configuration; one that is given must be that. */
+function readDataType(field: string, { datatype: given }: Fields, configured: TensorConfig | undefined): DataType {
+  const wanted = configured === undefined ? undefined : dataTypeOf(configured);
+  if (given === undefined) {
+    if (wanted !== undefined) return wanted;
+    throw new Fault(`${field}.datatype`, 'is missing, and the configuration does not give it', {
+      allowed: Object.keys(DATA_TYPES).join(', '),
+    });
+  }
+  if (typeof given === 'string' && isDataType(given) && (wanted ?? given) === given) return given;
+  throw new Fault(`${field}.datatype`, `is ${describe(given)}`, {
+    allowed: wanted === undefined ? Object.keys(DATA_TYPES).join(', ') : `${wanted}, as the configuration says`,
+  });
+}
+
+function readShape(field: string, value: unknown): number[] | undefined {
+  if (value === undefined) return undefined;
+  const isLength = (length: unknown): boolean => Number.isSafeInteger(length) && (length as number) >= 0;
+  if (Array.isArray(value) && value.every(isLength)) return value as number[];
+  throw new Fault(field, `is ${JSON.stringify(value)}`, { allowed: 'a list of whole numbers from 0' });
+}
+
+function readTolerance(field: string, value: unknown, datatype: DataType): Tolerance {
+  const usual = isFloat(datatype) ? DEFAULT_TOLERANCE : NO_TOLERANCE;
+  if (value === undefined) return usual;
+  if (!isFields(value)) {
+    throw new Fault(`${field}.tolerance`, `is ${describe(value)}`, { allowed: '{ "absolute": ..., "relative": ... }' });
+  }
+  if (datatype === 'BYTES')
+    throw new Fault(`${field}.tolerance`, 'is given for strings, which are compared as they are');
+  for (const [key, number] of Object.entries(value)) {
+    const at = fieldPath(`${field}.tolerance`, key);
+    if (key !== 'absolute' && key !== 'relative') {
+      throw new Fault(at, 'is an unknown field', { allowed: 'absolute, relative' });
+    }
+    if (typeof number !== 'number' || !(number >= 0) || !Number.isFinite(number)) {
+      throw new Fault(at, `is ${describe(number)}`, { allowed: 'a number from 0' });
+    }
+  }
+  // One that is given alone is meant alone.
+  return { ...NO_TOLERANCE, ...(value as Partial<Tolerance>) };
+}

@@ -1,0 +1,139 @@
+import { promises as fs } from 'node:fs';
+import path from 'node:path';
+import { UserError, type Problem } from '../../core/errors';
+import { readNpy } from '../../media/npy';
+import type { ModelConfig } from '../model-config';
+import { displayPath, reasonOf } from '../paths';
+import { describe, ProblemList } from '../../core/problems';
+import { readFiles, type SourceFile } from '../source-files';
+import { encodeTensor, type Tensor } from '../../triton/tensor';
+import { RequestReader, type ReadFile } from './read-request';
+import { GOLDEN_FOLDER, type GoldenRequest } from './request';
+
+/** They are read into memory, and travel as one object. */
+const MOST_BYTES = 64 * 2 ** 20;
+
+/** The golden requests of a model folder, and what is wrong with them. */
+export interface ReadGolden {
+  /** Those without problems, in the order of their names. */
+  requests: GoldenRequest[];
+  problems: Problem[];
+}
+
+/**
+ * Reads the golden requests of a model folder and checks them against the model's configuration.
+ *
+ * @param root real path of the model folder
+ * @param versions of the model that exist
+ * @param served of these: requests of the others were made for another configuration, and are skipped
+ */
+export async function readGolden(
+  root: string,
+  config: ModelConfig,
+  versions: readonly number[],
+  served: readonly number[] = versions,
+): Promise<ReadGolden> {
+  const folder = path.join(root, GOLDEN_FOLDER);
+  const isFolder = await fs.stat(folder).then(
+    (stat) => stat.isDirectory(),
+    () => false,
+  );
+  if (!isFolder) return { requests: [], problems: [] };
+  const problems = new ProblemList(displayPath(folder));
+  const files = readFiles(root, GOLDEN_FOLDER, problems);
+  const labels = await readLabels(root, config);
+  const requests: GoldenRequest[] = [];
+  for (const file of files.filter(({ key }) => key.endsWith('.json'))) {
+    const version = versionFor(file.key, versions, problems);
+    if (version === 'none' || (version !== undefined && !served.includes(version))) continue;
+    const found = new ProblemList(displayPath(file.path));
+    const request = await readCase(file, { config, labels, files }, found);
+    problems.problems.push(...found.problems);
+    if (request !== undefined) requests.push({ ...request, ...(version === undefined ? {} : { version }) });
+  }
+  const bytes = requests.reduce((sum, request) => sum + bytesOf(request), 0);
+  if (bytes > MOST_BYTES) {
+    problems.add('', `the requests and their answers have ${bytes} bytes`, {
+      allowed: `at most ${MOST_BYTES}`,
+      hint: 'keep fewer requests, or smaller ones',
+    });
+  }
+  return { requests, problems: problems.problems };
+}
+
+/** The version that a file is for, by its folder; `none` where it is for nothing that exists. */
+function versionFor(key: string, versions: readonly number[], problems: ProblemList): number | 'none' | undefined {
+  const [, first = '', ...deeper] = key.split('/');
+  if (deeper.length === 0) return undefined;
+  const version = /^[1-9]\d*$/.test(first) && deeper.length === 1 ? Number(first) : undefined;
+  if (version !== undefined && versions.includes(version)) return version;
+  const file = `${problems.file}/${[first, ...deeper].join('/')}`;
+  const message =
+    version === undefined
+      ? 'is not asked: its folder is no version of the model'
+      : `is for version ${version}, which the model does not have`;
+  const allowed = `${GOLDEN_FOLDER}/CASE.json${versions.map((one) => `, ${GOLDEN_FOLDER}/${one}/CASE.json`).join('')}`;
+  problems.problems.push({ file, message, allowed, hint: 'move or remove it' });
+  return 'none';
+}
+
+interface Context {
+  config: ModelConfig;
+  /** Name of an output -> its labels. */
+  labels: ReadonlyMap<string, readonly string[]>;
+  files: readonly SourceFile[];
+}
+
+async function readCase(
+  file: SourceFile,
+  { config, labels, files }: Context,
+  problems: ProblemList,
+): Promise<GoldenRequest | undefined> {
+  let content: unknown;
+  try {
+    // Editors on Windows begin a file with a byte order mark.
+    content = JSON.parse((await fs.readFile(file.path, 'utf8')).replace(/^\uFEFF/, ''));
+  } catch (error) {
+    const message =
+      error instanceof SyntaxError ? `is not JSON: ${printable(error.message)}` : `cannot be read: ${reasonOf(error)}`;
+    problems.add('', message, { hint: 'docs/guides/model-management.md has an example' });
+    return undefined;
+  }
+  const readFile: ReadFile = async (name) => {
+    const key = path.posix.join(path.posix.dirname(file.key), name);
+    const found = files.find((one) => one.key === key);
+    if (found === undefined) {
+      const hint = key.startsWith(`${GOLDEN_FOLDER}/`) ? `put it at ${key}` : `copy it into ${GOLDEN_FOLDER}/`;
+      throw new UserError(`names a file that is not in ${GOLDEN_FOLDER}/: ${describe(name)}`, { hint });
+    }
+    return readNpy(name, await fs.readFile(found.path));
+  };
+  const name = file.key.slice(GOLDEN_FOLDER.length + 1, -'.json'.length);
+  return new RequestReader(config, labels, readFile, problems).read(name, content);
+}
+
+/** The parser quotes the file, which may hold control sequences of a terminal. */
+const printable = (text: string): string => text.replace(/[\p{Cc}\p{Cf}]/gu, '\uFFFD');
+
+async function readLabels(root: string, config: ModelConfig): Promise<Map<string, string[]>> {
+  const labels = new Map<string, string[]>();
+  for (const { name = '', label_filename: file = '' } of config.output ?? []) {
+    if (file === '') continue;
+    // One that is missing is reported as a problem of the configuration.
+    const text = await fs.readFile(path.join(root, file), 'utf8').catch(() => undefined);
+    if (text !== undefined)
+      labels.set(
+        name,
+        text
+          .replace(/\n$/, '')
+          .split('\n')
+          .map((line) => line.trim()),
+      );
+  }
+  return labels;
+}
+
+function bytesOf({ inputs, outputs }: GoldenRequest): number {
+  const tensors: Tensor[] = [...inputs, ...outputs.flatMap((output) => ('tensor' in output ? [output.tensor] : []))];
+  return tensors.reduce((sum, tensor) => sum + encodeTensor(tensor).byteLength, 0);
+}

@@ -1,0 +1,45 @@
+import type { DataType, Tensor } from '../../triton/tensor';
+
+/** Name of the folder with golden requests in a model folder. It is never published under the repository prefix. */
+export const GOLDEN_FOLDER = 'golden';
+
+/** A number passes when |received - expected| <= absolute + relative * |expected|. */
+export interface Tolerance {
+  absolute: number;
+  relative: number;
+}
+
+/** For floating point, where the author gives none. */
+export const DEFAULT_TOLERANCE: Tolerance = { absolute: 1e-5, relative: 1e-5 };
+
+/** For integers, booleans and strings, where the author gives none. */
+export const NO_TOLERANCE: Tolerance = { absolute: 0, relative: 0 };
+
+/** The class that a row must have the highest value for. */
+export interface ExpectedClass {
+  index: number;
+  /** Its label, or its index as text. */
+  label: string;
+}
+
+/** An output by its values, or by the highest class of each of its rows. */
+export type ExpectedOutput =
+  | { name: string; tensor: Tensor; tolerance: Tolerance }
+  | { name: string; datatype: DataType; classes: ExpectedClass[] };
+
+/** One inference request with the answer that is expected. */
+export interface GoldenRequest {
+  /** Path of its file in the golden folder, without `.json`: `cat`, `2/traced-0`. */
+  name: string;
+  /** The version that it is for; undefined: every served version. */
+  version?: number;
+  inputs: Tensor[];
+  /** Only these outputs are requested and compared. */
+  outputs: ExpectedOutput[];
+  /** Request parameters of KServe v2. */
+  parameters: Record<string, string | number | boolean>;
+}
+
+/** The requests that a version has to answer. */
+export const requestsFor = (requests: readonly GoldenRequest[], version: number): GoldenRequest[] =>
+  requests.filter((request) => request.version === undefined || request.version === version);

@@ -1,0 +1,98 @@
+import { isUtf8 } from 'node:buffer';
+import { promises as fs } from 'node:fs';
+import path from 'node:path';
+import { configFromText, configText } from './config-text';
+import { configFromYaml } from './from-yaml';
+import type { ModelConfig } from './model-config';
+import { CONFIG_FILE, displayPath, reasonOf } from './paths';
+import { ProblemList } from '../core/problems';
+import { withServedVersions } from './served-versions';
+import { isVersion } from './versions';
+
+export const YAML_FILE = 'model.yaml';
+
+/** Real configurations have a few kilobytes. */
+const MOST_BYTES = 2 ** 20;
+
+/** The configuration of one model folder, and what is wrong with it. */
+export interface LoadedConfig {
+  /** Undefined if it could not be read at all. */
+  config: ModelConfig | undefined;
+  /** Whether it is a config.pbtxt of the user's own. */
+  handWritten: boolean;
+  problems: ProblemList;
+}
+
+/**
+ * Reads model.yaml, or else config.pbtxt. With both, model.yaml is what counts, and a config.pbtxt that says something
+ * else is a problem: nobody could tell which of them is served. Undefined if the folder has neither.
+ *
+ * @param root the model folder
+ */
+export async function loadConfig(root: string): Promise<LoadedConfig | undefined> {
+  const name = path.basename(root);
+  const names = await fs.readdir(root);
+  const loaded = names.includes(YAML_FILE)
+    ? await load(root, YAML_FILE, configFromYaml)
+    : names.includes(CONFIG_FILE)
+      ? await load(root, CONFIG_FILE, configFromText)
+      : undefined;
+  if (loaded?.config !== undefined && !loaded.config.name) loaded.config.name = name;
+  if (loaded?.config !== undefined && !loaded.handWritten && names.includes(CONFIG_FILE)) {
+    const beside = await load(root, CONFIG_FILE, configFromText);
+    if (beside.config !== undefined && !beside.config.name) beside.config.name = name;
+    const versions = names.filter(isVersion).map(Number);
+    if (beside.config === undefined || !saySame(beside.config, loaded.config, versions)) {
+      loaded.problems.problems.push({
+        file: beside.problems.file,
+        message: `says something else than the ${YAML_FILE} beside it`,
+        hint: `remove it: it is made from ${YAML_FILE} when the model is published`,
+      });
+    }
+  }
+  return loaded;
+}
+
+/** Whether both configurations would be published as the same text: `latest: 1` may stand for the version it means. */
+function saySame(a: ModelConfig, b: ModelConfig, versions: readonly number[]): boolean {
+  return configText(withServedVersions(a, versions)) === configText(withServedVersions(b, versions));
+}
+
+async function load(
+  root: string,
+  file: string,
+  parse: (text: string, problems: ProblemList) => ModelConfig | undefined,
+): Promise<LoadedConfig> {
+  const problems = new ProblemList(displayPath(path.join(root, file)));
+  const text = await readText(root, file, problems);
+  const config = text === undefined ? undefined : parse(text, problems);
+  return { config, handWritten: file === CONFIG_FILE, problems };
+}
+
+async function readText(root: string, name: string, problems: ProblemList): Promise<string | undefined> {
+  const file = path.join(root, name);
+  try {
+    const real = await fs.realpath(file);
+    if (path.relative(await fs.realpath(root), real).startsWith('..')) {
+      problems.add('', `is a link that leaves the model folder, to ${real}`, { hint: 'copy the file here instead' });
+      return undefined;
+    }
+    const stat = await fs.stat(real);
+    // Of a pipe one could read for ever.
+    if (!stat.isFile() && !stat.isDirectory()) {
+      problems.add('', 'is not a regular file', { hint: 'remove it' });
+      return undefined;
+    }
+    const { size } = stat;
+    if (size > MOST_BYTES) {
+      problems.add('', `is no configuration: it has ${size} bytes`, { allowed: `at most ${MOST_BYTES}` });
+      return undefined;
+    }
+    const bytes = await fs.readFile(file);
+    if (isUtf8(bytes)) return bytes.toString('utf8').replace(/^\uFEFF/, '');
+    problems.add('', 'is not text in UTF-8');
+  } catch (error) {
+    problems.add('', `cannot be read: ${reasonOf(error)}`);
+  }
+  return undefined;
+}

@@ -1,0 +1,355 @@
+import { promises as fs } from 'node:fs';
+import path from 'node:path';
+import { UserError, type Problem } from '../core/errors';
+import { readGolden } from './golden/read';
+import { GOLDEN_FOLDER, type GoldenRequest } from './golden/request';
+import { forEachLimited } from '../core/pool';
+import { readWeightsFile, WEIGHTS_FILE } from './weights-file';
+import { configText } from './config-text';
+import { YAML_FILE, loadConfig, type LoadedConfig } from './load-config';
+import type { ModelConfig } from './model-config';
+import { nearest } from '../core/nearest';
+import { withoutFollowUps } from './follow-ups';
+import { CONFIG_FILE, displayPath, reasonOf, TRACE_FILE } from './paths';
+import { platformFacts } from './platforms';
+import { ProblemList, describe, listed } from '../core/problems';
+import { readReferences } from './references';
+import { checkRequirements } from './requirements';
+import { backendRules } from './rules/backends';
+import { batchIoRules } from './rules/batch-io';
+import { flowRules } from './rules/ensemble-flow';
+import { areComplete, stepRules } from './rules/ensemble-steps';
+import { identityRules } from './rules/identity';
+import type { CheckedModel } from './rules/rule';
+import { schedulingRules } from './rules/scheduling';
+import { sequenceRules } from './rules/sequence';
+import { tensorRules } from './rules/tensors';
+import { versionRules } from './rules/version-policy';
+import { warmupRules } from './rules/warmup';
+import { servedVersions, withServedVersions } from './served-versions';
+import { isIgnored, readFiles, type SourceFile } from './source-files';
+import { checkArtifacts, readVersions, type ModelVersion } from './versions';
+
+/** A model as it is to be published. */
+export interface RepositoryModel {
+  name: string;
+  /** Absolute path of its folder. */
+  directory: string;
+  /** As its author wrote it. */
+  config: ModelConfig;
+  /** The text of its config.pbtxt: `config` with `served` as its version_policy. */
+  configText: string;
+  /** Triton's platform, or the backend where there is no platform. */
+  platform: string;
+  /** By number. */
+  versions: ModelVersion[];
+  /** Versions that Triton is to serve, ascending. */
+  served: number[];
+  /** What is published beside config.pbtxt and the versions: labels, warm-up data and the like. */
+  extraFiles: SourceFile[];
+  /** Requests with the answers that are expected, of its golden folder; empty where artifacts are not read. */
+  golden: GoldenRequest[];
+}
+
+/** Which models are meant, and how closely they are looked at. */
+export interface Selection {
+  /** All by default. The models of an ensemble's steps come along. */
+  models?: readonly string[];
+  exclude?: readonly string[];
+  /** False looks at the configurations alone, which can be done before any model is traced. */
+  artifacts?: boolean;
+}
+
+export interface Repository {
+  /** By name. One with problems is here as well, if its configuration could be read: never publish beside problems. */
+  models: RepositoryModel[];
+  /** All that is wrong with them; empty if everything may be published. */
+  problems: Problem[];
+  /** Models that were not asked for, but that an ensemble needs. */
+  added: string[];
+  /** Names of all models of the folder, also of those that were not asked for. */
+  names: readonly string[];
+}
+
+const MODEL_RULES = [
+  ...identityRules,
+  ...tensorRules,
+  ...batchIoRules,
+  ...schedulingRules,
+  ...sequenceRules,
+  ...backendRules,
+  ...versionRules,
+  ...warmupRules,
+];
+
+/** Reads a model repository, ours or any of Triton's, and checks all of it that can be checked without a server. */
+export async function readRepository(directory: string, selection: Selection = {}): Promise<Repository> {
+  let reader: RepositoryReader;
+  try {
+    reader = await RepositoryReader.open(directory);
+  } catch (error) {
+    const message = `cannot be read: ${reasonOf(error)}`;
+    return { models: [], added: [], names: [], problems: [{ file: displayPath(directory), message }] };
+  }
+  return reader.read(selection);
+}
+
+/**
+ * As readRepository, for who can do nothing with problems.
+ * @param purpose for the message: `published; nothing was uploaded`
+ * @throws UserError with all of them
+ */
+export async function readSoundRepository(
+  directory: string,
+  selection: Selection,
+  purpose: string,
+): Promise<Repository> {
+  const repository = await readRepository(directory, selection);
+  const { problems, models } = repository;
+  if (problems.length === 0) return repository;
+  throw new UserError(`${displayPath(directory)} is not ready to be ${purpose}`, {
+    problems,
+    // Without a model none of the problems is of one that could be left out.
+    ...(models.length === 0 ? {} : { hint: 'put these right, or leave models out with --exclude A,B' }),
+  });
+}
+
+/** The models of the steps of an ensemble; none for other models. */
+export function stepModels(config: ModelConfig): string[] {
+  const names = (config.ensemble_scheduling?.step ?? []).map(({ model_name: name }) => name ?? '');
+  return [...new Set(names)].filter((name) => name !== '');
+}
+
+/** A model folder once its configuration was read. */
+interface ReadModel {
+  model: RepositoryModel;
+  checked: CheckedModel;
+  /** Problems of reading alone: what rules say of the same fields only follows from them. */
+  unreadable: readonly Problem[];
+}
+
+/** Models whose folders are looked at together: the disk is waited for once, not for each of them. */
+const AT_ONCE = 8;
+
+class RepositoryReader {
+  /** What could not be read is there with the reasons. */
+  private readonly models = new Map<string, ReadModel | Problem[]>();
+  private readonly problems: Problem[] = [];
+
+  private constructor(
+    private readonly directory: string,
+    /** Folders that are models or look like one. */
+    private readonly names: readonly string[],
+  ) {}
+
+  static async open(directory: string): Promise<RepositoryReader> {
+    const root = await fs.realpath(directory);
+    const entries = await fs.readdir(root, { withFileTypes: true });
+    const folders = entries
+      .filter((entry) => (entry.isDirectory() || entry.isSymbolicLink()) && !entry.name.startsWith('.'))
+      .map(({ name }) => name);
+    const names: string[] = [];
+    for (const name of folders.sort()) if (await isModel(path.join(root, name))) names.push(name);
+    return new RepositoryReader(root, names);
+  }
+
+  async read({ models, exclude = [], artifacts = true }: Selection): Promise<Repository> {
+    if (this.names.length === 0) {
+      const hint = `a model is a folder with a ${YAML_FILE} or a ${CONFIG_FILE}; name the folder that the models are in`;
+      this.problems.push(this.problem('', 'holds no model', hint));
+    }
+    this.checkNames([...(models ?? []), ...exclude]);
+    const wanted = (models ?? this.names).filter((name) => this.names.includes(name) && !exclude.includes(name));
+    if (wanted.length === 0 && this.problems.length === 0) {
+      this.problems.push(this.problem('', 'has no model left: --exclude names all that were asked for'));
+    }
+    const { all, added } = await this.withStepModels([...new Set(wanted)], exclude, artifacts);
+    const read = all.flatMap((name) => this.modelNamed(name) ?? []);
+    for (const one of read) {
+      for (const rule of MODEL_RULES) rule(one.checked);
+      this.checkEnsemble(one, exclude);
+    }
+    this.problems.push(...read.flatMap(allProblems));
+    return { models: read.map(({ model }) => model), problems: this.problems, added, names: this.names };
+  }
+
+  /** Reads the models, and those that their ensembles need. */
+  private async withStepModels(
+    wanted: readonly string[],
+    exclude: readonly string[],
+    artifacts: boolean,
+  ): Promise<{ all: string[]; added: string[] }> {
+    const queue = [...wanted];
+    const added: string[] = [];
+    for (let done = 0; done < queue.length;) {
+      const next = queue.slice(done);
+      done = queue.length;
+      await forEachLimited(next, AT_ONCE, async (name) => {
+        this.models.set(name, await this.readModel(name, artifacts));
+      });
+      const read = next.flatMap((name) => this.modelNamed(name) ?? []);
+      for (const step of read.flatMap(({ model }) => stepModels(model.config))) {
+        if (queue.includes(step) || exclude.includes(step) || !this.names.includes(step)) continue;
+        queue.push(step);
+        added.push(step);
+      }
+    }
+    for (const name of queue) {
+      const read = this.models.get(name);
+      if (Array.isArray(read)) this.problems.push(...read);
+    }
+    return { all: queue.sort(), added: added.sort() };
+  }
+
+  private modelNamed(name: string): ReadModel | undefined {
+    const read = this.models.get(name);
+    return Array.isArray(read) ? undefined : read;
+  }
+
+  private async readModel(name: string, artifacts: boolean): Promise<ReadModel | Problem[]> {
+    const directory = path.join(this.directory, name);
+    try {
+      const real = await fs.realpath(directory);
+      if (path.dirname(real) !== this.directory) {
+        return [this.problem(name, `is a link that leaves the repository, to ${real}`, 'copy the folder here instead')];
+      }
+      const loaded = await loadConfig(directory);
+      if (loaded === undefined) {
+        return [this.problem(name, `has neither ${YAML_FILE} nor ${CONFIG_FILE}`, 'write one of them')];
+      }
+      if (loaded.config === undefined) return loaded.problems.problems;
+      return await readFolder(directory, { ...loaded, config: loaded.config }, artifacts);
+    } catch (error) {
+      return [this.problem(name, `cannot be read: ${reasonOf(error)}`)];
+    }
+  }
+
+  private checkEnsemble({ checked: model, unreadable }: ReadModel, exclude: readonly string[]): void {
+    const { platform, ensemble_scheduling: scheduling } = model.config;
+    // Steps of another platform are a problem as such.
+    if (scheduling === undefined || platform !== 'ensemble') return;
+    const { step: steps } = scheduling;
+    // What a broken configuration says of its tensors is half of the truth.
+    const find = (name: string): CheckedModel | undefined => {
+      const found = this.modelNamed(name);
+      return found?.unreadable.length === 0 ? found.checked : undefined;
+    };
+    const ensemble = { model, steps: steps ?? [], find, names: this.names };
+    for (const rule of stepRules) rule(ensemble);
+    // Where tensors go is not known before all of the steps are.
+    if (unreadable.length === 0 && areComplete(ensemble.steps)) for (const rule of flowRules) rule(ensemble);
+    (steps ?? []).forEach(({ model_name: name = '' }, index) => {
+      if (!exclude.includes(name)) return;
+      const hint = `exclude ${model.name} too`;
+      model.problems.add(`ensemble_scheduling.step[${index}].model_name`, `${name} is excluded, but needed here`, {
+        hint,
+      });
+    });
+  }
+
+  private checkNames(names: readonly string[]): void {
+    for (const name of new Set(names)) {
+      if (this.names.includes(name)) continue;
+      const near = nearest(name, this.names);
+      this.problems.push({
+        file: displayPath(this.directory),
+        message: `has no model ${describe(name)}`,
+        allowed: listed(this.names),
+        ...(near === undefined ? {} : { hint: `did you mean ${near}?` }),
+      });
+    }
+  }
+
+  private problem(name: string, message: string, hint?: string): Problem {
+    const file = displayPath(path.join(this.directory, name));
+    return { file, message, ...(hint === undefined ? {} : { hint }) };
+  }
+}
+
+/** Files of a model folder; a folder with one of them, or with a version folder, lacks only its configuration. */
+const FILES_OF_MODELS = [YAML_FILE, CONFIG_FILE, TRACE_FILE, WEIGHTS_FILE];
+
+/** Whether a folder is a model, or would be one if it had a configuration. */
+async function isModel(directory: string): Promise<boolean> {
+  const names = await fs.readdir(directory).catch(() => []);
+  return names.some((name) => FILES_OF_MODELS.includes(name) || /^\d+$/.test(name));
+}
+
+async function readFolder(
+  directory: string,
+  { config, handWritten, problems }: LoadedConfig & { config: ModelConfig },
+  artifacts: boolean,
+): Promise<ReadModel> {
+  const unreadable = [...problems.problems];
+  const versions = artifacts ? await readVersions(directory, problems) : [];
+  const files = versions.flatMap(({ version, files }) => files.map(({ key }) => key.slice(`${version}/`.length)));
+  const facts = platformFacts(config, new Set(files.map((key) => key.split('/')[0] ?? '')));
+  const extraFiles = artifacts ? await readExtraFiles(directory, config, handWritten, problems) : [];
+  if (artifacts) await checkArtifacts({ root: directory, config, facts, versions }, problems);
+  await checkRequirements(directory, { config, versions }, problems);
+  const name = path.basename(directory);
+  const numbers = artifacts ? versions.map(({ version }) => version) : undefined;
+  const platform = facts?.label ?? config.platform ?? '';
+  const text = configText(withServedVersions(config, numbers ?? []));
+  const served = servedVersions(config, numbers ?? []);
+  const known = numbers === undefined ? undefined : served;
+  if (artifacts) readWeightsFile(directory, problems.problems);
+  const golden = artifacts
+    ? await readGolden(directory, config, numbers ?? [], served)
+    : { requests: [], problems: [] };
+  // Against what could not be read a request cannot be checked.
+  if (unreadable.length === 0) problems.problems.push(...golden.problems);
+  const checked: CheckedModel = {
+    name,
+    directory,
+    config,
+    handWritten,
+    facts,
+    versions: numbers,
+    served: known,
+    problems,
+  };
+  const model = {
+    name,
+    directory,
+    config,
+    configText: text,
+    platform,
+    versions,
+    served,
+    extraFiles,
+    golden: golden.requests,
+  };
+  return { model, checked, unreadable };
+}
+
+/**
+ * What is published beside the versions. A repository of the user's own is published as it is: a Python model may open
+ * any file of its folder. Beside a model.yaml lie sources too; there only what the configuration names is published.
+ */
+async function readExtraFiles(
+  directory: string,
+  config: ModelConfig,
+  handWritten: boolean,
+  problems: ProblemList,
+): Promise<SourceFile[]> {
+  const referred = await readReferences(directory, config, problems);
+  const files = handWritten ? await readOthers(directory, problems) : referred;
+  return files.filter(({ key }) => key !== CONFIG_FILE && !isInVersion(key));
+}
+
+async function readOthers(directory: string, problems: ProblemList): Promise<SourceFile[]> {
+  const names = (await fs.readdir(directory)).filter(
+    (name) => !isIgnored(name) && !isInVersion(`${name}/`) && name !== GOLDEN_FOLDER && name !== WEIGHTS_FILE,
+  );
+  return names.sort().flatMap((name) => readFiles(directory, name, problems));
+}
+
+const isInVersion = (key: string): boolean => /^\d+\//.test(key);
+
+/** All problems of a model, without those that only follow from what could not be read. */
+function allProblems({ checked, unreadable }: ReadModel): Problem[] {
+  const fields = unreadable.map(({ field }) => field).filter((field) => field !== undefined);
+  const found = checked.problems.problems.slice(unreadable.length);
+  return [...unreadable, ...withoutFollowUps(found, [...fields, ...checked.problems.misspelt])];
+}

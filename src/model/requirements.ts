@@ -1,0 +1,66 @@
+import { promises as fs } from 'node:fs';
+import path from 'node:path';
+import type { ModelConfig } from './model-config';
+import { displayPath, exists } from './paths';
+import type { ProblemList } from '../core/problems';
+import type { ModelVersion } from './versions';
+
+/** Names the packages of a model.py and of a trace.py, in the folder of the model, for all of its versions. */
+export const REQUIREMENTS_FILE = 'requirements.txt';
+
+/** Parameter of Triton's Python backend: an archive or a folder with a Python environment. */
+const ENVIRONMENT_PARAMETER = 'EXECUTION_ENV_PATH';
+
+/** As PEP 508 writes a requirement: a name, extras, versions or an address, and a condition. */
+const REQUIREMENT =
+  /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[^\]]*\]\s*)?(?:\(?\s*(?:(?:===|[=!<>~]=|[<>])\s*[^\s,;()]+\s*,?\s*)+\)?|@\s*[a-z+]+:\/\/\S+)?\s*(?:;.+)?$/;
+
+/** Options of a requirements.txt that name no other file. */
+const OPTION = /^--(?:index-url|extra-index-url|find-links|pre|prefer-binary|no-binary|only-binary)\b/;
+
+/** Checks the requirements.txt of a model folder, where there is one. */
+export async function checkRequirements(
+  root: string,
+  { config, versions }: { config: ModelConfig; versions: readonly ModelVersion[] },
+  problems: ProblemList,
+): Promise<void> {
+  for (const { version, files } of versions) {
+    if (!files.some(({ key }) => key === `${version}/${REQUIREMENTS_FILE}`)) continue;
+    problems.problems.push({
+      file: displayPath(path.join(root, String(version), REQUIREMENTS_FILE)),
+      message: 'is not read: one file serves all versions',
+      hint: `move it to ${path.basename(root)}/${REQUIREMENTS_FILE}`,
+    });
+  }
+  const file = path.join(root, REQUIREMENTS_FILE);
+  if (!(await exists(file))) return;
+  const environment = config.parameters?.[ENVIRONMENT_PARAMETER]?.string_value;
+  if (environment !== undefined && environment !== '') {
+    problems.add(
+      `parameters.${ENVIRONMENT_PARAMETER}`,
+      `is given beside a ${REQUIREMENTS_FILE}; Triton uses this one only`,
+      {
+        hint: `put the packages into that environment and delete ${REQUIREMENTS_FILE}, or remove the parameter`,
+      },
+    );
+  }
+  (await fs.readFile(file, 'utf8')).split(/\r?\n/).forEach((line, index) => {
+    const text = line.replace(/(^|\s)#.*$/, '').trim();
+    if (text === '' || REQUIREMENT.test(text) || OPTION.test(text)) return;
+    const elsewhere = /^(-r|-c|-e|--requirement|--constraint|--editable|\.|\/)/.test(text);
+    problems.problems.push({
+      file: displayPath(file),
+      field: `line ${index + 1}`,
+      message: elsewhere
+        ? `names another file or folder, which is not published, got ${JSON.stringify(text)}`
+        : `is no requirement, got ${JSON.stringify(text)}`,
+      allowed: 'NAME, NAME==1.2.3, NAME>=1.2,<2, NAME[extra], NAME @ https://...',
+    });
+  });
+}
+
+/** Whether the packages of requirements.txt contradict NumPy 1, which the local server needs. */
+export function requiresNumpy2(requirements: string): boolean {
+  const versions = /^\s*numpy(?![\w.-])\s*(?:\[[^\]]*\])?\s*\(?([^;#)\n]*)/im.exec(requirements)?.[1] ?? '';
+  return /(?:>=|>|==|===|~=)\s*(?:[2-9]|\d\d)/.test(versions);
+}

@@ -1,0 +1,170 @@
+import type { EnsembleStep, TensorConfig } from '../model-config';
+import { didYouMean } from '../../core/nearest';
+import { describe, fieldPath } from '../../core/problems';
+import type { Ensemble, EnsembleRule } from './ensemble-steps';
+import { answersBelongTogether } from './ensemble-streams';
+
+const STEP = 'ensemble_scheduling.step';
+
+/** An end of an ensemble tensor: where it is written, or where it is read. */
+interface End {
+  field: string;
+  /** For messages: `output "output__0" of resnet`. */
+  who: string;
+  writes: boolean;
+  /** Undefined where the backend completes the tensor. */
+  type?: string | undefined;
+  dims?: readonly number[];
+  /** Whether a batch axis goes before `dims`. */
+  batched: boolean;
+}
+
+/** The ends of each ensemble tensor, in the order in which Triton comes across them. */
+function flow({ model, steps, find }: Ensemble): Map<string, End[]> {
+  const tensors = new Map<string, End[]>();
+  const put = (tensor: string, end: Omit<End, 'type' | 'dims'>, facts?: TensorConfig, dims = facts?.dims): void => {
+    const one = { ...end, type: facts?.data_type, ...(dims === undefined ? {} : { dims }) };
+    tensors.set(tensor, [...(tensors.get(tensor) ?? []), one]);
+  };
+  const batched = (model.config.max_batch_size ?? 0) > 0;
+  for (const [side, who, writes] of [
+    // The client writes what the ensemble is given.
+    ['input', `the ensemble's input`, true],
+    ['output', `the ensemble's output`, false],
+  ] as const) {
+    (model.config[side] ?? []).forEach((tensor, index) => {
+      // Steps exchange tensors in the shape that clients see; only the ensemble's own reshape counts.
+      const dims = tensor.reshape === undefined ? tensor.dims : (tensor.reshape.shape ?? []);
+      put(tensor.name ?? '', { field: `${side}[${index}]`, who, writes, batched }, tensor, dims);
+    });
+  }
+  steps.forEach((step, index) => {
+    const config = find(step.model_name ?? '')?.config;
+    for (const [side, map, writes] of sides(step)) {
+      for (const [name, tensor] of Object.entries(map)) {
+        const field = fieldPath(`${STEP}[${index}].${side}_map`, name);
+        const who = `${side} ${describe(name)} of ${step.model_name}`;
+        const facts = config?.[side]?.find((one) => one.name === name);
+        put(tensor, { field, who, writes, batched: (config?.max_batch_size ?? 0) > 0 }, facts);
+      }
+    }
+  });
+  return tensors;
+}
+
+const sides = ({ input_map = {}, output_map = {} }: EnsembleStep) =>
+  [
+    ['input', input_map, false],
+    ['output', output_map, true],
+  ] as const;
+
+const writersOf = (ends: readonly End[]): End[] => ends.filter(({ writes }) => writes);
+const readersOf = (ends: readonly End[]): End[] => ends.filter(({ writes }) => !writes);
+
+const tensorsHaveOneWriter: EnsembleRule = (ensemble) => {
+  for (const [tensor, ends] of flow(ensemble)) {
+    const [first, ...others] = writersOf(ends);
+    for (const { field } of others) {
+      ensemble.model.problems.add(field, `writes ${describe(tensor)}, which ${first?.who} writes already`);
+    }
+  }
+};
+
+const tensorsAreWritten: EnsembleRule = (ensemble) => {
+  const tensors = flow(ensemble);
+  const written = [...tensors.keys()].filter((tensor) => writersOf(tensors.get(tensor) ?? []).length > 0);
+  for (const [tensor, ends] of tensors) {
+    if (written.includes(tensor)) continue;
+    for (const { field } of ends) {
+      ensemble.model.problems.add(field, `reads ${describe(tensor)}, which neither a client nor a step writes`, {
+        allowed: written.join(', '),
+        hint: didYouMean(tensor, written),
+      });
+    }
+  }
+};
+
+const tensorsAreRead: EnsembleRule = (ensemble) => {
+  const tensors = [...flow(ensemble)];
+  const unwritten = tensors.filter(([, ends]) => writersOf(ends).length === 0).map(([tensor]) => tensor);
+  const read = tensors.filter(([, ends]) => readersOf(ends).length > 0).map(([tensor]) => tensor);
+  for (const [tensor, ends] of tensors) {
+    // A name that is misspelt where it is written is missed where it is read, which was said there.
+    if (read.includes(tensor) || didYouMean(tensor, unwritten) !== undefined) continue;
+    for (const { field } of ends) {
+      ensemble.model.problems.add(field, `writes ${describe(tensor)}, which nothing reads`, {
+        hint: didYouMean(tensor, read) ?? 'remove the entry',
+      });
+    }
+  }
+};
+
+/** The order in which steps are written does not matter to Triton; steps that wait for each other never run. */
+const stepsDoNotWaitForEachOther: EnsembleRule = (ensemble) => {
+  const { model, steps } = ensemble;
+  // A tensor that nobody writes is another problem: it counts as there.
+  const written = new Set(steps.flatMap((step) => Object.values(step.output_map ?? {})));
+  const ready = (tensor: string): boolean => !written.has(tensor);
+  let waiting = steps.map((step, index) => ({ step, index }));
+  for (;;) {
+    const runnable = waiting.filter(({ step }) => Object.values(step.input_map ?? {}).every(ready));
+    if (runnable.length === 0) break;
+    for (const { step } of runnable) Object.values(step.output_map ?? {}).forEach((tensor) => written.delete(tensor));
+    waiting = waiting.filter((one) => !runnable.includes(one));
+  }
+  for (const { step, index } of waiting) {
+    const missing = Object.values(step.input_map ?? {}).filter((tensor) => !ready(tensor));
+    model.problems.add(`${STEP}[${index}].input_map`, `never runs: it waits for ${missing.join(', ')}`, {
+      hint: 'steps that wait for each other cannot begin',
+    });
+  }
+};
+
+/**
+ * Triton compares each end of a tensor with the first that it comes across. Each reader is compared with the writer too:
+ * where the first one takes any size, what does not fit would show only when requests fail.
+ */
+const typesAndShapesFit: EnsembleRule = (ensemble) => {
+  for (const [tensor, ends] of flow(ensemble)) {
+    const [first] = ends;
+    const [writer] = writersOf(ends);
+    if (first === undefined || writer === undefined) continue;
+    for (const end of ends) {
+      if (!end.writes) compare(ensemble, tensor, writer, end);
+      // Several writers are another problem.
+      if (end !== first && !end.writes && !first.writes) compare(ensemble, tensor, first, end);
+    }
+  }
+};
+
+function compare({ model: { problems } }: Ensemble, tensor: string, a: End, b: End): void {
+  const from = a.writes ? 'from' : 'for';
+  const say = (one: string, other: string): void => {
+    problems.add(b.field, `${describe(tensor)} is ${one} ${from} ${a.who}, but ${other} for ${b.who}`);
+  };
+  if (a.type !== undefined && b.type !== undefined && a.type !== b.type) say(a.type, b.type);
+  if (!shapesFit(a, b)) say(shape(a), shape(b));
+}
+
+/** As Triton compares: equal with or without the batch axes, where -1 equals any size. */
+function shapesFit(a: End, b: End): boolean {
+  if (a.dims === undefined || b.dims === undefined) return true;
+  return sameSizes(a.dims, b.dims) || sameSizes(fullDims(a), fullDims(b));
+}
+
+const fullDims = ({ dims = [], batched }: End): readonly number[] => (batched ? [-1, ...dims] : dims);
+
+const sameSizes = (a: readonly number[], b: readonly number[]): boolean =>
+  a.length === b.length && a.every((size, axis) => size === -1 || b[axis] === -1 || size === b[axis]);
+
+const shape = (one: End): string => `[${fullDims(one).join(', ')}]`;
+
+/** The tensors that go from step to step. */
+export const flowRules: readonly EnsembleRule[] = [
+  tensorsHaveOneWriter,
+  tensorsAreWritten,
+  tensorsAreRead,
+  stepsDoNotWaitForEachOther,
+  typesAndShapesFit,
+  answersBelongTogether,
+];

@@ -1,0 +1,129 @@
+import { didYouMean } from '../../core/nearest';
+import { BACKENDS, PLATFORMS } from '../platforms';
+import { describe } from '../../core/problems';
+import { staysInside } from '../paths';
+import type { ModelRule } from './rule';
+
+/** Triton refuses a model whose configuration has another name than its folder. */
+const nameIsTheFolders: ModelRule = ({ name, config, problems }) => {
+  if (config.name === name) return;
+  problems.add('name', `must be the name of the folder, got ${describe(config.name)}`, {
+    allowed: JSON.stringify(name),
+    hint: 'leave the line out, or rename the folder',
+  });
+};
+
+/** The name is a part of S3 keys and of the server's URLs; characters outside this set need escapes in one of them. */
+const nameIsPlain: ModelRule = ({ name, problems }) => {
+  if (/^[A-Za-z0-9_][A-Za-z0-9._-]*$/.test(name)) return;
+  problems.add('name', `cannot be used as a name in S3 and in Triton's URLs, got ${describe(name)}`, {
+    allowed: 'letters, digits, "_", "-" and ".", not starting with "-" or "."',
+    hint: 'rename the folder',
+  });
+};
+
+const platformIsGiven: ModelRule = ({ config, facts, problems }) => {
+  if (config.platform || config.backend || facts !== undefined) return;
+  problems.add('platform', 'is missing', {
+    allowed: Object.keys(PLATFORMS).join(', '),
+    hint: `or give a backend, for example ${Object.keys(BACKENDS).join(', ')}`,
+  });
+};
+
+/** What people call platforms, as far as no backend has that name. */
+const PLATFORM_ALIASES: Readonly<Record<string, string>> = {
+  onnx: 'onnxruntime_onnx',
+  ort: 'onnxruntime_onnx',
+  torch: 'pytorch_libtorch',
+  libtorch: 'pytorch_libtorch',
+  torchscript: 'pytorch_libtorch',
+  trt: 'tensorrt_plan',
+  plan: 'tensorrt_plan',
+  savedmodel: 'tensorflow_savedmodel',
+  graphdef: 'tensorflow_graphdef',
+  aoti: 'torch_aoti',
+};
+
+/** Beside a backend of the user's own any platform will do. */
+const platformIsKnown: ModelRule = ({ config, facts, problems }) => {
+  if (!config.platform || facts !== undefined) return;
+  problems.add('platform', `is not a platform of Triton's, got ${describe(config.platform)}`, {
+    allowed: Object.keys(PLATFORMS).join(', '),
+    hint: platformHint(config.platform),
+  });
+};
+
+function platformHint(given: string): string {
+  const asBackend = Object.hasOwn(BACKENDS, given) ? BACKENDS[given]?.label : undefined;
+  if (asBackend !== undefined && Object.hasOwn(PLATFORMS, asBackend)) {
+    return `${asBackend} is meant, or "backend: ${given}"`;
+  }
+  const word = given.toLowerCase();
+  const alias = Object.hasOwn(PLATFORM_ALIASES, word) ? PLATFORM_ALIASES[word] : undefined;
+  if (alias !== undefined) return `${alias} is meant`;
+  return didYouMean(given, Object.keys(PLATFORMS)) ?? 'for a backend of your own, write its name as "backend"';
+}
+
+const platformFitsBackend: ModelRule = ({ config: { platform, backend }, problems }) => {
+  if (!platform || !backend) return;
+  if (platform === 'ensemble') {
+    problems.add('backend', `an ensemble has none, got ${describe(backend)}`, { hint: 'remove the line' });
+    return;
+  }
+  const known = Object.values(PLATFORMS).filter((facts) => facts.backend === backend);
+  const expected = Object.hasOwn(PLATFORMS, platform) ? PLATFORMS[platform]?.backend : undefined;
+  if (expected !== undefined && expected !== backend) {
+    problems.add('backend', `does not serve the platform ${platform}, got ${describe(backend)}`, { allowed: expected });
+  } else if (expected === undefined && known.length > 0) {
+    problems.add('platform', `is not served by the backend ${backend}, got ${describe(platform)}`, {
+      allowed: known.map((facts) => facts.label).join(', '),
+    });
+  }
+};
+
+/** The file lies in the version folder. */
+const fileNamesStayInside: ModelRule = ({ config, problems }) => {
+  const names = Object.entries(config.cc_model_filenames ?? {}).map(([capability, file]): [string, string] => [
+    `cc_model_filenames[${JSON.stringify(capability)}]`,
+    file,
+  ]);
+  if (config.default_model_filename) names.push(['default_model_filename', config.default_model_filename]);
+  for (const [field, file] of names) {
+    if (staysInside(file)) continue;
+    problems.add(field, `must name a file in the version folder, got ${describe(file)}`);
+  }
+};
+
+/** The server of Triton 2.51 does not refuse an empty list: it crashes, with all other models. */
+const agentsHaveNames: ModelRule = ({ config: { model_repository_agents: agents }, problems }) => {
+  if (agents === undefined) return;
+  if ((agents.agents ?? []).length === 0)
+    problems.add('model_repository_agents', 'names no agent', { hint: 'remove it' });
+  (agents.agents ?? []).forEach(({ name }, index) => {
+    if (!name) problems.add(`model_repository_agents.agents[${index}].name`, 'is missing');
+  });
+};
+
+const scheduleFitsPlatform: ModelRule = ({ config, problems }) => {
+  const isEnsemble = config.platform === 'ensemble';
+  if (config.ensemble_scheduling !== undefined && !isEnsemble) {
+    problems.add('ensemble_scheduling', `is for platform ensemble alone, got ${describe(config.platform)}`, {
+      hint: 'write "platform: ensemble"',
+    });
+  }
+  if (config.ensemble_scheduling === undefined && isEnsemble) {
+    problems.add('ensemble_scheduling', 'is missing: it names the steps of the ensemble');
+  }
+};
+
+/** What a model is called and what serves it. */
+export const identityRules: readonly ModelRule[] = [
+  nameIsTheFolders,
+  nameIsPlain,
+  platformIsGiven,
+  platformIsKnown,
+  platformFitsBackend,
+  fileNamesStayInside,
+  agentsHaveNames,
+  scheduleFitsPlatform,
+];

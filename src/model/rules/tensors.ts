@@ -1,0 +1,237 @@
+import { DATA_TYPES, type TensorConfig } from '../model-config';
+import { describe } from '../../core/problems';
+import type { CheckedModel, ModelRule } from './rule';
+
+/** An input or output with its path, `input[0]`. */
+type Tensor = readonly [field: string, tensor: TensorConfig, side: 'input' | 'output'];
+
+const inputs = ({ config }: CheckedModel): Tensor[] =>
+  (config.input ?? []).map((tensor, index) => [`input[${index}]`, tensor, 'input']);
+const outputs = ({ config }: CheckedModel): Tensor[] =>
+  (config.output ?? []).map((tensor, index) => [`output[${index}]`, tensor, 'output']);
+const tensors = (model: CheckedModel): Tensor[] => [...inputs(model), ...outputs(model)];
+
+/** What the backend cannot read from the artifact has to be said. */
+const inputsAndOutputsAreGiven: ModelRule = (model) => {
+  if (model.facts === undefined || model.facts.completesTensors) return;
+  if (inputs(model).length === 0) {
+    model.problems.add('input', `at least one is needed: ${model.facts.label} does not tell them`);
+  }
+  if (outputs(model).length === 0) {
+    model.problems.add('output', `at least one is needed: ${model.facts.label} does not tell them`);
+  }
+};
+
+const namesAreGiven: ModelRule = (model) => {
+  for (const [field, tensor] of tensors(model)) {
+    if (!tensor.name) model.problems.add(`${field}.name`, 'is missing');
+  }
+};
+
+/** Requests address tensors by name. An input and an output may share one. */
+const namesAreUnique: ModelRule = (model) => {
+  for (const side of [inputs(model), outputs(model)]) {
+    const seen = new Map<string, string>();
+    for (const [field, { name }] of side) {
+      if (!name) continue;
+      const first = seen.get(name);
+      if (first !== undefined)
+        model.problems.add(`${field}.name`, `is the name of ${first} too, got ${describe(name)}`);
+      else seen.set(name, field);
+    }
+  }
+};
+
+const dataTypesAreGiven: ModelRule = (model) => {
+  for (const [field, { data_type: type }] of tensors(model)) {
+    if (type !== undefined && type !== 'TYPE_INVALID') continue;
+    model.problems.add(`${field}.data_type`, type === undefined ? 'is missing' : 'stands for no type at all', {
+      allowed: DATA_TYPES.join(', '),
+    });
+  }
+};
+
+const dimsAreSizes: ModelRule = (model) => {
+  for (const [field, { dims }] of tensors(model)) {
+    if (dims === undefined) {
+      model.problems.add(`${field}.dims`, 'is missing', {
+        hint: 'a single number has dims: [1]; the batch axis is not written where max_batch_size is more than 0',
+      });
+    }
+    wrongSizes(model, `${field}.dims`, dims ?? []);
+  }
+};
+
+const isSize = (size: number): boolean => size >= 1 || size === -1;
+
+function wrongSizes(model: CheckedModel, field: string, sizes: readonly number[]): void {
+  sizes.forEach((size, index) => {
+    if (isSize(size)) return;
+    model.problems.add(`${field}[${index}]`, `is not a size, got ${size}`, {
+      allowed: '1 or more, or -1 for any size',
+    });
+  });
+}
+
+/** `reshape` must keep the number of elements, also between one -1 and the next. */
+const reshapeKeepsElements: ModelRule = (model) => {
+  for (const [field, { dims = [], reshape }] of tensors(model)) {
+    if (reshape === undefined) continue;
+    const shape = reshape.shape ?? [];
+    wrongSizes(model, `${field}.reshape.shape`, shape);
+    if (shape.length === 0 && (model.config.max_batch_size ?? 0) === 0) {
+      model.problems.add(`${field}.reshape.shape`, 'is empty, which needs a batch axis: max_batch_size is 0');
+    } else if ([...dims, ...shape].every(isSize) && runs(dims).join() !== runs(shape).join()) {
+      model.problems.add(
+        `${field}.reshape.shape`,
+        `holds another number of elements than dims, got [${shape.join(', ')}]`,
+        { allowed: `any shape with as many as [${dims.join(', ')}]` },
+      );
+    }
+  }
+};
+
+/** Numbers of elements between the sizes that vary: [2, 4, -1, 6] has runs of 8 and 6. */
+function runs(dims: readonly number[]): number[] {
+  const result = [1];
+  for (const size of dims) {
+    if (size === -1) result.push(1);
+    else result.push((result.pop() ?? 1) * size);
+  }
+  return result;
+}
+
+const imageFormatsHaveThreeDims: ModelRule = (model) => {
+  for (const [field, { format, dims = [] }] of inputs(model)) {
+    if ((format === 'FORMAT_NHWC' || format === 'FORMAT_NCHW') && dims.length !== 3) {
+      model.problems.add(`${field}.dims`, `${format} needs 3 of them (the batch axis not counted), got ${dims.length}`);
+    }
+  }
+};
+
+/** What TensorRT calls a format with channels in vectors. */
+const nonLinearFormatsHaveThreeDims: ModelRule = (model) => {
+  for (const [field, { is_non_linear_format_io: isNonLinear, dims = [] }] of tensors(model)) {
+    if (isNonLinear === true && model.facts?.backend === 'tensorrt' && dims.length !== 3)
+      model.problems.add(`${field}.dims`, `is_non_linear_format_io needs 3 of them, got ${dims.length}`);
+  }
+};
+
+const shapeTensorsAreForTensorRt: ModelRule = (model) => {
+  if (model.facts?.backend === 'tensorrt') return;
+  for (const [field, tensor] of tensors(model)) {
+    for (const flag of ['is_shape_tensor', 'is_non_linear_format_io'] as const) {
+      if (tensor[flag] === true) model.problems.add(`${field}.${flag}`, 'is for platform tensorrt_plan alone');
+    }
+  }
+};
+
+/** The index of `name__index`, read as Triton's libtorch backend does: all that follows the first `__`, if it is digits. */
+const positionOf = (name: string): number | undefined => {
+  const digits = /^(?:(?!__).)*__(\d+)$/s.exec(name)?.[1];
+  return digits === undefined ? undefined : Number(digits);
+};
+
+/**
+ * TorchScript knows tensors by position, and libtorch takes it from the names: `input__0`. Names that do not say it are
+ * taken in the order of the configuration, silently; inputs may instead have the names of forward()'s arguments.
+ * In a model.yaml we ask for the positions: of outputs always, of inputs as soon as one has it.
+ */
+const libtorchNamesArePositions: ModelRule = (model) => {
+  if (model.facts?.label !== 'pytorch_libtorch' || model.config.runtime) return;
+  const hasPosition = ([, { name }]: Tensor): boolean => positionOf(name ?? '') !== undefined;
+  const arguments_ = [...inputs(model), ...sequenceInputs(model)].filter(([, { name }]) => name);
+  const results = outputs(model).filter(([, { name }]) => name);
+  if (model.handWritten ? arguments_.every(hasPosition) : arguments_.some(hasPosition))
+    checkPositions(model, arguments_);
+  if (!model.handWritten || results.every(hasPosition)) checkPositions(model, results);
+};
+
+/** What Triton adds to the inputs of a model with sequence batching: they are arguments of forward() too. */
+function sequenceInputs({ config: { sequence_batching: batching } }: CheckedModel): Tensor[] {
+  const controls = (batching?.control_input ?? []).map(({ name = '' }, index): Tensor => [
+    `sequence_batching.control_input[${index}]`,
+    { name },
+    'input',
+  ]);
+  const states = (batching?.state ?? []).map(({ input_name: name = '' }, index): Tensor => [
+    `sequence_batching.state[${index}].input_name`,
+    { name },
+    'input',
+  ]);
+  return [...controls, ...states];
+}
+
+function checkPositions(model: CheckedModel, side: readonly Tensor[]): void {
+  const taken = new Map<number, string>();
+  for (const [field, { name = '' }, kind] of side) {
+    const hint = `TorchScript keeps no names: name them by position, ${kind}__0, ${kind}__1, ...`;
+    const allowed = side.length === 1 ? `${kind}__0` : `${kind}__0 to ${kind}__${side.length - 1}`;
+    const position = positionOf(name);
+    if (position === undefined) {
+      model.problems.add(`${field}.name`, `does not end in a position, got ${describe(name)}`, { allowed, hint });
+      continue;
+    }
+    const first = taken.get(position);
+    if (first !== undefined) {
+      model.problems.add(`${field}.name`, `has the same position as ${first}, got ${describe(name)}`, { allowed });
+    } else if (position >= side.length) {
+      model.problems.add(`${field}.name`, `leaves positions out, got ${describe(name)}`, { allowed, hint });
+    }
+    taken.set(position, first ?? field);
+  }
+}
+
+/** Types that Triton's libtorch backend converts (its libtorch_utils.cc), and texts. */
+const LIBTORCH_TYPES: readonly string[] = [
+  'TYPE_BOOL',
+  'TYPE_UINT8',
+  'TYPE_INT8',
+  'TYPE_INT16',
+  'TYPE_INT32',
+  'TYPE_INT64',
+  'TYPE_FP16',
+  'TYPE_FP32',
+  'TYPE_FP64',
+  'TYPE_STRING',
+];
+
+const libtorchHasTheType: ModelRule = (model) => {
+  if (model.facts?.label !== 'pytorch_libtorch' || model.config.runtime) return;
+  for (const [field, { data_type: type }] of tensors(model)) {
+    if (type === undefined || type === 'TYPE_INVALID' || LIBTORCH_TYPES.includes(type)) continue;
+    model.problems.add(`${field}.data_type`, `is not a type of Triton's libtorch backend, got ${type}`, {
+      allowed: LIBTORCH_TYPES.join(', '),
+      hint: 'convert inside the model',
+    });
+  }
+};
+
+/** A TYPE_STRING input of libtorch is a list of texts: one axis in all, the batch axis included. */
+const libtorchTextsAreLists: ModelRule = (model) => {
+  if (model.facts?.label !== 'pytorch_libtorch' || model.config.runtime) return;
+  const batchAxes = (model.config.max_batch_size ?? 0) > 0 ? 1 : 0;
+  for (const [field, { data_type: type, dims = [], reshape }] of inputs(model)) {
+    const axes = (reshape === undefined ? dims : (reshape.shape ?? [])).length + batchAxes;
+    if (type !== 'TYPE_STRING' || axes <= 1) continue;
+    model.problems.add(`${field}.dims`, `a text input of libtorch has one axis in all, got ${axes}`, {
+      allowed: 'dims: [-1] with max_batch_size: 0, or dims: [1] with reshape: { shape: [] }',
+    });
+  }
+};
+
+/** Inputs and outputs. */
+export const tensorRules: readonly ModelRule[] = [
+  inputsAndOutputsAreGiven,
+  namesAreGiven,
+  namesAreUnique,
+  dataTypesAreGiven,
+  dimsAreSizes,
+  reshapeKeepsElements,
+  imageFormatsHaveThreeDims,
+  nonLinearFormatsHaveThreeDims,
+  shapeTensorsAreForTensorRt,
+  libtorchNamesArePositions,
+  libtorchHasTheType,
+  libtorchTextsAreLists,
+];

@@ -1,0 +1,37 @@
+import { traceCommand } from '../../core/next-command';
+import type { ModelRule } from './rule';
+
+/** Triton serves nothing of a model whose policy names no version. */
+const policySelectsSomething: ModelRule = ({ config: { version_policy: policy }, problems }) => {
+  if (policy?.latest !== undefined && (policy.latest.num_versions ?? 0) < 1) {
+    problems.add('version_policy.latest.num_versions', `must be at least 1, got ${policy.latest.num_versions ?? 0}`);
+  }
+  if (policy?.specific !== undefined && (policy.specific.versions ?? []).length === 0) {
+    problems.add('version_policy.specific.versions', 'names no version');
+  }
+};
+
+/** Triton leaves out, with a line in its log, what is not there. */
+const specificVersionsExist: ModelRule = ({
+  name,
+  directory,
+  config: { version_policy: policy },
+  versions,
+  problems,
+}) => {
+  // A model without any version folder is told so once.
+  if (versions === undefined || versions.length === 0) return;
+  (policy?.specific?.versions ?? []).forEach((version, index) => {
+    if (versions.includes(version)) return;
+    problems.add(`version_policy.specific.versions[${index}]`, `has no version folder, got ${version}`, {
+      allowed: versions.join(', '),
+      hint:
+        version < 1
+          ? 'versions are numbered from 1 on'
+          : `put its files into ${name}/${version}/; from a trace.py "${traceCommand(directory)}" makes it`,
+    });
+  });
+};
+
+/** Which versions are served. */
+export const versionRules: readonly ModelRule[] = [policySelectsSomething, specificVersionsExist];

@@ -1,0 +1,171 @@
+import { promises as fs } from 'node:fs';
+import path from 'node:path';
+import { argumentFault } from './forward-arguments';
+import type { ModelConfig } from './model-config';
+import { traceCommand } from '../core/next-command';
+import { onnxFault } from './onnx-tensors';
+import { displayPath, exists, reasonOf, staysInside, TRACE_FILE } from './paths';
+import type { PlatformFacts } from './platforms';
+import type { ProblemList } from '../core/problems';
+import { readFiles, type SourceFile } from './source-files';
+import { torchScriptFault, type ArtifactFault } from './torch-script';
+import { WEIGHTS_FILE } from './weights-file';
+
+/** One version folder. An ensemble's holds nothing, or a `.keep`. */
+export interface ModelVersion {
+  version: number;
+  files: SourceFile[];
+}
+
+/** Whether Triton takes a folder of that name for a version. */
+export const isVersion = (name: string): boolean => /^[1-9]\d*$/.test(name) && Number.isSafeInteger(Number(name));
+
+/**
+ * Triton reads a number from the beginning of a folder's name: it skips `01`, takes `1a` for version 1 and then does
+ * not find it, and `-1` crashed its Python backend. Other names, `warmup` or `labels`, are no versions for anyone.
+ */
+const isMistakenVersion = (name: string): boolean => /^[-+]?\d|^v\d+$/i.test(name);
+
+/** The version that such a name was meant for: `01` and `v1` for 1. */
+function meantVersion(name: string): string {
+  const digits = /[1-9]\d*/.exec(name)?.[0] ?? '';
+  return isVersion(digits) ? digits : 'a number from 1 on';
+}
+
+/** The version folders of a model, by number, with their files. */
+export async function readVersions(root: string, problems: ProblemList): Promise<ModelVersion[]> {
+  const versions: ModelVersion[] = [];
+  for (const name of await fs.readdir(root)) {
+    if (!isVersion(name) && !isMistakenVersion(name)) continue;
+    const at = path.join(root, name);
+    const fault = (message: string, hint: string): void => {
+      problems.problems.push({ file: displayPath(at), message, allowed: '1, 2, 3, ...', hint });
+    };
+    // A link that leads nowhere is reported by readFiles.
+    const isFolder = await fs.stat(at).then(
+      (stat) => stat.isDirectory(),
+      () => true,
+    );
+    if (!isVersion(name)) {
+      if (isFolder) fault('is not a version that Triton serves', `rename it to ${meantVersion(name)}`);
+    } else if (!isFolder) {
+      fault('has the name of a version, but is a file', 'put it into a folder of that name');
+    } else {
+      versions.push({ version: Number(name), files: readFiles(root, name, problems) });
+    }
+  }
+  return versions.sort((a, b) => a.version - b.version);
+}
+
+/** Checks that each version holds what the platform's backend opens. */
+export async function checkArtifacts(
+  model: { root: string; config: ModelConfig; facts: PlatformFacts | undefined; versions: readonly ModelVersion[] },
+  problems: ProblemList,
+): Promise<void> {
+  const { root, config, facts, versions } = model;
+  const ensemble = facts?.label === 'ensemble';
+  if (versions.length === 0) {
+    problems.problems.push({
+      file: displayPath(root),
+      message: 'has no version folder',
+      hint: ensemble ? 'an ensemble needs one too: make 1/ with a file .keep in it' : await howToMake(root, '1/'),
+    });
+  }
+  for (const { version, files } of versions) {
+    const names = artifactNames(config, facts);
+    for (const name of names) {
+      // What another name of the configuration stands for is not what is missing.
+      const others = files.filter(({ key }) => !names.includes(path.basename(key)));
+      await checkArtifact(root, `${version}/${name}`, { files, others }, { config, facts }, problems);
+    }
+  }
+}
+
+/** Names of the files that a version must hold: one for each GPU generation, or the one for all. */
+function artifactNames(config: ModelConfig, facts: PlatformFacts | undefined): string[] {
+  const byComputeCapability = Object.values(config.cc_model_filenames ?? {});
+  if (byComputeCapability.length > 0) return byComputeCapability.filter(staysInside);
+  const { default_model_filename: given = '' } = config;
+  const name = given === '' ? facts?.artifact?.name : given;
+  // A runtime other than the backend's own (`runtime: "model.py"`) opens a file of its own choosing.
+  return name === undefined || config.runtime || !staysInside(name) ? [] : [name];
+}
+
+async function checkArtifact(
+  root: string,
+  key: string,
+  { files, others }: { files: readonly SourceFile[]; others: readonly SourceFile[] },
+  { config, facts }: { config: ModelConfig; facts: PlatformFacts | undefined },
+  problems: ProblemList,
+): Promise<void> {
+  const fault = (message: string, hint?: string): void => {
+    problems.problems.push({
+      file: displayPath(path.join(root, key)),
+      message,
+      ...(hint === undefined ? {} : { hint }),
+    });
+  };
+  const kind = facts?.artifact?.kind ?? 'either';
+  const file = files.find((one) => one.key === key);
+  if (file === undefined) {
+    const stat = await fs.stat(path.join(root, key)).catch(() => undefined);
+    const filled = files.some((one) => one.key.startsWith(`${key}/`));
+    if (stat?.isDirectory() && kind === 'file') fault('is a folder; a file is needed');
+    else if (stat?.isDirectory() && !filled) fault('is an empty folder', await howToMake(root, key));
+    else if (stat === undefined && !(await isLink(path.join(root, key))))
+      fault('is missing', otherName(key, others) ?? (await howToMake(root, key)));
+    // What is there and not among the files was reported when they were read.
+    return;
+  }
+  if (kind === 'directory') {
+    fault('is a file; a folder is needed');
+    return;
+  }
+  if (file.bytes === 0) {
+    fault('is empty', facts?.label === 'python' ? WRITE_PYTHON : await howToMake(root, key));
+    return;
+  }
+  try {
+    const wrong = await contentFault(file.path, config, facts?.label);
+    if (wrong !== undefined) fault(wrong.message, wrong.hint);
+  } catch (error) {
+    fault(`cannot be read: ${reasonOf(error)}`);
+  }
+}
+
+/** What a backend would refuse of the content of its file, of those that are read here. */
+async function contentFault(file: string, config: ModelConfig, label = ''): Promise<ArtifactFault | undefined> {
+  if (label === 'onnxruntime_onnx') return onnxFault(file, config);
+  if (label !== 'pytorch_libtorch') return undefined;
+  return (await torchScriptFault(file)) ?? argumentFault(file, config);
+}
+
+/** What to do where the only file of that kind in the version folder has another name. */
+function otherName(key: string, files: readonly SourceFile[]): string | undefined {
+  const [folder, name] = [path.dirname(key), path.basename(key)];
+  const alike = files.filter(
+    (file) => path.dirname(file.key) === folder && path.extname(file.key) === path.extname(name),
+  );
+  const [only] = alike;
+  if (only === undefined || alike.length > 1) return undefined;
+  const other = path.basename(only.key);
+  return `${only.key} is there: rename it to ${name}, or set default_model_filename: ${other}`;
+}
+
+const isLink = (file: string): Promise<boolean> =>
+  fs.lstat(file).then(
+    (stat) => stat.isSymbolicLink(),
+    () => false,
+  );
+
+const WRITE_PYTHON = 'define class TritonPythonModel with execute(self, requests) in it: docs/guides/python-models.md';
+
+/** How an artifact is made, by what lies in the model folder. */
+async function howToMake(root: string, key: string): Promise<string> {
+  const has = (name: string): Promise<boolean> => exists(path.join(root, name));
+  if (await has('build-plan.sh')) {
+    return `run ${displayPath(path.join(root, 'build-plan.sh'))} on a machine with the GPU that is to serve it`;
+  }
+  if ((await has(TRACE_FILE)) || (await has(WEIGHTS_FILE))) return traceCommand(root);
+  return `put it at ${path.basename(root)}/${key}`;
+}

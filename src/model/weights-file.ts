@@ -1,0 +1,142 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { didYouMean } from '../core/nearest';
+import { displayPath, reasonOf, staysInside } from './paths';
+import { describe, fieldPath, ProblemList } from '../core/problems';
+import { parseYaml } from './yaml-text';
+import { parseSource, SOURCES, type Source } from './weights-source';
+
+/** Beside trace.py or a version folder: where the weights of a model come from. model.yaml is Triton's alone. */
+export const WEIGHTS_FILE = 'weights.yaml';
+
+/** Bytes at a place, known by their content where the place may change. */
+export interface Pinned {
+  source: Source;
+  /** SHA-256 in hex. */
+  sha256: string | undefined;
+}
+
+/** What a weights.yaml says. */
+export interface WeightsFile {
+  /** For trace.py, as `context.weights`. */
+  weights?: Pinned;
+  /** Path in the model folder -> what belongs there, for models that bring their own artifact. */
+  files: Map<string, Pinned>;
+}
+
+/**
+ * Reads the weights.yaml of a model folder; undefined where there is none, or where it cannot be read.
+ * @param problems gets what is wrong with it
+ */
+export function readWeightsFile(folder: string, problems: ProblemList['problems']): WeightsFile | undefined {
+  const path = join(folder, WEIGHTS_FILE);
+  if (!existsSync(path)) return undefined;
+  const list = new ProblemList(displayPath(path));
+  const read = parse(path, list);
+  problems.push(...list.problems);
+  return list.problems.length === 0 ? read : undefined;
+}
+
+function parse(path: string, list: ProblemList): WeightsFile {
+  const files = new Map<string, Pinned>();
+  const result: WeightsFile = { files };
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    list.add('', `cannot be read: ${reasonOf(error)}`);
+    return result;
+  }
+  const fields = mapping(parseYaml(text, list), '', ['weights', 'files'], list);
+  const weights = fields.get('weights');
+  const named = fields.get('files');
+  if (weights !== undefined) {
+    const pinned = parsePinned(weights, 'weights', list);
+    if (pinned !== undefined) result.weights = pinned;
+  }
+  for (const [name, value] of named === undefined ? [] : mapping(named, 'files', undefined, list)) {
+    const field = fieldPath('files', name);
+    const pinned = parsePinned(value, field, list);
+    if (!staysInside(name)) list.add(field, 'is no path in the model folder', { hint: 'write for example 1/model.pt' });
+    else if (pinned?.source.kind === 'hub' && pinned.source.file === undefined) {
+      list.add(`${field}.source`, 'names a whole repository; one file is needed', {
+        hint: `write ${pinned.source.text}/FILE`,
+      });
+    } else if (pinned !== undefined) files.set(name, pinned);
+  }
+  if (weights !== undefined && !existsSync(join(dirname(path), 'trace.py'))) {
+    list.add('weights', 'are read by a trace.py, and there is none', {
+      hint: 'name the artifact itself: files: { 1/model.pt: { source: ..., sha256: ... } }',
+    });
+  }
+  if (list.problems.length === 0 && weights === undefined && files.size === 0) {
+    list.add('', 'names neither weights nor files', {
+      hint: 'write for example weights: { source: s3://..., sha256: ... }',
+    });
+  }
+  return result;
+}
+
+function parsePinned(value: unknown, field: string, list: ProblemList): Pinned | undefined {
+  const fields = mapping(value, field, ['source', 'sha256'], list);
+  const text = fields.get('source');
+  const sha256 = fields.get('sha256');
+  if (typeof text !== 'string') {
+    if (fields.size > 0) list.add(`${field}.source`, `is ${describe(text)}`, { allowed: SOURCES });
+    return undefined;
+  }
+  const source = parseSource(text);
+  if (source === undefined) {
+    list.add(`${field}.source`, `is ${describe(text)}`, { allowed: SOURCES });
+    return undefined;
+  }
+  if (sha256 !== undefined && (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/.test(sha256))) {
+    list.add(`${field}.sha256`, `is ${describe(sha256)}`, {
+      allowed: '64 digits, 0 to 9 and a to f',
+      hint: 'sha256sum FILE',
+    });
+    return undefined;
+  }
+  if (isWholeRepository(source)) {
+    if (/^[0-9a-f]{40}$/.test(source.revision) && sha256 === undefined) return { source, sha256: undefined };
+    list.add(`${field}.source`, `is ${describe(text)}: a whole repository is pinned by its commit alone`, {
+      allowed: 'hf://OWNER/NAME@COMMIT with the 40 digits of a commit, and no sha256',
+      hint: 'the page "Files and versions" of the repository lists its commits',
+    });
+    return undefined;
+  }
+  // A file of the repository is pinned by Git.
+  if (sha256 === undefined && source.kind !== 'path') {
+    list.add(`${field}.sha256`, 'is missing: what is at an address may change', { hint: 'sha256sum FILE' });
+    return undefined;
+  }
+  return { source, sha256 };
+}
+
+const isWholeRepository = (source: Source): source is Source & { kind: 'hub' } =>
+  source.kind === 'hub' && source.file === undefined;
+
+/** The members of a mapping; none where it is no mapping, which is a problem, as are other keys than the allowed ones. */
+function mapping(
+  value: unknown,
+  field: string,
+  allowed: readonly string[] | undefined,
+  list: ProblemList,
+): Map<string, unknown> {
+  const found = new Map<string, unknown>();
+  if (!(value instanceof Map)) {
+    // Of what is no YAML at all the parser has said so.
+    if (value !== undefined) list.add(field, `is ${describe(value)}; a mapping is needed`);
+    return found;
+  }
+  for (const [key, item] of value as Map<unknown, unknown>) {
+    const name = String(key);
+    if (allowed?.includes(name) ?? true) found.set(name, item);
+    else
+      list.add(fieldPath(field, name), 'unknown field', {
+        allowed: allowed?.join(', ') ?? '',
+        hint: didYouMean(name, allowed ?? []),
+      });
+  }
+  return found;
+}

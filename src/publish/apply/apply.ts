@@ -1,0 +1,427 @@
+import { isDeepStrictEqual } from 'node:util';
+import { Incomplete, UserError } from '../../core/errors';
+import { formatCount } from '../../core/format';
+import { PreconditionFailed, S3Error } from '../../s3/store';
+import { ensurePlaceholder, RepositoryWriter } from './repository-writer';
+import { Asker } from './asker';
+import type { Changed, ChangeOptions, Target } from './options';
+import { storedGolden } from '../release/golden-object';
+import { firstIntent, intentOf, isUnfinished } from './intent';
+import { isOfBucket, Lock, LockLost, reasonOf, RUN_AGAIN } from '../lock';
+import { releasesPrefix } from '../location';
+import { lookAt, type SeenRepository } from '../plan/snapshot';
+import { isChanged, isGoldenChanged, makePlan, needsWriting, type Plan, type PlannedModel } from '../plan/plan';
+import { putRight, recover } from './recover';
+import { newRelease, writeHead, type Head, type Release, type ReleasedModel } from '../release/release';
+import { requireNoConflict, requireRemovable, requireReplicas } from './preconditions';
+import {
+  rollOut,
+  stillLoadedError,
+  type RolloutOptions,
+  type RolloutResult,
+  type RolloutTarget,
+  type ServedModel,
+  type StillLoaded,
+} from './rollout';
+import { ensemblesFirst, servedModel, servedModels } from './served';
+import { WaitForLock } from './wait-for-lock';
+import { composingFirst } from '../plan/desired';
+
+/**
+ * Changes the repository and what is served from it, or leaves both as they were:
+ *
+ * 1. take the lock; undo what a publisher that was killed had begun
+ * 2. upload what lies in version folders, which no configuration names yet
+ * 3. switch the configurations, what an ensemble is made of before the ensemble
+ * 4. load on one replica after the other and look at each version until it is READY
+ * 5. note the release; only then delete what is no longer needed
+ *
+ * If 3 or 4 fails, the configurations of the release before are put back and loaded. A model that cannot be unloaded is
+ * no failure: by then every replica serves what is wanted.
+ *
+ * @param targetOf what is wanted, given the release that the repository is at
+ */
+export async function change(
+  targetOf: (release: Release | undefined) => Promise<Target>,
+  options: ChangeOptions,
+): Promise<Changed> {
+  const { store, location } = options;
+  let confirmed = new Set<string>();
+  const waiting = new WaitForLock(options);
+  for (let look = options.firstLook; ; look = undefined) {
+    options.signal?.throwIfAborted();
+    const seen = await (look ?? lookAt(store, location));
+    if (options.dryRun !== true && (await waiting.isHeld(seen))) continue;
+    if (options.dryRun !== true && isUnfinished(seen.lock.unfinished)) {
+      await recover(seen, options);
+      continue;
+    }
+    const target = await targetOf(seen.head?.release);
+    requireRemovable(target, seen.head?.release);
+    const remove = ensemblesFirst(target.remove, seen.head?.release);
+    const { prune, keepRemoved, replacePublished = false } = target;
+    const plan = await makePlan(target.models, seen, { store, location, prune, remove, keepRemoved, replacePublished });
+    options.onPlan?.(plan);
+    requireNoConflict(plan, target.conflictHint);
+    await target.check?.(plan);
+    await requireReplicas(options);
+    const idle = !needsWriting(plan, seen);
+    const tidy = !seen.lock.unfinished.uploads;
+    const hasReplicas = options.replicas !== undefined || options.activate !== undefined;
+    if (options.dryRun === true || (idle && tidy && !hasReplicas)) {
+      return { plan, release: seen.head?.release, isNew: false };
+    }
+    if (plan.prune.some((key) => !confirmed.has(key)) && !plan.keepPruned) {
+      if ((await options.confirmPrune?.(plan)) === false) {
+        throw new UserError('nothing was done: the deletion was not confirmed', {
+          hint: 'leave out --prune, or say --yes',
+        });
+      }
+      confirmed = new Set(plan.prune);
+    }
+    const lock = await Lock.take(store, location, seen.lock, firstIntent(plan));
+    if (lock !== undefined) return new Change({ seen, plan, target, lock, options }).carryOut(idle);
+  }
+}
+
+interface Begun {
+  seen: SeenRepository;
+  plan: Plan;
+  target: Target;
+  lock: Lock;
+  options: ChangeOptions;
+}
+
+/** A change for which we have the lock. */
+class Change {
+  private readonly writer: RepositoryWriter;
+  private readonly changed: PlannedModel[];
+  private head: Head | undefined;
+  private readonly unsure = new Set<string>();
+  /** Undefined: nothing is asked. */
+  private readonly asker: Asker | undefined;
+  /** Whether no part of an upload is left in the bucket. */
+  private tidy = false;
+  /** By replica and model. */
+  private readonly stuck = new Map<string, StillLoaded>();
+  /** What the last rollout came to. */
+  private replicas: RolloutResult | undefined;
+
+  constructor(private readonly begun: Begun) {
+    const { options, lock, plan, seen } = begun;
+    const { onBytes, signal } = options;
+    this.writer = new RepositoryWriter(options.store, options.location, lock, {
+      ...(onBytes === undefined ? {} : { onBytes }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+    this.changed = plan.models.filter(isChanged);
+    this.head = seen.head;
+    if (options.noAsk !== true) this.asker = this.newAsker();
+  }
+
+  private newAsker(): Asker {
+    const { options, plan, seen } = this.begun;
+    const { store, location } = options;
+    const released = seen.head?.release.models ?? {};
+    const models = plan.models.map(({ model }) => model);
+    const wanted = new Map(models.map((model) => [model.name, model]));
+    const due = [
+      ...this.changed.map(({ model }) => model),
+      ...models.filter((model) => isGoldenChanged(model, released[model.name])),
+    ];
+    return new Asker({
+      golden: (name) => {
+        const model = wanted.get(name);
+        if (model !== undefined) return model.golden;
+        const golden = released[name]?.golden;
+        return golden === undefined ? undefined : storedGolden(store, location, golden);
+      },
+      before: (name) => released[name]?.asked,
+      due: new Set(due.map(({ name }) => name)),
+      signal: options.signal,
+      onAsked: options.onAsked,
+    });
+  }
+
+  async carryOut(idle: boolean): Promise<Changed> {
+    const { lock, options, plan } = this.begun;
+    let unfinished = false;
+    try {
+      await this.upload(idle);
+      unfinished = true;
+      try {
+        await this.putIntoService(idle);
+      } catch (error) {
+        const trouble = await this.askForLock();
+        const reason = reasonOf(error, trouble);
+        const result = await this.restore(reason, trouble);
+        unfinished = false;
+        throw result;
+      }
+      await this.prune();
+      unfinished = false;
+      const release = this.head?.release;
+      return {
+        plan,
+        release,
+        isNew: !idle,
+        replicas: this.replicas,
+        stillLoaded: [...this.stuck.values()],
+        ...(this.asker === undefined ? {} : { asked: this.asker.asked }),
+      };
+    } finally {
+      await lock.release({ unfinished, tidy: this.tidy }).catch((error: unknown) => {
+        // It expires by itself.
+        options.onStage?.(`the lock could not be given back: ${(error as Error).message}`);
+      });
+    }
+  }
+
+  private async upload(idle: boolean): Promise<void> {
+    const { options, plan } = this.begun;
+    try {
+      if (!idle) await this.adopt();
+      await this.writer.uploadVersions(plan.models);
+      const released = this.head?.release.models ?? {};
+      const models = plan.models.map(({ model }) => model);
+      await this.writer.uploadGolden(models.filter((model) => isGoldenChanged(model, released[model.name])));
+    } catch (error) {
+      throw await this.explained(error);
+    }
+    options.signal?.throwIfAborted();
+  }
+
+  /** The error, or the loss of the lock that caused it. */
+  private async explained(error: unknown): Promise<unknown> {
+    return isOfBucket(error) ? reasonOf(error, await this.askForLock()) : error;
+  }
+
+  /** @returns undefined while the lock is ours, else LockLost, or why the bucket cannot tell */
+  private async askForLock(): Promise<Error | undefined> {
+    try {
+      await this.begun.lock.confirm();
+      return undefined;
+    } catch (error) {
+      return error as Error;
+    }
+  }
+
+  private async putIntoService(idle: boolean): Promise<void> {
+    const { plan, options } = this.begun;
+    // What later releases need of this one; nothing waits for it but the release.
+    const before = (name: string): ReleasedModel | undefined => this.head?.release.models[name];
+    const keeping = this.writer.keepCopies(this.changed, before);
+    keeping.catch(() => undefined);
+    for (const planned of this.changed) await this.writer.switchModel(planned);
+    const failed = (await options.activate?.(plan.models.map(({ model }) => model))) ?? [];
+    for (const name of failed) await this.writer.restoreModel(name, undefined);
+    const asking = this.asker === undefined ? {} : { ask: this.asker.ask };
+    await this.load({ ...this.newTarget(), removed: [] }, asking);
+    // Only when every server took the new ones: a model that is unloaded cannot be had back without a gap.
+    if (plan.remove.length > 0) await this.load(this.newTarget(), { patient: false, ...asking });
+    await keeping;
+    await this.giveUpUploads();
+    if (!idle || failed.length > 0) await this.release(failed);
+  }
+
+  /** Before anything of somebody else's is changed, it is recorded as a release that can be gone back to. */
+  private async adopt(): Promise<void> {
+    const { seen, plan, options, lock } = this.begun;
+    const foreign = plan.models.filter((planned) => planned.foreign);
+    if (foreign.length === 0) return;
+    const models: Record<string, ReleasedModel> = { ...this.head?.release.models };
+    for (const { model, config } of foreign) {
+      const adopted = await this.writer.adopt(model.name, seen);
+      models[model.name] = adopted;
+      const etag = adopted.objects[config.object.key]?.etag;
+      if (etag !== undefined) config.etag = etag;
+    }
+    const origin = 'found in the bucket';
+    const release = newRelease({ previous: this.head?.release.id, origin, models });
+    this.head = await writeHead(options.store, options.location, release, this.head);
+    await lock.setIntent(intentOf(plan));
+  }
+
+  /** Nobody else uploads while we have the lock: what is unfinished now will never be finished. */
+  private async giveUpUploads(): Promise<void> {
+    const { options, lock, seen } = this.begun;
+    if (this.changed.length === 0 && !seen.lock.unfinished.uploads) return;
+    lock.requireHeld();
+    try {
+      for (const prefix of [options.location.prefix, releasesPrefix(options.location)]) {
+        await options.store.abortUploads(`${prefix}/`);
+      }
+      this.tidy = true;
+    } catch (error) {
+      // Housekeeping, for which not everybody has the right. Then the next run has it no more, and need not try.
+      this.tidy = error instanceof S3Error && error.status === 403;
+      options.onStage?.(`unfinished uploads are left: ${(error as Error).message}`);
+    }
+  }
+
+  private async load(target: RolloutTarget, more: Partial<RolloutOptions> = {}): Promise<void> {
+    const { options } = this.begun;
+    if (options.replicas === undefined) return;
+    const rollout = { ...options, unsure: this.unsure, onStillLoaded: this.onStillLoaded, ...more };
+    this.replicas = await rollOut(options.replicas, target, rollout);
+  }
+
+  private readonly onStillLoaded = (stuck: StillLoaded): void => {
+    this.stuck.set(`${stuck.replica} ${stuck.model}`, stuck);
+  };
+
+  /** @param failed models that are left out */
+  private async release(failed: readonly string[]): Promise<void> {
+    const { seen, plan, options, target, lock } = this.begun;
+    const before = this.head?.release.models ?? {};
+    const gone = [...target.remove, ...failed];
+    const kept = Object.entries(before).filter(([name]) => !gone.includes(name));
+    const models: Record<string, ReleasedModel> = Object.fromEntries(kept);
+    const pruned = new Set(plan.prune);
+    for (const planned of plan.models) {
+      const { name } = planned.model;
+      if (failed.includes(name)) continue;
+      const described = this.writer.describe(planned, seen, before[name], pruned);
+      // One that stays as it was has been asked before.
+      const stays = !isChanged(planned) && !isGoldenChanged(planned.model, before[name]);
+      const asked = this.asker?.asked.get(name) ?? (stays ? before[name]?.asked : undefined);
+      models[name] = { ...described, ...(asked === undefined ? {} : { asked }) };
+    }
+    if (failed.length > 0 && isDeepStrictEqual(models, before)) return;
+    const { origin, restores } = target;
+    const provenance = await target.provenance?.();
+    const release = newRelease({
+      previous: this.head?.release.id,
+      origin,
+      models,
+      ...(restores === undefined ? {} : { restores }),
+      ...(provenance === undefined ? {} : { provenance }),
+      ...(options.noAsk === true ? { notAsked: true } : {}),
+    });
+    lock.requireHeld();
+    try {
+      this.head = await writeHead(options.store, options.location, release, this.head);
+    } catch (error) {
+      if (!(error instanceof PreconditionFailed)) throw error;
+      throw new LockLost('another publisher finished a release while this one was running', {
+        hint: RUN_AGAIN,
+        cause: error,
+      });
+    }
+  }
+
+  /** The release is in service by now: whatever fails here does not undo it. */
+  private async prune(): Promise<void> {
+    const { plan, options, seen, lock } = this.begun;
+    if (plan.prune.length === 0) return;
+    options.onStage?.(
+      `${plan.keepPruned ? 'move aside' : 'delete'} what is no longer needed: ${formatCount(plan.prune.length, 'object')}`,
+    );
+    try {
+      await lock.confirm();
+      await this.writer.removeObjects(plan.prune, seen, { keep: plan.keepPruned });
+      // An empty repository is none to Triton.
+      if (seen.objects.size <= plan.prune.length) await ensurePlaceholder(options.store, options.location);
+      // A server that started before the deletion may have loaded what is gone now.
+      await this.load(this.newTarget(), { patient: false });
+    } catch (error) {
+      const { message } = (await this.explained(error)) as Error;
+      throw new Incomplete(`release ${this.head?.release.id} is in service, but not all was deleted: ${message}`, {
+        hint: 'the next sync-models or rollback goes on with it',
+        cause: error,
+      });
+    }
+  }
+
+  /**
+   * Puts back and loads what was there before.
+   * @param trouble what askForLock() gave
+   * @returns the error to throw: the reason, or one that also names what could not be unloaded
+   * @throws Incomplete when that fails too
+   */
+  private async restore(reason: unknown, trouble: Error | undefined): Promise<unknown> {
+    const { options, plan } = this.begun;
+    if (this.changed.length + plan.remove.length === 0) return reason;
+    try {
+      await this.putBack(trouble);
+    } catch (error) {
+      throw new Incomplete(
+        `${(reason as Error).message}\nPutting back what was there before failed too: ${(error as Error).message}`,
+        {
+          hint: '"npm run status" tells what each replica serves; the next sync-models or rollback tries again',
+          cause: reason,
+        },
+      );
+    }
+    options.onStage?.(`restored: the repository is at ${this.head?.release.id ?? 'no release'}`);
+    if (this.stuck.size === 0) return reason;
+    const message = `${(reason as Error).message}\nEvery replica serves what it served before, but not every new model could be unloaded:`;
+    return stillLoadedError(message, [...this.stuck.values()], reason);
+  }
+
+  private async putBack(trouble: Error | undefined): Promise<void> {
+    const { options, plan } = this.begun;
+    const before = this.head?.release.models ?? {};
+    const names = this.changed.map(({ model }) => model.name);
+    if (trouble instanceof LockLost) return putRight(names, options);
+    if (trouble !== undefined) throw trouble;
+    options.onStage?.('it failed: restore what was served before');
+    for (const name of [...names].reverse()) await this.writer.restoreModel(name, before[name]);
+    await this.writer.delete(this.deadly(before).flatMap(({ objects }) => objects.map(({ object }) => object.key)));
+    if (options.replicas === undefined) return;
+    const withoutSignal = { ...options };
+    delete withoutSignal.signal;
+    // A model that was refused is still served as it was before: it is not loaded again.
+    delete withoutSignal.reload;
+    const failed: string[] = [];
+    const target = {
+      models: [...servedModels([...names, ...plan.remove], before), ...this.dependents()],
+      removed: this.changed
+        .map(({ model }) => model)
+        .filter(({ name }) => before[name] === undefined)
+        .reverse(),
+    };
+    await rollOut(options.replicas, target, {
+      ...withoutSignal,
+      patient: false,
+      unsure: this.unsure,
+      onFailure: (replica, error) => failed.push(`${replica}: ${error.message}`),
+      onStillLoaded: this.onStillLoaded,
+    });
+    if (failed.length > 0) throw new UserError(`not every replica serves it\n  ${failed.join('\n  ')}`);
+  }
+
+  /**
+   * New models with a load that was never answered: it may have ended the server. Without a configuration they may be
+   * models all the same to a server that starts, as Triton makes up those of some backends; it would end like the first.
+   */
+  private deadly(before: Release['models']): PlannedModel[] {
+    if (this.begun.options.signal?.aborted === true) return [];
+    const isUnanswered = (name: string): boolean => [...this.unsure].some((load) => load.endsWith(` ${name}`));
+    return this.changed.filter(({ model: { name } }) => before[name] === undefined && isUnanswered(name));
+  }
+
+  private newTarget(): RolloutTarget {
+    const { plan, seen } = this.begun;
+    const before = seen.head?.release.models ?? {};
+    return {
+      models: [...plan.models.map(({ model }) => model), ...this.dependents()],
+      removed: plan.remove.map((name) => servedModel(name, before[name] as ReleasedModel)),
+    };
+  }
+
+  /** Ensembles that are not published now, of models that are: they have to go on being served. */
+  private dependents(): ServedModel[] {
+    const { plan } = this.begun;
+    const planned = new Set([...plan.models.map(({ model }) => model.name), ...plan.remove]);
+    const others = Object.entries(this.begun.seen.head?.release.models ?? {})
+      .filter(([name]) => !planned.has(name))
+      .map(([name, model]) => servedModel(name, model));
+    const touched = new Set(this.changed.map(({ model }) => model.name));
+    return composingFirst(others).filter(({ name, composedOf }) => {
+      const depends = composedOf.some((step) => touched.has(step));
+      if (depends) touched.add(name);
+      return depends;
+    });
+  }
+}

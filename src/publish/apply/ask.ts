@@ -1,0 +1,198 @@
+import { abortable } from '../../core/abort';
+import { UserError } from '../../core/errors';
+import {
+  compareAnswer,
+  contradiction,
+  describeMismatch,
+  requestsFor,
+  zeroInputs,
+  type GoldenRequest,
+  type Mismatch,
+} from '../../model/golden';
+import type { ModelConfig } from '../../model';
+import { TritonError, type InferOptions } from '../../triton/client';
+import type { TritonHttpClient } from '../../triton/http';
+import { withoutFrames } from '../../triton/load-failure';
+import type { Tensor } from '../../triton/tensor';
+import type { Asked } from '../release/release';
+
+/** For one request, from its start to the whole answer: the first one may optimise the model. */
+const ASK_TIMEOUT_MS = 120_000;
+
+export interface AskOptions {
+  /** For messages. */
+  replica: string;
+  /** Whether zeros were answered before, so that an error is a fault of the new model. */
+  zerosWereAnswered: boolean;
+  signal?: AbortSignal | undefined;
+  timeoutMs?: number | undefined;
+  /** Gets each answer to a golden request. All of them are asked then, also after a wrong answer. */
+  onAnswer?: ((request: GoldenRequest, answer: readonly Tensor[]) => void) | undefined;
+}
+
+/** How a model answered. */
+export interface Answered {
+  asked: Asked;
+  /** In a few words: `answered 3 golden requests`. */
+  text: string;
+  hint?: string;
+}
+
+/** A model answered otherwise than it should, or not at all. */
+export class WrongAnswer extends UserError {
+  override readonly name = 'WrongAnswer';
+  /** Where values were compared. */
+  readonly mismatch: Mismatch | undefined;
+
+  constructor(message: string, options: { hint: string; cause?: unknown; mismatch?: Mismatch }) {
+    super(message, options);
+    this.mismatch = options.mismatch;
+  }
+}
+
+/** What of a server's configuration matters to requests. */
+type ServedConfig = Pick<
+  ModelConfig,
+  'max_batch_size' | 'input' | 'output' | 'batch_output' | 'sequence_batching' | 'model_transaction_policy'
+>;
+
+/** Asks each served version its golden requests; a version without any gets the zero request. */
+export async function askModel(
+  client: TritonHttpClient,
+  model: { name: string; served: readonly number[] },
+  golden: readonly GoldenRequest[],
+  options: AskOptions,
+): Promise<Answered> {
+  const config = (await client.modelConfig(model.name, model.served.at(-1))) as unknown as ServedConfig;
+  const reason = whyNotSingly(config);
+  if (reason !== undefined) return { asked: 'impossible', text: `was not asked: ${reason}` };
+  let answered = 0;
+  let zeros: Answered | undefined;
+  for (const version of model.served) {
+    const asker = new VersionAsker(client, model.name, version, config, options);
+    const requests = requestsFor(golden, version);
+    await asker.askAll(requests);
+    answered += requests.length;
+    if (requests.length > 0) continue;
+    const result = await asker.askZeros();
+    // Of several versions the one that fails is what counts.
+    if (zeros === undefined || result.asked === 'zeros failed') zeros = result;
+  }
+  const text = `answered ${answered} golden ${answered === 1 ? 'request' : 'requests'}`;
+  if (zeros === undefined) return { asked: 'golden', text };
+  return answered === 0 ? zeros : { ...zeros, text: `${text}; ${zeros.text}` };
+}
+
+/** Why single requests to the model mean nothing; undefined where they do. */
+function whyNotSingly({
+  sequence_batching: sequence,
+  model_transaction_policy: policy,
+}: ServedConfig): string | undefined {
+  if (sequence !== undefined) return 'its requests belong to sequences';
+  return policy?.decoupled === true ? 'it is decoupled: a request has any number of answers' : undefined;
+}
+
+/** Asks one version on one replica. */
+class VersionAsker {
+  constructor(
+    private readonly client: TritonHttpClient,
+    private readonly name: string,
+    private readonly version: number,
+    private readonly config: ServedConfig,
+    private readonly options: AskOptions,
+  ) {}
+
+  /** @throws WrongAnswer, the first one */
+  async askAll(requests: readonly GoldenRequest[]): Promise<void> {
+    let wrong: WrongAnswer | undefined;
+    for (const request of requests) {
+      try {
+        await this.askGolden(request);
+      } catch (error) {
+        if (!(error instanceof WrongAnswer) || this.options.onAnswer === undefined) throw error;
+        wrong ??= error;
+      }
+    }
+    if (wrong !== undefined) throw wrong;
+  }
+
+  /** @throws WrongAnswer */
+  private async askGolden(request: GoldenRequest): Promise<void> {
+    const { inputs, outputs, parameters } = request;
+    const hint =
+      `fix ${this.name} and publish it again, under the same version number if you like; if the answer is right, ` +
+      `correct ${this.name}/golden/${request.name}.json; --no-ask publishes without asking`;
+    let answer: Tensor[];
+    try {
+      answer = await this.infer(inputs, {
+        outputs: outputs.map(({ name }) => ({ name })),
+        ...(Object.keys(parameters).length === 0 ? {} : { parameters }),
+      });
+    } catch (cause) {
+      const message = `${this.where} did not answer golden request ${request.name}: ${withoutFrames(this.name, (cause as Error).message)}`;
+      throw this.failed(message, cause, hint);
+    }
+    this.options.onAnswer?.(request, answer);
+    const mismatch = compareAnswer(request, answer);
+    if (mismatch === undefined) return;
+    const message = `${this.where} gives a wrong answer to golden request ${request.name}: ${describeMismatch(mismatch)}`;
+    throw new WrongAnswer(message, { hint, mismatch });
+  }
+
+  /** @throws WrongAnswer where the answer contradicts the configuration, or the model is worse than the one before */
+  async askZeros(): Promise<Answered> {
+    const { zerosWereAnswered } = this.options;
+    const { name, version } = this;
+    const golden = `add golden requests that are, ${name}/golden/CASE.json (for this version alone ${name}/golden/${version}/CASE.json)`;
+    try {
+      const wrong = contradiction(this.config, await this.infer(zeroInputs(this.config), {}));
+      if (wrong === undefined) return { asked: 'zeros', text: 'answered zeros' };
+      throw new WrongAnswer(`${this.where} contradicts its configuration: ${wrong}`, {
+        hint: `correct the output in the configuration of ${this.name}, or the model`,
+      });
+    } catch (cause) {
+      if (cause instanceof WrongAnswer) throw cause;
+      const reason = withoutFrames(this.name, (cause as Error).message);
+      const message = `${this.where} failed on the zero request: ${reason}`;
+      if (contradicts(reason)) {
+        throw this.failed(message, cause, `correct the output in the configuration of ${this.name}, or the model`);
+      }
+      if (isLost(cause)) throw this.failed(message, cause, `fix ${this.name}; if zeros are no valid input, ${golden}`);
+      if (zerosWereAnswered) {
+        const hint = `zeros were answered before: fix ${this.name}; if they are no valid input any more, ${golden}`;
+        throw this.failed(message, cause, hint);
+      }
+      this.options.signal?.throwIfAborted();
+      const text = `the zero request failed: ${reason}`;
+      return { asked: 'zeros failed', text, hint: `if zeros are no valid input, ${golden}` };
+    }
+  }
+
+  private async infer(inputs: readonly Tensor[], options: InferOptions): Promise<Tensor[]> {
+    const { signal, timeoutMs = ASK_TIMEOUT_MS } = this.options;
+    const { outputs } = await abortable(
+      this.client.infer(this.name, inputs, { ...options, version: this.version, timeoutMs }),
+      signal,
+    );
+    return outputs;
+  }
+
+  private failed(message: string, cause: unknown, hint: string): WrongAnswer {
+    this.options.signal?.throwIfAborted();
+    return new WrongAnswer(message, { hint, cause });
+  }
+
+  private get where(): string {
+    return `${this.options.replica}: ${this.name} version ${this.version}`;
+  }
+}
+
+/** As backends say it that compare an answer with the configuration themselves. */
+const contradicts = (message: string): boolean =>
+  /\boutputs? .*\b(expected|but forward returned)\b|unexpected (data ?type|shape)\b[^']*\boutput\b/i.test(message);
+
+/** Whether the server, or the model's process on it, did not survive the request, or did not answer it in time. */
+function isLost(cause: unknown): boolean {
+  if (!(cause instanceof TritonError)) return false;
+  return !cause.answered || /stub process.*not healthy|failed to.*stub process/i.test(cause.message);
+}

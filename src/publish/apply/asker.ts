@@ -1,0 +1,60 @@
+import type { GoldenRequest } from '../../model/golden';
+import type { Replica } from '../../cluster/source';
+import type { TritonHttpClient } from '../../triton/http';
+import { askModel } from './ask';
+import { readRequests, type WantedGolden } from '../release/golden-object';
+import type { Asked } from '../release/release';
+import type { ServedModel } from './rollout';
+
+export interface AskerOptions {
+  golden: (model: string) => WantedGolden | undefined;
+  /** How the release before was asked. */
+  before: (model: string) => Asked | undefined;
+  /** Models that every replica is asked, also one that serves them already. */
+  due: ReadonlySet<string>;
+  signal: AbortSignal | undefined;
+  onAsked: ((replica: string, model: string, result: string) => void) | undefined;
+}
+
+/** Asks models during a rollout, and remembers how they answered. */
+export class Asker {
+  /** Model -> how it was asked. */
+  readonly asked = new Map<string, Asked>();
+  private readonly done = new Set<string>();
+  /** Model -> its golden requests: read once, for all replicas. */
+  private readonly requests = new Map<string, GoldenRequest[]>();
+
+  constructor(private readonly options: AskerOptions) {}
+
+  /**
+   * Asks a model that a replica serves, if it or a step of it was loaded just now, or is due there.
+   * @throws WrongAnswer
+   */
+  readonly ask = async (
+    replica: Replica,
+    client: TritonHttpClient,
+    model: ServedModel,
+    isNew: boolean,
+  ): Promise<void> => {
+    const { name } = model;
+    const id = `${replica.uid ?? replica.name} ${name}`;
+    if (!isNew && (this.done.has(id) || !this.options.due.has(name))) return;
+    const { signal, before, onAsked } = this.options;
+    const { asked, text, hint } = await askModel(client, model, await this.requestsOf(name), {
+      replica: replica.name,
+      zerosWereAnswered: (this.asked.get(name) ?? before(name)) === 'zeros',
+      signal,
+    });
+    this.done.add(id);
+    // The first replica says how to go on; the others would only repeat it.
+    const next = hint === undefined || this.asked.has(name) ? '' : `\n       -> ${hint}`;
+    onAsked?.(replica.name, name, `${text}${next}`);
+    if (this.asked.get(name) !== 'zeros failed') this.asked.set(name, asked);
+  };
+
+  private async requestsOf(name: string): Promise<GoldenRequest[]> {
+    const requests = this.requests.get(name) ?? (await readRequests(this.options.golden(name)));
+    this.requests.set(name, requests);
+    return requests;
+  }
+}

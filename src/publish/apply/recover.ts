@@ -1,0 +1,94 @@
+import { RepositoryWriter } from './repository-writer';
+import type { ChangeOptions } from './options';
+import { isUnfinished } from './intent';
+import { Lock, LockLost, NO_INTENT, type Intent } from '../lock';
+import { releasesPrefix } from '../location';
+import { lookAt, type SeenRepository } from '../plan/snapshot';
+import type { ReleasedModel } from '../release/release';
+import { rollOut, type StillLoaded } from './rollout';
+import { servedModels } from './served';
+import { WaitForLock } from './wait-for-lock';
+
+/**
+ * Undoes what a killed publisher had begun to switch, in the bucket and on the servers, and finishes what it had begun
+ * to delete. What cannot be done is told, and does not keep later publishers from their work: what they publish is
+ * compared with what is there.
+ * @param ours further models to put back
+ * @returns whether it got the lock
+ */
+export async function recover(
+  seen: SeenRepository,
+  options: ChangeOptions,
+  ours: readonly string[] = [],
+): Promise<boolean> {
+  const { store, location, onStage } = options;
+  const { unfinished } = seen.lock;
+  const lock = await Lock.take(store, location, seen.lock, { ...NO_INTENT, switching: [...ours] });
+  if (lock === undefined) return false;
+  if (isUnfinished(unfinished)) onStage?.('an earlier publisher was interrupted: undo what it had begun');
+  const attempt = async (what: string, work: () => Promise<unknown>): Promise<void> => {
+    try {
+      await work();
+    } catch (error) {
+      if (error instanceof LockLost || options.signal?.aborted === true) throw error;
+      onStage?.(`${what}: ${(error as Error).message}`);
+    }
+  };
+  try {
+    const writer = new RepositoryWriter(store, location, lock);
+    const released = seen.head?.release.models ?? {};
+    const switching = [...new Set([...unfinished.switching, ...ours])];
+    for (const name of [...switching].reverse()) {
+      await attempt(`${name} cannot be put back`, () => writer.restoreModel(name, released[name]));
+    }
+    await attempt('not every server could be put back', () => recoverServers(unfinished, released, options));
+    const kept = new Set(Object.values(released).flatMap(({ objects }) => Object.keys(objects)));
+    const gone = unfinished.deleting.filter((key) => !kept.has(key));
+    const { keepDeleted: keep } = unfinished;
+    await attempt('not everything could be deleted', () => writer.removeObjects(gone, seen, { keep }));
+    // Copies that it had begun: nobody goes on with them. Uploads of files are gone on with, by uploadVersions.
+    await attempt('unfinished copies are left', () => store.abortUploads(`${releasesPrefix(location)}/`));
+  } catch (error) {
+    await lock.release({ unfinished: true });
+    throw error;
+  }
+  await lock.release();
+  return true;
+}
+
+/** Brings servers back to the release, in what a killed publisher may have asked of them. */
+async function recoverServers(
+  { switching, digests, removing }: Intent,
+  released: Readonly<Record<string, ReleasedModel>>,
+  options: ChangeOptions,
+): Promise<void> {
+  const names = [...new Set([...switching, ...removing])];
+  if (names.length === 0) return;
+  if (options.replicas === undefined) {
+    options.onStage?.(`servers may serve ${names.join(', ')} other than released: "npm run status" tells`);
+    return;
+  }
+  const unknown = names.filter((name) => released[name] === undefined && (digests[name] ?? '') !== '');
+  const target = {
+    models: servedModels(names, released),
+    removed: unknown.reverse().map((name) => ({ name, served: [], digest: digests[name] ?? '' })),
+  };
+  const stuck: StillLoaded[] = [];
+  const onStillLoaded = (one: StillLoaded): unknown => stuck.push(one);
+  await rollOut(options.replicas, target, { ...options, reload: true, patient: false, onStillLoaded });
+  for (const { replica, model, reason, restart } of stuck) {
+    options.onStage?.(`${replica}: ${model} is still loaded (${reason}) -> ${restart}`);
+  }
+}
+
+/**
+ * Puts models back to what the release says by now. For a publisher that lost the lock without noticing: of a model
+ * that the next one did not touch, it may have written the configuration.
+ */
+export async function putRight(models: readonly string[], options: ChangeOptions): Promise<void> {
+  const waiting = new WaitForLock(options);
+  for (;;) {
+    const seen = await lookAt(options.store, options.location);
+    if (!(await waiting.isHeld(seen)) && (await recover(seen, options, models))) return;
+  }
+}

@@ -1,0 +1,402 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { abortable } from '../../core/abort';
+import { Incomplete, UserError } from '../../core/errors';
+import { CONTROL_KEY_VARIABLE, replicaClient, restartOf, type Replica, type ReplicaSource } from '../../cluster/source';
+import { TritonError, type ModelIndexEntry } from '../../triton/client';
+import type { TritonHttpClient } from '../../triton/http';
+import { explainLoadFailure } from '../../triton/load-failure';
+import { DIGEST_PARAMETER } from '../plan/desired';
+
+const POLL_MS = 100;
+const WAIT_FOR_PODS_MS = 1000;
+
+const ELSEWHERE = 'check that its --model-repository is the place that is published to';
+
+/** Time for a version to appear in the index once the server said that it was loaded. */
+const APPEARS_MS = 3000;
+
+/**
+ * For one model on one replica. An unload waits for the requests in flight, which get as long when a pod is shut down
+ * (exitTimeoutSeconds). It never ends when a process of the model died, so waiting longer only delays a rollback.
+ */
+const UNLOAD_TIMEOUT_MS = 30_000;
+
+/** What of a model matters to a server. */
+export interface ServedModel {
+  name: string;
+  /** Ascending. */
+  served: number[];
+  /** Empty: the configuration has none, as it was not published by us. */
+  digest: string;
+  /** Models that an ensemble is made of. */
+  composedOf?: readonly string[];
+}
+
+/** What each replica is to serve when a rollout is over. */
+export interface RolloutTarget {
+  /** In the order in which to load them: what an ensemble is made of before the ensemble. */
+  models: ServedModel[];
+  /** To be unloaded, ensembles before what they are made of. */
+  removed: ServedModel[];
+}
+
+/** A model that a replica did not unload in time. */
+export interface StillLoaded {
+  replica: string;
+  model: string;
+  /** Why it counts as loaded: `UNLOADING after 30 s`, or the server's reason. */
+  reason: string;
+  /** How to restart the replica, which unloads the model. */
+  restart: string;
+}
+
+export interface RolloutOptions {
+  /** For one model on one replica, from the request to load it to READY. */
+  loadTimeoutMs: number;
+  /** For one model on one replica to be unloaded; default: UNLOAD_TIMEOUT_MS. */
+  unloadTimeoutMs?: number;
+  signal?: AbortSignal;
+  /**
+   * Loads that were asked for and not answered, as `REPLICA MODEL`: kept here, and in a rollout after it not taken
+   * for what the server shows, which may still change.
+   */
+  unsure?: Set<string>;
+  /** Loaded again whatever a replica shows: somebody who is gone may have asked it for another state. */
+  reload?: boolean;
+  /**
+   * Asks a model that a replica serves whether it answers as it should; what it throws ends the rollout as a failed
+   * load does. `isNew`: the model, or a step of it, was loaded just now.
+   */
+  ask?: (replica: Replica, client: TritonHttpClient, model: ServedModel, isNew: boolean) => Promise<void>;
+  onLoading?: (replica: string, model: string) => void;
+  onReady?: (replica: string, model: string, milliseconds: number) => void;
+  onUnloading?: (replica: string, model: string) => void;
+  onUnloaded?: (replica: string, model: string) => void;
+  /** Called instead of throwing when a model cannot be unloaded; the rollout continues. */
+  onStillLoaded?: (stuck: StillLoaded) => void;
+  /** Called instead of throwing: the other replicas are gone on with. */
+  onFailure?: (replica: string, error: Error) => void;
+  /** False: those that are still starting are not waited for. */
+  patient?: boolean;
+  /** Called while replicas that are still starting are waited for. */
+  onWaiting?: (replicas: readonly string[]) => void;
+}
+
+/** What a rollout came to. */
+export interface RolloutResult {
+  /** Names of the replicas that were found to serve the target. */
+  settled: string[];
+  /** Those that were still starting when the time was up: nobody has seen what they serve. */
+  starting: string[];
+}
+
+/**
+ * Brings every replica to the target, one after the other: the first is the canary, and if it refuses no other one is
+ * touched. Replicas that appear meanwhile are brought there too; of those that disappear the first one is forgotten.
+ * @throws UserError with the server's own reason when a model does not become READY
+ */
+export async function rollOut(
+  source: ReplicaSource,
+  target: RolloutTarget,
+  options: RolloutOptions,
+): Promise<RolloutResult> {
+  const settled = new Map<string, Replica>();
+  let lost = 0;
+  let deadline = Date.now() + options.loadTimeoutMs;
+  for (;;) {
+    options.signal?.throwIfAborted();
+    const replicas = await source.list();
+    const next = replicas.find((replica) => replica.ready && !settled.has(idOf(replica)));
+    if (next !== undefined) {
+      if (await settleUnlessGone(source, next, target, options, lost > 0)) settled.set(idOf(next), next);
+      else lost += 1;
+      deadline = Date.now() + options.loadTimeoutMs;
+      continue;
+    }
+    // A pod that starts now may have read what was there before; one whose server does not run yet has read nothing.
+    const starting = replicas.filter(({ ready, started }) => !ready && started !== false).map(({ name }) => name);
+    // One that never gets ready must not hold us up for ever.
+    if (starting.length === 0 || options.patient === false || Date.now() > deadline) {
+      return { settled: [...settled.values()].map(({ name }) => name), starting };
+    }
+    options.onWaiting?.(starting);
+    await abortable(sleep(WAIT_FOR_PODS_MS), options.signal);
+  }
+}
+
+const idOf = ({ name, uid }: Replica): string => uid ?? name;
+
+/**
+ * A pod may be deleted while we talk to it, by a rollout of its Deployment or a scale-down: once that is no failure of
+ * ours. A server that is still there, or a second one that is lost, was probably brought down by the new models.
+ * @param isSecond whether one was lost before
+ */
+async function settleUnlessGone(
+  source: ReplicaSource,
+  replica: Replica,
+  target: RolloutTarget,
+  options: RolloutOptions,
+  isSecond: boolean,
+): Promise<boolean> {
+  try {
+    await settle(replica, target, options);
+    return true;
+  } catch (error) {
+    options.signal?.throwIfAborted();
+    const isListed = (await source.list()).some((other) => idOf(other) === idOf(replica));
+    if (!isListed && !isSecond) return false;
+    if (options.onFailure === undefined) throw error;
+    options.onFailure(replica.name, error as Error);
+    return true;
+  }
+}
+
+/** Brings one replica to the target. What it serves as it should is left alone. */
+async function settle(replica: Replica, target: RolloutTarget, options: RolloutOptions): Promise<void> {
+  const client = replicaClient(replica);
+  // A model is asked while the next one loads. Each await of `asked` ends the rollout when the answer was wrong.
+  let asked = Promise.resolve();
+  try {
+    const index = await readIndex(client, replica);
+    const renewed = new Set<string>();
+    for (const model of target.models) {
+      options.signal?.throwIfAborted();
+      const load = `${replica.name} ${model.name}`;
+      const isSure = options.reload !== true && options.unsure?.has(load) !== true;
+      const isServed = isSure && (await servesAsPublished(client, index, model));
+      const started = Date.now();
+      const deadline = started + options.loadTimeoutMs;
+      if (!isServed) {
+        options.onLoading?.(replica.name, model.name);
+        options.unsure?.add(load);
+        await loadModel(client, replica, model, options, () => options.unsure?.delete(load));
+        await waitUntilReady(client, replica, model, { ...options, deadline });
+        await requirePublished(client, replica, model);
+        options.onReady?.(replica.name, model.name, Date.now() - started);
+      }
+      const isNew = !isServed || model.composedOf?.some((step) => renewed.has(step)) === true;
+      if (isNew) renewed.add(model.name);
+      if (options.ask === undefined) continue;
+      // Triton takes an ensemble out of service for a moment while it loads a step of it.
+      if (isServed && isNew) await waitUntilReady(client, replica, model, { ...options, deadline });
+      await asked;
+      asked = options.ask(replica, client, model, isNew);
+      asked.catch(() => undefined);
+    }
+    await asked;
+    for (const model of target.removed) {
+      const load = `${replica.name} ${model.name}`;
+      if (options.unsure?.has(load) !== true && !(await servesOurs(client, model))) continue;
+      options.onUnloading?.(replica.name, model.name);
+      const reason = await unload(client, model.name, options);
+      options.unsure?.delete(load);
+      if (reason === undefined) options.onUnloaded?.(replica.name, model.name);
+      else stillLoaded({ replica: replica.name, model: model.name, reason, restart: restartOf(replica) }, options);
+    }
+  } finally {
+    client.close();
+  }
+}
+
+/** @throws UserError when the replica does not answer */
+export async function requireAnswers(replica: Replica): Promise<void> {
+  const client = replicaClient(replica);
+  try {
+    await readIndex(client, replica);
+  } finally {
+    client.close();
+  }
+}
+
+/** The repository index of a replica. */
+export async function readIndex(client: TritonHttpClient, replica: Replica): Promise<ModelIndexEntry[]> {
+  try {
+    return await client.repositoryIndex();
+  } catch (cause) {
+    if (cause instanceof TritonError && cause.status === 'HTTP 403') throw refused(replica, cause);
+    throw new UserError(`the replica ${replica.name} does not answer: ${(cause as Error).message}`, {
+      hint: 'check its address, and that the server runs with --model-control-mode=explicit',
+      cause,
+    });
+  }
+}
+
+function refused({ name, modelControlKey }: Replica, cause: TritonError): UserError {
+  const how = modelControlKey === undefined ? 'without its key' : 'with the key that was given';
+  return new UserError(`the replica ${name} refuses model control ${how}: ${cause.message}`, {
+    hint: `set ${CONTROL_KEY_VARIABLE} to its key; --stack and --local know it`,
+    cause,
+  });
+}
+
+/** Whether a replica serves exactly the versions of the model, from exactly its configuration. */
+async function servesAsPublished(
+  client: TritonHttpClient,
+  index: readonly ModelIndexEntry[],
+  model: ServedModel,
+): Promise<boolean> {
+  if (model.digest === '') return false;
+  const ready = index
+    .filter(({ name, state }) => name === model.name && state === 'READY')
+    .map((entry) => entry.version);
+  const wanted = model.served.map(String);
+  if (ready.length !== wanted.length || !wanted.every((version) => ready.includes(version))) return false;
+  try {
+    return (await loadedDigest(client, model)) === model.digest;
+  } catch (error) {
+    // An ensemble leaves service when a step is loaded that it does not fit; the index was read before.
+    if (error instanceof TritonError && error.answered) return false;
+    throw error;
+  }
+}
+
+/**
+ * Whether a replica serves the model as it was published here. One of the same name that came from elsewhere, to a
+ * server that was named by mistake, is not ours to unload.
+ */
+async function servesOurs(client: TritonHttpClient, model: ServedModel): Promise<boolean> {
+  const index = await client.repositoryIndex();
+  const ready = index.find(({ name, state }) => name === model.name && state === 'READY');
+  if (ready === undefined) return false;
+  return model.digest === '' || (await digestOf(client, model.name, Number(ready.version))) === model.digest;
+}
+
+/** The digest in the configuration that the server has loaded; undefined where there is none. */
+export async function loadedDigest(client: TritonHttpClient, model: ServedModel): Promise<string | undefined> {
+  return digestOf(client, model.name, model.served.at(-1));
+}
+
+async function digestOf(client: TritonHttpClient, name: string, version?: number): Promise<string | undefined> {
+  const config = (await client.modelConfig(name, version)) as {
+    parameters?: Record<string, { string_value?: string }>;
+  };
+  return config.parameters?.[DIGEST_PARAMETER]?.string_value;
+}
+
+/** A replica that reads another bucket loads without complaint, and serves something else. */
+async function requirePublished(client: TritonHttpClient, replica: Replica, model: ServedModel): Promise<void> {
+  if (model.digest === '') return;
+  const digest = await loadedDigest(client, model);
+  if (digest === model.digest) return;
+  throw new UserError(
+    `${replica.name} loaded ${model.name}, but not what was published (its configuration has ` +
+      `${DIGEST_PARAMETER} ${digest ?? 'not set'}, the published one ${model.digest})`,
+    { hint: ELSEWHERE },
+  );
+}
+
+async function loadModel(
+  client: TritonHttpClient,
+  replica: Replica,
+  model: ServedModel,
+  { loadTimeoutMs, signal }: RolloutOptions,
+  onAnswer: () => void,
+): Promise<void> {
+  try {
+    await abortable(client.loadModel(model.name, { timeoutMs: loadTimeoutMs }), signal);
+    onAnswer();
+  } catch (cause) {
+    signal?.throwIfAborted();
+    if (cause instanceof TritonError && cause.answered) onAnswer();
+    const { message, hint } = explainLoadFailure(model.name, (cause as Error).message);
+    throw new UserError(`${replica.name} could not load ${model.name}: ${message}`, {
+      hint: /explicit/i.test(message)
+        ? 'start that server with --model-control-mode=explicit'
+        : /failed to poll/.test(message)
+          ? ELSEWHERE
+          : (hint ?? `fix ${model.name} ${model.served.join(' ')} and publish again; the version number can be reused`),
+      cause,
+    });
+  }
+}
+
+/** The answer 200 to a load alone proves nothing, so the repository index is looked at. */
+async function waitUntilReady(
+  client: TritonHttpClient,
+  replica: Replica,
+  model: ServedModel,
+  { signal, deadline }: RolloutOptions & { deadline: number },
+): Promise<void> {
+  const loaded = Date.now();
+  for (;;) {
+    signal?.throwIfAborted();
+    const states = statesOf(await client.repositoryIndex(), model);
+    const [first, ...others] = states.filter(({ state }) => state !== 'READY');
+    if (first === undefined) return;
+    const isLost = ({ state }: ServedVersion): boolean =>
+      state === 'UNAVAILABLE' || (state === 'absent' && Date.now() > loaded + APPEARS_MS);
+    const worst = [first, ...others].find(isLost);
+    if (worst !== undefined || Date.now() > deadline) {
+      const { version, state, reason } = worst ?? first;
+      const elsewhere = state === 'absent' || reason === 'unloaded';
+      throw new UserError(
+        `${replica.name}: ${model.name} version ${version} is ${state}${reason === '' ? '' : `: ${reason}`}`,
+        elsewhere ? { hint: ELSEWHERE } : {},
+      );
+    }
+    await sleep(POLL_MS);
+  }
+}
+
+/** @returns why the model is still loaded; undefined when it is not */
+async function unload(
+  client: TritonHttpClient,
+  name: string,
+  { unloadTimeoutMs: timeoutMs = UNLOAD_TIMEOUT_MS, signal }: RolloutOptions,
+): Promise<string | undefined> {
+  const deadline = Date.now() + timeoutMs;
+  try {
+    await abortable(client.unloadModel(name, { timeoutMs }), signal);
+    for (;;) {
+      const index = await client.repositoryIndex();
+      const loaded = index.find((entry) => entry.name === name && isInMemory(entry));
+      if (loaded === undefined) return undefined;
+      if (Date.now() > deadline) return `${loaded.state} after ${timeoutMs / 1000} s`;
+      await abortable(sleep(POLL_MS), signal);
+    }
+  } catch (error) {
+    signal?.throwIfAborted();
+    return (error as Error).message;
+  }
+}
+
+/** Whether a server still holds what it loaded of a version. */
+const isInMemory = ({ state }: ModelIndexEntry): boolean => ['READY', 'UNLOADING', 'LOADING'].includes(state);
+
+function stillLoaded(stuck: StillLoaded, { onStillLoaded }: RolloutOptions): void {
+  if (onStillLoaded === undefined) throw stillLoadedError('a model could not be unloaded', [stuck]);
+  onStillLoaded(stuck);
+}
+
+/** Names each replica with the models that it still holds, and the command that restarts it. */
+export function stillLoadedError(message: string, stuck: readonly StillLoaded[], cause?: unknown): Incomplete {
+  const replicas = [...new Set(stuck.map(({ replica }) => replica))];
+  const problems = replicas.map((file) => {
+    const models = stuck.filter(({ replica }) => replica === file);
+    const held = models.map(({ model, reason }) => `${model} is still loaded (${reason})`).join(', ');
+    return { file, message: held, ...(models[0] === undefined ? {} : { hint: models[0].restart }) };
+  });
+  return new Incomplete(message, {
+    problems,
+    hint: 'restart these replicas one after the other: each of them loads the release',
+    cause,
+  });
+}
+
+/** What a model version looks like on a replica: READY, LOADING, UNLOADING, UNAVAILABLE, or absent. */
+export interface ServedVersion {
+  model: string;
+  version: number;
+  state: string;
+  reason: string;
+  /** Of an ensemble that is not served because of one of its steps: that model, whose reason it has. */
+  failedStep?: string;
+}
+
+/** State of each wanted version of `model` in a repository index. */
+export function statesOf(index: readonly ModelIndexEntry[], model: ServedModel): ServedVersion[] {
+  return model.served.map((version) => {
+    const entry = index.find(({ name, version: v }) => name === model.name && v === String(version));
+    return { model: model.name, version, state: entry?.state ?? 'absent', reason: entry?.reason ?? '' };
+  });
+}

@@ -1,0 +1,51 @@
+import type { Release, ReleasedModel } from '../release/release';
+import { withoutFrames } from '../../triton/load-failure';
+import type { ServedModel, ServedVersion } from './rollout';
+import { composingFirst } from '../plan/desired';
+
+/** A model of a release as servers are to have it. */
+export function servedModel(name: string, released: ReleasedModel): ServedModel & { composedOf: string[] } {
+  const { served, digest, composedOf } = released;
+  return { name, served, digest, composedOf };
+}
+
+/** Those of the models that a release has, what an ensemble is made of before the ensemble. */
+export function servedModels(names: readonly string[], released: Readonly<Record<string, ReleasedModel>>) {
+  return composingFirst(
+    names.flatMap((name) => {
+      const model = released[name];
+      return model === undefined ? [] : [servedModel(name, model)];
+    }),
+  );
+}
+
+/**
+ * The versions, with the reason of the failed step at each ensemble that is not served because of it: Triton's own
+ * index has no word about such an ensemble.
+ */
+export function withFailedSteps<V extends ServedVersion>(
+  versions: readonly V[],
+  models: readonly { name: string; composedOf: readonly string[] }[],
+): V[] {
+  const stepsOf = new Map(models.map(({ name, composedOf }) => [name, composedOf]));
+  /** The innermost: a step may be an ensemble itself. */
+  const failedStep = (model: string, above: readonly string[]): V | undefined => {
+    const steps = (stepsOf.get(model) ?? []).filter((step) => !above.includes(step));
+    const failed = versions.find((version) => steps.includes(version.model) && version.state !== 'READY');
+    return failed === undefined ? undefined : (failedStep(failed.model, [...above, failed.model]) ?? failed);
+  };
+  return versions.map((version) => {
+    const step = version.state === 'READY' ? undefined : failedStep(version.model, [version.model]);
+    if (step === undefined) return version;
+    const { model, version: number, state, reason } = step;
+    const why = reason === '' ? '' : `: ${withoutFrames(model, reason)}`;
+    return { ...version, reason: `because its step ${model} version ${number} is ${state}${why}`, failedStep: model };
+  });
+}
+
+/** Models of a release in the order in which to take them out: no ensemble is ever without what it is made of. */
+export function ensemblesFirst(names: readonly string[], release: Release | undefined): string[] {
+  return servedModels(names, release?.models ?? {})
+    .map(({ name }) => name)
+    .reverse();
+}

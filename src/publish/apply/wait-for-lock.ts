@@ -1,0 +1,36 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { abortable } from '../../core/abort';
+import { UserError } from '../../core/errors';
+import type { ChangeOptions } from './options';
+import type { SeenRepository } from '../plan/snapshot';
+
+const LOOK_AGAIN_MS = 1000;
+
+/** Waits while another publisher has the lock, and says so once. */
+export class WaitForLock {
+  private readonly deadline: number;
+  private announced: string | undefined;
+
+  constructor(private readonly options: ChangeOptions) {
+    this.deadline = Date.now() + options.lockTimeoutMs;
+  }
+
+  /**
+   * Waits a moment if somebody holds it.
+   * @returns whether to look again
+   * @throws UserError when the time for waiting is up
+   */
+  async isHeld({ lock: { heldBy } }: SeenRepository): Promise<boolean> {
+    if (heldBy === undefined) return false;
+    if (Date.now() > this.deadline) {
+      throw new UserError(`another publisher is at work: ${heldBy}`, {
+        hint: 'wait for it, or give more time with --lock-timeout; one that died is taken over after a minute',
+      });
+    }
+    if (this.announced !== heldBy) this.options.onStage?.(`another publisher is at work, waiting: ${heldBy}`);
+    this.announced = heldBy;
+    const { signal } = this.options;
+    await abortable(sleep(LOOK_AGAIN_MS), signal);
+    return true;
+  }
+}

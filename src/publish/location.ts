@@ -1,0 +1,98 @@
+import { UsageError } from '../core/errors';
+
+/** A model repository in S3: the folders of its models are right under the prefix. */
+export interface RepositoryLocation {
+  bucket: string;
+  /** Without slashes at its ends, never empty. */
+  prefix: string;
+}
+
+/** Bucket names as S3 takes them: 3 to 63 of lower-case letters, digits, dots and hyphens. */
+const BUCKET = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
+
+/**
+ * Reads `s3://bucket/prefix`.
+ * A prefix is required: with --load-model=* Triton takes every top-level folder for a model, and release manifests
+ * have to live outside of the repository.
+ * @param flag that it was given with, for messages
+ */
+export function parseLocation(text: string, flag = 'bucket'): RepositoryLocation {
+  const match = /^s3:\/\/([^/]*)\/*(.*?)\/*$/.exec(text);
+  const bucket = match?.[1] ?? '';
+  const prefix = match?.[2] ?? '';
+  if (match === null) {
+    throw new UsageError(`--${flag} ${text}: not an S3 location`, { hint: 'write it as s3://BUCKET/PREFIX' });
+  }
+  if (!BUCKET.test(bucket) || bucket.includes('..')) {
+    throw new UsageError(`--${flag} ${text}: "${bucket}" cannot be a bucket name`, {
+      hint: '3 to 63 lower-case letters, digits, dots and hyphens, beginning and ending with a letter or digit',
+    });
+  }
+  if (prefix === '') {
+    throw new UsageError(`--${flag} ${text}: the prefix is missing`, {
+      hint: `write for example s3://${bucket}/models; releases are kept beside it, in s3://${bucket}/models.releases`,
+    });
+  }
+  if (prefix.endsWith('.releases')) {
+    throw new UsageError(`--${flag} ${text}: what ends in .releases is what the publisher keeps beside a repository`, {
+      hint: `the repository is s3://${bucket}/${prefix.slice(0, -'.releases'.length)}`,
+    });
+  }
+  if (!/^[\w!.*'()-]+(\/[\w!.*'()-]+)*$/.test(prefix)) {
+    throw new UsageError(
+      `--${flag} ${text}: prefix "${prefix}" has an empty part or characters that Triton cannot read`,
+      {
+        hint: "letters, digits and - _ . ! * ' ( ) between single slashes",
+      },
+    );
+  }
+  return { bucket, prefix };
+}
+
+/** `s3://bucket/prefix` */
+export function formatLocation(location: RepositoryLocation): string {
+  return `s3://${location.bucket}/${location.prefix}`;
+}
+
+/** Where Triton finds `s3://bucket/prefix`: an endpoint of one's own is part of the address. */
+export function withEndpoint(location: string, endpointUrl: string | undefined): string {
+  return endpointUrl === undefined
+    ? location
+    : location.replace(/^s3:\/\//, () => `s3://${endpointUrl.replace(/\/+$/, '')}/`);
+}
+
+/** `withEndpoint` of a location. */
+export const tritonRepositoryUrl = (location: RepositoryLocation, endpointUrl: string | undefined): string =>
+  withEndpoint(formatLocation(location), endpointUrl);
+
+/** Triton takes a prefix without any object for a mistake, and ends: this object, in the prefix, is always there. */
+export const PLACEHOLDER = {
+  name: '.keep',
+  text: 'This object lets Triton start on a repository that holds no model yet.\n',
+} as const;
+
+/**
+ * What the publisher keeps lies beside the repository, never in it: to a Triton that loads all there is, each folder
+ * of the repository is a model.
+ */
+export function releasesPrefix(location: RepositoryLocation): string {
+  return `${location.prefix}.releases`;
+}
+
+/** The pointer to the release that the repository is at. */
+export const headKey = (location: RepositoryLocation): string => `${releasesPrefix(location)}/head.json`;
+
+/** Says who publishes. */
+export const lockKey = (location: RepositoryLocation): string => `${releasesPrefix(location)}/lock.json`;
+
+/** The manifest of the release `id`. */
+export const releaseKey = (location: RepositoryLocation, id: string): string =>
+  `${releasesPrefix(location)}/${id}.json`;
+
+/** The golden requests of a model, by content. */
+export const goldenKey = (location: RepositoryLocation, sha256: string): string =>
+  `${releasesPrefix(location)}/golden/${sha256}.json`;
+
+/** A copy, by content, of an object that a later release replaces or takes out: what a release is restored from. */
+export const keptKey = (location: RepositoryLocation, checksum: string): string =>
+  `${releasesPrefix(location)}/kept/${checksum.replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')}`;

@@ -1,0 +1,152 @@
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { configText, stepModels, withServedVersions, type RepositoryModel } from '../../model';
+import { checksumOfBytes, checksumOfFile, type StoredPlace } from '../../s3/store';
+import { encodeGolden } from '../../model/golden';
+import type { WantedGolden } from '../release/golden-object';
+import { CONFIG_FILE, isTraceRecord } from '../keys';
+import type { WeightKind } from '../release/release';
+
+/** One object that the repository in S3 should hold. */
+export interface WantedObject {
+  /** Under the repository prefix: `resnet/1/model.pt`. */
+  key: string;
+  bytes: number;
+  source: ObjectSource;
+  /** As S3 keeps it. For a file it is made when it is needed, which for one to be uploaded is on the way. */
+  checksum?: string;
+  /** Of an object of a release: what it was called in a listing then. */
+  etag?: string;
+}
+
+/** Where the bytes are. `stored` is a list of places in S3, the first one that has them counts. */
+export type ObjectSource = { file: string } | { body: Buffer } | { stored: StoredPlace[] };
+
+/** One model as it should be. */
+export interface WantedModel {
+  name: string;
+  /** Versions that config.pbtxt has Triton serve, ascending. */
+  served: number[];
+  /** Tells this configuration, and what it refers to outside of version folders, from any other. */
+  digest: string;
+  /** Models that have to be there first: the steps of an ensemble. */
+  composedOf: string[];
+  objects: WantedObject[];
+  /** config.pbtxt: written last, as the commit of the model. */
+  config: WantedObject;
+  /** Version -> where its weights come from, where the tracing noted it. */
+  weights: Record<string, string>;
+  /** Version -> kind of its weights, where the tracing noted it. */
+  weightKinds?: Record<string, WeightKind>;
+  /** Undefined: it has no golden requests. */
+  golden?: WantedGolden;
+}
+
+/**
+ * Name of the parameter of a published configuration that holds the model's digest. Triton gives it back with the
+ * configuration of a loaded model: so anyone can see which publication a server has loaded, and a changed label file
+ * makes a changed configuration, without which Triton would not load the model anew.
+ */
+export const DIGEST_PARAMETER = 'published_digest';
+
+/** S3 has no empty folders. Not without content: some tools leave empty objects out. */
+const PLACEHOLDER = Buffer.from('Keeps the folder, which Triton needs to see this version.\n');
+const PLACEHOLDER_CHECKSUM = checksumOfBytes(PLACEHOLDER);
+
+/** What the models of a folder come to as objects, in the order in which to publish them. */
+export async function wantedModels(models: readonly RepositoryModel[]): Promise<WantedModel[]> {
+  return composingFirst(await Promise.all(models.map(toWanted)));
+}
+
+async function toWanted(model: RepositoryModel): Promise<WantedModel> {
+  const object = (key: string, bytes: number, source: ObjectSource): WantedObject => ({
+    key: `${model.name}/${key}`,
+    bytes,
+    source,
+  });
+  const inVersions = model.versions.flatMap(({ version, files }) =>
+    files.length === 0
+      ? [
+          {
+            ...object(`${version}/.keep`, PLACEHOLDER.byteLength, { body: PLACEHOLDER }),
+            checksum: PLACEHOLDER_CHECKSUM,
+          },
+        ]
+      : files.map(({ key, bytes, path }) => object(key, bytes, { file: path })),
+  );
+  const beside = await Promise.all(
+    model.extraFiles.map(async ({ key, bytes, path }) => ({
+      ...object(key, bytes, { file: path }),
+      checksum: await checksumOfFile(path, bytes),
+    })),
+  );
+  const digest = digestOf(model.configText, beside);
+  const body = Buffer.from(publishedConfig(model, digest));
+  return {
+    name: model.name,
+    served: model.served,
+    digest,
+    composedOf: stepModels(model.config),
+    objects: [...inVersions, ...beside].sort((a, b) => (a.key < b.key ? -1 : 1)),
+    config: { ...object(CONFIG_FILE, body.byteLength, { body }), checksum: checksumOfBytes(body) },
+    ...(await describeWeights(model)),
+    ...wantedGolden(model),
+  };
+}
+
+function wantedGolden({ golden: requests }: RepositoryModel): Pick<WantedModel, 'golden'> {
+  if (requests.length === 0) return {};
+  const { body, golden } = encodeGolden(requests);
+  return { golden: { ...golden, body: () => Promise.resolve(body) } };
+}
+
+function digestOf(text: string, beside: readonly WantedObject[]): string {
+  const hash = createHash('sha256').update(text);
+  for (const { key, checksum } of beside) hash.update(`\0${key}\0${checksum}`);
+  return hash.digest('hex').slice(0, 32);
+}
+
+function publishedConfig(model: RepositoryModel, digest: string): string {
+  const config = withServedVersions(model.config, model.served);
+  return configText({ ...config, parameters: { ...config.parameters, [DIGEST_PARAMETER]: { string_value: digest } } });
+}
+
+/** What the trace files beside the artifacts say about the weights. */
+async function describeWeights(
+  model: RepositoryModel,
+): Promise<Required<Pick<WantedModel, 'weights' | 'weightKinds'>>> {
+  const weights: Record<string, string> = {};
+  const weightKinds: Record<string, WeightKind> = {};
+  for (const { version, files } of model.versions) {
+    const trace = files.find(({ key }) => isTraceRecord(key));
+    if (trace === undefined) continue;
+    try {
+      const { description, kind } = (JSON.parse(await readFile(trace.path, 'utf8')) as TraceFile).weights ?? {};
+      if (description !== undefined) weights[String(version)] = description;
+      if (kind === 'pretrained' || kind === 'random') weightKinds[String(version)] = kind;
+    } catch {
+      // Not ours; it is published as any other file.
+    }
+  }
+  return { weights, weightKinds };
+}
+
+interface TraceFile {
+  weights?: { description?: string; kind?: string };
+}
+
+/** A stable topological order; validation has refused loops before. */
+export function composingFirst<T extends { name: string; composedOf: readonly string[] }>(models: readonly T[]): T[] {
+  const byName = new Map(models.map((model) => [model.name, model]));
+  const ordered = new Set<T>();
+  const visit = (model: T, above: ReadonlySet<T>): void => {
+    if (ordered.has(model) || above.has(model)) return;
+    for (const name of model.composedOf) {
+      const step = byName.get(name);
+      if (step !== undefined) visit(step, new Set(above).add(model));
+    }
+    ordered.add(model);
+  };
+  for (const model of models) visit(model, new Set());
+  return [...ordered];
+}

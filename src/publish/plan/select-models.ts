@@ -1,0 +1,30 @@
+import { UserError } from '../../core/errors';
+import type { Release } from '../release/release';
+import type { WantedModel } from './desired';
+
+/**
+ * Of the models of a release those that --models names; all without it.
+ * @param where the repository of the release, for messages
+ * @throws UserError for a name that the release lacks, and for an ensemble without one of its models
+ */
+export function selectModels(
+  all: WantedModel[],
+  selection: readonly string[] | undefined,
+  { release, where }: { release: Release; where: string },
+): WantedModel[] {
+  if (selection === undefined) return all;
+  const unknown = selection.find((name) => release.models[name] === undefined);
+  if (unknown !== undefined) {
+    throw new UserError(`release ${release.id} of ${where} has no model "${unknown}"`, {
+      hint: `it has ${Object.keys(release.models).join(', ')}`,
+    });
+  }
+  const models = all.filter(({ name }) => selection.includes(name));
+  for (const { name, composedOf } of models) {
+    const missing = composedOf.find((step) => !selection.includes(step));
+    if (missing !== undefined) {
+      throw new UserError(`${name} is made of ${missing}, which is not among --models`, { hint: `add ${missing}` });
+    }
+  }
+  return models;
+}

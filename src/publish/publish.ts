@@ -1,0 +1,66 @@
+import { readSoundRepository, type RepositoryModel, type Selection } from '../model';
+import { change } from './apply/apply';
+import type { Changed, ChangeOptions } from './apply/options';
+import { lookAt } from './plan/snapshot';
+import { hashAhead } from './plan/plan';
+import { provenanceOf } from './release/provenance';
+import type { Release } from './release/release';
+import { wantedModels, type WantedModel } from './plan/desired';
+
+export { VersionConflict } from './apply/preconditions';
+
+export interface PublishOptions extends ChangeOptions, Pick<Selection, 'models' | 'exclude'> {
+  /** Folder of the model repository. */
+  repository: string;
+  /** Delete from the bucket what the folder does not have: models, and versions of its models. */
+  prune?: boolean;
+  /** Replace published versions instead of refusing to change them. For repositories that nothing but tests depend on. */
+  replacePublished?: boolean;
+  /** Take models that are not selected out of service; a rollback can bring them back. */
+  removeOthers?: boolean;
+  /** Changes each model before it is published. */
+  adapt?: ((model: RepositoryModel) => RepositoryModel) | undefined;
+}
+
+export interface Published extends Changed {
+  models: WantedModel[];
+}
+
+/**
+ * Publishes a model repository: reads and validates the folder, compares it with the bucket, writes what differs,
+ * and gets each replica to serve it. Nothing is written unless everything was found valid.
+ */
+export async function publish(options: PublishOptions): Promise<Published> {
+  const { repository, store, location, prune = false } = options;
+  // The bucket is looked at while the folder is read: nothing is written before both are known.
+  let headIsKnown: (release: Release | undefined) => void = () => undefined;
+  const head = new Promise<Release | undefined>((resolve) => (headIsKnown = resolve));
+  const firstLook = lookAt(store, location, headIsKnown);
+  firstLook.catch(() => headIsKnown(undefined));
+  const read = await readSoundRepository(repository, options, 'published; nothing was uploaded');
+  if (read.added.length > 0) options.onStage?.(`added, because an ensemble needs them: ${read.added.join(', ')}`);
+  const models = await wantedModels(options.adapt === undefined ? read.models : read.models.map(options.adapt));
+  void head.then((release) => hashAhead(models, release));
+  const changed = await change(
+    (release) => {
+      const gone = prune ? Object.keys(release?.models ?? {}).filter((name) => !read.names.includes(name)) : [];
+      const others = Object.keys(release?.models ?? {}).filter((name) => !models.some((model) => model.name === name));
+      // A user who names models asks for a change of these only.
+      const remove = options.removeOthers === true ? others : options.models === undefined ? gone : [];
+      if (gone.length > remove.length) {
+        options.onStage?.(`--prune keeps ${gone.join(', ')}: with --models no model is removed`);
+      }
+      return Promise.resolve({
+        models,
+        remove,
+        keepRemoved: options.removeOthers === true,
+        replacePublished: options.replacePublished === true,
+        prune,
+        origin: `sync-models ${repository}`,
+        provenance: () => provenanceOf(repository, options.message),
+      });
+    },
+    { ...options, firstLook },
+  );
+  return { ...changed, models };
+}

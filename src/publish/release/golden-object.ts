@@ -1,0 +1,41 @@
+import { UserError } from '../../core/errors';
+import { decodeGolden, verifyGolden, type GoldenRequest, type ReleasedGolden } from '../../model/golden';
+import { PreconditionFailed, type S3Store } from '../../s3/store';
+import { goldenKey, type RepositoryLocation } from '../location';
+
+/** Golden requests of a model as they are to be released: what the release says of them, and their bytes. */
+export interface WantedGolden extends ReleasedGolden {
+  body: () => Promise<Buffer>;
+}
+
+/** Those of a release in `store`, read when they are needed. */
+export function storedGolden(store: S3Store, location: RepositoryLocation, golden: ReleasedGolden): WantedGolden {
+  const where = `s3://${store.bucket}/${goldenKey(location, golden.sha256)}`;
+  return {
+    ...golden,
+    body: async () => {
+      const found = await store.get(goldenKey(location, golden.sha256));
+      if (found === undefined) {
+        throw new UserError(`${where} is missing: golden requests of the release`, {
+          hint: 'restore that object, publish the model again, or ask nothing with --no-ask',
+        });
+      }
+      verifyGolden(found.body, golden, where);
+      return found.body;
+    },
+  };
+}
+
+/** The requests, once their bytes were verified. */
+export async function readRequests(golden: WantedGolden | undefined): Promise<GoldenRequest[]> {
+  return golden === undefined ? [] : decodeGolden(await golden.body(), golden, 'the golden requests');
+}
+
+/** Writes the object of a release, unless one of that content exists. */
+export async function putGolden(store: S3Store, location: RepositoryLocation, golden: WantedGolden): Promise<void> {
+  try {
+    await store.putBytes(goldenKey(location, golden.sha256), await golden.body(), { ifAbsent: true });
+  } catch (error) {
+    if (!(error instanceof PreconditionFailed)) throw error;
+  }
+}

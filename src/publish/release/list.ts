@@ -1,0 +1,135 @@
+import type { S3Store } from '../../s3/store';
+import { releaseHistory } from './history';
+import { CONFIG_FILE, isReplaceable, modelOf, versionOf, versionsOf } from '../keys';
+import { keptKey, type RepositoryLocation } from '../location';
+import {
+  readHead,
+  releaseIds,
+  type Asked,
+  type Release,
+  type ReleasedModel,
+  type ReleasedObject,
+  type WeightKind,
+} from './release';
+
+/** A release as `npm run releases` shows it. */
+export interface ListedRelease {
+  id: string;
+  createdAt: string;
+  origin: string;
+  by: string;
+  /** Of the repository folder; with a `+` where files in it differed from the commit. */
+  commit?: string;
+  message?: string;
+  /** Set where nothing was asked, by --no-ask. */
+  notAsked?: true;
+  isCurrent: boolean;
+  /** Model -> versions in service. */
+  serves: Record<string, number[]>;
+  /** Model -> kind of the weights of its served versions; unknown where tracing did not note it. */
+  weights: Record<string, WeightKind | 'unknown'>;
+  /** Model -> how it was asked: golden requests, zeros; `no` where it was not. */
+  asked: Record<string, Asked | 'no'>;
+  /** Versions that it serves and the bucket no longer has as they were, `resnet 1`: rollback refuses it. */
+  lost: string[];
+  /** Against the release before it: `resnet 1 -> 2`, `new bert`, `removed gfpgan`. */
+  changes: string[];
+}
+
+/** The releases that the repository was at, the newest first. */
+export async function listReleases(
+  store: S3Store,
+  location: RepositoryLocation,
+  limit: number,
+): Promise<ListedRelease[]> {
+  const [head, ids] = await Promise.all([readHead(store, location), releaseIds(store, location)]);
+  const releases: Release[] = [];
+  // One more, for what the last one changed.
+  const history = releaseHistory(store, location, { head: head?.release, ids, most: limit + 1 });
+  for await (const release of history) releases.push(release);
+  const lostOf = await lostVersions(store, location, head?.release);
+  return releases.slice(0, limit).map((release, i) => ({
+    id: release.id,
+    createdAt: release.createdAt,
+    origin: release.origin,
+    by: release.by,
+    ...(release.commit === undefined ? {} : { commit: release.commit }),
+    ...(release.message === undefined ? {} : { message: release.message }),
+    ...(release.notAsked === undefined ? {} : { notAsked: release.notAsked }),
+    isCurrent: i === 0,
+    serves: ofModels(release, ({ served }) => served),
+    weights: ofModels(release, weightKindOf),
+    asked: ofModels(release, ({ asked }) => asked ?? 'no'),
+    lost: lostOf(release),
+    changes: changesBetween(releases[i + 1], release),
+  }));
+}
+
+/** @returns of a release, the versions that rollback could not restore */
+async function lostVersions(
+  store: S3Store,
+  location: RepositoryLocation,
+  current: Release | undefined,
+): Promise<(release: Release) => string[]> {
+  const folder = `${location.prefix}/`;
+  const [objects, copies] = await Promise.all([store.list(folder), store.list(keptKey(location, ''))]);
+  const etags = new Map(objects.map(({ key, etag }) => [key.slice(folder.length), etag]));
+  const aside = new Set(copies.map(({ key }) => key));
+  const isLost = (key: string, { etag, checksum, versionId }: ReleasedObject): boolean => {
+    const there = etags.get(key);
+    if (there === undefined) return versionId === undefined && !aside.has(keptKey(location, checksum));
+    // The same bytes, written again, may have another ETag.
+    const now = current?.models[modelOf(key)]?.objects[key];
+    return there !== etag && !(now?.etag === there && now.checksum === checksum);
+  };
+  return ({ models }) =>
+    Object.values(models).flatMap(({ served, objects }) =>
+      versionsOf(
+        Object.entries(objects).flatMap(([key, object]) => {
+          const version = versionOf(key);
+          return version !== undefined && served.includes(version) && !isReplaceable(key) && isLost(key, object)
+            ? [key]
+            : [];
+        }),
+      ),
+    );
+}
+
+function ofModels<T>({ models }: Release, read: (model: ReleasedModel) => T): Record<string, T> {
+  return Object.fromEntries(Object.entries(models).map(([name, model]) => [name, read(model)]));
+}
+
+/** Random where one of the served versions is. */
+export function weightKindOf({
+  served,
+  weightKinds = {},
+}: Pick<ReleasedModel, 'served' | 'weightKinds'>): WeightKind | 'unknown' {
+  const kinds = served.map((version) => weightKinds[String(version)]);
+  if (kinds.includes('random')) return 'random';
+  return kinds.length > 0 && kinds.every((kind) => kind === 'pretrained') ? 'pretrained' : 'unknown';
+}
+
+/** What a release changed, in words. */
+export function changesBetween(before: Release | undefined, after: Release): string[] {
+  const names = [...new Set([...Object.keys(before?.models ?? {}), ...Object.keys(after.models)])].sort();
+  return names.flatMap((name) => {
+    const [old, now] = [before?.models[name], after.models[name]];
+    if (now === undefined) return [`removed ${name}`];
+    const random = weightKindOf(now) === 'random' ? ' (random weights)' : '';
+    if (old === undefined) return [`new ${name} ${now.served.join(' ')}${random}`];
+    if (old.served.join() !== now.served.join()) {
+      return [`${name} ${old.served.join(' ')} -> ${now.served.join(' ')}${random}`];
+    }
+    if (configOf(name, old) !== configOf(name, now)) return [`${name}: configuration`];
+    if (old.golden?.sha256 !== now.golden?.sha256) return [`${name}: golden requests`];
+    const gone = numbersOf(old).filter((version) => !numbersOf(now).includes(version));
+    return gone.length === 0 ? [] : [`${name}: deleted ${gone.join(' ')}`];
+  });
+}
+
+const numbersOf = (model: ReleasedModel): number[] => [
+  ...new Set(Object.keys(model.objects).flatMap((key) => versionOf(key) ?? [])),
+];
+
+const configOf = (name: string, model: ReleasedModel): string | undefined =>
+  model.objects[`${name}/${CONFIG_FILE}`]?.checksum;

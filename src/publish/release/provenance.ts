@@ -1,0 +1,30 @@
+import { exec } from '../../core/exec';
+
+/** Where a release comes from in version control, and what its author says of it. */
+export interface Provenance {
+  /** Of the repository folder; with a `+` where files in it differ from the commit. */
+  commit?: string;
+  message?: string;
+}
+
+const GIT_TIMEOUT_MS = 10_000;
+
+/**
+ * The commit of a folder, with its subject as the message unless one is given. Without git, or outside of a work tree,
+ * there is none.
+ */
+export async function provenanceOf(folder: string, message: string | undefined): Promise<Provenance> {
+  const given = message === undefined ? {} : { message };
+  try {
+    const git = async (...args: string[]): Promise<string> =>
+      (await exec('git', ['-C', folder, ...args], { timeoutMs: GIT_TIMEOUT_MS })).stdout.trim();
+    const [log, changes] = await Promise.all([
+      git('log', '-1', '--format=%H%n%s'),
+      git('status', '--porcelain', '--', '.'),
+    ]);
+    const [hash = '', subject = ''] = log.split('\n');
+    return { commit: `${hash}${changes === '' ? '' : '+'}`, message: subject, ...given };
+  } catch {
+    return given;
+  }
+}

@@ -1,0 +1,198 @@
+import { UserError } from '../core/errors';
+import { firstLines } from '../core/format';
+import type { S3Store, StoredPlace } from '../s3/store';
+import { change } from './apply/apply';
+import type { Changed, ChangeOptions } from './apply/options';
+import type { Plan } from './plan/plan';
+import { releaseHistory, wasReleased } from './release/history';
+import { storedGolden } from './release/golden-object';
+import { CONFIG_FILE, isReplaceable, modelOf, versionOf, versionsOf } from './keys';
+import { formatLocation, keptKey, type RepositoryLocation } from './location';
+import type { Provenance } from './release/provenance';
+import {
+  readHead,
+  readRelease,
+  releaseIds,
+  type Release,
+  type ReleasedModel,
+  type ReleasedObject,
+} from './release/release';
+import { selectModels } from './plan/select-models';
+import { composingFirst, type WantedModel, type WantedObject } from './plan/desired';
+
+export interface RollbackOptions extends ChangeOptions {
+  /** Only these models; the others stay as they are. What an ensemble is made of has to be among them. */
+  models?: readonly string[];
+}
+
+/**
+ * Brings the repository and the servers back to a release: its configurations, and from what is still in the bucket.
+ * Models that came after it are taken out of service; their bytes stay beside the repository.
+ * @param id undefined: the release before the one that the repository is at; after a rollback, the one before that which
+ *   it went back to
+ */
+export async function rollBack(id: string | undefined, options: RollbackOptions): Promise<Changed> {
+  const { store, location, models: selection } = options;
+  let announced: string | undefined;
+  return change(async (current) => {
+    const goal = id ?? (await releaseBefore(store, location, current));
+    const release = await findRelease(store, location, goal, current);
+    const { createdAt, by, origin } = release;
+    if (announced !== release.id) options.onStage?.(`to release ${release.id} of ${createdAt} by ${by} (${origin})`);
+    announced = release.id;
+    const all = modelsOf(
+      release,
+      (key, object) => ({ source: { stored: placesOf(location, key, object) }, etag: object.etag }),
+      { store, location },
+    );
+    const models = selectModels(all, selection, { release, where: formatLocation(location) });
+    const shared = {
+      models,
+      keepRemoved: true,
+      prune: false,
+      conflictHint: (keys: readonly string[]) =>
+        `the files of that version were replaced since, and nothing was changed; ${alternatives(release, keys.map(modelOf))}`,
+      provenance: () => Promise.resolve(carriedProvenance(release, options)),
+      check: (plan: Plan) => requireBytes(plan, release, options),
+    };
+    if (selection !== undefined) {
+      return { ...shared, remove: [], origin: `rollback of ${selection.join(', ')} to ${release.id}` };
+    }
+    return {
+      ...shared,
+      remove: Object.keys(current?.models ?? {}).filter((name) => release.models[name] === undefined),
+      origin: `rollback to ${release.id}`,
+      restores: release.id,
+    };
+  }, options);
+}
+
+/** Says before anything is written that bytes are gone for good. */
+async function requireBytes(plan: Plan, release: Release, { store, location }: ChangeOptions): Promise<void> {
+  const needed = plan.models
+    .flatMap(({ objects }) => objects)
+    .filter(({ object, action }) => action !== 'keep' && versionOf(object.key) !== undefined);
+  if (needed.length === 0) return;
+  const aside = new Set((await store.list(keptKey(location, ''))).map(({ key }) => key));
+  const isThere = ({ source }: WantedObject): boolean =>
+    'stored' in source && source.stored.some(({ key, versionId }) => versionId !== undefined || aside.has(key));
+  const gone = needed.map(({ object }) => object).filter((object) => !isThere(object));
+  if (gone.length === 0) return;
+  const files = gone.map(({ key }) => key);
+  throw new UserError(
+    `release ${release.id} cannot be restored: --prune deleted ${versionsOf(files).join(', ')} (${firstLines(files).join(', ')})`,
+    {
+      hint: `nothing was changed; publish that version again from its files, or ${alternatives(release, files.map(modelOf))}`,
+    },
+  );
+}
+
+/** What can be done where these models of the release cannot be restored. */
+function alternatives({ id, models }: Release, lost: readonly string[]): string {
+  const others = Object.entries(models).filter(
+    ([name, { composedOf }]) => ![name, ...composedOf].some((one) => lost.includes(one)),
+  );
+  const names = others.map(([name]) => name).join(',');
+  const another = 'choose another release of "npm run releases"';
+  return names === '' ? another : `${another}, or roll back the other models: rollback ${id} --models ${names}`;
+}
+
+/** What a release has in service, as it is to be published. Versions that it only kept are left out. */
+export function modelsOf(
+  release: Release,
+  origin: (key: string, object: ReleasedObject) => Pick<WantedObject, 'source' | 'etag'>,
+  from: { store: S3Store; location: RepositoryLocation },
+): WantedModel[] {
+  const toWanted = (name: string, released: ReleasedModel): WantedModel => {
+    const { served, digest, composedOf, weights, weightKinds, golden } = released;
+    const objects = Object.entries(released.objects).flatMap(([key, object]): WantedObject[] => {
+      const version = versionOf(key);
+      if (version !== undefined && !served.includes(version)) return [];
+      const { bytes, checksum } = object;
+      // What nobody had to compare has no checksum: S3 is asked for it when it is needed.
+      return [{ key, bytes, ...origin(key, object), ...(checksum === '' ? {} : { checksum }) }];
+    });
+    const config = objects.find(({ key }) => key === `${name}/${CONFIG_FILE}`);
+    if (config === undefined) throw new UserError(`release ${release.id} has no configuration of ${name}`);
+    return {
+      name,
+      served,
+      digest,
+      composedOf,
+      weights,
+      ...(weightKinds === undefined ? {} : { weightKinds }),
+      ...(golden === undefined ? {} : { golden: storedGolden(from.store, from.location, golden) }),
+      config,
+      objects: objects.filter((object) => object !== config),
+    };
+  };
+  return composingFirst(Object.entries(release.models).map(([name, released]) => toWanted(name, released)));
+}
+
+/** A release keeps its commit where it goes; its message, unless another one is given. */
+export function carriedProvenance({ commit, message }: Release, options: Pick<ChangeOptions, 'message'>): Provenance {
+  const said = options.message ?? message;
+  return { ...(commit === undefined ? {} : { commit }), ...(said === undefined ? {} : { message: said }) };
+}
+
+/** Where the bytes of an object of a release may still be, in this bucket. */
+function placesOf(location: RepositoryLocation, key: string, { checksum, versionId }: ReleasedObject): StoredPlace[] {
+  const kept = checksum === '' ? [] : [{ key: keptKey(location, checksum) }];
+  if (isReplaceable(key)) return kept;
+  return [...kept, ...(versionId === undefined ? [] : [{ key: `${location.prefix}/${key}`, versionId }])];
+}
+
+/** A rollback is no step forward: the release before it is the one before its goal. */
+async function releaseBefore(
+  store: S3Store,
+  location: RepositoryLocation,
+  release: Release | undefined,
+): Promise<string> {
+  const where = formatLocation(location);
+  if (release === undefined) {
+    throw new UserError(`${where} has no release yet`, { hint: 'publish one: npm run sync-models' });
+  }
+  if (release.restores !== undefined) {
+    return releaseBefore(store, location, await readRelease(store, location, release.restores));
+  }
+  if (release.previous === undefined) {
+    throw new UserError(`${release.id} is the first release of ${where}: there is none before it`);
+  }
+  return release.previous;
+}
+
+/**
+ * The release of that id, or the only one whose id has this in it.
+ * @param current the one that the repository is at
+ * @throws UserError also when the repository never was at it
+ */
+export async function findRelease(
+  store: S3Store,
+  location: RepositoryLocation,
+  id: string,
+  current: Release | undefined,
+): Promise<Release> {
+  const where = formatLocation(location);
+  const ids = await releaseIds(store, location);
+  const [only, ...others] = ids.includes(id) ? [id] : ids.filter((one) => one.includes(id));
+  const found = only === undefined || others.length > 0 ? undefined : await readRelease(store, location, only);
+  if (found === undefined) {
+    const newest: string[] = [];
+    for await (const release of releaseHistory(store, location, { head: current, ids, most: 5 })) {
+      newest.push(release.id);
+    }
+    throw new UserError(`${where} has ${only === undefined ? 'no' : 'more than one'} release "${id}"`, {
+      hint: `the newest are: ${newest.join(', ')}; "npm run releases" lists all`,
+    });
+  }
+  for (let head = current; ;) {
+    if (await wasReleased(store, location, found, { head, ids })) return found;
+    // It may have become current since `current` was read.
+    const now = (await readHead(store, location))?.release;
+    if (now?.id === head?.id) break;
+    head = now;
+  }
+  throw new UserError(`release ${found.id} of ${where} never was in service: its publisher ended before it was done`, {
+    hint: 'publish it again from its files; "npm run releases" lists those that were in service',
+  });
+}

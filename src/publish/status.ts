@@ -1,0 +1,225 @@
+import { UserError } from '../core/errors';
+import { measureAnswer, type Difference, type GoldenRequest, type Mismatch } from '../model/golden';
+import { replicaClient, type Replica, type ReplicaSource } from '../cluster/source';
+import type { S3Store } from '../s3/store';
+import { withoutFrames } from '../triton/load-failure';
+import type { RepositoryLocation } from './location';
+import { askModel, WrongAnswer } from './apply/ask';
+import { readRequests, storedGolden } from './release/golden-object';
+import { lookAt } from './plan/snapshot';
+import type { Release, ReleasedModel } from './release/release';
+import { servedModel, withFailedSteps } from './apply/served';
+import { loadedDigest, readIndex, statesOf, type ServedModel, type ServedVersion } from './apply/rollout';
+
+/** One version on one replica, against what the release says. */
+export interface ReplicaVersion extends ServedVersion {
+  /** `as released`, `other configuration`, `not in the release`, or what is wrong with it. */
+  verdict: string;
+  ok: boolean;
+}
+
+/** How a replica answered when a model was asked. */
+export interface ModelAnswer {
+  model: string;
+  ok: boolean;
+  /** `answered 3 golden requests`, or what is wrong. */
+  result: string;
+  /** Where values were compared. */
+  mismatch?: Mismatch;
+  /** With `differences`: of each tensor of its golden requests. */
+  differences?: Difference[];
+}
+
+export interface ReplicaStatus {
+  replica: string;
+  /** Why nothing is known of it, and what to do. */
+  problem?: string;
+  hint?: string;
+  versions: ReplicaVersion[];
+  /** With `ask`: of each model that it serves as released. */
+  answers?: ModelAnswer[];
+}
+
+export interface RepositoryStatus {
+  release: Release | undefined;
+  /** Who publishes at this moment. */
+  publishing: string | undefined;
+  /** Models that a publisher which was killed had begun to switch. */
+  unfinished: string[];
+  /** Objects that are not as the release says: missing, or with other bytes. */
+  drift: string[];
+  replicas: ReplicaStatus[];
+}
+
+/** What each replica serves against what the repository says. Reads only. */
+export async function repositoryStatus(
+  store: S3Store,
+  location: RepositoryLocation,
+  source: ReplicaSource | undefined,
+  { ask = false, differences = false }: { ask?: boolean; differences?: boolean } = {},
+): Promise<RepositoryStatus> {
+  const { head, lock, objects } = await lookAt(store, location);
+  const released = Object.entries(head?.release.models ?? {});
+  // What another publisher is switching right now is on its way, not amiss.
+  const settled = released.filter(([name]) => lock.heldBy === undefined || !lock.unfinished.switching.includes(name));
+  const drift = settled.flatMap(([, model]) =>
+    Object.entries(model.objects).flatMap(([key, { etag, bytes }]) => {
+      const present = objects.get(key);
+      if (present === undefined) return [`${key} is missing`];
+      return present.etag === etag && present.bytes === bytes ? [] : [`${key} is not what was released`];
+    }),
+  );
+  const models = released.map(([name, model]) => servedModel(name, model));
+  const found = (await source?.list()) ?? [];
+  const replicas = await Promise.all(found.map((replica) => replicaStatus(replica, models)));
+  if (ask || differences) {
+    const golden = goldenReader(store, location, head?.release.models ?? {});
+    // One by one: requests to all at once would be load that clients feel.
+    for (const [i, status] of replicas.entries()) {
+      status.answers = await askReplica(found[i] as Replica, status, released, golden, differences);
+    }
+  }
+  return {
+    release: head?.release,
+    publishing: lock.heldBy,
+    unfinished: lock.heldBy === undefined ? lock.unfinished.switching : [],
+    drift,
+    replicas,
+  };
+}
+
+/** Whether everything is as the release says. */
+export function isAsReleased(status: RepositoryStatus): boolean {
+  return (
+    status.drift.length === 0 &&
+    status.unfinished.length === 0 &&
+    status.replicas.every(({ problem, versions }) => problem === undefined && versions.every(({ ok }) => ok)) &&
+    status.replicas.every(({ answers = [] }) => answers.every(({ ok }) => ok))
+  );
+}
+
+type ReadGolden = (model: string) => Promise<GoldenRequest[]>;
+
+/** Reads the golden requests of each model once, for all replicas. */
+function goldenReader(
+  store: S3Store,
+  location: RepositoryLocation,
+  models: Readonly<Record<string, ReleasedModel>>,
+): ReadGolden {
+  const read = new Map<string, Promise<GoldenRequest[]>>();
+  return (model) => {
+    const golden = models[model]?.golden;
+    const reading =
+      read.get(model) ?? readRequests(golden === undefined ? undefined : storedGolden(store, location, golden));
+    read.set(model, reading);
+    return reading;
+  };
+}
+
+async function askReplica(
+  replica: Replica,
+  { problem, versions }: ReplicaStatus,
+  released: readonly (readonly [string, ReleasedModel])[],
+  golden: ReadGolden,
+  measure: boolean,
+): Promise<ModelAnswer[]> {
+  if (problem !== undefined) return [];
+  const client = replicaClient(replica);
+  const answers: ModelAnswer[] = [];
+  try {
+    for (const [name, { served, asked }] of released) {
+      const states = versions.filter(({ model }) => model === name);
+      // What is not served as released is reported as that.
+      if (states.length === 0 || states.some(({ ok }) => !ok)) continue;
+      const differences: Difference[] = [];
+      const options = {
+        replica: replica.name,
+        zerosWereAnswered: asked === 'zeros',
+        ...(measure
+          ? { onAnswer: (...answer: Parameters<typeof measureAnswer>) => differences.push(...measureAnswer(...answer)) }
+          : {}),
+      };
+      const measured = measure ? { differences } : {};
+      try {
+        const { text, hint } = await askModel(client, { name, served }, await golden(name), options);
+        answers.push({
+          model: name,
+          ok: true,
+          result: `${text}${hint === undefined ? '' : ` -> ${hint}`}`,
+          ...measured,
+        });
+      } catch (error) {
+        const mismatch = error instanceof WrongAnswer ? error.mismatch : undefined;
+        const result = (error as Error).message;
+        answers.push({ model: name, ok: false, result, ...(mismatch === undefined ? {} : { mismatch }), ...measured });
+      }
+    }
+  } finally {
+    client.close();
+  }
+  return answers;
+}
+
+async function replicaStatus(
+  replica: Replica,
+  models: readonly ReturnType<typeof servedModel>[],
+): Promise<ReplicaStatus> {
+  if (!replica.ready) return { replica: replica.name, problem: 'not ready', versions: [] };
+  const client = replicaClient(replica);
+  try {
+    const index = await readIndex(client, replica);
+    const versions: ReplicaVersion[] = [];
+    for (const model of models) {
+      const states = statesOf(index, model);
+      const served = states.filter(({ state }) => state === 'READY').map(({ version }) => version);
+      const digest =
+        served.length > 0 && model.digest !== '' ? await loadedDigest(client, { ...model, served }) : model.digest;
+      for (const state of states) {
+        const ok = state.state === 'READY' && digest === model.digest;
+        const verdict = ok ? 'as released' : state.state === 'READY' ? 'other configuration' : 'missing';
+        versions.push({ ...state, ok, verdict });
+      }
+    }
+    const known = new Set(versions.map(({ model, version }) => `${model}/${version}`));
+    for (const { name, version, state, reason } of index) {
+      if (state !== 'READY' || known.has(`${name}/${version}`)) continue;
+      versions.push({ model: name, version: Number(version), state, reason, ok: false, verdict: 'not in the release' });
+    }
+    const explained = withFailedSteps(versions, models).map((version) =>
+      version.verdict === 'missing' && version.reason !== ''
+        ? { ...version, verdict: withoutFrames(version.model, version.reason) }
+        : version,
+    );
+    explained.sort((a, b) => (a.model === b.model ? a.version - b.version : a.model < b.model ? -1 : 1));
+    return { replica: replica.name, versions: explained };
+  } catch (error) {
+    const hint = error instanceof UserError ? error.hint : undefined;
+    return {
+      replica: replica.name,
+      problem: (error as Error).message,
+      ...(hint === undefined ? {} : { hint }),
+      versions: [],
+    };
+  } finally {
+    client.close();
+  }
+}
+
+/** State of each wanted version on one server. */
+export async function servedNow(
+  server: { httpUrl: string; modelControlKey: string },
+  models: readonly (ServedModel & { composedOf: readonly string[] })[],
+): Promise<ServedVersion[]> {
+  const { httpUrl: url, modelControlKey } = server;
+  const replica = { name: url, url, ready: true, modelControlKey };
+  const client = replicaClient(replica);
+  try {
+    const index = await readIndex(client, replica);
+    return withFailedSteps(
+      models.flatMap((model) => statesOf(index, model)),
+      models,
+    );
+  } finally {
+    client.close();
+  }
+}

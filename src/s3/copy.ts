@@ -1,0 +1,191 @@
+import { UserError } from '../core/errors';
+import { forEachLimited } from '../core/pool';
+import { nameOf, type Bucket } from './bucket';
+import { checksumOfParts, PART_BYTES, partsOf, sha256, type Part } from './checksum';
+import { FileChanged, S3Error } from './errors';
+import { encodeKey, encodeText } from './endpoint';
+import { abortUpload, copyPart, createUpload, type StoredPart } from './multipart';
+import { checkObject, conditionHeaders, getObject, headObject, isRefused, versionIdOf } from './objects';
+import { quoted, readXml } from './requester';
+import type { Source } from './source';
+import type { Written } from './types';
+import { acceptOurs, complete, lookBeforeWriting, putObject, putParts, writtenAs, type UploadOptions } from './upload';
+import { childText } from './xml';
+
+/** What is copied. */
+export interface CopySource {
+  bucket: Bucket;
+  key: string;
+  versionId?: string;
+}
+
+export interface CopyOptions extends UploadOptions {
+  bytes: number;
+  checksum: string;
+}
+
+/** Parts that S3 copies at a time. */
+const PARTS_AT_A_TIME = 16;
+
+/**
+ * Lets S3 copy an object, in the parts in which it would be uploaded.
+ * @throws UserError when the copy has another content than expected; it is not left there
+ */
+export async function copyObject(
+  bucket: Bucket,
+  source: CopySource,
+  key: string,
+  options: CopyOptions,
+): Promise<Written> {
+  const { bytes, checksum, condition } = options;
+  // Not every server knows conditions of copies.
+  const ours = await lookBeforeWriting(bucket, key, bytes, checksum, condition);
+  if (ours !== undefined) return ours;
+  return bytes <= PART_BYTES ? copyWhole(bucket, source, key, options) : copyInParts(bucket, source, key, options);
+}
+
+async function copyWhole(
+  bucket: Bucket,
+  source: CopySource,
+  key: string,
+  { bytes, checksum, condition }: CopyOptions,
+): Promise<Written> {
+  try {
+    const { written, kept } = await bucket.requester.send({
+      what: `copy ${textOf(source)} to ${nameOf(bucket, key)}`,
+      method: 'PUT',
+      key,
+      headers: {
+        'x-amz-copy-source': headerOf(source),
+        'x-amz-checksum-algorithm': 'SHA256',
+        ...conditionHeaders(condition),
+      },
+      answerBytes: bytes,
+      read: (answer) => {
+        const root = readXml(answer, 'CopyObjectResult');
+        return {
+          written: writtenAs(quoted(childText(root, 'ETag')), checksum, versionIdOf(answer)),
+          kept: childText(root, 'ChecksumSHA256') ?? '',
+        };
+      },
+    });
+    if (kept === checksum) return written;
+    if ((await checkObject(bucket, key, bytes))?.checksum === checksum) return written;
+    await removeWrong(bucket, key, written);
+    throw otherContent(source);
+  } catch (error) {
+    if (!isRefused(error, condition, true)) throw error;
+    return acceptOurs(bucket, key, bytes, checksum, error);
+  }
+}
+
+async function copyInParts(bucket: Bucket, source: CopySource, key: string, options: CopyOptions): Promise<Written> {
+  const { checksum, condition } = options;
+  const id = await createUpload(bucket, key);
+  try {
+    const parts = await copyParts(bucket, source, key, id, options);
+    if (parts !== undefined) {
+      const found = checksumOfParts(parts.map(({ sha256 }) => Buffer.from(sha256, 'base64')));
+      if (found !== checksum) throw otherContent(source);
+      return await complete(bucket, key, id, parts, { checksum, condition });
+    }
+  } catch (error) {
+    // A copy is made anew by the next run, so no part of it is left behind.
+    await abortUpload(bucket, { key, id }).catch(() => undefined);
+    throw error;
+  }
+  await abortUpload(bucket, { key, id });
+  return copyThroughHere(bucket, source, key, options);
+}
+
+type CopiedPart = StoredPart & { sha256: string };
+
+/** @returns undefined when the server cannot copy parts, or not tell what it copied */
+async function copyParts(
+  bucket: Bucket,
+  source: CopySource,
+  key: string,
+  id: string,
+  { bytes, onBytes }: CopyOptions,
+): Promise<CopiedPart[] | undefined> {
+  let done = 0;
+  const copy = async (part: Part): Promise<CopiedPart | undefined> => {
+    const copied = await copyPart(bucket, key, id, { ...part, source: headerOf(source) });
+    if (copied !== undefined) onBytes?.((done += part.bytes));
+    return copied;
+  };
+  const [first, ...others] = partsOf(bytes) as [Part, ...Part[]];
+  const copied: (CopiedPart | undefined)[] = [];
+  try {
+    copied.push(await copy(first));
+  } catch (error) {
+    if (error instanceof S3Error && error.status === 501) return undefined;
+    throw error;
+  }
+  if (copied[0] === undefined) return undefined;
+  await forEachLimited(others, PARTS_AT_A_TIME, async (part) => {
+    copied[part.number - 1] = await copy(part);
+  });
+  const parts = copied.filter((part) => part !== undefined);
+  return parts.length === copied.length ? parts : undefined;
+}
+
+/**
+ * Reads the bytes and writes them, in the parts in which they would be uploaded: where S3 itself cannot copy, because
+ * the server is not up to it or the two buckets are of different servers or accounts.
+ * @throws UserError when they are not what they are expected to be
+ */
+export async function copyThroughHere(
+  bucket: Bucket,
+  source: CopySource,
+  key: string,
+  options: CopyOptions,
+): Promise<Written> {
+  const { bytes, checksum } = options;
+  const { bucket: from, versionId } = source;
+  if (bytes <= PART_BYTES) {
+    const got = await getObject(from, source.key, { bytes, versionId });
+    if (got === undefined || sha256(got.body).toString('base64') !== checksum) throw otherContent(source);
+    return putObject(bucket, key, got.body, options);
+  }
+  const pieces: Source = {
+    bytes,
+    read: async (start, buffer) => {
+      const range = `bytes=${start}-${start + buffer.byteLength - 1}`;
+      const got = await getObject(from, source.key, { range, bytes: buffer.byteLength, versionId });
+      if (got?.body.byteLength !== buffer.byteLength) throw otherContent(source);
+      return got.body;
+    },
+    verify: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  };
+  try {
+    return await putParts(bucket, key, pieces, options);
+  } catch (error) {
+    throw error instanceof FileChanged ? otherContent(source) : error;
+  }
+}
+
+/** Deletes what was just written, unless somebody else wrote over it. */
+async function removeWrong(bucket: Bucket, key: string, { etag, versionId }: Written): Promise<void> {
+  if ((await headObject(bucket, key))?.etag !== etag) return;
+  await bucket.requester.send({
+    what: `delete ${nameOf(bucket, key)}`,
+    method: 'DELETE',
+    key,
+    ...(versionId === undefined ? {} : { query: { versionId } }),
+    read: () => undefined,
+  });
+}
+
+function otherContent(source: CopySource): UserError {
+  return new UserError(`cannot copy ${textOf(source)}: its content is not what was recorded of it`, {
+    hint: 'publish the model anew from its files',
+  });
+}
+
+const textOf = ({ bucket, key }: CopySource): string => nameOf(bucket, key);
+
+function headerOf({ bucket, key, versionId }: CopySource): string {
+  return `${encodeText(bucket.name)}/${encodeKey(key)}${versionId === undefined ? '' : `?versionId=${encodeText(versionId)}`}`;
+}

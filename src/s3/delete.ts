@@ -1,0 +1,56 @@
+import { createHash } from 'node:crypto';
+import { UserError } from '../core/errors';
+import { nameOf, type Bucket } from './bucket';
+import { sha256 } from './checksum';
+import { readXml, type Answer } from './requester';
+import { childrenNamed, childText, escapeXml, MalformedXml, type XmlElement } from './xml';
+
+/** As many as S3 takes in one request. */
+const KEYS_AT_A_TIME = 1000;
+
+/**
+ * Deletes exactly these keys. A key that is not there is fine.
+ * @throws S3Error, UserError when S3 refuses one of them
+ */
+export async function deleteObjects(bucket: Bucket, keys: readonly string[]): Promise<void> {
+  for (let i = 0; i < keys.length; i += KEYS_AT_A_TIME) await deleteSome(bucket, keys.slice(i, i + KEYS_AT_A_TIME));
+}
+
+async function deleteSome(bucket: Bucket, keys: readonly string[]): Promise<void> {
+  const objects = keys.map((key) => `<Object><Key>${escapeXml(key)}</Key></Object>`).join('');
+  const body = Buffer.from(
+    `<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${objects}<Quiet>false</Quiet></Delete>`,
+  );
+  const digest = sha256(body);
+  const errors = await bucket.requester.send({
+    what: `delete from s3://${bucket.name}`,
+    method: 'POST',
+    query: { delete: '' },
+    headers: {
+      'content-type': 'application/xml',
+      // Here S3 asks for one of the two; other servers know only the former.
+      'content-md5': createHash('md5').update(body).digest('base64'),
+      'x-amz-checksum-sha256': digest.toString('base64'),
+    },
+    body,
+    bodySha256: digest,
+    read: (answer) => readResult(answer, keys),
+  });
+  const [first] = errors;
+  if (first === undefined) return;
+  const others = errors.length === 1 ? '' : `, and ${errors.length - 1} more`;
+  const reason = `${childText(first, 'Code')} ${childText(first, 'Message')}`.trim();
+  throw new UserError(`cannot delete ${nameOf(bucket, childText(first, 'Key') ?? '')}${others}: ${reason}`, {
+    hint: 'the credentials in use may not do this, or the object is locked: check the publisher role',
+  });
+}
+
+/** The keys that were refused. The answer has to speak of every key: one that it leaves out may still be there. */
+function readResult(answer: Answer, keys: readonly string[]): XmlElement[] {
+  const root = readXml(answer, 'DeleteResult');
+  const errors = childrenNamed(root, 'Error');
+  const told = new Set([...childrenNamed(root, 'Deleted'), ...errors].map((entry) => childText(entry, 'Key')));
+  const forgotten = keys.find((key) => !told.has(key));
+  if (forgotten !== undefined) throw new MalformedXml(`the answer does not say whether "${forgotten}" was deleted`);
+  return errors;
+}

@@ -1,0 +1,68 @@
+import { UserError } from '../core/errors';
+
+/** Where the requests for a bucket go. */
+export interface Endpoint {
+  /** As it is told to the user. */
+  url: string;
+  secure: boolean;
+  hostname: string;
+  port: number;
+  /** The Host header, which is signed. */
+  host: string;
+  /** Path of the bucket, percent-encoded, without a slash at its end. */
+  bucketPath: string;
+}
+
+/** AWS itself unless `endpointUrl` names another S3 API, which is asked in path style. */
+export function endpointOf(bucket: string, region: string, endpointUrl: string | undefined): Endpoint {
+  if (endpointUrl !== undefined) return customEndpoint(bucket, endpointUrl);
+  const host = `s3.${region}.amazonaws.com${region.startsWith('cn-') ? '.cn' : ''}`;
+  // A wildcard certificate covers one label: a bucket with dots in its name is asked in path style.
+  const inHost = !bucket.includes('.');
+  const hostname = inHost ? `${bucket}.${host}` : host;
+  return {
+    url: `https://${hostname}`,
+    secure: true,
+    hostname,
+    port: 443,
+    host: hostname,
+    bucketPath: inHost ? '' : `/${encodeText(bucket)}`,
+  };
+}
+
+function customEndpoint(bucket: string, endpointUrl: string): Endpoint {
+  const url = URL.canParse(endpointUrl) ? new URL(endpointUrl) : undefined;
+  const extra = url === undefined ? '' : url.username + url.password + url.search + url.hash;
+  if (url === undefined || !['http:', 'https:'].includes(url.protocol) || extra !== '') {
+    throw new UserError(`the S3 endpoint "${endpointUrl}" is not the address of a server`, {
+      hint: 'allowed is http://HOST:PORT or https://HOST[:PORT]: correct --endpoint-url',
+    });
+  }
+  const secure = url.protocol === 'https:';
+  return {
+    url: endpointUrl,
+    secure,
+    hostname: url.hostname.replace(/^\[|\]$/g, ''),
+    port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
+    host: url.host,
+    bucketPath: `${url.pathname.replace(/\/+$/, '')}/${encodeText(bucket)}`,
+  };
+}
+
+/** Percent-encodes all but the letters, digits and marks that Signature Version 4 leaves as they are. */
+export function encodeText(text: string): string {
+  return encodeURIComponent(text).replace(/[!'()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
+/** A key as a path: as encodeText, but for slashes. */
+export function encodeKey(key: string): string {
+  return encodeText(key).replaceAll('%2F', '/');
+}
+
+/** A query as it is sent and signed: percent-encoded, sorted by name. */
+export function encodeQuery(query: Readonly<Record<string, string>>): string {
+  return Object.keys(query)
+    .sort()
+    .map((name) => `${encodeText(name)}=${encodeText(query[name] as string)}`)
+    .join('&');
+}

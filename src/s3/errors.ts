@@ -1,0 +1,146 @@
+import { UserError } from '../core/errors';
+
+/** The object did not meet the condition of a write: somebody else wrote it. */
+export class PreconditionFailed extends UserError {
+  override readonly name = 'PreconditionFailed';
+}
+
+/** A file is not, or not any more, what was to be uploaded. Nothing of it is left in the bucket. */
+export class FileChanged extends UserError {
+  override readonly name = 'FileChanged';
+}
+
+/** What is known of a request that failed. */
+export interface FailureDetails {
+  /** S3's error code, or the one of the operating system. */
+  code: string;
+  /** HTTP status, where there was an answer. */
+  status?: number;
+  /** In S3's own words. */
+  text?: string;
+  /** The region in which S3 says that the bucket is. */
+  region?: string;
+  /** Offset of the server's clock from ours, in ms. */
+  clockOffsetMs?: number;
+  cause?: unknown;
+}
+
+/** A request that failed for good, told for the user; `code` and `status` are for the code that called. */
+export class S3Error extends UserError {
+  override readonly name = 'S3Error';
+  readonly code: string;
+  readonly status: number | undefined;
+  readonly clockOffsetMs: number | undefined;
+
+  /**
+   * @param what the operation, as in "list s3://bucket/prefix"
+   * @param endpoint URL that was asked
+   */
+  constructor(what: string, endpoint: string, details: FailureDetails) {
+    const { code, status, text, cause } = details;
+    const parts = [code, status === undefined ? '' : `(HTTP ${status})`, text === code ? '' : (text ?? '')];
+    const hint = adviceFor(details, endpoint);
+    super(`cannot ${what} at ${endpoint}: ${parts.filter((part) => part !== '').join(' ')}`, {
+      ...(hint === undefined ? {} : { hint }),
+      cause,
+    });
+    this.code = code;
+    this.status = status;
+    this.clockOffsetMs = details.clockOffsetMs;
+  }
+}
+
+const NO_ROOM = 'the server has no room left: make some, and run it again';
+
+/** Next step, by error code. */
+const ADVICE: Record<string, string> = {
+  NoSuchBucket: 'create it ("pulumi up", or aws s3 mb s3://NAME), or correct its name',
+  NotFound: 'create it ("pulumi up", or aws s3 mb s3://NAME), or correct its name',
+  AccessDenied: 'the credentials in use may not do this: check the publisher role and the bucket policy',
+  Forbidden: 'the credentials in use may not do this: check the publisher role, the bucket policy and --region',
+  AllAccessDisabled: 'access to the bucket is disabled: check its name',
+  InvalidBucketName: 'correct its name',
+  InvalidAccessKeyId: 'the access key is unknown to this endpoint: check AWS_ACCESS_KEY_ID or AWS_PROFILE',
+  XAdminUserNotFound: 'the access key is unknown to this endpoint: check AWS_ACCESS_KEY_ID or AWS_PROFILE',
+  SignatureDoesNotMatch: 'the secret key is wrong: check AWS_SECRET_ACCESS_KEY or AWS_PROFILE',
+  InvalidToken: 'the session token is wrong: check AWS_SESSION_TOKEN, or sign in again ("aws sso login")',
+  ExpiredToken: 'the credentials have expired: sign in again ("aws sso login")',
+  ExpiredTokenException: 'the credentials have expired: sign in again ("aws sso login")',
+  RequestTimeTooSkewed: 'the clock of this machine is wrong: set it',
+  PermanentRedirect: 'the bucket is in another region: set --region',
+  TemporaryRedirect: 'the bucket is in another region, or was created just now: set --region, or try again later',
+  AuthorizationHeaderMalformed: 'the bucket is in another region: set --region',
+  IllegalLocationConstraintException: 'the bucket is in another region: set --region',
+  BadDigest: 'the bytes that arrived are not those that were sent: something on the way changes them; run it again',
+  SlowDown: 'S3 asks for fewer requests: try again later',
+  EntityTooLarge: 'S3 does not take an object of this size',
+  InternalError: 'the server has a problem: try again later',
+  QuotaExceeded: NO_ROOM,
+  InsufficientStorage: NO_ROOM,
+  NotImplemented: 'this S3 server lacks an operation that is needed here: use another one',
+  MalformedAnswer: 'is this an S3 API? check --endpoint-url, and proxies on the way',
+  ECONNREFUSED: 'nothing listens there: check --endpoint-url',
+  ENOTFOUND: 'the host is unknown: check --endpoint-url, --region and the network',
+  EAI_AGAIN: 'the name service does not answer: check the network',
+  EHOSTUNREACH: 'the host cannot be reached: check --endpoint-url and the network',
+  ENETUNREACH: 'the network cannot be reached: check it',
+  ECONNRESET: 'the connection broke again and again: check the network, and try again later',
+  ETIMEDOUT: 'the server does not answer: check --endpoint-url and the network, and try again later',
+  EPROTO: 'the server does not speak TLS: check whether --endpoint-url begins with http or https',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS: check whether --endpoint-url begins with http or https',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'the certificate is not trusted: name its authority in NODE_EXTRA_CA_CERTS',
+  SELF_SIGNED_CERT_IN_CHAIN: 'the certificate is not trusted: name its authority in NODE_EXTRA_CA_CERTS',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'the certificate is not trusted: name its authority in NODE_EXTRA_CA_CERTS',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'the certificate is not trusted: name its authority in NODE_EXTRA_CA_CERTS',
+};
+
+/** Whether the server has no room for what was to be written. */
+export function isOutOfRoom(error: unknown): boolean {
+  return error instanceof S3Error && (error.status === 507 || error.code === 'QuotaExceeded');
+}
+
+/** Codes for answers without a body, as those to HEAD. */
+const CODE_OF_STATUS: Record<number, string> = {
+  301: 'PermanentRedirect',
+  307: 'TemporaryRedirect',
+  400: 'BadRequest',
+  403: 'Forbidden',
+  404: 'NotFound',
+  412: 'PreconditionFailed',
+  429: 'TooManyRequests',
+  500: 'InternalError',
+  501: 'NotImplemented',
+  502: 'BadGateway',
+  503: 'ServiceUnavailable',
+  504: 'GatewayTimeout',
+  507: 'InsufficientStorage',
+};
+
+/** Name for an answer that has none. */
+export function codeOfStatus(status: number): string {
+  return CODE_OF_STATUS[status] ?? `HTTP${status}`;
+}
+
+const OTHER_REGION = [
+  'PermanentRedirect',
+  'TemporaryRedirect',
+  'AuthorizationHeaderMalformed',
+  'IllegalLocationConstraintException',
+  'BadRequest',
+];
+
+const KEYS = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
+
+/** Another S3 API knows nothing of AWS's sign-in. */
+function credentialsAdvice(endpoint: string): string {
+  return /\.amazonaws\.com(\.cn)?$/.test(new URL(endpoint).hostname)
+    ? `no credentials found: set AWS_PROFILE, or sign in with "aws sso login", or set ${KEYS}`
+    : `no credentials found: set ${KEYS} (or AWS_PROFILE) to those of this server; for "npm run local" use --local`;
+}
+
+function adviceFor({ code, status, region }: FailureDetails, endpoint: string): string | undefined {
+  if (code === 'CredentialsProviderError') return credentialsAdvice(endpoint);
+  if (region !== undefined && OTHER_REGION.includes(code)) return `the bucket is in ${region}: set --region ${region}`;
+  if (status !== undefined && status >= 500) return ADVICE[code] ?? 'the server has a problem: try again later';
+  return ADVICE[code];
+}

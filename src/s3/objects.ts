@@ -1,0 +1,204 @@
+import { UserError } from '../core/errors';
+import { nameOf, type Bucket } from './bucket';
+import { checksumOfBytes, checksumOfParts, partBytesFor, partsOf, sha256 } from './checksum';
+import { PreconditionFailed, S3Error } from './errors';
+import { type Answer, header, quoted, S3Failure } from './requester';
+import type { PutCondition } from './types';
+import { MalformedXml } from './xml';
+
+/** What HEAD tells of an object. */
+export interface Head {
+  bytes: number;
+  etag: string;
+  /** SHA-256 as S3 keeps it, of whatever parts the object was uploaded in. */
+  sha256: string | undefined;
+  versionId: string | undefined;
+}
+
+const MODE = { 'x-amz-checksum-mode': 'ENABLED' };
+
+/** @returns undefined when the object is not there */
+export async function headObject(bucket: Bucket, key: string): Promise<Head | undefined> {
+  try {
+    return await bucket.requester.send({
+      what: `look at ${nameOf(bucket, key)}`,
+      method: 'HEAD',
+      key,
+      headers: MODE,
+      read: ({ headers }) => ({
+        bytes: lengthOf(headers),
+        etag: quoted(header(headers, 'etag')),
+        sha256: header(headers, 'x-amz-checksum-sha256'),
+        versionId: versionIdOf({ headers }),
+      }),
+    });
+  } catch (error) {
+    if (!(error instanceof S3Error) || error.status !== 404) throw error;
+    // An answer to HEAD has no body that could say whether it is the bucket that is not there. GET says so.
+    await getObject(bucket, key, { range: 'bytes=0-0' });
+    return undefined;
+  }
+}
+
+export interface GotObject {
+  body: Buffer;
+  etag: string;
+  ageMs: number;
+}
+
+export interface GetOptions {
+  /** Range header. */
+  range?: string;
+  /** State that the object has to be in. */
+  etag?: string;
+  /** How many are to be expected, for the deadline. */
+  bytes?: number;
+  versionId?: string | undefined;
+}
+
+/**
+ * The object's bytes, compared with the checksum that S3 keeps of them.
+ * @returns undefined when the object is not there
+ */
+export async function getObject(
+  bucket: Bucket,
+  key: string,
+  { range, etag, bytes = 0, versionId }: GetOptions = {},
+): Promise<GotObject | undefined> {
+  try {
+    return await bucket.requester.send({
+      what: `read ${nameOf(bucket, key)}`,
+      method: 'GET',
+      key,
+      ...(versionId === undefined ? {} : { query: { versionId } }),
+      headers: {
+        ...(range === undefined ? MODE : { range }),
+        ...(etag === undefined ? {} : { 'if-match': etag }),
+      },
+      answerBytes: bytes,
+      read: (answer) => {
+        if (range === undefined) checkBody(answer);
+        return { body: answer.body, etag: quoted(header(answer.headers, 'etag')), ageMs: ageOf(answer) };
+      },
+    });
+  } catch (error) {
+    if (error instanceof S3Error && error.code === 'NoSuchKey') return undefined;
+    // A range of an object without bytes.
+    if (error instanceof S3Error && error.status === 416) return { body: Buffer.alloc(0), etag: '', ageMs: 0 };
+    throw error;
+  }
+}
+
+function checkBody({ headers, body }: Answer): void {
+  const kept = header(headers, 'x-amz-checksum-sha256');
+  if (kept === undefined || kept.includes('-')) return;
+  if (kept !== sha256(body).toString('base64')) {
+    throw new S3Failure({ code: 'BadDigest', text: 'the bytes that came are not those that S3 keeps' });
+  }
+}
+
+/** By the server's clock alone. An object without these dates counts as new. */
+function ageOf({ headers }: Answer): number {
+  const age = Date.parse(header(headers, 'date') ?? '') - Date.parse(header(headers, 'last-modified') ?? '');
+  return Number.isNaN(age) ? 0 : Math.max(0, age);
+}
+
+/** Version of an object in an answer; S3 says "null" where there is no versioning. */
+export function versionIdOf({ headers }: Pick<Answer, 'headers'>): string | undefined {
+  const version = header(headers, 'x-amz-version-id');
+  return version === 'null' || version === '' ? undefined : version;
+}
+
+/** An object's state, with the checksum that S3Store would give it. */
+export interface Checked {
+  bytes: number;
+  etag: string;
+  checksum: string;
+  versionId: string | undefined;
+}
+
+/**
+ * The object's checksum: as S3 keeps it where it was uploaded in the same parts, else from its bytes.
+ * @returns undefined when the object is not there
+ */
+export async function checkObject(bucket: Bucket, key: string, expectedBytes?: number): Promise<Checked | undefined> {
+  const head = await headObject(bucket, key);
+  if (head === undefined) return undefined;
+  const { bytes, etag, versionId } = head;
+  if (expectedBytes !== undefined && bytes !== expectedBytes) {
+    // Other content for sure, so its bytes need not be read; this equals no checksum.
+    return { bytes, etag, versionId, checksum: `${bytes} bytes` };
+  }
+  const kept = await comparable(bucket, key, head);
+  return { bytes, etag, versionId, checksum: kept ?? (await checksumFromBytes(bucket, key, head)) };
+}
+
+/** The kept checksum, if it is of the parts that S3Store makes. */
+async function comparable(bucket: Bucket, key: string, head: Head): Promise<string | undefined> {
+  if (head.sha256 === undefined) return undefined;
+  const [, count] = head.sha256.split('-');
+  const parts = partsOf(head.bytes).length;
+  if (parts === 1) return count === undefined ? head.sha256 : undefined;
+  if (count !== String(parts)) return undefined;
+  // As many parts can still be others.
+  return (await firstPartBytes(bucket, key)) === partBytesFor(head.bytes) ? head.sha256 : undefined;
+}
+
+function lengthOf(headers: Answer['headers']): number {
+  const length = header(headers, 'content-length');
+  if (length === undefined) throw new MalformedXml('the answer does not say how long the object is');
+  return Number(length);
+}
+
+/** Size of the first part that the object was uploaded in; undefined where the server does not tell. */
+async function firstPartBytes(bucket: Bucket, key: string): Promise<number | undefined> {
+  try {
+    return await bucket.requester.send({
+      what: `look at ${nameOf(bucket, key)}`,
+      method: 'HEAD',
+      key,
+      query: { partNumber: '1' },
+      read: ({ headers }) => lengthOf(headers),
+    });
+  } catch {
+    return undefined;
+  }
+}
+
+async function checksumFromBytes(bucket: Bucket, key: string, { bytes, etag }: Head): Promise<string> {
+  if (bytes === 0) return checksumOfBytes(Buffer.alloc(0));
+  const digests: Buffer[] = [];
+  for (const part of partsOf(bytes)) {
+    const range = `bytes=${part.start}-${part.start + part.bytes - 1}`;
+    const got = await getObject(bucket, key, { range, etag, bytes: part.bytes });
+    if (got?.body.byteLength !== part.bytes) {
+      throw new UserError(`cannot read ${nameOf(bucket, key)}: it changed meanwhile`, { hint: 'run it again' });
+    }
+    digests.push(sha256(got.body));
+  }
+  return checksumOfParts(digests);
+}
+
+/** The headers of a condition. */
+export function conditionHeaders(condition: PutCondition): Record<string, string> {
+  if (condition === undefined) return {};
+  return 'ifAbsent' in condition ? { 'if-none-match': '*' } : { 'if-match': condition.ifEtag };
+}
+
+/**
+ * Whether S3 refused a write because of its condition.
+ * @param copies then NoSuchKey is said of the object to copy
+ */
+export function isRefused(error: unknown, condition: PutCondition, copies = false): error is S3Error {
+  if (condition === undefined || !(error instanceof S3Error)) return false;
+  if (error.status === 412 || error.code === 'ConditionalRequestConflict') return true;
+  // The object that was to be replaced is gone.
+  return !copies && 'ifEtag' in condition && error.code === 'NoSuchKey';
+}
+
+export function preconditionFailed(bucket: Bucket, key: string, cause?: unknown): PreconditionFailed {
+  return new PreconditionFailed(`cannot write ${nameOf(bucket, key)}: somebody else wrote it meanwhile`, {
+    hint: 'look at what is there now, and run it again',
+    cause,
+  });
+}

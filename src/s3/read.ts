@@ -1,0 +1,39 @@
+import { UserError } from '../core/errors';
+import { nameOf, type Bucket } from './bucket';
+import { partsOf } from './checksum';
+import { getObject, headObject, type GotObject } from './objects';
+
+/** Parts that are asked for before they are needed. */
+const AHEAD = 8;
+
+/** An object's bytes in order, in parts, without ever holding all of it. */
+export async function* readObject(bucket: Bucket, key: string): AsyncGenerator<Buffer> {
+  const head = await headObject(bucket, key);
+  if (head === undefined) {
+    throw new UserError(`cannot read ${nameOf(bucket, key)}: there is no such object`, {
+      hint: 'check bucket and key',
+    });
+  }
+  const { bytes: length, etag, versionId } = head;
+  if (length === 0) return;
+  const queue = partsOf(length);
+  const pending: { bytes: number; got: Promise<GotObject | undefined> }[] = [];
+  const ask = (): void => {
+    const part = queue.shift();
+    if (part === undefined) return;
+    const range = `bytes=${part.start}-${part.start + part.bytes - 1}`;
+    const got = getObject(bucket, key, { range, etag, bytes: part.bytes, versionId });
+    // It is awaited below, unless one before it fails.
+    got.catch(() => undefined);
+    pending.push({ bytes: part.bytes, got });
+  };
+  for (let n = 0; n < AHEAD; n++) ask();
+  for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
+    const got = await next.got;
+    if (got?.body.byteLength !== next.bytes) {
+      throw new UserError(`cannot read ${nameOf(bucket, key)}: it changed meanwhile`, { hint: 'run it again' });
+    }
+    yield got.body;
+    ask();
+  }
+}

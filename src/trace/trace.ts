@@ -1,0 +1,191 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { delimiter, join, resolve } from 'node:path';
+import { UsageError, UserError, type Problem } from '../core/errors';
+import { CommandError, exec } from '../core/exec';
+import { formatBytes } from '../core/format';
+import { ignoreMadeFiles } from './made-files';
+import { paths } from '../core/paths';
+import { ensureUv } from '../install/python';
+import { fetchFiles, fetchWeights } from './weights/fetch';
+import { readWeightsFile } from '../model/weights-file';
+
+export interface TraceOptions {
+  python: string;
+  repository: string;
+  models?: readonly string[];
+  exclude?: readonly string[];
+  /** MODEL=FILE, MODEL=HUB-ID or MODEL=DIRECTORY */
+  weights: readonly string[];
+  force?: boolean;
+  /** Where weights need other dims than model.yaml has, set them there. */
+  fitConfig?: boolean;
+  /** Only say why each model would be made, or not. */
+  explain?: boolean;
+  /** Numbers as on the command line, which the tracing process checks. */
+  seed?: string | undefined;
+  version?: string | undefined;
+  jobs?: string | undefined;
+  onEvent: (event: TraceEvent) => void;
+}
+
+/** Exit code of `python -m tracing` for a wrong command line. */
+const USAGE_EXIT = 2;
+
+/** What `python -m tracing --json` says, one line each. */
+export type TraceEvent =
+  | { event: 'start'; model: string; version: number }
+  | { event: 'progress'; model: string; step: string }
+  /** Something that may be a mistake, with the line of the user's file where there is one. */
+  | { event: 'warning'; model: string; text: string }
+  | ({ event: 'done'; model: string; seconds: number } & TraceResult)
+  | ({ event: 'up-to-date'; model: string } & TraceResult)
+  | { event: 'explain'; model: string; reasons: string[]; files: number; packages: number }
+  | { event: 'nothing'; model: string; file: string | null }
+  /** Fields of its model.yaml were set, a phrase for each. */
+  | { event: 'fitted'; model: string; changes: string[] }
+  /** `files` of its weights.yaml were downloaded. */
+  | { event: 'fetched'; model: string; files: number }
+  | { event: 'failed'; model: string; error: string; hint?: string | null };
+
+/** What is kept beside an artifact in <artifact>.trace.json. */
+export interface TraceResult {
+  version: number;
+  artifact: string;
+  bytes: number;
+  weights: { kind: 'pretrained' | 'random' | 'none'; description: string };
+  check: {
+    tolerance: number;
+    rtol: number;
+    atol: number;
+    max_abs_diff: number;
+    /** Elements with |a - b| > atol + rtol * |b|. */
+    exceeding: number;
+    elements: number;
+  };
+}
+
+/**
+ * Downloads what weights.yaml files name, and traces or exports the models that have a trace.py and are not up to date.
+ * @throws UserError that names each model that failed
+ */
+export async function traceModels(options: TraceOptions): Promise<void> {
+  const failures: Problem[] = [];
+  const ignoreMade = (model: string): void => {
+    const folder = join(options.repository, model);
+    ignoreMadeFiles(folder, [...(readWeightsFile(folder, [])?.files.keys() ?? [])]);
+  };
+  try {
+    const found = await fetchAll(options);
+    const args = ['-m', 'tracing', '--json', '--repo', resolve(options.repository)];
+    if (options.models !== undefined) args.push('--models', options.models.join(','));
+    if (options.exclude !== undefined) args.push('--exclude', options.exclude.join(','));
+    for (const weights of [...options.weights, ...found]) args.push('--weights', absoluteWeights(weights));
+    if (options.force === true) args.push('--force');
+    if (options.fitConfig === true) args.push('--fit-config');
+    if (options.explain === true) args.push('--explain');
+    for (const name of ['seed', 'version', 'jobs'] as const) {
+      const value = options[name];
+      if (value !== undefined) args.push(`--${name}=${value}`);
+    }
+    await exec(options.python, args, {
+      cwd: paths.python,
+      env: {
+        ...process.env,
+        PYTHONPATH: [paths.python, process.env['PYTHONPATH']].filter(Boolean).join(delimiter),
+        // For the packages of a requirements.txt.
+        TRITON_SERVING_UV: await ensureUv(options.python),
+      },
+      onStdoutLine: (line) => {
+        const event = parseEvent(line);
+        if (event === undefined) return;
+        if (event.event === 'failed') {
+          const hint = event.hint ?? undefined;
+          failures.push({ file: event.model, message: event.error, ...(hint === undefined ? {} : { hint }) });
+        }
+        // At once: this process may be killed while the next model is traced.
+        if (event.event === 'done') ignoreMade(event.model);
+        options.onEvent(event);
+      },
+    });
+  } catch (error) {
+    if (error instanceof CommandError && error.exitCode === USAGE_EXIT) throw usageError(error.output.stderr);
+    if (!(error instanceof CommandError) || failures.length === 0) throw error;
+    throw new UserError('tracing failed', { problems: failures, cause: error });
+  } finally {
+    foldersIn(options.repository).forEach(ignoreMade);
+  }
+}
+
+/**
+ * Downloads what the weights.yaml files of the chosen models name, and is not there yet.
+ * @returns MODEL=WEIGHTS for each model that is not given others on the command line
+ * @throws UserError that names each model whose weights cannot be had
+ */
+async function fetchAll({ repository, models, exclude = [], weights, onEvent }: TraceOptions): Promise<string[]> {
+  const given = new Set(weights.map((text) => text.split('=')[0]));
+  const found: string[] = [];
+  const problems: Problem[] = [];
+  for (const model of foldersIn(repository)) {
+    if (exclude.includes(model) || !(models?.includes(model) ?? true)) continue;
+    const folder = join(repository, model);
+    const onBytes = (name: string, bytes: number): void =>
+      onEvent({ event: 'progress', model, step: `download ${name}, ${formatBytes(bytes)}` });
+    try {
+      const file = readWeightsFile(folder, problems);
+      if (file === undefined) continue;
+      const count = await fetchFiles(file, { folder, onBytes });
+      if (count > 0) onEvent({ event: 'fetched', model, files: count });
+      if (file.weights !== undefined && !given.has(model)) {
+        found.push(`${model}=${await fetchWeights(file.weights, { folder, onBytes })}`);
+      }
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      const { message, hint } = error;
+      problems.push({ file: model, message, ...(hint === undefined ? {} : { hint }) });
+    }
+  }
+  if (problems.length > 0) throw new UserError('weights cannot be had', { problems });
+  return found;
+}
+
+/** Names of all folders of the repository, models or not. */
+function foldersIn(repository: string): string[] {
+  if (!existsSync(repository)) return [];
+  const entries = readdirSync(repository, { withFileTypes: true });
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+}
+
+/** From `MESSAGE\n    -> HINT`, or what argparse says: its usage, which is not ours, and a message at the end. */
+function usageError(said: string): UsageError {
+  const [message = '', hint] = said
+    .trim()
+    .replace(/^usage: [^]*?: error: /, '')
+    .split('\n    -> ');
+  return new UsageError(message, hint === undefined ? {} : { hint });
+}
+
+/** MODEL=FILE from our working directory; a hub id, which is no file here, as it is. */
+function absoluteWeights(text: string): string {
+  const at = text.indexOf('=') + 1;
+  return at > 0 && existsSync(text.slice(at)) ? text.slice(0, at) + resolve(text.slice(at)) : text;
+}
+
+/** One line about a model.yaml that was fitted to weights. */
+export const describeFitted = ({ model, changes }: Extract<TraceEvent, { event: 'fitted' }>): string =>
+  `${model}: model.yaml was changed: ${changes.join('; ')}`;
+
+/** One line about a finished model: its weights and how far the artifact is from PyTorch. */
+export function describeTrace({ weights, check }: TraceResult): string {
+  const difference =
+    check.max_abs_diff === 0 ? 'equal to PyTorch' : `differs by at most ${check.max_abs_diff.toExponential(2)}`;
+  const beyond = `${check.exceeding} of ${check.elements} elements beyond rtol = atol = ${check.rtol.toExponential(0)}`;
+  return `${weights.description}; ${difference}, ${beyond}`;
+}
+
+function parseEvent(line: string): TraceEvent | undefined {
+  try {
+    return JSON.parse(line) as TraceEvent;
+  } catch {
+    return undefined; // A library printed something of its own.
+  }
+}

@@ -1,0 +1,28 @@
+/** The client for Triton: everything that users import. See docs/client.md. */
+export { UserError } from '../core/errors';
+export {
+  RequestError,
+  TritonError,
+  type CallOptions,
+  type ClientOptions,
+  type Compression,
+  type InferenceClient,
+  type InferOptions,
+  type InferResult,
+  type InputProblem,
+  type ModelIndexEntry,
+  type ModelMetadata,
+  type RequestedOutput,
+  type ServerMetadata,
+  type TensorMetadata,
+  type TlsOptions,
+  type UnloadOptions,
+} from './client';
+export { inferInBatches, joinRows, sliceRows } from './batches';
+export { TritonGrpcClient } from './grpc';
+export { InferStream, type StreamAnswer } from './grpc-stream';
+export { TritonHttpClient } from './http';
+export { inputsFor, TritonModel } from './model';
+export { type InputOf, type InputsOf, type InputValue, type ModelTypes, type TensorOf } from './model-types';
+export { nestedOf, tensorOf, type Nested } from './nested';
+export { type DataType, type Tensor, type TensorData } from './tensor';

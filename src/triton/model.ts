@@ -1,0 +1,181 @@
+import { UserError } from '../core/errors';
+import { didYouMean } from '../core/nearest';
+import { inferInBatches } from './batches';
+import {
+  RequestError,
+  type CallOptions,
+  type InferenceClient,
+  type InferOptions,
+  type InferResult,
+  type InputProblem,
+  type ModelMetadata,
+  type TensorMetadata,
+} from './client';
+import type { InputsOf, InputValue, ModelTypes, TensorOf } from './model-types';
+import { tensorOf } from './nested';
+import { DATA_TYPES, elementCount, isDataType, type DataType, type Tensor, type TensorData } from './tensor';
+
+/**
+ * A model as its server describes it: checks requests before they are sent, and sends what is too large in parts. With
+ * `Types` the compiler checks names and data types as well.
+ */
+export class TritonModel<Types extends ModelTypes = ModelTypes> {
+  private constructor(
+    private readonly client: InferenceClient,
+    readonly metadata: ModelMetadata,
+    /** As the server completed it, with Triton's field names. */
+    readonly config: Record<string, unknown>,
+    readonly version: number | undefined,
+  ) {}
+
+  /** Asks the server what the model is. */
+  static async open<Types extends ModelTypes = ModelTypes>(
+    client: InferenceClient,
+    model: string,
+    options: CallOptions & { version?: number | undefined } = {},
+  ): Promise<TritonModel<Types>> {
+    const { version, ...call } = options;
+    const [metadata, config] = await Promise.all([
+      client.modelMetadata(model, version, call),
+      client.modelConfig(model, version, call),
+    ]);
+    return new TritonModel<Types>(client, metadata, config, version);
+  }
+
+  get name(): string {
+    return this.metadata.name;
+  }
+
+  /** Rows that one request may have; 0 where the model has no batch axis. */
+  get maxBatchSize(): number {
+    return Number(this.config['max_batch_size'] ?? 0);
+  }
+
+  /**
+   * Requests of the model's own names, data types and shapes.
+   * @param values by the name of the input
+   * @throws RequestError with everything that is wrong
+   */
+  inputs(values: InputsOf<Types>): Tensor[] {
+    return inputsFor(this.metadata, values, this.optionalInputs);
+  }
+
+  /** Names of the inputs that may be left out. */
+  get optionalInputs(): string[] {
+    const inputs = (this.config['input'] ?? []) as { name: string; optional?: boolean }[];
+    return inputs.filter((input) => input.optional === true).map(({ name }) => name);
+  }
+
+  /** Sends one request; a batch of more than maxBatchSize rows goes in several, and comes back as one. */
+  infer(values: InputsOf<Types>, options: InferOptions = {}): Promise<InferResult> {
+    return this.inferTensors(this.inputs(values), options);
+  }
+
+  /** The same with tensors that are made already. */
+  inferTensors(inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
+    const version = options.version ?? this.version;
+    const wanted = { ...options, ...(version === undefined ? {} : { version }) };
+    return inferInBatches(this.client, this.name, inputs, this.maxBatchSize, wanted);
+  }
+
+  /**
+   * One output of an answer.
+   * @throws UserError where the answer does not have it, or has classes instead of its values
+   */
+  output<Name extends keyof Types['outputs'] & string>(
+    { outputs }: Pick<InferResult, 'outputs'>,
+    name: Name,
+  ): TensorOf<Types['outputs'][Name]> {
+    const output = outputs.find((one) => one.name === name);
+    if (output === undefined) {
+      const names = outputs.map((one) => one.name).join(', ');
+      throw new UserError(`the answer of ${this.name} has no output '${name}'`, { hint: `it has ${names}` });
+    }
+    const declared = this.metadata.outputs.find((one) => one.name === name)?.datatype;
+    if (output.datatype !== declared) {
+      throw new UserError(`output '${name}' of ${this.name} was asked for as classes: it is ${output.datatype}`);
+    }
+    return output as TensorOf<Types['outputs'][Name]>;
+  }
+}
+
+/** @throws RequestError with one problem for each input that is missing, unknown, or of another type or shape */
+export function inputsFor(
+  model: Pick<ModelMetadata, 'name' | 'inputs'>,
+  values: Readonly<Record<string, InputValue>>,
+  optional: readonly string[] = [],
+): Tensor[] {
+  const problems: InputProblem[] = [];
+  const names = model.inputs.map(({ name }) => name);
+  for (const name of Object.keys(values).filter((name) => !names.includes(name))) {
+    const hint = didYouMean(name, names);
+    const problem = { input: name, message: 'the model has no such input', allowed: names.join(', ') };
+    problems.push(hint === undefined ? problem : { ...problem, hint });
+  }
+  const tensors: Tensor[] = [];
+  for (const input of model.inputs) {
+    const { name } = input;
+    const value = Object.hasOwn(values, name) ? values[name] : undefined;
+    if (value === undefined) {
+      if (optional.includes(name)) continue;
+      problems.push({ input: name, message: 'this input is missing', allowed: describe(input) });
+      continue;
+    }
+    try {
+      tensors.push(inputFor(input, value));
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      problems.push({ input: name, message: error.message, allowed: describe(input) });
+    }
+  }
+  if (problems.length > 0) throw new RequestError(model.name, problems);
+  return tensors;
+}
+
+/** `FP32 [-1, 3, 224, 224]` */
+export function describe({ datatype, shape }: { datatype: string; shape: readonly number[] }): string {
+  return `${datatype} [${shape.join(', ')}]`;
+}
+
+function inputFor(input: TensorMetadata, value: InputValue): Tensor {
+  const { name, datatype } = input;
+  if (!isDataType(datatype)) {
+    throw new UserError(`it is of ${datatype}; known: ${Object.keys(DATA_TYPES).join(', ')}`);
+  }
+  const tensor = isFlat(value, datatype)
+    ? ({ name, datatype, ...withShape(input, value) } as Tensor)
+    : tensorOf(name, datatype, value);
+  const { ArrayType } = DATA_TYPES[datatype];
+  if (!(tensor.data instanceof ArrayType)) {
+    throw new UserError(`${tensor.data.constructor.name} was given; ${datatype} is a ${ArrayType.name}`);
+  }
+  if (!fits(tensor.shape, input.shape)) throw new UserError(`shape [${tensor.shape.join(', ')}] was given`);
+  if (tensor.data.length !== elementCount(tensor.shape)) {
+    throw new UserError(`${tensor.data.length} elements were given for shape [${tensor.shape.join(', ')}]`);
+  }
+  return tensor;
+}
+
+type Flat = TensorData[DataType] | { data: TensorData[DataType]; shape: readonly number[] };
+
+/** A Buffer is one element of BYTES, and for anything else the elements. */
+function isFlat(value: InputValue, datatype: DataType): value is Flat {
+  if (typeof value !== 'object' || Array.isArray(value)) return false;
+  return !(Buffer.isBuffer(value) && datatype === 'BYTES');
+}
+
+/** A single length that the model leaves open follows from the number of elements. */
+function withShape(input: TensorMetadata, value: Flat): { data: TensorData[DataType]; shape: readonly number[] } {
+  if ('shape' in value) return value;
+  const open = input.shape.filter((length) => length === -1).length;
+  if (open === 0) return { data: value, shape: input.shape };
+  const left = value.length / elementCount(input.shape.filter((length) => length !== -1));
+  if (open > 1 || !Number.isInteger(left)) {
+    throw new UserError(`${value.length} elements do not tell its shape: give { data, shape }`);
+  }
+  return { data: value, shape: input.shape.map((length) => (length === -1 ? left : length)) };
+}
+
+function fits(shape: readonly number[], wanted: readonly number[]): boolean {
+  return shape.length === wanted.length && wanted.every((length, i) => length === -1 || length === shape[i]);
+}

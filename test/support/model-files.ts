@@ -1,0 +1,138 @@
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { deflateRawSync } from 'node:zlib';
+import { formatProblem, type Problem } from '../../src/core/errors';
+import { readRepository, type Repository, type Selection } from '../../src/model';
+import { SHIPPED_MODELS } from '../../tools/shipped-models';
+
+/** Where the real model folders of this project are. */
+export const MODEL_REPO = path.join(__dirname, '../../model-repo');
+
+/** The names of the models that ship, in order: a user may have more. */
+export const MODELS = SHIPPED_MODELS;
+
+/** In memory where there is such a place: these are thousands of small files. */
+const PLACE = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+
+const made: string[] = [];
+
+/** A new folder with these files, keys with `/`; removed by `removeFolders`. A key that ends in `/` is an empty folder. */
+export function folder(files: Record<string, string | Buffer>): string {
+  const root = realpathSync(mkdtempSync(path.join(PLACE, 'model-test-')));
+  made.push(root);
+  for (const [key, content] of Object.entries(files)) {
+    const at = path.join(root, key);
+    mkdirSync(key.endsWith('/') ? at : path.dirname(at), { recursive: true });
+    if (!key.endsWith('/')) writeFileSync(at, content);
+  }
+  return root;
+}
+
+export async function removeFolders(): Promise<void> {
+  await Promise.all(made.splice(0).map((root) => rm(root, { recursive: true, force: true })));
+}
+
+/** Problems as a user reads them, with paths that do not depend on where the folder is. */
+export const texts = (problems: readonly Problem[], root: string): string[] =>
+  problems.map((problem) => formatProblem(problem).replaceAll(`${root}/`, '').replaceAll(root, '.'));
+
+/** What is read of a folder, and its problems as a user reads them. */
+export async function read(root: string, selection?: Selection): Promise<Repository & { texts: string[] }> {
+  const repository = await readRepository(root, selection);
+  return { ...repository, texts: texts(repository.problems, root) };
+}
+
+/** Problems of a repository of these configurations, without the `m/model.yaml: ` of the model m. */
+export async function problemsOf(configs: Record<string, string>): Promise<string[]> {
+  const root = folder(Object.fromEntries(Object.entries(configs).map(([name, text]) => [`${name}/model.yaml`, text])));
+  const { problems } = await readRepository(root, { artifacts: false });
+  return texts(problems, root).map((text) => text.replace(/^m\/model\.yaml: /, ''));
+}
+
+type Fields = Record<string, unknown>;
+
+/** The model.yaml of a sound TorchScript model with other fields in place of its own; undefined takes one out. */
+export function modelYaml(fields: Fields = {}): string {
+  return JSON.stringify({
+    platform: 'pytorch_libtorch',
+    max_batch_size: 8,
+    input: [{ name: 'input__0', data_type: 'TYPE_FP32', dims: [3] }],
+    output: [{ name: 'output__0', data_type: 'TYPE_FP32', dims: [4] }],
+    ...fields,
+  });
+}
+
+/** A zip archive of empty files (APPNOTE 4.3): enough for whoever looks at the names. */
+export function zip(names: readonly string[], contents: Readonly<Record<string, string>> = {}): Buffer {
+  const locals: Buffer[] = [];
+  const entries: Buffer[] = [];
+  let offset = 0;
+  for (const name of names) {
+    const content = Buffer.from(contents[name] ?? '', 'latin1');
+    // As torch.jit.save does: code alone is compressed.
+    const method = name.endsWith('.py') && content.length > 0 ? 8 : 0;
+    const packed = method === 8 ? deflateRawSync(content) : content;
+    const local = Buffer.alloc(30 + name.length);
+    local.writeUInt32LE(0x04034b50, 0);
+    local.writeUInt16LE(name.length, 26);
+    local.write(name, 30, 'latin1');
+    const entry = Buffer.alloc(46 + name.length);
+    entry.writeUInt32LE(0x02014b50, 0);
+    entry.writeUInt16LE(method, 10);
+    entry.writeUInt32LE(packed.length, 20);
+    entry.writeUInt32LE(content.length, 24);
+    entry.writeUInt16LE(name.length, 28);
+    entry.writeUInt32LE(offset, 42);
+    entry.write(name, 46, 'latin1');
+    locals.push(local, packed);
+    entries.push(entry);
+    offset += local.length + packed.length;
+  }
+  const directory = Buffer.concat(entries);
+  const end = Buffer.alloc(22);
+  end.writeUInt32LE(0x06054b50, 0);
+  end.writeUInt16LE(names.length, 8);
+  end.writeUInt16LE(names.length, 10);
+  end.writeUInt32LE(directory.length, 12);
+  end.writeUInt32LE(offset, 16);
+  return Buffer.concat([...locals, directory, end]);
+}
+
+/** The same with the end that archives above 4 GiB have (APPNOTE 4.3.14), which holds size and place of the list of names. */
+export function zip64(names: readonly string[]): Buffer {
+  const whole = zip(names);
+  const [entries, end] = [whole.subarray(0, -22), Buffer.from(whole.subarray(-22))];
+  const end64 = Buffer.alloc(56);
+  end64.writeUInt32LE(0x06064b50, 0);
+  end64.writeBigUInt64LE(BigInt(end.readUInt32LE(12)), 40);
+  end64.writeBigUInt64LE(BigInt(end.readUInt32LE(16)), 48);
+  end.writeUInt32LE(0xffffffff, 12);
+  end.writeUInt32LE(0xffffffff, 16);
+  return Buffer.concat([entries, end64, end]);
+}
+
+/** What torch.jit.save writes, as far as names go. */
+export const torchScript = (): Buffer =>
+  zip(['model/data.pkl', 'model/code/__torch__/m.py', 'model/constants.pkl', 'model/version']);
+
+/** What torch.jit.save writes of a class Net whose forward takes `list`, as in `x: Tensor,\n    y: Tensor`. */
+export function torchScriptOf(list: string): Buffer {
+  const other = 'class Other(Module):\n  def forward(self: __torch__.m.Other,\n    a: bool) -> Tensor:\n    return 0\n';
+  const taken = list === '' ? '' : `,\n    ${list}`;
+  const code = `${other}class Net(Module):\n  training : bool\n  def forward(self: __torch__.m.Net${taken}) -> Tensor:\n    return x\n`;
+  const contents = { 'model/data.pkl': '\x80\x02c__torch__.m\nNet\nq\x00)\x81}', 'model/code/__torch__/m.py': code };
+  return zip([...Object.keys(contents), 'model/constants.pkl'], contents);
+}
+
+/** Numbers in [0, 1), the same for the same seed (mulberry32). */
+export function randomNumbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}

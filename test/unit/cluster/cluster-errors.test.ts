@@ -1,0 +1,76 @@
+import { UserError } from '../../../src/core/errors';
+import { explainCluster } from '../../../src/cluster/cluster-errors';
+
+const call = {
+  what: 'list pods app=triton in namespace serving',
+  server: 'https://cluster.example',
+  context: 'prod',
+  namespace: 'serving',
+};
+const failure = (fields: object, message = 'it failed'): Error => Object.assign(new Error(message), fields);
+const status = (code: number, message: string): Error =>
+  failure({ code, body: JSON.stringify({ kind: 'Status', message }) });
+
+const CANNOT = 'cannot list pods app=triton in namespace serving';
+
+test.each([
+  [
+    'not signed in',
+    status(401, 'Unauthorized'),
+    `${CANNOT}: https://cluster.example does not take the credentials of context "prod" (HTTP 401: Unauthorized)`,
+    /sign in again/,
+  ],
+  [
+    'not permitted',
+    status(403, 'pods is forbidden'),
+    `${CANNOT}: not permitted (HTTP 403: pods is forbidden)`,
+    /context "prod" .* namespace serving: verb "list" on "pods", verbs "get" and "create" on "pods\/portforward"/,
+  ],
+  [
+    'another status',
+    status(500, 'etcd is down'),
+    `${CANNOT} at https://cluster.example (HTTP 500: etcd is down)`,
+    null,
+  ],
+  [
+    'an answer that is no Status',
+    failure({ code: 502, body: '<html>' }),
+    `${CANNOT} at https://cluster.example (HTTP 502)`,
+    null,
+  ],
+  [
+    'nothing listens',
+    failure({ code: 'ECONNREFUSED' }),
+    `${CANNOT}: the cluster at https://cluster.example cannot be reached (ECONNREFUSED)`,
+    /VPN/,
+  ],
+  [
+    'no answer',
+    failure({ name: 'TimeoutError' }),
+    `${CANNOT}: the cluster at https://cluster.example cannot be reached (no answer in time)`,
+    /VPN/,
+  ],
+  [
+    'another certificate',
+    failure({ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }, 'self-signed certificate'),
+    `${CANNOT}: the certificate of https://cluster.example is not trusted (self-signed certificate)`,
+    /write it anew/,
+  ],
+  [
+    'the program to sign in with is missing',
+    failure({ code: 'ENOENT', syscall: 'spawn aws', path: 'aws' }, 'spawn aws ENOENT'),
+    `${CANNOT}: the kubeconfig signs in with "aws", which cannot be run`,
+    /ENOENT/,
+  ],
+  ['anything else', failure({}, 'odd'), `${CANNOT} at https://cluster.example: odd`, null],
+])('%s', (_, error, message, hint) => {
+  const explained = explainCluster(call, error);
+  expect(explained.message).toBe(message);
+  if (hint === null) expect(explained.hint).toBeUndefined();
+  else expect(explained.hint).toMatch(hint);
+});
+
+test('what is already in our words stays', () => {
+  const error = new UserError('no kubeconfig');
+  expect(explainCluster(call, error)).toBe(error);
+});

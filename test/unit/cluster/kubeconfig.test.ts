@@ -1,0 +1,113 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { loadKubeconfig } from '../../../src/cluster/kubeconfig';
+import { Scratch } from '../../support/scratch';
+
+const scratch = new Scratch();
+const before = { ...process.env };
+beforeEach(() => {
+  delete process.env['KUBECONFIG'];
+  process.env['HOME'] = scratch.directory;
+});
+afterAll(async () => {
+  process.env = before;
+  await scratch.clean();
+});
+
+const yaml = (cluster: string, contexts = [cluster]): string => `apiVersion: v1
+kind: Config
+clusters: [{ name: ${cluster}, cluster: { server: "https://${cluster}.example:6443" } }]
+users: [{ name: me, user: { token: very-secret-token } }]
+contexts:
+${contexts.map((name) => `  - { name: ${name}, context: { cluster: ${cluster}, user: me } }`).join('\n')}
+current-context: ${contexts[0]}
+`;
+
+const file = (name: string, text: string): string => {
+  const path = join(scratch.directory, name);
+  writeFileSync(path, text);
+  return path;
+};
+
+const serverOf = (kubeconfig?: string, context?: string): string | undefined =>
+  loadKubeconfig(kubeconfig, context).getCurrentCluster()?.server;
+
+const failure = (work: () => unknown): unknown => {
+  try {
+    return work();
+  } catch (error) {
+    return error;
+  }
+};
+
+test('text in YAML, text in JSON, or a path', () => {
+  expect(serverOf(yaml('one'))).toBe('https://one.example:6443');
+  const json = JSON.stringify({
+    clusters: [{ name: 'two', cluster: { server: 'https://two.example:6443' } }],
+    contexts: [{ name: 'two', context: { cluster: 'two' } }],
+    'current-context': 'two',
+  });
+  expect(serverOf(json)).toBe('https://two.example:6443');
+  expect(serverOf(file('three', yaml('three')))).toBe('https://three.example:6443');
+});
+
+test('without one: the files of KUBECONFIG, of which the first decides; else the one at home', () => {
+  mkdirSync(join(scratch.directory, '.kube'), { recursive: true });
+  file('.kube/config', yaml('home'));
+  expect(serverOf()).toBe('https://home.example:6443');
+  const second = yaml('second').replaceAll('name: me', 'name: you').replaceAll('user: me', 'user: you');
+  process.env['KUBECONFIG'] = `${file('first', yaml('first'))}:${file('second', second)}`;
+  expect(serverOf()).toBe('https://first.example:6443');
+  expect(serverOf(undefined, 'second')).toBe('https://second.example:6443');
+});
+
+test('the context that is asked for', () => {
+  const config = loadKubeconfig(yaml('one', ['staging', 'prod']), 'prod');
+  expect(config.getCurrentContext()).toBe('prod');
+});
+
+test.each([
+  ['no file at the path', '/nowhere/config', undefined, 'there is no kubeconfig at /nowhere/config'],
+  [
+    'no such context',
+    yaml('one', ['staging', 'prod']),
+    'dev',
+    'the kubeconfig given has no context "dev"; it has staging, prod',
+  ],
+  [
+    'no current context',
+    yaml('one').replace(/current-context.*/, ''),
+    undefined,
+    'the kubeconfig given has no current context; it has one',
+  ],
+  ['nothing in it', '{}', 'dev', 'the kubeconfig given has no context "dev"; it has none'],
+  [
+    'a context without its cluster',
+    yaml('one').replace('clusters: [{ name: one,', 'clusters: [{ name: other,'),
+    undefined,
+    'the kubeconfig given: context "one" names no cluster with a server address',
+  ],
+])('%s', (_, kubeconfig, context, message) => {
+  expect(failure(() => loadKubeconfig(kubeconfig, context))).toMatchObject({ name: 'UserError', message });
+});
+
+test('none at all', () => {
+  process.env['HOME'] = join(scratch.directory, 'empty');
+  expect(failure(() => loadKubeconfig())).toMatchObject({
+    name: 'UserError',
+    message: `no kubeconfig: KUBECONFIG is not set and ${join(scratch.directory, 'empty')}/.kube/config is not there`,
+    hint: expect.stringContaining('aws eks update-kubeconfig') as string,
+  });
+  process.env['KUBECONFIG'] = '/nowhere/config';
+  expect(() => loadKubeconfig()).toThrow('KUBECONFIG names /nowhere/config, which is not there');
+});
+
+test('a mistake in its text is told by its line, without the text, which may be secret', () => {
+  const broken = `${yaml('one')}users: [ { token: very-secret-token\n`;
+  const error = failure(() => loadKubeconfig(broken));
+  expect(error).toMatchObject({
+    name: 'UserError',
+    message: expect.stringMatching(/^the kubeconfig given: not a kubeconfig that can be read \(line \d+: /) as string,
+  });
+  expect(JSON.stringify(error, Object.getOwnPropertyNames(error as object))).not.toContain('very-secret');
+});

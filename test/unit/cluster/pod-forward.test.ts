@@ -1,0 +1,179 @@
+import { EventEmitter, once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import type { Readable, Writable } from 'node:stream';
+import { PodForward, type OpenStream, type PodStream } from '../../../src/cluster/pod-forward';
+
+/** The other end of a forward, played by the test. */
+class FakeStream extends EventEmitter implements PodStream {
+  closed = false;
+  paused = false;
+  constructor(
+    readonly output: Writable,
+    readonly errors: Writable,
+    readonly input: Readable,
+  ) {
+    super();
+  }
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.emit('close');
+  }
+  terminate(): void {
+    this.close();
+  }
+  ping(): void {
+    // Nobody counts them.
+  }
+  pause(): void {
+    this.paused = true;
+  }
+  resume(): void {
+    this.paused = false;
+    this.emit('resume');
+  }
+}
+
+let forward: PodForward;
+let streams: FakeStream[];
+afterEach(() => forward.close());
+
+const listen = async (open?: OpenStream): Promise<void> => {
+  streams = [];
+  forward = await PodForward.listen(
+    'pod triton-0',
+    open ??
+      ((output, errors, input) => {
+        const stream = new FakeStream(output, errors, input);
+        streams.push(stream);
+        return Promise.resolve(stream);
+      }),
+  );
+};
+
+const dial = async (): Promise<Socket> => {
+  const socket = connect(Number(new URL(forward.url).port), '127.0.0.1');
+  await once(socket, 'connect');
+  return socket;
+};
+
+/** The stream of the connection that was made last. */
+const accepted = async (count = 1): Promise<FakeStream> => {
+  while (streams.length < count) await new Promise((resolve) => setImmediate(resolve));
+  return streams[count - 1] as FakeStream;
+};
+
+const textOf = async (socket: Socket): Promise<string> => {
+  let text = '';
+  for await (const chunk of socket.setEncoding('utf8')) text += String(chunk);
+  return text;
+};
+
+test('each connection has a stream of its own, and both directions pass', async () => {
+  await listen();
+  const [one, two] = [await dial(), await dial()];
+  const [first, second] = [await accepted(1), await accepted(2)];
+  one.write('to the first');
+  expect(String((await once(first.input, 'data'))[0])).toBe('to the first');
+  second.output.write(Buffer.from('from the second'));
+  expect(String((await once(two, 'data'))[0])).toBe('from the second');
+  one.destroy();
+  two.destroy();
+});
+
+test('a local connection that ends closes its stream alone', async () => {
+  await listen();
+  const [one, two] = [await dial(), await dial()];
+  const [first, second] = [await accepted(1), await accepted(2)];
+  one.destroy();
+  await once(first, 'close');
+  expect(second.closed).toBe(false);
+  two.destroy();
+});
+
+test('a stream that ends before an answer: status 502 says so', async () => {
+  await listen();
+  const socket = await dial();
+  socket.write('GET / HTTP/1.1\r\n\r\n');
+  (await accepted()).close();
+  expect(await textOf(socket)).toBe(
+    'HTTP/1.1 502 Bad Gateway\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: 56\r\n\r\n' +
+      'port-forward to pod triton-0: the connection was closed\n',
+  );
+});
+
+test('an error of the pod before an answer: status 502 with its text', async () => {
+  await listen();
+  const socket = await dial();
+  const stream = await accepted();
+  stream.errors.write(Buffer.from('connection refused'));
+  expect(await textOf(socket)).toMatch(/^HTTP\/1\.1 502 [^]*port-forward to pod triton-0: connection refused\n$/);
+  expect(stream.closed).toBe(true);
+});
+
+test('what ends in the middle of an answer ends there, with nothing added', async () => {
+  await listen();
+  const socket = await dial();
+  const stream = await accepted();
+  stream.output.write(Buffer.from('HTTP/1.1 200 OK\r\n'));
+  stream.errors.write(Buffer.from('broken pipe'));
+  expect(await textOf(socket)).toBe('HTTP/1.1 200 OK\r\n');
+});
+
+test('a stream that cannot be opened: status 502, and the next connection is tried anew', async () => {
+  let tries = 0;
+  await listen(() => Promise.reject(new Error(`no way ${(tries += 1)}`)));
+  expect(await textOf(await dial())).toMatch(/no way 1\n$/);
+  expect(await textOf(await dial())).toMatch(/no way 2\n$/);
+});
+
+test('a reader that does not keep up stops the stream until it does', async () => {
+  await listen();
+  const socket = await dial();
+  socket.pause();
+  const stream = await accepted();
+  const chunk = Buffer.alloc(1 << 20);
+  let sent = 0;
+  while (!stream.paused) {
+    stream.output.write(chunk);
+    sent += chunk.length;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  let received = 0;
+  socket.on('data', (data) => (received += data.length));
+  socket.resume();
+  await once(stream, 'resume');
+  while (received < sent) await new Promise((resolve) => setImmediate(resolve));
+  expect(received).toBe(sent);
+  socket.destroy();
+});
+
+test('a stream that opens after its connection has ended is closed', async () => {
+  let give: (stream: FakeStream) => void = () => undefined;
+  let asked: () => void;
+  const wasAsked = new Promise<void>((resolve) => (asked = resolve));
+  let stream: FakeStream | undefined;
+  await listen((output, errors, input) => {
+    stream = new FakeStream(output, errors, input);
+    asked();
+    return new Promise((resolve) => (give = resolve));
+  });
+  const socket = await dial();
+  await wasAsked;
+  const late = stream as unknown as FakeStream;
+  const gone = new Promise((resolve) => late.input.once('close', resolve));
+  // Without a reader on the other side, only a reset shows there.
+  socket.on('error', () => undefined).resetAndDestroy();
+  await gone;
+  give(late);
+  await once(late, 'close');
+  expect(late.closed).toBe(true);
+});
+
+test('close ends the connections there are', async () => {
+  await listen();
+  const socket = await dial();
+  const stream = await accepted();
+  await Promise.all([once(stream, 'close'), once(socket.resume(), 'close'), forward.close()]);
+  await expect(dial()).rejects.toThrow('ECONNREFUSED');
+});

@@ -1,0 +1,61 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { kubernetesReplicas } from '../../../src/cluster/kubernetes';
+import type { ReplicaSource } from '../../../src/cluster/source';
+
+/** How the API server answers one request for the pods; `close`: not at all. */
+type Answer = number | 'close';
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+/** Replicas of an API server that answers so, one request after the other, and from then on with 200. */
+async function replicasOf(answers: Answer[]): Promise<{ source: ReplicaSource; asked: () => number }> {
+  let asked = 0;
+  const server: Server = createServer((request, response) => {
+    const answer = answers[asked++] ?? 200;
+    if (answer === 'close') return request.socket.destroy();
+    const body = answer === 200 ? { kind: 'PodList', apiVersion: 'v1', items: [] } : { kind: 'Status', message: 'no' };
+    response.writeHead(answer, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const kubeconfig = JSON.stringify({
+    'current-context': 'test',
+    contexts: [{ name: 'test', context: { cluster: 'test', user: 'test' } }],
+    clusters: [{ name: 'test', cluster: { server: url, 'insecure-skip-tls-verify': true } }],
+    users: [{ name: 'test', user: { token: 'token' } }],
+  });
+  const source = kubernetesReplicas({ kubeconfig, namespace: 'serving', selector: 'app=triton' });
+  closing.push(
+    () => source.close(),
+    () => server.closeAllConnections(),
+    () => server.close(),
+  );
+  return { source, asked: () => asked };
+}
+
+test('a cluster that has answered is asked again after 500, 429 and a closed connection', async () => {
+  const { source, asked } = await replicasOf([200, 500, 429, 'close']);
+  expect(await source.list()).toEqual([]);
+  expect(await source.list()).toEqual([]);
+  expect(asked()).toBe(5);
+});
+
+test.each([
+  { title: 'a refusal', answers: [200, 403], message: /HTTP 403/, asked: 2 },
+  { title: 'four failures in a row', answers: [200, 500, 503, 500, 500], message: /HTTP 500/, asked: 5 },
+])('$title is told', async ({ answers, message, asked: expected }) => {
+  const { source, asked } = await replicasOf(answers);
+  await source.list();
+  await expect(source.list()).rejects.toThrow(message);
+  expect(asked()).toBe(expected);
+});
+
+test('a cluster that has never answered is asked once', async () => {
+  const { source, asked } = await replicasOf([500]);
+  await expect(source.list()).rejects.toThrow(/HTTP 500/);
+  expect(asked()).toBe(1);
+});

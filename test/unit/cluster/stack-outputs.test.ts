@@ -1,0 +1,74 @@
+import { UserError } from '../../../src/core/errors';
+import { parseStackOutputs } from '../../../src/cluster/stack-outputs';
+
+const bucket = { modelRepository: 's3://bucket/models', region: 'eu-central-1' };
+const kubeconfig = { apiVersion: 'v1', clusters: [], users: [{ name: 'me', user: { token: 'very-secret-token' } }] };
+const cluster = { kubeconfig, namespace: 'serving', podSelector: 'app=triton' };
+
+test('a bucket alone', () => {
+  expect(parseStackOutputs('dev', bucket)).toEqual(bucket);
+});
+
+test('an endpoint and a cluster; outputs of no concern are left out', () => {
+  const outputs = { ...bucket, endpointUrl: 'http://127.0.0.1:9000', ...cluster, vpcId: 'vpc-1' };
+  expect(parseStackOutputs('dev', outputs)).toEqual({
+    ...bucket,
+    endpointUrl: 'http://127.0.0.1:9000',
+    cluster: { kubeconfig: JSON.stringify(kubeconfig), namespace: 'serving', podSelector: 'app=triton' },
+  });
+});
+
+test('a kubeconfig that is text stays as it is', () => {
+  const outputs = { ...bucket, ...cluster, kubeconfig: 'apiVersion: v1\nkind: Config\n' };
+  expect(parseStackOutputs('dev', outputs).cluster?.kubeconfig).toBe('apiVersion: v1\nkind: Config\n');
+});
+
+test('the key of a guarded model control API', () => {
+  const modelControlKey = 'a-key-of-a-test-0123';
+  expect(parseStackOutputs('dev', { ...bucket, modelControlKey })).toEqual({ ...bucket, modelControlKey });
+});
+
+test('null is an output that is not there', () => {
+  expect(parseStackOutputs('dev', { ...bucket, endpointUrl: null, kubeconfig: null })).toEqual(bucket);
+});
+
+const problemsOf = (outputs: Record<string, unknown>): [string | undefined, string][] => {
+  try {
+    parseStackOutputs('dev', outputs);
+  } catch (error) {
+    return (error as UserError).problems.map(({ field, message }) => [field, message]);
+  }
+  return [];
+};
+
+test('all that is wrong is told at once, by output and stack', () => {
+  expect(problemsOf({ endpointUrl: 'localhost:9000', region: 7 })).toEqual([
+    ['output modelRepository', 'is missing (the model repository)'],
+    ['output region', 'is 7 (the AWS region of its bucket)'],
+    ['output endpointUrl', `is "localhost:9000" (an S3 API that is not AWS's)`],
+  ]);
+  expect(() => parseStackOutputs('dev', {})).toThrow('stack dev does not have the outputs that publishing needs');
+});
+
+test.each(['models', 's3://bucket', 's3://bucket/', 's3:///models', '', ['s3://bucket/models']])(
+  'a model repository is not %j',
+  (modelRepository) => {
+    expect(problemsOf({ ...bucket, modelRepository })).toEqual([
+      ['output modelRepository', `is ${JSON.stringify(modelRepository)} (the model repository)`],
+    ]);
+  },
+);
+
+test('a cluster is all of its outputs', () => {
+  expect(problemsOf({ ...bucket, podSelector: 'app=triton' })).toEqual([
+    ['output kubeconfig', 'is missing (how to reach the cluster)'],
+    ['output namespace', 'is missing (the namespace of the Triton pods)'],
+  ]);
+});
+
+test('a secret of the wrong type is not shown', () => {
+  expect(problemsOf({ ...bucket, modelControlKey: 'short', ...cluster, kubeconfig: ['very-secret-token'] })).toEqual([
+    ['output modelControlKey', "is a string that is not shown (the key of the servers' model control API)"],
+    ['output kubeconfig', 'is a list that is not shown (how to reach the cluster)'],
+  ]);
+});

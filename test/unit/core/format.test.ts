@@ -1,0 +1,59 @@
+import {
+  firstLines,
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatTable,
+  shellWord,
+  shortened,
+} from '../../../src/core/format';
+
+test.each([
+  [0, '0 B'],
+  [999, '999 B'],
+  [1000, '1.00 kB'],
+  [91_200_000, '91.2 MB'],
+  [999_600_000, '1.00 GB'],
+  [5.3e12, '5.30 TB'],
+])('formatBytes(%d) = %s', (bytes, text) => {
+  expect(formatBytes(bytes)).toBe(text);
+});
+
+test.each([
+  [12.4, '12 ms'],
+  [3449, '3.4 s'],
+  [59_940, '59.9 s'],
+  [125_000, '2 min 05 s'],
+])('formatDuration(%d) = %s', (milliseconds, text) => {
+  expect(formatDuration(milliseconds)).toBe(text);
+});
+
+test('formatTable aligns numbers right and leaves no trailing blanks', () => {
+  expect(
+    formatTable(
+      ['model', 'bytes', 'note'],
+      [
+        ['a', '1 B', 'x'],
+        ['bert', '10 B', ''],
+      ],
+    ),
+  ).toBe(['model  bytes  note', '-----  -----  ----', 'a        1 B  x', 'bert    10 B'].join('\n'));
+});
+
+test('counts, shortened texts, and the first of many lines', () => {
+  expect([0, 1, 2].map((number) => formatCount(number, 'model'))).toEqual(['0 models', '1 model', '2 models']);
+  expect(shortened('promote', 7)).toBe('promote');
+  expect(shortened('promote', 6)).toBe('pro...');
+  const lines = Array.from({ length: 22 }, (_, i) => `line ${i}`);
+  expect(firstLines(lines.slice(0, 20))).toEqual(lines.slice(0, 20));
+  expect(firstLines(lines)).toEqual([...lines.slice(0, 20), 'and 2 more']);
+});
+
+test.each([
+  ['model-repo/a_b:1,2@%', 'model-repo/a_b:1,2@%'],
+  ['my models', "'my models'"],
+  ["it's", `'it'\\''s'`],
+  ['', "''"],
+])('shellWord(%j)', (word, expected) => {
+  expect(shellWord(word)).toBe(expected);
+});

@@ -1,0 +1,96 @@
+import { mkdtempSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { acquireLock, cached, requireFreeSpace } from '../../../src/install/cache';
+import { compareVersions, whyTritonCannotRun } from '../../../src/install/triton';
+
+let home: string;
+const before = process.env['XDG_CACHE_HOME'];
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), 'cache-test-'));
+  process.env['XDG_CACHE_HOME'] = home;
+});
+afterEach(() => {
+  if (before === undefined) delete process.env['XDG_CACHE_HOME'];
+  else process.env['XDG_CACHE_HOME'] = before;
+  rmSync(home, { recursive: true, force: true });
+});
+
+describe('cached', () => {
+  test('builds once', async () => {
+    let builds = 0;
+    const build = async (directory: string): Promise<void> => {
+      builds += 1;
+      writeFileSync(join(directory, 'file'), 'content');
+    };
+    const first = await cached('tool-1', build);
+    expect(await cached('tool-1', build)).toBe(first);
+    expect(builds).toBe(1);
+    expect(readFileSync(join(first, 'file'), 'utf8')).toBe('content');
+  });
+
+  test('two callers at once build once', async () => {
+    let builds = 0;
+    const build = async (): Promise<void> => {
+      builds += 1;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    };
+    await Promise.all([cached('tool-1', build), cached('tool-1', build)]);
+    expect(builds).toBe(1);
+  });
+
+  test('a build that failed is started afresh', async () => {
+    const failing = cached('tool-1', async (directory) => {
+      writeFileSync(join(directory, 'half'), '');
+      throw new Error('network');
+    });
+    await expect(failing).rejects.toThrow('network');
+    const directory = await cached('tool-1', async () => undefined);
+    expect(existsSync(join(directory, 'half'))).toBe(false);
+  });
+});
+
+describe('acquireLock', () => {
+  test('a lock whose owner is gone is taken over', async () => {
+    const path = join(home, 'lock');
+    writeFileSync(path, '999999999');
+    const release = await acquireLock(path, 'test');
+    expect(readFileSync(path, 'utf8')).toBe(String(process.pid));
+    release();
+    expect(existsSync(path)).toBe(false);
+  });
+
+  test('without waiting, the owner is named', async () => {
+    const release = await acquireLock(join(home, 'lock'), 'test');
+    await expect(acquireLock(join(home, 'lock'), 'the test', { wait: false })).rejects.toThrow(
+      `the test is in use by process ${process.pid}`,
+    );
+    release();
+  });
+});
+
+test('requireFreeSpace says what is needed and what there is', () => {
+  expect(() => requireFreeSpace(home, 1e18, 'PyTorch')).toThrow(/PyTorch needs 1000000.0 TB in .* where .* are free/);
+  expect(() => requireFreeSpace(home, 1, 'PyTorch')).not.toThrow();
+});
+
+test.each([
+  ['linux', 'x64', '2.36', undefined],
+  ['linux', 'x64', '2.35', undefined],
+  ['linux', 'x64', '2.31', 'it needs glibc 2.35 or newer, and this is 2.31'],
+  ['linux', 'x64', '', 'it needs glibc 2.35 or newer, and this system has none (musl?)'],
+  ['linux', 'arm64', '2.39', 'its PyPI build is for x86-64, and this is arm64'],
+  ['darwin', 'arm64', '', 'it runs on Linux only, and this is darwin'],
+  ['win32', 'x64', '', 'it runs on Linux only, and this is win32'],
+])('whyTritonCannotRun(%s, %s, glibc %s)', (platform, architecture, glibc, reason) => {
+  expect(whyTritonCannotRun(platform, architecture, glibc)).toBe(reason);
+});
+
+test.each([
+  ['2.35', '2.35', 0],
+  ['2.9', '2.35', -1],
+  ['2.36', '2.35', 1],
+  ['3', '2.35', 1],
+])('compareVersions(%s, %s)', (a, b, sign) => {
+  expect(Math.sign(compareVersions(a, b))).toBe(sign);
+});

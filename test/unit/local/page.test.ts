@@ -1,0 +1,279 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { classes, pictureOf } from '../../../src/local/exhibits';
+import { renderPage, requirePageFolder, writePage, type LocalPage } from '../../../src/local/page';
+import { html } from '../../../src/local/page/html';
+import { isRandom } from '../../../src/local/page/parts';
+import type { LocalResult, ModelRow } from '../../../src/local/report';
+import type { Answer } from '../../../src/local/requests';
+import { paths } from '../../../src/core/paths';
+
+const RANDOM = 'seeded random weights (seed 0), not pretrained';
+
+const row = (model: string, fields: Partial<ModelRow> = {}): ModelRow => ({
+  model,
+  version: '1',
+  platform: 'pytorch_libtorch',
+  state: 'READY',
+  reason: '',
+  loadMs: 1200,
+  weights: 'no weights',
+  composedOf: [],
+  ...fields,
+});
+
+const answer = (model: string, fields: Partial<Answer> = {}): Answer => ({
+  model,
+  protocol: 'HTTP',
+  milliseconds: 12,
+  result: 'an answer',
+  ...fields,
+});
+
+const page = (result: Partial<LocalResult>, fields: Partial<LocalPage> = {}): LocalPage => ({
+  repository: join(process.cwd(), 'model-repo'),
+  once: false,
+  made: new Date('2026-01-02T03:04:05Z'),
+  ...fields,
+  result: {
+    models: [],
+    notServed: [],
+    answers: [],
+    steps: [{ name: 'load until READY', startMs: 1000, milliseconds: 2000 }],
+    milliseconds: 4000,
+    endpoints: {
+      http: 'http://127.0.0.1:8123',
+      grpc: '127.0.0.1:8124',
+      metrics: 'http://127.0.0.1:8125/metrics',
+      s3: 'http://127.0.0.1:9000',
+      repository: 's3://local/models',
+      tritonLog: '/logs/triton.log',
+    },
+    ...result,
+  },
+});
+
+/** What a reader sees of the HTML, between its tags. */
+const textOf = (text: string): string =>
+  text
+    .replace(/<style>.*<\/style>/s, '')
+    .replaceAll(/<[^>]*>/g, ' ')
+    .replaceAll(/\s+/g, ' ')
+    .replaceAll('&#39;', "'")
+    .replaceAll('&quot;', '"');
+
+const grey = (size: number, value: number) => ({
+  width: size,
+  height: size,
+  data: new Uint8Array(size * size * 3).fill(value),
+});
+
+describe('what is put into a template', () => {
+  test.each([
+    ['<script>alert(1)</script>', '&lt;script&gt;alert(1)&lt;/script&gt;'],
+    [`" onload='x' &amp;`, '&quot; onload=&#39;x&#39; &amp;amp;'],
+    ['&lt;b&gt;', '&amp;lt;b&amp;gt;'],
+  ])('%s is text', (content, escaped) => {
+    expect(html`<b title="${content}">${content}</b>`.text).toBe(`<b title="${escaped}">${escaped}</b>`);
+  });
+
+  test('other templates, lists of them and nothing', () => {
+    expect(html`${['<', 1].map((x) => html`<i>${x}</i>`)}${undefined}`.text).toBe('<i>&lt;</i><i>1</i>');
+  });
+});
+
+test('every text that comes from outside is escaped', async () => {
+  const hostile = (place: string): string => `</td><i id="${place}">'`;
+  const text = await renderPage(
+    page(
+      {
+        models: [
+          row(hostile('name'), {
+            version: hostile('version'),
+            platform: hostile('platform'),
+            weights: hostile('weights'),
+          }),
+          row(hostile('ensemble'), { composedOf: [hostile('step')] }),
+          row(hostile('absent'), { version: '', state: hostile('state'), reason: hostile('reason') }),
+        ],
+        answers: [
+          answer(hostile('asked'), { result: hostile('result') }),
+          answer(hostile('failed'), { result: '', error: hostile('error') }),
+          answer('resnet', {
+            exhibit: { kind: 'classes', picture: grey(2, 9), classes: [{ label: hostile('label'), probability: 1 }] },
+          }),
+          answer('bert', { exhibit: { kind: 'texts', texts: [hostile('text'), hostile('other')], similarities: [1] } }),
+        ],
+        steps: [{ name: hostile('measured'), startMs: 0, milliseconds: 1 }],
+        endpoints: {
+          http: hostile('http'),
+          grpc: hostile('grpc'),
+          metrics: hostile('metrics'),
+          s3: hostile('s3'),
+          repository: hostile('repository'),
+          tritonLog: hostile('log'),
+        },
+      },
+      { repository: hostile('folder') },
+    ),
+  );
+  expect(text).not.toContain('<i ');
+  const places =
+    'name version platform weights step state reason asked result failed error label text other measured http grpc metrics s3 repository log folder';
+  for (const place of places.split(' ')) expect(text).toContain(`&lt;/td&gt;&lt;i id=&quot;${place}&quot;&gt;&#39;`);
+});
+
+test('it needs nothing from outside, and allows nothing', async () => {
+  const text = await renderPage(page({ models: [row('adds')], answers: [answer('adds')] }));
+  expect(text).toMatch(/^<!doctype html>/);
+  expect(text).toContain(`content="default-src 'none'; img-src data:; style-src 'sha256-`);
+  expect(text).not.toMatch(
+    /<(script|iframe|object|embed)|\bsrc="(?!data:)|<link(?! rel="icon" href="data:,")|url\(|@import/,
+  );
+});
+
+describe('what it tells', () => {
+  test('what is served, and why not the rest', async () => {
+    const models = [
+      row('adds', { weights: RANDOM }),
+      row('both', { platform: 'ensemble', loadMs: 0, weights: '', composedOf: ['adds', 'more'] }),
+      row('plan', {
+        version: '',
+        platform: 'tensorrt_plan',
+        state: 'not served here',
+        reason: 'it runs elsewhere',
+        loadMs: null,
+      }),
+    ];
+    const text = textOf(await renderPage(page({ models, answers: [answer('adds'), answer('both')] })));
+    expect(text).toContain('2 of 3');
+    expect(text).toContain(`adds pytorch_libtorch 1 READY 1.2 s ${RANDOM}`);
+    expect(text).toContain('both ensemble 1 READY 0 ms those of adds, more');
+    expect(text).toContain('plan tensorrt_plan - not served here it runs elsewhere');
+    expect(text).toContain('Every served model answered');
+    expect(text).toContain('model-repo on a real Triton');
+    expect(text).toContain('2026-01-02 03:04 UTC');
+  });
+
+  test('which model failed, over which protocol and why', async () => {
+    const answers = [
+      answer('good'),
+      answer('good', { protocol: 'gRPC', result: 'the same' }),
+      answer('poor', { result: '', error: 'HTTP 500: out of memory' }),
+      answer('poor', { protocol: 'gRPC', milliseconds: 99_000, result: 'fine' }),
+    ];
+    const text = textOf(await renderPage(page({ models: [row('good'), row('poor')], answers })));
+    expect(text).toContain('No right answer from poor');
+    expect(text).not.toContain('Every served model answered');
+    expect(text).toContain('3 of 4');
+    expect(text).toContain('good an answer 12 ms 12 ms');
+    expect(text).toContain('poor HTTP failed: HTTP 500: out of memory - 1 min 39 s');
+  });
+
+  test('nothing but the state where there is nothing to show', async () => {
+    const text = await renderPage(page({}));
+    expect(textOf(text)).toContain('0 of 0');
+    expect(text).not.toContain('<img');
+    expect(textOf(text)).not.toContain('What the models answered');
+  });
+
+  test('commands for the servers that are there, or for those that the next run will start', async () => {
+    const models = [row("it's"), row('resnet')];
+    const now = textOf(await renderPage(page({ models })));
+    expect(now).toContain(String.raw`curl -s 'http://127.0.0.1:8123/v2/models/it'\''s'`);
+    expect(now).toContain('npm run infer -- resnet src/local/face-256.jpg --local');
+    expect(now).toContain('Triton log /logs/triton.log');
+    const later = textOf(await renderPage(page({ models }, { once: true })));
+    expect(later).toContain('This run ended');
+    expect(later).toContain('npm run infer -- resnet src/local/face-256.jpg --local');
+    expect(later).not.toContain('8123');
+    expect(later).not.toContain('Triton log');
+  });
+});
+
+describe('pictures', () => {
+  const restored = (weights: string): Partial<LocalResult> => ({
+    models: [
+      row('ensemble', { weights: '', composedOf: ['network'] }),
+      row('network', { weights }),
+      row('other', { weights: RANDOM }),
+    ],
+    answers: [answer('ensemble', { exhibit: { kind: 'restoration', before: grey(4, 10), after: grey(8, 200) } })],
+  });
+
+  test('with random weights it says so, and calls nothing restored', async () => {
+    const text = textOf(await renderPage(page(restored(RANDOM))));
+    expect(text).toContain('Answer, with random weights');
+    expect(text).toContain('Random weights. The network');
+    expect(text).not.toMatch(/restored/i);
+  });
+
+  test('with real weights it does not, whatever other models have', async () => {
+    const text = textOf(await renderPage(page(restored('GFPGANv1.pth'))));
+    expect(text).toContain('Answer, restored');
+    expect(text).not.toContain('Random weights.');
+  });
+
+  test('have their own size and a text', async () => {
+    const text = await renderPage(page(restored(RANDOM)));
+    const images = [...text.matchAll(/<img[^>]*>/g)].map(([tag]) => tag.replace(/base64,[^"]*/, ''));
+    expect(images).toEqual([
+      expect.stringMatching(/src="data:image\/png;".*width="4".*height="4".*alt="Photograph of a face/s) as string,
+      expect.stringMatching(
+        /src="data:image\/png;".*width="8".*height="8".*alt="The answer: the face as a network with random weights/s,
+      ) as string,
+    ]);
+  });
+
+  test('of an output that is none', () => {
+    expect(() => pictureOf({ name: 'y', datatype: 'FP32', shape: [1, 1, 3], data: new Float32Array(3) })).toThrow(
+      'output y is FP32 [1, 1, 3], not a picture (UINT8 [height, width, 3])',
+    );
+    expect(() => pictureOf({ name: 'y', datatype: 'UINT8', shape: [3], data: new Uint8Array(3) })).toThrow('UINT8 [3]');
+  });
+});
+
+test('classes: the five likeliest by softmax, in order, also for scores that are too large for exp', () => {
+  expect(classes([1000, 1001, 999, 0, 0, 0, 0], ['a', 'b', 'c'])).toEqual([
+    { label: 'b', probability: expect.closeTo(0.66524, 5) as number },
+    { label: 'a', probability: expect.closeTo(0.24473, 5) as number },
+    { label: 'c', probability: expect.closeTo(0.09003, 5) as number },
+    { label: '3', probability: 0 },
+    { label: '4', probability: 0 },
+  ]);
+});
+
+test('random weights are known by the words of the tracing', () => {
+  const said = /cls\("random", f"([^"]*)"/.exec(readFileSync(join(paths.python, 'tracing', 'contract.py'), 'utf8'));
+  expect(isRandom(said?.[1] ?? '')).toBe(true);
+  expect(isRandom('all-MiniLM-L6-v2')).toBe(false);
+});
+
+describe('writing it', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'page-test-'));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  test('replaces the one before, and leaves nothing else', async () => {
+    const path = join(folder, 'page.html');
+    writeFileSync(path, 'old');
+    await writePage(path, page({}));
+    expect(readFileSync(path, 'utf8')).toMatch(/^<!doctype html>/);
+    expect(readdirSync(folder)).toEqual(['page.html']);
+  });
+
+  test('where that cannot be: says what to do', async () => {
+    await expect(writePage(folder, page({}))).rejects.toMatchObject({
+      message: expect.stringContaining(`cannot write the page ${folder}`) as string,
+      hint: 'name another place with --page FILE',
+    });
+    expect(existsSync(`${folder}.${process.pid}.new`)).toBe(false);
+  });
+
+  test.each([
+    [join(folder, 'not-there', 'page.html'), `${join(folder, 'not-there')} is not a folder`],
+    [folder, 'this is a folder'],
+  ])('--page %s is refused before anything is started', (path, message) => {
+    expect(() => requirePageFolder(path)).toThrow(message);
+  });
+});

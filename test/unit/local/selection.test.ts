@@ -1,0 +1,76 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { selectModels } from '../../../src/local/selection';
+import { addingModel, writeRepository } from '../../support/repository';
+
+const repository = mkdtempSync(join(tmpdir(), 'selection-test-'));
+afterAll(() => rmSync(repository, { recursive: true, force: true }));
+
+const ensemble = (step: string): string => `platform: "ensemble"
+input { name: "x" data_type: TYPE_FP32 dims: -1 }
+output { name: "y" data_type: TYPE_FP32 dims: -1 }
+ensemble_scheduling { step { model_name: "${step}" model_version: -1
+  input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }
+`;
+const tensors = (type: string): string =>
+  `input { name: "x" data_type: ${type} dims: -1 }\noutput { name: "y" data_type: TYPE_FP32 dims: -1 }\n`;
+
+writeRepository(repository, {
+  ...addingModel('adds', { 1: 10 }),
+  'on_adds/config.pbtxt': ensemble('adds'),
+  'on_on_plan/config.pbtxt': ensemble('on_plan'),
+  'on_plan/config.pbtxt': ensemble('plan'),
+  'plan/config.pbtxt': `platform: "tensorrt_plan"\n${tensors('TYPE_FP32')}`,
+  'bare/config.pbtxt': 'platform: "onnxruntime_onnx"',
+  'ragged/config.pbtxt': `platform: "onnxruntime_onnx" max_batch_size: 4
+input { name: "x" data_type: TYPE_FP32 dims: -1 allow_ragged_batch: true }
+output { name: "y" data_type: TYPE_FP32 dims: -1 }`,
+  'remembers/config.pbtxt': `platform: "onnxruntime_onnx" ${tensors('TYPE_FP32')}
+sequence_batching { direct {} state { input_name: "s" output_name: "t" data_type: TYPE_FP32 dims: 2 } }`,
+  'text/config.pbtxt': `platform: "onnxruntime_onnx"\n${tensors('TYPE_STRING')}`,
+  ...addingModel('newer', { 1: 1 }),
+  'newer/requirements.txt': 'numpy>=2.1\n',
+  'words/config.pbtxt': `backend: "python"\n${tensors('TYPE_STRING')}`,
+});
+
+test('serves what this machine can, and says why not the rest: ensembles of such models included', async () => {
+  const { served, notServed } = await selectModels(repository, {});
+  expect(served.map(({ name }) => name)).toEqual(['adds', 'on_adds', 'words']);
+  expect(notServed.map(({ model, reason }) => [model.name, reason])).toEqual([
+    [
+      'bare',
+      'its inputs and outputs are not in its configuration, and the local stand-in for its backend does not read them from the file',
+    ],
+    ['newer', 'its requirements.txt requires NumPy 2, and Triton 2.51, the local server, reads arrays of NumPy 1 only'],
+    ['on_on_plan', 'it needs on_plan, which is not served here'],
+    ['on_plan', 'it needs plan, which is not served here'],
+    ['plan', 'a TensorRT plan runs only on the kind of GPU that it was built on'],
+    [
+      'ragged',
+      'it has ragged batches or batch inputs and outputs, which the local stand-in for its backend cannot read',
+    ],
+    [
+      'remembers',
+      'it keeps state between requests (sequence_batching.state), which the local stand-in for its backend cannot',
+    ],
+    ['text', 'it takes strings, which the local stand-in for its backend cannot hand over'],
+  ]);
+});
+
+test('models that are asked for bring along what their ensembles need', async () => {
+  const { served, added } = await selectModels(repository, { models: ['on_adds'] });
+  expect([served.map(({ name }) => name), added]).toEqual([['adds', 'on_adds'], ['adds']]);
+});
+
+test('nothing that can be served is an error with every reason', async () => {
+  await expect(selectModels(repository, { models: ['on_plan', 'text'] })).rejects.toThrow(
+    /nothing of this can be served here[\s\S]*plan: a TensorRT plan[\s\S]*text: it takes strings/,
+  );
+});
+
+test('problems of a configuration are all told', async () => {
+  await expect(selectModels(repository, { models: ['plans'] })).rejects.toMatchObject({
+    problems: [{ message: 'has no model "plans"', hint: 'did you mean plan?' }],
+  });
+});

@@ -1,0 +1,42 @@
+import { delimiter } from 'node:path';
+import { exec } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
+import { Progress } from '../../src/cli/progress';
+import { ensurePython } from '../../src/install/python';
+import { print } from './print';
+
+interface Row {
+  model: string;
+  way: string;
+  device: string;
+  difference?: number;
+  largest?: number;
+  milliseconds?: number;
+  /** Why it could not be measured. */
+  error?: string;
+}
+
+/** Error against float64 and time of each model in each precision, on the GPU if there is one. */
+export async function benchPrecision(repetitions: number, models: readonly string[] | undefined): Promise<object> {
+  const progress = new Progress();
+  const { python } = await progress.run('Python environment', (step) => ensurePython(step));
+  const args = ['-m', 'tracing.precision_bench', '--repo', paths.modelRepository, '--repetitions', `${repetitions}`];
+  const { stdout } = await exec(python, models === undefined ? args : [...args, '--models', models.join(',')], {
+    env: { ...process.env, PYTHONPATH: [paths.python, process.env['PYTHONPATH'] ?? ''].join(delimiter) },
+    onStderrLine: (line) => process.stderr.write(`${line}\n`),
+  });
+  const lines = stdout.split('\n').filter((line) => line.startsWith('{'));
+  const rows = lines.map((line) => JSON.parse(line) as Row);
+  print(
+    `precision, on ${rows[0]?.device ?? 'nothing'}`,
+    ['model', 'way', 'from float64', 'largest value', 'ms'],
+    rows.map(({ model, way, difference, largest, milliseconds, error }) =>
+      error === undefined
+        ? [model, way, digits(difference), digits(largest), milliseconds?.toFixed(1) ?? '-']
+        : [model, way, error, '-', '-'],
+    ),
+  );
+  return { repetitions, rows };
+}
+
+const digits = (value: number | undefined): string => value?.toPrecision(3) ?? '-';

@@ -1,0 +1,106 @@
+import { spawnSync } from 'node:child_process';
+import { delimiter, join } from 'node:path';
+import { EXIT, parseFlags, parseList, runCommand } from '../src/cli/cli';
+import { UsageError } from '../src/core/errors';
+import { formatDuration } from '../src/core/format';
+import { paths } from '../src/core/paths';
+import { Progress } from '../src/cli/progress';
+import { ownModels } from './shipped-models';
+import { ensurePython } from '../src/install/python';
+
+const HELP = `Types, lint and format of TypeScript and Python, and the unit tests.
+
+  npm run check [-- options]
+
+  --only A,B  only the checks whose names hold one of these words, such as format or Python
+  --fix       let formatters and linters repair files
+  --help
+
+Models of your own in model-repo/ are left alone here: npm run validate checks them.
+
+Exit codes: 0 all is well, 1 something is not, 2 wrong command line.
+`;
+
+export async function main(argv: readonly string[]): Promise<number> {
+  return runCommand(() => check(argv));
+}
+
+async function check(argv: readonly string[]): Promise<number> {
+  const flags = parseFlags(argv, {
+    only: { type: 'string' },
+    fix: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  });
+  if (flags.help) {
+    process.stdout.write(HELP);
+    return EXIT.ok;
+  }
+  const words = parseList('only', flags.only);
+  const { python, bin } = await new Progress().run('Python environment', (step) =>
+    ensurePython(step, { development: true }),
+  );
+  const node = (name: string, path: string, ...args: string[]): Check => ({
+    name,
+    command: process.execPath,
+    args: [join(paths.root, 'node_modules', ...path.split('/')), ...args],
+  });
+  const py = (name: string, ...args: string[]): Check => ({ name, command: python, args: ['-m', ...args] });
+  const own = ownModels().map((name) => `model-repo/${name}`);
+  const checks = [
+    node('types (TypeScript)', 'typescript/bin/tsc', '-p', '.'),
+    node(
+      'lint (TypeScript)',
+      'eslint/bin/eslint.js',
+      '.',
+      '--max-warnings=0',
+      ...own.flatMap((folder) => ['--ignore-pattern', `${folder}/**`]),
+      ...(flags.fix ? ['--fix'] : []),
+    ),
+    node(
+      'format (TypeScript, YAML, Markdown)',
+      'prettier/bin/prettier.cjs',
+      flags.fix ? '--write' : '--check',
+      '--log-level=warn',
+      '.',
+      ...own.map((folder) => `!${folder}/**`),
+    ),
+    py('lint (Python)', 'ruff', 'check', '--quiet', ...(flags.fix ? ['--fix'] : []), ...excluded(own), '.'),
+    py('format (Python)', 'ruff', 'format', '--quiet', ...(flags.fix ? [] : ['--check']), ...excluded(own), '.'),
+    py('types (Python)', 'mypy', 'python/tracing', 'python/backends', 'python/model_packages'),
+    node('unit tests', 'jest/bin/jest.js', '--selectProjects', 'unit', '--silent', '--reporters=default'),
+  ];
+  const chosen = checks.filter(({ name }) => words?.some((word) => name.includes(word)) ?? true);
+  if (chosen.length === 0) {
+    const names = checks.map(({ name }) => name).join(', ');
+    throw new UsageError(`--only ${flags.only}: no check has such a name`, { hint: `the checks are: ${names}` });
+  }
+  // Linters that come as Python packages are found there.
+  const path = [bin, process.env['PATH'] ?? ''].join(delimiter);
+  const failed = chosen.filter((one) => !passes(one, path)).map(({ name }) => name);
+  if (failed.length === 0) return EXIT.ok;
+  process.stderr.write(`\nfailed: ${failed.join(', ')}\n  -> "npm run check -- --fix" repairs what tools can\n`);
+  return EXIT.failed;
+}
+
+/** Flags of ruff for folders that it is to leave alone. */
+const excluded = (folders: readonly string[]): string[] => folders.flatMap((folder) => ['--extend-exclude', folder]);
+
+interface Check {
+  name: string;
+  command: string;
+  args: string[];
+}
+
+function passes({ name, command, args }: Check, path: string): boolean {
+  const started = Date.now();
+  const { status, stdout, stderr } = spawnSync(command, args, {
+    cwd: paths.root,
+    encoding: 'utf8',
+    env: { ...process.env, PATH: path },
+    maxBuffer: 1 << 28,
+  });
+  const ok = status === 0;
+  process.stderr.write(`${ok ? 'ok  ' : 'FAIL'} ${name} (${formatDuration(Date.now() - started)})\n`);
+  if (!ok) process.stderr.write(`${stdout}${stderr}`);
+  return ok;
+}

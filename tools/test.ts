@@ -1,0 +1,195 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
+import { UsageError, UserError } from '../src/core/errors';
+import { paths } from '../src/core/paths';
+import { Progress } from '../src/cli/progress';
+import { jestResults, junitResults, type TestResults } from './test-results';
+import { ensureChromium } from './toolchain/chromium';
+import { ensureLockedPackages, ensurePython, type PythonEnvironment } from '../src/install/python';
+import { ensureSeaweedfs } from '../src/install/seaweedfs';
+import { ensureTriton } from '../src/install/triton';
+
+/** How many times as long the proofs run with --soak. */
+const SOAK_FACTOR = 25;
+/** The test files of each suite that have proofs: what takes its repetitions from test/support/soak.ts. */
+const PROOFS: Partial<Record<Suite, string>> = {
+  integration: 'test/integration/(s3-faults|agreement)',
+  soak: 'test/soak/',
+  e2e: 'test/e2e/disruption',
+};
+
+const HELP = `Runs tests: unit and integration (jest) and Python (pytest), after making what they need.
+
+  npm test [-- options]
+
+  --all           the proofs of publishing too, and end-to-end tests: stacks on real engines of Pulumi and Kubernetes and
+                  a mock of AWS (docs/testing.md)
+  --only NAME     unit, integration, python, soak (the proofs) or e2e
+  --filter TEXT   jest: only test files whose path has TEXT; pytest: its -k
+  --soak          only the proofs (or, with --only e2e, that of roll-outs and drains), ${SOAK_FACTOR} times as long, from a new
+                  seed; SOAK_FACTOR and SOAK_SEED in the environment set both
+  --help
+`;
+
+const SUITES = ['unit', 'integration', 'python', 'soak', 'e2e'] as const;
+type Suite = (typeof SUITES)[number];
+/** They take long, and e2e builds programs of Go at first (docs/testing.md says how long), so they have to be asked for. */
+const ON_REQUEST: readonly Suite[] = ['soak', 'e2e'];
+
+export async function main(argv: readonly string[]): Promise<number> {
+  return runCommand(() => test(argv));
+}
+
+async function test(argv: readonly string[]): Promise<number> {
+  const flags = parseFlags(argv, {
+    all: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    filter: { type: 'string' },
+    soak: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  });
+  if (flags.help) {
+    process.stdout.write(HELP);
+    return EXIT.ok;
+  }
+  const chosen = SUITES.find((suite) => suite === flags.only);
+  if (flags.only !== undefined && chosen === undefined) {
+    throw new UsageError(`--only ${flags.only}: no such suite`, { hint: SUITES.join(', ') });
+  }
+  if (flags.all && (flags.soak || chosen !== undefined)) {
+    throw new UsageError(`--all with ${flags.soak ? '--soak' : '--only'}: which of them?`, { hint: 'leave one out' });
+  }
+  const suites = suitesOf(chosen, flags);
+  if (suites.length === 0) {
+    throw new UsageError(`--soak with --only ${flags.only}: it has no proofs`, {
+      hint: `--only ${Object.keys(PROOFS).join(' or ')}`,
+    });
+  }
+  if (flags.soak) Object.assign(process.env, soakEnvironment());
+  const filterOf = (suite: Suite): string | undefined => flags.filter ?? (flags.soak ? PROOFS[suite] : undefined);
+  const progress = new Progress();
+  const environment = await progress.run('Python environment', (step) =>
+    ensurePython(step, { development: true, embeddable: true }),
+  );
+  if (suites.includes('integration')) await getBrowser(progress);
+  // Else the tests that need them first wait for a download.
+  if (suites.some((suite) => !['unit', 'python'].includes(suite))) {
+    await progress.run('Triton and S3 server', () =>
+      Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
+    );
+  }
+  const reference = suites.includes('python') ? await getReference(environment, progress) : undefined;
+  const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
+  const total: TestResults = { ...NOTHING, failures: [] };
+  try {
+    for (const suite of suites) {
+      process.stderr.write(`\n== ${suite} tests\n`);
+      const report = join(scratch, suite);
+      const filter = filterOf(suite);
+      const results =
+        suite === 'python' ? pytest(environment, report, filter, reference) : jest(suite, environment, report, filter);
+      for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += results[key];
+      total.failures.push(...results.failures);
+    }
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+  // Once more at the end, where they are looked for after half an hour of output.
+  for (const { test, message } of total.failures) {
+    process.stdout.write(`\nFAILED ${test}\n${message.replace(/^/gm, '    ')}\n`);
+  }
+  const skipped = total.skipped === 0 ? '' : `, ${total.skipped} skipped`;
+  process.stdout.write(`\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
+  return total.failed === 0 && total.passed > 0 ? EXIT.ok : EXIT.failed;
+}
+
+/** What to run, in this order. */
+function suitesOf(chosen: Suite | undefined, { all, soak }: { all: boolean; soak: boolean }): readonly Suite[] {
+  if (soak)
+    return SUITES.filter((suite) => suite in PROOFS && (chosen === undefined ? suite !== 'e2e' : suite === chosen));
+  return SUITES.filter((suite) => (chosen === undefined ? all || !ON_REQUEST.includes(suite) : suite === chosen));
+}
+
+/** The setup.py of basicsr, which has no wheel, fails with it. */
+const PYTHON_WITHOUT_REFERENCE = '3.13';
+
+/** The folder of the GFPGAN that ours is compared with, where this Python can build it. */
+async function getReference(environment: PythonEnvironment, progress: Progress): Promise<string | undefined> {
+  if (environment.version === PYTHON_WITHOUT_REFERENCE) {
+    progress.line(`     no comparison with PyPI's gfpgan: Python ${environment.version} cannot build basicsr`);
+    return undefined;
+  }
+  return progress.run('GFPGAN of PyPI', (step) => ensureLockedPackages('gfpgan', environment, step, { build: true }));
+}
+
+/** Where none can be had, the tests that open a page are left out and say so. */
+async function getBrowser(progress: Progress): Promise<void> {
+  const step = progress.step('browser');
+  try {
+    await ensureChromium(step);
+    step.done();
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    step.failed();
+    progress.line(`     no page is opened: ${error.message}`);
+  }
+}
+
+function soakEnvironment(): Record<string, string> {
+  const { env } = process;
+  const seed = env['SOAK_SEED'] ?? String(Math.floor(Date.now() / 1000));
+  process.stderr.write(`SOAK_SEED=${seed}\n`);
+  return { SOAK_FACTOR: env['SOAK_FACTOR'] ?? String(SOAK_FACTOR), SOAK_SEED: seed };
+}
+
+const NOTHING: TestResults = { passed: 0, failed: 0, skipped: 0, failures: [] };
+
+/** Reads the report of a program; one that wrote none, or only a part, has failed. */
+function resultsOf(
+  suite: Suite,
+  report: string,
+  status: number | null,
+  read: (text: string) => TestResults,
+): TestResults {
+  try {
+    return read(readFileSync(report, 'utf8'));
+  } catch {
+    const message = `no report; they ended with exit code ${status}`;
+    return { ...NOTHING, failed: 1, failures: [{ test: `${suite} tests`, message }] };
+  }
+}
+
+function jest(suite: Suite, environment: PythonEnvironment, report: string, filter: string | undefined): TestResults {
+  const args = ['--selectProjects', suite, '--json', '--outputFile', report];
+  // These look at what happens when, and have the machine alone.
+  if (ON_REQUEST.includes(suite)) args.push('--runInBand');
+  if (filter !== undefined) args.push('--passWithNoTests', filter);
+  const binary = join(paths.root, 'node_modules', 'jest', 'bin', 'jest.js');
+  const { status } = spawnSync(process.execPath, [binary, ...args], {
+    cwd: paths.root,
+    // Linters that come as Python packages are found there.
+    env: { ...process.env, PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter) },
+    stdio: ['inherit', 2, 2],
+  });
+  return resultsOf(suite, report, status, (json) => jestResults(json, paths.root));
+}
+
+/** Exit code of pytest when it found no test. */
+const PYTEST_NO_TESTS = 5;
+
+function pytest(
+  { python }: PythonEnvironment,
+  report: string,
+  filter: string | undefined,
+  reference: string | undefined,
+): TestResults {
+  const args = ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', `--junitxml=${report}`];
+  if (filter !== undefined) args.push('-k', filter);
+  const env = { ...process.env, ...(reference === undefined ? {} : { GFPGAN_REFERENCE: reference }) };
+  const { status } = spawnSync(python, args, { cwd: paths.root, env, stdio: ['inherit', 2, 2] });
+  if (status === PYTEST_NO_TESTS && filter !== undefined) return NOTHING;
+  return resultsOf('python', report, status, junitResults);
+}

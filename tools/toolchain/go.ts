@@ -1,0 +1,219 @@
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../../src/core/errors';
+import { CommandError, exec } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
+import type { Step } from '../../src/cli/progress';
+import { cached, makeDirectory, requireFreeSpace } from '../../src/install/cache';
+
+/** A folder for each set of programs that share go.mod and go.sum. */
+const PINS = join(paths.tools, 'toolchain', 'go');
+
+/** A program that is published as a Go module and not as a package. */
+export interface GoProgram {
+  /** Its file name, on PATH and in the cache. */
+  name: string;
+  /** Folder of tools/toolchain/go whose go.mod and go.sum pin it and everything it is made of. */
+  pins: string;
+  /** The module that `go.mod` requires; its version there is the program's. */
+  module: string;
+  /** The main package of that module; `.` for one of our own, which is main.go beside go.mod. */
+  package: string;
+  /** What the linker is told besides leaving out debug information; the version is as in go.mod: v1.2.3. */
+  ldflags?: (version: string) => string;
+  /** Makes one on PATH tell its version; without it those on PATH are not looked at. */
+  versionArguments?: readonly string[];
+  /**
+   * Files that a main package of our own embeds and that are made out of the module: name -> content, given the
+   * module's folder.
+   */
+  embeds?: (module: string) => Record<string, string>;
+}
+
+/** A main package of our own. */
+const MAIN = 'main.go';
+
+/** Module cache, compiler cache and program of the largest one. */
+const BUILD_BYTES = 4e9;
+
+/**
+ * The program's path: the one on PATH if it is of the pinned version, else one that is built once into the cache.
+ * The hashes in go.sum decide what is built, wherever it was downloaded from.
+ * @throws UserError without Go, with one that is too old, or when the modules cannot be had
+ */
+export async function ensureGoProgram(program: GoProgram, step?: Step): Promise<string> {
+  const pins = readPins(program);
+  if (await isOnPath(program, pins.version)) return program.name;
+  const name = `${program.name}-${pins.version}-${pins.digest}-${process.platform}-${process.arch}`;
+  const directory = await cached(name, async (target) => {
+    requireGo(program, pins.go);
+    requireFreeSpace(target, BUILD_BYTES, `building ${program.name}`);
+    step?.update(`building ${program.name} ${pins.version}`);
+    const directory = program.embeds === undefined ? pins.directory : await gather(program, pins, target);
+    await build(program, { ...pins, directory }, join(target, program.name));
+  });
+  return join(directory, program.name);
+}
+
+/**
+ * Why the programs of `pins` cannot be built here, for tests that are left out; undefined if they can.
+ * Go itself is asked, in the folder whose go.mod says which Go it needs: a newer one may fetch the right one.
+ */
+export function whyNoGo(pins: readonly string[]): string | undefined {
+  for (const name of pins) {
+    const { error, status, stderr } = spawnSync('go', ['env', 'GOVERSION'], {
+      encoding: 'utf8',
+      cwd: join(PINS, name),
+      env: goEnvironment(),
+    });
+    if (error !== undefined) return 'there is no Go on PATH';
+    if (status !== 0) return `the Go on PATH will not do: ${stderr.trim().split('\n').at(-1)}`;
+  }
+  return undefined;
+}
+
+function requireGo(program: GoProgram, needed: string): void {
+  const reason = whyNoGo([program.pins]);
+  if (reason === undefined) return;
+  throw new UserError(`${program.name} has to be built, and ${reason}`, {
+    hint: `install Go ${needed} or newer (https://go.dev/doc/install), or put ${program.name} of the pinned version on PATH`,
+  });
+}
+
+/** A module as Go has it on the disk. */
+export interface Module {
+  directory: string;
+  /** With its v. */
+  version: string;
+}
+
+/**
+ * The module that a go.mod of ours pins, for the files in it that are no code.
+ * @param pins folder of tools/toolchain/go
+ * @throws UserError when it cannot be had
+ */
+export async function downloadModule(pins: string, module: string): Promise<Module> {
+  try {
+    const options = { cwd: join(PINS, pins), env: goEnvironment() };
+    const { stdout } = await exec('go', ['mod', 'download', '-json', module], options);
+    const { Dir: directory, Version: version } = JSON.parse(stdout) as { Dir: string; Version: string };
+    return { directory, version };
+  } catch (error) {
+    throw explainBuild({ name: module }, error);
+  }
+}
+
+/** A workspace around the checkout must not mix in, and no C compiler should be needed. */
+function goEnvironment(): NodeJS.ProcessEnv {
+  return { ...process.env, GOWORK: 'off', CGO_ENABLED: '0' };
+}
+
+interface Pins {
+  directory: string;
+  /** Version of the program's module, with its v. */
+  version: string;
+  /** Oldest Go that can build it. */
+  go: string;
+  /** Of all that decides what comes out. */
+  digest: string;
+}
+
+function readPins(program: GoProgram): Pins {
+  const directory = join(PINS, program.pins);
+  const [mod, sum] = ['go.mod', 'go.sum'].map((file) => readFileSync(join(directory, file), 'utf8')) as [
+    string,
+    string,
+  ];
+  const find = (pattern: RegExp, what: string): string => {
+    const found = pattern.exec(mod)?.[1];
+    if (found === undefined) throw new Error(`${join(directory, 'go.mod')} has no ${what}`);
+    return found;
+  };
+  const quoted = program.module.replaceAll('.', '\\.');
+  const version = find(new RegExp(`^(?:require)?\\s*${quoted} (v\\S+)`, 'm'), `requirement of ${program.module}`);
+  const main = program.package === '.' ? [readFileSync(join(directory, MAIN), 'utf8')] : [];
+  const parts = [mod, sum, program.package, linkerFlags(program, version), ...main];
+  const digest = createHash('sha256').update(parts.join('\0'));
+  return { directory, version, go: find(/^go (\S+)/m, 'go line'), digest: digest.digest('hex').slice(0, 12) };
+}
+
+async function isOnPath(program: GoProgram, version: string): Promise<boolean> {
+  if (program.versionArguments === undefined) return false;
+  try {
+    const { stdout, stderr } = await exec(program.name, program.versionArguments);
+    return saysVersion(stdout + stderr, version);
+  } catch {
+    return false; // Not there, or not what we know under that name.
+  }
+}
+
+/** Whether `text` has the version, with or without its v, and not as the beginning of a longer one. */
+export function saysVersion(text: string, version: string): boolean {
+  const plain = version.replace(/^v/, '').replaceAll('.', '\\.');
+  return new RegExp(`(?<![\\d.])${plain}(?![\\d.]|-\\w)`).test(text);
+}
+
+function linkerFlags(program: GoProgram, version: string): string {
+  return ['-s -w', program.ldflags?.(version) ?? ''].join(' ').trim();
+}
+
+/** Puts the main package of our own, its pins and what it embeds into one folder. */
+async function gather(program: GoProgram, pins: Pins, target: string): Promise<string> {
+  const source = join(target, 'source');
+  makeDirectory(source);
+  for (const file of ['go.mod', 'go.sum', MAIN]) copyFileSync(join(pins.directory, file), join(source, file));
+  const { directory } = await downloadModule(program.pins, program.module);
+  for (const [file, content] of Object.entries(program.embeds?.(directory) ?? {}))
+    writeFileSync(join(source, file), content);
+  return source;
+}
+
+async function build(program: GoProgram, pins: Pins, output: string): Promise<void> {
+  // readonly: what go.mod and go.sum do not name is an error, not an addition.
+  const args = [
+    'build',
+    '-mod=readonly',
+    '-trimpath',
+    '-buildvcs=false',
+    '-ldflags',
+    linkerFlags(program, pins.version),
+  ];
+  try {
+    await exec('go', [...args, '-o', output, program.package], {
+      cwd: pins.directory,
+      env: goEnvironment(),
+    });
+  } catch (error) {
+    throw explainBuild(program, error);
+  }
+}
+
+/** What stops a build, as Go puts it, in our words. */
+export function explainBuild(program: Pick<GoProgram, 'name'>, error: unknown): unknown {
+  if (!(error instanceof CommandError)) return error;
+  const said = error.output.stderr;
+  const last = said.trim().split('\n').at(-1) ?? '';
+  if (/no space left on device/i.test(said)) {
+    return new UserError(`the disk is full: ${program.name} could not be built`, {
+      hint: 'free about 4 GB, or choose other disks with XDG_CACHE_HOME, GOCACHE and GOMODCACHE',
+      cause: error,
+    });
+  }
+  if (/checksum mismatch|SECURITY ERROR/.test(said)) {
+    return new UserError(`${program.name} is not built: a module is not the one that go.sum pins (${last})`, {
+      hint: 'empty the module cache ("go clean -modcache") and run this again; if it stays, the proxy (GOPROXY) serves other files',
+      cause: error,
+    });
+  }
+  if (
+    /dial tcp|no such host|i\/o timeout|connection re(?:fused|set)|proxyconnect|TLS handshake|: \d{3} [A-Z]/.test(said)
+  ) {
+    return new UserError(`the Go module proxy could not be reached, or lacks a module of ${program.name} (${last})`, {
+      hint: 'check the network, or the settings of Go (GOPROXY, HTTPS_PROXY), and run this again',
+      cause: error,
+    });
+  }
+  return error;
+}

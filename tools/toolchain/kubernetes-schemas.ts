@@ -1,0 +1,123 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { load } from 'js-yaml';
+import type { Step } from '../../src/cli/progress';
+import { cached } from '../../src/install/cache';
+import { CUSTOM_KINDS, customResourceDefinition } from './custom-resources';
+import { downloadModule } from './go';
+
+/** A JSON schema, or a part of one. */
+type Schema = Record<string, unknown>;
+
+/** Raised when the schemas are made in another way, so that old ones in the cache are not used. */
+const FORMAT = 1;
+
+/**
+ * Where kubeconform finds a strict JSON schema for each kind: made from the definitions that Kubernetes, Karpenter, KEDA
+ * and the Prometheus operator ship in their Go modules. Needs Go, to fetch them.
+ */
+export async function ensureKubernetesSchemas(step?: Step): Promise<string> {
+  const kubernetes = await downloadModule('kubernetes', 'k8s.io/kubernetes');
+  const karpenter = await downloadModule('karpenter', 'sigs.k8s.io/karpenter');
+  const name = `kubernetes-schemas-${FORMAT}-${kubernetes.version}-karpenter-${karpenter.version}`;
+  const directory = await cached(name, async (target) => {
+    step?.update('deriving schemas');
+    const swagger = join(kubernetes.directory, 'api', 'openapi-spec', 'swagger.json');
+    const { definitions } = JSON.parse(readFileSync(swagger, 'utf8')) as { definitions: Record<string, Schema> };
+    const custom = await Promise.all(CUSTOM_KINDS.map(customResourceDefinition));
+    custom.push(readFileSync(join(karpenter.directory, 'pkg', 'apis', 'crds', 'karpenter.sh_nodepools.yaml'), 'utf8'));
+    const schemas = { ...builtInSchemas(definitions), ...Object.assign({}, ...custom.map(customSchemas)) } as Record<
+      string,
+      Schema
+    >;
+    for (const [file, schema] of Object.entries(schemas)) writeFileSync(join(target, file), JSON.stringify(schema));
+  });
+  return join(directory, '{{ .ResourceKind }}{{ .KindSuffix }}.json');
+}
+
+/** `deployment-apps-v1.json`, as kubeconform asks for it. */
+function fileOf(kind: string, group: string, version: string): string {
+  const first = group.split('.')[0] ?? '';
+  return `${[kind, first, version].filter((part) => part !== '').join('-')}.json`.toLowerCase();
+}
+
+/** A schema for each kind of Kubernetes' own, with the definitions that it needs. */
+export function builtInSchemas(definitions: Readonly<Record<string, Schema>>): Record<string, Schema> {
+  const schemas: Record<string, Schema> = {};
+  for (const [name, definition] of Object.entries(definitions)) {
+    const kinds = definition['x-kubernetes-group-version-kind'] as
+      { group: string; version: string; kind: string }[] | undefined;
+    const [only, ...others] = kinds ?? [];
+    // DeleteOptions and the like are of every group.
+    if (only === undefined || others.length > 0) continue;
+    const needed = new Set<string>();
+    collect(name, definitions, needed);
+    schemas[fileOf(only.kind, only.group, only.version)] = {
+      $ref: `#/definitions/${name}`,
+      definitions: Object.fromEntries([...needed].map((key) => [key, strict(definitions[key] ?? {})])),
+    };
+  }
+  return schemas;
+}
+
+/** Adds `name` and all that it refers to. */
+function collect(name: string, definitions: Readonly<Record<string, Schema>>, found: Set<string>): void {
+  if (found.has(name)) return;
+  found.add(name);
+  for (const [, next] of JSON.stringify(definitions[name] ?? {}).matchAll(/"#\/definitions\/([^"]+)"/g)) {
+    collect(next ?? '', definitions, found);
+  }
+}
+
+/** A schema for each version that a CustomResourceDefinition serves. */
+export function customSchemas(text: string): Record<string, Schema> {
+  const { spec } = load(text) as {
+    spec: {
+      group: string;
+      names: { kind: string };
+      versions: { name: string; schema: { openAPIV3Schema: Schema } }[];
+    };
+  };
+  return Object.fromEntries(
+    spec.versions.map(({ name, schema }) => {
+      const whole = strict(schema.openAPIV3Schema);
+      // The definition leaves metadata to the server; its content is checked there.
+      return [fileOf(spec.names.kind, spec.group, name), whole];
+    }),
+  );
+}
+
+const NUMBER_OR_TEXT: Schema = { anyOf: [{ type: 'number' }, { type: 'string' }] };
+
+/** The same in JSON schema's words, without properties that nobody knows. */
+function strict(schema: Schema): Schema {
+  const { format, properties, items, additionalProperties, ...rest } = schema;
+  const isQuantity = typeof rest['description'] === 'string' && rest['description'].startsWith('Quantity is a fixed-');
+  if (format === 'int-or-string' || rest['x-kubernetes-int-or-string'] === true || isQuantity) return NUMBER_OR_TEXT;
+  const result: Schema = Object.fromEntries(
+    Object.entries(rest).filter(([key]) => !key.startsWith('x-') && key !== 'description' && key !== 'default'),
+  );
+  for (const key of ['allOf', 'anyOf', 'oneOf']) {
+    // In these, parts of a schema are meant that is strict already.
+    if (Array.isArray(result[key])) result[key] = (result[key] as Schema[]).map(loose);
+  }
+  if (isSchema(items)) result['items'] = strict(items);
+  if (isSchema(additionalProperties)) result['additionalProperties'] = strict(additionalProperties);
+  if (isSchema(properties)) {
+    result['properties'] = Object.fromEntries(
+      Object.entries(properties).map(([key, value]) => [key, strict(value as Schema)]),
+    );
+    const keeps = schema['x-kubernetes-preserve-unknown-fields'] === true || additionalProperties !== undefined;
+    if (!keeps) result['additionalProperties'] = false;
+  }
+  return result;
+}
+
+/** A part of a schema that only adds a demand. */
+function loose(schema: Schema): Schema {
+  return Object.fromEntries(Object.entries(schema).filter(([key]) => !key.startsWith('x-') && key !== 'description'));
+}
+
+function isSchema(value: unknown): value is Schema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

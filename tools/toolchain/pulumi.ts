@@ -1,0 +1,111 @@
+import { mkdirSync, readFileSync, existsSync, linkSync, copyFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { paths } from '../../src/core/paths';
+import type { Step } from '../../src/cli/progress';
+import { ensureGoProgram } from './go';
+import { findOnPath } from '../../src/install/on-path';
+
+/** The Pulumi CLI, for tests; whoever deploys has it installed. */
+export function ensurePulumi(step?: Step): Promise<string> {
+  return ensureGoProgram(
+    {
+      name: 'pulumi',
+      pins: 'pulumi',
+      module: 'github.com/pulumi/pulumi/pkg/v3',
+      package: 'github.com/pulumi/pulumi/pkg/v3/cmd/pulumi',
+      ldflags: (version) => `-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=${version}`,
+      versionArguments: ['version'],
+    },
+    step,
+  );
+}
+
+/** What runs Pulumi programs that are written in TypeScript. An installed Pulumi has it beside itself. */
+export async function ensureLanguageHost(pulumi: string, step?: Step): Promise<string> {
+  if (pulumi === 'pulumi' && findOnPath(LANGUAGE_HOST) !== undefined) return LANGUAGE_HOST;
+  return ensureGoProgram(
+    {
+      name: LANGUAGE_HOST,
+      pins: LANGUAGE_HOST,
+      module: 'github.com/pulumi/pulumi/sdk/nodejs/cmd/pulumi-language-nodejs/v3',
+      package: 'github.com/pulumi/pulumi/sdk/nodejs/cmd/pulumi-language-nodejs/v3',
+    },
+    step,
+  );
+}
+
+const LANGUAGE_HOST = 'pulumi-language-nodejs';
+
+/** Pulumi's providers come as plugins, of the version of the npm package that a program imports. */
+export interface ResourcePlugin {
+  /** `kubernetes`, `aws` */
+  name: string;
+  /** Without a v. */
+  version: string;
+  /** Its program. */
+  path: string;
+}
+
+/** The provider of Kubernetes resources: the installed one, or one that is built. */
+export async function ensureKubernetesPlugin(step?: Step): Promise<ResourcePlugin> {
+  const [name, version] = ['kubernetes', packageVersion('@pulumi/kubernetes')];
+  const installed = findInstalledPlugin(name, version);
+  if (installed !== undefined) return installed;
+  const path = await ensureGoProgram(
+    {
+      name: 'pulumi-resource-kubernetes',
+      pins: 'pulumi-kubernetes',
+      module: 'github.com/pulumi/pulumi-kubernetes/provider/v4',
+      package: '.',
+      ldflags: () => `-X github.com/pulumi/pulumi-kubernetes/provider/v4/pkg/version.Version=${version}`,
+      embeds: (module) => {
+        const read = (file: string): object =>
+          JSON.parse(readFileSync(join(module, 'cmd', 'pulumi-resource-kubernetes', file), 'utf8')) as object;
+        return {
+          'schema.json': JSON.stringify({ ...read('schema.json'), version }),
+          'terraform-mapping.json': JSON.stringify(read('terraform-mapping.json')),
+        };
+      },
+    },
+    step,
+  );
+  return { name, version, path };
+}
+
+/** The plugin where Pulumi keeps those that were installed; undefined if it is not there. */
+export function findInstalledPlugin(name: string, version: string): ResourcePlugin | undefined {
+  const path = join(pluginFolder(pulumiHome(), { name, version }), `pulumi-resource-${name}`);
+  return existsSync(path) ? { name, version, path } : undefined;
+}
+
+/** Puts a plugin where the Pulumi of `home` looks for it. */
+export function installPlugin(home: string, plugin: ResourcePlugin): void {
+  const folder = pluginFolder(home, plugin);
+  mkdirSync(folder, { recursive: true });
+  const target = join(folder, `pulumi-resource-${plugin.name}`);
+  try {
+    linkSync(plugin.path, target);
+  } catch {
+    copyFileSync(plugin.path, target); // Another disk.
+  }
+}
+
+function pluginFolder(home: string, { name, version }: Pick<ResourcePlugin, 'name' | 'version'>): string {
+  return join(home, 'plugins', `resource-${name}-v${version}`);
+}
+
+function pulumiHome(): string {
+  const home = process.env['PULUMI_HOME'];
+  return home !== undefined && home !== '' ? home : join(homedir(), '.pulumi');
+}
+
+/** The version of a package that package.json pins. */
+export function packageVersion(name: string): string {
+  const { dependencies } = JSON.parse(readFileSync(join(paths.root, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>;
+  };
+  const version = dependencies[name];
+  if (version === undefined) throw new Error(`package.json does not pin ${name}`);
+  return version;
+}

@@ -1,0 +1,17 @@
+import type { Step } from '../../src/cli/progress';
+import { ensureGoProgram } from './go';
+
+/** The `versitygw` program: an S3 API on a folder, for tests and measurements. Not used to serve anything. */
+export function ensureVersitygw(step?: Step): Promise<string> {
+  return ensureGoProgram(
+    {
+      name: 'versitygw',
+      pins: 'versitygw',
+      module: 'github.com/versity/versitygw',
+      package: 'github.com/versity/versitygw/cmd/versitygw',
+      ldflags: (version) => `-X main.Version=${version}`,
+      versionArguments: ['--version'],
+    },
+    step,
+  );
+}
