@@ -9,7 +9,7 @@ import {
 } from '../src/model';
 import { factsOf, gpuMemoryOf } from './gpu/gpu-instance-types';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
-import { DEFAULTS } from './triton/defaults';
+import { DEFAULTS } from './triton/limits';
 
 /**
  * Warnings where the models of this checkout would not fit into the pods of a stack, or onto its GPUs. What was published from

@@ -1,6 +1,6 @@
 import type { ProblemList } from '../../src/core/problems';
 import { computeCapabilityOf, factsOf, GPU_INSTANCE_TYPE_NAMES, type GpuInstanceType } from '../gpu/gpu-instance-types';
-import { DEFAULTS } from '../triton/defaults';
+import { DEFAULTS } from '../triton/limits';
 import type { GpuNodePoolSettings, Settings } from './types';
 import { checkZonesOfRegion } from './zones';
 

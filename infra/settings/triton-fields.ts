@@ -1,6 +1,6 @@
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../src/triton/control-key';
 import { TAINT_EFFECTS } from '../gpu/gpu-labels';
-import { DEFAULTS } from '../triton/defaults';
+import { DEFAULTS } from '../triton/limits';
 import { LIMITS, type Limits } from '../triton/limits';
 import type { Fields } from './fields';
 

@@ -2,7 +2,7 @@ import * as pulumi from '@pulumi/pulumi';
 import { ProblemList } from '../../src/core/problems';
 import type { Exposure, IngressAuthentication, IngressTls } from '../triton/args';
 import { addProblems } from '../triton/check';
-import { DEFAULTS } from '../triton/defaults';
+import { DEFAULTS } from '../triton/limits';
 import { completeOptions } from '../triton/settings';
 import type { ConfigValues } from './config';
 import type { TritonSettings } from './types';

@@ -4,7 +4,7 @@ import type { input } from '@pulumi/kubernetes/types';
 import type * as pulumi from '@pulumi/pulumi';
 import type { AutoscalingArgs } from './args';
 import { labels } from './names';
-import type { Part } from './part';
+import type { Part } from './names';
 import { QUEUE_METRIC, scalingQuery } from './queries';
 import { seriesOf } from './monitoring';
 

@@ -1,16 +1,19 @@
 import { Deployment } from '@pulumi/kubernetes/apps/v1';
 import type { input } from '@pulumi/kubernetes/types';
 import type * as pulumi from '@pulumi/pulumi';
-import { environment, type SecretNames } from './environment';
-import { flags } from './flags';
+import { type SecretNames, VOLUME_MOUNTS, environment, flags, volumes } from './environment';
 import { hasDigest } from './image';
-import { labels, PORTS, selectorLabels, USER_ID } from './names';
-import type { Part } from './part';
-import { probes } from './probes';
+import { PORTS, type Part, USER_ID, labels, selectorLabels } from './names';
 import { resourceRequirements, scheduling } from './scheduling';
 import type { TritonSettings } from './settings';
-import { graceSeconds, MIN_READY_SECONDS, podReadySeconds, rolloutTimeouts } from './timing';
-import { VOLUME_MOUNTS, volumes } from './volumes';
+import {
+  MIN_READY_SECONDS,
+  STARTUP_PERIOD_SECONDS,
+  graceSeconds,
+  podReadySeconds,
+  rolloutTimeouts,
+  startupSeconds,
+} from './timing';
 
 type PodSpec = input.core.v1.PodSpec;
 type Container = input.core.v1.Container;
@@ -108,5 +111,26 @@ function container(settings: TritonSettings, secrets: SecretNames): Container {
       capabilities: { drop: ['ALL'] },
     },
     volumeMounts: VOLUME_MOUNTS,
+  };
+}
+
+type Probes = Pick<input.core.v1.Container, 'startupProbe' | 'readinessProbe' | 'livenessProbe'>;
+
+const READY = { path: '/v2/health/ready', port: 'http' };
+const LIVE = { path: '/v2/health/live', port: 'http' };
+
+/** When the server is started, when it gets requests, and when it is given up. */
+export function probes(settings: Pick<TritonSettings, 'startup'>): Probes {
+  return {
+    // The HTTP port opens when the models of the start are loaded, so until then nothing else is asked.
+    startupProbe: {
+      httpGet: READY,
+      periodSeconds: STARTUP_PERIOD_SECONDS,
+      timeoutSeconds: 5,
+      failureThreshold: Math.ceil(startupSeconds(settings) / STARTUP_PERIOD_SECONDS),
+    },
+    readinessProbe: { httpGet: READY, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 },
+    // Slower than readiness: a server that is only busy is to be left alone, not restarted with all of its models.
+    livenessProbe: { httpGet: LIVE, periodSeconds: 15, timeoutSeconds: 10, failureThreshold: 6 },
   };
 }

@@ -1,9 +1,9 @@
 import type { input } from '@pulumi/kubernetes/types';
-import type * as pulumi from '@pulumi/pulumi';
-import { CPU_VARIABLES } from '../../src/triton/serving';
-import { CONTROL_KEY_VARIABLE } from './flags';
+import * as pulumi from '@pulumi/pulumi';
+import { withEndpoint } from '../../src/publish/location';
+import { guardFlags } from '../../src/triton/control-key';
+import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from '../../src/triton/serving';
 import type { TritonSettings } from './settings';
-import { SCRATCH_DIRECTORY } from './volumes';
 
 type EnvVar = input.core.v1.EnvVar;
 
@@ -46,3 +46,47 @@ function plain(variables: Record<string, pulumi.Input<string>>): EnvVar[] {
 function fromSecret(name: string, secret: pulumi.Input<string>, key: string): EnvVar {
   return { name, valueFrom: { secretKeyRef: { name: secret, key } } };
 }
+
+/** Environment variable that holds the key, so that the Deployment does not. */
+export const CONTROL_KEY_VARIABLE = 'MODEL_CONTROL_KEY';
+
+/** The arguments of tritonserver. */
+export function flags(settings: TritonSettings): pulumi.Input<string>[] {
+  const repository = pulumi
+    .all([settings.modelRepository, settings.endpointUrl])
+    .apply(([location, endpoint]) => withEndpoint(location, endpoint));
+  return [
+    pulumi.interpolate`--model-repository=${repository}`,
+    ...SERVING_FLAGS,
+    LOAD_ALL_FLAG,
+    `--exit-timeout-secs=${settings.shutdown.exitTimeoutSeconds}`,
+    // Kubernetes puts the key in when it starts the container.
+    ...guardFlags(`$(${CONTROL_KEY_VARIABLE})`),
+    ...settings.extraArguments,
+  ];
+}
+
+type Volume = input.core.v1.Volume;
+type VolumeMount = input.core.v1.VolumeMount;
+
+/** Where models from S3 are downloaded to, as in the Dockerfile. */
+export const SCRATCH_DIRECTORY = '/var/cache/triton';
+
+/** What the python backend and libraries write besides: an environment, compiled kernels. */
+export const TEMPORARY_GIB = 2;
+
+/** The writable folders of a container whose root file system is read-only. All of them go with the pod. */
+export function volumes({ resources }: TritonSettings): Volume[] {
+  return [
+    { name: 'scratch', emptyDir: { sizeLimit: `${resources.scratchGiB}Gi` } },
+    { name: 'tmp', emptyDir: { sizeLimit: `${TEMPORARY_GIB}Gi` } },
+    // The container runtime gives 64 MiB, which a few pictures in flight fill.
+    { name: 'shared-memory', emptyDir: { medium: 'Memory', sizeLimit: `${resources.sharedMemoryGiB}Gi` } },
+  ];
+}
+
+export const VOLUME_MOUNTS: VolumeMount[] = [
+  { name: 'scratch', mountPath: SCRATCH_DIRECTORY },
+  { name: 'tmp', mountPath: '/tmp' },
+  { name: 'shared-memory', mountPath: '/dev/shm' },
+];

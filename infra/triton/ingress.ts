@@ -1,11 +1,11 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import { Ingress, IngressClass } from '@pulumi/kubernetes/networking/v1';
 import * as pulumi from '@pulumi/pulumi';
-import { allowGroup } from './allow-group';
+import { allowGroup } from './publisher-access';
 import type { Exposure, IngressAuthentication } from './args';
-import { DEFAULTS } from './defaults';
+import { DEFAULTS } from './limits';
 import { labels } from './names';
-import type { Part } from './part';
+import type { Part } from './names';
 import { createSecret } from './secrets';
 import { rolloutTimeouts } from './timing';
 

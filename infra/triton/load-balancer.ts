@@ -1,9 +1,9 @@
 import { Service } from '@pulumi/kubernetes/core/v1';
 import type * as pulumi from '@pulumi/pulumi';
 import type { Exposure } from './args';
-import { DEFAULTS } from './defaults';
+import { DEFAULTS } from './limits';
 import { labels, PORTS, selectorLabels } from './names';
-import type { Part } from './part';
+import type { Part } from './names';
 import { servicePorts, SET_BY_KUBERNETES } from './service';
 import { rolloutTimeouts } from './timing';
 

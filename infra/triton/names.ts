@@ -1,3 +1,6 @@
+import type * as pulumi from '@pulumi/pulumi';
+import type { TritonSettings } from './settings';
+
 /** Ports of the container and of its Services, by the names that probes, policies and the publisher use. */
 export const PORTS = { http: 8000, grpc: 8001, metrics: 8002 } as const;
 
@@ -30,3 +33,12 @@ export function podSelector(name: string): string {
 
 /** The label that Kubernetes itself puts on each namespace. */
 export const NAMESPACE_LABEL = 'kubernetes.io/metadata.name';
+
+/** What every step of TritonServer works with. */
+export interface Part {
+  settings: TritonSettings;
+  /** Where the objects go; the name of the namespace once it is there. */
+  namespace: pulumi.Input<string>;
+  /** `parent: this` of the component. */
+  options: pulumi.CustomResourceOptions;
+}

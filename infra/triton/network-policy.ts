@@ -1,9 +1,9 @@
 import { NetworkPolicy } from '@pulumi/kubernetes/networking/v1';
 import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
-import { ANYWHERE } from './defaults';
+import { ANYWHERE } from './limits';
 import { labels, NAMESPACE_LABEL, PORTS, selectorLabels } from './names';
-import type { Part } from './part';
+import type { Part } from './names';
 import type { TritonSettings } from './settings';
 
 type IngressRule = input.networking.v1.NetworkPolicyIngressRule;

@@ -1,5 +1,6 @@
-import { allowGroup } from './allow-group';
-import type { Part } from './part';
+import { Role, RoleBinding } from '@pulumi/kubernetes/rbac/v1';
+import type { input } from '@pulumi/kubernetes/types';
+import { type Part, labels } from './names';
 
 /** What publishing does in the cluster: it finds the pods and forwards ports to them. */
 const RULES = [
@@ -12,4 +13,30 @@ const RULES = [
 export function createPublisherAccess(part: Part): void {
   const { publisherGroup } = part.settings;
   if (publisherGroup !== undefined) allowGroup(part, 'publisher', publisherGroup, RULES);
+}
+
+const API_GROUP = 'rbac.authorization.k8s.io';
+
+/**
+ * Lets the members of a Kubernetes group do something in the namespace.
+ * @param what goes into the name of the Role and its binding
+ */
+export function allowGroup(
+  { settings, namespace, options }: Part,
+  what: string,
+  group: string,
+  rules: input.rbac.v1.PolicyRule[],
+): void {
+  const name = `${settings.name}-${what}`;
+  const metadata = { name, namespace, labels: labels(settings.name) };
+  const role = new Role(name, { metadata, rules }, options);
+  new RoleBinding(
+    name,
+    {
+      metadata,
+      roleRef: { apiGroup: API_GROUP, kind: 'Role', name: role.metadata.name },
+      subjects: [{ apiGroup: API_GROUP, kind: 'Group', name: group }],
+    },
+    options,
+  );
 }

@@ -2,7 +2,7 @@ import type { input } from '@pulumi/kubernetes/types';
 import { GPU_TAINT } from '../gpu/gpu-labels';
 import { selectorLabels } from './names';
 import type { TritonSettings } from './settings';
-import { TEMPORARY_GIB } from './volumes';
+import { TEMPORARY_GIB } from './environment';
 
 type PodSpec = input.core.v1.PodSpec;
 type ResourceRequirements = input.core.v1.ResourceRequirements;

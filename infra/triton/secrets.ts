@@ -3,7 +3,7 @@ import * as pulumi from '@pulumi/pulumi';
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED, generateControlKey } from '../../src/triton/control-key';
 import type { SecretNames } from './environment';
 import { labels } from './names';
-import type { Part } from './part';
+import type { Part } from './names';
 
 /** Left out here, and part of a Secret that was imported: without this Pulumi would replace it. */
 const SET_BY_KUBERNETES = ['type'];

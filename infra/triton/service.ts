@@ -2,7 +2,7 @@ import { Service } from '@pulumi/kubernetes/core/v1';
 import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
 import { labels, PORTS, selectorLabels } from './names';
-import type { Part } from './part';
+import type { Part } from './names';
 
 type ServicePort = input.core.v1.ServicePort;
 

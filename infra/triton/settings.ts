@@ -10,7 +10,7 @@ import type {
   TritonOptions,
   TritonServerArgs,
 } from './args';
-import { ANYWHERE, DEFAULTS } from './defaults';
+import { ANYWHERE, DEFAULTS } from './limits';
 import { defaultImage } from './image';
 
 /** The options with every default filled in. */

@@ -117,7 +117,7 @@ test('faults and the hint name the models, the figures, the limit and the settin
 });
 
 test('memoryAdvice assumes the memory that a pod has by default', async () => {
-  const { DEFAULTS } = await import('../../../infra/triton/defaults');
+  const { DEFAULTS } = await import('../../../infra/triton/limits');
   const [advice] = memoryAdvice(serverMemory([await model(1e12)]));
   expect(advice?.message).toContain(`a pod has ${DEFAULTS.resources.memoryGiB} GiB`);
 });
