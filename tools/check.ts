@@ -57,6 +57,12 @@ async function check(argv: readonly string[]): Promise<number> {
       ...(flags.fix ? ['--fix'] : []),
     ),
     node(
+      'imports between folders',
+      'dependency-cruiser/bin/dependency-cruise.mjs',
+      '--config=.dependency-cruiser.mjs',
+      ...['src', 'infra', 'policy', 'scripts', 'tools', 'client', 'test'],
+    ),
+    node(
       'format (TypeScript, YAML, Markdown)',
       'prettier/bin/prettier.cjs',
       flags.fix ? '--write' : '--check',

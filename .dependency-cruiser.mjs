@@ -1,0 +1,58 @@
+/** Which folder may import which; docs/architecture.md says why. `npm run check` asks it. */
+
+/** From the bottom to the top: a folder of src imports those in rows above its own. */
+const LAYERS = [
+  ['core', 'launch'],
+  ['cli', 's3', 'triton'],
+  ['media'],
+  ['model'],
+  ['cluster'],
+  ['publish'],
+  ['install'],
+  ['trace'],
+  ['local'],
+  ['commands', 'infer'],
+];
+
+const layer = (folders) => `^src/(${folders.join('|')})/`;
+
+const upward = LAYERS.map((folders, row) => {
+  const above = LAYERS.slice(row + 1).flat();
+  const beside = folders.flatMap((folder) =>
+    folders.filter((other) => other !== folder).map((other) => [folder, other]),
+  );
+  return [
+    ...(above.length === 0 ? [] : [{ from: { path: layer(folders) }, to: { path: layer(above) } }]),
+    ...beside.map(([folder, other]) => ({ from: { path: layer([folder]) }, to: { path: layer([other]) } })),
+  ];
+}).flat();
+
+const forbidden = [
+  ...upward.map((rule) => ({ name: 'src: a layer imports only those below it', ...rule })),
+  { name: 'src imports src only', from: { path: '^src/' }, to: { path: '^(infra|policy|scripts|tools|test|client)/' } },
+  {
+    name: 'src has no folder without a layer',
+    from: {},
+    to: { path: '^src/', pathNot: layer(LAYERS.flat()) },
+  },
+  {
+    name: 'infra imports infra and src only',
+    from: { path: '^infra/' },
+    to: { path: '^(policy|scripts|tools|test)/' },
+  },
+  { name: 'policy imports no commands and tests', from: { path: '^policy/' }, to: { path: '^(scripts|tools|test)/' } },
+  { name: 'scripts import no tools and tests', from: { path: '^scripts/' }, to: { path: '^(tools|test)/' } },
+  { name: 'tools import no tests', from: { path: '^tools/' }, to: { path: '^test/' } },
+  { name: 'test/support imports no tests', from: { path: '^test/support/' }, to: { path: '^test/(?!support/)' } },
+  { name: 'no circles', from: {}, to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } } },
+];
+
+export default {
+  forbidden: forbidden.map((rule) => ({ severity: 'error', ...rule })),
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    // With the imports of types: they tie files together as well.
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+  },
+};
