@@ -18,6 +18,7 @@ export interface Job {
   needs?: string | string[];
   uses?: string;
   environment?: string;
+  env?: Record<string, string>;
   permissions?: Record<string, string>;
   'timeout-minutes'?: number;
   steps?: WorkflowStep[];

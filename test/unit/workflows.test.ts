@@ -96,6 +96,24 @@ test('what runs twice at once: nothing that deploys', () => {
   });
 });
 
+test('on main the end-to-end and soak tests run, and a test that is left out is a failure', () => {
+  const jobs: Record<string, Job> = WORKFLOWS['check.yml']?.jobs ?? {};
+  const tests = Object.entries(jobs).map(([name, job]) => {
+    const commands = steps(job).map(({ run }) => run);
+    return [name, commands.at(-1), job.if === "github.ref == 'refs/heads/main'", job.env?.['REQUIRE_ALL_TESTS']];
+  });
+  expect(tests).toEqual([
+    ['check', 'npm run check', false, undefined],
+    ['test', 'npm test', false, '1'],
+    ['e2e', 'npm run test:e2e', true, '1'],
+    ['soak', 'npm test -- --only soak', true, '1'],
+  ]);
+  const installed = steps(jobs['e2e'] ?? {}).some(({ run }) => run?.startsWith('pulumi plugin install resource aws '));
+  expect(installed).toBe(true);
+  // A new one in each run.
+  expect(jobs['soak']?.env).toMatchObject({ SOAK_SEED: '${{ github.run_id }}' });
+});
+
 test('prod comes after staging, which comes after the tests', () => {
   const jobs: Record<string, Job> = WORKFLOWS['deploy.yml']?.jobs ?? {};
   expect([jobs['models']?.needs, jobs['staging']?.needs, jobs['prod']?.needs]).toEqual(['check', 'models', 'staging']);
@@ -131,6 +149,6 @@ test.each(['staging', 'prod'])('%s: the trust of the publisher takes the tokens 
 test('Pulumi is the one that the programs are written for', () => {
   const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
   const installed = JOBS.flatMap(([, job]) => usesAction(job, 'pulumi/actions')).map((step) => step.with);
-  expect(installed).toHaveLength(3);
+  expect(installed).toHaveLength(4);
   for (const settings of installed) expect(settings).toEqual({ 'pulumi-version': dependencies['@pulumi/pulumi'] });
 });
