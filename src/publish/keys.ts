@@ -1,4 +1,4 @@
-/** What the name of an object under the repository prefix tells: `resnet/1/model.pt`, `resnet/config.pbtxt`. */
+/** Parses keys of objects under the repository prefix: `resnet/1/model.pt`, `resnet/config.pbtxt`. */
 
 import { isTraceRecord } from '../model/paths';
 
@@ -6,9 +6,9 @@ export { CONFIG_FILE, isTraceRecord } from '../model/paths';
 
 export const modelOf = (key: string): string => key.slice(0, Math.max(key.indexOf('/'), 0));
 
-/** The number of the version folder that the object lies in; undefined for what lies beside the version folders. */
+/** The number of the version folder that contains the object; undefined for objects outside of version folders. */
 export function versionOf(key: string): number | undefined {
-  // Asked many times of each of thousands of keys.
+  // Optimized, because this function is called many times for each of thousands of keys.
   const start = key.indexOf('/') + 1;
   const end = key.indexOf('/', start);
   const first = key.charCodeAt(start);
@@ -17,10 +17,13 @@ export function versionOf(key: string): number | undefined {
   return /^\d+$/.test(folder) ? Number(folder) : undefined;
 }
 
-/** Whether other bytes may take its place: not in a version folder, from which servers may load at any time. */
+/**
+ * Whether the object may be replaced. Objects in version folders may not, except trace records, because replicas may
+ * load them at any time.
+ */
 export const isReplaceable = (key: string): boolean => versionOf(key) === undefined || isTraceRecord(key);
 
-/** The versions that objects belong to, each once: `resnet 1`. */
+/** The versions that objects belong to, without duplicates: `resnet 1`. */
 export const versionsOf = (keys: readonly string[]): string[] => [
   ...new Set(keys.map((key) => `${modelOf(key)} ${versionOf(key)}`)),
 ];

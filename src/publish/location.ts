@@ -1,20 +1,20 @@
 import { UsageError } from '../core/errors';
 
-/** A model repository in S3: the folders of its models are right under the prefix. */
+/** A model repository in S3. The folders of its models are directly under the prefix. */
 export interface RepositoryLocation {
   bucket: string;
-  /** Without slashes at its ends, never empty. */
+  /** Without leading and trailing slashes, never empty. */
   prefix: string;
 }
 
-/** Bucket names as S3 takes them: 3 to 63 of lower-case letters, digits, dots and hyphens. */
+/** Bucket names that S3 accepts: 3 to 63 lower-case letters, digits, dots and hyphens. */
 const BUCKET = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 
 /**
- * Reads `s3://bucket/prefix`.
- * A prefix is required: with --load-model=* Triton takes every top-level folder for a model, and release manifests
- * have to live outside of the repository.
- * @param flag that it was given with, for messages
+ * Parses `s3://bucket/prefix`.
+ * A prefix is required, because with --load-model=* Triton treats every top-level folder as a model, and release
+ * manifests must be stored outside of the repository.
+ * @param flag the flag that `text` was given with, for messages
  */
 export function parseLocation(text: string, flag = 'bucket'): RepositoryLocation {
   const match = /^s3:\/\/([^/]*)\/*(.*?)\/*$/.exec(text);
@@ -54,35 +54,35 @@ export function formatLocation(location: RepositoryLocation): string {
   return `s3://${location.bucket}/${location.prefix}`;
 }
 
-/** Where Triton finds `s3://bucket/prefix`: an endpoint of one's own is part of the address. */
+/** The address of `s3://bucket/prefix` for Triton, which contains a custom endpoint. */
 export function withEndpoint(location: string, endpointUrl: string | undefined): string {
   return endpointUrl === undefined
     ? location
     : location.replace(/^s3:\/\//, () => `s3://${endpointUrl.replace(/\/+$/, '')}/`);
 }
 
-/** `withEndpoint` of a location. */
+/** The address of a repository for Triton. */
 export const tritonRepositoryUrl = (location: RepositoryLocation, endpointUrl: string | undefined): string =>
   withEndpoint(formatLocation(location), endpointUrl);
 
-/** Triton takes a prefix without any object for a mistake, and ends: this object, in the prefix, is always there. */
+/** Triton rejects a prefix without objects and exits. This object makes sure that the prefix always has one. */
 export const PLACEHOLDER = {
   name: '.keep',
   text: 'This object lets Triton start on a repository that holds no model yet.\n',
 } as const;
 
 /**
- * What the publisher keeps lies beside the repository, never in it: to a Triton that loads all there is, each folder
- * of the repository is a model.
+ * The publisher stores its own objects beside the repository, never in it, because a Triton that loads all models
+ * treats each folder of the repository as a model.
  */
 export function releasesPrefix(location: RepositoryLocation): string {
   return `${location.prefix}.releases`;
 }
 
-/** The pointer to the release that the repository is at. */
+/** The pointer to the current release. */
 export const headKey = (location: RepositoryLocation): string => `${releasesPrefix(location)}/head.json`;
 
-/** Says who publishes. */
+/** The lock, which names the current publisher. */
 export const lockKey = (location: RepositoryLocation): string => `${releasesPrefix(location)}/lock.json`;
 
 /** The manifest of the release `id`. */
@@ -93,6 +93,9 @@ export const releaseKey = (location: RepositoryLocation, id: string): string =>
 export const goldenKey = (location: RepositoryLocation, sha256: string): string =>
   `${releasesPrefix(location)}/golden/${sha256}.json`;
 
-/** A copy, by content, of an object that a later release replaces or takes out: what a release is restored from. */
+/**
+ * The archived copy, by content, of an object that a later release replaces or removes. Releases are restored from
+ * these copies.
+ */
 export const keptKey = (location: RepositoryLocation, checksum: string): string =>
   `${releasesPrefix(location)}/kept/${checksum.replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')}`;

@@ -6,23 +6,28 @@ import { isAlive } from '../core/exec';
 import { PreconditionFailed, S3Error, type S3Store } from '../s3/store';
 import { lockKey, type RepositoryLocation } from './location';
 
-/** Without a sign of life for this long, by the server's clock, the holder is taken for dead. */
+/** The holder is assumed dead when the lock was not renewed for this long, by the clock of the S3 server. */
 const EXPIRES_MS = 60_000;
 const RENEW_MS = 15_000;
 
-/** What the holder of the lock is about to change: what has to be undone or finished if it is killed meanwhile. */
+/**
+ * The changes that the holder of the lock is about to make. The next publisher undoes or finishes them if the holder is
+ * killed.
+ */
 export interface Intent {
-  /** Models whose configuration is being switched: until the head says otherwise, the release before is what counts. */
+  /**
+   * Models whose configuration is being activated. The previous release stays valid until the head points to a new one.
+   */
   switching: string[];
-  /** Digests of what they are being switched to: tells whether a server has it loaded. */
+  /** Model -> digest of the new configuration, which shows whether a replica has loaded that configuration. */
   digests: Record<string, string>;
-  /** Models that are being taken out of service. */
+  /** Models that are being removed from service. */
   removing: string[];
-  /** Keys under the repository prefix to be deleted, once the head does not have them any more. */
+  /** Keys under the repository prefix that will be deleted once the head no longer contains them. */
   deleting: string[];
-  /** Whether copies of them are to stay beside the repository. */
+  /** Whether the deleted objects are archived beside the repository. */
   keepDeleted: boolean;
-  /** Whether parts of large files may be left in the bucket: known so long until somebody has given them up. */
+  /** Whether multipart uploads may be open. Stays true until they have been aborted. */
   uploads: boolean;
 }
 
@@ -37,7 +42,7 @@ export const NO_INTENT: Intent = {
 
 interface LockBody {
   state: 'free' | 'held';
-  /** Makes each write of the lock another one. */
+  /** New for each write, so that each write changes the ETag. */
   id: string;
   holder: Holder;
   since: string;
@@ -48,17 +53,19 @@ interface Holder {
   user: string;
   host: string;
   pid: number;
-  /** Tells machines, and containers on one machine, apart: process ids mean something within it only. */
+  /**
+   * Identifies the machine since its boot and, on Linux, the container. A process id is only unique within this scope.
+   */
   place: string;
 }
 
-/** The lock as it was read. */
+/** A snapshot of the lock. */
 export interface SeenLock {
-  /** For the conditional write that takes it; undefined when there was none yet. */
+  /** ETag for the conditional write that acquires the lock; undefined if the lock does not exist yet. */
   etag: string | undefined;
-  /** The holder, if there is one that lives: `ana@build-7, process 4711, since 2026-11-20T10:00:00Z`. */
+  /** The holder, if it is alive: `ana@build-7, process 4711, since 2026-11-20T10:00:00Z`. */
   heldBy: string | undefined;
-  /** What a holder that died had begun; of one that failed in order, what it left. */
+  /** Changes that a dead holder had begun, or that a holder left behind after an error. */
   unfinished: Intent;
 }
 
@@ -77,18 +84,18 @@ export async function seeLock(store: S3Store, location: RepositoryLocation): Pro
 }
 
 /**
- * The right to change the repository. An object in the bucket that is only ever written under the condition that it is
- * still what was read, so of several publishers exactly one gets it; whoever read the repository after the lock and
- * then gets it knows that nobody changed the repository in between.
+ * The right to change the repository. The lock is an object in the bucket. Each write of it requires the ETag that was
+ * read before, so exactly one of several concurrent publishers acquires it. A publisher that reads the lock, then the
+ * repository, and then acquires the lock knows that the repository has not changed in between.
  */
 export class Lock {
   private readonly timer: NodeJS.Timeout;
   private renewed = performance.now();
   private renewedAt = Date.now();
   private lost: Error | undefined;
-  /** Why it could not be renewed. */
+  /** The error of the last failed renewal. */
   private trouble: unknown;
-  /** Writes of the lock, one after the other. */
+  /** Serializes the writes of the lock. */
   private queue: Promise<void> = Promise.resolve();
 
   private constructor(
@@ -101,7 +108,10 @@ export class Lock {
     this.timer.unref();
   }
 
-  /** Takes the lock, or undefined if it was written since `seen`. What its last holder left unfinished stays noted. */
+  /**
+   * Acquires the lock. Returns undefined if it was written since `seen`. The new intent includes what the last holder
+   * left unfinished.
+   */
   static async take(
     store: S3Store,
     location: RepositoryLocation,
@@ -140,23 +150,27 @@ export class Lock {
     }
   }
 
-  /** Notes what is about to be changed, before it is. */
+  /** Records changes before they are made. */
   async setIntent(intent: Intent): Promise<void> {
     await this.write({ intent: { ...intent, uploads: intent.uploads || this.body.intent.uploads } });
   }
 
   /**
-   * Asks the bucket whether it is still ours. After the machine slept no clock of ours may tell.
+   * Verifies against the bucket that we still hold the lock. Local clocks cannot be trusted after the machine was
+   * suspended.
    * @throws LockLost
    */
   async confirm(): Promise<void> {
     await this.write({});
   }
 
-  /** To be called before each write that somebody else's would contradict: as far as our clocks tell. */
+  /**
+   * Call before each write that would conflict with another publisher. Checks local clocks only and sends no request.
+   * @throws LockLost
+   */
   requireHeld(): void {
     if (this.lost !== undefined) throw this.lost;
-    // The first of them stands still while a machine sleeps, the other one can be set.
+    // performance.now() stops while the machine is suspended; Date.now() can be set.
     if (Math.max(performance.now() - this.renewed, Date.now() - this.renewedAt) > EXPIRES_MS) {
       const why = this.trouble instanceof Error ? `: ${this.trouble.message}` : '';
       throw new LockLost(
@@ -167,13 +181,14 @@ export class Lock {
   }
 
   /**
-   * Gives it up. With `unfinished` the next holder is told what was begun; with `tidy` no part of an upload is left.
+   * Releases the lock. `unfinished` leaves the intent to the next holder; `tidy` means that no multipart upload is
+   * open.
    */
   async release(options: { unfinished?: boolean; tidy?: boolean } = {}): Promise<void> {
     clearInterval(this.timer);
     if (this.lost !== undefined) return;
     const uploads = this.body.intent.uploads && options.tidy !== true;
-    // Held by somebody who is not there: the next publisher takes over, and finds the intent.
+    // Process id 0 marks a holder that does not exist, so the next publisher takes over the lock and finds the intent.
     const changes: Partial<LockBody> =
       options.unfinished === true
         ? { holder: { ...this.body.holder, pid: 0 }, intent: { ...this.body.intent, uploads } }
@@ -207,31 +222,34 @@ export class Lock {
   }
 }
 
-/** For who lost the lock. */
+/** Hint for a publisher that lost the lock. */
 export const RUN_AGAIN = 'run it again to publish on top of what the other one published';
 
 export class LockLost extends UserError {
   override readonly name = 'LockLost';
 }
 
-/** Why work under the lock failed: when another one has it, S3 refuses things for reasons that say nothing of that. */
+/**
+ * Why work under the lock failed. After another publisher took the lock, S3 rejects requests for reasons that do not
+ * mention the lock.
+ */
 export function reasonOf(error: unknown, trouble: Error | undefined): unknown {
-  // That the lock could not be renewed in time tells nothing new: what failed has the reason.
+  // A renewal that was only late explains nothing: then `error` is the actual reason.
   const isTaken = trouble instanceof LockLost && trouble.cause instanceof PreconditionFailed;
   if (!isTaken || error instanceof LockLost || !isOfBucket(error)) return error;
   return new LockLost(trouble.message, { hint: RUN_AGAIN, cause: error });
 }
 
-/** Whether it comes from what S3 said, or did not say. */
+/** Whether the error was caused by a response of S3, or by a missing response. */
 export function isOfBucket(error: unknown): boolean {
   if (error instanceof S3Error || error instanceof PreconditionFailed) return true;
   return error instanceof Error && error.cause !== undefined && isOfBucket(error.cause);
 }
 
-/** Whether the holder may still be at work. On our own machine we can tell at once. */
+/** Whether the holder may still be running. For a holder on this machine, the process id decides at once. */
 function isThere(holder: Holder, ageMs: number): boolean {
   if (holder.pid === 0) return false;
-  // Without the name of a boot, two machines may have the same name.
+  // Without a boot id, `place` is only the host name, which two machines may share.
   const isHere = holder.place === place() && holder.place !== hostname();
   if (isHere) return isAlive(holder.pid) && ageMs < EXPIRES_MS;
   return ageMs < EXPIRES_MS;
@@ -252,7 +270,7 @@ function userName(): string {
   }
 }
 
-/** Within it a process id means one process: the machine since its start and, on Linux, the container. */
+/** The scope in which a process id is unique: the machine since its boot and, on Linux, the container. */
 function place(): string {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
@@ -266,7 +284,7 @@ const newId = (): string => randomBytes(8).toString('hex');
 
 const encode = (body: LockBody): Buffer => Buffer.from(`${JSON.stringify(body, null, 2)}\n`);
 
-/** What cannot be read is nobody's: it is taken over. */
+/** A lock that cannot be parsed counts as free, so the next publisher acquires it. */
 function parse(body: Buffer): LockBody {
   try {
     const content = JSON.parse(body.toString('utf8')) as LockBody;

@@ -13,23 +13,23 @@ import type { WantedObject } from './plan/desired';
 
 export interface PromoteOptions extends ChangeOptions {
   from: { store: S3Store; location: RepositoryLocation };
-  /** Of `from`; undefined: the one it is at. */
+  /** Release of `from`; default: its current release. */
   release?: string;
-  /** Only these models of it; what an ensemble is made of has to be among them. */
+  /** Promote only these models of the release. They must include the composing models of their ensembles. */
   models?: readonly string[];
   /** Refuses random weights. */
   requirePretrained?: boolean;
 }
 
 /**
- * Publishes the very bytes of a release of one repository to another one, copied by S3 itself where it can.
- * Models that only the other one has stay as they are.
+ * Publishes the exact bytes of a release to another repository. S3 copies them itself where possible. Models that only
+ * the other repository has stay as they are.
  */
 export async function promote(options: PromoteOptions): Promise<Changed> {
   const { from, models: selection } = options;
   const where = formatLocation(from.location);
   const head = await readHead(from.store, from.location).catch((error: unknown) => {
-    // Whether the current manifest can be read does not matter to a release that was asked for by its id.
+    // A release that was requested by id does not need a readable current manifest.
     if (options.release === undefined || error instanceof S3Error) throw error;
     return undefined;
   });
@@ -47,7 +47,7 @@ export async function promote(options: PromoteOptions): Promise<Changed> {
   const models = selectModels(modelsOf(release, sourceOf, from), selection, { release, where });
   if (options.requirePretrained === true) requirePretrained(models, release.id);
   for (const object of models.flatMap(({ objects }) => objects)) {
-    // Found in the bucket by the first release, and nobody had to compare it since.
+    // The object was found in the bucket by the first release and never compared since, so its checksum is unknown.
     if (object.checksum !== undefined) continue;
     const checksum = await from.store.checksum(`${from.location.prefix}/${object.key}`, object.bytes);
     if (checksum !== undefined) object.checksum = checksum;

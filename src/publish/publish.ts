@@ -12,11 +12,11 @@ export { VersionConflict } from './apply/preconditions';
 export interface PublishOptions extends ChangeOptions, Pick<Selection, 'models' | 'exclude'> {
   /** Folder of the model repository. */
   repository: string;
-  /** Delete from the bucket what the folder does not have: models, and versions of its models. */
+  /** Delete models and versions from the bucket that the folder does not have. */
   prune?: boolean;
-  /** Replace published versions instead of refusing to change them. For repositories that nothing but tests depend on. */
+  /** Replace published versions instead of reporting a conflict. Only for repositories that are used by tests alone. */
   replacePublished?: boolean;
-  /** Take models that are not selected out of service; a rollback can bring them back. */
+  /** Remove models that are not selected; a rollback can restore them. */
   removeOthers?: boolean;
   /** Changes each model before it is published. */
   adapt?: ((model: RepositoryModel) => RepositoryModel) | undefined;
@@ -27,12 +27,12 @@ export interface Published extends Changed {
 }
 
 /**
- * Publishes a model repository: reads and validates the folder, compares it with the bucket, writes what differs,
- * and gets each replica to serve it. Nothing is written unless everything was found valid.
+ * Publishes a model repository: reads and validates the folder, compares it with the bucket, writes the differences,
+ * and makes each replica serve the models. Nothing is written unless everything is valid.
  */
 export async function publish(options: PublishOptions): Promise<Published> {
   const { repository, store, location, prune = false } = options;
-  // The bucket is looked at while the folder is read: nothing is written before both are known.
+  // Read the bucket while the folder is read. Nothing is written before both are known.
   let headIsKnown: (release: Release | undefined) => void = () => undefined;
   const head = new Promise<Release | undefined>((resolve) => (headIsKnown = resolve));
   const firstLook = lookAt(store, location, headIsKnown);
@@ -45,7 +45,7 @@ export async function publish(options: PublishOptions): Promise<Published> {
     (release) => {
       const gone = prune ? Object.keys(release?.models ?? {}).filter((name) => !read.names.includes(name)) : [];
       const others = Object.keys(release?.models ?? {}).filter((name) => !models.some((model) => model.name === name));
-      // A user who names models asks for a change of these only.
+      // With --models, the user asks for a change of the named models only.
       const remove = options.removeOthers === true ? others : options.models === undefined ? gone : [];
       if (gone.length > remove.length) {
         options.onStage?.(`--prune keeps ${gone.join(', ')}: with --models no model is removed`);

@@ -1,21 +1,21 @@
 import { UserError } from '../core/errors';
 
-/** What a release says of a model's weights. */
+/** The weights of a model as a release records them. */
 interface Weighted {
   name: string;
   served: readonly number[];
-  /** Version -> where they come from. */
+  /** Version -> origin of its weights. */
   weights: Readonly<Record<string, string>>;
-  /** Version -> kind; releases from before it was recorded have none. */
+  /** Version -> kind of its weights; missing in releases from before it was recorded. */
   weightKinds?: Readonly<Record<string, string>>;
 }
 
-/** What tracing says of weights that it drew: `Weights.random` in python/tracing/contract.py. */
+/** How tracing describes random weights: `Weights.random` in python/tracing/contract.py. */
 const DRAWN = /^seeded random weights/;
 
 /**
- * Refuses models of which a served version has random weights. What no trace made, such as a model.pt of the user's
- * own, has no kind: only a trace draws weights.
+ * Rejects models with a served version that has random weights. A version that tracing did not make, such as the user's
+ * own model.pt, has no kind and is accepted, because only tracing makes random weights.
  * @throws UserError that names each of them
  */
 export function requirePretrained(models: readonly Weighted[], release: string): void {

@@ -21,15 +21,16 @@ import { selectModels } from './plan/select-models';
 import { composingFirst, type WantedModel, type WantedObject } from './plan/desired';
 
 export interface RollbackOptions extends ChangeOptions {
-  /** Only these models; the others stay as they are. What an ensemble is made of has to be among them. */
+  /**
+   * Restore only these models; the others stay as they are. They must include the composing models of their ensembles.
+   */
   models?: readonly string[];
 }
 
 /**
- * Brings the repository and the servers back to a release: its configurations, and from what is still in the bucket.
- * Models that came after it are taken out of service; their bytes stay beside the repository.
- * @param id undefined: the release before the one that the repository is at; after a rollback, the one before that which
- *   it went back to
+ * Restores the repository and the replicas to a release, from its archived configurations and the objects that are
+ * still in the bucket. Models that the release does not have are removed from service, and their objects are archived.
+ * @param id default: the release before the current one; after a rollback, the release before the restored one
  */
 export async function rollBack(id: string | undefined, options: RollbackOptions): Promise<Changed> {
   const { store, location, models: selection } = options;
@@ -67,7 +68,10 @@ export async function rollBack(id: string | undefined, options: RollbackOptions)
   }, options);
 }
 
-/** Says before anything is written that bytes are gone for good. */
+/**
+ * Verifies before anything is written that the bytes of the release still exist.
+ * @throws UserError that names the missing versions
+ */
 async function requireBytes(plan: Plan, release: Release, { store, location }: ChangeOptions): Promise<void> {
   const needed = plan.models
     .flatMap(({ objects }) => objects)
@@ -87,7 +91,7 @@ async function requireBytes(plan: Plan, release: Release, { store, location }: C
   );
 }
 
-/** What can be done where these models of the release cannot be restored. */
+/** The next steps if these models of the release cannot be restored. */
 function alternatives({ id, models }: Release, lost: readonly string[]): string {
   const others = Object.entries(models).filter(
     ([name, { composedOf }]) => ![name, ...composedOf].some((one) => lost.includes(one)),
@@ -97,7 +101,7 @@ function alternatives({ id, models }: Release, lost: readonly string[]): string 
   return names === '' ? another : `${another}, or roll back the other models: rollback ${id} --models ${names}`;
 }
 
-/** What a release has in service, as it is to be published. Versions that it only kept are left out. */
+/** The models that a release serves, as desired state. Versions that it no longer serves are left out. */
 export function modelsOf(
   release: Release,
   origin: (key: string, object: ReleasedObject) => Pick<WantedObject, 'source' | 'etag'>,
@@ -109,7 +113,7 @@ export function modelsOf(
       const version = versionOf(key);
       if (version !== undefined && !served.includes(version)) return [];
       const { bytes, checksum } = object;
-      // What nobody had to compare has no checksum: S3 is asked for it when it is needed.
+      // An object that was never compared has no checksum. S3 is asked for it on demand.
       return [{ key, bytes, ...origin(key, object), ...(checksum === '' ? {} : { checksum }) }];
     });
     const config = objects.find(({ key }) => key === `${name}/${CONFIG_FILE}`);
@@ -129,20 +133,20 @@ export function modelsOf(
   return composingFirst(Object.entries(release.models).map(([name, released]) => toWanted(name, released)));
 }
 
-/** A release keeps its commit where it goes; its message, unless another one is given. */
+/** A restored or promoted release keeps its commit, and its message unless another message is given. */
 export function carriedProvenance({ commit, message }: Release, options: Pick<ChangeOptions, 'message'>): Provenance {
   const said = options.message ?? message;
   return { ...(commit === undefined ? {} : { commit }), ...(said === undefined ? {} : { message: said }) };
 }
 
-/** Where the bytes of an object of a release may still be, in this bucket. */
+/** The places in this bucket that may still have the bytes of a release's object. */
 function placesOf(location: RepositoryLocation, key: string, { checksum, versionId }: ReleasedObject): StoredPlace[] {
   const kept = checksum === '' ? [] : [{ key: keptKey(location, checksum) }];
   if (isReplaceable(key)) return kept;
   return [...kept, ...(versionId === undefined ? [] : [{ key: `${location.prefix}/${key}`, versionId }])];
 }
 
-/** A rollback is no step forward: the release before it is the one before its goal. */
+/** The id of the previous release. The predecessor of a rollback is the predecessor of the release that it restored. */
 async function releaseBefore(
   store: S3Store,
   location: RepositoryLocation,
@@ -162,9 +166,9 @@ async function releaseBefore(
 }
 
 /**
- * The release of that id, or the only one whose id has this in it.
- * @param current the one that the repository is at
- * @throws UserError also when the repository never was at it
+ * Finds the release with that id, or the only one whose id contains it.
+ * @param current the current release
+ * @throws UserError also if the release was never current
  */
 export async function findRelease(
   store: S3Store,
@@ -187,7 +191,7 @@ export async function findRelease(
   }
   for (let head = current; ;) {
     if (await wasReleased(store, location, found, { head, ids })) return found;
-    // It may have become current since `current` was read.
+    // The release may have become current since `current` was read.
     const now = (await readHead(store, location))?.release;
     if (now?.id === head?.id) break;
     head = now;

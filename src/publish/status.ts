@@ -11,47 +11,47 @@ import type { Release, ReleasedModel } from './release/release';
 import { servedModel, withFailedSteps } from './apply/served';
 import { loadedDigest, readIndex, statesOf, type ServedModel, type ServedVersion } from './apply/rollout';
 
-/** One version on one replica, against what the release says. */
+/** One version on one replica, compared with the release. */
 export interface ReplicaVersion extends ServedVersion {
-  /** `as released`, `other configuration`, `not in the release`, or what is wrong with it. */
+  /** `as released`, `other configuration`, `missing`, `not in the release`, or the reason why it is not served. */
   verdict: string;
   ok: boolean;
 }
 
-/** How a replica answered when a model was asked. */
+/** How a model on a replica answered its requests. */
 export interface ModelAnswer {
   model: string;
   ok: boolean;
-  /** `answered 3 golden requests`, or what is wrong. */
+  /** `answered 3 golden requests`, or the problem. */
   result: string;
-  /** Where values were compared. */
+  /** Set if values were compared. */
   mismatch?: Mismatch;
-  /** With `differences`: of each tensor of its golden requests. */
+  /** With `differences`: one entry for each tensor of its golden requests. */
   differences?: Difference[];
 }
 
 export interface ReplicaStatus {
   replica: string;
-  /** Why nothing is known of it, and what to do. */
+  /** Why the state of the replica is unknown. */
   problem?: string;
   hint?: string;
   versions: ReplicaVersion[];
-  /** With `ask`: of each model that it serves as released. */
+  /** With `ask`: one entry for each model that the replica serves as released. */
   answers?: ModelAnswer[];
 }
 
 export interface RepositoryStatus {
   release: Release | undefined;
-  /** Who publishes at this moment. */
+  /** The publisher that holds the lock. */
   publishing: string | undefined;
-  /** Models that a publisher which was killed had begun to switch. */
+  /** Models that a killed publisher had begun to activate. */
   unfinished: string[];
-  /** Objects that are not as the release says: missing, or with other bytes. */
+  /** Objects that differ from the release: missing, or with other bytes. */
   drift: string[];
   replicas: ReplicaStatus[];
 }
 
-/** What each replica serves against what the repository says. Reads only. */
+/** Compares what each replica serves with the repository. Writes nothing. */
 export async function repositoryStatus(
   store: S3Store,
   location: RepositoryLocation,
@@ -60,7 +60,7 @@ export async function repositoryStatus(
 ): Promise<RepositoryStatus> {
   const { head, lock, objects } = await lookAt(store, location);
   const released = Object.entries(head?.release.models ?? {});
-  // What another publisher is switching right now is on its way, not amiss.
+  // A model that another publisher is activating right now is not drift.
   const settled = released.filter(([name]) => lock.heldBy === undefined || !lock.unfinished.switching.includes(name));
   const drift = settled.flatMap(([, model]) =>
     Object.entries(model.objects).flatMap(([key, { etag, bytes }]) => {
@@ -74,7 +74,7 @@ export async function repositoryStatus(
   const replicas = await Promise.all(found.map((replica) => replicaStatus(replica, models)));
   if (ask || differences) {
     const golden = goldenReader(store, location, head?.release.models ?? {});
-    // One by one: requests to all at once would be load that clients feel.
+    // One replica after the other, because requests to all at once would slow down clients.
     for (const [i, status] of replicas.entries()) {
       status.answers = await askReplica(found[i] as Replica, status, released, golden, differences);
     }
@@ -88,7 +88,7 @@ export async function repositoryStatus(
   };
 }
 
-/** Whether everything is as the release says. */
+/** Whether the repository and all replicas match the release. */
 export function isAsReleased(status: RepositoryStatus): boolean {
   return (
     status.drift.length === 0 &&
@@ -129,7 +129,7 @@ async function askReplica(
   try {
     for (const [name, { served, asked }] of released) {
       const states = versions.filter(({ model }) => model === name);
-      // What is not served as released is reported as that.
+      // A model that is not served as released is already reported as such.
       if (states.length === 0 || states.some(({ ok }) => !ok)) continue;
       const differences: Difference[] = [];
       const options = {
@@ -205,7 +205,7 @@ async function replicaStatus(
   }
 }
 
-/** State of each wanted version on one server. */
+/** The state of each desired version on one server. */
 export async function servedNow(
   server: { httpUrl: string; modelControlKey: string },
   models: readonly (ServedModel & { composedOf: readonly string[] })[],

@@ -30,16 +30,16 @@ import { composingFirst } from '../plan/desired';
 /**
  * Changes the repository and what is served from it, or leaves both as they were:
  *
- * 1. take the lock; undo what a publisher that was killed had begun
- * 2. upload what lies in version folders, which no configuration names yet
- * 3. switch the configurations, what an ensemble is made of before the ensemble
- * 4. load on one replica after the other and look at each version until it is READY
- * 5. note the release; only then delete what is no longer needed
+ * 1. acquire the lock; undo what a killed publisher had begun
+ * 2. upload the version folders, which no configuration refers to yet
+ * 3. activate the configurations, composing models before their ensembles
+ * 4. load the models on one replica after the other, and wait until each version is READY
+ * 5. write the release; only then delete objects that are no longer needed
  *
- * If 3 or 4 fails, the configurations of the release before are put back and loaded. A model that cannot be unloaded is
- * no failure: by then every replica serves what is wanted.
+ * If step 3 or 4 fails, the configurations of the previous release are restored and loaded. A model that cannot be
+ * unloaded is not a failure, because every replica serves the desired versions by then.
  *
- * @param targetOf what is wanted, given the release that the repository is at
+ * @param targetOf returns the desired state, given the current release
  */
 export async function change(
   targetOf: (release: Release | undefined) => Promise<Target>,
@@ -92,19 +92,19 @@ interface Begun {
   options: ChangeOptions;
 }
 
-/** A change for which we have the lock. */
+/** A change for which we hold the lock. */
 class Change {
   private readonly writer: RepositoryWriter;
   private readonly changed: PlannedModel[];
   private head: Head | undefined;
   private readonly unsure = new Set<string>();
-  /** Undefined: nothing is asked. */
+  /** Undefined with --no-ask. */
   private readonly asker: Asker | undefined;
-  /** Whether no part of an upload is left in the bucket. */
+  /** Whether no multipart upload is open in the bucket. */
   private tidy = false;
-  /** By replica and model. */
+  /** Models that could not be unloaded, by `REPLICA MODEL`. */
   private readonly stuck = new Map<string, StillLoaded>();
-  /** What the last rollout came to. */
+  /** The result of the last rollout. */
   private replicas: RolloutResult | undefined;
 
   constructor(private readonly begun: Begun) {
@@ -171,7 +171,7 @@ class Change {
       };
     } finally {
       await lock.release({ unfinished, tidy: this.tidy }).catch((error: unknown) => {
-        // It expires by itself.
+        // The lock expires without a release.
         options.onStage?.(`the lock could not be given back: ${(error as Error).message}`);
       });
     }
@@ -191,12 +191,12 @@ class Change {
     options.signal?.throwIfAborted();
   }
 
-  /** The error, or the loss of the lock that caused it. */
+  /** Returns a LockLost if the loss of the lock caused the error, else the error itself. */
   private async explained(error: unknown): Promise<unknown> {
     return isOfBucket(error) ? reasonOf(error, await this.askForLock()) : error;
   }
 
-  /** @returns undefined while the lock is ours, else LockLost, or why the bucket cannot tell */
+  /** @returns undefined while we hold the lock, else LockLost or the error that prevented the check */
   private async askForLock(): Promise<Error | undefined> {
     try {
       await this.begun.lock.confirm();
@@ -208,7 +208,7 @@ class Change {
 
   private async putIntoService(idle: boolean): Promise<void> {
     const { plan, options } = this.begun;
-    // What later releases need of this one; nothing waits for it but the release.
+    // Later releases need these copies. Only the release of this change waits for them.
     const before = (name: string): ReleasedModel | undefined => this.head?.release.models[name];
     const keeping = this.writer.keepCopies(this.changed, before);
     keeping.catch(() => undefined);
@@ -217,14 +217,18 @@ class Change {
     for (const name of failed) await this.writer.restoreModel(name, undefined);
     const asking = this.asker === undefined ? {} : { ask: this.asker.ask };
     await this.load({ ...this.newTarget(), removed: [] }, asking);
-    // Only when every server took the new ones: a model that is unloaded cannot be had back without a gap.
+    // Unload models only after every replica accepted the new ones, because an unloaded model cannot be restored
+    // without an interruption.
     if (plan.remove.length > 0) await this.load(this.newTarget(), { patient: false, ...asking });
     await keeping;
     await this.giveUpUploads();
     if (!idle || failed.length > 0) await this.release(failed);
   }
 
-  /** Before anything of somebody else's is changed, it is recorded as a release that can be gone back to. */
+  /**
+   * Records models that another tool published as a release before they are changed, so that this release can be
+   * restored.
+   */
   private async adopt(): Promise<void> {
     const { seen, plan, options, lock } = this.begun;
     const foreign = plan.models.filter((planned) => planned.foreign);
@@ -242,7 +246,10 @@ class Change {
     await lock.setIntent(intentOf(plan));
   }
 
-  /** Nobody else uploads while we have the lock: what is unfinished now will never be finished. */
+  /**
+   * Aborts open multipart uploads. They will never be finished, because no other publisher uploads while we hold the
+   * lock.
+   */
   private async giveUpUploads(): Promise<void> {
     const { options, lock, seen } = this.begun;
     if (this.changed.length === 0 && !seen.lock.unfinished.uploads) return;
@@ -253,7 +260,7 @@ class Change {
       }
       this.tidy = true;
     } catch (error) {
-      // Housekeeping, for which not everybody has the right. Then the next run has it no more, and need not try.
+      // Not every publisher may abort uploads. After a 403, the next run has no permission either and need not try.
       this.tidy = error instanceof S3Error && error.status === 403;
       options.onStage?.(`unfinished uploads are left: ${(error as Error).message}`);
     }
@@ -270,7 +277,7 @@ class Change {
     this.stuck.set(`${stuck.replica} ${stuck.model}`, stuck);
   };
 
-  /** @param failed models that are left out */
+  /** @param failed models that are left out of the release */
   private async release(failed: readonly string[]): Promise<void> {
     const { seen, plan, options, target, lock } = this.begun;
     const before = this.head?.release.models ?? {};
@@ -282,7 +289,7 @@ class Change {
       const { name } = planned.model;
       if (failed.includes(name)) continue;
       const described = this.writer.describe(planned, seen, before[name], pruned);
-      // One that stays as it was has been asked before.
+      // An unchanged model keeps the result that an earlier release recorded.
       const stays = !isChanged(planned) && !isGoldenChanged(planned.model, before[name]);
       const asked = this.asker?.asked.get(name) ?? (stays ? before[name]?.asked : undefined);
       models[name] = { ...described, ...(asked === undefined ? {} : { asked }) };
@@ -310,7 +317,9 @@ class Change {
     }
   }
 
-  /** The release is in service by now: whatever fails here does not undo it. */
+  /**
+   * Deletes objects that are no longer needed. The release is already in service, so a failure here does not undo it.
+   */
   private async prune(): Promise<void> {
     const { plan, options, seen, lock } = this.begun;
     if (plan.prune.length === 0) return;
@@ -320,9 +329,9 @@ class Change {
     try {
       await lock.confirm();
       await this.writer.removeObjects(plan.prune, seen, { keep: plan.keepPruned });
-      // An empty repository is none to Triton.
+      // Triton does not start on a repository without objects.
       if (seen.objects.size <= plan.prune.length) await ensurePlaceholder(options.store, options.location);
-      // A server that started before the deletion may have loaded what is gone now.
+      // A replica that started before the deletion may have loaded models that are deleted now.
       await this.load(this.newTarget(), { patient: false });
     } catch (error) {
       const { message } = (await this.explained(error)) as Error;
@@ -334,10 +343,10 @@ class Change {
   }
 
   /**
-   * Puts back and loads what was there before.
-   * @param trouble what askForLock() gave
-   * @returns the error to throw: the reason, or one that also names what could not be unloaded
-   * @throws Incomplete when that fails too
+   * Restores and loads the previous release.
+   * @param trouble the result of askForLock()
+   * @returns the error to throw: the reason, or an error that also names models that could not be unloaded
+   * @throws Incomplete if the previous release cannot be restored
    */
   private async restore(reason: unknown, trouble: Error | undefined): Promise<unknown> {
     const { options, plan } = this.begun;
@@ -371,7 +380,7 @@ class Change {
     if (options.replicas === undefined) return;
     const withoutSignal = { ...options };
     delete withoutSignal.signal;
-    // A model that was refused is still served as it was before: it is not loaded again.
+    // A replica that rejected a new version still serves the previous one, which need not be loaded again.
     delete withoutSignal.reload;
     const failed: string[] = [];
     const target = {
@@ -392,8 +401,9 @@ class Change {
   }
 
   /**
-   * New models with a load that was never answered: it may have ended the server. Without a configuration they may be
-   * models all the same to a server that starts, as Triton makes up those of some backends; it would end like the first.
+   * New models with an unanswered load, which may have crashed the server. All their files are deleted: Triton
+   * generates a missing configuration for some backends, so a starting server could load the model without config.pbtxt
+   * and crash again.
    */
   private deadly(before: Release['models']): PlannedModel[] {
     if (this.begun.options.signal?.aborted === true) return [];
@@ -410,7 +420,7 @@ class Change {
     };
   }
 
-  /** Ensembles that are not published now, of models that are: they have to go on being served. */
+  /** Ensembles that this change does not publish, but whose composing models it does. They must remain in service. */
   private dependents(): ServedModel[] {
     const { plan } = this.begun;
     const planned = new Set([...plan.models.map(({ model }) => model.name), ...plan.remove]);

@@ -16,32 +16,37 @@ import { withoutFrames } from '../../triton/load-failure';
 import type { Tensor } from '../../triton/tensor';
 import type { Asked } from '../release/release';
 
-/** For one request, from its start to the whole answer: the first one may optimise the model. */
+/**
+ * Timeout of one request, from its start to the complete answer. The first request may make the backend optimize the
+ * model.
+ */
 const ASK_TIMEOUT_MS = 120_000;
 
 export interface AskOptions {
-  /** For messages. */
+  /** Name of the replica, for messages. */
   replica: string;
-  /** Whether zeros were answered before, so that an error is a fault of the new model. */
+  /** Whether the zero request was answered before, so that an error is a fault of the new model. */
   zerosWereAnswered: boolean;
   signal?: AbortSignal | undefined;
   timeoutMs?: number | undefined;
-  /** Gets each answer to a golden request. All of them are asked then, also after a wrong answer. */
+  /**
+   * Called with each answer to a golden request. With this callback all requests are sent, even after a wrong answer.
+   */
   onAnswer?: ((request: GoldenRequest, answer: readonly Tensor[]) => void) | undefined;
 }
 
 /** How a model answered. */
 export interface Answered {
   asked: Asked;
-  /** In a few words: `answered 3 golden requests`. */
+  /** A summary: `answered 3 golden requests`. */
   text: string;
   hint?: string;
 }
 
-/** A model answered otherwise than it should, or not at all. */
+/** A model gave a wrong answer, or no answer. */
 export class WrongAnswer extends UserError {
   override readonly name = 'WrongAnswer';
-  /** Where values were compared. */
+  /** Set if values were compared. */
   readonly mismatch: Mismatch | undefined;
 
   constructor(message: string, options: { hint: string; cause?: unknown; mismatch?: Mismatch }) {
@@ -50,13 +55,13 @@ export class WrongAnswer extends UserError {
   }
 }
 
-/** What of a server's configuration matters to requests. */
+/** The fields of a served configuration that matter to requests. */
 type ServedConfig = Pick<
   ModelConfig,
   'max_batch_size' | 'input' | 'output' | 'batch_output' | 'sequence_batching' | 'model_transaction_policy'
 >;
 
-/** Asks each served version its golden requests; a version without any gets the zero request. */
+/** Sends each served version its golden requests, or the zero request if it has none. */
 export async function askModel(
   client: TritonHttpClient,
   model: { name: string; served: readonly number[] },
@@ -75,7 +80,7 @@ export async function askModel(
     answered += requests.length;
     if (requests.length > 0) continue;
     const result = await asker.askZeros();
-    // Of several versions the one that fails is what counts.
+    // A version that fails overrides the results of the other versions.
     if (zeros === undefined || result.asked === 'zeros failed') zeros = result;
   }
   const text = `answered ${answered} golden ${answered === 1 ? 'request' : 'requests'}`;
@@ -83,7 +88,7 @@ export async function askModel(
   return answered === 0 ? zeros : { ...zeros, text: `${text}; ${zeros.text}` };
 }
 
-/** Why single requests to the model mean nothing; undefined where they do. */
+/** Why the model does not support single requests; undefined if it does. */
 function whyNotSingly({
   sequence_batching: sequence,
   model_transaction_policy: policy,
@@ -102,7 +107,7 @@ class VersionAsker {
     private readonly options: AskOptions,
   ) {}
 
-  /** @throws WrongAnswer, the first one */
+  /** @throws WrongAnswer for the first wrong answer */
   async askAll(requests: readonly GoldenRequest[]): Promise<void> {
     let wrong: WrongAnswer | undefined;
     for (const request of requests) {
@@ -139,7 +144,10 @@ class VersionAsker {
     throw new WrongAnswer(message, { hint, mismatch });
   }
 
-  /** @throws WrongAnswer where the answer contradicts the configuration, or the model is worse than the one before */
+  /**
+   * @throws WrongAnswer if the answer contradicts the configuration. A failed request is one, too, if the server or the
+   *   model's process ended or did not answer in time, or if zeros were answered before.
+   */
   async askZeros(): Promise<Answered> {
     const { zerosWereAnswered } = this.options;
     const { name, version } = this;
@@ -187,11 +195,11 @@ class VersionAsker {
   }
 }
 
-/** As backends say it that compare an answer with the configuration themselves. */
+/** Whether the message is that of a backend which compares answers with the configuration itself. */
 const contradicts = (message: string): boolean =>
   /\boutputs? .*\b(expected|but forward returned)\b|unexpected (data ?type|shape)\b[^']*\boutput\b/i.test(message);
 
-/** Whether the server, or the model's process on it, did not survive the request, or did not answer it in time. */
+/** Whether the request ended the server or the model's process on it, or was not answered in time. */
 function isLost(cause: unknown): boolean {
   if (!(cause instanceof TritonError)) return false;
   return !cause.answered || /stub process.*not healthy|failed to.*stub process/i.test(cause.message);

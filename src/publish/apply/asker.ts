@@ -8,26 +8,27 @@ import type { ServedModel } from './rollout';
 
 export interface AskerOptions {
   golden: (model: string) => WantedGolden | undefined;
-  /** How the release before was asked. */
+  /** How the model was asked for the previous release. */
   before: (model: string) => Asked | undefined;
-  /** Models that every replica is asked, also one that serves them already. */
+  /** Models that are asked on every replica, even if the replica serves them already. */
   due: ReadonlySet<string>;
   signal: AbortSignal | undefined;
   onAsked: ((replica: string, model: string, result: string) => void) | undefined;
 }
 
-/** Asks models during a rollout, and remembers how they answered. */
+/** Asks models during a rollout and records the results. */
 export class Asker {
   /** Model -> how it was asked. */
   readonly asked = new Map<string, Asked>();
   private readonly done = new Set<string>();
-  /** Model -> its golden requests: read once, for all replicas. */
+  /** Model -> its golden requests, read once for all replicas. */
   private readonly requests = new Map<string, GoldenRequest[]>();
 
   constructor(private readonly options: AskerOptions) {}
 
   /**
-   * Asks a model that a replica serves, if it or a step of it was loaded just now, or is due there.
+   * Asks a model that a replica serves, if the model or one of its steps was just loaded, or if the model is due on the
+   * replica.
    * @throws WrongAnswer
    */
   readonly ask = async (
@@ -46,7 +47,7 @@ export class Asker {
       signal,
     });
     this.done.add(id);
-    // The first replica says how to go on; the others would only repeat it.
+    // Only the first replica prints the hint; the others would repeat it.
     const next = hint === undefined || this.asked.has(name) ? '' : `\n       -> ${hint}`;
     onAsked?.(replica.name, name, `${text}${next}`);
     if (this.asked.get(name) !== 'zeros failed') this.asked.set(name, asked);

@@ -2,7 +2,7 @@ import { PART_BYTES } from '../../s3/store';
 import { NO_INTENT, type Intent } from '../lock';
 import { isChanged, objectsOf, type Plan } from '../plan/plan';
 
-/** What the plan is about to change, for the lock: what has to be undone or finished after us if we do not. */
+/** The changes of a plan, for the lock: the next publisher undoes or finishes them if this one does not. */
 export function intentOf(plan: Plan): Intent {
   const changed = plan.models.filter(isChanged).map(({ model }) => model);
   return {
@@ -15,13 +15,19 @@ export function intentOf(plan: Plan): Intent {
   };
 }
 
-/** What was found in the bucket is to be changed only once there is a record of it to go back to. */
+/**
+ * The intent until models of other tools are recorded as a release. Those models must not be changed before, so the
+ * intent then contains no changes.
+ */
 export const firstIntent = (plan: Plan): Intent =>
   plan.models.some(({ foreign }) => foreign) ? { ...NO_INTENT, uploads: uploadsInParts(plan) } : intentOf(plan);
 
 const uploadsInParts = (plan: Plan): boolean =>
   plan.models.flatMap(objectsOf).some(({ object, action }) => action !== 'keep' && object.bytes > PART_BYTES);
 
-/** Whether its holder left something to undo or to finish. Parts of uploads alone are none: they disturb nobody. */
+/**
+ * Whether the holder left changes to undo or finish. Open multipart uploads do not count, because they do not affect
+ * other publishers.
+ */
 export const isUnfinished = ({ switching, removing, deleting }: Intent): boolean =>
   switching.length + removing.length + deleting.length > 0;

@@ -8,56 +8,57 @@ import type { Asked, Release } from '../release/release';
 import type { RolloutOptions, RolloutResult, StillLoaded } from './rollout';
 import type { WantedModel } from '../plan/desired';
 
-/** What the repository and the servers are to be brought to. */
+/** The desired state of the repository and the replicas. */
 export interface Target {
   models: WantedModel[];
-  /** Models of the release that are to be taken out of service and out of the repository. */
+  /** Models of the release that are removed from service and from the repository. */
   remove: string[];
-  /** Keep the bytes of what is removed beside the repository. */
+  /** Archive removed objects beside the repository. */
   keepRemoved: boolean;
-  /** Delete versions and files of `models` that are not part of them any more. */
+  /** Delete versions and files of `models` that no longer belong to them. */
   prune: boolean;
-  /** Replace objects of published versions, which is a conflict otherwise. */
+  /** Replace objects of published versions, which is otherwise a conflict. */
   replacePublished?: boolean;
-  /** For the release: what made it. */
+  /** For the release: its origin, such as `rollback to ID`. */
   origin: string;
-  /** For the release: which one it goes back to. */
+  /** For the release: the id of the release that a rollback restores. */
   restores?: string;
-  /** What to do where published objects would be changed. Default: to publish another version. */
+  /** The hint if published objects would be changed. Default: publish another version. */
   conflictHint?: (keys: readonly string[]) => string;
-  /** For the release: its commit and message. Asked for only when there will be a release. */
+  /** For the release: its commit and message. Called only if a release will be written. */
   provenance?: () => Promise<Provenance>;
-  /** @throws UserError when the plan cannot be carried out, which a dry run is to tell as well */
+  /** @throws UserError if the plan cannot be carried out; also called in a dry run */
   check?: (plan: Plan) => Promise<void>;
 }
 
 export interface ChangeOptions extends Omit<RolloutOptions, 'ask'> {
   store: S3Store;
   location: RepositoryLocation;
-  /** Undefined: the servers are not told. */
+  /** Undefined: there is no rollout. */
   replicas: ReplicaSource | undefined;
   /**
-   * Loads models whose configurations were activated, in place of a rollout to `replicas`. Models whose names it returns
-   * have failed: they leave the repository and the release, which is no state to restore with them.
+   * Loads models whose configurations were activated, instead of a rollout to `replicas`. Returns the names of models
+   * that failed to load. These are removed from the repository and from the release, because a release with them could
+   * not be restored.
    */
   activate?: (models: readonly WantedModel[]) => Promise<readonly string[]>;
   dryRun?: boolean;
-  /** Ask no model whether it answers as it should. */
+  /** Do not verify the answers of models. */
   noAsk?: boolean;
-  /** Of the release, instead of the subject of its commit. */
+  /** Message of the release, instead of the subject of its commit. */
   message?: string;
   /** Called when a model was asked on a replica: `answered zeros`. */
   onAsked?: (replica: string, model: string, result: string) => void;
   /** How long to wait for another publisher. */
   lockTimeoutMs: number;
-  /** A look that was begun before, while the target was read. */
+  /** A snapshot that was started while the target was read. */
   firstLook?: Promise<SeenRepository>;
-  /** Called before anything is written; again if the repository changed meanwhile. */
+  /** Called before anything is written, and again if the repository changed in the meantime. */
   onPlan?: (plan: Plan) => void;
-  /** Asked before anything is deleted; no is an error. */
+  /** Called before anything is deleted; false aborts the change with an error. */
   confirmPrune?: (plan: Plan) => Promise<boolean>;
   onBytes?: (key: string, bytes: number) => void;
-  /** What is being done, and what is waited for. */
+  /** Called with the current step, or with the reason for waiting. */
   onStage?: (text: string) => void;
 }
 
@@ -65,9 +66,9 @@ export interface Changed {
   plan: Plan;
   /** Undefined after a dry run on a bucket without a release. */
   release: Release | undefined;
-  /** Whether it is a new one. */
+  /** Whether the change wrote this release. */
   isNew: boolean;
-  /** Undefined when the servers were not told. */
+  /** Undefined if there was no rollout. */
   replicas?: RolloutResult | undefined;
   /** Models that are no longer in the release and could not be unloaded. */
   stillLoaded?: StillLoaded[];

@@ -5,13 +5,16 @@ import { conflicts, isConflict, type Plan } from '../plan/plan';
 import type { Release } from '../release/release';
 import { requireAnswers } from './rollout';
 
-/** A version folder of the bucket is never changed: what is served from it may be loaded again at any time. */
+/**
+ * The plan would change a published version. Version folders in the bucket are immutable, because replicas may load a
+ * served version again at any time.
+ */
 export class VersionConflict extends UserError {
   override readonly name = 'VersionConflict';
 }
 
 /**
- * @param hint what to do; default: to put the files into a new version folder
+ * @param hint returns the next step; default: put the files into a new version folder
  * @throws VersionConflict
  */
 export function requireNoConflict(plan: Plan, hint: Target['conflictHint']): void {
@@ -25,7 +28,7 @@ export function requireNoConflict(plan: Plan, hint: Target['conflictHint']): voi
   });
 }
 
-/** The folder to use instead: `resnet/3`. */
+/** The version folder to use instead: `resnet/3`. */
 function nextFolder(plan: Plan): string {
   const planned = plan.models.find(isConflict);
   const versions = planned?.objects.flatMap(({ object }) => versionOf(object.key) ?? []) ?? [];
@@ -33,8 +36,8 @@ function nextFolder(plan: Plan): string {
 }
 
 /**
- * An ensemble that stays must keep what it is made of.
- * @throws UserError when it would not
+ * Verifies that the composing models of a remaining ensemble are not removed.
+ * @throws UserError if one would be removed
  */
 export function requireRemovable(target: Target, release: Release | undefined): void {
   const removed = new Set(target.remove);
@@ -52,8 +55,8 @@ export function requireRemovable(target: Target, release: Release | undefined): 
 }
 
 /**
- * Whether the servers answer is found out before anything is written.
- * @throws UserError when one that is ready does not
+ * Verifies that the replicas answer before anything is written.
+ * @throws UserError if a ready replica does not answer
  */
 export async function requireReplicas({ replicas, onStage }: ChangeOptions): Promise<void> {
   if (replicas === undefined) return;

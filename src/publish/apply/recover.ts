@@ -10,11 +10,11 @@ import { servedModels } from './served';
 import { WaitForLock } from './wait-for-lock';
 
 /**
- * Undoes what a killed publisher had begun to switch, in the bucket and on the servers, and finishes what it had begun
- * to delete. What cannot be done is told, and does not keep later publishers from their work: what they publish is
- * compared with what is there.
- * @param ours further models to put back
- * @returns whether it got the lock
+ * Restores configurations that a killed publisher had begun to activate, in the bucket and on the replicas, and
+ * finishes its deletions. Failures are reported and do not block later publishers, because these compare their models
+ * with the actual contents of the bucket.
+ * @param ours further models to restore
+ * @returns whether the lock was acquired
  */
 export async function recover(
   seen: SeenRepository,
@@ -46,7 +46,7 @@ export async function recover(
     const gone = unfinished.deleting.filter((key) => !kept.has(key));
     const { keepDeleted: keep } = unfinished;
     await attempt('not everything could be deleted', () => writer.removeObjects(gone, seen, { keep }));
-    // Copies that it had begun: nobody goes on with them. Uploads of files are gone on with, by uploadVersions.
+    // Abort unfinished copies; they are never resumed. Unfinished uploads are resumed by uploadVersions.
     await attempt('unfinished copies are left', () => store.abortUploads(`${releasesPrefix(location)}/`));
   } catch (error) {
     await lock.release({ unfinished: true });
@@ -56,7 +56,7 @@ export async function recover(
   return true;
 }
 
-/** Brings servers back to the release, in what a killed publisher may have asked of them. */
+/** Restores the release on replicas that may have loaded the changes of a killed publisher. */
 async function recoverServers(
   { switching, digests, removing }: Intent,
   released: Readonly<Record<string, ReleasedModel>>,
@@ -82,8 +82,8 @@ async function recoverServers(
 }
 
 /**
- * Puts models back to what the release says by now. For a publisher that lost the lock without noticing: of a model
- * that the next one did not touch, it may have written the configuration.
+ * Restores models to the current release. For a publisher that lost the lock without noticing: it may have written the
+ * configuration of a model that the next publisher did not change.
  */
 export async function putRight(models: readonly string[], options: ChangeOptions): Promise<void> {
   const waiting = new WaitForLock(options);

@@ -23,28 +23,31 @@ import { checksumOf, objectsOf, type PlannedModel, type PlannedObject } from '..
 import type { ReleasedModel, ReleasedObject } from '../release/release';
 import type { WantedModel, WantedObject } from '../plan/desired';
 
-/** Requests in flight; the store keeps to its number of connections. */
+/** Requests in flight. The store limits its connections itself. */
 const AT_ONCE = 32;
 
 /**
- * S3 tells times in whole seconds, and Triton does not load a model again whose files are not newer than when it loaded
- * them: of two configurations written within a second it may never see the second one.
+ * S3 reports times in whole seconds, and Triton reloads a model only if its files are newer than the last load. Of two
+ * configurations written within one second, Triton may never see the second.
  */
 const NEXT_SECOND_MS = 1100;
 
 export interface UploadProgress {
-  /** Called as bytes leave: `bytes` more of `key`. */
+  /** Called while bytes are sent: `bytes` more of `key`. */
   onBytes?: (key: string, bytes: number) => void;
   signal?: AbortSignal;
 }
 
-/** Writes to the repository in the bucket, each write under the condition that it is as it was seen. */
+/** Writes to the repository in the bucket. Each write requires that the object is unchanged since it was read. */
 export class RepositoryWriter {
-  /** What each object of the plan is like in the bucket by now. */
+  /** The objects of the plan that were written, by key. */
   readonly written = new Map<string, ReleasedObject>();
-  /** When a configuration was last switched, by us or, for all we know, by somebody before us. */
+  /**
+   * When a configuration was last activated. Initially the current time, because another publisher may have activated
+   * one.
+   */
   private switched = performance.now();
-  /** Whatever was there when the writer was made was written before this. */
+  /** Objects that existed when the writer was created were written before this time. */
   private readonly opened = performance.now();
 
   constructor(
@@ -54,14 +57,17 @@ export class RepositoryWriter {
     private readonly progress: UploadProgress = {},
   ) {}
 
-  /** Uploads what lies in version folders. Of a model that has a configuration no server sees it before that names it. */
+  /**
+   * Uploads the version folders. If a model has a configuration, no replica sees a version before the configuration
+   * names it.
+   */
   async uploadVersions(models: readonly PlannedModel[]): Promise<void> {
     const objects = models.flatMap(({ objects }) =>
       objects.filter(({ object }) => versionOf(object.key) !== undefined),
     );
-    // The large ones first: they take longest, and small ones fill the gaps.
+    // Large files first, because they take longest; small ones fill the gaps.
     const order = [...objects].sort((a, b) => b.object.bytes - a.object.bytes);
-    // Does not wait for a large upload when we are to end; the store is closed then.
+    // Do not wait for a large upload after an abort; closing the store ends it.
     await abortable(
       forEachLimited(order, AT_ONCE, (planned) => this.write(planned)),
       this.progress.signal,
@@ -70,7 +76,9 @@ export class RepositoryWriter {
     if (leftovers.length > 0) await this.delete(leftovers);
   }
 
-  /** Uploads the golden requests of models. Their names tell their content, so nothing is ever replaced. */
+  /**
+   * Uploads the golden requests of models. Their keys contain the digest of their content, so none is ever replaced.
+   */
   async uploadGolden(models: readonly WantedModel[]): Promise<void> {
     await forEachLimited(models, AT_ONCE, async ({ golden }) => {
       if (golden !== undefined) await putGolden(this.store, this.location, golden);
@@ -78,8 +86,8 @@ export class RepositoryWriter {
   }
 
   /**
-   * Keeps a copy of what later releases may replace, so that this one can be restored from the bucket alone.
-   * @param before of a model, what the release has of it now: of that there is a copy
+   * Archives objects that later releases may replace, so that this release can be restored from the bucket alone.
+   * @param before returns the model in the current release, whose objects are archived already
    */
   async keepCopies(
     models: readonly PlannedModel[],
@@ -94,13 +102,13 @@ export class RepositoryWriter {
       if (before(modelOf(object.key))?.objects[object.key]?.checksum === checksum) return;
       const key = keptKey(this.location, checksum);
       const isThere = 'stored' in object.source && object.source.stored.some((place) => isHere(place, key));
-      // With the checksum: a file that changed since it was taken is refused.
+      // With the checksum, a file that changed since it was hashed is rejected.
       const checked = checksum === '' ? object : { ...object, checksum };
       if (!isThere) await this.put(checked, key, { condition: { ifAbsent: true } });
     });
   }
 
-  /** Switches one model over: what its configuration refers to, then the configuration. */
+  /** Activates one model: writes the files that its configuration refers to, then the configuration. */
   async switchModel(planned: PlannedModel): Promise<void> {
     const { objects, config } = planned;
     const beside = objects.filter(({ object }) => versionOf(object.key) === undefined);
@@ -110,13 +118,13 @@ export class RepositoryWriter {
     this.switched = performance.now();
   }
 
-  /** Puts back what a release says of a model; without one there was no such model, and it has no configuration. */
+  /** Restores a model to its state in a release. If the release does not have the model, deletes its configuration. */
   async restoreModel(name: string, released: ReleasedModel | undefined): Promise<void> {
     const present = new Map(
       (await this.store.list(`${this.location.prefix}/${name}/`)).map((object) => [object.key, object]),
     );
     const keys = Object.keys(released?.objects ?? {}).filter(isReplaceable);
-    // The configuration first here: of old labels and a new configuration nobody has use.
+    // Restore config.pbtxt first: old labels with the new configuration would be wrong.
     const config = `${name}/${CONFIG_FILE}`;
     if (!keys.includes(config)) {
       if (present.has(this.at(config))) await this.delete([config]);
@@ -143,8 +151,8 @@ export class RepositoryWriter {
   }
 
   /**
-   * A record of what somebody else published, before any of it is changed: copies of the objects that can be replaced,
-   * and a model as a release holds it.
+   * Records a model that another tool published, before it is changed: archives its replaceable objects and returns the
+   * model as a release holds it.
    */
   async adopt(name: string, seen: SeenRepository): Promise<ReleasedModel> {
     const objects: Record<string, ReleasedObject> = {};
@@ -163,7 +171,8 @@ export class RepositoryWriter {
     const versions = Object.keys(objects).flatMap((key) => versionOf(key) ?? []);
     const served = config === undefined ? [] : servedVersions(config, versions);
     if (config !== undefined && config.version_policy?.specific === undefined && served.length > 0) {
-      // One that serves the newest version there is would serve what is uploaded before it is complete.
+      // A policy that serves the latest version would serve an uploaded version before it is complete. The new policy
+      // names the present versions.
       const key = `${name}/${CONFIG_FILE}`;
       const body = Buffer.from(configText(withServedVersions(config, versions)));
       await this.keepBytes(body);
@@ -180,7 +189,7 @@ export class RepositoryWriter {
     };
   }
 
-  /** Takes objects out of the repository; with `keep` their bytes stay beside it, for a rollback. */
+  /** Deletes objects from the repository; with `keep`, archives them first for a rollback. */
   async removeObjects(
     keys: readonly string[],
     { objects }: SeenRepository,
@@ -191,12 +200,12 @@ export class RepositoryWriter {
       await forEachLimited(keys, AT_ONCE, async (key) => {
         const bytes = objects.get(key)?.bytes ?? 0;
         const checksum = objects.has(key) ? await this.store.checksum(this.at(key), bytes) : undefined;
-        if (checksum === undefined) return; // It is gone already.
+        if (checksum === undefined) return; // The object was deleted already.
         await this.store.copy({ key: this.at(key) }, keptKey(this.location, checksum), { bytes, checksum });
       });
     }
-    // What makes a folder a model goes first: no server that starts now finds half of one. One by one, in the order
-    // given, which is ensembles first: within a request S3 has an order of its own.
+    // Configurations first, so that a starting server finds no incomplete model. One by one in the given order, which
+    // is ensembles first, because S3 does not keep the order within a request.
     for (const config of configs) await this.delete([config]);
     await this.delete(keys.filter((key) => !configs.includes(key)));
   }
@@ -207,7 +216,10 @@ export class RepositoryWriter {
     await this.store.delete(keys.map((key) => this.at(key)));
   }
 
-  /** What the release is to say of a published model; of versions no longer wanted what the bucket still has. */
+  /**
+   * Returns a published model as the release holds it, including versions that are no longer desired but remain in the
+   * bucket.
+   */
   describe(
     planned: PlannedModel,
     seen: SeenRepository,
@@ -247,7 +259,7 @@ export class RepositoryWriter {
     } satisfies ReleasedModel;
   }
 
-  /** What the release before has, if it is still that. */
+  /** The object as the previous release holds it, if it is unchanged and has a checksum. */
   private known(key: string, etag: string | undefined, before: ReleasedModel | undefined): ReleasedObject | undefined {
     const known = before?.objects[key];
     return known?.checksum === '' || known?.etag !== etag ? undefined : known;
@@ -274,7 +286,7 @@ export class RepositoryWriter {
     }
   }
 
-  /** Brings an object's bytes to a key, from wherever they are. */
+  /** Writes an object's bytes to a key: from memory, from a file or from other places in S3. */
   private put(object: WantedObject, key: string, options: Omit<UploadOptions, 'checksum'>): Promise<Written> {
     const { source, bytes, checksum } = object;
     if ('body' in source) return this.store.putBytes(key, source.body, options.condition);
@@ -304,7 +316,7 @@ export class RepositoryWriter {
     throw new UserError(
       `${object.key} cannot be brought back: ${(last as Error | undefined)?.message ?? 'it was deleted'}`,
       {
-        // Where it is not that the bytes are gone, S3's reason has a next step of its own.
+        // Unless the bytes are gone, the error of S3 has its own hint.
         hint: (last instanceof UserError ? last.hint : undefined) ?? 'publish that version again from its files',
         cause: last,
       },
@@ -320,10 +332,10 @@ export class RepositoryWriter {
   }
 }
 
-/** Waits until a second has passed since a moment of performance.now(). */
+/** Waits until a full second has passed since a time of performance.now(). */
 const sinceThen = (moment: number): Promise<void> => sleep(Math.max(0, moment + NEXT_SECOND_MS - performance.now()));
 
-/** Keeps an object in the repository's folder, which Triton needs to take an empty repository for a directory. */
+/** Writes an object into the repository's folder, because Triton does not accept an empty prefix as a directory. */
 export async function ensurePlaceholder(store: S3Store, location: RepositoryLocation): Promise<void> {
   try {
     await store.putBytes(`${location.prefix}/${PLACEHOLDER.name}`, Buffer.from(PLACEHOLDER.text), { ifAbsent: true });
@@ -332,7 +344,7 @@ export async function ensurePlaceholder(store: S3Store, location: RepositoryLoca
   }
 }
 
-/** Whether a place is this key of the bucket that is published to. */
+/** Whether a place is this key in the bucket that is published to. */
 const isHere = (place: StoredPlace, key: string): boolean => place.store === undefined && place.key === key;
 
 const raced = (key: string, cause?: unknown): UserError =>

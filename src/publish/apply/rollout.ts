@@ -12,31 +12,32 @@ const WAIT_FOR_PODS_MS = 1000;
 
 const ELSEWHERE = 'check that its --model-repository is the place that is published to';
 
-/** Time for a version to appear in the index once the server said that it was loaded. */
+/** Time for a version to appear in the index after the server reported that it was loaded. */
 const APPEARS_MS = 3000;
 
 /**
- * For one model on one replica. An unload waits for the requests in flight, which get as long when a pod is shut down
- * (exitTimeoutSeconds). It never ends when a process of the model died, so waiting longer only delays a rollback.
+ * For one model on one replica. An unload waits for the requests in flight, which get the same time when a pod is shut
+ * down (exitTimeoutSeconds). An unload never ends if a process of the model has died, so waiting longer only delays a
+ * rollback.
  */
 const UNLOAD_TIMEOUT_MS = 30_000;
 
-/** What of a model matters to a server. */
+/** The properties of a model that matter to a replica. */
 export interface ServedModel {
   name: string;
   /** Ascending. */
   served: number[];
-  /** Empty: the configuration has none, as it was not published by us. */
+  /** Empty if another tool published the model, because its configuration has no digest. */
   digest: string;
   /** Models that an ensemble is made of. */
   composedOf?: readonly string[];
 }
 
-/** What each replica is to serve when a rollout is over. */
+/** The models that each replica serves after a rollout. */
 export interface RolloutTarget {
-  /** In the order in which to load them: what an ensemble is made of before the ensemble. */
+  /** In load order: composing models before their ensembles. */
   models: ServedModel[];
-  /** To be unloaded, ensembles before what they are made of. */
+  /** Models to unload, ensembles before their composing models. */
   removed: ServedModel[];
 }
 
@@ -44,7 +45,7 @@ export interface RolloutTarget {
 export interface StillLoaded {
   replica: string;
   model: string;
-  /** Why it counts as loaded: `UNLOADING after 30 s`, or the server's reason. */
+  /** Why the model counts as loaded: `UNLOADING after 30 s`, or the server's reason. */
   reason: string;
   /** How to restart the replica, which unloads the model. */
   restart: string;
@@ -53,19 +54,19 @@ export interface StillLoaded {
 export interface RolloutOptions {
   /** For one model on one replica, from the request to load it to READY. */
   loadTimeoutMs: number;
-  /** For one model on one replica to be unloaded; default: UNLOAD_TIMEOUT_MS. */
+  /** For one model on one replica, from the request to unload it to its end; default: UNLOAD_TIMEOUT_MS. */
   unloadTimeoutMs?: number;
   signal?: AbortSignal;
   /**
-   * Loads that were asked for and not answered, as `REPLICA MODEL`: kept here, and in a rollout after it not taken
-   * for what the server shows, which may still change.
+   * Loads without an answer, as `REPLICA MODEL`. A rollout adds and deletes entries. A later rollout loads these models
+   * whatever the index shows, because their state may still change.
    */
   unsure?: Set<string>;
-  /** Loaded again whatever a replica shows: somebody who is gone may have asked it for another state. */
+  /** Load models again whatever a replica reports, because a killed publisher may have requested another state. */
   reload?: boolean;
   /**
-   * Asks a model that a replica serves whether it answers as it should; what it throws ends the rollout as a failed
-   * load does. `isNew`: the model, or a step of it, was loaded just now.
+   * Verifies the answers of a model that a replica serves. An error ends the rollout, like a failed load. `isNew`: the
+   * model, or one of its steps, was just loaded.
    */
   ask?: (replica: Replica, client: TritonHttpClient, model: ServedModel, isNew: boolean) => Promise<void>;
   onLoading?: (replica: string, model: string) => void;
@@ -74,26 +75,27 @@ export interface RolloutOptions {
   onUnloaded?: (replica: string, model: string) => void;
   /** Called instead of throwing when a model cannot be unloaded; the rollout continues. */
   onStillLoaded?: (stuck: StillLoaded) => void;
-  /** Called instead of throwing: the other replicas are gone on with. */
+  /** Called instead of throwing, so that the remaining replicas are still updated. */
   onFailure?: (replica: string, error: Error) => void;
-  /** False: those that are still starting are not waited for. */
+  /** False: do not wait for replicas that are still starting. */
   patient?: boolean;
-  /** Called while replicas that are still starting are waited for. */
+  /** Called while the rollout waits for replicas that are still starting. */
   onWaiting?: (replicas: readonly string[]) => void;
 }
 
-/** What a rollout came to. */
+/** The result of a rollout. */
 export interface RolloutResult {
-  /** Names of the replicas that were found to serve the target. */
+  /** Names of the replicas that serve the target. */
   settled: string[];
-  /** Those that were still starting when the time was up: nobody has seen what they serve. */
+  /** Names of the replicas that were still starting at the end. It is unknown which models they serve. */
   starting: string[];
 }
 
 /**
- * Brings every replica to the target, one after the other: the first is the canary, and if it refuses no other one is
- * touched. Replicas that appear meanwhile are brought there too; of those that disappear the first one is forgotten.
- * @throws UserError with the server's own reason when a model does not become READY
+ * Updates all replicas to the target, one after the other. The first is the canary: if it rejects a model, no other
+ * replica is changed. Replicas that appear during the rollout are updated too. A single replica that disappears is
+ * ignored.
+ * @throws UserError with the server's own reason if a model does not become READY
  */
 export async function rollOut(
   source: ReplicaSource,
@@ -113,9 +115,9 @@ export async function rollOut(
       deadline = Date.now() + options.loadTimeoutMs;
       continue;
     }
-    // A pod that starts now may have read what was there before; one whose server does not run yet has read nothing.
+    // A pod that is starting may have read the previous state. A pod whose server does not run yet has read nothing.
     const starting = replicas.filter(({ ready, started }) => !ready && started !== false).map(({ name }) => name);
-    // One that never gets ready must not hold us up for ever.
+    // A replica that never becomes ready must not block the rollout forever.
     if (starting.length === 0 || options.patient === false || Date.now() > deadline) {
       return { settled: [...settled.values()].map(({ name }) => name), starting };
     }
@@ -127,9 +129,11 @@ export async function rollOut(
 const idOf = ({ name, uid }: Replica): string => uid ?? name;
 
 /**
- * A pod may be deleted while we talk to it, by a rollout of its Deployment or a scale-down: once that is no failure of
- * ours. A server that is still there, or a second one that is lost, was probably brought down by the new models.
- * @param isSecond whether one was lost before
+ * Updates one replica. A pod may be deleted during the update, by a rollout of its Deployment or a scale-down. The
+ * first time, this is not a failure. If the replica is still listed, or is the second one that disappears, the new
+ * models probably caused the failure.
+ * @param isSecond whether another replica disappeared before
+ * @returns whether the replica was updated; false if it disappeared
  */
 async function settleUnlessGone(
   source: ReplicaSource,
@@ -151,10 +155,10 @@ async function settleUnlessGone(
   }
 }
 
-/** Brings one replica to the target. What it serves as it should is left alone. */
+/** Updates one replica to the target. Models that it already serves as desired are not loaded again. */
 async function settle(replica: Replica, target: RolloutTarget, options: RolloutOptions): Promise<void> {
   const client = replicaClient(replica);
-  // A model is asked while the next one loads. Each await of `asked` ends the rollout when the answer was wrong.
+  // A model is asked while the next one loads. `await asked` throws if an answer was wrong, which ends the rollout.
   let asked = Promise.resolve();
   try {
     const index = await readIndex(client, replica);
@@ -177,7 +181,7 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
       const isNew = !isServed || model.composedOf?.some((step) => renewed.has(step)) === true;
       if (isNew) renewed.add(model.name);
       if (options.ask === undefined) continue;
-      // Triton takes an ensemble out of service for a moment while it loads a step of it.
+      // Triton briefly takes an ensemble out of service while it loads one of its steps.
       if (isServed && isNew) await waitUntilReady(client, replica, model, { ...options, deadline });
       await asked;
       asked = options.ask(replica, client, model, isNew);
@@ -198,7 +202,7 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
   }
 }
 
-/** @throws UserError when the replica does not answer */
+/** @throws UserError if the replica does not answer */
 export async function requireAnswers(replica: Replica): Promise<void> {
   const client = replicaClient(replica);
   try {
@@ -229,7 +233,7 @@ function refused({ name, modelControlKey }: Replica, cause: TritonError): UserEr
   });
 }
 
-/** Whether a replica serves exactly the versions of the model, from exactly its configuration. */
+/** Whether a replica serves exactly the desired versions of the model, with exactly its configuration. */
 async function servesAsPublished(
   client: TritonHttpClient,
   index: readonly ModelIndexEntry[],
@@ -244,15 +248,15 @@ async function servesAsPublished(
   try {
     return (await loadedDigest(client, model)) === model.digest;
   } catch (error) {
-    // An ensemble leaves service when a step is loaded that it does not fit; the index was read before.
+    // Triton takes an ensemble out of service if a loaded step does not fit it. The index was read before that.
     if (error instanceof TritonError && error.answered) return false;
     throw error;
   }
 }
 
 /**
- * Whether a replica serves the model as it was published here. One of the same name that came from elsewhere, to a
- * server that was named by mistake, is not ours to unload.
+ * Whether a replica serves the model as this publisher published it. A model of the same name from another source, on a
+ * server that was named by mistake, must not be unloaded.
  */
 async function servesOurs(client: TritonHttpClient, model: ServedModel): Promise<boolean> {
   const index = await client.repositoryIndex();
@@ -261,7 +265,7 @@ async function servesOurs(client: TritonHttpClient, model: ServedModel): Promise
   return model.digest === '' || (await digestOf(client, model.name, Number(ready.version))) === model.digest;
 }
 
-/** The digest in the configuration that the server has loaded; undefined where there is none. */
+/** The digest in the configuration that the server has loaded; undefined if it has none. */
 export async function loadedDigest(client: TritonHttpClient, model: ServedModel): Promise<string | undefined> {
   return digestOf(client, model.name, model.served.at(-1));
 }
@@ -273,7 +277,7 @@ async function digestOf(client: TritonHttpClient, name: string, version?: number
   return config.parameters?.[DIGEST_PARAMETER]?.string_value;
 }
 
-/** A replica that reads another bucket loads without complaint, and serves something else. */
+/** Detects a replica that reads another bucket: it loads the model without an error, but serves other content. */
 async function requirePublished(client: TritonHttpClient, replica: Replica, model: ServedModel): Promise<void> {
   if (model.digest === '') return;
   const digest = await loadedDigest(client, model);
@@ -310,7 +314,7 @@ async function loadModel(
   }
 }
 
-/** The answer 200 to a load alone proves nothing, so the repository index is looked at. */
+/** Polls the repository index, because the answer 200 to a load does not prove that the versions are served. */
 async function waitUntilReady(
   client: TritonHttpClient,
   replica: Replica,
@@ -338,7 +342,7 @@ async function waitUntilReady(
   }
 }
 
-/** @returns why the model is still loaded; undefined when it is not */
+/** @returns why the model is still loaded; undefined if it was unloaded */
 async function unload(
   client: TritonHttpClient,
   name: string,
@@ -360,7 +364,7 @@ async function unload(
   }
 }
 
-/** Whether a server still holds what it loaded of a version. */
+/** Whether a server still holds a version in memory. */
 const isInMemory = ({ state }: ModelIndexEntry): boolean => ['READY', 'UNLOADING', 'LOADING'].includes(state);
 
 function stillLoaded(stuck: StillLoaded, { onStillLoaded }: RolloutOptions): void {
@@ -368,7 +372,7 @@ function stillLoaded(stuck: StillLoaded, { onStillLoaded }: RolloutOptions): voi
   onStillLoaded(stuck);
 }
 
-/** Names each replica with the models that it still holds, and the command that restarts it. */
+/** Names each replica with the models that are still loaded on it, and the command that restarts it. */
 export function stillLoadedError(message: string, stuck: readonly StillLoaded[], cause?: unknown): Incomplete {
   const replicas = [...new Set(stuck.map(({ replica }) => replica))];
   const problems = replicas.map((file) => {
@@ -383,17 +387,20 @@ export function stillLoadedError(message: string, stuck: readonly StillLoaded[],
   });
 }
 
-/** What a model version looks like on a replica: READY, LOADING, UNLOADING, UNAVAILABLE, or absent. */
+/** The state of a model version on a replica: READY, LOADING, UNLOADING, UNAVAILABLE, or absent. */
 export interface ServedVersion {
   model: string;
   version: number;
   state: string;
   reason: string;
-  /** Of an ensemble that is not served because of one of its steps: that model, whose reason it has. */
+  /**
+   * For an ensemble that is not served because of one of its steps: the name of that step. `reason` then has the step's
+   * reason.
+   */
   failedStep?: string;
 }
 
-/** State of each wanted version of `model` in a repository index. */
+/** The state of each desired version of `model` in a repository index. */
 export function statesOf(index: readonly ModelIndexEntry[], model: ServedModel): ServedVersion[] {
   return model.served.map((version) => {
     const entry = index.find(({ name, version: v }) => name === model.name && v === String(version));

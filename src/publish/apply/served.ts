@@ -3,13 +3,13 @@ import { withoutFrames } from '../../triton/load-failure';
 import type { ServedModel, ServedVersion } from './rollout';
 import { composingFirst } from '../plan/desired';
 
-/** A model of a release as servers are to have it. */
+/** A model of a release as replicas should serve it. */
 export function servedModel(name: string, released: ReleasedModel): ServedModel & { composedOf: string[] } {
   const { served, digest, composedOf } = released;
   return { name, served, digest, composedOf };
 }
 
-/** Those of the models that a release has, what an ensemble is made of before the ensemble. */
+/** The named models that a release has, composing models before their ensembles. */
 export function servedModels(names: readonly string[], released: Readonly<Record<string, ReleasedModel>>) {
   return composingFirst(
     names.flatMap((name) => {
@@ -20,15 +20,15 @@ export function servedModels(names: readonly string[], released: Readonly<Record
 }
 
 /**
- * The versions, with the reason of the failed step at each ensemble that is not served because of it: Triton's own
- * index has no word about such an ensemble.
+ * Adds the reason of the failed step to each ensemble that is not served because of it. Triton's own index gives no
+ * reason for such an ensemble.
  */
 export function withFailedSteps<V extends ServedVersion>(
   versions: readonly V[],
   models: readonly { name: string; composedOf: readonly string[] }[],
 ): V[] {
   const stepsOf = new Map(models.map(({ name, composedOf }) => [name, composedOf]));
-  /** The innermost: a step may be an ensemble itself. */
+  /** The innermost failed step, because a step may be an ensemble itself. */
   const failedStep = (model: string, above: readonly string[]): V | undefined => {
     const steps = (stepsOf.get(model) ?? []).filter((step) => !above.includes(step));
     const failed = versions.find((version) => steps.includes(version.model) && version.state !== 'READY');
@@ -43,7 +43,7 @@ export function withFailedSteps<V extends ServedVersion>(
   });
 }
 
-/** Models of a release in the order in which to take them out: no ensemble is ever without what it is made of. */
+/** Models of a release in the order of their removal: ensembles before their composing models. */
 export function ensemblesFirst(names: readonly string[], release: Release | undefined): string[] {
   return servedModels(names, release?.models ?? {})
     .map(({ name }) => name)

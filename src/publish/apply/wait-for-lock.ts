@@ -6,7 +6,7 @@ import type { SeenRepository } from '../plan/snapshot';
 
 const LOOK_AGAIN_MS = 1000;
 
-/** Waits while another publisher has the lock, and says so once. */
+/** Waits while another publisher holds the lock, and reports each holder once. */
 export class WaitForLock {
   private readonly deadline: number;
   private announced: string | undefined;
@@ -16,9 +16,9 @@ export class WaitForLock {
   }
 
   /**
-   * Waits a moment if somebody holds it.
-   * @returns whether to look again
-   * @throws UserError when the time for waiting is up
+   * Waits a moment if another publisher holds the lock.
+   * @returns whether to read the repository again
+   * @throws UserError after the timeout
    */
   async isHeld({ lock: { heldBy } }: SeenRepository): Promise<boolean> {
     if (heldBy === undefined) return false;

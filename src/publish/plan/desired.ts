@@ -13,47 +13,50 @@ export interface WantedObject {
   key: string;
   bytes: number;
   source: ObjectSource;
-  /** As S3 keeps it. For a file it is made when it is needed, which for one to be uploaded is on the way. */
+  /** As S3 stores it. For a file it is computed on demand; for an upload, while the file is read to be sent. */
   checksum?: string;
-  /** Of an object of a release: what it was called in a listing then. */
+  /** For an object of a release: its ETag when the release was written. */
   etag?: string;
 }
 
-/** Where the bytes are. `stored` is a list of places in S3, the first one that has them counts. */
+/** Where the bytes are. `stored` lists places in S3; the first place that has the bytes is used. */
 export type ObjectSource = { file: string } | { body: Buffer } | { stored: StoredPlace[] };
 
-/** One model as it should be. */
+/** The desired state of a model. */
 export interface WantedModel {
   name: string;
-  /** Versions that config.pbtxt has Triton serve, ascending. */
+  /** Versions that config.pbtxt tells Triton to serve, ascending. */
   served: number[];
-  /** Tells this configuration, and what it refers to outside of version folders, from any other. */
+  /** Identifies this configuration and the files that it refers to outside of version folders. */
   digest: string;
-  /** Models that have to be there first: the steps of an ensemble. */
+  /** Models that must be loaded first: the steps of an ensemble. */
   composedOf: string[];
   objects: WantedObject[];
-  /** config.pbtxt: written last, as the commit of the model. */
+  /** config.pbtxt. It is written last, which commits the model. */
   config: WantedObject;
-  /** Version -> where its weights come from, where the tracing noted it. */
+  /** Version -> origin of its weights, if tracing recorded it. */
   weights: Record<string, string>;
-  /** Version -> kind of its weights, where the tracing noted it. */
+  /** Version -> kind of its weights, if tracing recorded it. */
   weightKinds?: Record<string, WeightKind>;
-  /** Undefined: it has no golden requests. */
+  /** Undefined if the model has no golden requests. */
   golden?: WantedGolden;
 }
 
 /**
- * Name of the parameter of a published configuration that holds the model's digest. Triton gives it back with the
- * configuration of a loaded model: so anyone can see which publication a server has loaded, and a changed label file
- * makes a changed configuration, without which Triton would not load the model anew.
+ * Name of the parameter of a published configuration that holds the model's digest. Triton returns the parameter with
+ * the configuration of a loaded model, so it shows which publication a server has loaded. A changed label file changes
+ * the digest and therefore the configuration; Triton would not reload the model otherwise.
  */
 export const DIGEST_PARAMETER = 'published_digest';
 
-/** S3 has no empty folders. Not without content: some tools leave empty objects out. */
+/**
+ * Object for an empty version folder, because S3 has no empty folders. The object has content because some tools omit
+ * empty objects.
+ */
 const PLACEHOLDER = Buffer.from('Keeps the folder, which Triton needs to see this version.\n');
 const PLACEHOLDER_CHECKSUM = checksumOfBytes(PLACEHOLDER);
 
-/** What the models of a folder come to as objects, in the order in which to publish them. */
+/** The desired state of the models of a folder, in publishing order. */
 export async function wantedModels(models: readonly RepositoryModel[]): Promise<WantedModel[]> {
   return composingFirst(await Promise.all(models.map(toWanted)));
 }
@@ -111,7 +114,7 @@ function publishedConfig(model: RepositoryModel, digest: string): string {
   return configText({ ...config, parameters: { ...config.parameters, [DIGEST_PARAMETER]: { string_value: digest } } });
 }
 
-/** What the trace files beside the artifacts say about the weights. */
+/** Reads origin and kind of the weights from the trace records beside the artifacts. */
 async function describeWeights(
   model: RepositoryModel,
 ): Promise<Required<Pick<WantedModel, 'weights' | 'weightKinds'>>> {
@@ -125,7 +128,7 @@ async function describeWeights(
       if (description !== undefined) weights[String(version)] = description;
       if (kind === 'pretrained' || kind === 'random') weightKinds[String(version)] = kind;
     } catch {
-      // Not ours; it is published as any other file.
+      // The file was not written by our tracing; it is published like any other file.
     }
   }
   return { weights, weightKinds };
@@ -135,7 +138,9 @@ interface TraceFile {
   weights?: { description?: string; kind?: string };
 }
 
-/** A stable topological order; validation has refused loops before. */
+/**
+ * Sorts composing models before their ensembles: a stable topological order. Validation has already rejected cycles.
+ */
 export function composingFirst<T extends { name: string; composedOf: readonly string[] }>(models: readonly T[]): T[] {
   const byName = new Map(models.map((model) => [model.name, model]));
   const ordered = new Set<T>();

@@ -22,51 +22,54 @@ export type Action = 'upload' | 'keep' | 'replace' | 'conflict';
 export interface PlannedObject {
   object: WantedObject;
   action: Action;
-  /** ETag of what is there now, for a conditional write. */
+  /** ETag of the existing object, for a conditional write. */
   etag?: string;
-  /** What is there now, where it was compared. */
+  /** Checksum of the existing object, if it was compared. */
   checksum?: string;
-  /** What is there now was written just before. */
+  /** Set if the existing object was written in the seconds before the snapshot. */
   recent?: true;
 }
 
 export interface PlannedModel {
   model: WantedModel;
-  /** Versions in service by the release now; undefined for a model that it does not have. */
+  /** Versions that the current release serves; undefined if it does not have the model. */
   before: number[] | undefined;
   objects: PlannedObject[];
   config: PlannedObject;
-  /** Objects in a published version folder of the bucket that the folder here does not have. */
+  /** Objects in a published version folder of the bucket that the desired model does not have. */
   surplus: string[];
-  /** The same in a version that was never published: what a publisher left that was interrupted or failed. */
+  /** The same in a version that was never published: an interrupted or failed publisher left these objects. */
   leftovers: string[];
-  /** In the bucket with a configuration, but in no release: published by somebody else's means. */
+  /** In the bucket with a configuration, but in no release: another tool published the model. */
   foreign: boolean;
 }
 
-/** A plan is data: it is printed, tested, and carried out. */
+/** The changes to make. A plan is plain data, so that it can be printed, tested and carried out. */
 export interface Plan {
-  /** In the order in which to publish them: what an ensemble is made of before the ensemble. */
+  /** In publishing order: composing models before their ensembles. */
   models: PlannedModel[];
-  /** Models to be taken out of service and out of the repository. */
+  /** Models to remove from service and from the repository. */
   remove: string[];
-  /** Keys to be deleted once nothing serves them: of removed models, and with pruning of versions no longer wanted. */
+  /**
+   * Keys to delete once they are no longer served: those of removed models, and with pruning those of versions and
+   * files that are no longer desired.
+   */
   prune: string[];
-  /** Whether copies of those stay beside the repository. */
+  /** Whether the pruned objects are archived beside the repository. */
   keepPruned: boolean;
-  /** Released versions among those of which the bucket keeps nothing, `resnet 1`: no rollback can restore them. */
+  /** Pruned versions of the release that no rollback can restore, because the bucket keeps no copy: `resnet 1`. */
   lost: string[];
 }
 
 export interface PlanOptions {
   store: S3Store;
   location: RepositoryLocation;
-  /** Delete what the release has and the wanted models do not. */
+  /** Delete versions and files of the desired models that no longer belong to them. */
   prune: boolean;
-  /** Models that the release has, and that are to be removed. */
+  /** Models of the release to remove. */
   remove: readonly string[];
   keepRemoved: boolean;
-  /** Objects of published versions are replaced: there are no conflicts. */
+  /** Replace objects of published versions, so that there are no conflicts. */
   replacePublished: boolean;
 }
 
@@ -76,21 +79,24 @@ export const objectsOf = ({ objects, config }: Pick<PlannedModel, 'objects' | 'c
   config,
 ];
 
-/** Whether anything of the model has to be written. */
+/** Whether any object of the model must be written, or orphaned objects must be deleted. */
 export function isChanged(planned: PlannedModel): boolean {
   return objectsOf(planned).some(({ action }) => action !== 'keep') || planned.leftovers.length > 0;
 }
 
-/** Whether a model has other golden requests than the release: they are asked then, also of what is served already. */
+/**
+ * Whether the golden requests of a model differ from those of the release. Then the model is asked on every replica,
+ * even if the replica serves it already.
+ */
 export const isGoldenChanged = (model: WantedModel, released: ReleasedModel | undefined): boolean =>
   model.golden?.sha256 !== released?.golden?.sha256;
 
-/** Whether a published version of it would be changed. */
+/** Whether the plan would change a published version of the model. */
 export function isConflict({ objects, surplus }: PlannedModel): boolean {
   return surplus.length > 0 || objects.some(({ action }) => action === 'conflict');
 }
 
-/** Whether the bucket or the release would be another one afterwards. */
+/** Whether the plan would change the bucket or the release. */
 export function needsWriting(plan: Plan, { head }: SeenRepository): boolean {
   if (plan.prune.length > 0 || plan.remove.length > 0 || plan.models.some(isChanged)) return true;
   return plan.models.some((planned) => {
@@ -100,7 +106,7 @@ export function needsWriting(plan: Plan, { head }: SeenRepository): boolean {
   });
 }
 
-/** Every reason why the plan may not be carried out. */
+/** Every reason why the plan must not be carried out. */
 export function conflicts(plan: Plan): { key: string; reason: string }[] {
   return plan.models.flatMap(({ objects, surplus }) => [
     ...objects
@@ -111,8 +117,8 @@ export function conflicts(plan: Plan): { key: string; reason: string }[] {
 }
 
 /**
- * Compares what is wanted with what the bucket holds, by content. Of objects that the release knows the ETag in the
- * listing tells the content; for others S3 is asked for its checksum. Times of files are never looked at.
+ * Compares the desired state with the bucket, by content. For objects in the release, the ETag in the listing
+ * identifies the content; for other objects S3 is asked for the checksum. File times are ignored.
  */
 export async function makePlan(
   wanted: readonly WantedModel[],
@@ -141,7 +147,7 @@ export async function makePlan(
   };
 }
 
-/** Of a bucket with versioning the release knows how to get a deleted object back. */
+/** In a bucket with versioning the release records the version id with which a deleted object can be restored. */
 function lostVersions(prune: readonly string[], release: Release | undefined): string[] {
   return versionsOf(
     prune.filter((key) => {
@@ -153,10 +159,9 @@ function lostVersions(prune: readonly string[], release: Release | undefined): s
 
 class ModelPlanner {
   private readonly released: ReleasedModel | undefined;
-  /** Versions that a release has; undefined: all, as somebody else published the model. */
+  /** Versions of the release; undefined means all versions, because another tool published the model. */
   private readonly releasedVersions: ReadonlySet<number | undefined> | undefined;
   private readonly wantedKeys: ReadonlySet<string>;
-  /** Versions that are wanted. */
   private readonly wantedVersions: ReadonlySet<number | undefined>;
 
   constructor(
@@ -202,12 +207,12 @@ class ModelPlanner {
     };
   }
 
-  /** What lies in the model's folder of the bucket and is not part of it any more. */
+  /** Keys in the model's folder of the bucket that no longer belong to the model. */
   unwanted(): string[] {
     return this.present.filter((key) => !this.wantedKeys.has(key) && !this.wantedVersions.has(versionOf(key)));
   }
 
-  /** Whether the object's version was published, so that servers may load from it at any time. */
+  /** Whether the object's version was published, so that replicas may load it at any time. */
   private isCommitted(key: string): boolean {
     return !this.options.replacePublished && (this.releasedVersions?.has(versionOf(key)) ?? true);
   }
@@ -226,10 +231,10 @@ class ModelPlanner {
   }
 }
 
-/** Files are hashed once; what is under way or done is kept here. */
+/** Checksums of files, finished or in progress, so that each file is hashed once. */
 const hashed = new WeakMap<WantedObject, Promise<string>>();
 
-/** The object's checksum; of a file it is computed. */
+/** The object's checksum; for a file it is computed. */
 export function checksumOf(object: WantedObject): Promise<string> | string | undefined {
   if (object.checksum !== undefined || !('file' in object.source)) return object.checksum;
   const known = hashed.get(object) ?? checksumOfFile(object.source.file, object.bytes);
@@ -237,12 +242,12 @@ export function checksumOf(object: WantedObject): Promise<string> | string | und
   return known;
 }
 
-/** For so long others wait for their turn. */
+/** Time after which hashAhead yields to other work. */
 const SLICE_MS = 4;
 
 /**
- * Hashes the files that the release has under the same name and of the same size: they will have to be compared, and
- * there is time while the bucket is listed. What goes wrong shows when they are.
+ * Hashes the files that have the same name and size in the release, because they must be compared and there is time
+ * while the bucket is listed. Errors are ignored here; they occur again in the comparison.
  */
 export async function hashAhead(models: readonly WantedModel[], release: Release | undefined): Promise<void> {
   let slice = performance.now();

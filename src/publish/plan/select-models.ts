@@ -3,9 +3,9 @@ import type { Release } from '../release/release';
 import type { WantedModel } from './desired';
 
 /**
- * Of the models of a release those that --models names; all without it.
+ * Selects the models of a release that --models names; all models if it was not given.
  * @param where the repository of the release, for messages
- * @throws UserError for a name that the release lacks, and for an ensemble without one of its models
+ * @throws UserError for a name that the release lacks, and for an ensemble without one of its composing models
  */
 export function selectModels(
   all: WantedModel[],

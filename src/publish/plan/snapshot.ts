@@ -3,7 +3,7 @@ import { seeLock, type SeenLock } from '../lock';
 import type { RepositoryLocation } from '../location';
 import { readHead, type Head, type Release } from '../release/release';
 
-/** The repository in the bucket at one moment. */
+/** A snapshot of the repository in the bucket. */
 export interface SeenRepository {
   lock: SeenLock;
   head: Head | undefined;
@@ -12,8 +12,9 @@ export interface SeenRepository {
 }
 
 /**
- * Reads the lock first: whoever takes it then, unchanged, knows that the rest is still as it was read.
- * @param onHead gets the current release, before the listing is complete
+ * Reads a snapshot, the lock first: a publisher that acquires the unchanged lock afterwards knows that the rest of the
+ * snapshot is still valid.
+ * @param onHead called with the current release, before the listing is complete
  */
 export async function lookAt(
   store: S3Store,
@@ -25,7 +26,7 @@ export async function lookAt(
     onHead(head?.release);
     return head;
   });
-  // What goes wrong there is told by `reading`.
+  // `reading` reports the error.
   const expected = reading.then(
     (head) => keysOf(head?.release, location),
     () => [],
@@ -44,7 +45,7 @@ async function listRepository(
   return new Map(listed.map((object) => [object.key.slice(folder.length), object]));
 }
 
-/** Keys of what a release has, sorted. */
+/** Keys of all objects of a release, sorted. */
 function keysOf(release: Release | undefined, { prefix }: RepositoryLocation): string[] {
   const keys = Object.values(release?.models ?? {}).flatMap(({ objects }) => Object.keys(objects));
   return keys.map((key) => `${prefix}/${key}`).sort();

@@ -3,12 +3,12 @@ import { decodeGolden, verifyGolden, type GoldenRequest, type ReleasedGolden } f
 import { PreconditionFailed, type S3Store } from '../../s3/store';
 import { goldenKey, type RepositoryLocation } from '../location';
 
-/** Golden requests of a model as they are to be released: what the release says of them, and their bytes. */
+/** Golden requests of a desired model: their entry in the release, and their bytes. */
 export interface WantedGolden extends ReleasedGolden {
   body: () => Promise<Buffer>;
 }
 
-/** Those of a release in `store`, read when they are needed. */
+/** The golden requests of a release in `store`, read on demand. */
 export function storedGolden(store: S3Store, location: RepositoryLocation, golden: ReleasedGolden): WantedGolden {
   const where = `s3://${store.bucket}/${goldenKey(location, golden.sha256)}`;
   return {
@@ -26,12 +26,12 @@ export function storedGolden(store: S3Store, location: RepositoryLocation, golde
   };
 }
 
-/** The requests, once their bytes were verified. */
+/** Decodes golden requests after their bytes were verified. */
 export async function readRequests(golden: WantedGolden | undefined): Promise<GoldenRequest[]> {
   return golden === undefined ? [] : decodeGolden(await golden.body(), golden, 'the golden requests');
 }
 
-/** Writes the object of a release, unless one of that content exists. */
+/** Writes the object with golden requests, unless an object with the same content exists. */
 export async function putGolden(store: S3Store, location: RepositoryLocation, golden: WantedGolden): Promise<void> {
   try {
     await store.putBytes(goldenKey(location, golden.sha256), await golden.body(), { ifAbsent: true });

@@ -2,24 +2,24 @@ import type { S3Store } from '../../s3/store';
 import type { RepositoryLocation } from '../location';
 import { readRelease, type Release } from './release';
 
-/** Manifests that are read at a time. */
+/** Maximum number of manifests that are read in parallel. */
 const AT_ONCE = 16;
 
-/** Among so many newer manifests the one after a release is looked for, before the whole history is read. */
+/** Number of newer manifests that are searched for the successor of a release, before the whole history is read. */
 const NEWER = 8;
 
 export interface HistoryOptions {
-  /** Where the history ends: the release that the repository is at. */
+  /** The current release, at which the history starts. */
   head: Release | undefined;
-  /** Of all manifests there are, the newest first: tells which to read before they are asked for. */
+  /** Ids of all manifests, newest first. They tell which manifests to prefetch. */
   ids: readonly string[];
-  /** How many releases will be asked for; unless given, more and more are read ahead. */
+  /** Maximum number of releases. If undefined, the number of prefetched manifests grows step by step. */
   most?: number;
 }
 
 /**
- * The releases that the repository was at, the newest first. A manifest whose publisher was killed before it pointed to
- * it is not among them. Ends where a manifest is gone, or comes again.
+ * Yields the releases that were current, newest first. Omits a manifest whose publisher was killed before the head
+ * pointed to it. Ends at a manifest that is missing or repeated.
  */
 export async function* releaseHistory(
   store: S3Store,
@@ -36,7 +36,7 @@ export async function* releaseHistory(
     const { previous } = release;
     if (previous === undefined || left === 1) return;
     if (!reading.has(previous)) {
-      // Those that probably come next are read with it: one by one each would wait for the one before.
+      // Prefetch the manifests that probably follow; without that, each read would wait for the one before.
       const at = ids.indexOf(previous);
       const next = at < 0 ? [previous] : ids.slice(at, at + Math.min(atOnce, left - 1));
       for (const id of next) {
@@ -51,28 +51,28 @@ export async function* releaseHistory(
   }
 }
 
-/** Whether the repository was ever at a release, as far as anything tells. */
+/** Whether a release was ever current, as far as the manifests show. */
 export async function wasReleased(
   store: S3Store,
   location: RepositoryLocation,
   release: Release,
   { head, ids }: Pick<HistoryOptions, 'head' | 'ids'>,
 ): Promise<boolean> {
-  // Without a pointer nobody can tell.
+  // Without a head pointer this cannot be verified.
   if (head === undefined || head.id === release.id || head.previous === release.id) return true;
-  // Who made the next manifest found it current. That one is usually the next newer one.
+  // A manifest that names the release as `previous` proves that it was current. It is usually the next newer manifest.
   const newer = ids.slice(0, Math.max(0, ids.indexOf(release.id))).reverse();
   for (const id of newer.slice(0, NEWER)) {
     if ((await readRelease(store, location, id))?.previous === release.id) return true;
   }
-  // A clock may have been wrong, or many publishers died: only the whole history tells for sure.
+  // A clock may have been wrong, or many publishers may have been killed. Only the whole history is conclusive.
   let first: Release | undefined;
   for await (const one of releaseHistory(store, location, { head, ids })) {
     if (one.id === release.id) return true;
-    // Every release has one successor, and another one came after that.
+    // A release has one successor, and the history has another successor of this predecessor.
     if (one.id === release.previous) return false;
     first = one;
   }
-  // What is older than the history, because a manifest or the pointer was deleted, nobody can tell.
+  // Releases older than the history cannot be verified: a manifest or the head pointer was deleted.
   return release.previous !== undefined || first?.previous !== undefined;
 }

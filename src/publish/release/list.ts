@@ -18,25 +18,27 @@ export interface ListedRelease {
   createdAt: string;
   origin: string;
   by: string;
-  /** Of the repository folder; with a `+` where files in it differed from the commit. */
+  /** Commit of the repository folder, with a `+` if files in it differed from the commit. */
   commit?: string;
   message?: string;
-  /** Set where nothing was asked, by --no-ask. */
+  /** Set if no model was asked (--no-ask). */
   notAsked?: true;
   isCurrent: boolean;
   /** Model -> versions in service. */
   serves: Record<string, number[]>;
-  /** Model -> kind of the weights of its served versions; unknown where tracing did not note it. */
+  /** Model -> kind of the weights of its served versions; `unknown` if tracing did not record it. */
   weights: Record<string, WeightKind | 'unknown'>;
-  /** Model -> how it was asked: golden requests, zeros; `no` where it was not. */
+  /** Model -> how it was asked; `no` if it was not. */
   asked: Record<string, Asked | 'no'>;
-  /** Versions that it serves and the bucket no longer has as they were, `resnet 1`: rollback refuses it. */
+  /**
+   * Served versions whose files were deleted or replaced in the bucket, as `resnet 1`: rollback refuses the release.
+   */
   lost: string[];
-  /** Against the release before it: `resnet 1 -> 2`, `new bert`, `removed gfpgan`. */
+  /** Changes since the previous release: `resnet 1 -> 2`, `new bert`, `removed gfpgan`. */
   changes: string[];
 }
 
-/** The releases that the repository was at, the newest first. */
+/** The releases that were current, newest first. */
 export async function listReleases(
   store: S3Store,
   location: RepositoryLocation,
@@ -44,7 +46,7 @@ export async function listReleases(
 ): Promise<ListedRelease[]> {
   const [head, ids] = await Promise.all([readHead(store, location), releaseIds(store, location)]);
   const releases: Release[] = [];
-  // One more, for what the last one changed.
+  // One more than requested, to compute the changes of the last one.
   const history = releaseHistory(store, location, { head: head?.release, ids, most: limit + 1 });
   for await (const release of history) releases.push(release);
   const lostOf = await lostVersions(store, location, head?.release);
@@ -65,7 +67,7 @@ export async function listReleases(
   }));
 }
 
-/** @returns of a release, the versions that rollback could not restore */
+/** @returns a function that gives the versions of a release that rollback could not restore */
 async function lostVersions(
   store: S3Store,
   location: RepositoryLocation,
@@ -99,7 +101,7 @@ function ofModels<T>({ models }: Release, read: (model: ReleasedModel) => T): Re
   return Object.fromEntries(Object.entries(models).map(([name, model]) => [name, read(model)]));
 }
 
-/** Random where one of the served versions is. */
+/** `random` if any served version has random weights, `pretrained` if all have pretrained ones. */
 export function weightKindOf({
   served,
   weightKinds = {},
@@ -109,7 +111,7 @@ export function weightKindOf({
   return kinds.length > 0 && kinds.every((kind) => kind === 'pretrained') ? 'pretrained' : 'unknown';
 }
 
-/** What a release changed, in words. */
+/** Describes the changes of a release. */
 export function changesBetween(before: Release | undefined, after: Release): string[] {
   const names = [...new Set([...Object.keys(before?.models ?? {}), ...Object.keys(after.models)])].sort();
   return names.flatMap((name) => {

@@ -1,8 +1,8 @@
 import { exec } from '../../core/exec';
 
-/** Where a release comes from in version control, and what its author says of it. */
+/** The commit that a release was made from, and its message. */
 export interface Provenance {
-  /** Of the repository folder; with a `+` where files in it differ from the commit. */
+  /** Commit of the repository folder, with a `+` if files in it differ from the commit. */
   commit?: string;
   message?: string;
 }
@@ -10,8 +10,8 @@ export interface Provenance {
 const GIT_TIMEOUT_MS = 10_000;
 
 /**
- * The commit of a folder, with its subject as the message unless one is given. Without git, or outside of a work tree,
- * there is none.
+ * The commit of a folder and the given message, by default the subject of the commit. Without git, or outside of a work
+ * tree, there is no commit.
  */
 export async function provenanceOf(folder: string, message: string | undefined): Promise<Provenance> {
   const given = message === undefined ? {} : { message };

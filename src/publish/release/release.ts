@@ -6,19 +6,19 @@ import { ourName } from '../lock';
 import type { Provenance } from './provenance';
 import { headKey, releaseKey, releasesPrefix, type RepositoryLocation } from '../location';
 
-/** What is known of one object of the repository. `etag` ties it to what a listing shows. */
+/** An object of the repository as a release records it. `etag` ties it to a listing of the bucket. */
 export interface ReleasedObject {
   bytes: number;
-  /** SHA-256 as S3 keeps it, base64; empty for what somebody else published and nobody had to compare yet. */
+  /** SHA-256 as S3 stores it, base64. Empty if another tool published the object and it was never compared. */
   checksum: string;
   etag: string;
-  /** In a bucket with versioning: how to get it back once it was deleted. */
+  /** In a bucket with versioning: the id with which the object can be restored after its deletion. */
   versionId?: string;
 }
 
 /**
- * How replicas were asked before the release: golden requests, or zeros where there are none. `impossible`: requests
- * cannot be sent one by one.
+ * How replicas were asked before the release: golden requests, or zeros if there are none. `impossible`: the model does
+ * not support single requests.
  */
 export type Asked = 'golden' | 'zeros' | 'zeros failed' | 'impossible';
 
@@ -26,39 +26,44 @@ export type Asked = 'golden' | 'zeros' | 'zeros failed' | 'impossible';
 export type WeightKind = 'pretrained' | 'random';
 
 export interface ReleasedModel {
-  /** Versions that config.pbtxt has Triton serve, ascending. */
+  /** Versions that config.pbtxt tells Triton to serve, ascending. */
   served: number[];
-  /** Stands in the served configuration too, which tells which release a server has loaded; empty: not from us. */
+  /**
+   * Also a parameter of the served configuration, where it shows which release a server has loaded. Empty if another
+   * tool published the model.
+   */
   digest: string;
   /** Models that an ensemble is made of. */
   composedOf: string[];
-  /** Version -> where its weights come from. */
+  /** Version -> origin of its weights. */
   weights: Record<string, string>;
-  /** Version -> kind of its weights, where the tracing noted it. */
+  /** Version -> kind of its weights, if tracing recorded it. */
   weightKinds?: Record<string, WeightKind>;
-  /** The object with its golden requests, beside the repository. */
+  /** The object with the model's golden requests, stored beside the repository. */
   golden?: ReleasedGolden;
-  /** Undefined: it was not asked. */
+  /** Undefined if the model was not asked. */
   asked?: Asked;
-  /** Key under the repository prefix -> content. Versions that are no longer served, but still there, included. */
+  /**
+   * Key under the repository prefix -> object. Includes versions that are no longer served but remain in the bucket.
+   */
   objects: Record<string, ReleasedObject>;
 }
 
-/** A release: the models of the repository, by content, once every replica served them. */
+/** The models of the repository, by content. A release is written after the rollout of its models. */
 export interface Release extends Provenance {
   format: typeof FORMAT;
-  /** Sorts by time: `20261120T113254Z-1f2e3d4c`. */
+  /** Ids sort by time: `20261120T113254Z-1f2e3d4c`. */
   id: string;
   createdAt: string;
-  /** The release before it. */
+  /** Id of the previous release. */
   previous?: string;
-  /** What made it: `sync-models`, `rollback to ID`, `promoted from s3://...`. */
+  /** What made the release: `sync-models`, `rollback to ID`, `promoted from s3://...`. */
   origin: string;
-  /** Who made it: `user@host`. */
+  /** The user who made the release: `user@host`. */
   by: string;
-  /** Of a rollback: the release that it went back to. */
+  /** For a rollback: id of the release that it restored. */
   restores?: string;
-  /** Set where nothing was asked, by --no-ask. */
+  /** Set if no model was asked (--no-ask). */
   notAsked?: true;
   models: Record<string, ReleasedModel>;
 }
@@ -71,7 +76,7 @@ export interface Head {
 
 const FORMAT = 2;
 
-/** The release that the repository is at; undefined before the first one. */
+/** The current release; undefined before the first one. */
 export async function readHead(store: S3Store, location: RepositoryLocation): Promise<Head | undefined> {
   const key = headKey(location);
   const found = await store.get(key);
@@ -86,7 +91,7 @@ export async function readHead(store: S3Store, location: RepositoryLocation): Pr
   return { release, etag: found.etag };
 }
 
-/** One release; undefined when there is none of that id. */
+/** One release; undefined if its manifest does not exist. */
 export async function readRelease(
   store: S3Store,
   location: RepositoryLocation,
@@ -97,7 +102,7 @@ export async function readRelease(
   return found === undefined ? undefined : (parse(found.body, `s3://${store.bucket}/${key}`) as Release);
 }
 
-/** Ids of all releases, the newest first. */
+/** Ids of all releases, newest first. */
 export async function releaseIds(store: S3Store, location: RepositoryLocation): Promise<string[]> {
   const folder = `${releasesPrefix(location)}/`;
   const names = (await store.list(`${folder}2`)).map(({ key }) => key.slice(folder.length));
@@ -131,8 +136,8 @@ export function newRelease(
 }
 
 /**
- * Makes `release` the one that the repository is at, if it still is at `head`.
- * @throws PreconditionFailed when somebody else was faster
+ * Makes `release` the current one, if `head` is still current.
+ * @throws PreconditionFailed if another publisher wrote the head first
  */
 export async function writeHead(
   store: S3Store,
