@@ -7,14 +7,14 @@ export const EXIT = { ok: 0, failed: 1, usage: 2, incomplete: 3, interrupted: 13
 
 type Options = NonNullable<ParseArgsConfig['options']>;
 
-/** Reads the flags in `options`; anything else is an error that names it. */
+/** Parses the flags in `options`; any other argument is an error that names it. */
 export function parseFlags<const T extends Options>(argv: readonly string[], options: T) {
   return parseFlagsAndArguments(argv, options, 0).flags;
 }
 
 /**
- * As parseFlags, with at most `most` arguments that are no flags.
- * @param names of arguments, as the help has them: for who gives one as a flag
+ * Like parseFlags, with at most `most` positional arguments.
+ * @param names of the positional arguments as in the help, for a hint to users who write one as a flag
  */
 export function parseFlagsAndArguments<const T extends Options>(
   argv: readonly string[],
@@ -48,7 +48,7 @@ function hintFor(message: string, argv: readonly string[], flags: readonly strin
   const argument = /^Unexpected argument '(.*?)'(\. |$)/.exec(message)?.[1];
   if (argument !== undefined) {
     const flag = flagFor(argument, argv, flags);
-    // Of a flag that is not behind "--" npm passes on the value alone.
+    // npm takes a flag that is not behind "--" for itself and passes on its value alone.
     const lost = 'flags for a command come after "--": npm run NAME -- --FLAG';
     return flag === undefined ? `${lost}; ${all}` : `did you mean --${flag} ${argument}? ${lost}`;
   }
@@ -60,7 +60,7 @@ function hintFor(message: string, argv: readonly string[], flags: readonly strin
   return near === undefined ? all : `did you mean --${near}?`;
 }
 
-/** What an argument may be meant for, by its look. */
+/** The flags that an argument may be the value of, by its form. */
 const MEANT: readonly [RegExp, readonly string[]][] = [
   [/^s3:\/\//, ['bucket', 'from', 'to']],
   [/^https?:\/\//, ['triton']],
@@ -68,7 +68,7 @@ const MEANT: readonly [RegExp, readonly string[]][] = [
   [/^\w[\w.,-]*$/, ['stack', 'from', 'to', 'models']],
 ];
 
-/** The flag that was probably left out: the first one that the command has and was not given. */
+/** The flag that was probably omitted: the first matching flag that the command has and that was not given. */
 function flagFor(argument: string, argv: readonly string[], flags: readonly string[]): string | undefined {
   const meant = MEANT.find(([look]) => look.test(argument))?.[1] ?? [];
   return meant.find((flag) => flags.includes(flag) && !argv.some((one) => isFlag(one, flag)));
@@ -76,7 +76,7 @@ function flagFor(argument: string, argv: readonly string[], flags: readonly stri
 
 const isFlag = (text: string, name: string): boolean => text === `--${name}` || text.startsWith(`--${name}=`);
 
-/** What follows a flag, or stands in it. */
+/** The value of a flag: behind its `=`, or the argument after it. */
 function valueOf(name: string, argv: readonly string[]): string | undefined {
   const at = argv.findIndex((one) => isFlag(one, name));
   const [, inIt] = /=(.+)/s.exec(argv[at] ?? '') ?? [];
@@ -84,10 +84,13 @@ function valueOf(name: string, argv: readonly string[]): string | undefined {
   return inIt ?? (behind?.startsWith('-') === true ? undefined : behind);
 }
 
-/** Flags of npm itself. What npm says about these may come from its own settings; --dry-run is too dangerous to lose. */
+/**
+ * Flags of npm itself, which are not checked because npm's own settings may set their variables. --dry-run is checked
+ * although npm has it, because losing it is too dangerous.
+ */
 const FLAGS_OF_NPM = new Set(['all', 'force', 'json', 'only', 'version', 'yes']);
 
-/** npm keeps the flags that are not behind "--", and tells of them in the environment only. */
+/** Rejects flags that are not behind "--": npm does not pass them on, it only sets environment variables for them. */
 function refuseLostFlags(argv: readonly string[], names: readonly string[]): void {
   for (const name of names) {
     const kept = process.env[`npm_config_${name.replaceAll('-', '_')}`] ?? '';
@@ -99,7 +102,7 @@ function refuseLostFlags(argv: readonly string[], names: readonly string[]): voi
   }
 }
 
-/** An empty value is a variable of a script that is not set. Only a message may be empty. */
+/** An empty value probably comes from an unset variable of a script. Only a message may be empty. */
 function refuseEmptyValues(values: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(values)) {
     if (name === 'message' || ![value].flat().includes('')) continue;
@@ -107,7 +110,10 @@ function refuseEmptyValues(values: Readonly<Record<string, unknown>>): void {
   }
 }
 
-/** A flag that has no value and needs one, or has one and takes none. `message` is Node's: "Option '-o, --out <value>' ...". */
+/**
+ * The error for a flag that lacks its value, or that takes none and has one.
+ * @param message Node's: "Option '-o, --out <value>' ..."
+ */
 function wrongValue(message: string, cause: unknown): UsageError {
   const flag = /--[\w-]+/.exec(message)?.[0] ?? message;
   if (message.includes('does not take an argument')) {
@@ -128,7 +134,7 @@ export function parseList(flag: string, text: string | undefined): string[] | un
   return names;
 }
 
-/** Which models a command is for, from its flags --models and --exclude; what was not given is left out. */
+/** The selection of models from the flags --models and --exclude. A flag that was not given is left out. */
 export function parseSelection(flags: { models?: string | undefined; exclude?: string | undefined }) {
   const models = parseList('models', flags.models);
   const exclude = parseList('exclude', flags.exclude);
@@ -145,8 +151,8 @@ export function parseInteger(flag: string, text: string, minimum: number, maximu
 }
 
 /**
- * The outermost frame of a command: prints what went wrong and gives the exit code. What the user can act on is
- * printed without a stack trace; anything else is a bug and comes with one.
+ * Runs a command, prints its error and returns the exit code. A UserError is printed without a stack trace; any other
+ * error is a bug and is printed with one.
  */
 export async function runCommand(command: () => Promise<number>): Promise<number> {
   try {

@@ -2,23 +2,23 @@ import { EXIT } from './cli';
 import { UserError } from '../core/errors';
 
 /**
- * What comes so soon after the first one is the same: one Ctrl-C may come twice, from the terminal and passed on by npm,
- * which on a busy machine takes its time.
+ * Signals within this time after the first one count as the same. One Ctrl-C may arrive twice, from the terminal and
+ * from npm, which may be slow on a busy machine.
  */
 const SAME_SIGNAL_MS = 1000;
 
-/** Ctrl-C or SIGTERM. */
+/** The command was interrupted by Ctrl-C, SIGTERM or SIGHUP. */
 export class Interrupted extends UserError {
   override readonly name = 'Interrupted';
 }
 
 export interface InterruptWatch {
   first: () => void;
-  /** Called for each one after it. */
+  /** Called for each later signal. */
   again: () => void;
 }
 
-/** Calls back at Ctrl-C and what else asks us to end; gives the function that ends the watch. */
+/** Calls back on Ctrl-C (SIGINT), SIGTERM and SIGHUP. Returns the function that ends the watch. */
 export function watchInterrupts({ first, again }: InterruptWatch): () => void {
   let firstAt: number | undefined;
   const onSignal = (): void => {
@@ -38,8 +38,8 @@ export function watchInterrupts({ first, again }: InterruptWatch): () => void {
 }
 
 /**
- * Runs `work` with a signal that is aborted at the first Ctrl-C, for it to end in order; the second one ends the
- * process at once.
+ * Runs `work` with a signal that is aborted on the first Ctrl-C, so that it can clean up. The second Ctrl-C exits at
+ * once.
  */
 export async function withInterrupts<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();

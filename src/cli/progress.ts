@@ -1,25 +1,26 @@
 import { formatDuration, shortened } from '../core/format';
 
-/** How often a long step says that it is still going on where there is no terminal to redraw. */
+/** How often long steps are reported as running if there is no terminal to redraw. */
 const HEARTBEAT_MS = 15_000;
 
-/** For a terminal that does not say how wide it is. */
+/** Width of a terminal that does not report its width. */
 const USUAL_COLUMNS = 80;
 
-/** As much of a title is shown however long the rest is. */
+/** A title is not shortened to less than this, however long the rest of the line is. */
 const LEAST_TITLE = 12;
 
-/** One long step: shows that it goes on, and how long it took. */
+/** A long step: shows that it is running, and how long it took. */
 export interface Step {
-  /** Replaces what is said about the step while it runs. */
+  /** Replaces the detail that is shown while the step runs. */
   update(detail: string): void;
   done(result?: string): void;
   failed(): void;
 }
 
 /**
- * Progress of long work on stderr, so that stdout stays clean for results. On a terminal the running steps share one
- * line that is redrawn; elsewhere each step is a line when it ends and, if it takes long, one now and then before.
+ * Shows the progress of long work on stderr, so that stdout has only results. On a terminal the running steps share one
+ * line that is redrawn. Elsewhere each step prints a line when it ends; while steps run for long, a line is printed at
+ * intervals.
  */
 export class Progress {
   private readonly running = new Map<symbol, { title: string; detail: string; started: number }>();
@@ -68,21 +69,21 @@ export class Progress {
     }
   }
 
-  /** Ends the steps that run without a word about them: they were interrupted, which is no failure. */
+  /** Ends the running steps without printing them, because an interrupted step did not fail. */
   abandon(): void {
     this.running.clear();
     clearInterval(this.timer);
     this.timer = undefined;
   }
 
-  /** Prints a line of its own. */
+  /** Prints a separate line. */
   line(text: string): void {
     if (this.quiet) return;
     this.erase();
     this.stream.write(`${text}\n`);
   }
 
-  /** Takes the redrawn line away, before someone else writes to the terminal. */
+  /** Erases the redrawn line, before other code writes to the terminal. */
   erase(): void {
     if (this.drawn) this.stream.write('\r\x1b[K');
     this.drawn = false;
@@ -105,7 +106,10 @@ export class Progress {
   }
 }
 
-/** The running steps on one line. Where they do not fit, titles are shortened first: how far a step is has to be seen. */
+/**
+ * The running steps on one line. If they do not fit, titles are shortened first, so that the state of each step stays
+ * visible.
+ */
 export function stepsLine(steps: readonly { title: string; state: string }[], columns = Infinity): string {
   const line = (most: number): string =>
     `...  ${steps.map(({ title, state }) => `${shortened(title, most)}${state}`).join(' | ')}`;

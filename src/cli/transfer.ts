@@ -1,6 +1,6 @@
 import { formatBytes, formatDuration } from '../core/format';
 
-/** Bytes of a transfer that is going on, as a line: `1.2 GB of 4.0 GB, 210 MB/s, 13 s left`. */
+/** Progress of a transfer as a line: `1.2 GB of 4.0 GB, 210 MB/s, 13 s left`. */
 export class Transfer {
   private sent = 0;
   private started: number | undefined;

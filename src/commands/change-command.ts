@@ -58,15 +58,15 @@ export interface ChangeFlags {
   'dry-run': boolean;
   json: boolean;
   quiet: boolean;
-  /** Of commands that delete: do not ask. */
+  /** Of commands that delete: do not ask for confirmation. */
   yes?: boolean;
 }
 
 export const parseConcurrency = (flags: ChangeFlags): number => parseInteger('concurrency', flags.concurrency, 1, 256);
 
 /**
- * The frame of a command that changes what is published: progress on stderr, plan and result on stdout, Ctrl-C ends it
- * in order.
+ * Runs a command that changes what is published: prints progress on stderr, plan and result on stdout. Ctrl-C aborts
+ * the command and restores the previous state.
  */
 export async function runChange(
   what: string,
@@ -104,7 +104,7 @@ export async function runChange(
             transfer = new Transfer(bytesToWrite(plan));
             print(`${describePlan(plan)}\n`);
             const random = target.stack === undefined ? [] : randomModels(plan);
-            // The plan is made again after a wait for another publisher.
+            // The plan is made again after waiting for another publisher.
             if (random.length > 0 && !warned)
               progress.line(`     warning: random weights are published to ${target.stack}: ${random.join(', ')}`);
             warned = true;
@@ -140,7 +140,7 @@ export async function runChange(
   );
 }
 
-/** Models whose served versions have weights that were drawn at random. */
+/** Models with a served version that has random weights. */
 const randomModels = (plan: Plan): string[] =>
   plan.models.filter(({ model }) => weightKindOf(model) === 'random').map(({ model }) => model.name);
 
@@ -167,7 +167,7 @@ function describePlan(plan: Plan): string {
   return [table, `${what}: ${plan.prune.length}`, listed(plan.prune), ...warningOfLoss(plan)].join('\n');
 }
 
-/** Which releases no rollback can restore after the deletion; nothing where it can. */
+/** Warns of releases that no rollback can restore after the deletion. */
 const warningOfLoss = ({ lost }: Plan): string[] =>
   lost.length === 0
     ? []
@@ -175,7 +175,7 @@ const warningOfLoss = ({ lost }: Plan): string[] =>
         `rollback cannot restore a release that serves ${lost.join(', ')} afterwards: the bucket keeps no copy of these files.`,
       ];
 
-/** `1 -> 2`, or `2` where nothing changes. */
+/** `1 -> 2`, or `2` if the served versions do not change. */
 function servedVersions({ model, before }: PlannedModel): string {
   const now = model.served.join(' ');
   return before === undefined || before.join(' ') === now ? now : `${before.join(' ')} -> ${now}`;
@@ -273,7 +273,7 @@ async function confirm(plan: Plan, progress: Progress, signal: AbortSignal): Pro
   const { createInterface } = await import('node:readline/promises');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   const closed = new Promise<string>((resolve) => terminal.once('close', () => resolve('no')));
-  // A terminal that reads a line takes Ctrl-C for itself, and closes.
+  // While readline reads a line it receives Ctrl-C itself, and closes.
   const interrupted = new Promise<never>((_, reject) => {
     terminal.once('SIGINT', () => reject(new Interrupted('interrupted')));
   });

@@ -1,18 +1,18 @@
 import { formatTable, shortened } from '../core/format';
 import type { ListedRelease } from '../publish/release/list';
 
-/** From here on a terminal has room for longer names. */
+/** A terminal with at least this many columns has room for longer names. */
 const WIDE = 120;
 
-/** What is at least shown of changes, however narrow the terminal is. */
+/** Minimum width of the column `changes`, however narrow the terminal is. */
 const LEAST_CHANGES = 14;
 
-/** Of a commit, as git shortens it. */
+/** Digits of a commit hash that are shown, as in git's abbreviated hashes. */
 const COMMIT_DIGITS = 7;
 
 /**
- * Releases as a table of so many columns. What is long is shortened, ids to their last part, by which `npm run rollback`
- * knows them too. A narrow one has no commits and messages.
+ * Formats releases as a table for a terminal of `columns` columns. Long values are shortened; of ids the last part is
+ * shown, which `npm run rollback` accepts too. A narrow table has no commits and messages.
  */
 export function releaseTable(found: readonly ListedRelease[], columns: number): string {
   const isWide = columns >= WIDE;
@@ -38,7 +38,7 @@ export function releaseTable(found: readonly ListedRelease[], columns: number): 
   return [table, ...explainLost(found)].join('\n');
 }
 
-/** Why a rollback to those with an x is refused. */
+/** Explains why rollback rejects the releases that are marked with an x. */
 function explainLost(found: readonly ListedRelease[]): string[] {
   const lost = [...new Set(found.flatMap((release) => (release.isCurrent ? [] : release.lost)))].sort();
   if (lost.length === 0) return [];
@@ -47,11 +47,14 @@ function explainLost(found: readonly ListedRelease[]): string[] {
   ];
 }
 
-/** A message says more than "sync-models"; that a release came from elsewhere says more than its message. */
+/**
+ * A message is more informative than "sync-models", but the origin of a rollback or promotion is more informative than
+ * its message.
+ */
 const originOrMessage = (origin: string, message: string | undefined): string =>
   message !== undefined && origin.startsWith('sync-models ') ? message : shortOrigin(origin);
 
-/** `20261120T113254123Z-1f2e3d4c` -> `1f2e3d4c`: the rest is its time, which has a column of its own. */
+/** `20261120T113254123Z-1f2e3d4c` -> `1f2e3d4c`: the rest is the time of the release, which has a column of its own. */
 const shortId = (id: string): string => /[^-]*$/.exec(id)?.[0] ?? id;
 
 /** `sync-models`, `rollback to 1f2e3d4c`, `promoted from s3://bucket/models, 1f2e3d4c`. */
@@ -62,7 +65,7 @@ function shortOrigin(origin: string): string {
     .replace(/\b\d{8}T\d+Z-([0-9a-f]{8})\b/, '$1');
 }
 
-/** As many as there is room for, and how many more there are. */
+/** As many changes as fit into the columns, and the number of the others. */
 function fitted(changes: readonly string[], columns: number): string {
   for (let count = changes.length; count > 0; count -= 1) {
     const rest = changes.length - count;

@@ -19,7 +19,7 @@ export const STORE_FLAGS = {
   repo: { type: 'string' },
 } as const;
 
-/** Flags that say where servers are. */
+/** Flags that say where the replicas are. */
 export const SERVER_FLAGS = {
   triton: { type: 'string', multiple: true },
   namespace: { type: 'string' },
@@ -28,7 +28,7 @@ export const SERVER_FLAGS = {
   context: { type: 'string' },
 } as const;
 
-/** Flags of every command that works on a repository in S3 and the servers of it. */
+/** Flags of every command that works on a repository in S3 and its replicas. */
 export const TARGET_FLAGS = { ...STORE_FLAGS, ...SERVER_FLAGS };
 
 export const STORE_HELP = `  --local                    the running "npm run local": its bucket, keys and server; of several --repo DIR names one
@@ -48,7 +48,7 @@ export const SERVER_HELP = `  --triton URL               a running server, http:
 
 export const TARGET_HELP = STORE_HELP + SERVER_HELP;
 
-/** For who worked on a repository alone, and may have wanted its servers too. */
+/** Hint for a user who changed a repository alone, and may have meant its replicas too. */
 export const NAME_SERVERS = 'name them with --triton URL or --selector LABELS, or a --stack that has servers';
 
 export interface TargetFlags {
@@ -66,24 +66,24 @@ export interface TargetFlags {
   context?: string | undefined;
 }
 
-/** A repository in S3, and where its servers are found. */
+/** A repository in S3 and its replicas. */
 export interface CommandTarget {
   /** For messages. */
   name: string;
-  /** Folder that a local stack was made from. */
+  /** Folder that a local stack was started from. */
   repository?: string;
-  /** Of a local stack: how it publishes each model. */
+  /** For a local stack: changes each model before it is published. */
   adapt?: (model: RepositoryModel) => RepositoryModel;
-  /** Undefined: a bucket was given instead. */
+  /** Undefined if a bucket was given instead. */
   stack?: string;
   location: RepositoryLocation;
   store: S3Store;
-  /** Undefined: none were given. */
+  /** Undefined if no replicas were given. */
   replicas: ReplicaSource | undefined;
   close(): Promise<void>;
 }
 
-/** Where a command works: of a flag and the stack's output the flag counts. */
+/** Opens the repository and replicas that a command works on. A flag takes precedence over the stack's output. */
 export async function openTarget(flags: TargetFlags, options: { concurrency?: number } = {}): Promise<CommandTarget> {
   if (flags.local === true) return openLocal(flags, options);
   if (flags.repo !== undefined) {
@@ -93,7 +93,7 @@ export async function openTarget(flags: TargetFlags, options: { concurrency?: nu
   let modelControlKey = givenControlKey();
   requireOneWay(given);
   if (flags.stack !== undefined) {
-    // Loaded when needed: most runs in CI name the bucket.
+    // Loaded on demand, because most runs in CI name the bucket.
     const { readStackOutputs } = await import('../cluster/stack-outputs');
     const outputs = await readStackOutputs(flags.stack, flags['stack-dir'] ?? paths.root);
     given.bucket ??= outputs.modelRepository;
@@ -167,7 +167,10 @@ function openLocal(flags: TargetFlags, options: { concurrency?: number }): Comma
 
 const NOT_WITH_LOCAL = ['stack', 'bucket', 'endpoint-url', 'region', 'triton', 'selector'] as const;
 
-/** Any that fits into a header: the servers need not be ours. */
+/**
+ * The model control key from the environment. Any key that fits into a header is accepted, because the servers need not
+ * be ours.
+ */
 export function givenControlKey(): string | undefined {
   const key = process.env[CONTROL_KEY_VARIABLE];
   if (key === undefined || key === '') return undefined;

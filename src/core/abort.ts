@@ -1,5 +1,5 @@
 /**
- * Waits for `work` until the signal is aborted, and no longer; what the work comes to then is nobody's concern.
+ * Resolves with `work`, or rejects when the signal is aborted. The result of `work` is then ignored.
  * @throws the reason of the abort
  */
 export async function abortable<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {

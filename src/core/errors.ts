@@ -1,6 +1,6 @@
-/** One thing that is wrong with what the user gave us, in a form that can be printed or put into JSON. */
+/** A problem of the user's input, in a form that can be printed or put into JSON. */
 export interface Problem {
-  /** File the problem is in, relative to the working directory where that is possible. */
+  /** File with the problem, relative to the working directory if possible. */
   file: string;
   /** Path of the field in that file, in the file's own names: `input[0].data_type`. */
   field?: string;
@@ -12,7 +12,7 @@ export interface Problem {
   hint?: string;
 }
 
-/** An error the user can act on. Printed without a stack trace; anything else is a bug of ours. */
+/** An error that the user can act on. It is printed without a stack trace; any other error is a bug of ours. */
 export class UserError extends Error {
   override readonly name: string = 'UserError';
   readonly hint: string | undefined;
@@ -29,12 +29,12 @@ export class UsageError extends UserError {
   override readonly name = 'UsageError';
 }
 
-/** It did not end in one of the two states it may end in: all done, or all as before. */
+/** A command ended with neither of its two results: everything done, or everything as before. */
 export class Incomplete extends UserError {
   override readonly name = 'Incomplete';
 }
 
-/** One problem as text: `file: field: message; allowed: ...` and the next step on a line of its own. */
+/** A problem as text: `file: field: message; allowed: ...`, with the next step on a line of its own. */
 export function formatProblem(problem: Problem): string {
   const where = problem.field === undefined ? problem.file : `${problem.file}: ${problem.field}`;
   const allowed = problem.allowed === undefined ? '' : `; allowed: ${problem.allowed}`;
@@ -42,7 +42,7 @@ export function formatProblem(problem: Problem): string {
   return `${where}: ${problem.message}${allowed}${hint}`;
 }
 
-/** What the user is told: the message, each problem, and the next step, on lines of their own. */
+/** An error as text: the message, each problem and the next step, on lines of their own. */
 export function formatUserError({ message, problems, hint }: UserError): string {
   const lines = [message, ...problems.map((problem) => `  ${formatProblem(problem)}`)];
   if (hint !== undefined) lines.push(`  -> ${hint}`);

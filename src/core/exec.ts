@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { UserError } from './errors';
 
-/** What a finished command printed. */
+/** The output of a finished command. */
 export interface Output {
   stdout: string;
   stderr: string;
@@ -14,11 +14,11 @@ export interface ExecOptions {
   onStderrLine?: (line: string) => void;
   /** Called with each complete line of stdout. */
   onStdoutLine?: (line: string) => void;
-  /** It is killed, and fails with a CommandTimeout, when it has not ended by then. Default: it may take as long as it likes. */
+  /** After this time the command is killed and fails with a CommandTimeout. Default: no limit. */
   timeoutMs?: number | undefined;
 }
 
-/** A command ended with another exit code than 0, or could not be started. */
+/** A command ended with an exit code other than 0, or could not be started. */
 export class CommandError extends UserError {
   constructor(
     readonly command: string,
@@ -30,21 +30,21 @@ export class CommandError extends UserError {
   }
 }
 
-/** It had not ended when its time was up. */
+/** A command did not end before its timeout. */
 export class CommandTimeout extends CommandError {}
 
 const running = new Set<ChildProcess>();
 let ending = false;
 
-/** Ends the commands that are running and lets no new one start, when we are interrupted. */
+/** Ends all running commands and prevents new ones, after an interrupt. */
 export function stopCommands(): void {
   ending = true;
   for (const child of running) child.kill('SIGTERM');
 }
 
 /**
- * Runs a command to its end and returns what it printed.
- * @throws CommandError when it fails, with the last lines of what it said.
+ * Runs a command to its end and returns its output.
+ * @throws CommandError if it fails, with the last lines of its output
  */
 export async function exec(command: string, args: readonly string[], options: ExecOptions = {}): Promise<Output> {
   if (ending) throw new Error(`${command} is not started: we are ending`);
@@ -87,7 +87,7 @@ export async function exec(command: string, args: readonly string[], options: Ex
   });
 }
 
-/** Feeds chunks of text in, calls back with whole lines. */
+/** Returns a function that takes chunks of text and calls back with complete lines. */
 export function splitLines(onLine: ((line: string) => void) | undefined): (chunk: string) => void {
   let rest = '';
   return (chunk) => {
@@ -98,7 +98,7 @@ export function splitLines(onLine: ((line: string) => void) | undefined): (chunk
   };
 }
 
-/** Whether a process with this id runs, of this user or another. */
+/** Whether a process with this id exists, of this user or another. */
 export function isAlive(pid: number): boolean {
   if (pid <= 0) return false;
   try {

@@ -22,7 +22,7 @@ export function formatDuration(milliseconds: number): string {
 /** `1 model`, `2 models`. */
 export const formatCount = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
 
-/** At most 20 of the lines, and how many more there are: a repository may have thousands. */
+/** The first 20 lines and the number of the others, because a repository may have thousands. */
 export function firstLines(lines: readonly string[]): string[] {
   const more = lines.length - MOST_LINES;
   return more > 0 ? [...lines.slice(0, MOST_LINES), `and ${more} more`] : [...lines];
@@ -30,12 +30,12 @@ export function firstLines(lines: readonly string[]): string[] {
 
 const MOST_LINES = 20;
 
-/** A text in at most so many columns (3 or more): `promote stag...`. */
+/** A text in at most `columns` columns (3 or more): `promote stag...`. */
 export function shortened(text: string, columns: number): string {
   return text.length <= columns ? text : `${text.slice(0, columns - 3)}...`;
 }
 
-/** A word that a shell takes as it is: in quotes where it needs them. */
+/** A word for a shell command, in quotes if it needs them. */
 export function shellWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

@@ -12,22 +12,22 @@ function distance(a: string, b: string): number {
   return row[b.length] ?? 0;
 }
 
-/** `maxBatchSize`, `max-batch-size` and `MAX_BATCH_SIZE` are all meant as `max_batch_size`. */
+/** Folds `maxBatchSize`, `max-batch-size`, `MAX_BATCH_SIZE` and `max_batch_size` to the same name. */
 const folded = (name: string): string => name.toLowerCase().replace(/[^a-z0-9]/g, '');
 
-/** Longer names are not typing mistakes of anything, and the comparison takes length times length. */
+/** Longer names are not misspellings, and the comparison takes time proportional to the product of both lengths. */
 const LONGEST_NAME = 100;
 
-/** The candidate that `name` was most likely meant to be, if one is near enough to be worth saying. */
+/** The candidate that `name` most likely stands for, if one is near enough. */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
   if (name.length > LONGEST_NAME) return undefined;
   const wanted = folded(name);
   let best: string | undefined;
-  // One mistake in three letters; of shorter names only another spelling (`-` for `_`, capitals).
+  // One mistake per three letters. A shorter name may only differ in spelling (`-` for `_`, capitals).
   let bestDistance = Math.floor(wanted.length / 3) + 1;
   for (const candidate of candidates) {
     const other = folded(candidate);
-    // No fewer than their lengths differ by.
+    // The distance is at least the difference of the lengths.
     if (Math.abs(wanted.length - other.length) >= bestDistance) continue;
     const apart = distance(wanted, other);
     if (apart < bestDistance) [best, bestDistance] = [candidate, apart];
@@ -35,7 +35,7 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   return best;
 }
 
-/** A hint for a misspelt name, or undefined where nothing is near: `did you mean "dims"?` */
+/** A hint for a misspelt name, or undefined if no candidate is near: `did you mean "dims"?` */
 export function didYouMean(name: string, candidates: Iterable<string>): string | undefined {
   const found = nearest(name, candidates);
   return found === undefined ? undefined : `did you mean ${JSON.stringify(found)}?`;

@@ -2,15 +2,21 @@ import { basename, dirname } from 'node:path';
 import { shellWord } from './format';
 import { paths } from './paths';
 
-/** A command of this package for messages, ready to copy: `npm run trace -- --models resnet`. */
+/** A command of this package for a message, ready to copy: `npm run trace -- --models resnet`. */
 export function nextCommand(script: string, ...words: readonly string[]): string {
   return ['npm run', script, ...(words.length === 0 ? [] : ['--']), ...words.map(shellWord)].join(' ');
 }
 
-/** The flag that names a model repository, by its absolute path; none for the one of this package, which is the default. */
+/**
+ * The flag that names a model repository by its absolute path; empty for the repository of this package, which is the
+ * default.
+ */
 export const repoFlag = (repository: string): string[] =>
   repository === paths.modelRepository ? [] : ['--repo', repository];
 
-/** The command that traces a model. @param folder of the model */
+/**
+ * The command that traces a model.
+ * @param folder of the model
+ */
 export const traceCommand = (folder: string): string =>
   nextCommand('trace', '--models', basename(folder), ...repoFlag(dirname(folder)));

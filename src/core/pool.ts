@@ -1,4 +1,4 @@
-/** Runs `work` on every item, at most `limit` at a time. The first failure stops the start of further ones. */
+/** Runs `work` on every item, at most `limit` at a time. After the first failure no further item is started. */
 export async function forEachLimited<T>(
   items: readonly T[],
   limit: number,

@@ -1,10 +1,10 @@
 import { UserError, type Problem } from './errors';
 import { shortened } from './format';
 
-/** Collects what is wrong with one file. */
+/** Collects the problems of one file. */
 export class ProblemList {
   readonly problems: Problem[] = [];
-  /** Fields that were meant by a name that is none: that they are missing was said with that name. */
+  /** Fields whose names were misspelt. Their absence has been reported under the misspelt name. */
   readonly misspelt: string[] = [];
   constructor(readonly file: string) {}
 
@@ -26,7 +26,7 @@ export class ProblemList {
   }
 }
 
-/** Path of a member: `input[0].data_type`; a key that is no identifier is quoted: `parameters["a b"]`. */
+/** Path of a member: `input[0].data_type`. A key that is not an identifier is quoted: `parameters["a b"]`. */
 export function fieldPath(parent: string, key: string): string {
   if (!/^[A-Za-z_]\w*$/.test(key)) return `${parent}[${shorten(JSON.stringify(key))}]`;
   return parent === '' ? shorten(key) : `${parent}.${shorten(key)}`;
@@ -38,13 +38,13 @@ const shorten = (text: string): string => shortened(text, LONGEST_QUOTE);
 
 const MOST_NAMES = 30;
 
-/** Names that there are, as an error message lists them: not all of hundreds. */
+/** A list of names for an error message, limited to the first 30. */
 export function listed(names: readonly string[]): string {
   const more = names.length - MOST_NAMES;
   return more > 0 ? `${names.slice(0, MOST_NAMES).join(', ')} and ${more} more` : names.join(', ');
 }
 
-/** A value as an error message shows it: never long, never recursive, whatever it is. */
+/** A value for an error message: always short, and without the contents of lists and mappings. */
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return 'nothing';
   if (typeof value === 'string') return shorten(JSON.stringify(value));

@@ -1,4 +1,4 @@
-/** What has to be undone at the end, in reverse order. */
+/** Steps that undo earlier work, in reverse order. */
 export class Undo {
   private readonly steps: (() => Promise<void> | void)[] = [];
 
@@ -11,7 +11,7 @@ export class Undo {
   }
 
   /**
-   * Runs every step, also when one before it fails: that must not keep the others running.
+   * Runs every step, even if an earlier one fails.
    * @throws the first error
    */
   async run(): Promise<void> {

@@ -20,12 +20,12 @@ import { LaunchError } from './errors.mjs';
 const TARGET = 'node20';
 /** Packages that load native code or files from their own folder. */
 const EXTERNAL = ['sharp', '@pulumi/*'];
-/** What esbuild names the entry. */
+/** The name that esbuild gives to the entry. */
 const ENTRY = 'main.cjs';
 const DAY_MS = 86_400_000;
 
 /**
- * Compiles a command's source with all that it imports and keeps the result for the next start.
+ * Compiles a command's source with everything that it imports, and caches the result for the next start.
  * @returns {Promise<string>} entry file of the bundle
  */
 export async function buildBundle(root, command, modules) {
@@ -41,35 +41,37 @@ export async function buildBundle(root, command, modules) {
     return entry;
   } catch (error) {
     if (error.code === undefined) throw error;
-    const folder = mkdtempSync(join(tmpdir(), 'triton-serving-command-')); // node_modules may belong to somebody else.
+    const folder = mkdtempSync(join(tmpdir(), 'triton-serving-command-')); // node_modules may not be writable.
     process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
     return keep(files, folder, digest);
   }
 }
 
 /**
- * @returns the files of the bundle by name, and the content of each source by its path under `root`: as it was when it
- *   was compiled, not as it is afterwards
+ * @returns the files of the bundle by name, and the content of each source by its path under `root`, as it was when it
+ *   was compiled
  */
 async function compile(root, command, modules) {
   const sources = new Map(OWN_SOURCES.map((path) => [path, readFileSync(join(root, path))]));
-  // In the names of shared files: what V8 compiled of a file must never meet another one of its name.
+  // Part of the names of shared files, so that V8's cached code of a file is never used for another file of the same
+  // name.
   const tools = digestOf(modules, OWN_SOURCES, (path) => sources.get(path)).slice(0, 8);
   try {
     const { outputFiles } = await build({
       entryPoints: { main: join(root, sourceOf(root, command)) },
       absWorkingDir: root,
-      // Paths in the source maps are relative to it.
+      // Paths in the source maps are relative to this folder.
       outdir: root,
       outExtension: { '.js': '.cjs' },
       chunkNames: `[name]-[hash]-${tools}`,
       bundle: true,
       platform: 'node',
       target: TARGET,
-      // What is imported by `await import()` goes into files of its own, which only the ES format offers.
+      // Modules that are imported by `await import()` become separate files, which esbuild supports for the ES format
+      // only.
       format: 'esm',
       splitting: true,
-      // Of a CommonJS package that is imported by `await import()` only the default export would be there.
+      // The CommonJS version of a package would offer only its default export to `await import()`.
       mainFields: ['module', 'main'],
       external: EXTERNAL,
       sourcemap: 'inline',
@@ -105,14 +107,14 @@ function rememberSources(root, sources) {
   };
 }
 
-/** CommonJS starts faster, and V8 can keep its compiled code. */
+/** Converts a file to CommonJS, which starts faster and lets V8 cache its compiled code. */
 async function toCommonJs({ path, text }) {
   const name = basename(path);
   const { code, map } = await transform(text, {
     format: 'cjs',
     platform: 'node',
     target: TARGET,
-    // Text in tagged templates would be left as it is, and a bundle is ASCII.
+    // esbuild does not escape text in tagged templates, and a bundle must be ASCII.
     supported: { 'dynamic-import': false, 'template-literal': false },
     sourcemap: 'external',
     sourcesContent: false,
@@ -138,7 +140,7 @@ function keep(files, folder, digest) {
   return entry;
 }
 
-/** Writes a file as a whole or not at all. One with the same content stays, and only gets our time. */
+/** Writes a file atomically. A file with the same content stays and only gets the current time. */
 function writeWhole(path, content) {
   const bytes = Buffer.from(content);
   if (existsSync(path) && readFileSync(path).equals(bytes)) return utimesSync(path, new Date(), new Date());
@@ -147,7 +149,7 @@ function writeWhole(path, content) {
   renameSync(half, path);
 }
 
-/** Removes what only bundles of yesterday and before need; a younger one may be in use and still have files to load. */
+/** Deletes files that only bundles older than a day need. A younger bundle may be in use and still load files. */
 function removeOld(folder) {
   for (const name of readdirSync(folder)) {
     const path = join(folder, name);

@@ -1,11 +1,11 @@
 /**
- * Pulumi notes a stack trace with every promise of its own, for the case that one of them never settles, and looks up
- * the sources of all of them: a third of the processor time of a program with a hundred resources. Those few words are
- * left out; every other stack trace is as before.
+ * Pulumi records a stack trace for each of its promises, in case one never settles, and maps each of them to its
+ * sources. This takes a third of the processor time of a program with a hundred resources. This function omits these
+ * stack traces and leaves all others as they are.
  */
 exports.skipDebugStacks = () => {
   const { prepareStackTrace } = Error;
-  if (prepareStackTrace === undefined) return; // Nobody looks up sources.
+  if (prepareStackTrace === undefined) return; // Stack traces are not mapped to sources.
   Error.prepareStackTrace = (error, frames) =>
     frames[0]?.getFunctionName() === 'debuggablePromise' ? String(error) : prepareStackTrace(error, frames);
 };

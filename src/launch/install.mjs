@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { clearInterval, setInterval } from 'node:timers';
 import { LaunchError } from './errors.mjs';
 
-/** How often a long installation says that it goes on, on a terminal and elsewhere. */
+/** How often a long installation is reported, on a terminal and elsewhere. */
 const REDRAW_MS = 1000;
 const HEARTBEAT_MS = 10_000;
 
 /**
- * npm waits 10 s and then 60 s between its attempts, which keeps a user without a network in the dark. These take 2, 10 and 10 s,
- * for one attempt more; how long a slow answer may take is another setting.
+ * npm waits 10 s and then 60 s between its attempts, so a user without a network waits long for the error. With these
+ * settings npm waits 2, 10 and 10 s, for one attempt more. The timeout of a slow answer is another setting.
  */
 const RETRIES = {
   npm_config_fetch_retries: '3',
@@ -18,13 +18,13 @@ const RETRIES = {
   npm_config_fetch_retry_maxtimeout: '10000',
 };
 
-/** `npm ci`, once, however many commands are started together. */
+/** Runs `npm ci` once, even if several commands start together. */
 export async function install(root, { isInstalled, stamp, wanted }) {
   const unlock = lockInstall(root);
   try {
-    if (isInstalled()) return; // Another command finished it while we waited.
+    if (isInstalled()) return; // Another command finished the installation while we waited.
     if (lstatSync(join(root, 'node_modules'), { throwIfNoEntry: false })?.isSymbolicLink() === true) {
-      // npm ci would empty the folder that it leads to, which is somebody else's.
+      // npm ci would empty the folder that the link points to, which may belong to another project.
       throw new LaunchError(
         'node_modules is a link, and not what package-lock.json wants; install where it leads to, or remove it',
       );
@@ -40,7 +40,7 @@ export async function install(root, { isInstalled, stamp, wanted }) {
   }
 }
 
-/** @returns {Promise<boolean>} whether it succeeded; what it has to say is on stderr */
+/** @returns {Promise<boolean>} whether npm ci succeeded; its output is on stderr */
 function npmCi(root) {
   // No dependency needs its install script; skipping them keeps third-party code from running at install time.
   const npm = process.platform === 'win32' ? 'npm.cmd' : 'npm';
@@ -57,7 +57,7 @@ function npmCi(root) {
   });
 }
 
-/** Says what takes so long and for how long: one line that is redrawn on a terminal, a line now and then elsewhere. */
+/** Prints a title and the elapsed time: one line that is redrawn on a terminal, a line at intervals elsewhere. */
 async function withSignOfLife(title, work) {
   const { stderr } = process;
   const started = Date.now();
@@ -75,7 +75,7 @@ async function withSignOfLife(title, work) {
   }
 }
 
-/** A file that names its owner as lock: two commands started together must not run `npm ci` over each other. */
+/** Locks the installation with a file that names its owner, because two `npm ci` at a time would disturb each other. */
 function lockInstall(root) {
   const lock = join(root, '.npm-ci.lock');
   for (let announced = false; ;) {
@@ -86,7 +86,7 @@ function lockInstall(root) {
       if (error.code !== 'EEXIST') throw new LaunchError(`cannot write to ${root}: ${error.message}`);
     }
     if (!ownerLives(lock)) {
-      rmSync(lock, { force: true }); // It was interrupted or killed.
+      rmSync(lock, { force: true }); // The owner was interrupted or killed.
       continue;
     }
     if (!announced) process.stderr.write('Waiting for another "npm ci" in this folder ...\n');

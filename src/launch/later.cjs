@@ -1,10 +1,11 @@
-// Pulumi's SDK loads a compiler and an installer of packages at its start, which takes longer than all the rest of it. It
-// needs them to send functions elsewhere, which no program here does.
+// Pulumi's SDK loads a compiler and a package installer at startup, which takes longer than the rest of its startup.
+// The SDK needs them to serialize functions, which no program here does.
 const Module = require('node:module');
 const { dirname } = require('node:path');
 
 /**
- * Lets a package that another one requires be loaded when something of it is used. Where it is not, nothing changes.
+ * Loads a package that another package requires only when the package is used. Does nothing if the package cannot be
+ * resolved.
  * @param {string} name of the package, as `requirer` names it
  * @param {string} requirer the package that requires it
  */
@@ -13,7 +14,7 @@ exports.loadLater = (name, requirer) => {
   try {
     path = require.resolve(name, { paths: [dirname(require.resolve(requirer))] });
   } catch {
-    return; // The SDK does without it, or asks for it under another name by now.
+    return; // The SDK no longer needs the package, or requires it under another name.
   }
   if (require.cache[path] !== undefined) return;
   const standIn = new Module(path);
@@ -31,7 +32,7 @@ exports.loadLater = (name, requirer) => {
     {},
     {
       get(_, key) {
-        // What TypeScript's import helpers ask of every module.
+        // TypeScript's import helpers read this from every module, so it must not load the package.
         if (key === '__esModule') return true;
         return key === 'default' ? (load().default ?? load()) : load()[key];
       },

@@ -5,22 +5,22 @@ import { cachedDataVersionTag } from 'node:v8';
 import { Script } from 'node:vm';
 import { nameSources } from './stack-traces.mjs';
 
-/** V8 takes back only what was compiled by its own version, with the same flags, on the same kind of processor. */
+/** V8 only accepts cached code of its own version, with the same flags, for the same kind of processor. */
 const CODE_SUFFIX = `.code-${cachedDataVersionTag()}`;
 
 /**
  * Runs a bundle.
- * @param {string} entry its entry file
- * @param {boolean} isTypical whether the code that V8 compiles in this run is worth keeping for the next ones
- * @returns what the entry exports
+ * @param {string} entry the entry file of the bundle
+ * @param {boolean} isTypical whether the code that V8 compiles in this run is worth caching for later runs
+ * @returns the exports of the entry
  */
 export function loadBundle(root, entry, isTypical) {
   const folder = dirname(entry);
   nameSources(root, folder);
-  // For its code, a bundle is where its sources are, wherever it is kept.
+  // The code of a bundle sees scripts as its directory, wherever the bundle is stored.
   const directory = join(root, 'scripts');
   const requirePackage = createRequire(join(directory, 'run.mjs'));
-  /** What V8 had to compile, by the file it is to be kept in. */
+  /** Scripts that V8 had to compile, by the path of their cache file. */
   const compiled = new Map();
   process.once('exit', (code) => {
     if (isTypical && code === 0) compiled.forEach((script, codeFile) => keepCode(codeFile, script));
@@ -39,9 +39,9 @@ export function loadBundle(root, entry, isTypical) {
   return load(entry);
 }
 
-/** The function around the file's code, with what V8 compiled of it in an earlier run where that was kept. */
+/** The function that wraps the file's code. V8's code from an earlier run is used if it was cached. */
 function compile(path, compiled) {
-  // Bundles are ASCII; this spares Node the look at each byte.
+  // Bundles are ASCII; latin1 saves Node the check of each byte.
   const source = readFileSync(path, 'latin1');
   const codeFile = `${path}${CODE_SUFFIX}`;
   const cachedData = readIfThere(codeFile);
@@ -62,13 +62,13 @@ function readIfThere(path) {
   }
 }
 
-/** Only the functions that ran are in it: what is made at the end of a run serves the next one best. */
+/** Called at the end of a run, because the cached code contains only functions that have run. */
 function keepCode(path, script) {
   try {
     const half = `${path}.${process.pid}`;
     writeFileSync(half, script.createCachedData());
     renameSync(half, path);
   } catch {
-    // The next start is as slow as this one, no more.
+    // Without cached code, the next start is only as slow as this one.
   }
 }

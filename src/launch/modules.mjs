@@ -3,8 +3,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * Sees to it that node_modules is the one of package-lock.json.
- * @returns {Promise<string>} digest of the lock file and of Node's ABI, which names what is installed
+ * Makes sure that node_modules matches package-lock.json.
+ * @returns {Promise<string>} digest of the lock file and of Node's ABI, which identifies the installed modules
  */
 export async function installedModules(root) {
   const lock = readFileSync(join(root, 'package-lock.json'));

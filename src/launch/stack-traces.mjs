@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { SourceMap } from 'node:module';
 import { join, sep } from 'node:path';
 
-/** Makes stack traces name the TypeScript files that a bundle was made of. Source maps are read when one is printed. */
+/** Makes stack traces name the TypeScript files of a bundle. Source maps are read when a stack trace is printed. */
 export function nameSources(root, folder) {
   const maps = new Map();
   const mapOf = (path) => {
@@ -14,7 +14,7 @@ export function nameSources(root, folder) {
     if (origin?.originalSource === undefined) return place;
     return `${join(root, origin.originalSource)}:${origin.originalLine + 1}:${origin.originalColumn + 1}`;
   };
-  // Its own groups: file, line, column.
+  // Capture groups: file, line, column.
   const place = new RegExp(`(${escape(folder + sep)}[^:()]+):(\\d+):(\\d+)`, 'g');
   Error.prepareStackTrace = (error, frames) =>
     [describe(error), ...frames.map((frame) => `    at ${String(frame).replace(place, rename)}`)].join('\n');
@@ -24,7 +24,7 @@ function readMap(path) {
   try {
     return new SourceMap(JSON.parse(readFileSync(path, 'utf8')));
   } catch {
-    return undefined; // Then the bundle's own lines have to do.
+    return undefined; // Without a source map, the stack trace names lines of the bundle.
   }
 }
 

@@ -1,10 +1,10 @@
-// For what other programs start (pulumi), which would compile TypeScript by rules of their own and check its types at
-// each start. Types are checked by "npm run check".
+// For programs that other tools start (pulumi), which would compile TypeScript by their own rules and check types at
+// each start. `npm run check` checks the types.
 const { join } = require('node:path');
 const { buildSync } = require('esbuild');
 
 /**
- * Compiles a TypeScript file of this package with all of ours that it imports, and runs it.
+ * Compiles a TypeScript file of this package with all files of the package that it imports, and runs it.
  * @param {NodeJS.Module} module the module to run it as
  * @param {string} folder of the file
  * @param {string} name of the file
