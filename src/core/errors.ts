@@ -1,14 +1,14 @@
-/** A problem of the user's input, in a form that can be printed or put into JSON. */
+/** A problem in the user's input, in a form that can be printed or put into JSON. */
 export interface Problem {
   /** File with the problem, relative to the working directory if possible. */
   file: string;
   /** Path of the field in that file, in the file's own names: `input[0].data_type`. */
   field?: string;
-  /** What is wrong, with the value received. */
+  /** The problem, with the value received. */
   message: string;
-  /** What is allowed instead. */
+  /** The allowed values. */
   allowed?: string;
-  /** What to do next. */
+  /** The next step. */
   hint?: string;
 }
 

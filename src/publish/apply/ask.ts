@@ -145,8 +145,8 @@ class VersionAsker {
   }
 
   /**
-   * @throws WrongAnswer if the answer contradicts the configuration. A failed request is one, too, if the server or the
-   *   model's process ended or did not answer in time, or if zeros were answered before.
+   * @throws WrongAnswer if the answer contradicts the configuration. Also if the request fails, when the server or the
+   *   model's process ended or did not answer in time, or when zeros were answered before.
    */
   async askZeros(): Promise<Answered> {
     const { zerosWereAnswered } = this.options;

@@ -2,7 +2,7 @@ import { PART_BYTES } from '../../s3/store';
 import { NO_INTENT, type Intent } from '../lock';
 import { isChanged, objectsOf, type Plan } from '../plan/plan';
 
-/** The changes of a plan, for the lock: the next publisher undoes or finishes them if this one does not. */
+/** The changes of a plan, for the lock. The next publisher undoes or finishes them if this publisher is killed. */
 export function intentOf(plan: Plan): Intent {
   const changed = plan.models.filter(isChanged).map(({ model }) => model);
   return {

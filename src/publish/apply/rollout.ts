@@ -29,7 +29,7 @@ export interface ServedModel {
   served: number[];
   /** Empty if another tool published the model, because its configuration has no digest. */
   digest: string;
-  /** Models that an ensemble is made of. */
+  /** The composing models of an ensemble. */
   composedOf?: readonly string[];
 }
 
@@ -130,7 +130,7 @@ const idOf = ({ name, uid }: Replica): string => uid ?? name;
 
 /**
  * Updates one replica. A pod may be deleted during the update, by a rollout of its Deployment or a scale-down. The
- * first time, this is not a failure. If the replica is still listed, or is the second one that disappears, the new
+ * first time, this is not a failure. If the replica is still listed, or another replica disappeared before, the new
  * models probably caused the failure.
  * @param isSecond whether another replica disappeared before
  * @returns whether the replica was updated; false if it disappeared

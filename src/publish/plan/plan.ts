@@ -7,7 +7,7 @@ import type { Release, ReleasedModel } from '../release/release';
 import type { WantedModel, WantedObject } from './desired';
 
 /**
- * What happens to one object:
+ * The action for one object:
  *
  * | in the bucket | content | kind                                  | action     |
  * | ------------- | ------- | ------------------------------------- | ---------- |

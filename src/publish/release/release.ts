@@ -33,7 +33,7 @@ export interface ReleasedModel {
    * tool published the model.
    */
   digest: string;
-  /** Models that an ensemble is made of. */
+  /** The composing models of an ensemble. */
   composedOf: string[];
   /** Version -> origin of its weights. */
   weights: Record<string, string>;
@@ -52,12 +52,12 @@ export interface ReleasedModel {
 /** The models of the repository, by content. A release is written after the rollout of its models. */
 export interface Release extends Provenance {
   format: typeof FORMAT;
-  /** Ids sort by time: `20261120T113254Z-1f2e3d4c`. */
+  /** Ids sort by time: `20261120T113254123Z-1f2e3d4c`. */
   id: string;
   createdAt: string;
   /** Id of the previous release. */
   previous?: string;
-  /** What made the release: `sync-models`, `rollback to ID`, `promoted from s3://...`. */
+  /** Origin of the release: `sync-models`, `rollback to ID`, `promoted from s3://...`. */
   origin: string;
   /** The user who made the release: `user@host`. */
   by: string;
