@@ -1,14 +1,14 @@
 import type { Problem } from '../core/errors';
 import type { RepositoryModel } from './repository';
 
-/** What Triton accepts, and what makes requests slow: printed by `npm run validate`, and no problem. */
+/** Settings that Triton accepts but that slow requests down. `npm run validate` prints them; they are not problems. */
 export function adviceFor(model: RepositoryModel): Problem[] {
   return unwarmedBatches(model);
 }
 
 /**
- * TorchScript optimises a network again in the first two calls of each shape. A batch size is a shape, and the batcher makes
- * each one up to max_batch_size.
+ * Reports batch sizes without warm-up. TorchScript optimises a network again in the first two calls of each shape, and
+ * the batcher makes batches of every size up to max_batch_size.
  */
 function unwarmedBatches({ name, platform, config }: RepositoryModel): Problem[] {
   const { max_batch_size: largest = 0, model_warmup: samples = [], parameters } = config;

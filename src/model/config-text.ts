@@ -5,8 +5,8 @@ import { didYouMean } from '../core/nearest';
 import type { ProblemList } from '../core/problems';
 
 /**
- * A configuration as the text of a config.pbtxt: fields in the order of Triton's definition, maps sorted by key,
- * so that equal configurations give equal bytes.
+ * Returns a configuration as the text of a config.pbtxt. Fields have the order of Triton's definition and maps are
+ * sorted by key, so that equal configurations give equal bytes.
  */
 export function configText(config: ModelConfig): string {
   return `${messageLines(modelConfigType, config, '').join('\n')}\n`;
@@ -59,7 +59,7 @@ function scalarText(type: string, value: unknown): string {
   return String(value);
 }
 
-/** A quoted text, with what is not printable ASCII as octal bytes of its UTF-8 form: every protobuf parser reads that. */
+/** Quotes a text. Bytes of UTF-8 outside printable ASCII become octal escapes, which every protobuf parser reads. */
 function quote(text: string): string {
   const bytes = [...Buffer.from(text, 'utf8')].map((byte) => {
     if (byte === 0x22 || byte === 0x5c) return `\\${String.fromCharCode(byte)}`;
@@ -69,8 +69,8 @@ function quote(text: string): string {
 }
 
 /**
- * Reads the text of a config.pbtxt. The parser stops at the first mistake, which is added to `list` with its line;
- * the result is then undefined.
+ * Reads the text of a config.pbtxt. The parser stops at the first error. Then the error is added to `list` with its
+ * line, and the result is undefined.
  */
 export function configFromText(text: string, list: ProblemList): ModelConfig | undefined {
   try {
@@ -87,8 +87,8 @@ export function configFromText(text: string, list: ProblemList): ModelConfig | u
 }
 
 /**
- * The line of a mistake that the parser reports without one: the first line at which reading stops with that message
- * when what follows is cut off.
+ * Returns the line of an error that the parser reports without a line number: the smallest number of first lines
+ * whose text fails with the same message.
  */
 function lineOf(message: string, text: string): number {
   const lines = text.split('\n');
@@ -117,7 +117,7 @@ function unknownFieldHint(reason: string): string | undefined {
   return didYouMean(field, Object.keys(type.fields));
 }
 
-/** A parsed message as plain data, see `ModelConfig`: enum numbers become names, Longs become numbers or bigints. */
+/** Converts a parsed message to plain data (see `ModelConfig`): enums become names, Longs become numbers or bigints. */
 function plain(type: protobuf.Type, message: object, list: ProblemList, path: string): Record<string, unknown> {
   const result: Record<string, unknown> = {};
   for (const field of type.fieldsArray) {
@@ -126,7 +126,7 @@ function plain(type: protobuf.Type, message: object, list: ProblemList, path: st
     const at = path === '' ? field.name : `${path}.${field.name}`;
     if (field instanceof protobuf.MapField) {
       const entries = Object.entries(value as object).map(([key, item]) => [key, plainValue(field, item, list, at)]);
-      // The parser gives empty lists and maps to what is not there.
+      // The parser sets missing lists and maps to empty ones.
       if (entries.length > 0) result[field.name] = Object.fromEntries(entries);
     } else if (field.repeated) {
       const items = (value as unknown[]).map((item, index) => plainValue(field, item, list, `${at}[${index}]`));
@@ -150,7 +150,7 @@ function plainValue(field: protobuf.FieldBase, value: unknown, list: ProblemList
     return name;
   }
   if (typeof value !== 'object' || value === null) return value;
-  // What is left are 64-bit numbers, which the parser gives as Long objects.
+  // The remaining objects are 64-bit numbers, which the parser returns as Longs.
   const exact = BigInt((value as { toString(): string }).toString());
   const number: Int64 = Number.isSafeInteger(Number(exact)) ? Number(exact) : exact;
   if (field.type === 'int64' && typeof number === 'bigint') {

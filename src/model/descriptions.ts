@@ -1,5 +1,5 @@
 /**
- * What each field of a model.yaml is for, as an editor shows it: message of Triton's definition -> field -> sentence.
+ * Descriptions of the fields of a model.yaml, which editors show: message of Triton's definition -> field -> sentence.
  * A test compares the names with the definition.
  */
 export const DESCRIPTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {

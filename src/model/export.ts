@@ -4,46 +4,47 @@ import { UserError } from '../core/errors';
 import type { RepositoryModel } from './index';
 import { CONFIG_FILE, exists, reasonOf } from './paths';
 
-/** What of a model ends up in the folder. */
+/** The properties of a model that an export needs. */
 export type ExportedModel = Pick<RepositoryModel, 'name' | 'configText' | 'versions' | 'extraFiles'>;
 
 export interface Exported {
   files: number;
   bytes: number;
-  /** Models of the export before this one that are no longer there. */
+  /** Models of the previous export that are no longer in the repository. */
   removed: string[];
 }
 
 /**
- * Lies in every folder that we made, and names the models that we put there. Triton takes folders for models and
- * leaves files like this one alone.
+ * File in every exported folder that lists the models that the export wrote. Triton takes folders for models and
+ * ignores files.
  */
 const MARKER = '.export.json';
 
-/** A server in a container is another user than the one who exports. */
+/** A server in a container runs as another user than the export. */
 const READABLE_BY_ALL = 0o444;
 const FILE_MODE = 0o644;
 const FOLDER_MODE = 0o755;
 
 /**
- * Makes `out` the repository that holds `models`, as Triton reads it: config.pbtxt, version folders, extra files.
- * Models are made aside and renamed into place, so that a server that has the folder mounted never finds half of one.
- * @param out absolute path; new, empty, or a folder that this function made
- * @throws UserError when the folder is somebody else's or cannot be written
+ * Makes `out` a model repository for Triton with `models`: config.pbtxt, version folders, extra files.
+ * Each model is written to a temporary folder and then renamed into place, so that a server that has mounted `out`
+ * never finds an incomplete model.
+ * @param out absolute path; new, empty, or written by an earlier export
+ * @throws UserError if `out` has files that no export wrote, or cannot be written
  */
 export async function exportModels(models: readonly ExportedModel[], out: string): Promise<Exported> {
   const names = models.map(({ name }) => name);
   const before = await modelsOf(out);
   await requireNoForeignModel(out, names, before);
   const removed = before.filter((name) => !names.includes(name));
-  // Beside `out`, not in it: every folder in there is a model.
+  // Beside `out`, because Triton takes every folder inside `out` for a model.
   const aside = `${out}.partial`;
   try {
     await fs.rm(aside, { recursive: true, force: true });
     let files = 0;
     for (const model of models) files += await writeModel(model, join(aside, 'new', model.name));
     await makeFolder(out);
-    // Listed before it is there: whatever interrupts us, the next run knows what is ours.
+    // The marker is written first, so that the next run knows our models even if this run is interrupted.
     await writeMarker(out, [...names, ...removed]);
     for (const name of names) await replace(join(out, name), join(aside, 'new', name), join(aside, 'old', name));
     for (const name of removed) await fs.rm(join(out, name), { recursive: true, force: true });
@@ -76,7 +77,7 @@ async function readMarker(file: string): Promise<string[]> {
     const { models } = JSON.parse(await fs.readFile(file, 'utf8')) as Partial<Marker>;
     if (Array.isArray(models)) return models;
   } catch {
-    // Whatever is wrong with it, what it is for is lost.
+    // Invalid JSON is reported below, like a marker without models.
   }
   throw new UserError(`${file} does not tell which models "npm run export" made; nothing was written`, {
     hint: 'remove that folder, or name a new or an empty one: --out DIR',
@@ -107,23 +108,23 @@ async function writeModel({ name, configText, versions, extraFiles }: ExportedMo
     });
   }
   for (const { version, files: inVersion } of versions) {
-    // An ensemble has a version without files. Tools that know files only, S3 among them, keep it with one in it.
+    // S3 and tools like it store files only, so an ensemble's empty version folder gets a file.
     if (inVersion.length === 0) await writeText(folder, `${version}/.keep`, 'An empty version folder.\n');
   }
   await writeText(folder, CONFIG_FILE, configText);
   return files.length + 1;
 }
 
-/** A hard link where that is possible, as weights are large; otherwise a copy. */
+/** Makes a hard link if possible, because weights are large; otherwise a copy. */
 async function place(source: string, target: string): Promise<void> {
-  const real = await fs.realpath(source); // A hard link to a symbolic link is a symbolic link.
+  const real = await fs.realpath(source); // A hard link to a symbolic link would be a symbolic link.
   const { mode } = await fs.stat(real);
   if ((mode & READABLE_BY_ALL) === READABLE_BY_ALL && (await linked(real, target))) return;
   await fs.copyFile(real, target, constants.COPYFILE_FICLONE);
   await fs.chmod(target, FILE_MODE);
 }
 
-/** False on another file system, and on those that have no hard links. */
+/** Returns false across file systems, and on file systems without hard links. */
 function linked(source: string, target: string): Promise<boolean> {
   return fs.link(source, target).then(
     () => true,
@@ -142,7 +143,7 @@ async function makeParents(folder: string, key: string): Promise<void> {
   for (const depth of parts.keys()) await makeFolder(join(folder, ...parts.slice(0, depth + 1)));
 }
 
-/** With its mode set, because the umask of a shell may hide it from the server. */
+/** Sets the mode explicitly, because the user's umask may make the folder unreadable for the server. */
 async function makeFolder(folder: string): Promise<void> {
   await fs.mkdir(folder, { recursive: true });
   await fs.chmod(folder, FOLDER_MODE);

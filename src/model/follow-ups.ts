@@ -1,18 +1,21 @@
 import type { Problem } from '../core/errors';
 
-/** Field -> fields whose rules look at it too. What they say beside one that could not be read means nothing. */
+/**
+ * Field -> fields whose rules depend on it. If the field could not be read, problems that these rules report are
+ * meaningless.
+ */
 const LOOKED_AT_BY: Readonly<Record<string, RegExp>> = {
   platform: /^(backend|ensemble_scheduling)\b|\.(is_shape_tensor|is_non_linear_format_io|profile)$/,
   backend: /^platform\b|\.(is_shape_tensor|is_non_linear_format_io|profile)$/,
   max_batch_size: /^(dynamic_batching|sequence_batching|model_warmup|ensemble_scheduling)\b|\.(dims|shape)$/,
-  // libtorch takes positions from the names of both.
+  // libtorch takes the positions of inputs and of sequence controls from their names.
   input: /^(model_warmup|batch_input|batch_output|sequence_batching)\b/,
   sequence_batching: /^model_warmup\b|^input\[\d+\]\.name$/,
   output: /^batch_output\b/,
 };
 
 /**
- * What rules said, without what only follows from fields that could not be read.
+ * Returns the problems that rules found, without those that only follow from unreadable fields.
  * @param unreadable paths of those fields
  */
 export function withoutFollowUps(problems: readonly Problem[], unreadable: readonly string[]): Problem[] {
@@ -27,6 +30,6 @@ export function withoutFollowUps(problems: readonly Problem[], unreadable: reado
 
 const topOf = (field: string): string => /^\w*/.exec(field)?.[0] ?? '';
 
-/** Whether `field` is `outer` or a part of it: `input[0].name` is in `input`, `input_x` is not. */
+/** Whether `field` is `outer` or a part of `outer`: `input[0].name` is a part of `input`, `input_x` is not. */
 const isIn = (field: string, outer: string): boolean =>
   field === outer || (/^[.[]/.test(field.slice(outer.length)) && field.startsWith(outer));

@@ -3,9 +3,9 @@ import { inflateRawSync } from 'node:zlib';
 import type { ModelConfig } from './model-config';
 import { centralDirectory, read, type ArtifactFault } from './torch-script';
 
-/** Code of large models has some 100 KB; a damaged file must not make us read more than this. */
+/** Code of large models has about 100 KB. The limit bounds what we read of a damaged file. */
 const MOST_CODE_BYTES = 16 * 2 ** 20;
-/** The class of the whole module is the first word of its pickle. */
+/** The first word of the module's pickle is the class of the whole module. */
 const PICKLE_BYTES = 4096;
 
 interface Argument {
@@ -21,7 +21,7 @@ interface Entry {
   offset: number;
 }
 
-/** Reads what `forward` of a TorchScript file takes from the code in it; undefined where that cannot be told. */
+/** Reads the arguments of `forward` from the code in a TorchScript file; undefined if they cannot be determined. */
 export async function forwardArguments(path: string): Promise<Argument[] | undefined> {
   const file = await fs.open(path, 'r');
   try {
@@ -40,7 +40,7 @@ export async function forwardArguments(path: string): Promise<Argument[] | undef
   }
 }
 
-/** What Triton's libtorch backend refuses of them (pt :1347 and :1362, as in docs/testing.md). */
+/** Returns what Triton's libtorch backend refuses of the arguments (pt :1347 and :1362, as in docs/testing.md). */
 export async function argumentFault(path: string, config: ModelConfig): Promise<ArtifactFault | undefined> {
   const given = await forwardArguments(path);
   if (given === undefined || given.length === 0) return undefined;
@@ -65,7 +65,7 @@ export async function argumentFault(path: string, config: ModelConfig): Promise<
   };
 }
 
-/** Names of a zip archive (APPNOTE 4.3.12). Entries whose place is in a zip64 field are left out. */
+/** Entries of a zip archive by name (APPNOTE 4.3.12), without entries whose offset is in a zip64 field. */
 function entriesOf(directory: Buffer): Map<string, Entry> {
   const entries = new Map<string, Entry>();
   for (let at = 0; at + 46 <= directory.length && directory.readUInt32LE(at) === 0x02014b50;) {
@@ -88,7 +88,10 @@ function entriesOf(directory: Buffer): Map<string, Entry> {
   return entries;
 }
 
-/** What an entry holds, of one that is not compressed the first `most` bytes; undefined where it is larger or damaged. */
+/**
+ * Returns the content of an entry; only the first `most` bytes if the entry is not compressed. Returns undefined if a
+ * compressed entry is larger than `most`, or if the entry is damaged.
+ */
 async function content(file: fs.FileHandle, entry: Entry, most: number): Promise<Buffer | undefined> {
   if (entry.compressed && (entry.bytes > most || entry.unpacked > most)) return undefined;
   const local = await read(file, entry.offset, 30);
@@ -103,7 +106,7 @@ async function content(file: fs.FileHandle, entry: Entry, most: number): Promise
   }
 }
 
-/** TorchScript writes an argument to a line: `x: Tensor,`. */
+/** Parses the arguments of `forward`. TorchScript writes each argument on its own line: `x: Tensor,`. */
 function signature(code: string, name: string): Argument[] | undefined {
   const body = code.split(/^(?=class )/m).find((one) => one.startsWith(`class ${name}(Module):`));
   const [, list] = /^ {2}def forward\(self: [\w.]+(.*?)\) -> /ms.exec(body ?? '') ?? [];

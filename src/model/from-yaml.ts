@@ -4,11 +4,11 @@ import { didYouMean, nearest } from '../core/nearest';
 import { describe, fieldPath, type ProblemList } from '../core/problems';
 import { parseYaml } from './yaml-text';
 
-/** More values than any configuration has; a few kilobytes of YAML aliases can stand for millions. */
+/** Above the number of values of any configuration. A few kilobytes of YAML aliases can expand to millions. */
 const MOST_VALUES = 100_000;
 const MOST_PROBLEMS = 100;
 
-/** Bounds of the integer types. int64 stops where doubles do: a tensor is never that large, a version never that high. */
+/** Bounds of the integer types. int64 ends at the safe integers of a double; no tensor size or version is larger. */
 export const INTEGERS: Record<string, readonly [min: bigint, max: bigint]> = {
   int32: [-(2n ** 31n), 2n ** 31n - 1n],
   uint32: [0n, 2n ** 32n - 1n],
@@ -16,7 +16,7 @@ export const INTEGERS: Record<string, readonly [min: bigint, max: bigint]> = {
   uint64: [0n, 2n ** 64n - 1n],
 };
 
-/** What people write who come from requests, PyTorch or NumPy -> the name in a configuration. */
+/** Names of data types in requests, PyTorch or NumPy -> name in a configuration. */
 const DATA_TYPE_ALIASES: Record<string, string> = {
   bytes: 'TYPE_STRING',
   str: 'TYPE_STRING',
@@ -32,15 +32,15 @@ const DATA_TYPE_ALIASES: Record<string, string> = {
   long: 'TYPE_INT64',
 };
 
-/** Thrown inside this file alone, to stop a check that would go on for ever. */
+/** Thrown inside this file only, to stop after too many values or problems. */
 class Enough extends Error {}
 
 /**
  * Reads the text of a model.yaml against Triton's message definition.
  *
- * Everything that is wrong is added to `list`: unknown fields, wrong types, values out of range, unknown enum values,
- * alternatives given together. The result holds what was right, so that further rules can be checked; it is undefined
- * if there is nothing to go on with.
+ * Adds every error to `list`: unknown fields, wrong types, values out of range, unknown enum values, alternatives given
+ * together. The result holds the valid fields, so that further rules can be checked. The result is undefined if the
+ * text is not a YAML mapping, or if checking stopped at a limit.
  */
 export function configFromYaml(text: string, list: ProblemList): ModelConfig | undefined {
   const value = parseYaml(text, list);
@@ -63,7 +63,7 @@ class Reader {
   private values = 0;
   constructor(private readonly list: ProblemList) {}
 
-  /** A message from a mapping. */
+  /** Reads a message from a mapping. */
   message(type: protobuf.Type, value: unknown, path: string): Record<string, unknown> {
     const result: Record<string, unknown> = {};
     if (!(value instanceof Map)) {
@@ -96,7 +96,7 @@ class Reader {
     return result;
   }
 
-  /** Of each oneof, at most one member may be given. */
+  /** Checks that at most one member of each oneof is given. */
   private alternatives(type: protobuf.Type, given: ReadonlySet<string>, path: string): void {
     for (const oneof of type.oneofsArray) {
       const both = oneof.oneof.filter((name) => given.has(name));
@@ -124,7 +124,7 @@ class Reader {
     const items = value
       .map((item, index) => this.single(field, item, `${path}[${index}]`))
       .filter((item) => item !== undefined);
-    // To protobuf, and so to Triton, an empty list is none.
+    // Protobuf, and so Triton, does not distinguish an empty list from a missing list.
     return items.length === 0 ? undefined : items;
   }
 
@@ -136,7 +136,7 @@ class Reader {
     const entries: [string, unknown][] = [];
     for (const [key, item] of value as Map<unknown, unknown>) {
       const at = fieldPath(path, typeof key === 'string' ? key : describe(key));
-      // JSON, which is YAML too, has no keys but texts.
+      // JSON, which is valid YAML too, has only strings as keys.
       const isQuotedNumber = field.keyType !== 'string' && typeof key === 'string' && /^\d{1,20}$/.test(key);
       const name = this.scalar(field.keyType, isQuotedNumber ? BigInt(key) : key, at);
       const read = item === null ? undefined : this.single(field, item, at);
@@ -172,7 +172,7 @@ class Reader {
       this.wrong(path, 'true or false', value);
       return undefined;
     }
-    // float and double: there are no others in Triton's configuration (a test holds us to that).
+    // float and double are the only other types in Triton's configuration (a test verifies that).
     if (typeof value === 'number' || typeof value === 'bigint') return Number(value);
     this.wrong(path, 'a number', value);
     return undefined;
@@ -219,7 +219,7 @@ class Reader {
   }
 }
 
-/** What was most likely meant: `FP32`, `TYPE_FLOAT` and `torch.float32` are TYPE_FP32, `gpu` is KIND_GPU. */
+/** Suggests an enum value: TYPE_FP32 for `FP32`, `TYPE_FLOAT` and `torch.float32`, KIND_GPU for `gpu`. */
 function enumHint(type: protobuf.Enum, value: unknown): string | undefined {
   const names = enumValues(type);
   if (typeof value === 'number') {

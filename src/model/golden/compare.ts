@@ -1,22 +1,22 @@
 import type { Tensor } from '../../triton/tensor';
 import type { ExpectedOutput, GoldenRequest, Tolerance } from './request';
 
-/** How an answer differs from the expected one, in one of its tensors. */
+/** A difference between an answer and the expected answer, in one tensor. */
 export interface Mismatch {
   tensor: string;
   /** A clause about the tensor: `[0, 3] is 0.51, expected 0.5`. */
   problem: string;
-  /** Of the first value that differs. */
+  /** Index of the first value that differs. */
   position?: number[];
   expected?: string;
   received?: string;
-  /** Of all values that are finite in both. */
+  /** Among all values that are finite in both tensors. */
   largestDifference?: number;
   differing?: number;
   elements?: number;
 }
 
-/** Compares the outputs that a golden request lists; undefined when all of them are as expected. */
+/** Compares the outputs that a golden request lists; undefined if all of them are within their tolerances. */
 export function compareAnswer(
   { outputs }: Pick<GoldenRequest, 'outputs'>,
   answer: readonly Tensor[],
@@ -29,13 +29,13 @@ export function compareAnswer(
   return undefined;
 }
 
-/** How far one tensor of an answer is from the expected one, whether it is within the tolerance or not. */
+/** The largest difference between one tensor of an answer and the expected tensor, also within the tolerance. */
 export interface Difference {
   request: string;
   tensor: string;
-  /** Of all values that are finite in both. */
+  /** Among all values that are finite in both tensors. */
   largest: number;
-  /** Of the expected values, by magnitude: what `largest` is to be seen beside. */
+  /** Largest magnitude of the expected values, which gives the scale of `largest`. */
   largestExpected: number;
   tolerance: Tolerance;
 }
@@ -102,7 +102,7 @@ function compareValues(
     if (difference === 0) continue;
     if (Number.isFinite(difference)) largest = Math.max(largest ?? 0, difference);
     const allowed = Buffer.isBuffer(want) ? 0 : tolerance.absolute + tolerance.relative * Math.abs(Number(want));
-    // Not ">": an infinite difference, or one to NaN, is never within a tolerance.
+    // Not ">": an infinite difference, and NaN, are never within a tolerance.
     if (Number.isFinite(difference) && difference <= allowed) continue;
     first ??= i;
     differing += 1;
@@ -125,7 +125,7 @@ function compareValues(
 type Value = number | bigint | Buffer;
 type Values = ArrayLike<Value>;
 
-/** 0 for equal values, NaN where one cannot be counted: strings, or NaN against a number. */
+/** Returns 0 for equal values, and NaN if no difference can be computed: for strings, or for NaN and a number. */
 function differenceOf(value: Value, want: Value): number {
   if (Buffer.isBuffer(value) || Buffer.isBuffer(want)) {
     return Buffer.isBuffer(value) && Buffer.isBuffer(want) && value.equals(want) ? 0 : NaN;
@@ -168,7 +168,7 @@ function compareClasses(
   };
 }
 
-/** Index of the highest value; -1 where one is NaN, of which no order is known. */
+/** Index of the highest value; -1 if one value is NaN, because NaN has no order. */
 function highestOf(data: ArrayLike<number | bigint>, start: number, count: number): number {
   let highest = 0;
   for (let i = 0; i < count; i += 1) {
@@ -197,6 +197,6 @@ function text(value: Value): string {
   return string.length > LONGEST_TEXT ? `${string.slice(0, LONGEST_TEXT)}...` : string;
 }
 
-/** Nine digits tell any two FP32 values apart. */
+/** Nine digits distinguish any two FP32 values. */
 const short = (value: number): string =>
   Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(9)));

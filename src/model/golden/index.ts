@@ -1,4 +1,4 @@
-/** Golden requests: inference requests with the answers that are expected, of a model folder and of a release. */
+/** Golden requests of a model folder and of a release: inference requests with their expected answers. */
 export { compareAnswer, describeMismatch, measureAnswer, type Difference, type Mismatch } from './compare';
 export { decodeGolden, encodeGolden, verifyGolden, type ReleasedGolden } from './object';
 export { readGolden, type ReadGolden } from './read';

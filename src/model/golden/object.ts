@@ -3,12 +3,12 @@ import { UserError } from '../../core/errors';
 import { decodeTensor, encodeTensor, type DataType, type Tensor } from '../../triton/tensor';
 import type { ExpectedOutput, GoldenRequest, Tolerance } from './request';
 
-/** What a release says of the golden requests of a model. */
+/** The entry of a release for the golden requests of a model. */
 export interface ReleasedGolden {
-  /** Of the object, in hexadecimal: its name. */
+  /** SHA-256 of the object in hexadecimal, which is also the object's name. */
   sha256: string;
   bytes: number;
-  /** How many requests it holds. */
+  /** Number of requests in the object. */
   requests: number;
 }
 
@@ -18,7 +18,7 @@ interface StoredTensor {
   name: string;
   datatype: string;
   shape: readonly number[];
-  /** Little-endian bytes in base64; strings of BYTES as they are. */
+  /** Base64 of the little-endian bytes; strings of BYTES unchanged. */
   data: string | string[];
 }
 
@@ -31,7 +31,7 @@ interface StoredRequest extends Pick<GoldenRequest, 'name' | 'version' | 'parame
   outputs: StoredOutput[];
 }
 
-/** The one object that holds all golden requests of a model. */
+/** Encodes all golden requests of a model as one object. */
 export function encodeGolden(requests: readonly GoldenRequest[]): { body: Buffer; golden: ReleasedGolden } {
   const stored = requests.map(({ name, version, inputs, outputs, parameters }): StoredRequest => ({
     name,
@@ -47,8 +47,8 @@ export function encodeGolden(requests: readonly GoldenRequest[]): { body: Buffer
 }
 
 /**
- * @param where the bytes came from, for the error
- * @throws UserError where they are not those that the release names
+ * @param where source of the bytes, for the error
+ * @throws UserError if the SHA-256 of the bytes is not the one that the release names
  */
 export function verifyGolden(body: Buffer, golden: ReleasedGolden, where: string): void {
   const found = sha256(body);
@@ -59,8 +59,8 @@ export function verifyGolden(body: Buffer, golden: ReleasedGolden, where: string
 }
 
 /**
- * The requests of such an object, whose bytes are verified first.
- * @param where it came from, for the error
+ * Verifies the bytes of such an object and returns its requests.
+ * @param where source of the bytes, for the error
  */
 export function decodeGolden(body: Buffer, golden: ReleasedGolden, where: string): GoldenRequest[] {
   verifyGolden(body, golden, where);

@@ -20,7 +20,7 @@ export type ReadFile = (name: string) => Promise<Tensor>;
 
 type Fields = Record<string, unknown>;
 
-/** What is wrong with one field, thrown to where its path is known. */
+/** An error in one field. The caller that knows the field's path catches it. */
 class Fault extends UserError {
   constructor(
     readonly field: string,
@@ -31,7 +31,7 @@ class Fault extends UserError {
   }
 }
 
-/** Reads the content of one file of golden requests; what is wrong with it is added to `problems`. */
+/** Reads the content of one golden request file and adds errors to `problems`. */
 export class RequestReader {
   constructor(
     private readonly config: ModelConfig,
@@ -138,7 +138,7 @@ export class RequestReader {
     });
   }
 
-  /** What the configuration says of the tensor; undefined where it names no inputs or no outputs at all. */
+  /** Returns the tensor's configuration; undefined if the configuration lists no inputs or no outputs at all. */
   private find(
     field: string,
     { name }: Fields,
@@ -179,7 +179,7 @@ export class RequestReader {
       return tensorFromJson(name as string, datatype, data, shape);
     } catch (error) {
       if (error instanceof UserError) throw new Fault(field, error.message);
-      // Nested deeper than the stack is.
+      // The nesting is deeper than the call stack.
       if (error instanceof RangeError) throw new Fault(field, 'is nested too deeply');
       throw error;
     }
@@ -227,7 +227,7 @@ export class RequestReader {
     }
   }
 
-  /** All tensors of a batch have the same number of rows. */
+  /** Checks that all tensors of a batch have the same number of rows. */
   private checkRows(inputs: readonly Tensor[], outputs: readonly ExpectedOutput[]): void {
     if (!hasBatchAxis(this.config) || (this.config.batch_output ?? []).length > 0) return;
     const rows = inputs[0]?.shape[0];
@@ -271,7 +271,7 @@ export class RequestReader {
   }
 }
 
-/** A hint for a word that is none of the known ones, where one of these is near. */
+/** Returns a hint for an unknown word that is similar to a known one. */
 function meant(word: string, known: readonly string[]): string | undefined {
   const near = nearest(word, known);
   return near === undefined ? undefined : `did you mean ${near}?`;
@@ -281,7 +281,7 @@ function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The data type of the configuration; one that is given must be that. */
+/** Returns the configured data type. If the request gives a data type, both must be equal. */
 function readDataType(field: string, { datatype: given }: Fields, configured: TensorConfig | undefined): DataType {
   const wanted = configured === undefined ? undefined : dataTypeOf(configured);
   if (given === undefined) {
@@ -320,6 +320,6 @@ function readTolerance(field: string, value: unknown, datatype: DataType): Toler
       throw new Fault(at, `is ${describe(number)}`, { allowed: 'a number from 0' });
     }
   }
-  // One that is given alone is meant alone.
+  // If only one of the two is given, the other is 0.
   return { ...NO_TOLERANCE, ...(value as Partial<Tolerance>) };
 }

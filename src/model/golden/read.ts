@@ -10,12 +10,12 @@ import { encodeTensor, type Tensor } from '../../triton/tensor';
 import { RequestReader, type ReadFile } from './read-request';
 import { GOLDEN_FOLDER, type GoldenRequest } from './request';
 
-/** They are read into memory, and travel as one object. */
+/** Golden requests are read into memory and stored as one object. */
 const MOST_BYTES = 64 * 2 ** 20;
 
-/** The golden requests of a model folder, and what is wrong with them. */
+/** The golden requests of a model folder, with the problems found in them. */
 export interface ReadGolden {
-  /** Those without problems, in the order of their names. */
+  /** Requests without problems, ordered by name. */
   requests: GoldenRequest[];
   problems: Problem[];
 }
@@ -24,8 +24,9 @@ export interface ReadGolden {
  * Reads the golden requests of a model folder and checks them against the model's configuration.
  *
  * @param root real path of the model folder
- * @param versions of the model that exist
- * @param served of these: requests of the others were made for another configuration, and are skipped
+ * @param versions existing versions of the model
+ * @param served versions that are served; requests of other versions are skipped, because they were made for another
+ *   configuration
  */
 export async function readGolden(
   root: string,
@@ -61,7 +62,7 @@ export async function readGolden(
   return { requests, problems: problems.problems };
 }
 
-/** The version that a file is for, by its folder; `none` where it is for nothing that exists. */
+/** Returns the version that a file's folder names; `none` if the folder is not an existing version. */
 function versionFor(key: string, versions: readonly number[], problems: ProblemList): number | 'none' | undefined {
   const [, first = '', ...deeper] = key.split('/');
   if (deeper.length === 0) return undefined;
@@ -91,7 +92,7 @@ async function readCase(
 ): Promise<GoldenRequest | undefined> {
   let content: unknown;
   try {
-    // Editors on Windows begin a file with a byte order mark.
+    // Editors on Windows may start a file with a byte order mark.
     content = JSON.parse((await fs.readFile(file.path, 'utf8')).replace(/^\uFEFF/, ''));
   } catch (error) {
     const message =
@@ -112,14 +113,14 @@ async function readCase(
   return new RequestReader(config, labels, readFile, problems).read(name, content);
 }
 
-/** The parser quotes the file, which may hold control sequences of a terminal. */
+/** Replaces control characters, because the parser quotes the file, which may hold terminal control sequences. */
 const printable = (text: string): string => text.replace(/[\p{Cc}\p{Cf}]/gu, '\uFFFD');
 
 async function readLabels(root: string, config: ModelConfig): Promise<Map<string, string[]>> {
   const labels = new Map<string, string[]>();
   for (const { name = '', label_filename: file = '' } of config.output ?? []) {
     if (file === '') continue;
-    // One that is missing is reported as a problem of the configuration.
+    // A missing label file is reported as a problem of the configuration.
     const text = await fs.readFile(path.join(root, file), 'utf8').catch(() => undefined);
     if (text !== undefined)
       labels.set(

@@ -9,29 +9,29 @@ export interface Tolerance {
   relative: number;
 }
 
-/** For floating point, where the author gives none. */
+/** Default for floating point. */
 export const DEFAULT_TOLERANCE: Tolerance = { absolute: 1e-5, relative: 1e-5 };
 
-/** For integers, booleans and strings, where the author gives none. */
+/** Default for integers, booleans and strings. */
 export const NO_TOLERANCE: Tolerance = { absolute: 0, relative: 0 };
 
-/** The class that a row must have the highest value for. */
+/** The class with the highest expected value in a row. */
 export interface ExpectedClass {
   index: number;
   /** Its label, or its index as text. */
   label: string;
 }
 
-/** An output by its values, or by the highest class of each of its rows. */
+/** An expected output, given by its values or by the highest class of each row. */
 export type ExpectedOutput =
   | { name: string; tensor: Tensor; tolerance: Tolerance }
   | { name: string; datatype: DataType; classes: ExpectedClass[] };
 
-/** One inference request with the answer that is expected. */
+/** One inference request with its expected answer. */
 export interface GoldenRequest {
   /** Path of its file in the golden folder, without `.json`: `cat`, `2/traced-0`. */
   name: string;
-  /** The version that it is for; undefined: every served version. */
+  /** The version that the request is for; undefined for every served version. */
   version?: number;
   inputs: Tensor[];
   /** Only these outputs are requested and compared. */
@@ -40,6 +40,6 @@ export interface GoldenRequest {
   parameters: Record<string, string | number | boolean>;
 }
 
-/** The requests that a version has to answer. */
+/** The requests that a version must answer. */
 export const requestsFor = (requests: readonly GoldenRequest[], version: number): GoldenRequest[] =>
   requests.filter((request) => request.version === undefined || request.version === version);

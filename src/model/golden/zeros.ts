@@ -3,13 +3,13 @@ import type { ModelConfig } from '../model-config';
 import { zeroTensor, type Tensor } from '../../triton/tensor';
 import { dataTypeOf, fitsShape, hasBatchAxis, requestShape } from './shapes';
 
-/** What a zero request needs of a configuration, ours or one that a server completed. */
+/** The configuration fields that a zero request needs, from our configuration or from one that a server completed. */
 export type RequestConfig = Pick<ModelConfig, 'max_batch_size' | 'input' | 'output' | 'batch_output'>;
 
 /**
- * The request for a model without golden requests: zeros, or empty strings, in every input that is not optional; one
- * row; a length that may be anything is 1.
- * @throws UserError where the configuration has a data type that Triton does not have
+ * Makes the request for a model without golden requests. Every input that is not optional gets zeros or empty strings.
+ * A batch has one row, and variable sizes are 1.
+ * @throws UserError if the configuration has a data type that Triton does not have
  */
 export function zeroInputs(config: RequestConfig): Tensor[] {
   const inputs = (config.input ?? []).filter(({ optional }) => optional !== true);
@@ -22,7 +22,7 @@ export function zeroInputs(config: RequestConfig): Tensor[] {
   });
 }
 
-/** How an answer contradicts the configuration: a missing output, another data type, another shape. */
+/** Describes how an answer contradicts the configuration: missing output, other data type, or other shape. */
 export function contradiction(config: RequestConfig, answer: readonly Tensor[]): string | undefined {
   for (const output of config.output ?? []) {
     const { name = '' } = output;
@@ -33,7 +33,7 @@ export function contradiction(config: RequestConfig, answer: readonly Tensor[]):
       return `output ${name} has data type ${received.datatype}, and the configuration says ${datatype ?? 'nothing'}`;
     }
     const wanted = requestShape(config, output);
-    // A batch_output may have another number of rows than the request.
+    // A batch_output may have a different number of rows than the request.
     if (hasBatchAxis(config) && (config.batch_output ?? []).length === 0) wanted[0] = 1;
     if (fitsShape(received.shape, wanted)) continue;
     return `output ${name} has shape [${received.shape.join(', ')}], and the configuration says [${wanted.join(', ')}]`;
