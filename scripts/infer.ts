@@ -44,7 +44,7 @@ Exit codes: 0 answered, 1 failed (with --bench: any request), 2 wrong command li
 
 const MOST_INPUTS = 1000;
 const LONGEST_S = 86_400;
-/** Flags that are about a request. */
+/** Flags that describe a request. */
 const NOT_FOR_TYPES = [
   'out',
   'json',
@@ -132,7 +132,7 @@ interface ServerFlags {
   timeout: string;
 }
 
-/** The server that is asked, and the folder with what its models need here. */
+/** Returns the server to ask, and the folder with the files that its models need on the client. */
 function serverOf(flags: ServerFlags): Connection & { repository: string } {
   const repo = flags.repo === undefined ? undefined : resolve(flags.repo);
   const given = flags.url === undefined ? 'grpc' : 'url';
@@ -150,7 +150,7 @@ function serverOf(flags: ServerFlags): Connection & { repository: string } {
   };
 }
 
-/** The flags that say which server, version and repository are meant, for the next command. */
+/** The flags that select the server, version and repository, repeated for the next command. */
 function repeatedFlags(flags: ServerFlags & { version?: string | undefined }): string {
   const values = (['url', 'grpc', 'header', 'version', 'repo'] as const).flatMap((name) =>
     [flags[name] ?? []].flat().map((value) => ` --${name} ${shellWord(value)}`),
@@ -158,7 +158,7 @@ function repeatedFlags(flags: ServerFlags & { version?: string | undefined }): s
   return [...(flags.local ? [' --local'] : []), ...values].join('');
 }
 
-/** Lets the command list the models of a server whose key is known, to say what there is. */
+/** Adds the known control key of a local server, so that the command can list the server's models. */
 function controlHeader(address: Connection['address']): Record<string, string> {
   const isHttp = 'url' in address;
   const local = runningStacks().find((stack) =>

@@ -196,12 +196,12 @@ async function local(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** A reload that is under way gets so long to end in order. */
+/** Time for a running reload to finish before the servers stop. */
 const END_OF_RELOAD_MS = 5000;
 
 /**
- * Ctrl-C while things are starting ends the start with an error; once all is up it is the ordinary way to stop.
- * A second Ctrl-C does not wait for anything.
+ * Ctrl-C during the start ends the start with an error. After the start, Ctrl-C is the ordinary way to stop.
+ * A second Ctrl-C ends immediately.
  */
 function untilInterrupted() {
   let ordinary = false;
@@ -221,9 +221,9 @@ function untilInterrupted() {
     },
   });
   return {
-    /** Settles when an interrupt came after becomeOrdinary. */
+    /** Settles when an interrupt arrives after becomeOrdinary. */
     requested,
-    /** Rejects when an interrupt came before. */
+    /** Rejects when an interrupt arrives before becomeOrdinary. */
     thrown,
     becomeOrdinary: (): void => {
       ordinary = true;

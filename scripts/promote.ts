@@ -51,7 +51,7 @@ async function runPromote(argv: readonly string[]): Promise<number> {
   const shared = { 'stack-dir': flags['stack-dir'], 'endpoint-url': flags['endpoint-url'], region: flags.region };
   const { triton, namespace, selector, kubeconfig, context } = flags;
   const servers = { triton, namespace, selector, kubeconfig, context };
-  // Both are looked at before Pulumi is asked about the first one.
+  // Both flags are checked before Pulumi is asked about the first stack.
   const places = { from: place('from', flags.from), to: place('to', flags.to) };
   const opened: CommandTarget[] = [];
   try {

@@ -44,5 +44,5 @@ async function releases(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** Of the terminal; what goes elsewhere is read by people too. */
+/** Width of the terminal; a default width for other output, which people read too. */
 const columns = (): number => (process.stdout.columns > 0 ? process.stdout.columns : 120);

@@ -1,6 +1,6 @@
-// Entry point of every npm script. It needs nothing but Node itself, because on a fresh clone nothing else is there:
-// it checks the Node version, installs node_modules when package-lock.json changed, compiles scripts/<command>.ts or tools/<command>.ts when
-// its sources changed, and runs it.
+// Entry point of every npm script. Requires only Node, because a fresh clone has nothing else. Checks the Node version,
+// installs node_modules when package-lock.json changed, compiles scripts/<command>.ts or tools/<command>.ts when its
+// sources changed, and runs the command.
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { findBundle, sourceOf } from '../src/launch/bundle.mjs';
@@ -17,14 +17,14 @@ if (Number(process.versions.node.split('.')[0]) < MINIMUM_NODE) {
 if (command === undefined || !/^[a-z-]+$/.test(command) || sourceOf(root, command) === undefined) {
   fail(`no such command: ${command ?? '(none)'}; "npm run" lists them`);
 }
-// Set rather than call process.exit: what is still being written to a pipe must arrive.
+// Sets exitCode instead of calling process.exit, so that pending output to a pipe is written.
 process.exitCode = await run();
 
 async function run() {
   let main;
   try {
     const modules = await installedModules(root);
-    // Each step is loaded only where it is needed: most starts find everything in place.
+    // Each step is imported only if needed, because most starts are up to date.
     const entry =
       findBundle(root, command, modules) ??
       (await (await import('../src/launch/build.mjs')).buildBundle(root, command, modules));
@@ -37,15 +37,15 @@ async function run() {
   return main(args);
 }
 
-/** npm runs a script in the folder of its package; paths on the command line start where the user typed the command. */
+/** npm runs a script in its package's folder, but paths on the command line are relative to the user's folder. */
 function enterShellFolder() {
   const { INIT_CWD: typedIn, npm_lifecycle_event: script } = process.env;
-  // The environment alone may come from another script, which started this command in a folder of its choice.
+  // INIT_CWD alone may come from another script that started this command in a folder of its choice.
   if (typedIn === undefined || script !== command || process.cwd() !== root) return;
   try {
     process.chdir(typedIn);
   } catch {
-    // The folder was deleted meanwhile; absolute paths still work.
+    // The folder was deleted in the meantime; absolute paths still work.
   }
 }
 

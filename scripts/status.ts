@@ -49,7 +49,7 @@ async function status(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** What is printed without --json. */
+/** The output without --json. */
 export function describeStatus(
   { name, replicas: source }: Pick<CommandTarget, 'name' | 'replicas'>,
   status: RepositoryStatus,
@@ -73,7 +73,7 @@ export function describeStatus(
   ].join('\n');
 }
 
-/** What brings the replicas to the release. */
+/** Commands that bring the replicas to the release. */
 function nextSteps({ replicas }: RepositoryStatus, argv: readonly string[]): string[] {
   const wrong = replicas.flatMap(({ versions }) => versions.filter(({ ok }) => !ok));
   const missing = new Set(wrong.filter(({ verdict }) => verdict !== 'not in the release').map(({ model }) => model));
@@ -124,10 +124,10 @@ const table = (replicas: readonly ReplicaStatus[]): string =>
     ),
   );
 
-/** A table has room for the first line of an error. */
+/** A table has room only for the first line of an error. */
 const firstLine = (text: string): string => text.split('\n', 1)[0] ?? '';
 
-/** Errors of several lines, which the tables cut, as a whole. */
+/** Full text of errors with several lines, which the tables cut. */
 function restOfCells(replicas: readonly ReplicaStatus[]): string[] {
   const texts = replicas.flatMap(({ replica, problem = '', versions, answers = [] }) => [
     [replica, problem],

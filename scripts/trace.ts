@@ -84,7 +84,7 @@ async function trace(argv: readonly string[]): Promise<number> {
   return EXIT.ok;
 }
 
-/** Before an environment is made for nothing. */
+/** Checks the folder before a Python environment is created. */
 function requireRepository(folder: string): void {
   try {
     readdirSync(folder);
@@ -96,7 +96,7 @@ function requireRepository(folder: string): void {
   }
 }
 
-/** One line for the events that are a result. */
+/** One line for each event that is a result. */
 function describe(event: TraceEvent): string | undefined {
   switch (event.event) {
     case 'explain':

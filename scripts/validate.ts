@@ -26,7 +26,7 @@ const HELP = `Checks a model repository without a server: configurations, ensemb
 Exit codes: 0 all is well, 1 there are problems, 2 wrong command line.
 `;
 
-/** Prints the models of a repository and what is wrong with them. Returns the exit code. */
+/** Prints the models of a repository and their problems. Returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => validate(argv));
 }
@@ -62,7 +62,7 @@ const adviceOn = (models: readonly RepositoryModel[]): Problem[] => [
   ...memoryAdvice(serverMemory(models)),
 ];
 
-/** One line; empty where no model has files yet. */
+/** One line; empty if no model has files yet. */
 function memoryText(models: readonly RepositoryModel[]): string {
   const memory = serverMemory(models);
   if (memory.models.every(({ weights }) => weights === 0)) return '';
@@ -86,14 +86,14 @@ const table = (models: readonly RepositoryModel[]): string =>
 
 const numbers = (versions: readonly number[]): string => (versions.length === 0 ? '-' : versions.join(' '));
 
-/** What is to be served; of a version that is named and not there, that it is missing. */
+/** The served versions; versions without a folder are marked as missing. */
 function served(model: RepositoryModel): string {
   const there = versionNumbers(model);
   const words = model.served.map((version) => (there.includes(version) ? String(version) : `${version} (missing)`));
   return words.length === 0 ? '-' : words.join(' ');
 }
 
-/** `up to 8, dynamic`; `-` where Triton adds no batch axis and joins nothing. */
+/** `up to 8, dynamic`; `-` if Triton adds no batch axis and does not batch. */
 function batching({ config }: RepositoryModel): string {
   const limit = config.max_batch_size ?? 0;
   const words = [
@@ -106,7 +106,7 @@ function batching({ config }: RepositoryModel): string {
 
 const versionNumbers = ({ versions }: RepositoryModel): number[] => versions.map(({ version }) => version);
 
-/** All that is published of a model, but for its config.pbtxt. */
+/** All published files of a model, except its config.pbtxt. */
 const files = ({ versions, extraFiles }: RepositoryModel): SourceFile[] => [
   ...versions.flatMap((version) => version.files),
   ...extraFiles,
@@ -124,7 +124,7 @@ function asJson({ models, problems, added }: Repository): string {
     bytes: bytes(model),
     config: model.config,
   }));
-  // JSON has no numbers of 64 bits.
+  // JSON has no 64-bit integers.
   const replacer = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value);
   return JSON.stringify(
     { models: summaries, problems, advice: adviceOn(models), memory: serverMemory(models), added },

@@ -8,7 +8,7 @@ import { isAlive } from '../core/exec';
 
 const COMPLETE = '.complete';
 
-/** Folder for everything slow to get, shared by all checkouts: `${XDG_CACHE_HOME:-~/.cache}/triton-serving`. */
+/** Folder for downloads and builds, shared by all checkouts: `${XDG_CACHE_HOME:-~/.cache}/triton-serving`. */
 export function cacheRoot(): string {
   const base = process.env['XDG_CACHE_HOME'];
   return join(base !== undefined && base !== '' ? base : join(homedir(), '.cache'), 'triton-serving');
@@ -20,8 +20,8 @@ function isCached(name: string): boolean {
 }
 
 /**
- * The folder `name` of the cache, built by `build` if it is not there. A build that was interrupted leaves no
- * completion mark, so the next caller starts it afresh; two processes never build the same folder at once.
+ * Returns the folder `name` of the cache; `build` creates the folder if it is missing. An interrupted build leaves no
+ * completion mark, so the next caller builds again. Two processes never build the same folder concurrently.
  */
 export async function cached(name: string, build: (directory: string) => Promise<void>): Promise<string> {
   const directory = join(cacheRoot(), name);
@@ -40,8 +40,8 @@ export async function cached(name: string, build: (directory: string) => Promise
 }
 
 /**
- * Takes the lock file `path`, waiting while the process named in it is alive.
- * @returns the function that gives it back.
+ * Acquires the lock file `path`; waits while the process named in the file is alive.
+ * @returns the function that releases the lock
  */
 export async function acquireLock(path: string, what: string, options: { wait?: boolean } = {}): Promise<() => void> {
   for (let announced = false; ;) {
@@ -77,7 +77,7 @@ function lockOwner(path: string): number | undefined {
     const pid = Number(readFileSync(path, 'utf8'));
     return Number.isInteger(pid) && pid > 0 ? pid : -1;
   } catch {
-    return undefined; // Given back between our two looks.
+    return undefined; // Released between our two checks.
   }
 }
 
@@ -85,11 +85,11 @@ function removeStale(path: string): void {
   try {
     unlinkSync(path);
   } catch {
-    // Someone else removed it first.
+    // Another process removed the file first.
   }
 }
 
-/** Makes a folder of the cache, and those above it. */
+/** Creates a folder of the cache, with its parents. */
 export function makeDirectory(path: string): void {
   try {
     mkdirSync(path, { recursive: true });
@@ -105,7 +105,7 @@ function cannotWrite(path: string, cause: unknown): UserError {
   });
 }
 
-/** Refuses early when `directory`'s file system has less than `bytes` free. */
+/** Fails early if `directory`'s file system has less than `bytes` free. */
 export function requireFreeSpace(directory: string, bytes: number, what: string): void {
   makeDirectory(directory);
   const { bavail, bsize } = statfsSync(directory);

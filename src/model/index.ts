@@ -1,4 +1,4 @@
-/** Model folders -> validated configurations, the text of each config.pbtxt, and the files to publish. */
+/** Reads model folders: validated configurations, the text of each config.pbtxt, and the files to publish. */
 export { adviceFor } from './advice';
 export {
   formatGiB,

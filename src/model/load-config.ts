@@ -11,21 +11,21 @@ import { isVersion } from './versions';
 
 export const YAML_FILE = 'model.yaml';
 
-/** Real configurations have a few kilobytes. */
+/** Configurations have a few kilobytes. */
 const MOST_BYTES = 2 ** 20;
 
-/** The configuration of one model folder, and what is wrong with it. */
+/** The configuration of one model folder, with the problems found in it. */
 export interface LoadedConfig {
-  /** Undefined if it could not be read at all. */
+  /** Undefined if the configuration could not be read at all. */
   config: ModelConfig | undefined;
-  /** Whether it is a config.pbtxt of the user's own. */
+  /** Whether the configuration is a config.pbtxt that the user wrote. */
   handWritten: boolean;
   problems: ProblemList;
 }
 
 /**
- * Reads model.yaml, or else config.pbtxt. With both, model.yaml is what counts, and a config.pbtxt that says something
- * else is a problem: nobody could tell which of them is served. Undefined if the folder has neither.
+ * Reads model.yaml, or config.pbtxt if there is no model.yaml. If the folder has both and they differ, the result is
+ * model.yaml with a problem, because users could not tell which of them is served. Undefined if the folder has neither.
  *
  * @param root the model folder
  */
@@ -53,7 +53,7 @@ export async function loadConfig(root: string): Promise<LoadedConfig | undefined
   return loaded;
 }
 
-/** Whether both configurations would be published as the same text: `latest: 1` may stand for the version it means. */
+/** Whether both configurations are published as the same text, so `latest: 1` may stand for the version it selects. */
 function saySame(a: ModelConfig, b: ModelConfig, versions: readonly number[]): boolean {
   return configText(withServedVersions(a, versions)) === configText(withServedVersions(b, versions));
 }
@@ -78,7 +78,7 @@ async function readText(root: string, name: string, problems: ProblemList): Prom
       return undefined;
     }
     const stat = await fs.stat(real);
-    // Of a pipe one could read for ever.
+    // Reading a pipe might never end.
     if (!stat.isFile() && !stat.isDirectory()) {
       problems.add('', 'is not a regular file', { hint: 'remove it' });
       return undefined;

@@ -8,63 +8,63 @@ import type { ModelVersion } from './versions';
 const MIB = 2 ** 20;
 const GIB = 2 ** 30;
 
-/** Memory of a backend. Measured on a CPU with the local server, where the text does not name a source. */
+/** Memory of a backend, measured on a CPU with the local server unless a source is named. */
 interface Backend {
-  /** Of each local process: interpreter and libraries. A process has one instance. */
+  /** Interpreter and libraries of each local process. Each instance has its own process. */
   process: number;
-  /** Pages of libraries, which all processes of the backend share. */
+  /** Pages of libraries that all processes of the backend share. */
   libraries: number;
-  /** Copies of the weights in main memory while a local process loads them, and while Triton's own backend does. */
+  /** Copies of the weights in main memory while a model is loaded, by a local process and by Triton's own backend. */
   copies: { local: number; pod: number };
-  /** Whether instances run on a GPU where they may. */
+  /** Whether instances may run on a GPU. */
   usesGpu: boolean;
 }
 
 /**
- * Copies of Triton's own backends: libtorch reads the file into a string, copies that into a stream, and makes tensors of it
- * (pytorch_backend, model_state.cc:226). ONNX Runtime holds the message that it reads, and its own tensors. TensorRT reads
- * the plan, and sends it to the GPU.
+ * Memory by backend. `copies.pod` follows the code of Triton's own backends. libtorch reads the file into a string,
+ * copies the string into a stream, and creates tensors from the stream (pytorch_backend, model_state.cc:226). ONNX
+ * Runtime holds the parsed message and its own tensors. TensorRT reads the plan and sends it to the GPU.
  */
 const BACKENDS: Readonly<Record<string, Backend>> = {
   pytorch_libtorch: { process: 292 * MIB, libraries: 255 * MIB, copies: { local: 1, pod: 3 }, usesGpu: true },
   onnxruntime_onnx: { process: 22 * MIB, libraries: 37 * MIB, copies: { local: 2, pod: 2 }, usesGpu: true },
   tensorrt_plan: { process: 0, libraries: 0, copies: { local: 0, pod: 1 }, usesGpu: true },
 };
-/** A Python model: its interpreter with NumPy. What it imports and computes is not known. */
+/** A Python model: the interpreter with NumPy. Memory for its imports and its computation is unknown. */
 const OF_OTHERS: Backend = { process: 30 * MIB, libraries: 20 * MIB, copies: { local: 1, pod: 1 }, usesGpu: false };
 
-/** The server without models. */
+/** Memory of the server without models. */
 const SERVER = 45 * MIB;
 
 /**
- * Memory that a process takes for each byte of live tensors: also scratch of kernels, and freed memory that it keeps. Measured
- * on a CPU (3.0 to 4.6), and assumed for GPUs.
+ * Memory that a process takes for each byte of live tensors, including scratch memory of kernels and freed memory that
+ * the process keeps. Measured on a CPU (3.0 to 4.6), and assumed for GPUs.
  */
 const PER_LIVE_BYTE = 4;
 
 /**
- * What CUDA takes. On each GPU 426 MiB for its context (unslothai/unsloth-zoo pull request 1053: PyTorch 2.10, CUDA 13), and
- * in main memory 114 MiB (pytorch issue 113326). cuBLAS has a workspace of up to 32 MiB for each instance (pytorch pull
- * request 120925).
+ * Memory of CUDA. Its context takes 426 MiB on each GPU (unslothai/unsloth-zoo pull request 1053: PyTorch 2.10,
+ * CUDA 13) and 114 MiB of main memory (pytorch issue 113326). cuBLAS has a workspace of up to 32 MiB for each instance
+ * (pytorch pull request 120925).
  */
 const CUDA = { gpu: 426 * MIB, main: 114 * MIB, workspace: 32 * MIB };
 
-/** Bytes that a model needs at its peak, beside what its backend needs once. */
+/** Peak memory of a model in bytes, without the memory that its backend needs once. */
 export interface ModelMemory {
   name: string;
   /** Size of the served versions. */
   weights: number;
-  /** Live tensors of the largest inputs that the trace checked, of one instance; undefined without a trace record. */
+  /** Live tensors of one instance for the largest inputs that the trace checked; undefined without a trace record. */
   activations: number | undefined;
-  /** All processes of the local server. */
+  /** Total of all processes of the local server. */
   local: number;
-  /** Main memory of a pod, if models are loaded side by side. */
+  /** Main memory of a pod that loads models concurrently. */
   main: number;
-  /** On each GPU of a pod, where all instances that may run there do. */
+  /** Memory on each GPU of a pod, if all instances that may run on this GPU do. */
   gpu: number;
 }
 
-/** Bytes that a server needs at its peak. */
+/** Peak memory of a server in bytes. */
 export interface ServerMemory {
   models: ModelMemory[];
   local: number;
@@ -73,8 +73,8 @@ export interface ServerMemory {
 }
 
 /**
- * Predicts the peak of a server with these models.
- * @param hasGpu whether pods have a GPU; KIND_AUTO takes it then
+ * Predicts the peak memory of a server with these models.
+ * @param hasGpu whether pods have a GPU, which KIND_AUTO then uses
  */
 export function serverMemory(models: readonly RepositoryModel[], hasGpu = true): ServerMemory {
   const counted = models.filter(({ platform }) => platform !== 'ensemble');
@@ -82,7 +82,7 @@ export function serverMemory(models: readonly RepositoryModel[], hasGpu = true):
   const backends = [...new Set(counted.map(backendOf))];
   const sum = (key: 'local' | 'main' | 'gpu'): number => each.reduce((total, one) => total + one[key], 0);
   const libraries = backends.reduce((total, backend) => total + backend.libraries, 0);
-  // Triton's own backends are libraries of the server: what a local process takes for itself is there once.
+  // Triton's own backends are libraries of the server, so their process memory is counted once.
   const inServer = backends.reduce((total, { usesGpu, process }) => total + (usesGpu ? process : 0), 0);
   const gpu = sum('gpu');
   return {
@@ -107,7 +107,7 @@ function modelMemory(model: RepositoryModel, hasGpu: boolean): ModelMemory {
     need.weights += weights;
     need.activations = activations === undefined ? need.activations : Math.max(need.activations ?? 0, activations);
     for (const { kind, count = 1 } of config.instance_group ?? [{}]) {
-      // Freed copies stay with the process, which uses them for activations.
+      // The process keeps the memory of freed copies and reuses it for activations.
       if (copies.local > 0) need.local += count * (process + Math.max(copies.local * weights, working));
       if (hasGpu && usesGpu && kind !== 'KIND_CPU') {
         need.gpu += count * (working + CUDA.workspace);
@@ -121,7 +121,7 @@ function modelMemory(model: RepositoryModel, hasGpu: boolean): ModelMemory {
 const weightsOf = ({ files }: ModelVersion): number =>
   files.filter(({ key }) => !isTraceRecord(key)).reduce((total, { bytes }) => total + bytes, 0);
 
-/** What the trace wrote into its record. A file that cannot be read says nothing of memory; other commands refuse it. */
+/** Reads the size of activations from the trace record; undefined if unreadable, which other commands report. */
 function activationsOf({ directory }: RepositoryModel, { files }: ModelVersion): number | undefined {
   const record = files.find(({ key }) => isTraceRecord(key));
   if (record === undefined) return undefined;
@@ -136,24 +136,24 @@ function activationsOf({ directory }: RepositoryModel, { files }: ModelVersion):
 
 export const formatGiB = (bytes: number): string => `${(bytes / GIB).toFixed(1)} GiB`;
 
-/** The models that need most, for a message: `gfpgan 3.1 GiB, bert 0.5 GiB`. */
+/** The models that need the most memory, for a message: `gfpgan 3.1 GiB, bert 0.5 GiB`. */
 function largest({ models }: ServerMemory, key: 'main' | 'gpu'): string {
   const sorted = models.filter((model) => model[key] > 0).sort((a, b) => b[key] - a[key]);
   const named = sorted.slice(0, 3).map((model) => `${model.name} ${formatGiB(model[key])}`);
   return [...named, ...(sorted.length > 3 ? [`${sorted.length - 3} more`] : [])].join(', ');
 }
 
-/** Why the models do not fit into the main memory of a pod; undefined if they do. */
+/** Describes why the models do not fit into the main memory of a pod; undefined if they fit. */
 export function mainMemoryFault(memory: ServerMemory, podGiB: number): string | undefined {
   if (memory.main <= podGiB * GIB) return undefined;
   return `the models need about ${formatGiB(memory.main)} of main memory at the peak (${largest(memory, 'main')}), and a pod has ${podGiB} GiB (resources.memoryGiB)`;
 }
 
-/** What to do about it. */
+/** Next step for `mainMemoryFault`. */
 export const MAIN_MEMORY_HINT =
   'raise resources.memoryGiB, lower instance_group.count, or have models loaded one by one: extraArguments with --model-load-thread-count=1';
 
-/** Why the models do not fit onto a GPU, with what to do; undefined if they do. */
+/** Describes why the models do not fit onto a GPU, with the next step; undefined if they fit. */
 export function gpuMemoryFault(memory: ServerMemory, gpu: string, bytes: number): string | undefined {
   if (memory.gpu <= bytes) return undefined;
   return `the models need about ${formatGiB(memory.gpu)} of each GPU at the peak (${largest(memory, 'gpu')}), and ${gpu} has ${formatGiB(bytes)}`;
@@ -162,7 +162,7 @@ export function gpuMemoryFault(memory: ServerMemory, gpu: string, bytes: number)
 /** Main memory of a pod where a stack does not set `resources.memoryGiB`. */
 const POD_GIB = 8;
 
-/** A hint where the models do not fit into a pod as it is by default. */
+/** Returns a hint if the models do not fit into a pod with default memory. */
 export function memoryAdvice(memory: ServerMemory): Problem[] {
   const message = mainMemoryFault(memory, POD_GIB);
   return message === undefined ? [] : [{ file: 'all models', message, hint: MAIN_MEMORY_HINT }];

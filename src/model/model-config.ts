@@ -3,21 +3,21 @@ import protocol from '../triton/protocol.json';
 
 const root = protobuf.Root.fromJSON(protocol).resolveAll();
 
-/** Triton's own definition of a model configuration: what fields there are, their types and numbers. */
+/** Triton's own definition of a model configuration: the fields with their types and numbers. */
 export const modelConfigType = root.lookupType('inference.ModelConfig');
 
-/** The value of DataType that stands for no type at all, as which Triton reads a field that is not set. */
+/** The value of DataType that stands for no type. Triton reads an unset field as this value. */
 const NO_TYPE = 'TYPE_INVALID';
 
-/** Names of the values of an enum that somebody may mean: what a message offers. */
+/** Names of the values of an enum that messages offer. */
 export function enumValues(type: protobuf.Enum): string[] {
   return Object.keys(type.values).filter((name) => name !== NO_TYPE);
 }
 
-/** Names of the data types a tensor may have, TYPE_FP32 and so on. */
+/** Names of the data types that a tensor may have: TYPE_FP32 and so on. */
 export const DATA_TYPES: readonly string[] = enumValues(root.lookupEnum('inference.DataType'));
 
-/** Bytes of one element; a text has none of its own. */
+/** Bytes of one element. Strings have no fixed size. */
 const ELEMENT_BYTES: Readonly<Record<string, number>> = {
   TYPE_BOOL: 1,
   TYPE_UINT8: 1,
@@ -34,24 +34,24 @@ const ELEMENT_BYTES: Readonly<Record<string, number>> = {
   TYPE_BF16: 2,
 };
 
-/** More than a request or a state of any model has; the server takes the memory as soon as it loads the model. */
+/** Above the elements of any request or state. The server allocates the memory as soon as it loads the model. */
 export const MOST_ELEMENTS = 2 ** 28;
 
 export const elementsOf = (dims: readonly number[]): number => dims.reduce((product, size) => product * size, 1);
 
-/** Bytes of a tensor; undefined where the type does not say it. */
+/** Bytes of a tensor; undefined if the type has no fixed size. */
 export function bytesOf(type: string, dims: readonly number[]): number | undefined {
   const bytes = Object.hasOwn(ELEMENT_BYTES, type) ? ELEMENT_BYTES[type] : undefined;
   return bytes === undefined ? undefined : bytes * elementsOf(dims);
 }
 
-/** A 64-bit number: a bigint only where a double would lose digits. */
+/** A 64-bit number: a bigint only if a double would lose digits. */
 export type Int64 = number | bigint;
 
 /**
  * One model's configuration with Triton's own field names, as plain data: enums by name, 64-bit numbers as `Int64`.
- * A field is there only if the author wrote it, a list or map only if something is in it. The fields that our code reads are typed here; every other field of
- * Triton's message is carried along (see `modelConfigType`).
+ * A field exists only if the author wrote it, and a list or map only if it is not empty. Only the fields that our code
+ * reads have types here. All other fields of Triton's message are kept (see `modelConfigType`).
  */
 export interface ModelConfig {
   name: string;
@@ -80,14 +80,14 @@ export interface ModelConfig {
   [field: string]: unknown;
 }
 
-/** Which of the version folders are served; Triton's default is the newest one. */
+/** Selects the version folders that are served. Triton's default is the newest one. */
 export interface VersionPolicy {
   latest?: { num_versions?: number };
   all?: Record<string, never>;
   specific?: { versions?: number[] };
 }
 
-/** An input or an output. `dims` leaves the batch axis out where max_batch_size is more than 0; -1 is any size. */
+/** An input or an output. `dims` omits the batch axis if max_batch_size is more than 0; -1 is any size. */
 export interface TensorConfig {
   name?: string;
   data_type?: string;
@@ -100,7 +100,7 @@ export interface TensorConfig {
   [field: string]: unknown;
 }
 
-/** A tensor that Triton makes of a whole batch, or takes apart. */
+/** A tensor that Triton makes from a whole batch, or splits into the requests of a batch. */
 export interface BatchTensor {
   kind?: string;
   target_name?: string[];
@@ -154,7 +154,7 @@ export interface SequenceState {
   [field: string]: unknown;
 }
 
-/** One step: `input_map` and `output_map` go from the step's own tensor names to the ensemble's. */
+/** One step. `input_map` and `output_map` map the step's own tensor names to the ensemble's. */
 export interface EnsembleStep {
   model_name?: string;
   model_version?: number;

@@ -2,30 +2,30 @@ import { promises as fs } from 'node:fs';
 import protobuf from 'protobufjs/light';
 import { read } from './torch-script';
 
-/** A tensor at the border of the graph. */
+/** An input or output of the graph. */
 export interface OnnxTensor {
   name: string;
-  /** As in a configuration, TYPE_FP32; undefined for what is no tensor of a type that Triton has. */
+  /** Data type as in a configuration, such as TYPE_FP32; undefined if Triton has no such tensor type. */
   dataType: string | undefined;
-  /** -1 for a size that the file leaves open; undefined where it has no shape. */
+  /** -1 for a variable size; undefined if the file has no shape. */
   shape: number[] | undefined;
 }
 
 export interface OnnxGraph {
   inputs: OnnxTensor[];
-  /** Inputs with a value of their own, which a request may leave out. */
+  /** Inputs with a default value, which a request may omit. */
   initializers: ReadonlySet<string>;
   outputs: OnnxTensor[];
 }
 
-/** Fields of onnx.proto: ModelProto.graph; GraphProto's; TensorProto.name. */
+/** Field numbers of onnx.proto: ModelProto.graph, fields of GraphProto, TensorProto.name. */
 const FIELD = { graph: 7, initializer: 5, input: 11, output: 12, tensorName: 8 };
 const BYTES = 2;
 const WINDOW_BYTES = 64 * 1024;
-/** A name or the description of a tensor has some hundred bytes; a damaged file must not make us read more than this. */
+/** A name or tensor description has a few hundred bytes. The limit bounds what we read of a damaged file. */
 const MOST_BYTES = 2 ** 20;
 
-/** TensorProto.DataType in Triton's names; those after BF16 (16) have none. */
+/** TensorProto.DataType -> Triton's name. Types after BF16 (16) have none. */
 const DATA_TYPES: Readonly<Record<number, string>> = {
   1: 'TYPE_FP32',
   2: 'TYPE_UINT8',
@@ -60,7 +60,7 @@ interface ValueInfo {
 }
 
 /**
- * Reads inputs and outputs of an ONNX file. Nodes and weights are skipped, not read: the file may have 2 GB.
+ * Reads the inputs and outputs of an ONNX file. Nodes and weights are skipped, because the file may have 2 GB.
  * @returns undefined if the file is not ONNX
  */
 export async function readOnnxGraph(path: string): Promise<OnnxGraph | undefined> {
@@ -110,7 +110,7 @@ function tensorOf(bytes: Buffer): OnnxTensor {
   };
 }
 
-/** What the bytes are not: protocol buffers. */
+/** The bytes are not protocol buffers. */
 class Malformed extends Error {}
 
 function wellFormed<T>(decode: () => T): T {
@@ -121,14 +121,14 @@ function wellFormed<T>(decode: () => T): T {
   }
 }
 
-/** The part of a file that was read last. */
+/** A buffer with the part of a file that was read last. */
 class Window {
   private start = 0;
   private bytes: Buffer = Buffer.alloc(0);
 
   constructor(private readonly file: fs.FileHandle) {}
 
-  /** Up to `end`, or to the end of the file. */
+  /** Reads up to `end`, or to the end of the file. */
   async read(start: number, end: number): Promise<Buffer> {
     if (end - start > MOST_BYTES) throw new Malformed(`${end - start} bytes for one name or description`);
     if (start < this.start || end > this.start + this.bytes.length) {
@@ -142,12 +142,12 @@ class Window {
 interface Field {
   id: number;
   type: number;
-  /** Where its content is. */
+  /** Position of the content. */
   start: number;
   end: number;
 }
 
-/** The fields of a message, of which only tags and lengths are read. */
+/** Yields the fields of a message. Reads only tags and lengths. */
 async function* fields(window: Window, from: number, to: number): AsyncGenerator<Field> {
   for (let at = from; at < to;) {
     const head = protobuf.Reader.create(await window.read(at, Math.min(at + 20, to)));

@@ -5,8 +5,8 @@ import type { ArtifactFault } from './torch-script';
 type Kind = 'input' | 'output';
 
 /**
- * What Triton's ONNX Runtime backend refuses of an ONNX file and its configuration (the rows of docs/testing.md).
- * ONNX Runtime works out sizes that the file leaves open, so only sizes that the file fixes are compared.
+ * Returns what Triton's ONNX Runtime backend refuses of an ONNX file and its configuration (see docs/testing.md).
+ * ONNX Runtime infers the sizes that the file leaves open, so only sizes that the file fixes are compared.
  */
 export async function onnxFault(path: string, config: ModelConfig): Promise<ArtifactFault | undefined> {
   const graph = await readOnnxGraph(path);
@@ -24,7 +24,7 @@ export async function onnxFault(path: string, config: ModelConfig): Promise<Arti
   );
 }
 
-/** Triton completes a configuration without inputs; one with inputs has to name all of them. */
+/** Triton completes a configuration without inputs. A configuration with inputs must name all of them. */
 function missingInput(config: ModelConfig, required: readonly OnnxTensor[]): ArtifactFault | undefined {
   const { input = [], batch_input: more = [], sequence_batching: batching } = config;
   if (input.length === 0) return undefined;
@@ -87,7 +87,7 @@ function shapeFault(
   found: OnnxTensor,
   isBatched: boolean,
 ): ArtifactFault | undefined {
-  // Where the file has no shape, only ONNX Runtime knows it. Ragged requests are joined along one axis.
+  // Without a shape in the file, only ONNX Runtime knows the shape. Ragged requests are joined along one axis.
   if (found.shape === undefined || tensor.allow_ragged_batch === true) return undefined;
   const dims = (tensor.reshape === undefined ? tensor.dims : (tensor.reshape.shape ?? [])) ?? [];
   const isScalar = found.shape.length === 0;

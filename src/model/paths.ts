@@ -1,36 +1,36 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
 
-/** Configuration of a model as Triton reads it, in the model's folder. */
+/** Name of the configuration that Triton reads in a model's folder. */
 export const CONFIG_FILE = 'config.pbtxt';
 
-/** The program in a model's folder that makes its artifact. */
+/** The program in a model's folder that creates its artifact. */
 export const TRACE_FILE = 'trace.py';
 
 /**
- * Whether the object is the record beside an artifact (python/tracing). It tells how the artifact was made and no
- * server reads it, so it may change while the artifact does not.
+ * Whether the object is the record beside an artifact (python/tracing). The record describes how the artifact was made.
+ * No server reads the record, so it may change while the artifact does not.
  */
 export const isTraceRecord = (key: string): boolean => key.endsWith('.trace.json');
 
-/** A path as messages show it: relative inside of the working directory, else absolute. */
+/** A path for messages: relative inside the working directory, otherwise absolute. */
 export function displayPath(file: string): string {
   const relative = path.relative(process.cwd(), file);
   return relative === '' || relative.startsWith('..') ? path.resolve(file) : relative;
 }
 
-/** Whether anything has that name, a link that leads nowhere included. */
+/** Whether a file, folder or link of that name exists. A broken link counts. */
 export const exists = (file: string): Promise<boolean> =>
   fs.lstat(file).then(
     () => true,
     () => false,
   );
 
-/** Whether a path that a configuration names stays in the folder that it starts from. */
+/** Whether a path in a configuration stays inside its base folder. */
 export const staysInside = (file: string): boolean =>
   file !== '' && !file.startsWith('/') && !file.split('/').includes('..');
 
-/** What the system's error codes mean, for those that a user can do something about. */
+/** Meaning of the system error codes that a user can fix. */
 const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
   EPERM: 'not permitted',

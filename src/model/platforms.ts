@@ -1,18 +1,18 @@
 import type { ModelConfig } from './model-config';
 
-/** What Triton expects of the models of one platform or backend. */
+/** Triton's requirements for the models of one platform or backend. */
 export interface PlatformFacts {
-  /** What the READY table calls it: Triton's platform name, or the backend where there is no platform. */
+  /** Name in the READY table: Triton's platform name, or the backend if there is no platform. */
   label: string;
-  /** The backend that serves it; none for an ensemble, which Triton runs itself. */
+  /** The backend that serves the platform; undefined for an ensemble, which Triton runs itself. */
   backend?: string;
-  /** What lies in each version folder; none where the backend alone knows. */
+  /** The artifact in each version folder; undefined if only the backend knows. */
   artifact?: { name: string; kind: 'file' | 'directory' | 'either' };
-  /** Whether Triton reads inputs and outputs that the configuration leaves out from the artifact. */
+  /** Whether Triton reads inputs and outputs that the configuration omits from the artifact. */
   completesTensors: boolean;
 }
 
-/** File names: core/src/constants.h of Triton. */
+/** Platforms with their file names, from core/src/constants.h of Triton. */
 const platforms = {
   pytorch_libtorch: {
     label: 'pytorch_libtorch',
@@ -20,7 +20,7 @@ const platforms = {
     artifact: { name: 'model.pt', kind: 'file' },
     completesTensors: false,
   },
-  // Ahead-of-time compiled by torch.export and Inductor; servers since 2026.
+  // Compiled ahead of time by torch.export and Inductor; supported by servers since 2026.
   torch_aoti: {
     label: 'torch_aoti',
     backend: 'pytorch',
@@ -36,7 +36,7 @@ const platforms = {
   onnxruntime_onnx: {
     label: 'onnxruntime_onnx',
     backend: 'onnxruntime',
-    // A directory where the weights lie beside the graph, in files of their own.
+    // A directory if the weights are in files of their own beside the graph.
     artifact: { name: 'model.onnx', kind: 'either' },
     completesTensors: true,
   },
@@ -55,10 +55,10 @@ const platforms = {
   ensemble: { label: 'ensemble', completesTensors: false },
 } satisfies Record<string, PlatformFacts>;
 
-/** Triton's platforms, by the name in `platform`. */
+/** Triton's platforms, by the value of `platform`. */
 export const PLATFORMS: Readonly<Record<string, PlatformFacts>> = platforms;
 
-/** Backends that need no platform, by the name in `backend`. Any other name is a backend of the user's own. */
+/** Backends that need no platform, by the value of `backend`. Any other name is a user's own backend. */
 export const BACKENDS: Readonly<Record<string, PlatformFacts>> = {
   pytorch: platforms.pytorch_libtorch,
   tensorrt: platforms.tensorrt_plan,
@@ -78,15 +78,15 @@ export const BACKENDS: Readonly<Record<string, PlatformFacts>> = {
 };
 
 /**
- * The facts that hold for a model, or undefined where its configuration names no platform that we know.
- * A configuration that says nothing is completed as Triton completes it: by the name of the file in a version folder.
+ * Returns the facts for a model, or undefined if its configuration names no known platform.
+ * A configuration without platform and backend is completed as Triton does, by the name of a file in a version folder.
  *
  * @param files names in the version folders, for a configuration without platform and backend
  */
 export function platformFacts(config: ModelConfig, files: ReadonlySet<string>): PlatformFacts | undefined {
   const { platform = '', backend = '', default_model_filename: filename = '' } = config;
   if (platform !== '') {
-    // Triton takes any platform beside a backend that is not its own.
+    // Triton accepts any platform together with a user's own backend.
     return lookUp(PLATFORMS, platform) ?? (backend === '' ? undefined : ownBackend(platform, backend));
   }
   if (backend !== '') return lookUp(BACKENDS, backend) ?? ownBackend(backend, backend);

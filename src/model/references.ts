@@ -7,21 +7,21 @@ import { fieldPath, type ProblemList } from '../core/problems';
 import { REQUIREMENTS_FILE } from './requirements';
 import { readFiles, type SourceFile } from './source-files';
 
-/** A file or folder of the model folder that the configuration names. */
+/** A file or folder in the model folder that the configuration names. */
 interface Reference {
   field: string;
   /** Path in the model folder. */
   key: string;
-  /** It must have at least so many. */
+  /** Minimum size. */
   bytes?: number | undefined;
-  /** Whether it may lie elsewhere on the server instead. */
+  /** Whether the file may be elsewhere on the server instead. */
   optional?: true;
 }
 
-/** What Triton puts the model's folder in place of, in the parameters of its Python backend. */
+/** In parameters of the Python backend, Triton replaces this prefix with the path of the model's folder. */
 const MODEL_DIRECTORY = '$$TRITON_MODEL_DIRECTORY/';
 
-/** All files and folders that Triton or a backend will open because the configuration says so. */
+/** All files and folders that the configuration has Triton or a backend open. */
 function references(config: ModelConfig): Reference[] {
   const labels = (config.output ?? []).map(({ label_filename: file }, index) => ({
     field: `output[${index}].label_filename`,
@@ -50,13 +50,13 @@ function references(config: ModelConfig): Reference[] {
     key: file,
     optional: true as const,
   }));
-  // A backend of the user's own may lie in the model's folder.
+  // The library of a user's own backend may be in the model's folder.
   const backend = {
     field: 'backend',
     key: config.backend && `libtriton_${config.backend}.so`,
     optional: true as const,
   };
-  // Beside a trace.py it is for that only.
+  // For other backends a requirements.txt is for trace.py only, and is not published.
   const requirements = {
     field: 'backend',
     key: config.backend === 'python' ? REQUIREMENTS_FILE : undefined,
@@ -68,7 +68,7 @@ function references(config: ModelConfig): Reference[] {
 }
 
 /**
- * The files outside the version folders that the configuration refers to. One that is missing is a problem.
+ * Returns the files outside the version folders that the configuration names. Missing files are problems.
  *
  * @param root the real path of the model folder
  * @param problems list of the configuration file
@@ -107,7 +107,7 @@ export async function readReferences(root: string, config: ModelConfig, problems
   return [...files.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
-/** Where a missing file belongs, and, where the model has a trace.py, which may write such files, how to run it. */
+/** Hint for a missing file: where to put it, and how to run the model's trace.py, which may write it. */
 async function howToHave(root: string, key: string): Promise<string> {
   const name = path.basename(root);
   const traced = await exists(path.join(root, TRACE_FILE));

@@ -30,44 +30,44 @@ import { servedVersions, withServedVersions } from './served-versions';
 import { isIgnored, readFiles, type SourceFile } from './source-files';
 import { checkArtifacts, readVersions, type ModelVersion } from './versions';
 
-/** A model as it is to be published. */
+/** A model that can be published. */
 export interface RepositoryModel {
   name: string;
   /** Absolute path of its folder. */
   directory: string;
-  /** As its author wrote it. */
+  /** The configuration as its author wrote it. */
   config: ModelConfig;
   /** The text of its config.pbtxt: `config` with `served` as its version_policy. */
   configText: string;
   /** Triton's platform, or the backend where there is no platform. */
   platform: string;
-  /** By number. */
+  /** Ordered by number. */
   versions: ModelVersion[];
-  /** Versions that Triton is to serve, ascending. */
+  /** Versions that Triton serves, ascending. */
   served: number[];
-  /** What is published beside config.pbtxt and the versions: labels, warm-up data and the like. */
+  /** Files that are published besides config.pbtxt and the versions, such as labels and warm-up data. */
   extraFiles: SourceFile[];
-  /** Requests with the answers that are expected, of its golden folder; empty where artifacts are not read. */
+  /** Golden requests of the model's folder; empty if artifacts are not read. */
   golden: GoldenRequest[];
 }
 
-/** Which models are meant, and how closely they are looked at. */
+/** Selects models and the depth of the checks. */
 export interface Selection {
-  /** All by default. The models of an ensemble's steps come along. */
+  /** All models by default. Models of an ensemble's steps are added. */
   models?: readonly string[];
   exclude?: readonly string[];
-  /** False looks at the configurations alone, which can be done before any model is traced. */
+  /** False checks only configurations, which is possible before any model is traced. */
   artifacts?: boolean;
 }
 
 export interface Repository {
-  /** By name. One with problems is here as well, if its configuration could be read: never publish beside problems. */
+  /** Models by name, including models with problems whose configuration could be read. Never publish with problems. */
   models: RepositoryModel[];
-  /** All that is wrong with them; empty if everything may be published. */
+  /** All problems found; empty if everything may be published. */
   problems: Problem[];
-  /** Models that were not asked for, but that an ensemble needs. */
+  /** Models that were not selected but that an ensemble needs. */
   added: string[];
-  /** Names of all models of the folder, also of those that were not asked for. */
+  /** Names of all models in the folder, selected or not. */
   names: readonly string[];
 }
 
@@ -82,7 +82,7 @@ const MODEL_RULES = [
   ...warmupRules,
 ];
 
-/** Reads a model repository, ours or any of Triton's, and checks all of it that can be checked without a server. */
+/** Reads a model repository, ours or any other for Triton, and performs all checks that need no server. */
 export async function readRepository(directory: string, selection: Selection = {}): Promise<Repository> {
   let reader: RepositoryReader;
   try {
@@ -95,9 +95,9 @@ export async function readRepository(directory: string, selection: Selection = {
 }
 
 /**
- * As readRepository, for who can do nothing with problems.
+ * Like readRepository, but throws if there are problems.
  * @param purpose for the message: `published; nothing was uploaded`
- * @throws UserError with all of them
+ * @throws UserError with all problems
  */
 export async function readSoundRepository(
   directory: string,
@@ -109,36 +109,36 @@ export async function readSoundRepository(
   if (problems.length === 0) return repository;
   throw new UserError(`${displayPath(directory)} is not ready to be ${purpose}`, {
     problems,
-    // Without a model none of the problems is of one that could be left out.
+    // Excluding models helps only if some model could be read.
     ...(models.length === 0 ? {} : { hint: 'put these right, or leave models out with --exclude A,B' }),
   });
 }
 
-/** The models of the steps of an ensemble; none for other models. */
+/** The models in the steps of an ensemble; empty for other models. */
 export function stepModels(config: ModelConfig): string[] {
   const names = (config.ensemble_scheduling?.step ?? []).map(({ model_name: name }) => name ?? '');
   return [...new Set(names)].filter((name) => name !== '');
 }
 
-/** A model folder once its configuration was read. */
+/** A model folder whose configuration was read. */
 interface ReadModel {
   model: RepositoryModel;
   checked: CheckedModel;
-  /** Problems of reading alone: what rules say of the same fields only follows from them. */
+  /** Problems of reading. What rules report about the same fields is only a consequence. */
   unreadable: readonly Problem[];
 }
 
-/** Models whose folders are looked at together: the disk is waited for once, not for each of them. */
+/** Number of model folders that are read concurrently, to hide disk latency. */
 const AT_ONCE = 8;
 
 class RepositoryReader {
-  /** What could not be read is there with the reasons. */
+  /** Models by name; the problems instead of the model if it could not be read. */
   private readonly models = new Map<string, ReadModel | Problem[]>();
   private readonly problems: Problem[] = [];
 
   private constructor(
     private readonly directory: string,
-    /** Folders that are models or look like one. */
+    /** Folders that are models, or would be with a configuration. */
     private readonly names: readonly string[],
   ) {}
 
@@ -173,7 +173,7 @@ class RepositoryReader {
     return { models: read.map(({ model }) => model), problems: this.problems, added, names: this.names };
   }
 
-  /** Reads the models, and those that their ensembles need. */
+  /** Reads the models, and the models that their ensembles need. */
   private async withStepModels(
     wanted: readonly string[],
     exclude: readonly string[],
@@ -226,17 +226,17 @@ class RepositoryReader {
 
   private checkEnsemble({ checked: model, unreadable }: ReadModel, exclude: readonly string[]): void {
     const { platform, ensemble_scheduling: scheduling } = model.config;
-    // Steps of another platform are a problem as such.
+    // Steps with another platform are reported by another rule.
     if (scheduling === undefined || platform !== 'ensemble') return;
     const { step: steps } = scheduling;
-    // What a broken configuration says of its tensors is half of the truth.
+    // Models whose configuration has errors are left out, because their tensors are not fully known.
     const find = (name: string): CheckedModel | undefined => {
       const found = this.modelNamed(name);
       return found?.unreadable.length === 0 ? found.checked : undefined;
     };
     const ensemble = { model, steps: steps ?? [], find, names: this.names };
     for (const rule of stepRules) rule(ensemble);
-    // Where tensors go is not known before all of the steps are.
+    // The flow of tensors is known only if all steps are complete.
     if (unreadable.length === 0 && areComplete(ensemble.steps)) for (const rule of flowRules) rule(ensemble);
     (steps ?? []).forEach(({ model_name: name = '' }, index) => {
       if (!exclude.includes(name)) return;
@@ -266,7 +266,7 @@ class RepositoryReader {
   }
 }
 
-/** Files of a model folder; a folder with one of them, or with a version folder, lacks only its configuration. */
+/** A folder with one of these files, or with a version folder, is a model that may lack its configuration. */
 const FILES_OF_MODELS = [YAML_FILE, CONFIG_FILE, TRACE_FILE, WEIGHTS_FILE];
 
 /** Whether a folder is a model, or would be one if it had a configuration. */
@@ -297,7 +297,7 @@ async function readFolder(
   const golden = artifacts
     ? await readGolden(directory, config, numbers ?? [], served)
     : { requests: [], problems: [] };
-  // Against what could not be read a request cannot be checked.
+  // Golden requests cannot be checked against a configuration that was not fully read.
   if (unreadable.length === 0) problems.problems.push(...golden.problems);
   const checked: CheckedModel = {
     name,
@@ -324,8 +324,9 @@ async function readFolder(
 }
 
 /**
- * What is published beside the versions. A repository of the user's own is published as it is: a Python model may open
- * any file of its folder. Beside a model.yaml lie sources too; there only what the configuration names is published.
+ * Returns the files to publish besides the versions. With a hand-written config.pbtxt all files are published, because
+ * a Python model may open any file of its folder. A folder with a model.yaml also has sources, so only the files that
+ * the configuration names are published.
  */
 async function readExtraFiles(
   directory: string,
@@ -347,7 +348,7 @@ async function readOthers(directory: string, problems: ProblemList): Promise<Sou
 
 const isInVersion = (key: string): boolean => /^\d+\//.test(key);
 
-/** All problems of a model, without those that only follow from what could not be read. */
+/** All problems of a model, except those that only follow from fields that could not be read. */
 function allProblems({ checked, unreadable }: ReadModel): Problem[] {
   const fields = unreadable.map(({ field }) => field).filter((field) => field !== undefined);
   const found = checked.problems.problems.slice(unreadable.length);

@@ -5,20 +5,20 @@ import { displayPath, exists } from './paths';
 import type { ProblemList } from '../core/problems';
 import type { ModelVersion } from './versions';
 
-/** Names the packages of a model.py and of a trace.py, in the folder of the model, for all of its versions. */
+/** Lists the packages of model.py and trace.py for all versions, in the model's folder. */
 export const REQUIREMENTS_FILE = 'requirements.txt';
 
-/** Parameter of Triton's Python backend: an archive or a folder with a Python environment. */
+/** Parameter of Triton's Python backend that names an archive or folder with a Python environment. */
 const ENVIRONMENT_PARAMETER = 'EXECUTION_ENV_PATH';
 
-/** As PEP 508 writes a requirement: a name, extras, versions or an address, and a condition. */
+/** A requirement as in PEP 508: a name, extras, versions or an address, and a condition. */
 const REQUIREMENT =
   /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[^\]]*\]\s*)?(?:\(?\s*(?:(?:===|[=!<>~]=|[<>])\s*[^\s,;()]+\s*,?\s*)+\)?|@\s*[a-z+]+:\/\/\S+)?\s*(?:;.+)?$/;
 
-/** Options of a requirements.txt that name no other file. */
+/** Options of a requirements.txt that refer to no other file. */
 const OPTION = /^--(?:index-url|extra-index-url|find-links|pre|prefer-binary|no-binary|only-binary)\b/;
 
-/** Checks the requirements.txt of a model folder, where there is one. */
+/** Checks the requirements.txt of a model folder, if it exists. */
 export async function checkRequirements(
   root: string,
   { config, versions }: { config: ModelConfig; versions: readonly ModelVersion[] },

@@ -11,8 +11,9 @@ const PACKAGE = '.inference.';
 const nameOf = (type: protobuf.Type): string => type.fullName.slice(PACKAGE.length);
 
 /**
- * JSON schema (draft 7, which editors know) of a model.yaml, made from the definition that `configFromYaml` reads by.
- * It refuses what that refuses; the rules between fields, which no schema can say, are left to `npm run validate`.
+ * JSON schema of a model.yaml (draft 7, which editors support), made from the definition that `configFromYaml` uses.
+ * The schema refuses what `configFromYaml` refuses. Rules between fields, which a schema cannot express, are checked by
+ * `npm run validate`.
  */
 export function modelSchema(): Schema {
   const messages = new Map<string, Schema>();
@@ -37,7 +38,7 @@ function addMessage(type: protobuf.Type, messages: Map<string, Schema>): void {
   const properties = type.fieldsArray.map((field): [string, Schema] => {
     const value = fieldSchema(field.resolve(), messages);
     const description = DESCRIPTIONS[name]?.[field.name] ?? '';
-    // Draft 7 reads nothing that stands beside a $ref.
+    // Draft 7 ignores everything beside a $ref.
     return [field.name, { description, ...('$ref' in value ? { allOf: [value] } : value) }];
   });
   schema['properties'] = Object.fromEntries(properties);
@@ -46,11 +47,11 @@ function addMessage(type: protobuf.Type, messages: Map<string, Schema>): void {
   if (rules.length > 0) schema['allOf'] = rules;
 }
 
-/** Each pair of alternatives excludes itself. */
+/** Each two of the alternatives exclude each other. */
 const atMostOne = (names: readonly string[]): Schema[] =>
   names.flatMap((one, index) => names.slice(index + 1).map((other) => ({ not: { required: [one, other] } })));
 
-/** What the rules say about single fields, and an editor can help with. */
+/** Rules for single fields that an editor can apply. */
 const EXTRAS: Readonly<Record<string, readonly Schema[]>> = {
   ModelConfig: [
     {
@@ -76,7 +77,7 @@ function valueSchema({ resolvedType, type }: protobuf.FieldBase, messages: Map<s
   }
   if (resolvedType instanceof protobuf.Enum) return { enum: Object.keys(resolvedType.values) };
   const bounds = INTEGERS[type];
-  // Doubles, as all of JSON's numbers: 2^64 passes for uint64, and is left to the reader.
+  // JSON numbers are doubles, so the schema accepts 2^64 for uint64; `configFromYaml` refuses it.
   if (bounds !== undefined) return { type: 'integer', minimum: Number(bounds[0]), maximum: Number(bounds[1]) };
   if (type === 'string') return { type: 'string' };
   return { type: type === 'bool' ? 'boolean' : 'number' };

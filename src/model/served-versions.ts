@@ -1,9 +1,8 @@
 import type { ModelConfig } from './model-config';
 
 /**
- * The versions that Triton serves of those that are there, ascending.
- * Its default, without a version_policy, is the newest one. `specific` is taken at its word: the rules refuse one that
- * names what is not there.
+ * Returns the versions that Triton serves, ascending. Without a version_policy, Triton serves the newest one.
+ * Versions of `specific` are returned even if they are missing; the rules refuse such a policy.
  */
 export function servedVersions({ version_policy: policy }: ModelConfig, versions: readonly number[]): number[] {
   if (policy?.specific !== undefined) return ascending(policy.specific.versions ?? []);
@@ -14,10 +13,9 @@ export function servedVersions({ version_policy: policy }: ModelConfig, versions
 }
 
 /**
- * The configuration that names its versions: what `latest`, `all` and no version_policy at all mean for the version
- * folders that are there, written as `specific`. A server that starts while a further version is being uploaded then
- * does not take that one up.
- * Without any version folder there is nothing to name, and the configuration comes back as it is.
+ * Returns the configuration with its served versions as `specific`, in place of `latest`, `all` or no version_policy.
+ * Then a server that starts while another version is being uploaded does not load that version.
+ * Without version folders the configuration is returned unchanged.
  */
 export function withServedVersions(config: ModelConfig, versions: readonly number[]): ModelConfig {
   const served = servedVersions(config, versions);

@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { ProblemList } from '../core/problems';
 import { displayPath, reasonOf } from './paths';
 
-/** A file of a model folder, as it is to be published. */
+/** A file of a model folder that is published. */
 export interface SourceFile {
   /** Absolute path on this machine. */
   path: string;
@@ -13,12 +13,12 @@ export interface SourceFile {
   bytes: number;
 }
 
-/** S3 takes keys of 1,024 bytes; what is left is for the prefix and the model's name. */
+/** S3 limits keys to 1,024 bytes. The rest is for the prefix and the model's name. */
 const LONGEST_KEY_BYTES = 700;
 
 const READABLE_BY_ALL = 0o444;
 
-/** Names that are never published: what editors, tools and unfinished writes leave behind. `.keep` is ours. */
+/** Names that are never published: files of editors and tools, and unfinished writes. `.keep` is ours. */
 export const isIgnored = (name: string): boolean =>
   (name.startsWith('.') && name !== '.keep') ||
   /\.tmp(-[^.]*)?$/.test(name) ||
@@ -26,12 +26,12 @@ export const isIgnored = (name: string): boolean =>
   name === '__pycache__';
 
 /**
- * Reads which files lie under `start`, a file or folder of the model folder `root`, in the order of their keys.
+ * Returns the files under `start`, a file or folder of the model folder `root`, ordered by key.
  *
- * What cannot be published is added to `problems`: links that leave the model folder or lead nowhere, what is no
- * regular file or cannot be read, names that S3 does not take.
+ * Files that cannot be published are added to `problems`: links that leave the model folder or are broken, files that
+ * are not regular or not readable, and names that S3 does not accept.
  *
- * Synchronous: for thousands of small files that takes a fifth of the time.
+ * Synchronous, because for thousands of small files that takes a fifth of the time.
  *
  * @param root the real path of the model folder, without symbolic links
  * @param start path in the model folder, with `/`
@@ -50,8 +50,8 @@ class FolderReader {
   ) {}
 
   /**
-   * What may be a link: looked up, and read if it leads to a place in the model folder.
-   * @param above real paths of the folders that it lies in
+   * Resolves a file, a folder or a link, and reads it if its real path is in the model folder.
+   * @param above real paths of the folders that contain it
    */
   link(key: string, above: ReadonlySet<string>): void {
     this.guard(key, (at) => {
@@ -84,7 +84,7 @@ class FolderReader {
   private file(key: string): void {
     this.guard(key, (at) => {
       const { size, mode } = fs.statSync(at);
-      // Worth a call for each file only where not everybody may read it.
+      // Checked only for files that are not readable by all, because the call has a cost for each file.
       if ((mode & READABLE_BY_ALL) !== READABLE_BY_ALL) fs.accessSync(at, fs.constants.R_OK);
       if (this.isPublishable(key)) this.files.push({ path: at, key, bytes: size });
     });
@@ -92,7 +92,7 @@ class FolderReader {
 
   private isPublishable(key: string): boolean {
     const bytes = Buffer.byteLength(key);
-    // Control characters, a backslash, or what stands for bytes that are no UTF-8.
+    // Control characters, a backslash, or the replacement for bytes that are not UTF-8.
     if (/[\p{Cc}\\\uFFFD]/u.test(key)) this.fault(key, 'has a name that S3 and Triton cannot take', 'rename it');
     else if (bytes > LONGEST_KEY_BYTES)
       this.fault(key, `has a path of ${bytes} bytes`, `S3 takes ${LONGEST_KEY_BYTES}`);

@@ -3,12 +3,12 @@ import { promises as fs } from 'node:fs';
 const LOCAL_FILE = Buffer.from('PK\x03\x04', 'latin1');
 const END_OF_DIRECTORY = Buffer.from('PK\x05\x06', 'latin1');
 const END_OF_DIRECTORY_64 = Buffer.from('PK\x06\x06', 'latin1');
-/** The end record has 22 bytes and a comment of up to 64 KiB; a zip64 file has 76 bytes more before it. */
+/** The end record has 22 bytes and a comment of up to 64 KiB. A zip64 file has 76 more bytes before the record. */
 const END_BYTES = 22 + 0xffff + 76;
-/** No model has names of files for more than this; it bounds what a damaged file can make us read. */
+/** Above the size of the directory of any model. The limit bounds what we read of a damaged file. */
 const MOST_DIRECTORY_BYTES = 64 * 2 ** 20;
 
-/** What is wrong with a file that a backend is to open, and what to do. */
+/** An error in a file that a backend opens, with the next step. */
 export interface ArtifactFault {
   message: string;
   hint: string;
@@ -17,8 +17,8 @@ export interface ArtifactFault {
 const SAVE = 'save it with torch.jit.trace(model, inputs).save(path) or torch.jit.script(model).save(path)';
 
 /**
- * Looks whether a file is TorchScript: a zip archive that holds code, as torch.jit.save writes it.
- * torch.save writes a zip too, but one of weights alone, which no server can run. Only the two ends are read.
+ * Checks whether a file is TorchScript: a zip archive with code, as torch.jit.save writes it.
+ * torch.save also writes a zip archive, but only of weights, which no server can run. Only the two ends are read.
  */
 export async function torchScriptFault(path: string): Promise<ArtifactFault | undefined> {
   const file = await fs.open(path, 'r');
@@ -35,7 +35,7 @@ export async function torchScriptFault(path: string): Promise<ArtifactFault | un
     if (directory === undefined) {
       return { message: 'is cut short: a zip archive that has no end', hint: 'copy or trace it again' };
     }
-    // torch.jit.save puts the constants of the code there, also when there are none.
+    // torch.jit.save writes the constants of the code to this file, even if there are none.
     if (!directory.includes('/constants.pkl')) {
       return { message: 'is a zip archive without code: torch.save of weights, not TorchScript', hint: SAVE };
     }
@@ -45,7 +45,7 @@ export async function torchScriptFault(path: string): Promise<ArtifactFault | un
   }
 }
 
-/** The list of names at the end of a zip archive (APPNOTE 4.3.12), or undefined if it is not whole. */
+/** The list of names at the end of a zip archive (APPNOTE 4.3.12), or undefined if the list is incomplete. */
 export async function centralDirectory(file: fs.FileHandle, size: number): Promise<Buffer | undefined> {
   const tail = await read(file, Math.max(0, size - END_BYTES), Math.min(size, END_BYTES));
   const end = tail.lastIndexOf(END_OF_DIRECTORY);
@@ -60,7 +60,7 @@ export async function centralDirectory(file: fs.FileHandle, size: number): Promi
   return read(file, offset, bytes);
 }
 
-/** Bytes of a file, fewer at its end. */
+/** Reads bytes of a file; fewer at its end. */
 export async function read(file: fs.FileHandle, position: number, length: number): Promise<Buffer> {
   const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, position);
   return buffer.subarray(0, bytesRead);

@@ -2,9 +2,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * Where a file of a model for clients is, such as `tokenizer.json`: in the folder of the version that it belongs to, or,
- * for all versions, in the model's own.
- * @returns the path, of the version's folder where there is none
+ * Returns the path of a model's file for clients, such as `tokenizer.json`. A file in the version's folder precedes a
+ * file in the model's folder, which is for all versions. If neither exists, the path is in the version's folder.
  */
 export function versionFile(folder: string, version: number, name: string): string {
   const own = join(folder, String(version), name);

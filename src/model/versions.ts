@@ -11,7 +11,7 @@ import { readFiles, type SourceFile } from './source-files';
 import { torchScriptFault, type ArtifactFault } from './torch-script';
 import { WEIGHTS_FILE } from './weights-file';
 
-/** One version folder. An ensemble's holds nothing, or a `.keep`. */
+/** One version folder. The folder of an ensemble is empty or has a `.keep`. */
 export interface ModelVersion {
   version: number;
   files: SourceFile[];
@@ -21,18 +21,19 @@ export interface ModelVersion {
 export const isVersion = (name: string): boolean => /^[1-9]\d*$/.test(name) && Number.isSafeInteger(Number(name));
 
 /**
- * Triton reads a number from the beginning of a folder's name: it skips `01`, takes `1a` for version 1 and then does
- * not find it, and `-1` crashed its Python backend. Other names, `warmup` or `labels`, are no versions for anyone.
+ * Whether a folder's name looks like a version but is not one. Triton reads a number from the beginning of the name: it
+ * skips `01`, takes `1a` for version 1 and then does not find the folder, and `-1` crashed its Python backend. Other
+ * names, such as `warmup` and `labels`, are not versions.
  */
 const isMistakenVersion = (name: string): boolean => /^[-+]?\d|^v\d+$/i.test(name);
 
-/** The version that such a name was meant for: `01` and `v1` for 1. */
+/** The version that such a name was meant to be: 1 for `01` and `v1`. */
 function meantVersion(name: string): string {
   const digits = /[1-9]\d*/.exec(name)?.[0] ?? '';
   return isVersion(digits) ? digits : 'a number from 1 on';
 }
 
-/** The version folders of a model, by number, with their files. */
+/** Returns the version folders of a model with their files, ordered by number. */
 export async function readVersions(root: string, problems: ProblemList): Promise<ModelVersion[]> {
   const versions: ModelVersion[] = [];
   for (const name of await fs.readdir(root)) {
@@ -41,7 +42,7 @@ export async function readVersions(root: string, problems: ProblemList): Promise
     const fault = (message: string, hint: string): void => {
       problems.problems.push({ file: displayPath(at), message, allowed: '1, 2, 3, ...', hint });
     };
-    // A link that leads nowhere is reported by readFiles.
+    // readFiles reports a broken link.
     const isFolder = await fs.stat(at).then(
       (stat) => stat.isDirectory(),
       () => true,
@@ -57,7 +58,7 @@ export async function readVersions(root: string, problems: ProblemList): Promise
   return versions.sort((a, b) => a.version - b.version);
 }
 
-/** Checks that each version holds what the platform's backend opens. */
+/** Checks that each version has the files that the platform's backend opens. */
 export async function checkArtifacts(
   model: { root: string; config: ModelConfig; facts: PlatformFacts | undefined; versions: readonly ModelVersion[] },
   problems: ProblemList,
@@ -74,20 +75,20 @@ export async function checkArtifacts(
   for (const { version, files } of versions) {
     const names = artifactNames(config, facts);
     for (const name of names) {
-      // What another name of the configuration stands for is not what is missing.
+      // A file that the configuration names for another purpose is not a misnamed version of the missing file.
       const others = files.filter(({ key }) => !names.includes(path.basename(key)));
       await checkArtifact(root, `${version}/${name}`, { files, others }, { config, facts }, problems);
     }
   }
 }
 
-/** Names of the files that a version must hold: one for each GPU generation, or the one for all. */
+/** Names of the files that a version must have: one for each GPU generation, or one for all. */
 function artifactNames(config: ModelConfig, facts: PlatformFacts | undefined): string[] {
   const byComputeCapability = Object.values(config.cc_model_filenames ?? {});
   if (byComputeCapability.length > 0) return byComputeCapability.filter(staysInside);
   const { default_model_filename: given = '' } = config;
   const name = given === '' ? facts?.artifact?.name : given;
-  // A runtime other than the backend's own (`runtime: "model.py"`) opens a file of its own choosing.
+  // A runtime other than the backend's own (`runtime: "model.py"`) chooses its file itself.
   return name === undefined || config.runtime || !staysInside(name) ? [] : [name];
 }
 
@@ -114,7 +115,7 @@ async function checkArtifact(
     else if (stat?.isDirectory() && !filled) fault('is an empty folder', await howToMake(root, key));
     else if (stat === undefined && !(await isLink(path.join(root, key))))
       fault('is missing', otherName(key, others) ?? (await howToMake(root, key)));
-    // What is there and not among the files was reported when they were read.
+    // An existing path that is not among the files was reported when the files were read.
     return;
   }
   if (kind === 'directory') {
@@ -133,14 +134,14 @@ async function checkArtifact(
   }
 }
 
-/** What a backend would refuse of the content of its file, of those that are read here. */
+/** Returns what the backend would refuse in the content of the file. Only ONNX and TorchScript files are read. */
 async function contentFault(file: string, config: ModelConfig, label = ''): Promise<ArtifactFault | undefined> {
   if (label === 'onnxruntime_onnx') return onnxFault(file, config);
   if (label !== 'pytorch_libtorch') return undefined;
   return (await torchScriptFault(file)) ?? argumentFault(file, config);
 }
 
-/** What to do where the only file of that kind in the version folder has another name. */
+/** Returns a hint if the only file of that type in the version folder has another name. */
 function otherName(key: string, files: readonly SourceFile[]): string | undefined {
   const [folder, name] = [path.dirname(key), path.basename(key)];
   const alike = files.filter(
@@ -160,7 +161,7 @@ const isLink = (file: string): Promise<boolean> =>
 
 const WRITE_PYTHON = 'define class TritonPythonModel with execute(self, requests) in it: docs/guides/python-models.md';
 
-/** How an artifact is made, by what lies in the model folder. */
+/** Returns a hint that tells how to make an artifact, depending on the files of the model folder. */
 async function howToMake(root: string, key: string): Promise<string> {
   const has = (name: string): Promise<boolean> => exists(path.join(root, name));
   if (await has('build-plan.sh')) {

@@ -6,27 +6,27 @@ import { describe, fieldPath, ProblemList } from '../core/problems';
 import { parseYaml } from './yaml-text';
 import { parseSource, SOURCES, type Source } from './weights-source';
 
-/** Beside trace.py or a version folder: where the weights of a model come from. model.yaml is Triton's alone. */
+/** File in the model's folder that names the sources of its weights, because model.yaml has only Triton's fields. */
 export const WEIGHTS_FILE = 'weights.yaml';
 
-/** Bytes at a place, known by their content where the place may change. */
+/** A source, with the checksum of its content if the source may change. */
 export interface Pinned {
   source: Source;
   /** SHA-256 in hex. */
   sha256: string | undefined;
 }
 
-/** What a weights.yaml says. */
+/** The content of a weights.yaml. */
 export interface WeightsFile {
-  /** For trace.py, as `context.weights`. */
+  /** Weights for trace.py, passed as `context.weights`. */
   weights?: Pinned;
-  /** Path in the model folder -> what belongs there, for models that bring their own artifact. */
+  /** Path in the model folder -> source of that file, for models with an artifact that is not traced. */
   files: Map<string, Pinned>;
 }
 
 /**
- * Reads the weights.yaml of a model folder; undefined where there is none, or where it cannot be read.
- * @param problems gets what is wrong with it
+ * Reads the weights.yaml of a model folder; undefined if the file is missing or invalid.
+ * @param problems receives the errors
  */
 export function readWeightsFile(folder: string, problems: ProblemList['problems']): WeightsFile | undefined {
   const path = join(folder, WEIGHTS_FILE);
@@ -105,7 +105,7 @@ function parsePinned(value: unknown, field: string, list: ProblemList): Pinned |
     });
     return undefined;
   }
-  // A file of the repository is pinned by Git.
+  // A path names a file of the repository, whose content Git pins.
   if (sha256 === undefined && source.kind !== 'path') {
     list.add(`${field}.sha256`, 'is missing: what is at an address may change', { hint: 'sha256sum FILE' });
     return undefined;
@@ -116,7 +116,7 @@ function parsePinned(value: unknown, field: string, list: ProblemList): Pinned |
 const isWholeRepository = (source: Source): source is Source & { kind: 'hub' } =>
   source.kind === 'hub' && source.file === undefined;
 
-/** The members of a mapping; none where it is no mapping, which is a problem, as are other keys than the allowed ones. */
+/** Returns the members of a mapping. Reports other values and unknown keys as problems. */
 function mapping(
   value: unknown,
   field: string,
@@ -125,7 +125,7 @@ function mapping(
 ): Map<string, unknown> {
   const found = new Map<string, unknown>();
   if (!(value instanceof Map)) {
-    // Of what is no YAML at all the parser has said so.
+    // The parser has already reported text that is not YAML.
     if (value !== undefined) list.add(field, `is ${describe(value)}; a mapping is needed`);
     return found;
   }

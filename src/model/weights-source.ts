@@ -1,17 +1,17 @@
-/** A place that weights are read from. `text` is as the user wrote it. */
+/** A source of weights. `text` is the source as the user wrote it. */
 export type Source =
   | { kind: 's3'; text: string; bucket: string; key: string }
   | { kind: 'url'; text: string }
-  /** Hugging Face; without `file` the whole repository. */
+  /** Hugging Face; the whole repository if `file` is undefined. */
   | { kind: 'hub'; text: string; repository: string; revision: string; file: string | undefined }
-  /** From the model folder. */
+  /** A path relative to the model folder. */
   | { kind: 'path'; text: string };
 
-/** For messages. */
+/** Formats of sources, for messages. */
 export const SOURCES =
   's3://BUCKET/KEY, https://HOST/FILE, hf://OWNER/NAME@REVISION/FILE, hf://OWNER/NAME@COMMIT, a path from the model folder';
 
-/** @returns undefined for what is none */
+/** @returns undefined if the text is not a source */
 export function parseSource(text: string): Source | undefined {
   const s3 = /^s3:\/\/([a-z0-9][a-z0-9.-]+[a-z0-9])\/(.*[^/])$/.exec(text);
   if (s3 !== null) return { kind: 's3', text, bucket: s3[1] ?? '', key: s3[2] ?? '' };

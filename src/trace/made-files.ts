@@ -7,13 +7,13 @@ const HEADER =
 const RECORD = '.trace.json';
 
 /**
- * Writes a .gitignore beside the files that `npm run trace` made in a model folder, listing exactly these and itself.
+ * Writes a .gitignore for the files that `npm run trace` made in a model folder. It lists exactly these files and
+ * itself, because a rule by name could not distinguish a traced model.pt from a file that the user added.
  *
- * A rule by name could not tell a traced model.pt from one that a person put there. A .gitignore of the user's own is
- * left alone; one of ours that lists nothing any more is removed.
+ * A user's own .gitignore is not changed. Our .gitignore is removed when it would list no file.
  *
  * @param folder the model folder
- * @param fetched paths in it, of files that were downloaded there
+ * @param fetched paths of downloaded files, relative to the model folder
  */
 export function ignoreMadeFiles(folder: string, fetched: readonly string[] = []): void {
   const entries = readdirSync(folder, { withFileTypes: true });
@@ -29,13 +29,13 @@ export function ignoreMadeFiles(folder: string, fetched: readonly string[] = [])
   }
 }
 
-/** What the records of a version say was made, as paths in the model folder. */
+/** Returns the files that the trace records of a version list, as paths in the model folder. */
 function tracedFiles(folder: string, version: string): string[] {
   const records = readdirSync(join(folder, version)).filter((name) => name.endsWith(RECORD));
   return records.flatMap((name) => [join(version, name), ...recordedFiles(folder, join(version, name))]);
 }
 
-/** Those of one record that are still what was made: a person may have put others in their place. */
+/** Returns the files of one record that still have the recorded size; others may have been replaced by the user. */
 function recordedFiles(folder: string, record: string): string[] {
   interface File {
     path: string;
@@ -49,7 +49,7 @@ function recordedFiles(folder: string, record: string): string[] {
     > & { artifact: File };
     files = [read.artifact, ...read.data_files, ...read.extra_files, ...read.golden];
   } catch {
-    return []; // It is no record of ours.
+    return []; // Not a trace record.
   }
   return files
     .filter(({ path, bytes }) => statSync(join(folder, path), { throwIfNoEntry: false })?.size === bytes)
@@ -67,6 +67,6 @@ function update(directory: string, names: readonly string[]): void {
     if (text === undefined) rmSync(file);
     else writeFileSync(file, text);
   } catch {
-    // A repository that cannot be written to is not committed from either.
+    // A user who cannot write to a repository does not commit from it either.
   }
 }

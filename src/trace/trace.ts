@@ -17,11 +17,11 @@ export interface TraceOptions {
   /** MODEL=FILE, MODEL=HUB-ID or MODEL=DIRECTORY */
   weights: readonly string[];
   force?: boolean;
-  /** Where weights need other dims than model.yaml has, set them there. */
+  /** Set dims in model.yaml if the weights need other dims. */
   fitConfig?: boolean;
-  /** Only say why each model would be made, or not. */
+  /** Only report why each model would be made, or not. */
   explain?: boolean;
-  /** Numbers as on the command line, which the tracing process checks. */
+  /** Numbers as on the command line; the tracing process checks them. */
   seed?: string | undefined;
   version?: string | undefined;
   jobs?: string | undefined;
@@ -31,23 +31,23 @@ export interface TraceOptions {
 /** Exit code of `python -m tracing` for a wrong command line. */
 const USAGE_EXIT = 2;
 
-/** What `python -m tracing --json` says, one line each. */
+/** Events that `python -m tracing --json` prints, one per line. */
 export type TraceEvent =
   | { event: 'start'; model: string; version: number }
   | { event: 'progress'; model: string; step: string }
-  /** Something that may be a mistake, with the line of the user's file where there is one. */
+  /** A possible mistake, with the line of the user's file if known. */
   | { event: 'warning'; model: string; text: string }
   | ({ event: 'done'; model: string; seconds: number } & TraceResult)
   | ({ event: 'up-to-date'; model: string } & TraceResult)
   | { event: 'explain'; model: string; reasons: string[]; files: number; packages: number }
   | { event: 'nothing'; model: string; file: string | null }
-  /** Fields of its model.yaml were set, a phrase for each. */
+  /** Fields of the model's model.yaml were set; one phrase per field. */
   | { event: 'fitted'; model: string; changes: string[] }
-  /** `files` of its weights.yaml were downloaded. */
+  /** `files` of the model's weights.yaml were downloaded. */
   | { event: 'fetched'; model: string; files: number }
   | { event: 'failed'; model: string; error: string; hint?: string | null };
 
-/** What is kept beside an artifact in <artifact>.trace.json. */
+/** The content of <artifact>.trace.json. */
 export interface TraceResult {
   version: number;
   artifact: string;
@@ -65,8 +65,9 @@ export interface TraceResult {
 }
 
 /**
- * Downloads what weights.yaml files name, and traces or exports the models that have a trace.py and are not up to date.
- * @throws UserError that names each model that failed
+ * Downloads the files that weights.yaml files name, and traces or exports the models whose trace.py has no up-to-date
+ * artifact.
+ * @throws UserError that names each failed model
  */
 export async function traceModels(options: TraceOptions): Promise<void> {
   const failures: Problem[] = [];
@@ -92,7 +93,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
       env: {
         ...process.env,
         PYTHONPATH: [paths.python, process.env['PYTHONPATH']].filter(Boolean).join(delimiter),
-        // For the packages of a requirements.txt.
+        // Installs the packages of a requirements.txt.
         TRITON_SERVING_UV: await ensureUv(options.python),
       },
       onStdoutLine: (line) => {
@@ -102,7 +103,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
           const hint = event.hint ?? undefined;
           failures.push({ file: event.model, message: event.error, ...(hint === undefined ? {} : { hint }) });
         }
-        // At once: this process may be killed while the next model is traced.
+        // Written immediately, because this process may be killed while the next model is traced.
         if (event.event === 'done') ignoreMade(event.model);
         options.onEvent(event);
       },
@@ -117,9 +118,9 @@ export async function traceModels(options: TraceOptions): Promise<void> {
 }
 
 /**
- * Downloads what the weights.yaml files of the chosen models name, and is not there yet.
- * @returns MODEL=WEIGHTS for each model that is not given others on the command line
- * @throws UserError that names each model whose weights cannot be had
+ * Downloads the missing files that the weights.yaml files of the chosen models name.
+ * @returns MODEL=WEIGHTS for each model whose weights are not set on the command line
+ * @throws UserError that names each model whose weights are not available
  */
 async function fetchAll({ repository, models, exclude = [], weights, onEvent }: TraceOptions): Promise<string[]> {
   const given = new Set(weights.map((text) => text.split('=')[0]));
@@ -155,7 +156,7 @@ function foldersIn(repository: string): string[] {
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }
 
-/** From `MESSAGE\n    -> HINT`, or what argparse says: its usage, which is not ours, and a message at the end. */
+/** Parses `MESSAGE\n    -> HINT`, or argparse's output: its usage, which is dropped, and a message at the end. */
 function usageError(said: string): UsageError {
   const [message = '', hint] = said
     .trim()
@@ -164,17 +165,17 @@ function usageError(said: string): UsageError {
   return new UsageError(message, hint === undefined ? {} : { hint });
 }
 
-/** MODEL=FILE from our working directory; a hub id, which is no file here, as it is. */
+/** Resolves FILE in MODEL=FILE from our working directory. A hub id, which is no existing file, stays unchanged. */
 function absoluteWeights(text: string): string {
   const at = text.indexOf('=') + 1;
   return at > 0 && existsSync(text.slice(at)) ? text.slice(0, at) + resolve(text.slice(at)) : text;
 }
 
-/** One line about a model.yaml that was fitted to weights. */
+/** One line about a model.yaml that was changed to fit its weights. */
 export const describeFitted = ({ model, changes }: Extract<TraceEvent, { event: 'fitted' }>): string =>
   `${model}: model.yaml was changed: ${changes.join('; ')}`;
 
-/** One line about a finished model: its weights and how far the artifact is from PyTorch. */
+/** One line about a finished model: its weights, and the difference between the artifact and PyTorch. */
 export function describeTrace({ weights, check }: TraceResult): string {
   const difference =
     check.max_abs_diff === 0 ? 'equal to PyTorch' : `differs by at most ${check.max_abs_diff.toExponential(2)}`;

@@ -1,7 +1,7 @@
 import { describe } from '../../core/problems';
 import type { CheckedModel, ModelRule } from './rule';
 
-/** Sources: pt, ort and be as in the table of docs/testing.md. */
+/** The source abbreviations pt, ort and be are explained in the table of docs/testing.md. */
 const isLibtorch = ({ facts, config }: CheckedModel): boolean => facts?.label === 'pytorch_libtorch' && !config.runtime;
 const isOnnx = ({ facts }: CheckedModel): boolean => facts?.label === 'onnxruntime_onnx';
 
@@ -24,10 +24,10 @@ const optionalInputsAreSupported: ModelRule = (model) => {
   });
 };
 
-/** All that follows the first `__` is digits, as pt :451 reads it. */
+/** Whether everything after the first `__` is digits, as pt :451 reads names. */
 const hasPosition = (name: string): boolean => /^(?:(?!__).)*__\d+$/s.test(name);
 
-/** pt :1279 for controls; pt :502 for states, which demand positions of all inputs and outputs as well. */
+/** pt :1279 for controls; pt :502 for states, which also require positions in the names of all inputs and outputs. */
 const libtorchSequencesHavePositions: ModelRule = (model) => {
   const { sequence_batching: batching, input = [], output = [] } = model.config;
   if (!isLibtorch(model) || batching === undefined) return;
@@ -87,7 +87,7 @@ const parametersAreReadable: ModelRule = ({ facts, config, problems }) => {
   }
 };
 
-/** What Triton's libtorch and ONNX Runtime backends refuse when they load a model. */
+/** Configurations that Triton's libtorch and ONNX Runtime backends refuse when they load a model. */
 export const backendRules: readonly ModelRule[] = [
   optionalInputsAreSupported,
   libtorchSequencesHavePositions,

@@ -4,7 +4,7 @@ import type { CheckedModel, ModelRule } from './rule';
 
 const BATCH_INPUT_TYPES = ['TYPE_FP32', 'TYPE_INT32'];
 
-/** Triton makes such a tensor out of one input, in one of two types. */
+/** Triton makes a batch input from one source input, in one of two types. */
 const batchInputsAreSound: ModelRule = (model) => {
   (model.config.batch_input ?? []).forEach(({ data_type: type, source_input: sources = [] }, index) => {
     const field = `batch_input[${index}]`;
@@ -36,7 +36,7 @@ function oneSource(model: CheckedModel, field: string, sources: readonly string[
   known(model, `${field}.source_input[0]`, sources[0] ?? '', 'input');
 }
 
-/** Without a list Triton reads the tensors from the artifact. */
+/** Reports a tensor name that is not configured. Without a list, Triton reads the tensors from the artifact. */
 function known(model: CheckedModel, field: string, name: string, side: 'input' | 'output'): void {
   const tensors = model.config[side];
   if (tensors === undefined && model.facts?.completesTensors !== false) return;
@@ -48,5 +48,5 @@ function known(model: CheckedModel, field: string, name: string, side: 'input' |
   });
 }
 
-/** Tensors that Triton makes of a whole batch, for models with ragged inputs. */
+/** Rules for tensors that Triton makes from a whole batch, for models with ragged inputs. */
 export const batchIoRules: readonly ModelRule[] = [batchInputsAreSound, batchOutputsAreSound];

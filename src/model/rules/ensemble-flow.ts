@@ -6,20 +6,20 @@ import { answersBelongTogether } from './ensemble-streams';
 
 const STEP = 'ensemble_scheduling.step';
 
-/** An end of an ensemble tensor: where it is written, or where it is read. */
+/** A place where an ensemble tensor is written or read. */
 interface End {
   field: string;
   /** For messages: `output "output__0" of resnet`. */
   who: string;
   writes: boolean;
-  /** Undefined where the backend completes the tensor. */
+  /** Undefined if the backend completes the tensor. */
   type?: string | undefined;
   dims?: readonly number[];
-  /** Whether a batch axis goes before `dims`. */
+  /** Whether a batch axis precedes `dims`. */
   batched: boolean;
 }
 
-/** The ends of each ensemble tensor, in the order in which Triton comes across them. */
+/** The ends of each ensemble tensor, in the order in which Triton visits them. */
 function flow({ model, steps, find }: Ensemble): Map<string, End[]> {
   const tensors = new Map<string, End[]>();
   const put = (tensor: string, end: Omit<End, 'type' | 'dims'>, facts?: TensorConfig, dims = facts?.dims): void => {
@@ -28,7 +28,7 @@ function flow({ model, steps, find }: Ensemble): Map<string, End[]> {
   };
   const batched = (model.config.max_batch_size ?? 0) > 0;
   for (const [side, who, writes] of [
-    // The client writes what the ensemble is given.
+    // The client writes the ensemble's inputs.
     ['input', `the ensemble's input`, true],
     ['output', `the ensemble's output`, false],
   ] as const) {
@@ -89,7 +89,7 @@ const tensorsAreRead: EnsembleRule = (ensemble) => {
   const unwritten = tensors.filter(([, ends]) => writersOf(ends).length === 0).map(([tensor]) => tensor);
   const read = tensors.filter(([, ends]) => readersOf(ends).length > 0).map(([tensor]) => tensor);
   for (const [tensor, ends] of tensors) {
-    // A name that is misspelt where it is written is missed where it is read, which was said there.
+    // A name that is misspelt by its writer has been reported for its reader.
     if (read.includes(tensor) || didYouMean(tensor, unwritten) !== undefined) continue;
     for (const { field } of ends) {
       ensemble.model.problems.add(field, `writes ${describe(tensor)}, which nothing reads`, {
@@ -99,10 +99,10 @@ const tensorsAreRead: EnsembleRule = (ensemble) => {
   }
 };
 
-/** The order in which steps are written does not matter to Triton; steps that wait for each other never run. */
+/** Triton ignores the order of steps in the file. Steps that wait for each other never run. */
 const stepsDoNotWaitForEachOther: EnsembleRule = (ensemble) => {
   const { model, steps } = ensemble;
-  // A tensor that nobody writes is another problem: it counts as there.
+  // A tensor without a writer is reported by another rule and counts as ready here.
   const written = new Set(steps.flatMap((step) => Object.values(step.output_map ?? {})));
   const ready = (tensor: string): boolean => !written.has(tensor);
   let waiting = steps.map((step, index) => ({ step, index }));
@@ -121,8 +121,8 @@ const stepsDoNotWaitForEachOther: EnsembleRule = (ensemble) => {
 };
 
 /**
- * Triton compares each end of a tensor with the first that it comes across. Each reader is compared with the writer too:
- * where the first one takes any size, what does not fit would show only when requests fail.
+ * Triton compares each end of a tensor with the first end that it visits. We also compare each reader with the writer.
+ * If the first end accepts any size, a mismatch would otherwise show only when requests fail.
  */
 const typesAndShapesFit: EnsembleRule = (ensemble) => {
   for (const [tensor, ends] of flow(ensemble)) {
@@ -131,7 +131,7 @@ const typesAndShapesFit: EnsembleRule = (ensemble) => {
     if (first === undefined || writer === undefined) continue;
     for (const end of ends) {
       if (!end.writes) compare(ensemble, tensor, writer, end);
-      // Several writers are another problem.
+      // Several writers are reported by another rule.
       if (end !== first && !end.writes && !first.writes) compare(ensemble, tensor, first, end);
     }
   }
@@ -146,7 +146,7 @@ function compare({ model: { problems } }: Ensemble, tensor: string, a: End, b: E
   if (!shapesFit(a, b)) say(shape(a), shape(b));
 }
 
-/** As Triton compares: equal with or without the batch axes, where -1 equals any size. */
+/** Compares as Triton does: the sizes must be equal with or without batch axes, and -1 equals any size. */
 function shapesFit(a: End, b: End): boolean {
   if (a.dims === undefined || b.dims === undefined) return true;
   return sameSizes(a.dims, b.dims) || sameSizes(fullDims(a), fullDims(b));
@@ -159,7 +159,7 @@ const sameSizes = (a: readonly number[], b: readonly number[]): boolean =>
 
 const shape = (one: End): string => `[${fullDims(one).join(', ')}]`;
 
-/** The tensors that go from step to step. */
+/** Rules for the tensors that steps exchange. */
 export const flowRules: readonly EnsembleRule[] = [
   tensorsHaveOneWriter,
   tensorsAreWritten,

@@ -3,11 +3,11 @@ import { didYouMean } from '../../core/nearest';
 import { describe, fieldPath, listed } from '../../core/problems';
 import type { CheckedModel } from './rule';
 
-/** An ensemble and the models around it. */
+/** An ensemble with the other models of the repository. */
 export interface Ensemble {
   model: CheckedModel;
   steps: readonly EnsembleStep[];
-  /** The model of that name, if its configuration could be read. */
+  /** Returns the model of that name if its configuration could be read. */
   find: (name: string) => CheckedModel | undefined;
   /** Names of all model folders of the repository. */
   names: readonly string[];
@@ -22,7 +22,7 @@ const STEP_FIELDS = ['model_name', 'input_map', 'output_map'] as const;
 const isEmpty = (value: string | object | undefined): boolean =>
   typeof value === 'object' ? Object.keys(value).length === 0 : !value;
 
-/** Whether there are steps, and each says what Triton cannot do without. */
+/** Whether there are steps, and each has the fields that Triton requires. */
 export const areComplete = (steps: readonly EnsembleStep[]): boolean =>
   steps.length > 0 && steps.every((step) => STEP_FIELDS.every((field) => !isEmpty(step[field])));
 
@@ -46,7 +46,7 @@ const modelsExist: EnsembleRule = ({ model: { problems }, steps, names }) => {
   });
 };
 
-/** Version 0 is what Triton reads where nothing is written, and there is none. */
+/** Triton reads a missing model_version as 0, and no model has a version 0. */
 const versionsAreServed: EnsembleRule = ({ model: { problems }, steps, find }) => {
   steps.forEach(({ model_name: name, model_version: version = 0 }, index) => {
     if (version === -1) return;
@@ -71,7 +71,7 @@ const noEnsembleContainsItself: EnsembleRule = ({ model, steps, find }) => {
   });
 };
 
-/** The ensembles from `from` to `target`, both ends included, if there is a way. */
+/** Returns the ensembles from `from` to `target`, both included; undefined if no path exists. */
 function wayBack(target: string, from: string, find: Ensemble['find'], seen: Set<string>): string[] | undefined {
   if (from === target) return [target];
   if (seen.has(from)) return undefined;
@@ -83,7 +83,7 @@ function wayBack(target: string, from: string, find: Ensemble['find'], seen: Set
   return undefined;
 }
 
-/** Triton runs batches of the ensemble through each step as they are. */
+/** Triton passes batches of the ensemble to each step unchanged. */
 const stepsTakeTheBatch: EnsembleRule = ({ model, steps, find }) => {
   const wanted = model.config.max_batch_size ?? 0;
   steps.forEach(({ model_name: name }, index) => {
@@ -99,7 +99,7 @@ const stepsTakeTheBatch: EnsembleRule = ({ model, steps, find }) => {
   });
 };
 
-/** The keys of a step's maps are the tensors of the step's model, and all of its inputs are mapped. */
+/** The keys of a step's maps must be tensors of the step's model, and all of its inputs must be mapped. */
 const mapsNameTheModelsTensors: EnsembleRule = ({ model: { problems }, steps, find }) => {
   steps.forEach((step, index) => {
     const config = find(step.model_name ?? '')?.config;
@@ -108,7 +108,7 @@ const mapsNameTheModelsTensors: EnsembleRule = ({ model: { problems }, steps, fi
       ['input', config.input, step.input_map],
       ['output', config.output, step.output_map],
     ] as const) {
-      // Without a list Triton reads the tensors from the artifact.
+      // Without a list, Triton reads the tensors from the artifact.
       if (tensors === undefined || map === undefined) continue;
       const names = tensors.map(({ name }) => name ?? '');
       for (const key of Object.keys(map)) {
@@ -118,7 +118,7 @@ const mapsNameTheModelsTensors: EnsembleRule = ({ model: { problems }, steps, fi
           hint: didYouMean(key, names),
         });
       }
-      // A key that is no input was meant for one that is not mapped.
+      // A key that is no input was probably meant for an input that is not mapped, so only the key is reported.
       if (side === 'output' || Object.keys(map).some((key) => !names.includes(key))) continue;
       for (const { name = '', optional } of tensors) {
         if (optional || Object.hasOwn(map, name)) continue;
@@ -128,7 +128,7 @@ const mapsNameTheModelsTensors: EnsembleRule = ({ model: { problems }, steps, fi
   });
 };
 
-/** The steps of an ensemble, each by itself. */
+/** Rules for each step of an ensemble by itself. */
 export const stepRules: readonly EnsembleRule[] = [
   stepsAreComplete,
   modelsExist,

@@ -5,8 +5,8 @@ import type { Ensemble, EnsembleRule } from './ensemble-steps';
 type Find = (name: string) => ModelConfig | undefined;
 
 /**
- * A decoupled model answers a request any number of times. What comes from one such model cannot be joined with what
- * comes from elsewhere, in a step or among the outputs: Triton would not know which answers belong together.
+ * A decoupled model answers a request any number of times. Tensors from one decoupled model cannot be joined with other
+ * tensors, in a step or among the outputs, because Triton would not know which answers belong together.
  */
 export const answersBelongTogether: EnsembleRule = (ensemble) => {
   const { model } = ensemble;
@@ -25,7 +25,7 @@ const findConfig =
   (name) =>
     find(name)?.config;
 
-/** Where tensors come together: the inputs of each step, and the outputs of the ensemble. */
+/** The places that join tensors: the inputs of each step, and the outputs of the ensemble. */
 function joints(config: ModelConfig): { field: string; tensors: string[] }[] {
   const steps = (config.ensemble_scheduling?.step ?? []).map(({ input_map: map = {} }, index) => ({
     field: `ensemble_scheduling.step[${index}].input_map`,
@@ -35,8 +35,9 @@ function joints(config: ModelConfig): { field: string; tensors: string[] }[] {
 }
 
 /**
- * Ensemble tensor -> the last decoupled step that it comes through, 0 for none.
- * @param above names of the ensembles that this one is a part of: one that contains itself is another problem
+ * Ensemble tensor -> number of the last decoupled step before the tensor, 0 for none.
+ * @param above names of the ensembles that contain this one; they stop the recursion, and another rule reports an
+ *   ensemble that contains itself
  */
 function streamsOf(config: ModelConfig, find: Find, above: ReadonlySet<string>): Map<string, number> {
   const streams = new Map((config.input ?? []).map(({ name = '' }): [string, number] => [name, 0]));
@@ -53,7 +54,7 @@ function streamsOf(config: ModelConfig, find: Find, above: ReadonlySet<string>):
   }
 }
 
-/** Of an ensemble Triton finds it out itself, whatever it says. */
+/** For an ensemble, Triton derives the answer from the steps and ignores the ensemble's own setting. */
 function isDecoupled(config: ModelConfig, find: Find, above: ReadonlySet<string>): boolean {
   if (config.ensemble_scheduling === undefined) return config.model_transaction_policy?.decoupled === true;
   if (above.has(config.name)) return false;

@@ -4,7 +4,7 @@ import { describe } from '../../core/problems';
 import { staysInside } from '../paths';
 import type { ModelRule } from './rule';
 
-/** Triton refuses a model whose configuration has another name than its folder. */
+/** Triton refuses a model whose name in the configuration differs from its folder. */
 const nameIsTheFolders: ModelRule = ({ name, config, problems }) => {
   if (config.name === name) return;
   problems.add('name', `must be the name of the folder, got ${describe(config.name)}`, {
@@ -13,7 +13,7 @@ const nameIsTheFolders: ModelRule = ({ name, config, problems }) => {
   });
 };
 
-/** The name is a part of S3 keys and of the server's URLs; characters outside this set need escapes in one of them. */
+/** The name is part of S3 keys and of the server's URLs. Characters outside this set need escapes in one of them. */
 const nameIsPlain: ModelRule = ({ name, problems }) => {
   if (/^[A-Za-z0-9_][A-Za-z0-9._-]*$/.test(name)) return;
   problems.add('name', `cannot be used as a name in S3 and in Triton's URLs, got ${describe(name)}`, {
@@ -30,7 +30,7 @@ const platformIsGiven: ModelRule = ({ config, facts, problems }) => {
   });
 };
 
-/** What people call platforms, as far as no backend has that name. */
+/** Common names for platforms, except names that are also backends. */
 const PLATFORM_ALIASES: Readonly<Record<string, string>> = {
   onnx: 'onnxruntime_onnx',
   ort: 'onnxruntime_onnx',
@@ -44,7 +44,7 @@ const PLATFORM_ALIASES: Readonly<Record<string, string>> = {
   aoti: 'torch_aoti',
 };
 
-/** Beside a backend of the user's own any platform will do. */
+/** With a user's own backend, any platform is accepted. */
 const platformIsKnown: ModelRule = ({ config, facts, problems }) => {
   if (!config.platform || facts !== undefined) return;
   problems.add('platform', `is not a platform of Triton's, got ${describe(config.platform)}`, {
@@ -81,7 +81,7 @@ const platformFitsBackend: ModelRule = ({ config: { platform, backend }, problem
   }
 };
 
-/** The file lies in the version folder. */
+/** The file must be in the version folder. */
 const fileNamesStayInside: ModelRule = ({ config, problems }) => {
   const names = Object.entries(config.cc_model_filenames ?? {}).map(([capability, file]): [string, string] => [
     `cc_model_filenames[${JSON.stringify(capability)}]`,
@@ -94,7 +94,7 @@ const fileNamesStayInside: ModelRule = ({ config, problems }) => {
   }
 };
 
-/** The server of Triton 2.51 does not refuse an empty list: it crashes, with all other models. */
+/** Triton 2.51 does not refuse an empty list; the server crashes with all other models. */
 const agentsHaveNames: ModelRule = ({ config: { model_repository_agents: agents }, problems }) => {
   if (agents === undefined) return;
   if ((agents.agents ?? []).length === 0)
@@ -116,7 +116,7 @@ const scheduleFitsPlatform: ModelRule = ({ config, problems }) => {
   }
 };
 
-/** What a model is called and what serves it. */
+/** Rules for the names of a model and for the backend that serves it. */
 export const identityRules: readonly ModelRule[] = [
   nameIsTheFolders,
   nameIsPlain,

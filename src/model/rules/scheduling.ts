@@ -11,7 +11,7 @@ const batchSizeIsNotNegative: ModelRule = (model) => {
   });
 };
 
-/** Triton takes it and does nothing; only its queue settings mean something without a batch axis. */
+/** Without a batch axis, Triton accepts dynamic_batching but uses only its queue settings. */
 const dynamicBatchingNeedsABatchAxis: ModelRule = (model) => {
   const batching = model.config.dynamic_batching;
   if (batching === undefined || maxBatchSize(model) > 0) return;
@@ -57,7 +57,7 @@ const prioritiesAreInRange: ModelRule = ({ config, problems }) => {
   }
 };
 
-/** Answers in the order of the requests leave no room for priorities or for delayed requests. */
+/** preserve_ordering excludes priorities and delayed requests. */
 const orderIsKept: ModelRule = ({ config: { dynamic_batching: batching }, problems }) => {
   if (!batching?.preserve_ordering) return;
   if (BigInt(batching.priority_levels ?? 0) > 1n) {
@@ -86,10 +86,10 @@ const slotUtilizationIsAFraction: ModelRule = ({ config, problems }) => {
   });
 };
 
-/** Each has a thread or a process; a thousand of an empty model took the server 8 seconds. */
+/** Each instance has a thread or a process. A server took 8 seconds for a thousand instances of an empty model. */
 const MOST_INSTANCES = 1000;
 
-/** Fields of an instance group that only some kinds and platforms have. A count of 0 is Triton's default. */
+/** Some fields of an instance group exist only for some kinds and platforms. A count of 0 is Triton's default. */
 const instanceGroupsAreSound: ModelRule = ({ config, facts, problems }) => {
   if (config.ensemble_scheduling !== undefined) return;
   (config.instance_group ?? []).forEach(({ kind, count = 0, gpus = [], profile = [] }, index) => {
@@ -118,7 +118,7 @@ const instanceGroupsAreSound: ModelRule = ({ config, facts, problems }) => {
   });
 };
 
-/** An ensemble runs nothing itself: its steps have instances, optimisation and warm-up of their own. */
+/** An ensemble runs no model itself. Its steps have their own instances, optimisation and warm-up. */
 const ensembleHasNoInstances: ModelRule = ({ config, problems }) => {
   if (config.ensemble_scheduling === undefined) return;
   for (const field of ['instance_group', 'optimization', 'model_warmup']) {
@@ -128,7 +128,7 @@ const ensembleHasNoInstances: ModelRule = ({ config, problems }) => {
   }
 };
 
-/** Triton keeps one answer for one request, which sequences and decoupled models do not give. */
+/** Triton caches one answer per request, but sequences and decoupled models do not give one answer per request. */
 const cachedAnswersStandAlone: ModelRule = ({ config, problems }) => {
   if (!config.response_cache?.enable) return;
   const hint = 'remove response_cache';
@@ -146,7 +146,7 @@ const metricsAreComplete: ModelRule = ({ config, problems }) => {
   });
 };
 
-/** How requests are queued and where they run. */
+/** Rules for queueing, and for instances. */
 export const schedulingRules: readonly ModelRule[] = [
   batchSizeIsNotNegative,
   dynamicBatchingNeedsABatchAxis,

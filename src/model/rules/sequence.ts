@@ -5,10 +5,10 @@ import type { CheckedModel, ModelRule } from './rule';
 const CONTROLS = 'sequence_batching.control_input';
 const STATES = 'sequence_batching.state';
 
-/** What a flag is written as: a false and a true value of one type. */
+/** Fields for the values of a flag: a false and a true value of one type. */
 const FLAG_VALUES = ['int32_false_true', 'fp32_false_true', 'bool_false_true'] as const;
 const CORRELATION_TYPES = ['TYPE_UINT64', 'TYPE_INT64', 'TYPE_UINT32', 'TYPE_INT32', 'TYPE_STRING'];
-/** The server makes a place for each of them when it loads the model: ten millions took it 20 seconds. */
+/** The server allocates a slot for each sequence when it loads the model. Ten million slots took 20 seconds. */
 const MOST_SEQUENCES = 100_000;
 
 const controlsHaveNames: ModelRule = ({ config, problems }) => {
@@ -30,7 +30,7 @@ const controlsAreGivenOnce: ModelRule = (model) => {
   }
 };
 
-/** The correlation id has a type; the flags have the values that stand for false and true. */
+/** The correlation id needs a type; the flags need values for false and true. */
 const controlsHaveValues: ModelRule = (model) => {
   for (const [field, control] of controls(model)) {
     const given = FLAG_VALUES.filter((name) => control[name] !== undefined);
@@ -72,7 +72,7 @@ function controls({ config }: CheckedModel): [field: string, control: SequenceCo
   );
 }
 
-/** The server of Triton 2.51 does not refuse a wrong initial state: it crashes, with all other models. */
+/** Triton 2.51 does not refuse a wrong initial state; the server crashes with all other models. */
 const initialStatesFit: ModelRule = ({ config, problems }) => {
   const first = new Map<string, string>();
   (config.sequence_batching?.state ?? []).forEach((state, index) => {
@@ -136,7 +136,7 @@ const sequencesAreCountable: ModelRule = ({ config, problems }) => {
   });
 };
 
-/** What Triton tells a model of the sequence that a request belongs to, and what it keeps between requests. */
+/** Rules for sequences: the controls that Triton sends to a model, and the state that it keeps between requests. */
 export const sequenceRules: readonly ModelRule[] = [
   controlsHaveNames,
   controlsAreGivenOnce,

@@ -11,7 +11,7 @@ const outputs = ({ config }: CheckedModel): Tensor[] =>
   (config.output ?? []).map((tensor, index) => [`output[${index}]`, tensor, 'output']);
 const tensors = (model: CheckedModel): Tensor[] => [...inputs(model), ...outputs(model)];
 
-/** What the backend cannot read from the artifact has to be said. */
+/** Tensors that the backend cannot read from the artifact must be in the configuration. */
 const inputsAndOutputsAreGiven: ModelRule = (model) => {
   if (model.facts === undefined || model.facts.completesTensors) return;
   if (inputs(model).length === 0) {
@@ -28,7 +28,7 @@ const namesAreGiven: ModelRule = (model) => {
   }
 };
 
-/** Requests address tensors by name. An input and an output may share one. */
+/** Requests address tensors by name. An input and an output may have the same name. */
 const namesAreUnique: ModelRule = (model) => {
   for (const side of [inputs(model), outputs(model)]) {
     const seen = new Map<string, string>();
@@ -73,7 +73,7 @@ function wrongSizes(model: CheckedModel, field: string, sizes: readonly number[]
   });
 }
 
-/** `reshape` must keep the number of elements, also between one -1 and the next. */
+/** `reshape` must keep the number of elements, also between two variable sizes (-1). */
 const reshapeKeepsElements: ModelRule = (model) => {
   for (const [field, { dims = [], reshape }] of tensors(model)) {
     if (reshape === undefined) continue;
@@ -91,7 +91,7 @@ const reshapeKeepsElements: ModelRule = (model) => {
   }
 };
 
-/** Numbers of elements between the sizes that vary: [2, 4, -1, 6] has runs of 8 and 6. */
+/** Numbers of elements between the variable sizes: [2, 4, -1, 6] has runs of 8 and 6. */
 function runs(dims: readonly number[]): number[] {
   const result = [1];
   for (const size of dims) {
@@ -109,7 +109,7 @@ const imageFormatsHaveThreeDims: ModelRule = (model) => {
   }
 };
 
-/** What TensorRT calls a format with channels in vectors. */
+/** TensorRT uses "non-linear" for formats with channels in vectors. */
 const nonLinearFormatsHaveThreeDims: ModelRule = (model) => {
   for (const [field, { is_non_linear_format_io: isNonLinear, dims = [] }] of tensors(model)) {
     if (isNonLinear === true && model.facts?.backend === 'tensorrt' && dims.length !== 3)
@@ -126,16 +126,16 @@ const shapeTensorsAreForTensorRt: ModelRule = (model) => {
   }
 };
 
-/** The index of `name__index`, read as Triton's libtorch backend does: all that follows the first `__`, if it is digits. */
+/** The index of `name__index`, parsed as Triton's libtorch backend does: everything after the first `__`, if digits. */
 const positionOf = (name: string): number | undefined => {
   const digits = /^(?:(?!__).)*__(\d+)$/s.exec(name)?.[1];
   return digits === undefined ? undefined : Number(digits);
 };
 
 /**
- * TorchScript knows tensors by position, and libtorch takes it from the names: `input__0`. Names that do not say it are
- * taken in the order of the configuration, silently; inputs may instead have the names of forward()'s arguments.
- * In a model.yaml we ask for the positions: of outputs always, of inputs as soon as one has it.
+ * TorchScript identifies tensors by position, and libtorch reads the position from the name: `input__0`. Without a
+ * position in the name, libtorch silently uses the order of the configuration. Inputs may also have the names of
+ * forward()'s arguments. In a model.yaml we require positions for outputs always, and for inputs if one input has one.
  */
 const libtorchNamesArePositions: ModelRule = (model) => {
   if (model.facts?.label !== 'pytorch_libtorch' || model.config.runtime) return;
@@ -147,7 +147,7 @@ const libtorchNamesArePositions: ModelRule = (model) => {
   if (!model.handWritten || results.every(hasPosition)) checkPositions(model, results);
 };
 
-/** What Triton adds to the inputs of a model with sequence batching: they are arguments of forward() too. */
+/** Inputs that Triton adds to a model with sequence batching. They are arguments of forward() too. */
 function sequenceInputs({ config: { sequence_batching: batching } }: CheckedModel): Tensor[] {
   const controls = (batching?.control_input ?? []).map(({ name = '' }, index): Tensor => [
     `sequence_batching.control_input[${index}]`,
@@ -182,7 +182,7 @@ function checkPositions(model: CheckedModel, side: readonly Tensor[]): void {
   }
 }
 
-/** Types that Triton's libtorch backend converts (its libtorch_utils.cc), and texts. */
+/** Types that Triton's libtorch backend converts (its libtorch_utils.cc), and strings. */
 const LIBTORCH_TYPES: readonly string[] = [
   'TYPE_BOOL',
   'TYPE_UINT8',
@@ -207,7 +207,7 @@ const libtorchHasTheType: ModelRule = (model) => {
   }
 };
 
-/** A TYPE_STRING input of libtorch is a list of texts: one axis in all, the batch axis included. */
+/** A TYPE_STRING input of libtorch is a list of strings, so it has one axis, including the batch axis. */
 const libtorchTextsAreLists: ModelRule = (model) => {
   if (model.facts?.label !== 'pytorch_libtorch' || model.config.runtime) return;
   const batchAxes = (model.config.max_batch_size ?? 0) > 0 ? 1 : 0;
@@ -220,7 +220,7 @@ const libtorchTextsAreLists: ModelRule = (model) => {
   }
 };
 
-/** Inputs and outputs. */
+/** Rules for inputs and outputs. */
 export const tensorRules: readonly ModelRule[] = [
   inputsAndOutputsAreGiven,
   namesAreGiven,

@@ -1,7 +1,7 @@
 import { traceCommand } from '../../core/next-command';
 import type { ModelRule } from './rule';
 
-/** Triton serves nothing of a model whose policy names no version. */
+/** Triton serves no version of a model whose policy selects none. */
 const policySelectsSomething: ModelRule = ({ config: { version_policy: policy }, problems }) => {
   if (policy?.latest !== undefined && (policy.latest.num_versions ?? 0) < 1) {
     problems.add('version_policy.latest.num_versions', `must be at least 1, got ${policy.latest.num_versions ?? 0}`);
@@ -11,7 +11,7 @@ const policySelectsSomething: ModelRule = ({ config: { version_policy: policy },
   }
 };
 
-/** Triton leaves out, with a line in its log, what is not there. */
+/** Triton skips missing versions and only logs a line. */
 const specificVersionsExist: ModelRule = ({
   name,
   directory,
@@ -19,7 +19,7 @@ const specificVersionsExist: ModelRule = ({
   versions,
   problems,
 }) => {
-  // A model without any version folder is told so once.
+  // A model without any version folder is reported once, elsewhere.
   if (versions === undefined || versions.length === 0) return;
   (policy?.specific?.versions ?? []).forEach((version, index) => {
     if (versions.includes(version)) return;
@@ -33,5 +33,5 @@ const specificVersionsExist: ModelRule = ({
   });
 };
 
-/** Which versions are served. */
+/** Rules for the selection of served versions. */
 export const versionRules: readonly ModelRule[] = [policySelectsSomething, specificVersionsExist];

@@ -7,7 +7,7 @@ import type { CheckedModel, ModelRule } from './rule';
 const samples = ({ config }: CheckedModel): [string, Warmup][] =>
   (config.model_warmup ?? []).map((sample, index) => [`model_warmup[${index}]`, sample]);
 
-/** Triton skips a request of batch size 0, which is the default. Without a batch axis 1 is one request. */
+/** Triton skips a request of batch size 0, which is the default. Without a batch axis, size 1 is one request. */
 const batchSizeIsGiven: ModelRule = (model) => {
   const largest = Math.max(1, model.config.max_batch_size ?? 0);
   for (const [field, { batch_size: size = 0 }] of samples(model)) {
@@ -22,7 +22,7 @@ const batchSizeIsGiven: ModelRule = (model) => {
   }
 };
 
-/** The model is not served before the last of them is answered. */
+/** The model is not READY until the last repetition is answered. */
 const MOST_REPETITIONS = 100_000;
 
 const repetitionsEnd: ModelRule = (model) => {
@@ -34,7 +34,7 @@ const repetitionsEnd: ModelRule = (model) => {
   }
 };
 
-/** Names that a warm-up may give values for: inputs, and what Triton adds for sequences. */
+/** Names that a warm-up may give values for: inputs, and the inputs that Triton adds for sequences. */
 function inputNames({ config }: CheckedModel): string[] {
   const { control_input = [], state = [] } = config.sequence_batching ?? {};
   return [...(config.input ?? []), ...control_input, ...state.map((one) => ({ name: one.input_name }))]
@@ -43,7 +43,7 @@ function inputNames({ config }: CheckedModel): string[] {
 }
 
 const inputsAreTheModels: ModelRule = (model) => {
-  // Inputs that the backend completes are not known here.
+  // The configuration does not list the inputs that the backend completes.
   if (model.config.input === undefined) return;
   const names = inputNames(model);
   for (const [field, { inputs = {} }] of samples(model)) {
@@ -93,7 +93,7 @@ const inputsHaveTypeAndShape: ModelRule = (model) => {
   }
 };
 
-/** Whether `dims` is one of the shapes that the input takes. */
+/** Whether `dims` is a shape that the input accepts. */
 function isOneOf(dims: readonly number[], { dims: wanted = [] }: TensorConfig): boolean {
   return dims.length === wanted.length && dims.every((size, axis) => wanted[axis] === -1 || wanted[axis] === size);
 }

@@ -11,14 +11,14 @@ import { WEIGHTS_FILE, type Pinned, type WeightsFile } from '../../model/weights
 export interface FetchOptions {
   /** The model folder. */
   folder: string;
-  /** Called with the bytes so far, for progress. */
+  /** Called with the number of bytes received so far, for progress. */
   onBytes: (name: string, bytes: number) => void;
 }
 
 /**
- * The value of `context.weights` for what a weights.yaml names: a file of the cache, a file of the repository, or
- * `owner/name@COMMIT`, which trace.py hands to Hugging Face's library.
- * @throws UserError when it cannot be had, or is not what the SHA-256 says
+ * Returns the value of `context.weights` for a source in weights.yaml: a file in the cache, a file in the repository,
+ * or `owner/name@COMMIT`, which trace.py passes to Hugging Face's library.
+ * @throws UserError if the source is not available or its SHA-256 differs
  */
 export async function fetchWeights({ source, sha256 }: Pinned, options: FetchOptions): Promise<string> {
   if (source.kind === 'hub' && source.file === undefined) return `${source.repository}@${source.revision}`;
@@ -27,14 +27,14 @@ export async function fetchWeights({ source, sha256 }: Pinned, options: FetchOpt
     await requireContent(file, sha256, options.folder, 'correct one of them');
     return file;
   }
-  // A folder for each content: the name of the file stays what it was, and stands in the record of the trace.
+  // One folder per content, so that the file keeps its name, which the trace record contains.
   const file = join(cacheRoot(), 'weights', sha256 ?? '', basename(new URL(source.text).pathname));
   if (existsSync(file) && (await sha256Of(file)) === sha256) return file;
   await download({ source, sha256 }, file, options);
   return file;
 }
 
-/** Downloads the `files` of a weights.yaml that are not in the model folder yet. Returns how many these were. */
+/** Downloads the `files` of a weights.yaml that are missing in the model folder. Returns their number. */
 export async function fetchFiles({ files }: WeightsFile, options: FetchOptions): Promise<number> {
   let fetched = 0;
   for (const [name, pinned] of files) {
@@ -54,10 +54,10 @@ export async function fetchFiles({ files }: WeightsFile, options: FetchOptions):
   return fetched;
 }
 
-/** Writes the bytes of a source to `target`, whole or not at all. */
+/** Writes the bytes of a source to `target` atomically. */
 async function download({ source, sha256 }: Pinned, target: string, { folder, onBytes }: FetchOptions): Promise<void> {
   mkdirSync(dirname(target), { recursive: true });
-  // Names that begin with a dot are neither published nor taken for an artifact.
+  // Files whose names start with a dot are neither published nor taken for an artifact.
   const partial = join(dirname(target), `.${randomUUID()}.tmp`);
   try {
     const hash = createHash('sha256');
@@ -86,14 +86,14 @@ async function download({ source, sha256 }: Pinned, target: string, { folder, on
   }
 }
 
-/** An empty version folder would be a version without a model. */
+/** Removes an empty version folder, which would be a version without a model. */
 function removeIfEmpty(folder: string): void {
   if (readdirSync(folder).length === 0) rmdirSync(folder);
 }
 
 const LFS_POINTER = 'version https://git-lfs.github.com/spec/';
 
-/** @throws UserError when the file is missing, is a pointer of Git LFS, or has another content */
+/** @throws UserError if the file is missing, is a pointer of Git LFS, or has other content */
 async function requireContent(file: string, sha256: string | undefined, folder: string, hint: string): Promise<void> {
   const name = displayPath(file);
   if (!existsSync(file)) {

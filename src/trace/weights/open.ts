@@ -6,16 +6,16 @@ import { reasonOf } from '../../model/paths';
 import { S3Store } from '../../s3/store';
 import type { Source } from '../../model/weights-source';
 
-/** Where Hugging Face is; HF_ENDPOINT names a mirror, as for its own library. */
+/** Address of Hugging Face. HF_ENDPOINT sets a mirror, as in Hugging Face's own library. */
 const HUB = 'https://huggingface.co';
 
 const ATTEMPTS = 3;
 const PAUSE_MS = 1000;
 
 /**
- * The bytes at a source, in order.
- * @param folder what paths are relative to
- * @throws UserError when it is not there or cannot be reached
+ * Yields the bytes of a source, in order.
+ * @param folder base of relative paths
+ * @throws UserError if the source is missing or unreachable
  */
 export async function* openSource(source: Source, folder: string): AsyncGenerator<Uint8Array> {
   if (source.kind === 'path') yield* readFile(resolve(folder, source.text));
@@ -32,7 +32,7 @@ export async function* openSource(source: Source, folder: string): AsyncGenerato
     const { repository, revision, file = '' } = source;
     const path = file.split('/').map(encodeURIComponent).join('/');
     const url = `${endpoint.replace(/\/+$/, '')}/${repository}/resolve/${revision}/${path}`;
-    // fetch sends it to this host alone, and not to the store that the hub redirects to.
+    // fetch sends the token only to this host, not to the storage that the hub redirects to.
     yield* download(url, token === undefined || token === '' ? {} : { authorization: `Bearer ${token}` });
   }
 }
@@ -85,7 +85,7 @@ function refused(url: string, status: number): UserError {
   return new UserError(`cannot download ${url}: the server answered ${status}`, { hint });
 }
 
-/** fetch says only that it failed; the reason is in the cause. */
+/** Returns the reason in the cause of a fetch error, because the error itself only says that fetch failed. */
 function causeOf(error: unknown): string {
   const { cause } = error as { cause?: unknown };
   return reasonOf(cause ?? error);
