@@ -7,9 +7,9 @@ export interface Certificate {
 }
 
 /**
- * A certificate of a new key for 127.0.0.1, without an end. For servers that trust nothing but this certificate: their
- * peers show it too, and only processes that can read the key can. Node makes keys but no certificates, and `openssl` is
- * not on every machine.
+ * Creates a key and a self-signed certificate for 127.0.0.1 that does not expire. The certificate is for servers that
+ * trust only this certificate and whose peers present it too, which only processes that can read the key can do.
+ * Written in TypeScript because Node creates keys but no certificates, and not every machine has `openssl`.
  */
 export function selfSignedCertificate(): Certificate {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
@@ -19,7 +19,7 @@ export function selfSignedCertificate(): Certificate {
   // RFC 5280: TBSCertificate.
   const content = sequence(
     der(VERSION, der(INTEGER, Buffer.from([2]))),
-    // Positive: the first bit is 0.
+    // Positive, because the first bit is 0.
     der(INTEGER, Buffer.from([1]), randomBytes(15)),
     sequence(ED25519),
     name,
@@ -36,7 +36,7 @@ export function selfSignedCertificate(): Certificate {
   };
 }
 
-/** Tags of ASN.1, and those that X.509 gives to the parts of a certificate. */
+/** Tags of ASN.1, and the tags that X.509 assigns to the parts of a certificate. */
 const [INTEGER, BIT_STRING, OCTET_STRING, UTF8_STRING] = [0x02, 0x03, 0x04, 0x0c];
 const [GENERALIZED_TIME, SEQUENCE, SET] = [0x18, 0x30, 0x31];
 const [OCTET_STRING_OF_ADDRESS, VERSION, EXTENSIONS] = [0x87, 0xa0, 0xa3];

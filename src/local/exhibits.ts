@@ -2,10 +2,10 @@ import { UserError } from '../core/errors';
 import type { Tensor } from '../triton/tensor';
 import type { BgrImage } from '../media/image';
 
-/** What there is to see of an answer. */
+/** The content that the page shows of an answer. */
 export type Exhibit =
   | { kind: 'restoration'; before: BgrImage; after: BgrImage }
-  /** The likeliest ones, first the likeliest. */
+  /** The most probable classes, in descending order. */
   | { kind: 'classes'; picture: BgrImage; classes: ClassProbability[] }
   /** Cosine similarity of the first text with each of the others. */
   | { kind: 'texts'; texts: readonly string[]; similarities: readonly number[] };
@@ -16,10 +16,10 @@ export interface ClassProbability {
   probability: number;
 }
 
-/** How many classes are worth a look. */
+/** Number of classes that the page shows. */
 const CLASSES = 5;
 
-/** The five likeliest classes by the softmax of a classifier's scores; one without a label is called by its number. */
+/** The five most probable classes by the softmax of a classifier's scores. A missing label becomes the class number. */
 export function classes(scores: readonly number[], labels: readonly string[]): ClassProbability[] {
   const most = scores.reduce((a, b) => Math.max(a, b), -Infinity);
   const parts = scores.map((score) => Math.exp(score - most));

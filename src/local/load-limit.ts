@@ -2,19 +2,19 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { CONFIG_FILE } from '../publish/keys';
 
-/** Time for one model to load while others wait: longer than those of this package take on two busy cores. */
+/** Time for one model to load while others wait. The models of this package load faster on two busy cores. */
 export const LOAD_LIMIT_MS = 30_000;
 
 const LOOK_MS = 500;
 
 /**
- * Ends the load of a model that takes longer than its limit while others wait, by ending the processes that tritonserver
- * started for it: Triton gives up neither a load nor one of the same model after it. Triton then reports the load as
- * failed. A load that nothing waits for may take as long as it likes.
+ * Stops the load of a model that exceeds its limit while others wait. Triton cancels neither a load nor later loads of
+ * the same model, so the processes that tritonserver started for the model are killed. Triton then reports the load as
+ * failed. A load that nothing waits for has no limit.
  */
 export class LoadLimit {
   private timer: NodeJS.Timeout | undefined;
-  /** Whether it ended a load. */
+  /** Whether a load was stopped. */
   ended = false;
 
   constructor(
@@ -23,10 +23,10 @@ export class LoadLimit {
     private readonly isWaitedFor: () => boolean = () => true,
   ) {}
 
-  /** A model begins to load. */
+  /** Call when a model begins to load. */
   begin(model: string): void {
     this.stop();
-    // Those that serve the version before.
+    // Processes that serve the previous version.
     const before = modelProcesses(this.serverPid, model);
     const deadline = Date.now() + this.limitMs;
     this.timer = setInterval(() => {
@@ -36,13 +36,13 @@ export class LoadLimit {
     }, LOOK_MS);
   }
 
-  /** It is loaded, or failed. */
+  /** Call when the model is loaded or has failed. */
   stop(): void {
     clearInterval(this.timer);
   }
 }
 
-/** Processes that a tritonserver has started for a model and that live (Linux). */
+/** Running processes that a tritonserver started for a model (Linux). */
 function modelProcesses(serverPid: number | undefined, model: string): number[] {
   return readdirSync('/proc')
     .filter((entry) => /^\d+$/.test(entry))
@@ -52,20 +52,20 @@ function modelProcesses(serverPid: number | undefined, model: string): number[] 
 
 function parentOf(pid: number): number | undefined {
   try {
-    // After the name, which may hold anything, in parentheses: state, parent.
+    // State and parent follow the name, which is in parentheses and may contain any character.
     return Number(/^.*\) \S (\d+)/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]);
   } catch {
-    return undefined; // It has ended meanwhile.
+    return undefined; // The process has ended.
   }
 }
 
-/** Its first argument is MODEL/VERSION/FILE in a folder of Triton's choice; we publish configurations with names. */
+/** Reads the model's name. A stub's first argument is MODEL/VERSION/FILE in a temporary copy with our config.pbtxt. */
 function modelOf(pid: number): string | undefined {
   try {
     const [, file = ''] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
     return /^name: "(.*)"$/m.exec(readFileSync(join(dirname(dirname(file)), CONFIG_FILE), 'utf8'))?.[1];
   } catch {
-    return undefined; // It has ended meanwhile.
+    return undefined; // The process has ended.
   }
 }
 
@@ -73,6 +73,6 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It has ended meanwhile.
+    // The process has ended.
   }
 }

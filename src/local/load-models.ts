@@ -9,48 +9,48 @@ import type { ModelEvent, TritonServer } from './triton-server';
 import { LoadLimit } from './load-limit';
 import { failedWith, type FailedModel } from './sound';
 
-/** As many as tritonserver loads side by side (--model-load-thread-count). */
+/** Number of models that tritonserver loads concurrently (--model-load-thread-count). */
 const AT_ONCE = 4;
 
-/** For Triton to report a load as failed once its processes were ended. */
+/** Time for Triton to report a load as failed after its processes were killed. */
 const ANSWER_MS = 30_000;
 
-/** For the end of the server to be known after its connections were lost. */
+/** Time for the end of the server to be reported after its connections were lost. */
 const END_IS_KNOWN_MS = 2000;
 
-/** What came of the models. */
+/** The result of loading models. */
 export interface Loaded {
-  /** Those that were loaded or tried, in the order given. */
+  /** Models whose load was attempted, in the given order. */
   models: WantedModel[];
   versions: ServedVersion[];
-  /** Ensembles that were not tried, because a model that they need failed. */
+  /** Ensembles that were not loaded, because a model that they need failed. */
   failed: FailedModel[];
 }
 
 /**
- * Loads models into a tritonserver that has none, through its model control API: each load has a limit of its own, and one
- * that hangs leaves the others served. A server that loads models as it starts is not ready before the last load ends.
+ * Loads models into an empty tritonserver through its model control API. Each load has its own limit, so a load that
+ * hangs does not affect other models. A server that loads models at start is not ready before the last load ends.
  */
 export class ModelLoads {
-  /** Model -> milliseconds from its first loading to READY. */
+  /** Model -> milliseconds from the start of its first load to READY. */
   readonly milliseconds = new Map<string, number>();
   private readonly started = new Map<string, number>();
   private readonly waiting = new Map<string, () => void>();
   private turn = Promise.resolve();
-  /** Model -> why its load failed. */
+  /** Model -> reason why its load failed. */
   private readonly errors = new Map<string, string>();
   private readonly stopped = new Set<string>();
 
   /**
-   * @param limitMs for one model
-   * @param onProgress what to show of it
+   * @param limitMs limit for one model
+   * @param onProgress receives the text to show
    */
   constructor(
     private readonly limitMs: number,
     private readonly onProgress: (text: string) => void,
   ) {}
 
-  /** Takes what the server's log tells. */
+  /** Processes an event from the server's log. */
   see({ model, kind }: ModelEvent): void {
     const now = Date.now();
     if (kind === 'loading') {
@@ -61,7 +61,7 @@ export class ModelLoads {
     this.showProgress();
   }
 
-  /** @param models what ensembles are made of before the ensembles */
+  /** @param models ordered so that the models of an ensemble precede the ensemble */
   async loadAll(server: TritonServer, models: readonly WantedModel[]): Promise<Loaded> {
     const ended = server.ended.then((how) => {
       throw new UserError(`tritonserver ended (${how}):\n${server.lastLines(8)}`, {
@@ -69,7 +69,7 @@ export class ModelLoads {
       });
     });
     const loaded = this.load(server, models).catch(async (error: unknown) => {
-      // The end of the server says more than a connection that was lost.
+      // The server's end explains more than a lost connection.
       await Promise.race([ended, sleep(END_IS_KNOWN_MS)]);
       throw error;
     });
@@ -84,7 +84,7 @@ export class ModelLoads {
     );
     const failed: FailedModel[] = [];
     for (const { name, composedOf } of models.filter((model) => model.composedOf.length > 0)) {
-      // Triton would load that model once more.
+      // Triton would load the failed model again.
       const needs = composedOf.find((step) => this.errors.has(step) || failed.some((one) => one.name === step));
       if (needs === undefined) await this.loadOne(server, name);
       else failed.push(failedWith(name, needs));
@@ -99,8 +99,8 @@ export class ModelLoads {
   }
 
   private async loadOne(server: TritonServer, model: string): Promise<void> {
-    // A thread of Triton's HTTP server that loads a model answers no other connection that it has accepted. So a load is
-    // asked for when the one before has begun: its thread accepts no connection any more.
+    // A thread of Triton's HTTP server that loads a model does not answer its other accepted connections. So each load
+    // is requested only after the previous load has begun, when its thread accepts no more connections.
     const before = this.turn;
     let begun: () => void = () => undefined;
     this.turn = new Promise((resolve) => (begun = resolve));

@@ -8,8 +8,8 @@ import type { Progress } from '../cli/progress';
 import type { TritonInstallation } from '../install/triton';
 
 /**
- * Makes the Python environments of models with a requirements.txt. The server would do it as well when it loads them,
- * but without progress, and it reports a wrong line only after everything else has started.
+ * Creates the Python environments of models with a requirements.txt. The server would create them when it loads the
+ * models, but without progress, and it would report an invalid line only after everything else has started.
  */
 export async function installModelPackages(
   { environment, modelPython, uv }: TritonInstallation,
@@ -19,7 +19,7 @@ export async function installModelPackages(
 ): Promise<void> {
   const files = models
     .map((name) => join(repository, name))
-    // Those of a trace.py are installed for tracing.
+    // With a trace.py, the packages are installed for tracing.
     .filter((folder) => !existsSync(join(folder, 'trace.py')))
     .map((folder) => join(folder, REQUIREMENTS_FILE))
     .filter((file) => existsSync(file));

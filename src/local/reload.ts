@@ -17,25 +17,25 @@ import { hasTrace, LOCK_TIMEOUT_MS, RELOAD_TIMEOUT_MS, type LocalStack } from '.
 
 export interface ReloadOptions {
   repository: string;
-  /** What the command was asked to serve. */
+  /** The models that the command should serve. */
   selection: Pick<Selection, 'models' | 'exclude'>;
   weights: readonly string[];
   progress: Progress;
   stack: LocalStack;
   signal: AbortSignal;
-  /** Whether other reloads wait for this one: then a load that takes too long is ended. */
+  /** Whether other reloads wait for this one. If so, a load that takes too long is stopped. */
   isWaitedFor: () => boolean;
 }
 
-/** What a model serves after a reload. */
+/** The result of a reload. */
 export interface Reloaded {
-  /** Those loaded: the model, and what an ensemble is made of. */
+  /** The models that were loaded: the model, and for an ensemble its parts. */
   models: RepositoryModel[];
-  /** Printed as they come. */
+  /** The answers, which are also printed when they arrive. */
   answers: Promise<Answer[]>;
 }
 
-/** Whether the command is to serve a model of this name: it was asked for, or an ensemble needs it. */
+/** Whether the command serves a model of this name, because the model was selected or an ensemble needs it. */
 export function isSelected(
   { models, exclude = [] }: Pick<Selection, 'models' | 'exclude'>,
   name: string,
@@ -46,8 +46,9 @@ export function isSelected(
 }
 
 /**
- * Brings a model whose files changed into service: traces it, publishes it into the local bucket, loads it and asks it.
- * What cannot be loaded leaves what was served before, and the reason is printed. A wrong answer is printed, and served.
+ * Traces a model whose files changed, publishes it to the local bucket, loads it and asks it. If the model cannot be
+ * loaded, the previous version stays served and the reason is printed. A model that answers wrongly is reported and
+ * stays served.
  */
 export async function reloadModel(name: string, options: ReloadOptions): Promise<Reloaded | undefined> {
   const { progress, repository, stack, signal } = options;
@@ -58,7 +59,7 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
   progress.line(`${name}: its files changed`);
   const started = Date.now();
   const limit = new LoadLimit(stack.triton.pid, LOAD_LIMIT_MS, options.isWaitedFor);
-  // Triton's log says nothing of what fails before.
+  // Empty until Triton is involved, because its log does not explain earlier failures.
   let hint = '';
   try {
     const { served, notServed } = await selectModels(repository, { models: [name] });
@@ -72,7 +73,7 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
     signal.throwIfAborted();
     await readSoundRepository(repository, { models: names }, 'served');
     hint = `\n-> Triton's log is ${stack.triton.logFile}`;
-    // One that failed, or was added, is new to the stack.
+    // A model that failed before, or was added, is new to the stack.
     const { models: published } = await publish({
       repository,
       models: names,
@@ -82,7 +83,7 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
       replacePublished: true,
       reload: true,
       adapt: withShortWarmUp,
-      // A model that answers wrongly is what the user wants to look at: it stays, and is asked below.
+      // A model that answers wrongly stays served, because the user wants to examine it. It is asked below.
       noAsk: true,
       loadTimeoutMs: RELOAD_TIMEOUT_MS,
       lockTimeoutMs: LOCK_TIMEOUT_MS,
@@ -115,7 +116,7 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
   }
 }
 
-/** State of each version. Of a model that failed before, and is not in the bucket since, the server has no reason any more. */
+/** State of each version. The reasons of earlier failures are kept, because the server no longer reports them. */
 async function versionsNow(
   { triton, models, versions }: LocalStack,
   reloaded: readonly string[],

@@ -2,21 +2,21 @@ import { isSelected, reloadModel, type ReloadOptions } from './reload';
 import type { Answer } from './requests';
 
 /**
- * Reloads models whose files changed, one after the other, and the ensembles that failed without them. A model is asked
- * while the next one is reloaded: its answer may never come.
+ * Reloads models whose files changed, one at a time, and then the ensembles that failed because of them. A model is
+ * asked while the next one is reloaded, because its answer may never arrive.
  */
 export class Reloads {
-  /** Rejects when a reload fails for a reason that is no fault of a model. */
+  /** Rejects if a reload fails for a reason that no model caused. */
   readonly failed: Promise<never>;
   private fail: (error: unknown) => void = () => undefined;
   private readonly queue: string[] = [];
   private work: Promise<void> | undefined;
-  /** Model -> its latest reload: answers to an earlier one no longer count. */
+  /** Model -> its latest reload, because answers to earlier reloads are dropped. */
   private readonly latest = new Map<string, symbol>();
 
   /**
-   * @param answers of the models that are served already
-   * @param show called when a model was reloaded, and when it was asked
+   * @param answers answers of the models that are already served
+   * @param show called after a model was reloaded, and after it was asked
    */
   constructor(
     private readonly options: Omit<ReloadOptions, 'isWaitedFor'>,
@@ -27,7 +27,7 @@ export class Reloads {
     this.failed.catch(() => undefined);
   }
 
-  /** @param models names of those whose files changed */
+  /** @param models names of the models whose files changed */
   add(models: readonly string[]): void {
     const { selection, stack } = this.options;
     this.enqueue(models.filter((name) => isSelected(selection, name, stack)));
@@ -36,7 +36,7 @@ export class Reloads {
       .finally(() => (this.work = undefined));
   }
 
-  /** Settles when no reload is under way. */
+  /** Settles when no reload is running. */
   async idle(): Promise<void> {
     await this.work;
   }

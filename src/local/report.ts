@@ -10,7 +10,7 @@ import type { LocalSelection } from './selection';
 import { describeState, type LocalStack } from './stack';
 import type { TimedStep, Timings } from './timings';
 
-/** The table that the start ends with: what is served, and why not the rest. */
+/** Prints the served models after the start, and the reasons why others are not served. */
 export function printModels(stack: LocalStack, selection: LocalSelection): void {
   const rows = modelRows(stack, selection).map(({ model, version, platform, state, reason, loadMs, weights }) => [
     model,
@@ -31,10 +31,10 @@ export function printModels(stack: LocalStack, selection: LocalSelection): void 
   process.stdout.write(`\n${[table, ...notes].join('\n')}\n\n`);
 }
 
-/** A table has room for so much of it; the rest stands below. */
+/** Width of a reason in the table. The full text is printed below. */
 const LONGEST_REASON = 60;
 
-/** Names of the models that are not served although they should be. */
+/** Names of the models that should be served but are not. */
 export const failedNames = (stack: Pick<LocalStack, 'failed' | 'versions'>): string[] =>
   [...stack.failed, ...unloaded(stack)].map(({ name }) => name);
 
@@ -46,7 +46,7 @@ function unloaded({ versions }: Pick<LocalStack, 'versions'>): { name: string; d
 
 const firstLine = (text: string): string => text.split('\n')[0] ?? '';
 
-/** What each model answered. */
+/** Prints the answers of each model. */
 export function printAnswers(answers: readonly Answer[], timings: Timings): void {
   const rows = answers.map(({ model, protocol, milliseconds, result, error, isZeros }) => [
     model,
@@ -67,7 +67,7 @@ export function printAnswers(answers: readonly Answer[], timings: Timings): void
   );
 }
 
-/** What to do about models that are not served or answer wrongly. */
+/** The next step for models that are not served or answer wrongly. */
 export function describeFailures(names: readonly string[], repository: string, isWatched: boolean): string {
   const folders = names.map((name) => displayPath(join(repository, name))).join(', ');
   const again = isWatched
@@ -76,7 +76,7 @@ export function describeFailures(names: readonly string[], repository: string, i
   return `FAILED: ${names.join(', ')}. Fix ${folders}. ${again}`;
 }
 
-/** The last words of the start: where everything is, and what to do with it. */
+/** Prints the endpoints and the next commands, at the end of the start. */
 export function printEndpoints({ triton, s3, location, versions }: LocalStack, repository: string): void {
   const rows = [
     ['Triton HTTP', triton.httpUrl],
@@ -96,25 +96,25 @@ export function printEndpoints({ triton, s3, location, versions }: LocalStack, r
   process.stdout.write(`${parts.join('\n\n')}\n`);
 }
 
-/** Where the page is, as something that a terminal lets one click. */
+/** Prints a link to the page that terminals make clickable. */
 export function printPage(path: string): void {
   process.stdout.write(`The same with pictures: ${pathToFileURL(path).href}\n\n`);
 }
 
-/** The same as one object, for scripts. */
+/** Prints the result as one JSON object, for scripts. */
 export function printJson(result: LocalResult, page: string): void {
-  // Pictures are for the page.
+  // Exhibits are only for the page.
   const words = (key: string, value: unknown): unknown => (key === 'exhibit' ? undefined : value);
   process.stdout.write(`${JSON.stringify({ ...result, page }, words, 2)}\n`);
 }
 
-/** All that there is to tell when every model was asked. */
+/** The result of a start after every model was asked. */
 export interface LocalResult {
   models: ModelRow[];
   notServed: { model: string; reason: string }[];
   answers: readonly Answer[];
   steps: readonly TimedStep[];
-  /** From the start to the last answer. */
+  /** From the start of the command to the last answer. */
   milliseconds: number;
   endpoints: {
     http: string;
@@ -128,20 +128,20 @@ export interface LocalResult {
   };
 }
 
-/** One version of a model that is served, or a model that is not. */
+/** A served version of a model, or a model that is not served. */
 export interface ModelRow {
   model: string;
-  /** Empty where it is not served. */
+  /** Empty if the model is not served. */
   version: string;
   platform: string;
   /** `READY`, `FAILED` or `not served here`. */
   state: string;
-  /** Why it is in this state; empty where it is READY. */
+  /** Reason for the state; empty for READY. */
   reason: string;
   loadMs: number | null;
-  /** Where they come from; empty where that is not known. */
+  /** Source of the weights; empty if unknown. */
   weights: string;
-  /** The models that an ensemble is made of, in their order. */
+  /** The models that an ensemble consists of, in order. */
   composedOf: string[];
 }
 

@@ -7,21 +7,21 @@ import { encodeTensor, type Tensor } from '../triton/tensor';
 import type { Exhibit } from './exhibits';
 import { goldenSamples, numbersOf, sampleFor, type Sample } from './samples';
 
-/** What one model answered to one request. */
+/** The answer of one model to one request. */
 export interface Answer {
   model: string;
   protocol: 'HTTP' | 'gRPC';
   milliseconds: number;
-  /** In a few words; empty when there is an error. */
+  /** A short description; empty if there is an error. */
   result: string;
   error?: string;
-  /** It was made of zeros: an error may be right, and the model is served. */
+  /** The request has only zeros, so an error may be right and does not mean that the model is not served. */
   isZeros?: true;
-  /** For the page, where there is more to see than words. */
+  /** Content for the page, if the answer is more than text. */
   exhibit?: Exhibit;
 }
 
-/** Whether a model refused zeros: it is served, and nothing says that it had to answer them. */
+/** Whether a model refused zeros. The model is served, and its configuration does not require it to accept zeros. */
 export const isZerosRefused = ({ error, isZeros }: Answer): boolean => error !== undefined && isZeros === true;
 
 interface Client {
@@ -29,12 +29,12 @@ interface Client {
   client: InferenceClient;
 }
 
-/** The same request twice may be summed up in another order inside the model; that moves the last digits only. */
+/** A model may sum up the same request in another order, which changes only the last digits. */
 const SAME_WITHIN = 1e-3;
 
 /**
- * Sends one request to each model over HTTP and the same one over gRPC, and checks that both answer alike. Golden requests
- * of a model are all sent over HTTP.
+ * Sends one request to each model over HTTP and the same request over gRPC, and checks that both answers are equal.
+ * All golden requests of a model are also sent, over HTTP.
  */
 export async function askEachModel(
   endpoints: { httpUrl: string; grpcAddress: string },
@@ -91,7 +91,7 @@ async function askModel(clients: readonly Client[], model: RepositoryModel): Pro
 const infer = (client: InferenceClient, model: string, { inputs, parameters = {} }: Sample): Promise<InferResult> =>
   client.infer(model, inputs, Object.keys(parameters).length === 0 ? {} : { parameters });
 
-/** @throws UserError for the first answer that is not as expected */
+/** @throws UserError for the first answer that differs from the expected one */
 async function askGolden(client: InferenceClient, model: RepositoryModel): Promise<void> {
   for (const sample of goldenSamples(model)) sample.read((await infer(client, model.name, sample)).outputs);
 }
@@ -117,7 +117,7 @@ function sameAs(first: readonly Tensor[], outputs: readonly Tensor[], sample: Sa
 function isClose(a: Tensor, b: Tensor): boolean {
   if (a.datatype === 'BYTES') return false;
   const other = numbersOf(b);
-  // A pixel may be rounded the other way.
+  // A pixel may be rounded in the other direction.
   const allowed = a.datatype === 'UINT8' ? 1 : SAME_WITHIN;
   return numbersOf(a).every((value, i) => Math.abs(value - (other[i] ?? NaN)) <= allowed);
 }

@@ -9,20 +9,20 @@ import { selfSignedCertificate } from './certificate';
 
 const START_TIMEOUT_MS = 120_000;
 
-/** Keys of the S3 servers that tests and benchmarks start. `npm run local` makes random ones. */
+/** Keys of the S3 servers in tests and benchmarks. `npm run local` generates random keys. */
 export const LOCAL_CREDENTIALS = { accessKeyId: 'local', secretAccessKey: 'local-only-no-secret' } as const;
 export const LOCAL_REGION = 'us-east-1';
 
 /**
- * SeaweedFS waits for its own streams when it is told to stop, and never finds an end. What it has acknowledged is
- * written by then (killing it loses nothing: see test/integration/s3-server.test.ts), so it is not given long.
+ * SeaweedFS waits for its own streams when it is stopped, and never finishes. Acknowledged writes are on disk by then
+ * (killing the server loses nothing: see test/integration/s3-server.test.ts), so the time is short.
  */
 const STOP_GRACE_MS = 500;
 
-/** An S3 server on loopback that keeps its objects in a folder. */
+/** An S3 server on loopback that stores its objects in a folder. */
 export interface S3Server {
   endpoint: string;
-  /** Settles when it has ended. */
+  /** Settles when the server has ended. */
   ended: Promise<string>;
   pid: number | undefined;
   logFile: string;
@@ -32,11 +32,11 @@ export interface S3Server {
 export interface S3ServerOptions {
   weed: string;
   python: string;
-  /** Objects are kept here; the next run finds them again. */
+  /** Folder of the objects, which the next run reuses. */
   directory: string;
   logFile: string;
   port: number;
-  /** Who writes into the bucket decides what a model executes: a web page can send requests to loopback too. */
+  /** Required because writers to the bucket decide which code models execute, and web pages can reach loopback. */
   credentials: { accessKeyId: string; secretAccessKey: string };
 }
 
@@ -49,7 +49,7 @@ export const generateCredentials = (): S3ServerOptions['credentials'] => ({
 /** Starts SeaweedFS with an S3 API on 127.0.0.1 and returns when it answers. */
 export async function startS3Server(options: S3ServerOptions): Promise<S3Server> {
   mkdirSync(options.directory, { recursive: true });
-  // State of earlier masters, one folder for each port: a new one learns what it needs from the volumes.
+  // State of earlier masters, one folder per port. A new master rebuilds its state from the volumes.
   for (const name of readdirSync(options.directory)) {
     if (/^m\d+$/.test(name)) rmSync(join(options.directory, name), { recursive: true, force: true });
   }
@@ -81,7 +81,7 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
   return { endpoint, ended: server.ended, pid: server.pid, logFile: server.logFile, stop };
 }
 
-/** Flag -> port, for what SeaweedFS opens besides its S3 port. */
+/** Flag -> port, for the ports of SeaweedFS besides its S3 port. */
 async function internalPorts(): Promise<Record<string, number>> {
   const flags = [
     'master.port',
@@ -97,14 +97,14 @@ async function internalPorts(): Promise<Record<string, number>> {
 }
 
 /**
- * What the parts of SeaweedFS demand of each other, besides its S3 API, and what no other process has: a certificate over
- * gRPC and HTTP, and keys for the Unix sockets, which speak plain HTTP. Without them its filer, volume server and master
- * take requests of every user of the machine, which would change the bucket behind the S3 API.
+ * Creates the credentials that the parts of SeaweedFS require from each other: a certificate for gRPC and HTTP, and
+ * keys for the Unix sockets, which use plain HTTP. No other process has them. Without them the filer, volume server and
+ * master would accept requests of every user of the machine, which could change the bucket without the S3 API.
  */
 function internalKeys(directory: string): NodeJS.ProcessEnv {
   const { key, certificate } = selfSignedCertificate();
   const files = { cert: join(directory, 'internal.crt'), key: join(directory, 'internal.key') };
-  // Of an earlier run: its mode would stay.
+  // Files of an earlier run are deleted, because overwriting would keep their mode.
   for (const file of Object.values(files)) rmSync(file, { force: true });
   writeFileSync(files.cert, certificate, { mode: 0o600 });
   writeFileSync(files.key, key, { mode: 0o600 });
@@ -123,7 +123,7 @@ function internalKeys(directory: string): NodeJS.ProcessEnv {
 
 function serverArguments(options: S3ServerOptions, config: string, ports: Record<string, number>): string[] {
   return [
-    // Else to files in /tmp as well, which stay there.
+    // Otherwise logs are also written to files in /tmp, which are never deleted.
     '-logtostderr',
     'server',
     '-filer',
@@ -134,19 +134,19 @@ function serverArguments(options: S3ServerOptions, config: string, ports: Record
     `-s3.port=${options.port}`,
     `-s3.config=${config}`,
     ...Object.entries(ports).map(([flag, port]) => `-${flag}=${port}`),
-    // Off: what a test server on one machine does not need.
+    // Features that a local server does not need are off.
     '-s3.port.iceberg=0',
     '-s3.port.lance=0',
     '-s3.iam=false',
     '-master.telemetry=false',
     '-master.peers=none',
-    // Models are large; volumes of 1 GB make room for as many as the disk takes.
+    // Models are large, so the number of volumes of 1 GB is limited only by the disk.
     '-master.volumeSizeLimitMB=1024',
     '-volume.max=0',
   ];
 }
 
-/** SeaweedFS opens Unix sockets named after its ports in /tmp and leaves them there. */
+/** Notes the Unix sockets that SeaweedFS creates in /tmp, named after its ports, and does not delete. */
 function noteSockets(leftovers: Leftovers, ports: Record<string, number>): void {
   for (const [flag, port] of Object.entries(ports)) {
     const [server, , grpc] = flag.split('.');
@@ -154,7 +154,7 @@ function noteSockets(leftovers: Leftovers, ports: Record<string, number>): void 
   }
 }
 
-/** Whether it is an S3 API that answers: it refuses a request without a signature, in XML. */
+/** Whether the answer is from an S3 API, which refuses a request without a signature, in XML. */
 async function isS3(answer: Response): Promise<boolean> {
   return answer.status === 403 && (await answer.text()).includes('<Error>');
 }

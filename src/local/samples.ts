@@ -11,19 +11,19 @@ import { centreCrop, pixelTensor, readImage } from '../media/image';
 import { tokenize } from '../media/tokenizer';
 import { versionFile } from '../model/version-file';
 
-/** One request that makes sense to a model, and what its answer means. */
+/** A meaningful request for a model, with a check of its answer. */
 export interface Sample {
   inputs: Tensor[];
   /**
-   * The answer in a few words.
-   * @throws Error when it cannot be right
+   * Describes the answer in a few words.
+   * @throws Error if the answer cannot be right
    */
   read(outputs: readonly Tensor[]): string;
-  /** What a page shows of an answer that `read` has taken. */
+  /** Returns the page's exhibit for an answer that `read` has accepted. */
   show?(outputs: readonly Tensor[]): Exhibit;
   /** Request parameters of KServe v2. */
   parameters?: GoldenRequest['parameters'];
-  /** Zeros, which a model may refuse. */
+  /** Whether the inputs are zeros, which a model may refuse. */
   isZeros?: true;
 }
 
@@ -32,13 +32,13 @@ export const FACE = join(paths.source, 'local', 'face-256.jpg');
 
 const TEXTS = ['A man is playing the guitar.', 'Someone plays an instrument.', 'The stock market fell today.'];
 
-/** Rate of the samples that wav2vec takes. */
+/** Sample rate of wav2vec's input. */
 const AUDIO_HZ = 16_000;
 
-/** Requests for the models that come with this package; other people's get one made of their configuration. */
+/** Requests for the models of this package. Requests for other models are made from their configurations. */
 const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
   pre_gfpgan: async ({ config }) => {
-    // Of the size that the network takes, so that nothing is resized.
+    // The photograph has the network's size, so that the model resizes nothing.
     const face = await readImage(FACE, pictureSize(config.output));
     const expected = networkTensor('', 'signed', face);
     return {
@@ -100,9 +100,9 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
   },
 };
 
-/** A request for a model: one that we know for it, else its first golden request, else zeros. */
+/** The request for a model: a known sample, otherwise its first golden request, otherwise zeros. */
 export async function sampleFor(model: RepositoryModel): Promise<Sample> {
-  // Own fields only: a model may be called "constructor".
+  // Own properties only, because a model may be named "constructor".
   const make = Object.hasOwn(SAMPLES, model.name) ? SAMPLES[model.name] : undefined;
   const [golden] = goldenSamples(model);
   const other = (): Sample => golden ?? sampleOfZeros(model);
@@ -111,13 +111,13 @@ export async function sampleFor(model: RepositoryModel): Promise<Sample> {
     const sample = await make(model);
     return fits(sample, model) ? sample : other();
   } catch (error) {
-    // Somebody else's model of the same name: it lacks our labels or tokenizer.
+    // Another model with the same name, which lacks our labels or tokenizer.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return other();
     throw error;
   }
 }
 
-/** The golden requests of the newest version, which answers where a request names none. */
+/** The golden requests of the newest version, which answers requests without a version. */
 export function goldenSamples({ golden, served }: RepositoryModel): Sample[] {
   return requestsFor(golden, served.at(-1) ?? 0).map((request) => ({
     inputs: request.inputs,
@@ -130,7 +130,7 @@ export function goldenSamples({ golden, served }: RepositoryModel): Sample[] {
   }));
 }
 
-/** Whether the request is one that the model's configuration allows. */
+/** Whether the model's configuration accepts the request. */
 function fits({ inputs }: Sample, { config }: RepositoryModel): boolean {
   const batch = (config.max_batch_size ?? 0) > 0 ? 1 : 0;
   const configured = config.input ?? [];
@@ -145,7 +145,7 @@ function fits({ inputs }: Sample, { config }: RepositoryModel): boolean {
   );
 }
 
-/** For a model without golden requests and without a sample of its own. */
+/** The request for a model without golden requests and without a sample. */
 function sampleOfZeros({ config }: RepositoryModel): Sample {
   return {
     inputs: zeroInputs(config),
@@ -154,7 +154,7 @@ function sampleOfZeros({ config }: RepositoryModel): Sample {
   };
 }
 
-/** Height and width of the pictures that a network takes or gives; as the photograph is where any will do. */
+/** Height and width of a network's pictures; undefined for any size, so that the photograph keeps its size. */
 function pictureSize(tensors: readonly TensorConfig[] | undefined): number | undefined {
   const size = tensors?.[0]?.dims?.at(-1);
   return size === undefined || size < 1 ? undefined : size;
@@ -167,7 +167,7 @@ async function restoration(model: RepositoryModel): Promise<Sample> {
   };
 }
 
-/** Cosine similarity of the first text with each of the others. */
+/** Cosine similarity of the first text to each of the others. */
 function similarities(embeddings: Tensor): number[] {
   const [texts = 0, size = 0] = embeddings.shape;
   const values = numbersOf(embeddings);
@@ -196,7 +196,7 @@ function describeShape(tensor: Tensor | undefined): string {
   return `${datatype} [${shape.join(', ')}]`;
 }
 
-/** @throws UserError where a value is not a number or endless, or all are the same: no network answers so. */
+/** @throws UserError if a value is NaN or infinite, or all values are equal, because no network answers like that */
 function describeRange(tensor: Tensor | undefined): string {
   const values = numbersOf(required(tensor));
   let least = Infinity;
@@ -210,7 +210,7 @@ function describeRange(tensor: Tensor | undefined): string {
   return `from ${short(least)} to ${short(most)}`;
 }
 
-/** @throws UserError where the two differ by more than rounding */
+/** @throws UserError if the values differ by more than rounding */
 function compare(output: Tensor, expected: readonly number[]): string {
   const values = numbersOf(output);
   if (values.length !== expected.length) throw new UserError(`${values.length} values came, not ${expected.length}`);
@@ -220,7 +220,7 @@ function compare(output: Tensor, expected: readonly number[]): string {
   return 'equal';
 }
 
-/** The values of an output as numbers. */
+/** The values of an output, as numbers. */
 export function numbersOf({ name, data }: Tensor): number[] {
   return Array.from<number | bigint | Buffer>(data).map((value) => {
     if (Buffer.isBuffer(value)) throw new UserError(`output ${name} holds strings where numbers were expected`);

@@ -6,33 +6,33 @@ import { readSoundRepository, stepModels, type RepositoryModel, type Selection }
 import { displayPath } from '../model/paths';
 import { readSoundModels, type FailedModel } from './sound';
 
-/** Which models `npm run local` serves, and why not the others. */
+/** The models that `npm run local` serves, and the reasons why it does not serve others. */
 export interface LocalSelection {
-  /** By name, with what their ensembles need. */
+  /** Ordered by name, including the models that ensembles need. */
   served: RepositoryModel[];
   notServed: { model: RepositoryModel; reason: string }[];
-  /** Not asked for, but needed by an ensemble that was. */
+  /** Models that were not selected but that an ensemble needs. */
   added: string[];
-  /** Those with problems, where they are left out. */
+  /** Models with problems, if they may be left out. */
   failed: FailedModel[];
 }
 
-/** Backends there are here: Triton's own python backend and ours on top of it (python/backends). */
+/** Available backends: Triton's own python backend, and ours that are based on it (python/backends). */
 const LOCAL_PLATFORMS = ['pytorch_libtorch', 'onnxruntime_onnx', 'ensemble', 'python'];
 
-/** What a reader should know about platforms that cannot be served without a GPU or a container. */
+/** Reasons for platforms that need a GPU or a container. */
 const REASONS: Record<string, string> = {
   tensorrt_plan: 'a TensorRT plan runs only on the kind of GPU that it was built on',
 };
 
-/** What the local stand-ins for libtorch and ONNX Runtime lack: docs/testing.md has the whole comparison. */
+/** Features that the local replacements for libtorch and ONNX Runtime lack. docs/testing.md has the full comparison. */
 const LACKS: [reason: string, lacks: (model: RepositoryModel) => boolean][] = [
-  // Tensors reach them as DLPack, which has no strings.
+  // Tensors are passed as DLPack, which has no strings.
   [
     'it takes strings, which the local stand-in for its backend cannot hand over',
     ({ config }) => (config.input ?? []).some(({ data_type: type }) => type === 'TYPE_STRING'),
   ],
-  // Triton gives these to backends of its C interface alone.
+  // Triton provides state only to backends of its C interface.
   [
     'it keeps state between requests (sequence_batching.state), which the local stand-in for its backend cannot',
     ({ config }) => (config.sequence_batching?.state ?? []).length > 0,
@@ -51,9 +51,9 @@ const LACKS: [reason: string, lacks: (model: RepositoryModel) => boolean][] = [
 const NUMPY_REASON = `its ${REQUIREMENTS_FILE} requires NumPy 2, and Triton 2.51, the local server, reads arrays of NumPy 1 only`;
 
 /**
- * Reads the configurations, before any model is traced, and sorts out what cannot be served here. That is no failure;
- * an ensemble that needs such a model is not served either.
- * @param leaveOut models with problems are left out; without it they are an error
+ * Reads the configurations before any model is traced, and separates the models that cannot be served here. That is no
+ * failure. An ensemble that needs such a model is not served either.
+ * @param leaveOut leave out models with problems; otherwise problems are an error
  * @throws UserError with every problem of the configurations
  */
 export async function selectModels(
@@ -72,7 +72,7 @@ export async function selectModels(
     else if (lack !== undefined) reasons.set(model.name, lack);
     else if (needsNumpy2(model)) reasons.set(model.name, NUMPY_REASON);
   }
-  // Ensembles can be made of ensembles: until nothing is added any more.
+  // Ensembles may contain ensembles, so repeat until nothing is added.
   for (let before = -1; before !== reasons.size;) {
     before = reasons.size;
     for (const { name, config } of models) {
@@ -95,7 +95,7 @@ export async function selectModels(
   };
 }
 
-/** An ensemble hands its inputs on; the models that read them count. Triton's own python backend lacks none of it. */
+/** Ensembles are skipped, because their steps read the inputs. Triton's own python backend lacks no feature. */
 function lackFor(model: RepositoryModel): string | undefined {
   if (model.platform === 'ensemble' || model.platform === 'python') return undefined;
   return LACKS.find(([, lacks]) => lacks(model))?.[0];

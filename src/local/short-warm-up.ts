@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { configText, withServedVersions, type RepositoryModel } from '../model';
 
 /**
- * The model with one warm-up sample for each shape of a request, in place of one for each batch size. Sizes are warmed up for
- * GPUs, on which the first calls of a shape take seconds; 72 faces for `gfpgan` take about half a minute on a CPU.
+ * Returns the model with one warm-up sample per shape of a request, instead of one per batch size. Warm-up of each size
+ * is for GPUs, where the first calls of a shape take seconds. On a CPU, 72 faces for `gfpgan` take about half a minute.
  */
 export function withShortWarmUp(model: RepositoryModel): RepositoryModel {
   const { model_warmup: samples = [] } = model.config;

@@ -1,18 +1,18 @@
 import { formatProblem, UserError, type Problem } from '../core/errors';
 import { readRepository, stepModels, type RepositoryModel, type Selection } from '../model';
 
-/** A model that `npm run local` was to serve and could not. */
+/** A model that `npm run local` should serve but cannot. */
 export interface FailedModel {
   name: string;
-  /** On one line. */
+  /** One line. */
   reason: string;
-  /** The rest of it, on lines of their own. */
+  /** The full description, with several lines. */
   details: string;
-  /** Of an ensemble: the model that it needs, and that failed. */
+  /** For an ensemble: the failed model that it needs. */
   needs?: string;
 }
 
-/** Models that validate, and those that do not. */
+/** Valid and invalid models. */
 export interface SoundModels {
   models: RepositoryModel[];
   added: string[];
@@ -20,8 +20,8 @@ export interface SoundModels {
 }
 
 /**
- * Reads the models of a selection; those with problems, and ensembles of such models, are left out.
- * @throws UserError with every problem when one is of no single model, such as a name that is unknown
+ * Reads the selected models. Leaves out models with problems, and ensembles that need them.
+ * @throws UserError with all problems if one of them belongs to no single model, such as an unknown name
  */
 export async function readSoundModels(repository: string, selection: Selection): Promise<SoundModels> {
   const { models, problems, added, names } = await readRepository(repository, selection);
@@ -30,7 +30,7 @@ export async function readSoundModels(repository: string, selection: Selection):
   const unknown = [...asked, ...exclude].some((name) => !names.includes(name));
   const broken = unknown ? [] : await readBroken(repository, asked, selection);
   const failed = broken.map(({ name, problems: own, steps }): FailedModel => {
-    // Problems of a step are told with that model.
+    // The problems of a step are reported for that model.
     const needs = steps.find((step) => broken.some((other) => other.name === step));
     return needs === undefined ? failedModel(name, own) : failedWith(name, needs);
   });
@@ -44,7 +44,7 @@ export async function readSoundModels(repository: string, selection: Selection):
 interface BrokenModel {
   name: string;
   problems: readonly Problem[];
-  /** The models that it needs. */
+  /** The models of an ensemble's steps. */
   steps: string[];
 }
 
@@ -62,7 +62,7 @@ async function readBroken(
   return broken;
 }
 
-/** An ensemble of a model that failed. */
+/** The failure of an ensemble that needs a failed model. */
 export function failedWith(name: string, needs: string): FailedModel {
   const reason = `needs ${needs}, which failed`;
   return { name, reason, details: reason, needs };
@@ -77,7 +77,7 @@ export function failedModel(name: string, problems: readonly Problem[]): FailedM
   return { name, reason: `${line}${more}`, details: problems.map(formatProblem).join('\n') };
 }
 
-/** The models that failed and the ensembles that cannot be served without them. */
+/** The failed models, and the ensembles that cannot be served without them. */
 export function withDependents(failed: readonly FailedModel[], models: readonly RepositoryModel[]): FailedModel[] {
   const all = [...failed];
   for (const one of all) {

@@ -33,55 +33,55 @@ import type { Timings } from './timings';
 /** The repository of the local S3 server. */
 const LOCATION: RepositoryLocation = { bucket: 'local', prefix: 'models' };
 
-/** Each of the three holds the models once; those of this package have 1.2 GB. */
+/** The artifacts, the bucket and Triton's copy each hold all models. The models of this package take 1.2 GB. */
 const WORKING_BYTES = 4e9;
 
-/** From the start of tritonserver to its answer; it loads no model in it. */
+/** From the start of tritonserver to its first answer, without any model. */
 const START_TIMEOUT_MS = 120_000;
 
-/** For one model that is loaded again, which nothing waits for. */
+/** Time for one model to reload while nothing waits for it. */
 export const RELOAD_TIMEOUT_MS = 600_000;
 
-/** Somebody may publish into the local bucket by hand. */
+/** Time to wait for a manual publish into the local bucket. */
 export const LOCK_TIMEOUT_MS = 120_000;
 
 export interface StackOptions {
   repository: string;
   models: readonly string[];
-  /** Leave models out that fail and name them in the result; without it the first failure ends the start. */
+  /** Leave out models that fail, and name them in the result; otherwise the first failure ends the start. */
   leaveOut: boolean;
-  /** MODEL=FILE for tracing. */
+  /** MODEL=FILE, for tracing. */
   weights: readonly string[];
-  /** For one model to load. */
+  /** Limit for the load of one model. */
   loadTimeoutMs: number;
-  /** Whether a trace may set dims in model.yaml that its weights need. */
+  /** Whether a trace may set the dims in model.yaml that its weights need. */
   fitConfig?: boolean;
   ports: { 'http-port': number; 'grpc-port': number; 'metrics-port': number; 's3-port': number };
   progress: Progress;
   timings: Timings;
-  /** Takes what has to be undone at the end, in reverse order. */
+  /** Registers functions that undo the start at the end, in reverse order. */
   defer: (undo: () => Promise<void> | void) => void;
 }
 
 export interface LocalStack {
   triton: TritonServer;
-  /** Of the local bucket. */
+  /** Store of the local bucket. */
   store: S3Store;
-  /** For tracing. */
+  /** Interpreter for tracing. */
   python: string;
-  /** Models that were to be served and could not. */
+  /** Models that should be served but cannot. */
   failed: FailedModel[];
   s3: S3Server;
   location: RepositoryLocation;
-  /** The models published, whether they could be loaded or not, composing ones first. */
+  /** The published models, loaded or not, ordered so that the models of an ensemble precede the ensemble. */
   models: WantedModel[];
-  /** State of each version that the repository says is served. */
+  /** State of each version that is served according to the repository. */
   versions: ServedVersion[];
-  /** Model -> milliseconds from its first loading to READY. */
+  /** Model -> milliseconds from the start of its first load to READY. */
   loadMs: ReadonlyMap<string, number>;
 }
 
-/** Brings the whole of it up: tools, S3, traced models, published repository, Triton with every model loaded. */
+/** Starts everything: tools, S3, traced models, published repository, and Triton with every model loaded. */
 export async function startStack(options: StackOptions): Promise<LocalStack> {
   const { progress, timings, defer } = options;
   const directory = localDirectory(options.repository);
@@ -104,7 +104,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
   const unpackaged = await timings.measure('set-up: packages of models', () => installPackages(installation, options));
   requireFreeSpace(directory, WORKING_BYTES, 'serving the models (artifacts, bucket, and the copy that Triton loads)');
   const credentials = generateCredentials();
-  // Tracing is the work of the processor; the S3 server starts beside it.
+  // Tracing is limited by the processor, so the S3 server starts concurrently.
   const s3Starts = timings.measure('S3 server', () =>
     startS3({ weed, environment, directory, port: ports['s3-port'], credentials, defer }),
   );
@@ -124,7 +124,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
   await store.ensureBucket();
   await ensurePlaceholder(store, LOCATION);
   const { triton, loaded, loadMs } = await publishAll(store, names, options, async (models, signal) => {
-    // Tracing may have taken minutes: somebody else may have come to the ports.
+    // Tracing may take minutes, so another process may have taken the ports.
     const { 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics } = ports;
     await claimPorts({ 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics });
     return timings.measure('load until READY', () =>
@@ -141,7 +141,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
           startTimeoutMs: START_TIMEOUT_MS,
           onEvent: (event) => loads.see(event),
         });
-        // Interrupted before it is ready: it is stopped with all that still runs.
+        // If the start is interrupted here, the server is stopped with all processes that still run.
         const triton = await abortable(starts, signal);
         defer(() => triton.stop());
         return { triton, loaded: await loads.loadAll(triton, models), loadMs: loads.milliseconds };
@@ -176,7 +176,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
   };
 }
 
-/** @returns the models whose packages cannot be installed, where they are left out */
+/** @returns the models whose packages cannot be installed, if they are left out */
 async function installPackages(
   installation: TritonInstallation,
   { repository, models, progress, leaveOut }: StackOptions,
@@ -199,7 +199,7 @@ async function installPackages(
   return failed;
 }
 
-/** The models that can be published, and those that failed until now with the ensembles that need them. */
+/** The models that can be published, and the models that failed so far with the ensembles that need them. */
 async function soundNames(
   { repository, models }: StackOptions,
   unmade: readonly FailedModel[],
@@ -223,13 +223,13 @@ function loadProblems({ versions, failed }: Loaded): Problem[] {
   ];
 }
 
-/** Why a version is not served, and what to do where that is known. */
+/** Describes why a version is not served, with the next step if known. */
 export function describeState({ model, state, reason, failedStep }: Omit<ServedVersion, 'version'>): string {
   const { message, hint } = explainLoadFailure(failedStep ?? model, reason);
   return `${state} ${message}${hint === undefined ? '' : `\n    -> ${hint}`}`.trim();
 }
 
-/** Where this repository's local stack keeps its bucket and logs. */
+/** Folder with the bucket and logs of this repository's local stack. */
 export function localDirectory(repository: string): string {
   const id = createHash('sha256').update(repository).digest('hex').slice(0, 12);
   return join(cacheRoot(), 'local', id);
@@ -255,7 +255,7 @@ async function startS3(options: {
   return server;
 }
 
-/** @returns the models that could not be traced, where they are left out */
+/** @returns the models that could not be traced, if they are left out */
 async function trace(environment: PythonEnvironment, options: StackOptions): Promise<FailedModel[]> {
   const models = options.models.filter((name) => hasTrace(options.repository, name));
   if (models.length === 0) return [];
@@ -298,23 +298,23 @@ async function trace(environment: PythonEnvironment, options: StackOptions): Pro
   return failed;
 }
 
-/** Whether its artifact is made or fetched here. Other models have theirs. */
+/** Whether the model's artifact is traced or downloaded here. Other models bring their artifact. */
 export const hasTrace = (repository: string, model: string): boolean =>
   ['trace.py', WEIGHTS_FILE].some((name) => existsSync(join(repository, model, name)));
 
-/** A server with the models that it could load. */
+/** A running server, with the models that it could load. */
 interface Serving {
   triton: TritonServer;
   loaded: Loaded;
-  /** Model -> milliseconds from its first loading to READY. */
+  /** Model -> milliseconds from the start of its first load to READY. */
   loadMs: ReadonlyMap<string, number>;
 }
 
 /**
- * Publishes with the code of `npm run sync-models`. Nothing but this machine depends on the local bucket, so versions
- * whose files changed are replaced. Models that are not served this time leave the release, as it is the state of all
- * servers; a rollback brings them back. So do models that failed: a release is made of those that were loaded.
- * @param serve starts the server and loads what is in the bucket by then
+ * Publishes with the code of `npm run sync-models`. Only this machine depends on the local bucket, so versions whose
+ * files changed are replaced. A release is the state of all replicas, so models that are not served now are removed
+ * from the release; a rollback restores them. Models that failed are removed too.
+ * @param serve starts the server and loads the models that are then in the bucket
  */
 async function publishAll(
   store: S3Store,
@@ -362,7 +362,7 @@ async function publishAll(
     signal: stop.signal,
     onBytes: (key, sent) => step.update(`${formatBytes((bytes += sent))}, last ${key}`),
   });
-  // Interrupted: the S3 server stops after this.
+  // If the start is interrupted, the S3 server stops only after this.
   defer(async () => {
     stop.abort(new Error('the start was interrupted'));
     await published.catch(() => undefined);

@@ -6,9 +6,9 @@ import { isAlive } from '../core/exec';
 import { paths } from '../core/paths';
 import { cacheRoot } from '../install/cache';
 
-/** How other commands reach a running `npm run local`. Only its user can read the file: it holds keys. */
+/** Address and keys of a running `npm run local`, for other commands. Only its user can read the file with the keys. */
 export interface LocalState {
-  /** Process that serves it. */
+  /** Process of `npm run local`. */
   pid: number;
   /** Folder of the model repository. */
   repository: string;
@@ -28,20 +28,20 @@ const STATE = 'state.json';
 const localRoot = (): string => join(cacheRoot(), 'local');
 
 /**
- * Says to other commands that this stack runs.
- * @param directory of the stack
- * @returns what takes it back
+ * Announces this stack to other commands.
+ * @param directory folder of the stack
+ * @returns function that withdraws the announcement
  */
 export function announceStack(directory: string, state: LocalState): () => void {
   const file = join(directory, STATE);
   rmSync(file, { force: true });
-  // In one step: no other command reads a part of it.
+  // Renamed into place, so that no other command reads an incomplete file.
   writeFileSync(`${file}.new`, JSON.stringify(state, null, 2), { mode: 0o600 });
   renameSync(`${file}.new`, file);
   return () => rmSync(file, { force: true });
 }
 
-/** The stacks that run now. What a killed one left behind is none. */
+/** The running stacks. State files of killed stacks are ignored. */
 export function runningStacks(): LocalState[] {
   return foldersOf(localRoot()).flatMap((name) => {
     const state = readState(join(localRoot(), name, STATE));
@@ -50,8 +50,8 @@ export function runningStacks(): LocalState[] {
 }
 
 /**
- * The running stack of a repository: the one that is named, else this package's, else the only one.
- * @throws UserError that says which stacks run, or the command that starts one
+ * Returns the running stack of `repository`; without `repository`, the stack of this package or the only running stack.
+ * @throws UserError that lists the running stacks, or has the command that starts one
  */
 export function findLocalStack(repository?: string): LocalState {
   const running = runningStacks();
@@ -80,7 +80,7 @@ function readState(file: string): LocalState | undefined {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as LocalState;
   } catch {
-    return undefined; // It does not run, or ended meanwhile.
+    return undefined; // The stack does not run, or has ended.
   }
 }
 

@@ -1,11 +1,11 @@
-/** One step, in milliseconds since the first could begin. */
+/** One step, with its start in milliseconds since the timings began. */
 export interface TimedStep {
   name: string;
   startMs: number;
   milliseconds: number;
 }
 
-/** How long each step took, in order of their start. */
+/** Durations of all steps, ordered by start. */
 export class Timings {
   readonly steps: TimedStep[] = [];
   private readonly started = Date.now();
@@ -19,7 +19,7 @@ export class Timings {
     }
   }
 
-  /** @returns ends the step; the first call counts */
+  /** @returns function that ends the step; only its first call counts */
   begin(name: string): () => void {
     const started = Date.now();
     const step = { name, startMs: started - this.started, milliseconds: Number.NaN };
@@ -29,7 +29,7 @@ export class Timings {
     };
   }
 
-  /** Since this object was made. */
+  /** Milliseconds since this object was created. */
   get total(): number {
     return Date.now() - this.started;
   }

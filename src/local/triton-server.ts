@@ -9,34 +9,34 @@ import { assembleBackends, type TritonInstallation } from '../install/triton';
 import { generateControlKey, guardFlags } from '../triton/control-key';
 import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from '../triton/serving';
 
-/** Requests in flight get this long when the server is stopped. */
+/** Time for requests in flight when the server is stopped. */
 const EXIT_TIMEOUT_S = 5;
 const SHARED_MEMORY = '/dev/shm';
 
-/** A model's process may first install the packages of its requirements.txt. */
+/** Before it is ready, a model's process may install the packages of its requirements.txt. */
 const STUB_TIMEOUT_S = 280;
 
 export interface TritonServerOptions {
   installation: TritonInstallation;
   environment: PythonEnvironment;
-  /** As Triton writes it: `s3://http://127.0.0.1:9000/bucket/prefix` or a folder. */
+  /** In Triton's form: `s3://http://127.0.0.1:9000/bucket/prefix`, or a folder. */
   repository: string;
-  /** For its backend directory, its copies of models and its log; emptied at start. */
+  /** Folder for the backend directory, copies of models and the log; replaced at start. */
   directory: string;
   ports: { http: number; grpc: number; metrics: number };
   credentials?: { accessKeyId: string; secretAccessKey: string; region: string };
-  /** Models to load at start, which may be none; undefined: all that the repository holds, as pods in the cluster do. */
+  /** Models to load at start, possibly none; undefined for all models of the repository, as pods in the cluster do. */
   load?: readonly string[] | undefined;
-  /** How many versions are loaded at the same time; default: Triton's own. */
+  /** Number of versions that are loaded concurrently; default: Triton's own. */
   loadThreads?: number | undefined;
-  /** From the start of the program to its HTTP port answering, with all models loaded. */
+  /** From the start of the program until its HTTP port answers with all models loaded. */
   startTimeoutMs: number;
-  /** What its model control API asks for; default: a new random one. */
+  /** Key of the model control API; default: a new random key. */
   modelControlKey?: string | undefined;
   onEvent?: (event: ModelEvent) => void;
 }
 
-/** What the server's log tells about a model. */
+/** An event about a model in the server's log. */
 export interface ModelEvent {
   model: string;
   kind: 'loading' | 'loaded' | 'failed';
@@ -47,24 +47,24 @@ export interface TritonServer {
   httpUrl: string;
   grpcAddress: string;
   metricsUrl: string;
-  /** What its model control API asks for, in the header CONTROL_HEADER. */
+  /** Key of the model control API, sent in the header CONTROL_HEADER. */
   modelControlKey: string;
   pid: number | undefined;
   logFile: string;
-  /** The last ones that it printed. */
+  /** The last output lines. */
   lastLines(count: number): string;
-  /** Settles when the program has ended; says how. */
+  /** Resolves with the reason when the program has ended. */
   ended: Promise<string>;
   stop(): Promise<void>;
 }
 
-/** Ports on loopback that are free now. */
+/** Free ports on loopback. */
 export async function freeTritonPorts(): Promise<TritonServerOptions['ports']> {
   const [http = 0, grpc = 0, metrics = 0] = await freePorts(3);
   return { http, grpc, metrics };
 }
 
-/** Starts a real tritonserver on loopback, in EXPLICIT model control mode, and returns when it answers. */
+/** Starts a real tritonserver on loopback in EXPLICIT model control mode. Resolves when the server answers. */
 export async function startTriton(options: TritonServerOptions): Promise<TritonServer> {
   const { ports, directory, installation, modelControlKey = generateControlKey() } = options;
   const backends = join(directory, 'backends');
@@ -73,7 +73,7 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
   mkdirSync(mount, { recursive: true });
   assembleBackends(installation, backends);
   const leftovers = new Leftovers(join(directory, 'leftovers.json'));
-  // The python backend's shared memory, which it leaves behind when it is killed.
+  // The shared memory of the python backend, which is not deleted if the backend is killed.
   const sharedMemory = `triton-serving-${process.pid}-${ports.http}-`;
   leftovers.note(SHARED_MEMORY, sharedMemory);
   const server = new ManagedProcess({
@@ -83,7 +83,7 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
     env: serverEnvironment(options, mount),
     logFile: join(directory, 'triton.log'),
     python: options.environment.python,
-    // While models load it does not end on SIGTERM. Its model processes end when it is gone.
+    // While models load, tritonserver ignores SIGTERM. Its model processes end after it.
     deathSignal: 'SIGKILL',
     ...(options.onEvent === undefined ? {} : { onLine: logReader(options.onEvent) }),
   });
@@ -95,7 +95,7 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
   };
   const httpUrl = `http://127.0.0.1:${ports.http}`;
   const metricsUrl = `http://127.0.0.1:${ports.metrics}/metrics`;
-  // The metrics come up last: a server that cannot have one of its ports says that it is ready before it ends.
+  // The metrics port opens last. A server that cannot open one of its ports reports ready before it ends.
   const isReady = async (): Promise<boolean> =>
     (await answers(`${httpUrl}/v2/health/ready`)) && (await answers(metricsUrl, isTriton));
   await server.untilReady(isReady, options.startTimeoutMs, stop);
@@ -141,12 +141,12 @@ function serverEnvironment(options: TritonServerOptions, mount: string): NodeJS.
     LD_LIBRARY_PATH: [installation.libraries, environment.libraries]
       .filter((path) => path !== undefined)
       .join(delimiter),
-    // The interpreter inside the python backend takes the environment of the first python on PATH.
+    // The interpreter inside the python backend uses the environment of the first python on PATH.
     PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter),
     PYTHONHOME: '',
     ...CPU_VARIABLES,
     TRITON_AWS_MOUNT_DIRECTORY: mount,
-    // Not to look for the metadata service of a cloud machine that this is not.
+    // Prevents requests to the metadata service of a cloud machine.
     AWS_EC2_METADATA_DISABLED: 'true',
     ...(credentials === undefined
       ? {}
@@ -160,7 +160,7 @@ function serverEnvironment(options: TritonServerOptions, mount: string): NodeJS.
   };
 }
 
-/** What model code gets of our environment. All else may be a secret of the user: tokens, keys, addresses of proxies. */
+/** Variables that model code receives. All others may be secrets of the user: tokens, keys, addresses of proxies. */
 const PASSED_ON =
   /^(HOME|USER|LOGNAME|SHELL|TERM|TZ|TMPDIR|LANG|LANGUAGE|LC_.*|XDG_CACHE_HOME|CUDA_.*|NVIDIA_.*|OMP_.*|MKL_.*)$/;
 
@@ -168,7 +168,7 @@ function modelEnvironment(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(environment).filter(([name]) => PASSED_ON.test(name)));
 }
 
-/** Reads `loading: NAME:VERSION`, `successfully loaded 'NAME'` and `failed to load 'NAME' version V: WHY` in the log. */
+/** Finds `loading: NAME:V`, `successfully loaded 'NAME'` and `failed to load 'NAME' version V: WHY` in the log. */
 function logReader(onEvent: (event: ModelEvent) => void): (line: string) => void {
   return (line) => {
     const loading = /\] "?loading: ([^\s"]+):\d+/.exec(line);

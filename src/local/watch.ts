@@ -3,15 +3,15 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GOLDEN_FOLDER } from '../model/golden';
 
-/** A change is reported once the files were the same in two looks: an editor or a copy may still be writing. */
+/** A change is reported only if two checks find the same files, because an editor or a copy may still be writing. */
 const LOOK_MS = 700;
 
 /** Model -> its files with size and time. */
 export type Fingerprints = ReadonlyMap<string, string>;
 
 /**
- * What the user wrote in each folder of a model repository. Files that tracing writes are left out: else each trace
- * would cause the next one.
+ * Fingerprints of the user's files in each folder of a model repository. Files that tracing writes are left out,
+ * because each trace would otherwise cause another one.
  */
 export async function fingerprints(repository: string): Promise<Fingerprints> {
   const entries = await fs.readdir(repository, { withFileTypes: true }).catch(() => []);
@@ -41,8 +41,8 @@ interface Found {
 }
 
 /**
- * The files in a folder, in linked folders too.
- * @param within the folder and those around it, without links: a link to one of them is not followed
+ * Returns the files in a folder, including linked folders.
+ * @param within real paths of the folder's parents; links to them are not followed
  */
 async function filesUnder(directory: string, prefix = '', within: readonly string[] = []): Promise<Found[]> {
   const real = await fs.realpath(directory).catch(() => undefined);
@@ -65,11 +65,11 @@ function isOfTools(name: string, all: ReadonlySet<string>): boolean {
 }
 
 /**
- * Calls `onChange` with the models whose files changed, until the signal is aborted. Looks
- * again and again instead of being notified: notifications are limited in number, miss files of network and shared
- * folders, and a repository has few files.
+ * Calls `onChange` with the models whose files changed, until the signal is aborted. Polls instead of using file
+ * notifications, because notifications are limited in number and miss files of network and shared folders, and a
+ * repository has few files.
  *
- * @param seen what the folder was like before
+ * @param seen fingerprints at the start
  */
 export async function watchModels(
   repository: string,

@@ -6,7 +6,7 @@ import { html, type Html } from './html';
 import { bar, isRandom, section } from './parts';
 import { pictureTag } from './pictures';
 
-/** What there is to see of the answers; nothing where none of the models has anything to show. */
+/** The section with answers; undefined if no model has an exhibit. */
 export async function answersSection({ models, answers }: LocalResult): Promise<Html | undefined> {
   const cards: Html[] = [];
   const order = Object.keys(TITLES);
@@ -52,7 +52,7 @@ function exhibit(shown: Exhibit, row: ModelRow | undefined, models: readonly Mod
   }
 }
 
-/** Those of the model itself, or of the models that an ensemble is made of. */
+/** Weights of the model, or of the models that an ensemble consists of. */
 function weightsOf(row: ModelRow | undefined, models: readonly ModelRow[]): string[] {
   const names = row === undefined || row.composedOf.length === 0 ? [row?.model] : row.composedOf;
   return models.filter(({ model, weights }) => names.includes(model) && weights !== '').map(({ weights }) => weights);

@@ -7,7 +7,7 @@ import type { LocalPage } from './index';
 import { html, type Html } from './html';
 import { section } from './parts';
 
-/** Where `npm run local` serves unless it is told otherwise. */
+/** Addresses of `npm run local` without flags. */
 const STANDARD = { http: STANDARD_HTTP, metrics: 'http://127.0.0.1:8002/metrics' };
 
 /** Endpoints, and commands to paste. */
@@ -63,7 +63,7 @@ function addresses({ http, grpc, metrics, s3, repository, tritonLog }: LocalResu
     </dl>`;
 }
 
-/** As people would write it: from where they are, or from their home. */
+/** Shortens a path: relative to the working directory or to the home folder. */
 export function shortPath(path: string): string {
   const inside = (folder: string): boolean => path.startsWith(folder + sep);
   if (inside(process.cwd())) return relative(process.cwd(), path);

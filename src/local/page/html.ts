@@ -1,14 +1,14 @@
-/** Text that is HTML already. */
+/** Escaped HTML. */
 export class Html {
   constructor(readonly text: string) {}
 }
 
-/** What may stand in a template; lists are joined, and nothing stands for nothing. */
+/** A value in a template. Lists are joined; undefined renders as nothing. */
 export type Part = Html | string | number | undefined | readonly Part[];
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 
-/** A template of HTML: everything put into it is escaped, unless it comes out of such a template itself. */
+/** A template of HTML. All values are escaped, except `Html`. */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
   return new Html(strings.map((text, i) => text + render(parts[i])).join(''));
 }

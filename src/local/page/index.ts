@@ -10,22 +10,22 @@ import { commandsSection, shortPath } from './commands';
 import { html, Html } from './html';
 import { modelsSection, requestsSection, timesSection } from './models';
 
-/** What the page of one run of `npm run local` tells. */
+/** The content of the page for one run of `npm run local`. */
 export interface LocalPage {
   result: LocalResult;
   /** Folder of the models. */
   repository: string;
-  /** Whether the servers end with the run. */
+  /** Whether the servers stop at the end of the run. */
   once: boolean;
   made: Date;
 }
 
-/** In this order: of two rules that say the same, the later one counts. */
+/** Ordered, because later rules override earlier ones. */
 const STYLES = ['page.css', 'answers.css', 'tables.css', 'narrow.css'];
 
 /**
- * Refuses a place for the page before anything is started.
- * @throws UserError where its folder is not there, or a folder has its name
+ * Checks the path of the page before anything is started.
+ * @throws UserError if its folder is missing, or the path is a folder
  */
 export function requirePageFolder(path: string): void {
   const isDirectory = (of: string): boolean => statSync(of, { throwIfNoEntry: false })?.isDirectory() === true;
@@ -35,8 +35,8 @@ export function requirePageFolder(path: string): void {
 }
 
 /**
- * Writes the page; whoever has it open sees the old one or the new one.
- * @throws UserError where it cannot be written
+ * Writes the page atomically, so that a browser never reads an incomplete page.
+ * @throws UserError if the page cannot be written
  */
 export async function writePage(path: string, page: LocalPage): Promise<void> {
   const text = await renderPage(page);
@@ -53,10 +53,10 @@ export async function writePage(path: string, page: LocalPage): Promise<void> {
   }
 }
 
-/** One HTML document that needs nothing else: no script, no file, no network. */
+/** Renders one self-contained HTML document: no script, no other file, no network. */
 export async function renderPage(page: LocalPage): Promise<string> {
   const { result } = page;
-  // Our own files, and put in as they are: what a browser hashes is the text between the tags.
+  // Our own files are inserted unescaped, because browsers hash the text between the tags.
   const folder = join(paths.source, 'local', 'page');
   const style = STYLES.map((file) => readFileSync(join(folder, file), 'utf8')).join('\n');
   const hash = createHash('sha256').update(style).digest('base64');

@@ -4,7 +4,7 @@ import type { Answer } from '../requests';
 import { html, type Html } from './html';
 import { bar, duration, isRandom, section, table, type Cell } from './parts';
 
-/** What is served, and why not the rest. */
+/** The section with the served models, and the reasons why others are not served. */
 export function modelsSection({ models }: LocalResult): Html {
   const longest = Math.max(1, ...models.map(({ loadMs }) => loadMs ?? 0));
   const rows = models.map((row) => ({
@@ -16,7 +16,7 @@ export function modelsSection({ models }: LocalResult): Html {
   return section('models', 'Models', table(headings, rows));
 }
 
-/** Under State, Loaded in and Weights. */
+/** Cells under State, Loaded in and Weights. */
 function fate(row: ModelRow, longest: number): Cell[] {
   const { state, reason, loadMs } = row;
   const kind = state === 'READY' ? 'good' : state === 'FAILED' ? 'bad' : 'none';
@@ -30,7 +30,7 @@ function weightsOf({ weights, composedOf }: ModelRow): Html {
   return isRandom(weights) ? html`<em>${weights}</em>` : html`${weights === '' ? 'not known' : weights}`;
 }
 
-/** What each model answered, over HTTP and gRPC. */
+/** The section with each model's answers over HTTP and gRPC. */
 export function requestsSection({ answers }: LocalResult): Html {
   const longest = Math.max(1, ...answers.map(({ milliseconds }) => milliseconds));
   const names = [...new Set(answers.map(({ model }) => model))];
@@ -45,7 +45,7 @@ export function requestsSection({ answers }: LocalResult): Html {
   return section('requests', 'One request each', body);
 }
 
-/** The answer over HTTP; that over gRPC is compared with it. */
+/** The answer over HTTP. The answer over gRPC was compared with it. */
 function outcome(http: Answer | undefined, grpc: Answer | undefined): Html {
   const failures = [http, grpc].flatMap((answer) =>
     answer?.error === undefined
@@ -60,10 +60,10 @@ function timeOf(answer: Answer | undefined): number | null {
   return answer === undefined || answer.error !== undefined ? null : answer.milliseconds;
 }
 
-/** Part of the whole time of which something can be seen. */
+/** Smallest visible part of the whole time. */
 const SEEN = 0.005;
 
-/** Where the time went: steps may run side by side. */
+/** The section with the time of each step. Steps may run concurrently. */
 export function timesSection({ steps, milliseconds }: LocalResult): Html {
   const rows = steps.map(
     ({ name, startMs, milliseconds: took }) =>

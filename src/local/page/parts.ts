@@ -1,7 +1,7 @@
 import { formatDuration } from '../../core/format';
 import { html, Html } from './html';
 
-/** A bar on a rail of the whole width; `start` and `length` are parts of it, from 0 to 1. The number stands beside it. */
+/** A bar on a rail of the full width; `start` and `length` are fractions of the rail. The number is beside the bar. */
 export function bar(length: number, start = 0): Html {
   const percent = (part: number): string => `${(Math.min(Math.max(part, 0), 1) * 100).toFixed(2)}%`;
   return html`<svg class="bar" width="100%" height="8" aria-hidden="true">
@@ -18,21 +18,21 @@ export function section(id: string, title: string, body: Html): Html {
   </section>`;
 }
 
-/** One cell of a table: what stands in it, or that with how many columns it spans. */
+/** A table cell: its content, or its content with the number of columns that it spans. */
 export type Cell = Html | { content: Html; columns: number };
 
-/** A row of a table: its first cell is its heading. */
+/** A table row, whose first cell is its heading. */
 export interface Row {
-  /** What it is about, for tests and for links. */
+  /** Name of the row's subject, for tests and links. */
   name: string;
   heading: Html;
-  /** Under the second heading of the table and those after it. */
+  /** Cells under the second and later headings of the table. */
   cells: readonly Cell[];
 }
 
 /**
- * A table. On a phone each row is a card whose values stand beside their headings; the roles keep it a table for
- * screen readers then.
+ * A table. On a phone each row is a card, with values beside their headings. The roles keep the table semantics for
+ * screen readers.
  */
 export function table(headings: readonly string[], rows: readonly Row[]): Html {
   return html`<table class="card" role="table">
@@ -58,13 +58,13 @@ function tableRow(headings: readonly string[], { name, heading, cells }: Row): H
   </tr> `;
 }
 
-/** A time with its bar; a dash where there is none. */
+/** A time with its bar; a dash for null. */
 export function duration(milliseconds: number | null, longest: number): Html {
   if (milliseconds === null) return html`-`;
   return html`<span class="time">${formatDuration(milliseconds)}</span>${bar(milliseconds / longest)}`;
 }
 
-/** Where the weights of this package's own tracing are drawn at random, its record says so in these words. */
+/** Whether weights are random. The trace record of this package's random weights starts with these words. */
 export function isRandom(weights: string): boolean {
   return weights.startsWith('seeded random weights');
 }

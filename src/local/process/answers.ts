@@ -2,7 +2,7 @@ const TIMEOUT_MS = 2000;
 
 /**
  * Whether a server answers at `url`, for ManagedProcess.untilReady.
- * @param isWell whether it is the answer of one that is ready; default: any good status
+ * @param isWell whether the answer shows that the server is ready; default: any successful status
  */
 export async function answers(
   url: string,

@@ -2,29 +2,29 @@ import { readdirSync, readFileSync, rmdirSync, rmSync, unlinkSync, writeFileSync
 import { join } from 'node:path';
 
 /**
- * What a server leaves outside of its own folder, where it cannot be told to put it. Noted in a file before it can
- * appear, so that the next run removes it when this one is killed.
+ * Files that a server creates outside its own folder and does not delete. Their names are noted in a file before the
+ * server creates them, so that the next run deletes them if this run is killed.
  */
 export class Leftovers {
   private names: { folder: string; prefix: string }[] = [];
 
-  /** Removes what an earlier run noted in `file`. */
+  /** Deletes the files that an earlier run noted in `file`. */
   constructor(private readonly file: string) {
     try {
       this.names = JSON.parse(readFileSync(file, 'utf8')) as typeof this.names;
     } catch {
-      // There was none, or it was killed while it wrote.
+      // No earlier run, or it was killed while it wrote the file.
     }
     this.remove();
   }
 
-  /** Notes everything in `folder` whose name begins with `prefix`. */
+  /** Notes everything in `folder` whose name starts with `prefix`. */
   note(folder: string, prefix: string): void {
     this.names.push({ folder, prefix });
     writeFileSync(this.file, JSON.stringify(this.names));
   }
 
-  /** Removes it: files, and folders that are empty. */
+  /** Deletes the noted files and empty folders. */
   remove(): void {
     for (const { folder, prefix } of this.names) {
       for (const entry of entriesOf(folder, prefix)) {
@@ -32,7 +32,7 @@ export class Leftovers {
           if (entry.isDirectory()) rmdirSync(join(folder, entry.name));
           else unlinkSync(join(folder, entry.name));
         } catch {
-          // Gone meanwhile, or in use after all.
+          // Already deleted, or still in use.
         }
       }
     }
@@ -41,7 +41,7 @@ export class Leftovers {
   }
 }
 
-/** What is in `folder` and begins with `prefix`; nothing where there is no such folder. */
+/** Entries of `folder` whose names start with `prefix`; empty if the folder is missing. */
 export function entriesOf(folder: string, prefix: string) {
   try {
     return readdirSync(folder, { withFileTypes: true }).filter(({ name }) => name.startsWith(prefix));
@@ -51,8 +51,8 @@ export function entriesOf(folder: string, prefix: string) {
 }
 
 /**
- * Removes the empty folders that the Python backend makes in /tmp at each start and leaves there. Nothing tells whose one
- * is, and a server may need its own later: none goes while a tritonserver runs.
+ * Deletes the empty folders that the Python backend creates in /tmp at each start and does not delete. Their owners are
+ * unknown and a server may need its folder later, so nothing is deleted while a tritonserver runs.
  */
 export function removeEnvironmentFolders(folder = '/tmp', server = 'tritonserver'): void {
   if (runs(server)) return;
@@ -60,18 +60,18 @@ export function removeEnvironmentFolders(folder = '/tmp', server = 'tritonserver
     try {
       rmdirSync(join(folder, name));
     } catch {
-      // In use after all, or another user's.
+      // In use, or owned by another user.
     }
   }
 }
 
-/** Whether a program of this name runs on this machine. */
+/** Whether a program of this name is running on this machine. */
 function runs(program: string): boolean {
   return readdirSync('/proc').some((pid) => {
     try {
       return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === program;
     } catch {
-      return false; // Gone meanwhile.
+      return false; // The process has ended.
     }
   });
 }

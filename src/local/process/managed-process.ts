@@ -7,54 +7,54 @@ import { splitLines } from '../../core/exec';
 import { paths } from '../../core/paths';
 
 export interface ManagedProcessOptions {
-  /** What it is called in messages. */
+  /** Name of the process in messages. */
   name: string;
   command: string;
   args: readonly string[];
   env?: NodeJS.ProcessEnv;
   cwd?: string;
-  /** Everything it prints goes here. */
+  /** File for all output of the process. */
   logFile: string;
-  /** A Python, to have the system end the process when we are killed (Linux). */
+  /** Python interpreter, which has the system end the process if we are killed (Linux). */
   python: string;
-  /** What the system sends it then; for one that does not heed SIGTERM. */
+  /** Signal that the system then sends. SIGKILL is for a process that ignores SIGTERM. */
   deathSignal?: 'SIGTERM' | 'SIGKILL';
   onLine?: (line: string) => void;
 }
 
-/** How often a starting server is asked whether it is ready. */
+/** Interval of readiness checks. */
 const POLL_MS = 50;
 
-/** Of what it printed, in memory: a server that crashes prints where, and what its models say when it is gone. */
+/** Output lines kept in memory: enough for a crashed server's stack trace and the models' messages after it. */
 const KEPT_LINES = 40;
 
 const processes = new Set<ManagedProcess>();
 let ending = false;
 
-/** For what it printed last to be read, once it has ended. */
+/** Time to read the last output after the process has ended. */
 const LAST_OUTPUT_MS = 500;
 
-/** What is stopped with all others gets so long to end before it is killed. */
+/** Time for each process to end in stopAll before it is killed. */
 const STOP_ALL_GRACE_MS = 5000;
 
-/** Stops every process there still is and lets no new one start: what was under way when we were interrupted. */
+/** Stops every running process and prevents new ones from starting, because an interrupt may come during a start. */
 export async function stopAll(): Promise<void> {
   ending = true;
   await Promise.all([...processes].map((one) => one.stop(STOP_ALL_GRACE_MS)));
 }
 
-/** Whether a process that was started runs. */
+/** Whether any started process is still running. */
 export const anyProcessRuns = (): boolean => processes.size > 0;
 
-/** Ends everything at once; for a second Ctrl-C. */
+/** Kills all processes immediately, for a second Ctrl-C. */
 export function killAll(): void {
   ending = true;
   for (const one of processes) one.killGroup();
 }
 
 /**
- * A server that lives no longer than we do: it has a process group of its own, so that Ctrl-C in the terminal reaches
- * us alone and we end things in order, and the system ends it if we are killed.
+ * A server that ends no later than this process. It has its own process group, so that Ctrl-C in the terminal reaches
+ * only us and we can stop servers in order. The system ends the server if we are killed.
  */
 export class ManagedProcess {
   readonly name: string;
@@ -62,7 +62,7 @@ export class ManagedProcess {
   private readonly child: ChildProcess;
   private readonly log: WriteStream;
   private readonly tail: string[] = [];
-  /** Settles when it has ended; says how. */
+  /** Resolves with the reason when the process has ended. */
   readonly ended: Promise<string>;
   private endedBecause: string | undefined;
 
@@ -72,7 +72,7 @@ export class ManagedProcess {
     this.logFile = options.logFile;
     mkdirSync(dirname(options.logFile), { recursive: true });
     this.log = createWriteStream(options.logFile);
-    // A full disk must not end us: the server's last lines are kept in memory too.
+    // A full disk must not end us. The server's last lines are in memory too.
     this.log.on('error', () => undefined);
     this.child = spawn(
       options.python,
@@ -107,7 +107,7 @@ export class ManagedProcess {
       this.child.once('exit', (code, signal) => {
         const endNow = (): void => end(signal === null ? `exit code ${code}` : `signal ${signal}`);
         this.child.once('close', endNow);
-        // A child of its own that outlives it, as one of a crashed tritonserver may, keeps its output open.
+        // Children that outlive the process keep its output open, for example after a crash of tritonserver.
         setTimeout(endNow, LAST_OUTPUT_MS).unref();
       });
     });
@@ -117,15 +117,15 @@ export class ManagedProcess {
     return this.child.pid;
   }
 
-  /** The last lines it printed. */
+  /** The last output lines. */
   lastLines(count = 8): string {
     return this.tail.slice(-count).join('\n');
   }
 
   /**
-   * Waits until `answers` says yes. An answer counts only while the process lives: on a port that somebody else took
-   * meanwhile, it is theirs.
-   * @throws UserError with its last lines when it ends before or the time is up; `stop` has been called then
+   * Waits until `answers` returns true. An answer counts only while the process runs, because otherwise another process
+   * may have taken the port.
+   * @throws UserError with the last lines if the process ends or time runs out; `stop` has been called before
    */
   async untilReady(answers: () => Promise<boolean>, timeoutMs: number, stop: () => Promise<void>): Promise<void> {
     const deadline = Date.now() + timeoutMs;
@@ -143,7 +143,7 @@ export class ManagedProcess {
     }
   }
 
-  /** Asks it to end, and after `graceMs` makes it; its children too. */
+  /** Sends SIGTERM, and kills the process and its children after `graceMs`. */
   async stop(graceMs: number): Promise<void> {
     if (this.endedBecause === undefined) {
       this.child.kill('SIGTERM');
@@ -155,13 +155,13 @@ export class ManagedProcess {
     await this.ended;
   }
 
-  /** Ends the whole process group at once. */
+  /** Kills the whole process group immediately. */
   killGroup(): void {
     if (this.child.pid === undefined) return;
     try {
       process.kill(-this.child.pid, 'SIGKILL');
     } catch {
-      // Nothing of it is left.
+      // The process group has ended.
     }
   }
 }

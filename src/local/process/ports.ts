@@ -7,19 +7,19 @@ import { UserError } from '../../core/errors';
 const LOOPBACK = '127.0.0.1';
 
 /**
- * Below what Linux and macOS give to connections, and to who asks for any port: between our look and the server that opens it,
- * one of theirs would now and then be taken.
+ * Below the ephemeral port range of Linux and macOS, so that the system does not assign a port between our check and
+ * the server's bind.
  */
 const FIRST_PORT = 10_240;
 const LAST_PORT = 32_767;
 
 /**
- * `count` TCP ports on loopback that are free now, and that no process has been given that still runs: their servers may
- * not have opened them yet.
+ * Returns `count` free TCP ports on loopback that no running process has reserved. A process with a reservation may not
+ * have opened its port yet.
  */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = [];
-  // All are held until there are enough, so that none comes twice.
+  // All ports are held until the last one is found, so that none is returned twice.
   const servers: Server[] = [];
   while (ports.length < count) {
     const port = randomInt(FIRST_PORT, LAST_PORT + 1);
@@ -36,9 +36,9 @@ export async function freePorts(count: number): Promise<number[]> {
 }
 
 /**
- * Keeps others who want a free port from this one for as long as we live: by its namesake for UDP, which no server of ours
- * opens, and which the system takes back however we end.
- * @returns whether nobody has reserved it already
+ * Reserves a free TCP port for the life of this process, by binding the UDP port of the same number. Our servers do not
+ * use UDP, and the system releases the port however we end.
+ * @returns whether the port was not reserved yet
  */
 function reserve(port: number): Promise<boolean> {
   return new Promise((resolve) => {
@@ -50,9 +50,9 @@ function reserve(port: number): Promise<boolean> {
 }
 
 /**
- * Checks that the wanted ports are free and gives free ones for those that are 0.
- * @param wanted by the name of the flag that sets it
- * @throws UserError that names each port in use, who has it where that can be told, and the flag to choose another.
+ * Checks that the desired ports are free, and replaces each 0 by a free port.
+ * @param wanted flag name -> port
+ * @throws UserError that names each port in use, its owner if known, and the flag to choose another port
  */
 export async function claimPorts<Name extends string>(wanted: Record<Name, number>): Promise<Record<Name, number>> {
   const names = Object.keys(wanted) as Name[];
@@ -60,7 +60,7 @@ export async function claimPorts<Name extends string>(wanted: Record<Name, numbe
   for (const name of names) {
     const port = wanted[name];
     if (port === 0) continue;
-    // Who starts us may have reserved it for us.
+    // The result is ignored, because the process that started us may have reserved the port for us.
     await reserve(port);
     const twin = names.find((other) => other !== name && wanted[other] === port);
     if (twin !== undefined) throw new UserError(`--${name} and --${twin} are both ${port}`);
@@ -91,7 +91,7 @@ function listen(port: number): Promise<Server> {
   });
 }
 
-/** " by tritonserver (process 123)", where /proc tells. */
+/** " by tritonserver (process 123)", if /proc shows the owner. */
 function owner(port: number): string {
   try {
     const hex = port.toString(16).toUpperCase().padStart(4, '0');
@@ -106,7 +106,7 @@ function owner(port: number): string {
       if (holds(pid, inodes)) return ` by ${readFileSync(`/proc/${pid}/comm`, 'utf8').trim()} (process ${pid})`;
     }
   } catch {
-    // Not Linux, or not ours to see.
+    // Not Linux, or no permission.
   }
   return '';
 }
