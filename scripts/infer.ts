@@ -158,7 +158,7 @@ function repeatedFlags(flags: ServerFlags & { version?: string | undefined }): s
   return [...(flags.local ? [' --local'] : []), ...values].join('');
 }
 
-/** Adds the known control key of a local server, so that the command can list the server's models. */
+/** Sends the control key if it is given or belongs to a local stack, so that the command can list the models. */
 function controlHeader(address: Connection['address']): Record<string, string> {
   const isHttp = 'url' in address;
   const local = runningStacks().find((stack) =>

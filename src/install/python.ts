@@ -218,7 +218,7 @@ export async function ensureUv(python: string): Promise<string> {
     await exec('uv', ['--version']);
     return 'uv';
   } catch {
-    // Not on PATH.
+    // uv is not on PATH.
   }
   const directory = await cached(`uv-${VERSIONS.uv}`, async (target) => {
     try {

@@ -1,6 +1,6 @@
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 
-/** A private key and a certificate that it signed itself, in PEM. */
+/** A private key and its self-signed certificate, in PEM. */
 export interface Certificate {
   key: string;
   certificate: string;

@@ -59,7 +59,10 @@ function parentOf(pid: number): number | undefined {
   }
 }
 
-/** Reads the model's name. A stub's first argument is MODEL/VERSION/FILE in a temporary copy with our config.pbtxt. */
+/**
+ * Returns the model of a process, whose first argument is MODEL/VERSION/FILE in a folder that Triton chooses. The name
+ * is read from config.pbtxt, because we publish configurations with names.
+ */
 function modelOf(pid: number): string | undefined {
   try {
     const [, file = ''] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');

@@ -4,7 +4,7 @@ import { didYouMean, nearest } from '../core/nearest';
 import { describe, fieldPath, type ProblemList } from '../core/problems';
 import { parseYaml } from './yaml-text';
 
-/** Above the number of values of any configuration. A few kilobytes of YAML aliases can expand to millions. */
+/** No configuration has more values. A few kilobytes of YAML aliases can expand to millions. */
 const MOST_VALUES = 100_000;
 const MOST_PROBLEMS = 100;
 

@@ -159,7 +159,7 @@ export function gpuMemoryFault(memory: ServerMemory, gpu: string, bytes: number)
   return `the models need about ${formatGiB(memory.gpu)} of each GPU at the peak (${largest(memory, 'gpu')}), and ${gpu} has ${formatGiB(bytes)}`;
 }
 
-/** Main memory of a pod where a stack does not set `resources.memoryGiB`. */
+/** Main memory of a pod if the stack does not set `resources.memoryGiB`. */
 const POD_GIB = 8;
 
 /** Returns a hint if the models do not fit into a pod with default memory. */

@@ -34,7 +34,7 @@ const ELEMENT_BYTES: Readonly<Record<string, number>> = {
   TYPE_BF16: 2,
 };
 
-/** Above the elements of any request or state. The server allocates the memory as soon as it loads the model. */
+/** No request or state has more elements. The server allocates the memory as soon as it loads the model. */
 export const MOST_ELEMENTS = 2 ** 28;
 
 export const elementsOf = (dims: readonly number[]): number => dims.reduce((product, size) => product * size, 1);

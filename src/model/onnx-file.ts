@@ -13,7 +13,7 @@ export interface OnnxTensor {
 
 export interface OnnxGraph {
   inputs: OnnxTensor[];
-  /** Inputs with a default value, which a request may omit. */
+  /** Names of tensors with a value in the file. A request may omit inputs with such a value. */
   initializers: ReadonlySet<string>;
   outputs: OnnxTensor[];
 }

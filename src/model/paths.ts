@@ -43,7 +43,7 @@ const REASONS: Readonly<Record<string, string>> = {
   EIO: 'the disk reports an error',
 };
 
-/** Why a file operation failed, in words. */
+/** Describes why a file operation failed. */
 export function reasonOf(error: unknown): string {
   const code = (error as { code?: unknown } | undefined)?.code;
   const known = typeof code === 'string' ? REASONS[code] : undefined;

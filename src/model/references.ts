@@ -56,7 +56,7 @@ function references(config: ModelConfig): Reference[] {
     key: config.backend && `libtriton_${config.backend}.so`,
     optional: true as const,
   };
-  // For other backends a requirements.txt is for trace.py only, and is not published.
+  // For other backends a requirements.txt is only for trace.py.
   const requirements = {
     field: 'backend',
     key: config.backend === 'python' ? REQUIREMENTS_FILE : undefined,

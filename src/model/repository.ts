@@ -39,7 +39,7 @@ export interface RepositoryModel {
   config: ModelConfig;
   /** The text of its config.pbtxt: `config` with `served` as its version_policy. */
   configText: string;
-  /** Triton's platform, or the backend where there is no platform. */
+  /** Triton's platform, or the backend if there is no platform. */
   platform: string;
   /** Ordered by number. */
   versions: ModelVersion[];

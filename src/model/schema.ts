@@ -12,8 +12,8 @@ const nameOf = (type: protobuf.Type): string => type.fullName.slice(PACKAGE.leng
 
 /**
  * JSON schema of a model.yaml (draft 7, which editors support), made from the definition that `configFromYaml` uses.
- * The schema refuses what `configFromYaml` refuses. Rules between fields, which a schema cannot express, are checked by
- * `npm run validate`.
+ * The schema refuses what `configFromYaml` refuses. A schema cannot express the rules between fields;
+ * `npm run validate` checks those.
  */
 export function modelSchema(): Schema {
   const messages = new Map<string, Schema>();

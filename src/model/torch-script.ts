@@ -5,7 +5,7 @@ const END_OF_DIRECTORY = Buffer.from('PK\x05\x06', 'latin1');
 const END_OF_DIRECTORY_64 = Buffer.from('PK\x06\x06', 'latin1');
 /** The end record has 22 bytes and a comment of up to 64 KiB. A zip64 file has 76 more bytes before the record. */
 const END_BYTES = 22 + 0xffff + 76;
-/** Above the size of the directory of any model. The limit bounds what we read of a damaged file. */
+/** No model has a larger directory. The limit bounds what we read of a damaged file. */
 const MOST_DIRECTORY_BYTES = 64 * 2 ** 20;
 
 /** An error in a file that a backend opens, with the next step. */

@@ -67,6 +67,6 @@ function update(directory: string, names: readonly string[]): void {
     if (text === undefined) rmSync(file);
     else writeFileSync(file, text);
   } catch {
-    // A user who cannot write to a repository does not commit from it either.
+    // A user without write access to the repository does not commit from it either.
   }
 }

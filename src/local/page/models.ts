@@ -45,7 +45,7 @@ export function requestsSection({ answers }: LocalResult): Html {
   return section('requests', 'One request each', body);
 }
 
-/** The answer over HTTP. The answer over gRPC was compared with it. */
+/** The answer over HTTP, which the answer over gRPC was compared with. */
 function outcome(http: Answer | undefined, grpc: Answer | undefined): Html {
   const failures = [http, grpc].flatMap((answer) =>
     answer?.error === undefined

@@ -16,7 +16,7 @@ export interface Mismatch {
   elements?: number;
 }
 
-/** Compares the outputs that a golden request lists; undefined if all of them are within their tolerances. */
+/** Compares the outputs that a golden request lists; undefined if all of them are as expected. */
 export function compareAnswer(
   { outputs }: Pick<GoldenRequest, 'outputs'>,
   answer: readonly Tensor[],
@@ -64,7 +64,7 @@ export function measureAnswer(
   });
 }
 
-/** In words: `output__0[0, 3] is 0.51, expected 0.5; largest difference 0.01, 1 of 8 values differs`. */
+/** Text of a mismatch: `output__0[0, 3] is 0.51, expected 0.5; largest difference 0.01, 1 of 8 values differs`. */
 export function describeMismatch({ tensor, problem, largestDifference, differing, elements }: Mismatch): string {
   const counted = differing === undefined ? [] : [`${differing} of ${elements} values differ`];
   const largest = largestDifference === undefined ? [] : [`largest difference ${short(largestDifference)}`];
@@ -125,7 +125,7 @@ function compareValues(
 type Value = number | bigint | Buffer;
 type Values = ArrayLike<Value>;
 
-/** Returns 0 for equal values, and NaN if no difference can be computed: for strings, or for NaN and a number. */
+/** Returns 0 for equal values, and NaN if a difference cannot be computed: for unequal strings, or for NaN and a number. */
 function differenceOf(value: Value, want: Value): number {
   if (Buffer.isBuffer(value) || Buffer.isBuffer(want)) {
     return Buffer.isBuffer(value) && Buffer.isBuffer(want) && value.equals(want) ? 0 : NaN;

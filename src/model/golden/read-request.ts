@@ -20,7 +20,7 @@ export type ReadFile = (name: string) => Promise<Tensor>;
 
 type Fields = Record<string, unknown>;
 
-/** An error in one field. The caller that knows the field's path catches it. */
+/** An error in one field of an input or output. `RequestReader.each` adds the error to the problems. */
 class Fault extends UserError {
   constructor(
     readonly field: string,

@@ -62,7 +62,7 @@ export async function readGolden(
   return { requests, problems: problems.problems };
 }
 
-/** Returns the version that a file's folder names; `none` if the folder is not an existing version. */
+/** The version that a file's folder names; undefined for every version, `none` for a version that does not exist. */
 function versionFor(key: string, versions: readonly number[], problems: ProblemList): number | 'none' | undefined {
   const [, first = '', ...deeper] = key.split('/');
   if (deeper.length === 0) return undefined;

@@ -1,6 +1,6 @@
 import type { DataType, Tensor } from '../../triton/tensor';
 
-/** Name of the folder with golden requests in a model folder. It is never published under the repository prefix. */
+/** Name of the folder with golden requests in a model folder, which is never published under the repository prefix. */
 export const GOLDEN_FOLDER = 'golden';
 
 /** A number passes when |received - expected| <= absolute + relative * |expected|. */

@@ -98,7 +98,7 @@ function isOneOf(dims: readonly number[], { dims: wanted = [] }: TensorConfig): 
   return dims.length === wanted.length && dims.every((size, axis) => wanted[axis] === -1 || wanted[axis] === size);
 }
 
-/** The requests that Triton sends before it calls a model READY. */
+/** Rules for the requests that Triton sends before it calls a model READY. */
 export const warmupRules: readonly ModelRule[] = [
   batchSizeIsGiven,
   repetitionsEnd,
