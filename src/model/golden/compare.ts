@@ -125,7 +125,7 @@ function compareValues(
 type Value = number | bigint | Buffer;
 type Values = ArrayLike<Value>;
 
-/** Returns 0 for equal values, and NaN if a difference cannot be computed: for unequal strings, or for NaN and a number. */
+/** Returns the difference: 0 for equal values, NaN for unequal strings and for NaN against a number. */
 function differenceOf(value: Value, want: Value): number {
   if (Buffer.isBuffer(value) || Buffer.isBuffer(want)) {
     return Buffer.isBuffer(value) && Buffer.isBuffer(want) && value.equals(want) ? 0 : NaN;
