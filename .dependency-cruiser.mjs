@@ -1,6 +1,6 @@
-/** Which folder may import which; docs/architecture.md says why. `npm run check` asks it. */
+/** Allowed imports between folders; docs/architecture.md gives the reasons. `npm run check` enforces them. */
 
-/** From the bottom to the top: a folder of src imports those in rows above its own. */
+/** Layers of src, the lowest first: a folder may import only folders of the rows before its own. */
 const LAYERS = [
   ['core', 'launch'],
   ['cli', 's3', 'triton'],
@@ -51,7 +51,7 @@ export default {
   forbidden: forbidden.map((rule) => ({ severity: 'error', ...rule })),
   options: {
     doNotFollow: { path: 'node_modules' },
-    // With the imports of types: they tie files together as well.
+    // Also checks imports of types, because these tie files together as well.
     tsPreCompilationDeps: true,
     tsConfig: { fileName: 'tsconfig.json' },
   },

@@ -1,35 +1,36 @@
 # Triton with the flags that this package relies on.
 #
-#   server    holds no models: it serves a mounted folder or a bucket    docker build .
-#   bundled   holds build/repository, which `npm run export` makes       docker build --target bundled .
+#   server    contains no models: serves a mounted folder or a bucket     docker build .
+#   bundled   contains build/repository, which `npm run export` writes    docker build --target bundled .
 
-# The Triton release, named here and nowhere else. NVIDIA's release page of Triton 2.75.0 (17 November 2026), the latest
-# at the time, calls it "corresponding to NGC container 26.11". docs/docker.md says how to change it.
+# The Triton release, set only here. NVIDIA's release page of Triton 2.75.0 (17 November 2026), then the latest release,
+# calls it "corresponding to NGC container 26.11". docs/docker.md describes how to change it.
 ARG TRITON_RELEASE=26.11
 
 FROM nvcr.io/nvidia/tritonserver:${TRITON_RELEASE}-py3 AS base
 
-# Models of an S3 repository are downloaded into it. Triton wants it there and empty.
+# Triton downloads the models of an S3 repository into this folder, which must exist and be empty at its start.
 ENV TRITON_AWS_MOUNT_DIRECTORY=/var/cache/triton
 RUN install --directory --owner=1000 --group=1000 --mode=0700 "$TRITON_AWS_MOUNT_DIRECTORY"
 
-# The base image's own user triton-server, by number: "must not run as root" can be checked of a number only.
+# The base image's user triton-server, as a number, because Kubernetes can verify runAsNonRoot only for a numeric user.
 USER 1000:1000
 
 # HTTP, gRPC, metrics
 EXPOSE 8000 8001 8002
 
-# tritonserver opens its HTTP port when the models of the start are loaded: the start period has to cover that.
+# tritonserver opens its HTTP port only after the initial models are loaded, so the start period must cover the loading.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=600s --retries=3 \
     CMD ["curl", "--fail", "--silent", "--show-error", "--output", "/dev/null", "http://127.0.0.1:8000/v2/health/ready"]
 
-# At SIGTERM it takes no new requests and gives open ones --exit-timeout-secs. NVIDIA's entry point ends in `exec "$@"`,
-# so the signal reaches it.
+# On SIGTERM tritonserver rejects new requests and gives open requests --exit-timeout-secs to finish. NVIDIA's entry
+# point ends in `exec "$@"`, so tritonserver receives the signal.
 STOPSIGNAL SIGTERM
 
-# A restarted container comes up with every model (--load-model=*), and a publisher can reload them (explicit). Neither
-# a bad model nor one that is loading takes the other models out of service. A load request may carry a model, which is a
-# program: without the key nothing answers but inference, metadata and health. Where no key is given, a random one is made.
+# --load-model=* loads every model after a restart; explicit mode lets a publisher reload models. With the next two
+# flags, a model that fails to load or is still loading does not take the other models out of service. A load request
+# can contain a model, which is a program; without the key Triton therefore answers only inference, metadata and health
+# requests. If no key is set, a random one is generated.
 ENTRYPOINT ["/opt/nvidia/nvidia_entrypoint.sh", "/bin/sh", "-c", \
     "key=${TRITON_MODEL_CONTROL_KEY:-$(od -An -N24 -tx1 /dev/urandom | tr -dc 0-9a-f)}; \
 unset TRITON_MODEL_CONTROL_KEY; \
@@ -41,12 +42,12 @@ exec \"$@\" --http-restricted-api=\"$guard\" --grpc-restricted-protocol=\"$guard
     "--strict-readiness=false", \
     "--exit-timeout-secs=30"]
 
-# docker run IMAGE --model-repository=s3://NAME/PREFIX serves another one.
+# docker run IMAGE --model-repository=s3://NAME/PREFIX serves another repository.
 CMD ["--model-repository=/models"]
 
 FROM base AS bundled
-# Owned by root: the server reads its models and cannot change them.
+# Owned by root, so that the server can read its models but not change them.
 COPY build/repository /models
 
-# Last, so that it is what `docker build .` makes.
+# The last stage, which makes it the default of `docker build .`.
 FROM base AS server

@@ -24,9 +24,9 @@ export default tseslint.config(
   {
     files: ['test/**/*.ts'],
     rules: {
-      // Stand-ins for asynchronous functions have nothing to wait for.
+      // Test doubles of asynchronous functions have nothing to await.
       '@typescript-eslint/require-await': 'off',
-      // The classes of @kubernetes/client-node are types of plain objects.
+      // Tests use plain objects where @kubernetes/client-node declares classes.
       '@typescript-eslint/no-unsafe-class-instance-assignment': 'off',
     },
   },

@@ -1,26 +1,29 @@
 const { availableParallelism } = require('node:os');
 
-/** Unit tests need nothing but node_modules; integration tests run real servers, and the proofs in test/soak do so again
- * and again; end-to-end ones run real engines of Pulumi and Kubernetes. */
+/**
+ * Unit tests need only node_modules. Integration tests run real servers, and the soak tests in test/soak do so
+ * repeatedly. End-to-end tests run real engines of Pulumi and Kubernetes.
+ */
 const common = {
   testEnvironment: 'node',
   transform: { '^.+\\.[jt]s$': ['@swc/jest', { jsc: { target: 'es2022' } }] },
-  // These are ES modules only, which jest does not load as they are.
+  // These packages are ES modules only, which jest cannot load untransformed.
   transformIgnorePatterns: ['node_modules/(?!(@kubernetes/client-node|openid-client|oauth4webapi|jose)/)'],
   rootDir: __dirname,
 };
 
 module.exports = {
-  // A test that hangs ends; one that is slow does not: servers are started in it, and machines stand still for seconds.
+  // Ends a test that hangs, but not one that is slow: tests start servers, and a CI machine may stall for seconds.
   testTimeout: 300_000,
-  // More than there are cores, as tests wait: for timers, and half of the time for servers, which need memory.
+  // More workers than cores, because tests mostly wait for timers and servers. At most 8, because servers need memory.
   maxWorkers: Math.min(8, Math.ceil(1.5 * availableParallelism())),
   projects: [
     {
       ...common,
       displayName: 'unit',
       testMatch: ['<rootDir>/test/unit/**/*.test.ts'],
-      // Pulumi loads them, at three times its own time, for functions that a program has it write down. None here has.
+      // Pulumi loads these packages to serialize functions of a program, which takes three times as long as loading
+      // Pulumi itself. This package serializes no functions.
       moduleNameMapper: { '^(@npmcli/arborist|typescript)$': '<rootDir>/test/support/not-loaded.ts' },
     },
     { ...common, displayName: 'integration', testMatch: ['<rootDir>/test/integration/**/*.test.ts'] },

@@ -1,4 +1,4 @@
-// Makes what `npm pack ./client` packs: src/triton/index.ts as one file that needs nothing but Node, and its types.
+// Builds the contents of `npm pack ./client`: src/triton/index.ts as one file that needs only Node, and its types.
 import { copyFileSync, mkdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -13,12 +13,12 @@ const dist = join(here, 'dist');
 await installedModules(root);
 rmSync(dist, { recursive: true, force: true });
 mkdirSync(dist);
-// npm packs the licence that lies beside package.json.
+// npm includes the licence only if it lies beside package.json.
 copyFileSync(join(root, 'LICENSE'), join(here, 'LICENSE'));
 await makeProgram();
 await makeTypes();
 
-/** CommonJS, which `import` and `require` both take. Licences of what is bundled stand at its end. */
+/** Writes CommonJS, which both `import` and `require` can load. esbuild appends the licences of bundled packages. */
 async function makeProgram() {
   const { build } = await import('esbuild');
   await build({
