@@ -2,17 +2,17 @@ import { factsOf, type GpuInstanceType } from './gpu/gpu-instance-types';
 import { schedulableGpus } from './settings/gpu-node-pools';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 
-/** How many nodes a pool may have, if all of them are of that type. */
+/** Fewest and most nodes of a pool, if all of them have the given instance type. */
 export function nodesOf(pool: GpuNodePoolSettings, type: GpuInstanceType): { fewest: number; most: number } {
   if (pool.mechanism === 'managed-node-group') {
-    // A group for spot and one for on-demand, each of this size.
+    // One group for spot and one for on-demand, each of this size.
     const groups = pool.capacityTypes.length;
     return { fewest: pool.minimumNodes * groups, most: pool.maximumNodes * groups };
   }
   return { fewest: 0, most: Math.floor(pool.maximumGpus / factsOf(type).gpus) };
 }
 
-/** Servers that a pool holds at its limit, with the machines of it that hold most. */
+/** The most replicas that a pool can hold at its limit, whichever of its instance types it uses. */
 function mostServers(pool: GpuNodePoolSettings, gpusPerPod: number): number {
   const counts = pool.instanceTypes.map(
     (type) => nodesOf(pool, type).most * Math.floor(schedulableGpus(pool, type) / gpusPerPod),
@@ -20,7 +20,7 @@ function mostServers(pool: GpuNodePoolSettings, gpusPerPod: number): number {
   return Math.max(0, ...counts);
 }
 
-/** A warning where the GPU node pools of a stack cannot hold the servers that it asks for; undefined where they can. */
+/** Returns a warning if the GPU node pools of a stack cannot hold its desired replicas, otherwise undefined. */
 export function capacityWarning({ gpuNodePools: pools, triton }: Settings): string | undefined {
   const { gpusPerPod, autoscaling, replicas } = triton;
   if (gpusPerPod === 0 || pools.length === 0) return undefined;

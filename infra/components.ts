@@ -1,4 +1,4 @@
-/** The components, for other Pulumi programs: each can be used without the others, and without a stack file of ours. */
+/** Components for other Pulumi programs. Each works without the others and without a stack file of this package. */
 export { Cluster, type ClusterArgs } from './cluster/cluster';
 export { cloudWatchLogsStatement, EncryptionKey, type EncryptionKeyArgs } from './storage/encryption-key';
 export { GpuNodePool, type GpuNodePoolArgs, type GpuNodePoolPlace } from './gpu/gpu-node-pool';

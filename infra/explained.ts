@@ -2,8 +2,8 @@ import { RunError } from '@pulumi/pulumi';
 import { formatUserError, UserError } from '../src/core/errors';
 
 /**
- * What `work` gives. An error that the user can act on is one that Pulumi shows without a stack trace, with all
- * problems.
+ * Returns the result of `work`. Converts a UserError to a RunError, which Pulumi shows without a stack trace; the
+ * message lists all problems.
  */
 export function explained<T>(work: () => T): T {
   try {

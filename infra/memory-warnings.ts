@@ -12,9 +12,9 @@ import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { DEFAULTS } from './triton/limits';
 
 /**
- * Warnings where the models of this checkout would not fit into the pods of a stack, or onto its GPUs. What was published from
- * elsewhere is not known here.
- * @param repository the folder of the models; one that is missing, or whose models are not traced yet, gives no warnings
+ * Returns warnings if the models of this checkout do not fit into the pods of a stack or onto its GPUs. Models that
+ * were published from elsewhere are unknown here.
+ * @param repository folder of the models. A missing folder, or models that are not traced yet, give no warnings
  */
 export async function memoryWarnings(settings: Settings, repository: string): Promise<string[]> {
   if (!existsSync(repository)) return [];
@@ -30,7 +30,7 @@ export async function memoryWarnings(settings: Settings, repository: string): Pr
   ];
 }
 
-/** Of the machines of a pool the one with the smallest GPU counts: a server may get it. */
+/** Checks the smallest GPU of a pool, because any replica may get it. */
 function gpuWarning(
   { name, mechanism, instanceTypes, timeSlices }: GpuNodePoolSettings,
   memory: ServerMemory,

@@ -1,6 +1,6 @@
 const REGION = /^[a-z]{2,4}(-[a-z]+)+-\d{1,2}$/;
 
-/** Those of the zones that another region has; none where the name of the region itself is wrong. */
+/** Zones that belong to another region; empty if the region's name itself is invalid. */
 export const zonesElsewhere = (zones: readonly string[], region: string): string[] =>
   REGION.test(region) ? zones.filter((zone) => regionOfZone(zone) !== region) : [];
 
@@ -8,9 +8,9 @@ export const zonesElsewhere = (zones: readonly string[], region: string): string
 const regionOfZone = (zone: string): string => zone.replace(/[a-z]$/, '');
 
 /**
- * What is wrong with the name of a region. Only its form is checked: a list of all regions would soon lack one.
- * @param zones availability zones of the same stack, which tell the region that is meant
- * @returns undefined for a name of the right form; `meant` is the region that was probably meant
+ * Checks the form of a region's name. There is no list of regions, because such a list would soon be incomplete.
+ * @param zones availability zones of the same stack, from which the intended region is inferred
+ * @returns undefined for a name of the right form; `meant` is the region that was probably intended
  */
 export function regionFault(name: string, zones: readonly string[] = []): { meant: string | undefined } | undefined {
   if (REGION.test(name)) return undefined;

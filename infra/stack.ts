@@ -18,7 +18,7 @@ import { TritonAccess } from './iam/triton-access';
 import { TritonServer, type RepositoryCredentials } from './triton/server';
 import { warningsOf } from './warnings';
 
-/** What publishing reads (src/cluster/stack-outputs.ts), and what people want to know. */
+/** Outputs that publishing reads (src/cluster/stack-outputs.ts), and outputs for people. */
 export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<string> } & {
   clusterName?: pulumi.Input<string>;
   serviceUrl: pulumi.Output<string>;
@@ -26,7 +26,7 @@ export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<
   publisherRoleArn?: pulumi.Output<string>;
 };
 
-/** Everything of a stack, from its settings. */
+/** Creates all resources of a stack from its settings. */
 export function program(settings: Settings = readSettings()): ProgramOutputs {
   for (const warning of warningsOf(settings, new Date())) void pulumi.log.warn(warning);
   const name = `triton-${settings.stack}`;
@@ -60,7 +60,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     modelRepository: repository.url,
     region: settings.modelRepository.region,
     ...(endpointUrl === undefined ? {} : { endpointUrl }),
-    // For publishing these three come together.
+    // Publishing needs either all three of these outputs or none.
     ...(cluster.access === undefined
       ? {}
       : {
@@ -71,18 +71,18 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     ...(cluster.nodes === undefined ? {} : { clusterName: cluster.nodes.cluster.clusterName }),
     serviceUrl: triton.serviceUrl,
     modelControlKey: triton.modelControlKey,
-    // Pulumi warns of outputs without a value.
+    // Omitted without a value, because Pulumi warns about undefined outputs.
     ...(settings.triton.exposure.kind === 'cluster' ? {} : { externalUrl: triton.externalUrl }),
     ...(publisher === undefined ? {} : { publisherRoleArn: publisher.roleArn }),
   };
 }
 
 interface PlacedCluster {
-  /** Undefined: an existing cluster, to which nothing is applied. */
+  /** Undefined for an existing cluster to which nothing is applied. */
   access: ClusterAccess | undefined;
-  /** Undefined: pods cannot take IAM roles. */
+  /** If undefined, pods cannot assume IAM roles. */
   oidcProviderArn: pulumi.Input<string> | undefined;
-  /** Of a cluster that is made here. */
+  /** Only for a cluster that this program creates. */
   nodes?: { cluster: Cluster; subnetIds: pulumi.Input<string>[]; zones: string[] };
   ready: pulumi.Resource[];
 }
@@ -90,7 +90,7 @@ interface PlacedCluster {
 function clusterOf(name: string, settings: Settings): PlacedCluster {
   if (settings.cluster.kind === 'existing') {
     const { kubeconfig, context, oidcProviderArn } = settings.cluster;
-    // Manifests are written without a cluster; one that is named is for publishing.
+    // Rendering manifests needs no cluster. A kubeconfig that is set nevertheless is for publishing.
     const isNeeded = settings.renderManifestsTo === undefined || kubeconfig !== undefined;
     return { access: isNeeded ? existingAccess(kubeconfig, context) : undefined, oidcProviderArn, ready: [] };
   }
@@ -151,7 +151,7 @@ interface PlacedRepository {
   /** `s3://BUCKET/PREFIX` */
   url: pulumi.Input<string>;
   endpointUrl: string | undefined;
-  /** Undefined: it is not in AWS. */
+  /** Undefined if the bucket is not in AWS. */
   place: RepositoryPlace | undefined;
   ready: pulumi.Resource[];
 }
@@ -209,7 +209,7 @@ function publisherOf(
   });
 }
 
-/** Servers with GPUs go to the nodes of our pools, whatever other GPU nodes there are. */
+/** Schedules replicas that need GPUs onto the nodes of our pools, even if the cluster has other GPU nodes. */
 function onGpuNodes({ gpuNodePools: pools, triton }: Settings): Partial<Settings['triton']> {
   if (pools.length === 0 || triton.gpusPerPod === 0) return {};
   const taints = pools.flatMap((pool) => pool.taints);

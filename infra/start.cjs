@@ -1,4 +1,4 @@
-// Where Pulumi comes in (Pulumi.yaml: main).
+// Entry point for Pulumi (`main` in Pulumi.yaml).
 const { skipDebugStacks } = require('../src/launch/debug-stacks.cjs');
 const { loadLater } = require('../src/launch/later.cjs');
 const { runTypeScript } = require('../src/launch/typescript.cjs');

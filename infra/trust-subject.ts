@@ -1,7 +1,7 @@
 /**
- * Whether a subject of OpenID Connect tokens names one repository: `repo:OWNER/NAME:...`. IAM compares it as a text with
- * wildcards, so `repo:acme*` also trusts `acme-evil`, and `*:environment:prod` every account of the issuer. A wildcard is
- * therefore allowed behind `KIND:OWNER/NAME:` only.
+ * Whether a subject of OpenID Connect tokens is limited to one repository, `repo:OWNER/NAME:...`. IAM compares subjects
+ * as texts with wildcards, so `repo:acme*` also trusts `acme-evil`, and `*:environment:prod` trusts every account of
+ * the issuer. Therefore a wildcard is allowed only after `KIND:OWNER/NAME:`.
  */
 export const isNarrowSubject = (subject: string): boolean =>
   /^[^*?\s]+$/.test(subject) || /^[^*?\s:]+:[^*?\s:/]+\/[^*?\s:]+:\S+$/.test(subject);

@@ -2,12 +2,12 @@ import { capacityWarning } from './capacity';
 import { supportWarning } from './cluster/eks-versions';
 import type { Settings } from './settings/types';
 
-/** Ranges that are kept for examples: nobody has these addresses. */
+/** Address ranges that are reserved for documentation. */
 const EXAMPLE_RANGES = /^(192\.0\.2|198\.51\.100|203\.0\.113)\./;
 
 /**
- * What is allowed, and seldom meant.
- * @param today a date, for tests
+ * Warnings about settings that are valid but probably unintended.
+ * @param today a parameter for tests
  */
 export function warningsOf(settings: Settings, today: Date): string[] {
   const { cluster, publisher, gpuNodePools } = settings;

@@ -7,9 +7,9 @@ export interface ClusterAccessArgs {
   /** Role or user that is admitted. */
   principalArn: pulumi.Input<string>;
   region: string;
-  /** Name of AWS's policy for Kubernetes, which then holds in the whole cluster. */
+  /** Name of the EKS access policy, which is granted in the whole cluster. */
   policy: string;
-  /** Of nodes: EC2. Default: STANDARD, for people and programs. */
+  /** EC2 for nodes. Default: STANDARD, for people and programs. */
   type?: string;
 }
 
@@ -32,7 +32,7 @@ export function admitToCluster(
       policyArn: accessPolicyArn(region, policy),
       accessScope: { type: 'cluster' },
     },
-    // Its scope is no part of its identity, so a new one cannot be beside the old one.
+    // The scope is not part of the association's identity, so the old and the new association cannot exist together.
     { parent: entry, deleteBeforeReplace: true },
   );
 }

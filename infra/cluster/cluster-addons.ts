@@ -12,20 +12,20 @@ export interface ClusterAddonsArgs {
   subnetIds: pulumi.Input<string>[];
   /** Tags of the nodes and their disks. Default: none. */
   nodeTags?: Readonly<Record<string, string>>;
-  /** Nodes for the system. Default: none, because Auto Mode has them. */
+  /** Nodes for system pods. Default: none, because Auto Mode provides them. */
   systemNodes?: { instanceTypes: string[]; count: number };
 }
 
-/** GiB for the system's images. */
+/** GiB of disk of a system node, for its images. */
 const SYSTEM_DISK_GIB = 40;
 
-/** What nodes of managed groups need in the cluster: Auto Mode brings it for its own nodes only. */
+/** EKS add-ons that nodes of managed groups need. Auto Mode provides them for its own nodes only. */
 export class ClusterAddons extends pulumi.ComponentResource {
   readonly ready: pulumi.Resource[];
 
   constructor(name: string, args: ClusterAddonsArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:ClusterAddons', name, {}, options);
-    // Nodes become ready only with a network, so these two come first.
+    // A node becomes ready only with a network, so these two add-ons are created before the nodes.
     const before = [this.addon(name, 'vpc-cni', args, []), this.addon(name, 'kube-proxy', args, [])];
     const nodes = args.systemNodes === undefined ? [] : this.systemNodes(name, args, args.systemNodes, before);
     this.ready = [...before, ...nodes, this.addon(name, 'coredns', args, nodes)];
@@ -35,7 +35,7 @@ export class ClusterAddons extends pulumi.ComponentResource {
   private addon(name: string, addonName: string, args: ClusterAddonsArgs, dependsOn: pulumi.Resource[]): eks.Addon {
     const configuration =
       addonName === 'vpc-cni'
-        ? // Network policies are what keeps Triton's API to itself.
+        ? // Network policies protect Triton's model control API.
           { configurationValues: JSON.stringify({ enableNetworkPolicy: 'true' }) }
         : {};
     return new eks.Addon(

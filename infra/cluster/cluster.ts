@@ -9,35 +9,35 @@ import { partitionOf, policyDocument, serviceTrust, type PolicyStatement } from 
 import { AUTO_MODE_NODE_POLICIES, roleWithPolicies, type RoleWithPolicies } from '../iam/role';
 
 export interface ClusterArgs {
-  /** Name of the cluster. Another one makes a new cluster before the old one goes. */
+  /** Name of the cluster. A changed name creates a new cluster before the old one is deleted. */
   clusterName: string;
   region: string;
   version: EksVersion;
-  /** EKS Auto Mode: AWS runs what makes nodes, network, storage and load balancers. Default: true. */
+  /** EKS Auto Mode: AWS runs the controllers for nodes, network, storage and load balancers. Default: true. */
   autoMode?: boolean;
   /** Private subnets in at least two zones. */
   subnetIds: pulumi.Input<string>[];
-  /** Machines without GPU for what belongs to the system, where Auto Mode does not bring them. */
+  /** Nodes without GPUs for system pods. Ignored with Auto Mode, which provides its own. */
   systemNodes: { instanceTypes: string[]; count: number };
-  /** Tags that nodes have besides those of AWS; Auto Mode needs a permission to set them. Default: none. */
+  /** Tags of the nodes in addition to those of AWS; Auto Mode needs a permission to set them. Default: none. */
   nodeTags?: Readonly<Record<string, string>>;
-  /** There will be managed node groups, which need add-ons that Auto Mode's nodes do not. Default: false. */
+  /** Whether managed node groups will be added; they need add-ons that nodes of Auto Mode do not. Default: false. */
   hasNodeGroups?: boolean;
-  /** IAM roles and users who may do anything, besides whoever makes the cluster. Default: none. */
+  /** IAM roles and users that administer the cluster, in addition to the identity that creates it. Default: none. */
   admins?: string[];
-  /** From where the API is reached over the internet. Default: from inside of the VPC only. */
+  /** Addresses that may reach the API over the internet. Default: none, so that only the VPC reaches it. */
   publicAccessCidrs?: string[];
   /** Days to keep control-plane logs. */
   logDays: number;
-  /** KMS key for the logs, which CloudWatch may use. */
+  /** KMS key for the logs. Its policy must allow CloudWatch to use it. */
   logKeyArn: pulumi.Input<string>;
   /** KMS key for Kubernetes secrets. */
   secretsKeyArn: pulumi.Input<string>;
-  /** Pulumi refuses to delete or replace it. Default: false. */
+  /** Pulumi refuses to delete or replace the cluster. Default: false. */
   protect?: boolean;
 }
 
-/** Auto Mode acts with the cluster's role, which therefore needs more than EKS itself does. */
+/** Auto Mode uses the role of the cluster, which therefore needs more permissions than EKS alone does. */
 const CLUSTER_POLICIES = ['AmazonEKSClusterPolicy'];
 const AUTO_MODE_POLICIES = [
   'AmazonEKSBlockStoragePolicy',
@@ -46,24 +46,24 @@ const AUTO_MODE_POLICIES = [
   'AmazonEKSNetworkingPolicy',
 ];
 
-/** Pools of CPU nodes that come with Auto Mode: general-purpose has no taint, so CoreDNS and the like find a place. */
+/** Built-in pools of CPU nodes of Auto Mode. general-purpose has no taint, so pods such as CoreDNS can run there. */
 const BUILT_IN_NODE_POOLS = ['general-purpose', 'system'];
 
 const LOG_TYPES = ['api', 'audit', 'authenticator', 'controllerManager', 'scheduler'];
 
-/** An EKS cluster, with the identity provider of its service accounts. */
+/** An EKS cluster, with an IAM identity provider for its service accounts. */
 export class Cluster extends pulumi.ComponentResource {
   readonly clusterName: pulumi.Output<string>;
   readonly arn: pulumi.Output<string>;
-  /** Signs in with "aws eks get-token", so it holds no secret of its own, but says where the API is. */
+  /** Authenticates with "aws eks get-token", so it contains no secret, but it reveals the address of the API. */
   readonly kubeconfig: pulumi.Output<string>;
-  /** IAM provider that knows the cluster's service accounts. */
+  /** IAM identity provider for the service accounts of the cluster. */
   readonly oidcProviderArn: pulumi.Output<string>;
-  /** Security group that EKS made for the control plane and all nodes. */
+  /** Security group that EKS created for the control plane and all nodes. */
   readonly securityGroupId: pulumi.Output<string>;
   readonly version: EksVersion;
   readonly autoMode: boolean;
-  /** To be waited for before there are pods. */
+  /** Resources that must exist before pods are created. */
   readonly ready: pulumi.Resource[];
 
   constructor(name: string, args: ClusterArgs, options?: pulumi.ComponentResourceOptions) {
@@ -107,7 +107,10 @@ export class Cluster extends pulumi.ComponentResource {
     this.registerOutputs({ clusterName: this.clusterName, arn: this.arn, oidcProviderArn: this.oidcProviderArn });
   }
 
-  /** Made here, before EKS makes it: its own is kept for ever and is not encrypted with our key. */
+  /**
+   * Created before the cluster, because EKS would create a log group that never expires and is not encrypted with our
+   * key.
+   */
   private logGroup(name: string, { clusterName, logDays, logKeyArn }: ClusterArgs): LogGroup {
     return new LogGroup(
       `${name}-control-plane`,
@@ -117,7 +120,7 @@ export class Cluster extends pulumi.ComponentResource {
   }
 
   private clusterRole(name: string, { region }: ClusterArgs, autoMode: boolean): RoleWithPolicies {
-    // Auto Mode tags what it makes, and its policies ask for the session's tags.
+    // Auto Mode tags the resources that it creates, and its policies require session tags.
     const trust = autoMode ? serviceTrust('eks.amazonaws.com', 'sts:TagSession') : serviceTrust('eks.amazonaws.com');
     const policies = autoMode ? [...CLUSTER_POLICIES, ...AUTO_MODE_POLICIES] : CLUSTER_POLICIES;
     return roleWithPolicies(
@@ -152,7 +155,7 @@ export class Cluster extends pulumi.ComponentResource {
         version: args.version,
         roleArn: role.arn,
         accessConfig: { authenticationMode: 'API', bootstrapClusterCreatorAdminPermissions: true },
-        // Add-ons come from Auto Mode or as EKS add-ons, never as unmanaged copies.
+        // Auto Mode or EKS add-ons provide these components, never self-managed copies.
         bootstrapSelfManagedAddons: false,
         enabledClusterLogTypes: LOG_TYPES,
         encryptionConfig: { provider: { keyArn: args.secretsKeyArn }, resources: ['secrets'] },
@@ -162,7 +165,7 @@ export class Cluster extends pulumi.ComponentResource {
           endpointPublicAccess: publicAccessCidrs.length > 0,
           ...(publicAccessCidrs.length > 0 ? { publicAccessCidrs } : {}),
         },
-        // EKS takes these three only with the same value.
+        // EKS requires the same value for these three settings.
         computeConfig:
           nodeRole === undefined
             ? { enabled: false }
@@ -192,12 +195,12 @@ export class Cluster extends pulumi.ComponentResource {
   }
 }
 
-/** What Auto Mode makes for a node and can tag. */
+/** Resources of a node that Auto Mode creates and can tag. */
 const TAGGED = ['fleet', 'instance', 'launch-template', 'network-interface', 'spot-instances-request', 'volume'];
 
 /**
- * AWS's policies let Auto Mode set AWS's own tags only; a NodeClass with others would get no nodes. The conditions are
- * those of the EKS user guide, "Custom AWS tags for EKS Auto resources".
+ * AWS's policies let Auto Mode set only AWS's own tags, so a NodeClass with other tags would get no nodes. The
+ * conditions are those of the EKS user guide, "Custom AWS tags for EKS Auto resources".
  */
 function allowTags(name: string, region: string, role: iam.Role): void {
   const statement: PolicyStatement = {
@@ -216,7 +219,9 @@ function allowTags(name: string, region: string, role: iam.Role): void {
   new iam.RolePolicy(`${name}-node-tags`, { role: role.id, policy: policyDocument([statement]) }, { parent: role });
 }
 
-/** The same text as long as the cluster is the same: another one would replace what is in the cluster. */
+/**
+ * The text must stay the same while the cluster does: a changed kubeconfig would replace all objects in the cluster.
+ */
 function kubeconfigOf(cluster: eks.Cluster, region: string): pulumi.Output<string> {
   return pulumi.jsonStringify({
     apiVersion: 'v1',

@@ -1,4 +1,4 @@
-/** The Kubernetes versions that EKS offers and this program was made for; compared with AWS's calendar on 2026-04-24. */
+/** The Kubernetes versions that EKS offers and this program supports; compared with AWS's calendar on 2026-04-24. */
 export const EKS_VERSIONS = {
   '1.34': { standardSupportUntil: '2026-12-02' },
   '1.35': { standardSupportUntil: '2027-03-27' },
@@ -12,9 +12,9 @@ const WARN_DAYS = 60;
 const DAY_MS = 86_400_000;
 
 /**
- * A warning when the standard support of a version ends soon or has ended: from then on a cluster costs six times as
- * much an hour.
- * @param today a date, for tests
+ * Returns a warning if the standard support of a version ends soon or has ended. After its end a cluster costs six
+ * times as much per hour.
+ * @param today a parameter for tests
  */
 export function supportWarning(version: EksVersion, today: Date): string | undefined {
   const { standardSupportUntil } = EKS_VERSIONS[version];

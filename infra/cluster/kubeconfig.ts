@@ -18,14 +18,16 @@ interface Kubeconfig {
 
 const HINT = 'kubectl config get-contexts lists those of a kubeconfig';
 
-/** Whether it is the text of a kubeconfig, which holds secrets; anything else is the path of one. */
+/** Whether a value is the text of a kubeconfig, which contains secrets. Any other value is the path of one. */
 export const isKubeconfigText = (value: string): boolean => value.includes('\n') || value.trimStart().startsWith('{');
 
 /**
- * A kubeconfig with one context only, as JSON: what else is in a file of somebody's is none of the stack's business.
- * @param kubeconfig text, or path (relative to the package, or `~/...`); undefined: the first file of KUBECONFIG, or ~/.kube/config
- * @param context undefined: the current one
- * @throws UserError, whose message holds nothing of what is in the kubeconfig but names
+ * Returns a kubeconfig with one context only, as JSON, because the other contexts of a user's file do not concern the
+ * stack.
+ * @param kubeconfig text or path (relative to the package, or `~/...`). Default: the first file of KUBECONFIG, or
+ * ~/.kube/config
+ * @param context default: the current context
+ * @throws UserError, whose message contains only names from the kubeconfig, because its other values may be secret
  */
 export function readKubeconfig(kubeconfig: string | undefined, context: string | undefined): string {
   const { text, origin } = find(kubeconfig);
@@ -65,16 +67,16 @@ function find(kubeconfig: string | undefined): { text: string; origin: string } 
   return { text: readFileSync(file, 'utf8'), origin: file };
 }
 
-/** A shell would have done this. */
+/** Expands `~`, which a shell would have done. */
 const inHome = (path: string): string => path.replace(/^~(?=\/)/, homedir());
 
-/** The parser quotes what it read, which may be secret. */
+/** Discards the parser's error, because it quotes the text, which may be secret. */
 function parse(text: string, origin: string): Kubeconfig {
   try {
     const value = load(text);
     if (typeof value === 'object' && value !== null) return value;
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw new UserError(`${origin} is not a kubeconfig`, {
     hint: 'it has to be YAML or JSON with contexts, clusters and users',

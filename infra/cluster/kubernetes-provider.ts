@@ -4,23 +4,23 @@ import * as pulumi from '@pulumi/pulumi';
 import { paths } from '../../src/core/paths';
 import { readKubeconfig } from './kubeconfig';
 
-/** How a cluster is reached. */
+/** How to connect to a cluster. */
 export interface ClusterAccess {
-  /** Text of a kubeconfig: secret. */
+  /** Text of a kubeconfig, as a secret. */
   kubeconfigText: pulumi.Output<string>;
-  /** What tells the cluster from another one. Default: its server, as the kubeconfig names it. */
+  /** Identifies the cluster. Default: the address of its API server in the kubeconfig. */
   clusterIdentifier?: pulumi.Input<string>;
 }
 
-/** A cluster that is there. */
+/** Access to an existing cluster. */
 export function existingAccess(kubeconfig: string | undefined, context: string | undefined): ClusterAccess {
   return { kubeconfigText: pulumi.secret(readKubeconfig(kubeconfig, context)) };
 }
 
 /**
- * The provider of what is in the cluster.
- * @param access undefined only with `renderTo`
- * @param renderTo folder for the objects as YAML, instead of a cluster
+ * The provider for Kubernetes objects.
+ * @param access may be undefined only with `renderTo`
+ * @param renderTo folder to write the objects to as YAML, instead of applying them to a cluster
  */
 export function kubernetesProvider(
   name: string,

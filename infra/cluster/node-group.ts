@@ -3,11 +3,11 @@ import * as eks from '@pulumi/aws/eks';
 import * as pulumi from '@pulumi/pulumi';
 import type { EksVersion } from './eks-versions';
 
-/** The machine images for nodes, and where they keep images and the scratch space of pods. */
+/** Machine images of nodes. The data device holds container images and the scratch space of pods. */
 const AMI_TYPES = {
   AL2023_x86_64_STANDARD: { dataDevice: '/dev/xvda', systemDevice: undefined },
   AL2023_x86_64_NVIDIA: { dataDevice: '/dev/xvda', systemDevice: undefined },
-  // Its system is on a volume of its own.
+  // Bottlerocket has its operating system on a separate volume.
   BOTTLEROCKET_x86_64_NVIDIA: { dataDevice: '/dev/xvdb', systemDevice: '/dev/xvda' },
 } as const satisfies Record<string, { dataDevice: string; systemDevice: string | undefined }>;
 
@@ -21,19 +21,19 @@ export interface NodeGroupArgs {
   capacityType: 'SPOT' | 'ON_DEMAND';
   minimumNodes: number;
   maximumNodes: number;
-  /** Volume for images and the scratch space of pods. */
+  /** Size of the volume for container images and the scratch space of pods. */
   diskGiB: number;
-  /** Tags of the machines and their disks, besides their name. Default: none. */
+  /** Tags of the instances and their disks, in addition to their name. Default: none. */
   tags?: Readonly<Record<string, string>>;
   labels: Record<string, string>;
   taints: { key: string; value?: string; effect: 'NO_SCHEDULE' | 'PREFER_NO_SCHEDULE' | 'NO_EXECUTE' }[];
-  /** Text that the machine's system reads at its start. Default: none. */
+  /** User data that the instance reads at its start. Default: none. */
   userData?: string;
 }
 
 const SYSTEM_VOLUME_GIB = 4;
 
-/** A managed node group, and the launch template of its machines. */
+/** A managed node group, and the launch template of its instances. */
 export class NodeGroup extends pulumi.ComponentResource {
   readonly group: eks.NodeGroup;
 
@@ -44,7 +44,7 @@ export class NodeGroup extends pulumi.ComponentResource {
     this.group = new eks.NodeGroup(
       name,
       {
-        // No name of our own: a group that has to be replaced can then be made before the old one goes.
+        // Without a fixed name, a group that must be replaced can be created before the old one is deleted.
         clusterName: args.clusterName,
         nodeRoleArn: args.nodeRoleArn,
         version: args.version,
@@ -62,7 +62,8 @@ export class NodeGroup extends pulumi.ComponentResource {
         labels: args.labels,
         taints: args.taints,
       },
-      // An autoscaler moves the desired size of a group that may grow. Without one AWS refuses a minimum above it.
+      // In a group that may grow an autoscaler changes the desired size, so Pulumi ignores it. In a fixed group Pulumi
+      // must set it, because AWS rejects a minimum above the desired size.
       { parent: this, ...(isFixed ? {} : { ignoreChanges: ['scalingConfig.desiredSize'] }) },
     );
     this.registerOutputs({ group: this.group });
@@ -82,7 +83,7 @@ export class NodeGroup extends pulumi.ComponentResource {
           ...(systemDevice === undefined ? [] : [volume(systemDevice, SYSTEM_VOLUME_GIB)]),
           volume(dataDevice, args.diskGiB),
         ],
-        // IMDSv2 only, and one hop: pods do not reach the node's own credentials.
+        // IMDSv2 only and a hop limit of one, so that pods cannot reach the credentials of the node.
         metadataOptions: { httpEndpoint: 'enabled', httpTokens: 'required', httpPutResponseHopLimit: 1 },
         monitoring: { enabled: true },
         tagSpecifications: ['instance', 'volume'].map((resourceType) => ({

@@ -15,7 +15,7 @@ import type { GpuNodePoolSettings, Settings } from '../settings/types';
 /** One line of an estimate. */
 export interface CostItem {
   item: string;
-  /** What the price is for, in words. */
+  /** How the price was calculated, in words. */
   basis: string;
   usdPerMonth: number;
 }
@@ -27,24 +27,24 @@ export interface CostEstimate {
   pricesRegion: string;
   items: CostItem[];
   usdPerMonth: number;
-  /** With as many servers as there may be. */
+  /** Cost with the largest number of replicas. */
   mostUsdPerMonth: number;
-  /** With each pool at its limit, at on-demand prices: no bill for these items is higher. */
+  /** Cost with each pool at its limit and on-demand prices: an upper bound of the bill for these items. */
   limitUsdPerMonth: number;
-  /** What is not in it, or assumed. */
+  /** Costs that are not included, and assumptions. */
   notes: string[];
 }
 
-/** Nodes of Auto Mode that the system's own pods keep busy. */
+/** Number of Auto Mode nodes that the system pods occupy. */
 const AUTO_MODE_SYSTEM_NODES = 1;
 const GIB_OF_MODELS = 50;
-/** Of its logs and of its secrets. */
+/** One for logs and one for Kubernetes secrets. */
 const CLUSTER_KEYS = 2;
 
 /**
- * What a stack costs in a month in which it serves all the time.
+ * Estimates what a stack costs in a month in which it serves all the time.
  * @param settings of the stack
- * @param modelsGiB models in the bucket, old versions included. Default: 50 GiB.
+ * @param modelsGiB size of the models in the bucket, including old versions. Default: 50 GiB.
  */
 export function estimateCost(settings: Settings, modelsGiB = GIB_OF_MODELS): CostEstimate {
   const { autoscaling, replicas } = settings.triton;
@@ -99,7 +99,10 @@ function repositoryItems({ modelRepository }: Settings, modelsGiB: number): Cost
   ];
 }
 
-/** Servers fill the first pools first; what no pool has room for would wait. */
+/**
+ * Replicas fill the pools in their order. Replicas that no pool has room for cost nothing, because they would stay
+ * pending.
+ */
 function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod } }: Settings, replicas: number): CostItem[] {
   if (gpusPerPod === 0) return [];
   let waiting = replicas;
@@ -114,7 +117,7 @@ function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod } }: Settings, re
   });
 }
 
-/** A pool at its limit, with its most expensive machines, none of them spot. */
+/** Items of a pool at its limit, with its most expensive instance type and no spot instances. */
 function fullPool(pool: GpuNodePoolSettings): CostItem[] {
   const estimates = pool.instanceTypes.map((type) =>
     poolItems({ ...pool, capacityTypes: ['on-demand'] }, type, nodesOf(pool, type).most),
@@ -149,7 +152,7 @@ function poolItems(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: numb
   ];
 }
 
-/** The machine that Karpenter would take for one server. */
+/** The instance type that Karpenter would choose for one replica. */
 function cheapest(pool: GpuNodePoolSettings, gpusPerPod: number): GpuInstanceType | undefined {
   return pool.instanceTypes
     .filter((type) => schedulableGpus(pool, type) >= gpusPerPod)

@@ -1,12 +1,12 @@
 import type { GpuInstanceType } from '../gpu/gpu-instance-types';
 
-/** When these prices were read off AWS's lists. */
+/** Date on which these prices were read from AWS's price lists. */
 export const PRICES_AS_OF = '2026-08-17';
 
-/** Where they hold. Elsewhere most are higher, by up to a third. */
+/** Region of these prices. In most other regions prices are higher, by up to a third. */
 export const PRICES_REGION = 'us-east-1';
 
-/** On-demand Linux machines with GPUs, US dollars an hour. */
+/** Prices of on-demand Linux instances with GPUs, in US dollars per hour. */
 export const GPU_INSTANCE_USD_PER_HOUR: Record<GpuInstanceType, number> = {
   'g4dn.xlarge': 0.526,
   'g4dn.2xlarge': 0.752,
@@ -46,28 +46,28 @@ export const GPU_INSTANCE_USD_PER_HOUR: Record<GpuInstanceType, number> = {
   'p6-b200.48xlarge': 113.9328,
 };
 
-/** What else a stack costs, in US dollars. */
+/** Other prices of a stack, in US dollars. */
 export const USD = {
-  /** EKS control plane, an hour. */
+  /** EKS control plane, per hour. */
   controlPlaneHour: 0.1,
-  /** One machine of the system (m7i.large), an hour. */
+  /** One system node (m7i.large), per hour. */
   systemNodeHour: 0.1008,
-  /** NAT gateway, an hour, and its public address. */
+  /** NAT gateway and its public address, each per hour. */
   natGatewayHour: 0.045,
   publicAddressHour: 0.005,
-  /** gp3 volume, a GiB and month. */
+  /** gp3 volume, per GiB and month. */
   diskGiBMonth: 0.08,
-  /** S3 Standard, a GiB and month. */
+  /** S3 Standard, per GiB and month. */
   s3GiBMonth: 0.023,
-  /** KMS key, a month. */
+  /** KMS key, per month. */
   keyMonth: 1,
 } as const;
 
-/** What EKS Auto Mode takes of a machine's on-demand price, also of one that is spot or reserved. */
+/** Fee of EKS Auto Mode as a share of the on-demand price. It is the same for spot and reserved instances. */
 export const AUTO_MODE_FEE = 0.12;
 
-/** What spot machines are taken to cost of the on-demand price. The real price moves, from about 0.3 to 0.9. */
+/** Assumed price of spot instances as a share of the on-demand price. The real share varies from about 0.3 to 0.9. */
 export const SPOT_SHARE = 0.5;
 
-/** Hours of a month, as AWS counts them. */
+/** Hours of a month, as AWS counts. */
 export const HOURS_PER_MONTH = 730;

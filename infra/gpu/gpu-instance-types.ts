@@ -1,8 +1,8 @@
-/** What is known of a GPU. */
+/** Properties of a GPU. */
 interface GpuFacts {
-  /** CUDA compute capability: a TensorRT plan runs only on the one that it was built on. */
+  /** CUDA compute capability. A TensorRT plan runs only on the compute capability that it was built for. */
   computeCapability: string;
-  /** Memory as its data sheet names it, in 10^9 bytes. Drivers leave a little less or more. */
+  /** Memory according to the data sheet, in 10^9 bytes. Drivers report slightly less or more. */
   memoryGB: number;
 }
 
@@ -20,7 +20,7 @@ const GPUS = {
 
 export type GpuModel = keyof typeof GPUS;
 
-/** One EC2 instance type with GPUs. */
+/** Properties of an EC2 instance type with GPUs. */
 export interface GpuInstanceFacts {
   gpu: GpuModel;
   gpus: number;
@@ -35,7 +35,7 @@ const facts = (gpu: GpuModel, gpus: number, vcpus: number, memoryGiB: number): G
   memoryGiB,
 });
 
-/** The x86-64 instance types that pools may name. A new row needs its price in prices.ts, or nothing compiles. */
+/** The x86-64 instance types that pools may use. A new row needs a price in prices.ts; without it compilation fails. */
 export const GPU_INSTANCE_TYPES = {
   'g4dn.xlarge': facts('T4', 1, 4, 16),
   'g4dn.2xlarge': facts('T4', 1, 8, 32),
@@ -77,10 +77,8 @@ export const GPU_INSTANCE_TYPES = {
 
 export type GpuInstanceType = keyof typeof GPU_INSTANCE_TYPES;
 
-/** All of them, for messages and choices. */
 export const GPU_INSTANCE_TYPE_NAMES = Object.keys(GPU_INSTANCE_TYPES) as GpuInstanceType[];
 
-/** What is known of an instance type. */
 export const factsOf = (type: GpuInstanceType): GpuInstanceFacts => GPU_INSTANCE_TYPES[type];
 
 /** The compute capability of the GPUs of an instance type. */

@@ -1,13 +1,13 @@
-/** Label of every node that a GPU pool of ours made. */
+/** Label of every node in a GPU pool of this package. */
 export const GPU_LABEL = 'triton-serving/gpu';
 
-/** Label with the pool that a node is of. */
+/** Label with the name of the pool that the node belongs to. */
 export const GPU_POOL_LABEL = 'triton-serving/gpu-pool';
 
-/** What a taint does to pods that do not accept it. */
+/** Effects of a taint on pods that do not tolerate it. */
 export const TAINT_EFFECTS = ['NoSchedule', 'PreferNoSchedule', 'NoExecute'] as const;
 
 export type TaintEffect = (typeof TAINT_EFFECTS)[number];
 
-/** Keeps pods away that do not ask for a GPU. */
+/** Keeps pods that do not request a GPU away from GPU nodes. */
 export const GPU_TAINT = { key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' } as const;

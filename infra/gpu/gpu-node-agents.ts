@@ -5,7 +5,7 @@ import * as pulumi from '@pulumi/pulumi';
 import { GPU_POOL_LABEL } from './gpu-labels';
 import type { GpuNodePoolSettings } from '../settings/types';
 
-/** What runs on each GPU node of a managed group. */
+/** Images of the agents on GPU nodes of managed groups. */
 const AGENT_IMAGES = {
   devicePlugin: 'nvcr.io/nvidia/k8s-device-plugin:v0.17.4',
   dcgmExporter: 'nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04',
@@ -20,8 +20,8 @@ const NAMESPACE = 'gpu-node-agents';
 const DCGM_PORT = 9400;
 
 /**
- * NVIDIA's device plugin, on the nodes whose system lacks it, and DCGM exporter where it was asked for. Both work on
- * the node itself, so their namespace is the one that may.
+ * NVIDIA's device plugin on nodes whose operating system does not include it, and DCGM exporter where it is enabled.
+ * Both need access to the node, so their namespace is the only one that admits privileged pods.
  */
 export class GpuNodeAgents extends pulumi.ComponentResource {
   constructor(name: string, args: GpuNodeAgentsArgs, options?: pulumi.ComponentResourceOptions) {
@@ -32,7 +32,7 @@ export class GpuNodeAgents extends pulumi.ComponentResource {
       { parent: this },
     );
     const inherited = { parent: this, dependsOn: [namespace] };
-    // The number of slices is the plugin's own setting, so each number has a plugin of its own.
+    // The number of slices is a setting of the plugin, so each number gets its own DaemonSet.
     const bySlices = new Map<number, string[]>();
     for (const { ami, name: pool, timeSlices } of args.pools) {
       if (ami === 'AL2023') bySlices.set(timeSlices, [...(bySlices.get(timeSlices) ?? []), pool]);
@@ -51,7 +51,7 @@ export class GpuNodeAgents extends pulumi.ComponentResource {
       name,
       {
         metadata: { namespace: NAMESPACE, labels: labelsOf(name) },
-        // JSON is YAML, which is what it reads.
+        // The plugin reads YAML, and JSON is valid YAML.
         data: { 'config.yaml': JSON.stringify({ version: 'v1', ...sharing }) },
       },
       options,
@@ -116,7 +116,7 @@ const labelsOf = (name: string): Record<string, string> => ({
   'app.kubernetes.io/part-of': 'triton-serving',
 });
 
-/** On every node of these pools, whatever its taints, before anything else. */
+/** A DaemonSet for every node of these pools. It tolerates all taints and has priority over all other pods. */
 function daemonSet(name: string, pools: string[], pod: input.core.v1.PodSpec): apps.DaemonSetArgs {
   const labels = labelsOf(name);
   return {

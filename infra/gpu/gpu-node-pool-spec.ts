@@ -1,10 +1,13 @@
 import { GPU_LABEL, GPU_POOL_LABEL, GPU_TAINT, type TaintEffect } from './gpu-labels';
 import type { GpuNodePoolSettings } from '../settings/types';
 
-/** A node that cannot be emptied is taken away after so long: a pod that refuses to go does not keep it for ever. */
+/**
+ * Karpenter deletes a node this long after it began to drain it, so that a pod that does not terminate cannot keep the
+ * node.
+ */
 const TERMINATION_GRACE = '1h';
 
-/** Disk throughput in MiB/s: Triton's image is unpacked onto it while a server is waited for. */
+/** Disk throughput in MiB/s. It limits how fast Triton's image is unpacked while a replica starts. */
 const DISK_THROUGHPUT = 500;
 const DISK_IOPS = 4000;
 
@@ -21,13 +24,13 @@ export const poolLabels = (pool: GpuNodePoolSettings): Record<string, string> =>
   [GPU_POOL_LABEL]: pool.name,
 });
 
-/** Taints that every node of a pool has, in Kubernetes' words. */
+/** Taints of every node of a pool, in Kubernetes' format. */
 export const poolTaints = (pool: GpuNodePoolSettings): { key: string; value?: string; effect: TaintEffect }[] => [
   GPU_TAINT,
   ...pool.taints,
 ];
 
-/** Spec of the karpenter.sh/v1 NodePool: the same for EKS Auto Mode and for any other Karpenter. */
+/** Spec of the karpenter.sh/v1 NodePool, which is the same for EKS Auto Mode and any other Karpenter. */
 export function nodePoolSpec(pool: GpuNodePoolSettings, nodeClassRef: NodeClassReference): object {
   const oneOf = (key: string, values: readonly string[]) => ({ key, operator: 'In', values: [...values] });
   return {
@@ -37,7 +40,7 @@ export function nodePoolSpec(pool: GpuNodePoolSettings, nodeClassRef: NodeClassR
         nodeClassRef,
         requirements: [
           oneOf('node.kubernetes.io/instance-type', pool.instanceTypes),
-          // Karpenter takes reserved before spot before on-demand, whatever the order here.
+          // Karpenter prefers reserved to spot, and spot to on-demand; the order here has no effect.
           oneOf('karpenter.sh/capacity-type', pool.capacityTypes),
           oneOf('kubernetes.io/arch', ['amd64']),
           oneOf('kubernetes.io/os', ['linux']),
@@ -49,7 +52,8 @@ export function nodePoolSpec(pool: GpuNodePoolSettings, nodeClassRef: NodeClassR
       },
     },
     disruption: {
-      // A server that is moved to save a few cents loads its models anew: only empty nodes go.
+      // Only empty nodes are consolidated: moving a replica saves little, but the replica would have to load its models
+      // again.
       consolidationPolicy: 'WhenEmpty',
       consolidateAfter: `${pool.consolidateAfterMinutes}m`,
       budgets: [{ nodes: pool.disruptedNodes }],
@@ -58,12 +62,12 @@ export function nodePoolSpec(pool: GpuNodePoolSettings, nodeClassRef: NodeClassR
   };
 }
 
-/** Where the nodes of EKS Auto Mode are put. */
+/** Placement of the nodes of EKS Auto Mode. */
 export interface NodeClassPlace<Text> {
   roleName: Text;
   subnetIds: Text[];
   securityGroupId: Text;
-  /** Of the machines, their disks and network interfaces. */
+  /** Tags of the instances, their disks and network interfaces. */
   tags: Readonly<Record<string, string>>;
 }
 

@@ -8,13 +8,13 @@ import { NodeGroup } from '../cluster/node-group';
 import { completePool } from '../settings/complete-pool';
 import type { GpuNodePoolInput, GpuNodePoolSettings } from '../settings/types';
 
-/** Where a pool's nodes are, if they are made by AWS. */
+/** Cluster and placement of the nodes, for pools whose nodes AWS creates. */
 export interface GpuNodePoolPlace {
   clusterName: pulumi.Input<string>;
   version: EksVersion;
   /** Private subnets, one for each zone. */
   subnetIds: pulumi.Input<string>[];
-  /** The zones of `subnetIds`, in their order; empty where they are not known. */
+  /** The zones of `subnetIds`, in the same order; empty if they are unknown. */
   zones: string[];
   /** Tags of the nodes and their disks. Default: none. */
   tags?: Readonly<Record<string, string>>;
@@ -25,23 +25,23 @@ export interface GpuNodePoolPlace {
 }
 
 export interface GpuNodePoolArgs {
-  /** Its name and machines; the rest has defaults (settings/pool-fields.ts). */
+  /** Name and instance types; all other fields have defaults (settings/pool-fields.ts). */
   pool: GpuNodePoolInput;
-  /** Not for mechanism karpenter, whose node class knows. */
+  /** Not for the mechanism karpenter, where the existing node class determines the placement. */
   place?: GpuNodePoolPlace;
 }
 
-/** For bills by pool. */
+/** Tag for splitting bills by pool. */
 const POOL_TAG = 'triton-serving/gpu-pool';
 
-/** The effects as EKS spells them. */
+/** Taint effects in EKS's spelling. */
 const NODE_GROUP_EFFECTS: Record<TaintEffect, 'NO_SCHEDULE' | 'PREFER_NO_SCHEDULE' | 'NO_EXECUTE'> = {
   NoSchedule: 'NO_SCHEDULE',
   PreferNoSchedule: 'PREFER_NO_SCHEDULE',
   NoExecute: 'NO_EXECUTE',
 };
 
-/** Nodes with GPUs, by one of three mechanisms. */
+/** A pool of GPU nodes, created by one of three mechanisms. */
 export class GpuNodePool extends pulumi.ComponentResource {
   constructor(name: string, args: GpuNodePoolArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:GpuNodePool', name, {}, options);
@@ -102,7 +102,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
     );
   }
 
-  /** Spot and on-demand machines are never in one group. */
+  /** Creates one group for each capacity type, because a group cannot mix spot and on-demand instances. */
   private nodeGroups(name: string, pool: GpuNodePoolSettings, place: GpuNodePoolPlace): void {
     for (const capacityType of pool.capacityTypes) {
       new NodeGroup(
@@ -134,7 +134,7 @@ function placeOf(name: string, place: GpuNodePoolPlace | undefined): GpuNodePool
   return place;
 }
 
-/** None where the stack has none: what Auto Mode may tag has to be allowed to the cluster. */
+/** Empty if the stack sets no tags, because the cluster's role then lacks the permission to tag nodes. */
 const poolTags = (pool: GpuNodePoolSettings, { tags = {} }: GpuNodePoolPlace): Record<string, string> =>
   Object.keys(tags).length === 0 ? {} : { ...tags, [POOL_TAG]: pool.name };
 
@@ -143,7 +143,7 @@ function subnetsOf(pool: GpuNodePoolSettings, { subnetIds, zones }: GpuNodePoolP
   return subnetIds.filter((_, index) => pool.zones.includes(zones[index] ?? ''));
 }
 
-/** Bottlerocket has its own device plugin, which is told by the machine's settings. */
+/** Bottlerocket includes the device plugin and configures it from the instance's user data. */
 const bottlerocketTimeSlicing = ({ timeSlices }: GpuNodePoolSettings): string =>
   [
     '[settings.kubelet-device-plugins.nvidia]',

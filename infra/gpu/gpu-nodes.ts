@@ -11,25 +11,25 @@ import { completePool } from '../settings/complete-pool';
 import type { GpuNodePoolInput, GpuNodePoolSettings } from '../settings/types';
 
 export interface GpuNodesArgs {
-  /** Their names and machines; the rest has defaults (settings/pool-fields.ts). */
+  /** Names and instance types; all other fields have defaults (settings/pool-fields.ts). */
   pools: GpuNodePoolInput[];
   region: string;
-  /** The cluster, where it is made here. Default: pools of mechanism karpenter only. */
+  /** The cluster, if this program creates it. Default: none, which allows only pools of the mechanism karpenter. */
   cluster?: Cluster;
   /** Private subnets of that cluster, one for each zone. Default: none. */
   subnetIds?: pulumi.Input<string>[];
-  /** The zones of `subnetIds`, in their order. Default: not known. */
+  /** The zones of `subnetIds`, in the same order. Default: unknown. */
   zones?: string[];
-  /** Tags of the nodes and their disks. With Auto Mode the cluster needs the same ones (`nodeTags`). Default: none. */
+  /** Tags of the nodes and their disks. With Auto Mode the cluster needs the same tags (`nodeTags`). Default: none. */
   tags?: Readonly<Record<string, string>>;
 }
 
-/** With the defaults of the pools. */
+/** Arguments with the defaults of the pools filled in. */
 type Completed = Omit<GpuNodesArgs, 'pools'> & { pools: GpuNodePoolSettings[] };
 
-/** All GPU node pools of a cluster, and what they share: the role of the nodes, and what runs on each node. */
+/** All GPU node pools of a cluster, with their shared node roles and node agents. */
 export class GpuNodes extends pulumi.ComponentResource {
-  /** To be waited for before there are pods that need a GPU, and deleted after them. */
+  /** Must exist before pods that need a GPU, and must be deleted after them. */
   readonly pools: GpuNodePool[];
 
   constructor(name: string, given: GpuNodesArgs, options?: pulumi.ComponentResourceOptions) {
@@ -50,7 +50,7 @@ export class GpuNodes extends pulumi.ComponentResource {
     this.registerOutputs();
   }
 
-  /** Auto Mode takes network policies, and enforces them only where it is told to. */
+  /** Auto Mode accepts network policies, but enforces them only with this setting. */
   private enforceNetworkPolicies(name: string, cluster: Cluster): void {
     new ConfigMap(
       `${name}-network-policies`,
@@ -70,7 +70,7 @@ export class GpuNodes extends pulumi.ComponentResource {
     return { clusterName, version, securityGroupId, subnetIds, zones, tags, nodeRole };
   }
 
-  /** The role of Auto Mode's GPU nodes, which the cluster has to admit. */
+  /** The role of Auto Mode's GPU nodes. The cluster needs an access entry for it. */
   private autoMode(name: string, { pools, region, cluster }: Completed) {
     if (cluster === undefined || !pools.some(({ mechanism }) => mechanism === 'auto-mode')) return undefined;
     const label = `${name}-auto-mode`;
@@ -94,7 +94,7 @@ export class GpuNodes extends pulumi.ComponentResource {
     return { ...nodes, dependsOn: [...nodes.attachments, admission] };
   }
 
-  /** EKS itself admits the role of managed node groups. */
+  /** The role of managed node groups. EKS creates its access entry. */
   private nodeGroupRole(name: string, { pools, region }: Completed) {
     if (!pools.some(({ mechanism }) => mechanism === 'managed-node-group')) return undefined;
     const nodes: RoleWithPolicies = roleWithPolicies(

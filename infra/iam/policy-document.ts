@@ -10,18 +10,18 @@ export interface PolicyStatement {
   Condition?: Record<string, Record<string, pulumi.Input<string | string[]>>>;
 }
 
-/** A policy as AWS takes it. */
+/** A policy in AWS's JSON format. */
 export const policyDocument = (statements: PolicyStatement[]): pulumi.Output<string> =>
   pulumi.jsonStringify({ Version: '2012-10-17', Statement: statements });
 
-/** Who may take a role: an AWS service. */
+/** Trust policy that lets an AWS service assume a role. */
 export const serviceTrust = (service: string, ...actions: string[]): pulumi.Output<string> =>
   pulumi.jsonStringify({
     Version: '2012-10-17',
     Statement: [{ Effect: 'Allow', Principal: { Service: service }, Action: ['sts:AssumeRole', ...actions] }],
   });
 
-/** Who may take a role: those of an identity provider's tokens that meet the condition. */
+/** Trust policy that lets tokens of an identity provider assume a role if they meet the condition. */
 export const federatedTrust = (
   providerArn: pulumi.Input<string>,
   condition: pulumi.Input<Record<string, Record<string, string | string[]>>>,
@@ -38,16 +38,16 @@ export const federatedTrust = (
     ],
   });
 
-/** The part of AWS that a region belongs to, as ARNs name it. */
+/** The AWS partition of a region, as in ARNs. */
 export function partitionOf(region: string): string {
   if (region.startsWith('cn-')) return 'aws-cn';
   return region.startsWith('us-gov-') ? 'aws-us-gov' : 'aws';
 }
 
-/** ARN of a policy that AWS maintains. */
+/** ARN of an AWS managed policy. */
 export const managedPolicyArn = (region: string, name: string): string =>
   `arn:${partitionOf(region)}:iam::aws:policy/${name}`;
 
-/** ARN of a policy for Kubernetes that AWS maintains. */
+/** ARN of an EKS access policy. */
 export const accessPolicyArn = (region: string, policy: string): string =>
   `arn:${partitionOf(region)}:eks::aws:cluster-access-policy/${policy}`;

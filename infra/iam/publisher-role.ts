@@ -7,13 +7,13 @@ import type { PublisherSettings } from '../settings/types';
 
 export interface PublisherRoleArgs {
   repository: RepositoryPlace;
-  /** Whose tokens are taken. */
+  /** Issuer, audience and subjects of the accepted tokens. */
   publisher: PublisherSettings;
-  /** EKS cluster that the publisher finds the servers in, as a member of the Kubernetes group. Default: none. */
+  /** EKS cluster in which the publisher finds the replicas, as a member of the Kubernetes group. Default: none. */
   cluster?: { name: pulumi.Input<string>; group: string };
 }
 
-/** The role that CI takes to publish models, with a token of its own and no key that could leak. */
+/** The role that CI assumes to publish models. It uses an OIDC token, so there is no access key that could leak. */
 export class PublisherRole extends pulumi.ComponentResource {
   readonly roleArn: pulumi.Output<string>;
 

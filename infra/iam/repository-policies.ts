@@ -2,11 +2,11 @@ import * as pulumi from '@pulumi/pulumi';
 import { releasesPrefix } from '../../src/publish/location';
 import type { PolicyStatement } from './policy-document';
 
-/** A model repository, as policies name it. */
+/** The bucket, prefix and key of a model repository. */
 export interface RepositoryPlace {
   bucketArn: pulumi.Input<string>;
   prefix: string;
-  /** Key that its objects are encrypted with. Default: none that has to be allowed. */
+  /** KMS key of the objects. Default: none, so no key permission is granted. */
   keyArn?: pulumi.Input<string>;
 }
 
@@ -14,9 +14,10 @@ const objects = ({ bucketArn }: RepositoryPlace, prefix: string): pulumi.Output<
   pulumi.interpolate`${bucketArn}/${prefix}/*`;
 
 /**
- * Listing below these prefixes. `IfExists`, because the same right decides two requests that have no prefix: Triton's
- * HeadBucket, without which it does not start, and whether a missing object is reported as missing (404) or refused
- * (403), by which the publisher tells "not there yet". The price: names of other objects in the bucket can be listed.
+ * Allows listing below these prefixes. `IfExists`, because s3:ListBucket also governs two requests that have no prefix:
+ * HeadBucket, which Triton sends at its start and must not fail, and whether S3 reports a missing object as 404 or as
+ * 403. The publisher needs 404 to recognize missing objects. The price is that names of other objects in the bucket can
+ * be listed.
  */
 const listing = ({ bucketArn }: RepositoryPlace, prefixes: string[]): PolicyStatement => ({
   Sid: 'List',
@@ -26,13 +27,13 @@ const listing = ({ bucketArn }: RepositoryPlace, prefixes: string[]): PolicyStat
   Condition: { StringLikeIfExists: { 's3:prefix': prefixes.map((prefix) => `${prefix}/*`) } },
 });
 
-/** The repository, and the releases beside it. */
+/** Prefixes of the repository and of the releases beside it. */
 const withReleases = ({ prefix }: RepositoryPlace): string[] => [prefix, releasesPrefix({ bucket: '', prefix })];
 
 const useKey = ({ keyArn }: RepositoryPlace, actions: string[]): PolicyStatement[] =>
   keyArn === undefined ? [] : [{ Sid: 'UseKey', Effect: 'Allow', Action: actions, Resource: keyArn }];
 
-/** What Triton does: it lists the repository and reads its objects. */
+/** Permissions of Triton, which lists the repository and reads its objects. */
 export function serverStatements(place: RepositoryPlace): PolicyStatement[] {
   return [
     listing(place, [place.prefix]),
@@ -41,12 +42,12 @@ export function serverStatements(place: RepositoryPlace): PolicyStatement[] {
   ];
 }
 
-/** What the publisher does (src/s3): to the repository, and to the releases beside it. */
+/** Permissions of the publisher (src/s3) on the repository and the releases beside it. */
 export function publisherStatements(place: RepositoryPlace): PolicyStatement[] {
   const prefixes = withReleases(place);
   return [
     listing(place, prefixes),
-    // IAM knows no prefix of such a listing.
+    // IAM cannot restrict this listing to a prefix.
     { Sid: 'ListUploads', Effect: 'Allow', Action: 's3:ListBucketMultipartUploads', Resource: place.bucketArn },
     {
       Sid: 'Publish',
@@ -54,7 +55,7 @@ export function publisherStatements(place: RepositoryPlace): PolicyStatement[] {
       Action: [
         's3:AbortMultipartUpload',
         's3:DeleteObject',
-        // A copy that turned out wrong is taken back as a version.
+        // The publisher deletes an incorrect copy by its version.
         's3:DeleteObjectVersion',
         's3:GetObject',
         's3:ListMultipartUploadParts',
@@ -62,14 +63,15 @@ export function publisherStatements(place: RepositoryPlace): PolicyStatement[] {
       ],
       Resource: prefixes.map((prefix) => objects(place, prefix)),
     },
-    // A release is restored from the versions that later ones replaced; those beside the repository are never.
+    // A rollback restores object versions that later releases replaced. Objects beside the repository are never
+    // restored.
     { Sid: 'ReadVersions', Effect: 'Allow', Action: 's3:GetObjectVersion', Resource: objects(place, place.prefix) },
     ...useKey(place, ['kms:Decrypt', 'kms:GenerateDataKey']),
   ];
 }
 
 /**
- * What `promote` does to the repository that it copies from, as the policy of that bucket.
+ * Permissions of `promote` on the repository that it copies from, for the policy of that bucket.
  * @param readers ARNs of roles
  */
 export function readerStatements(place: RepositoryPlace, readers: string[]): PolicyStatement[] {
@@ -86,7 +88,7 @@ export function readerStatements(place: RepositoryPlace, readers: string[]): Pol
   return allowed.map((statement) => ({ ...statement, Sid: `Readers${statement.Sid}`, Principal: { AWS: readers } }));
 }
 
-/** The same of the bucket's key, as its policy: only for what S3 reads in their name. */
+/** The same for the policy of the bucket's key: allows only decryption that S3 does on behalf of the readers. */
 export const readerKeyStatement = (region: string, readers: string[]): PolicyStatement => ({
   Sid: 'Readers',
   Effect: 'Allow',

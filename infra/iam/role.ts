@@ -4,24 +4,24 @@ import { managedPolicyArn } from './policy-document';
 
 export interface RoleWithPolicies {
   role: iam.Role;
-  /** To be waited for before the role is used, and deleted after what uses it. */
+  /** Must exist before the role is used, and must be deleted after the resources that use the role. */
   attachments: iam.RolePolicyAttachment[];
 }
 
-/** What nodes of managed groups may do: join, have addresses for pods, and pull images. */
+/** Policies of nodes of managed groups, which join the cluster, assign addresses to pods and pull images. */
 export const NODE_GROUP_POLICIES = [
   'AmazonEKSWorkerNodePolicy',
   'AmazonEKS_CNI_Policy',
   'AmazonEC2ContainerRegistryPullOnly',
 ] as const;
 
-/** What nodes of Auto Mode may do. Their network is not their business. */
+/** Policies of nodes of Auto Mode, which need no network permissions. */
 export const AUTO_MODE_NODE_POLICIES = [
   'AmazonEKSWorkerNodeMinimalPolicy',
   'AmazonEC2ContainerRegistryPullOnly',
 ] as const;
 
-/** A role with policies that AWS maintains. */
+/** Creates a role with AWS managed policies. */
 export function roleWithPolicies(
   name: string,
   region: string,

@@ -5,7 +5,7 @@ import { serverStatements, type RepositoryPlace } from './repository-policies';
 
 export interface TritonAccessArgs {
   repository: RepositoryPlace;
-  /** IAM provider that knows the cluster's service accounts. */
+  /** IAM identity provider for the service accounts of the cluster. */
   oidcProviderArn: pulumi.Input<string>;
   namespace: string;
   /** Service account of Triton's pods. */
@@ -13,12 +13,12 @@ export interface TritonAccessArgs {
 }
 
 /**
- * The role of Triton's pods (IRSA): it reads the model repository, and nothing else. EKS Pod Identity would be simpler,
- * and the AWS SDK inside of Triton is too old for it.
+ * The role of Triton's pods (IRSA), which may only read the model repository. EKS Pod Identity would be simpler, but
+ * the AWS SDK in Triton is too old for it.
  */
 export class TritonAccess extends pulumi.ComponentResource {
   readonly roleArn: pulumi.Output<string>;
-  /** To be waited for before pods start. */
+  /** Must exist before the pods start. */
   readonly ready: pulumi.Resource[];
 
   constructor(name: string, args: TritonAccessArgs, options?: pulumi.ComponentResourceOptions) {
@@ -49,6 +49,6 @@ export class TritonAccess extends pulumi.ComponentResource {
   }
 }
 
-/** Host and path of the issuer, as conditions name it. */
+/** Host and path of the issuer, as in the keys of policy conditions. */
 const issuerOf = (providerArn: pulumi.Input<string>): pulumi.Output<string> =>
   pulumi.output(providerArn).apply((arn) => arn.slice(arn.indexOf('oidc-provider/') + 'oidc-provider/'.length));

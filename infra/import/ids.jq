@@ -1,5 +1,5 @@
-# Of the file that "pulumi preview --import-file" writes: sets the ids of Kubernetes objects.
-# $objects: what "kubectl get --output json" printed. Names that Pulumi chose end in 8 hexadecimal digits.
+# Input: the file that "pulumi preview --import-file" writes. Sets the ids of Kubernetes objects.
+# $objects: the output of "kubectl get --output json". Names that Pulumi generated end in 8 hexadecimal digits.
 [$objects[0].items[] | {kind, name: .metadata.name, id: ([.metadata.namespace, .metadata.name] | map(values) | join("/"))}]
   as $there
 | .resources |= map(

@@ -1,4 +1,4 @@
-/** The ranges of a VPC's subnets, one of each kind for every zone. */
+/** Address ranges of a VPC's subnets, one private and one public range for each zone. */
 export interface SubnetRanges {
   private: string[];
   public: string[];
@@ -10,8 +10,9 @@ const LARGEST_PREFIX = 20;
 const CIDR = /^(\d{1,3}(?:\.\d{1,3}){3})(?:\/(\d{1,2}))?$/;
 
 /**
- * Why a text is not an IPv4 range, and what was probably meant.
- * @returns undefined for a range; `reason` is empty where the text is nothing of the kind
+ * Checks whether a text is an IPv4 range.
+ * @returns undefined for a range, otherwise the reason and a hint; `reason` is empty if the text is not an address at
+ * all
  */
 export function cidrFault(text: string): { reason: string; hint?: string } | undefined {
   const parsed = parse(text);
@@ -26,7 +27,9 @@ export function cidrFault(text: string): { reason: string; hint?: string } | und
   };
 }
 
-/** Its address as a number; undefined where the text is no address with or without a prefix. */
+/**
+ * Parses an address with or without a prefix length; `base` is the address as a number. Undefined for any other text.
+ */
 function parse(text: string): { address: string; base: number; prefix: number | undefined } | undefined {
   const [, address, length] = CIDR.exec(text) ?? [];
   if (address === undefined) return undefined;
@@ -39,10 +42,10 @@ function parse(text: string): { address: string; base: number; prefix: number | 
 const firstOf = (base: number, prefix: number): number => base - (base % 2 ** (32 - prefix));
 
 /**
- * Divides a VPC's range: an eighth for the private subnet of each zone (pods take their addresses there), and from the
- * last eighth an eighth for each public one, which only holds NAT gateways and load balancers. A zone that is added at
- * the end leaves the others as they are.
- * @param cidr `10.0.0.0/16`
+ * Divides the range of a VPC: an eighth for the private subnet of each zone, where pods get their addresses, and an
+ * eighth of the last eighth for each public subnet, which contains only NAT gateways and load balancers. Appending a
+ * zone does not change the ranges of the other zones.
+ * @param cidr for example `10.0.0.0/16`
  * @param zones number of zones, at most 6
  */
 export function subnetRanges(cidr: string, zones: number): SubnetRanges {

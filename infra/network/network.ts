@@ -7,30 +7,30 @@ import { policyDocument, serviceTrust } from '../iam/policy-document';
 
 export interface NetworkArgs {
   region: string;
-  /** Addresses of the VPC, /16 to /20: "10.0.0.0/16". Another one replaces the network. */
+  /** Address range of the VPC, /16 to /20: "10.0.0.0/16". A change replaces the network. */
   cidr: string;
-  /** Availability zones, from 2 to 6. One that is added at the end leaves the others alone. */
+  /** Availability zones, 2 to 6. Appending a zone does not change the subnets of the others. */
   zones: string[];
-  /** `one` for all zones, or one in each: then a zone that is down takes no other one's way out. */
+  /** `one` for all zones, or one per zone, so that the failure of a zone does not cut off the others. */
   natGateways: 'one' | 'per-zone';
   /** Days to keep flow logs. */
   flowLogDays: number;
-  /** KMS key of the flow logs, which CloudWatch may use. */
+  /** KMS key of the flow logs. Its policy must allow CloudWatch to use it. */
   logKeyArn: pulumi.Input<string>;
 }
 
 /**
- * A VPC with a private and a public subnet in each zone. Nodes are in the private ones and reach the internet through
- * NAT gateways, and S3 through a gateway endpoint: models never cross the NAT, which charges for each byte.
+ * A VPC with a private and a public subnet in each zone. Nodes are in the private subnets. They reach the internet
+ * through NAT gateways and S3 through a gateway endpoint, because NAT gateways charge for every byte of a model.
  */
 export class Network extends pulumi.ComponentResource {
   readonly vpcId: pulumi.Output<string>;
   readonly privateSubnetIds: pulumi.Output<string>[];
-  /** The zones of the subnets, in their order. */
+  /** The zones of the subnets, in the same order. */
   readonly zones: string[];
-  /** For load balancers that face the internet. */
+  /** Subnets for load balancers that face the internet. */
   readonly publicSubnetIds: pulumi.Output<string>[];
-  /** What nodes need to reach anything: to be waited for before there are nodes, and deleted after them. */
+  /** Routes that nodes need. They must exist before the nodes and be deleted after them. */
   readonly routes: pulumi.Resource[];
 
   constructor(name: string, args: NetworkArgs, options?: pulumi.ComponentResourceOptions) {
@@ -60,7 +60,7 @@ export class Network extends pulumi.ComponentResource {
       { cidrBlock: cidr, enableDnsHostnames: true, enableDnsSupport: true, tags: { Name: name } },
       { parent: this },
     );
-    // Whatever is put into the default group by mistake reaches nothing.
+    // Resources that are put into the default group by mistake can reach nothing.
     new ec2.DefaultSecurityGroup(
       `${name}-default`,
       { vpcId: vpc.id, ingress: [], egress: [], tags: { Name: `${name}-default-unused` } },
@@ -108,7 +108,7 @@ export class Network extends pulumi.ComponentResource {
     };
   }
 
-  /** One gateway, or one for each zone, in the order of the zones. */
+  /** Creates one gateway, or one for each zone in the order of the zones. */
   private natGateways(
     name: string,
     subnets: readonly ec2.Subnet[],

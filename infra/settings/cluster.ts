@@ -7,7 +7,7 @@ import { checkZonesOfRegion } from './zones';
 const FEWEST_ZONES = 2;
 const MOST_ZONES = 6;
 
-/** Which cluster, and the network of one that is made. */
+/** Reads the settings of the cluster, and of the network if the cluster is created. */
 export function clusterSettings(
   values: ConfigValues,
   { stack, region }: { stack: string; region: string | undefined },

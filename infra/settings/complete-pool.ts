@@ -5,8 +5,8 @@ import { readFields } from './reader';
 import type { GpuNodePoolInput, GpuNodePoolSettings } from './types';
 
 /**
- * A pool with its defaults, for programs that use the components without a stack file of ours.
- * @throws UserError that tells all that is wrong with it
+ * Fills in the defaults of a pool, for programs that use the components without a stack file of this package.
+ * @throws UserError with all problems
  */
 export function completePool(pool: GpuNodePoolInput): GpuNodePoolSettings {
   const problems = new ProblemList(`pool ${pool.name}`);

@@ -4,12 +4,15 @@ import type { ConfigSource } from './source';
 import { STACK_FIELDS } from './stack-fields';
 import { TRITON_FIELDS } from './triton-fields';
 
-/** Every key of the configuration. Pulumi.yaml is made from this table. */
+/** Every key of the configuration. Pulumi.yaml is generated from this table. */
 export const CONFIG_FIELDS = { ...STACK_FIELDS, ...TRITON_FIELDS } as const satisfies Fields;
 
 export type ConfigValues = Values<typeof CONFIG_FIELDS>;
 
-/** The values in their types: Pulumi gives everything as text. A secret that is not encrypted is a problem. */
+/**
+ * Converts the values to their types, because Pulumi provides all values as text. Reports secrets that are not
+ * encrypted.
+ */
 export function parseValues(source: ConfigSource, problems: ProblemList): Record<string, unknown> {
   const fields: Fields = CONFIG_FIELDS;
   const entries = Object.entries(source.values).map(([key, value]) => {
@@ -23,7 +26,7 @@ export function parseValues(source: ConfigSource, problems: ProblemList): Record
   return Object.fromEntries(entries) as Record<string, unknown>;
 }
 
-/** What cannot be parsed stays text, which the reader then refuses with what is allowed. */
+/** Returns text that cannot be parsed unchanged; the reader then rejects it and lists the allowed values. */
 function parseValue(field: Field, text: string): unknown {
   if (field.kind === 'text' || field.kind === 'choice' || text === '') return text;
   try {

@@ -1,27 +1,27 @@
-/** What one value of the configuration may be. `description` is a sentence; `allowed` is read after "allowed:". */
+/** Describes one value of the configuration. `description` is a sentence; `allowed` is printed after "allowed:". */
 interface Described {
   readonly description: string;
 }
 
-/** What is wrong with a text, to be read behind its value, and what to do about it. */
+/** The reason why a text is invalid, which is printed after its value, and what to do about it. */
 export interface TextFault {
   reason: string;
   hint?: string;
 }
 
-/** Undefined: nothing is wrong. */
+/** Returns undefined for a valid text. */
 type TextCheck = (text: string) => TextFault | undefined;
 
 interface TextField extends Described {
   readonly kind: 'text';
-  /** An empty text is one that was not given. */
+  /** An empty text counts as missing. */
   readonly default?: string;
   readonly pattern?: RegExp;
   readonly check?: TextCheck;
   readonly allowed?: string;
-  /** It has to be encrypted in the stack file, and is never shown. */
+  /** The value must be encrypted in the stack file, and is never printed. */
   readonly secret?: true;
-  /** Of a secret: whether a value of it is none, such as a path. */
+  /** For a secret: whether a value is not secret, such as a path. */
   readonly isPublic?: (text: string) => boolean;
 }
 
@@ -35,7 +35,7 @@ interface IntegerField extends Described {
   readonly kind: 'integer';
   readonly minimum: number;
   readonly maximum: number;
-  /** Where only some of the numbers between are allowed. */
+  /** Set if only some of the numbers in the range are allowed. */
   readonly choices?: readonly number[];
   readonly default?: number;
 }
@@ -48,7 +48,7 @@ interface FlagField extends Described {
 interface TextsField extends Described {
   readonly kind: 'texts';
   readonly default?: readonly string[];
-  /** Of each text. */
+  /** Pattern of each text. */
   readonly pattern?: RegExp;
   readonly check?: TextCheck;
   readonly choices?: readonly string[];
@@ -72,7 +72,7 @@ interface ObjectsField extends Described {
 export type Field = (
   TextField | ChoiceField | IntegerField | FlagField | TextsField | MapField | ObjectField | ObjectsField
 ) & {
-  /** May be left out although it has no default. */
+  /** May be omitted although it has no default. */
   readonly optional?: true;
 };
 
@@ -100,7 +100,7 @@ type Given<F extends Field> = F extends { kind: 'text' }
 
 type OptionalNames<T extends Fields> = { [K in keyof T]: T[K] extends { optional: true } ? K : never }[keyof T];
 
-/** What reading fields gives: the type follows from the table, so the two cannot disagree. */
+/** The type of the values of a table of fields. It is derived from the table, so the two cannot disagree. */
 export type Values<T extends Fields> = {
   -readonly [K in Exclude<keyof T, OptionalNames<T>>]: Given<T[K]>;
 } & {

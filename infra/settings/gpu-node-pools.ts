@@ -4,10 +4,10 @@ import { DEFAULTS } from '../triton/limits';
 import type { GpuNodePoolSettings, Settings } from './types';
 import { checkZonesOfRegion } from './zones';
 
-/** GiB that the system and the image of Triton take of a node's disk. */
+/** GiB of a node's disk that the operating system and Triton's image occupy. */
 const SYSTEM_AND_IMAGE_GIB = 40;
 
-/** GPUs of one machine of a pool as pods see them: a GPU in slices counts as so many. */
+/** GPUs of one node of a pool as the scheduler counts them: a GPU with time slices counts once per slice. */
 export const schedulableGpus = ({ mechanism, timeSlices }: GpuNodePoolSettings, type: GpuInstanceType): number =>
   factsOf(type).gpus * (mechanism === 'managed-node-group' ? timeSlices : 1);
 
@@ -16,7 +16,7 @@ interface ModelGpu {
   computeCapabilities: string[];
 }
 
-/** What pools must not say together, and what the models and servers need of them. */
+/** Reports contradictions within pools, and pools that do not suit the models and replicas. */
 export function checkPools(settings: Settings, models: readonly ModelGpu[], problems: ProblemList): void {
   const { gpuNodePools: pools, cluster, triton } = settings;
   pools.forEach((pool, index) => {
@@ -40,7 +40,10 @@ export function checkPools(settings: Settings, models: readonly ModelGpu[], prob
 
 type At = (field: string) => string;
 
-/** A machine that no server fits on would be passed over by Karpenter, and in a group be paid for. */
+/**
+ * Karpenter would never choose an instance type that is too small for a replica, and a managed group would pay for it
+ * in vain.
+ */
 function checkInstanceTypes(
   pool: GpuNodePoolSettings,
   { gpusPerPod, resources }: Settings['triton'],
@@ -56,7 +59,7 @@ function checkInstanceTypes(
   const { cpu, memoryGiB } = { ...DEFAULTS.resources, ...resources };
   for (const type of pool.instanceTypes) {
     const facts = factsOf(type);
-    // Some of both is the system's.
+    // The system needs some of the memory and cores, so equal is not enough.
     if (gpusPerPod > 0 && (facts.memoryGiB <= memoryGiB || facts.vcpus <= cpu)) {
       problems.add(
         at('instanceTypes'),
@@ -93,7 +96,10 @@ function checkNodeGroup(
   }
 }
 
-/** A Karpenter of somebody else's has a node class, which a pool has to name, also without a stack file. */
+/**
+ * A Karpenter that this package did not install has a node class, which every pool must name, also without a stack
+ * file.
+ */
 export function checkNodeClass(pool: GpuNodePoolSettings, problems: ProblemList, at: string): void {
   if (pool.mechanism !== 'karpenter' || pool.nodeClass !== undefined) return;
   problems.add(at, 'is missing', { allowed: 'a mapping with group, kind and name of the node class' });
@@ -149,7 +155,7 @@ function checkZones(pool: GpuNodePoolSettings, { cluster, region }: Settings, pr
   if (strange.length > 0) problems.add(at('zones'), `has ${strange.join(', ')}`, { allowed: zones.join(', ') });
 }
 
-/** Every server loads every model, so each kind of GPU that a server may get has to run it. */
+/** Every replica loads every model, so each model must run on each kind of GPU that a replica may get. */
 function checkModel(model: ModelGpu, pool: GpuNodePoolSettings, problems: ProblemList, at: At): void {
   const wrong = pool.instanceTypes.filter((type) => !model.computeCapabilities.includes(computeCapabilityOf(type)));
   if (wrong.length === 0) return;

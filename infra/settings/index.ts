@@ -15,8 +15,8 @@ export type * from './types';
 const HINT = 'every key is described in Pulumi.yaml; set one with "pulumi config set KEY VALUE"';
 
 /**
- * Everything that the configuration says, checked.
- * @throws UserError that tells all that is wrong with it
+ * Reads and validates the configuration of a stack.
+ * @throws UserError with all problems
  */
 export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
   const problems = new ProblemList(`Pulumi.${source.stack}.yaml`);
@@ -26,7 +26,7 @@ export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
   const values = readFields(CONFIG_FIELDS, known(given), wrongValues);
   problems.problems.push(...wrongValues.problems);
   const refuse = (): void => problems.refuse(`${problems.file} cannot be used as it is`, HINT);
-  // What does not fit together can be told only of values that are right by themselves.
+  // Contradictions between values can be checked only if each value is valid by itself.
   if (wrongValues.problems.length > 0) refuse();
   const region = regionOf(values, source.region, problems);
   const cluster = clusterSettings(values, source, problems);
@@ -50,9 +50,9 @@ export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
 const known = (given: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(given).filter(([key]) => key in CONFIG_FIELDS));
 
-/** Where nothing is made, the region of the bucket will do. */
+/** Region of the stack. If nothing is created in AWS, the region of the bucket is sufficient. */
 function regionOf(values: ConfigValues, awsRegion: string | undefined, problems: ProblemList): string {
-  // An S3 API that is not AWS's has regions of its own.
+  // An S3 API other than AWS's may use any names for regions.
   const bucketRegion = values.s3Endpoint === undefined ? values.bucketRegion : undefined;
   for (const [key, name] of [['aws:region', awsRegion] as const, ['bucketRegion', bucketRegion] as const]) {
     const fault = name === undefined ? undefined : regionFault(name, values.availabilityZones);

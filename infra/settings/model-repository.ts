@@ -7,7 +7,7 @@ import type { ModelRepositorySettings, PublisherSettings } from './types';
 
 const ELSEWHERE = ['s3Endpoint', 's3AccessKeyId', 's3SecretAccessKey'] as const;
 
-/** Which bucket, and how to get at it. */
+/** Reads the settings of the bucket and of the access to it. */
 export function modelRepositorySettings(
   values: ConfigValues,
   stackRegion: string,
@@ -53,7 +53,7 @@ export function modelRepositorySettings(
   };
 }
 
-/** Judged by the rules of the publisher, which has to take the same. */
+/** Checks the prefix with the rules of the publisher, which must accept it as well. */
 function checkedPrefix(values: ConfigValues, problems: ProblemList): string {
   const bucket = values.bucketName ?? 'bucket';
   try {
@@ -68,7 +68,7 @@ function checkedPrefix(values: ConfigValues, problems: ProblemList): string {
   }
 }
 
-/** Who publishes; undefined where nobody is named. */
+/** Settings of the publisher's tokens; undefined if no subjects are set. */
 export function publisherSettings(values: ConfigValues): PublisherSettings | undefined {
   if (values.publisherSubjects.length === 0) return undefined;
   return {

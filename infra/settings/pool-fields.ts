@@ -4,10 +4,10 @@ import type { Fields } from './fields';
 
 const NAME = /^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$/;
 
-/** What creates the nodes of a pool. */
+/** Mechanisms that create the nodes of a pool. */
 const MECHANISMS = ['auto-mode', 'managed-node-group', 'karpenter'] as const;
 
-/** One GPU node pool. */
+/** Settings of one GPU node pool. */
 export const POOL_FIELDS = {
   name: {
     kind: 'text',

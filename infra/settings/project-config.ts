@@ -1,7 +1,7 @@
 import { CONFIG_FIELDS } from './config';
 import type { Field, Fields } from './fields';
 
-/** A key as Pulumi.yaml declares it. */
+/** Declaration of a key in Pulumi.yaml. */
 export interface DeclaredKey {
   type: 'string' | 'integer' | 'boolean' | 'array' | 'object';
   description: string;
@@ -9,7 +9,10 @@ export interface DeclaredKey {
   items?: { type: 'string' | 'object' };
 }
 
-/** The `config` section of Pulumi.yaml: so that Pulumi itself knows types and defaults, and people find every key. */
+/**
+ * Returns the `config` section of Pulumi.yaml, which tells Pulumi the types and defaults, and lists all keys for
+ * people.
+ */
 export function projectConfig(fields: Fields = CONFIG_FIELDS): Record<string, DeclaredKey> {
   return Object.fromEntries(Object.entries(fields).map(([key, field]) => [key, declared(field)]));
 }
@@ -36,7 +39,7 @@ function declared(field: Field): DeclaredKey {
   }
 }
 
-/** The description, with what is allowed where its type does not say it. */
+/** The description with the allowed values, where the type does not imply them. */
 function describeField(field: Field): string {
   const secret = field.kind === 'text' && field.secret === true ? ' Secret: set it with --secret.' : '';
   switch (field.kind) {

@@ -2,7 +2,7 @@ import { describe, fieldPath, listed, ProblemList } from '../../src/core/problem
 import { didYouMean, nearest } from '../../src/core/nearest';
 import type { Field, Fields, TextFault, Values } from './fields';
 
-/** Reads the values of `fields` out of a mapping. What is wrong goes into `problems`, and all of it in one go. */
+/** Reads the values of `fields` from a mapping. Adds all problems to `problems` in one pass. */
 export function readFields<const T extends Fields>(
   fields: T,
   given: Readonly<Record<string, unknown>>,
@@ -23,7 +23,10 @@ export function readFields<const T extends Fields>(
   return values as Values<T>;
 }
 
-/** Pulumi.yaml cannot say "no value": an empty text, and an empty mapping where one may be left out, stand for it. */
+/**
+ * Pulumi.yaml has no notation for a missing value, so an empty text stands for it, and an empty mapping if the field is
+ * optional.
+ */
 function isGiven(field: Field, value: unknown): boolean {
   if (value === undefined || value === null || value === '') return false;
   return !(field.kind === 'object' && field.optional === true && isMapping(value) && Object.keys(value).length === 0);
@@ -36,7 +39,7 @@ function valueWithout(field: Field): unknown {
   return field.kind === 'objects' ? [] : undefined;
 }
 
-/** @returns undefined for a value that is not allowed, which is then in `problems` */
+/** @returns undefined for an invalid value, which is added to `problems` */
 function readField(field: Field, value: unknown, problems: ProblemList, at: string): unknown {
   const fits = isKind(field, value);
   if (!fits) {
@@ -51,7 +54,7 @@ function readField(field: Field, value: unknown, problems: ProblemList, at: stri
   return value;
 }
 
-/** Whether a value is of the field's kind; what is in lists and mappings is looked at afterwards. */
+/** Whether a value is of the field's kind. The items of lists and mappings are checked later. */
 function isKind(field: Field, value: unknown): boolean {
   switch (field.kind) {
     case 'text':
@@ -93,7 +96,7 @@ function readTexts(field: Field & { kind: 'texts' }, values: unknown[], problems
   });
 }
 
-/** The text; undefined where its check finds a fault, which is then in `problems`. */
+/** Returns the text, or undefined if its check finds a fault, which is added to `problems`. */
 function checked(
   field: { check?: (text: string) => TextFault | undefined; allowed?: string },
   text: string,
@@ -109,7 +112,7 @@ function checked(
   return undefined;
 }
 
-/** What is probably meant by a value that does not fit. */
+/** Suggests the value that was probably intended. */
 function hintFor(field: Field, value: unknown): string | undefined {
   if (field.kind === 'choice' && typeof value === 'string') return didYouMean(value, field.choices);
   if (field.kind === 'texts' && typeof value === 'string') return `write it as a list: [${value}]`;
@@ -125,7 +128,7 @@ function readObjects(fields: Fields, values: unknown[], problems: ProblemList, a
   });
 }
 
-/** Reports the names that are no setting, with the one that was probably meant. */
+/** Reports unknown names, with the setting that was probably intended. */
 export function refuseUnknown(
   names: readonly string[],
   known: readonly string[],
@@ -149,7 +152,7 @@ const mapping = (fields: Fields): string => `a mapping with ${listed(Object.keys
 const allowedItem = (field: Field & { kind: 'texts' }): string =>
   field.choices === undefined ? (field.allowed ?? 'text') : field.choices.join(', ');
 
-/** What a field may be, to be read after "allowed:". */
+/** The allowed values of a field, to be printed after "allowed:". */
 function allowedOf(field: Field): string {
   switch (field.kind) {
     case 'text':

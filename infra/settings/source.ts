@@ -1,10 +1,10 @@
 import * as pulumi from '@pulumi/pulumi';
 
-/** A stack's configuration as it was given. */
+/** The configuration of a stack before it is parsed. */
 export interface ConfigSource {
   /** Name of the stack. */
   stack: string;
-  /** `aws:region`; undefined where it was not given. */
+  /** `aws:region`; undefined if it is not set. */
   region: string | undefined;
   /** Tags of `aws:defaultTags`. */
   tags: Readonly<Record<string, string>>;
@@ -14,16 +14,16 @@ export interface ConfigSource {
   encrypted: ReadonlySet<string>;
 }
 
-/** The tags in the value of `aws:defaultTags`. AWS's own provider reports what is wrong with it. */
+/** The tags in the value of `aws:defaultTags`. Invalid values are reported by the AWS provider, not here. */
 export function tagsOf(defaultTags: unknown): Record<string, string> {
   const { tags } = (defaultTags ?? {}) as { tags?: Record<string, unknown> };
   return Object.fromEntries(Object.entries(tags ?? {}).map(([key, value]) => [key, String(value)]));
 }
 
-/** Part of the SDK, and left out of its declarations. */
+/** The SDK exports this function but does not declare it. */
 const { isConfigSecret } = pulumi.runtime as unknown as { isConfigSecret: (key: string) => boolean };
 
-/** The configuration of the program that Pulumi runs now. */
+/** The configuration of the program that Pulumi is running. */
 export function pulumiConfig(): ConfigSource {
   const project = `${pulumi.getProject()}:`;
   const all = Object.entries(pulumi.runtime.allConfig()).filter(([key]) => key.startsWith(project));

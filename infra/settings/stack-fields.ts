@@ -7,7 +7,7 @@ import { POOL_FIELDS } from './pool-fields';
 
 const ARN = (service: string): RegExp => new RegExp(`^arn:aws[a-z-]*:${service}:[a-z0-9-]*:\\d{12}:.+$`);
 
-/** Days for which CloudWatch can keep logs. */
+/** Retention periods of CloudWatch, in days. */
 const LOG_DAYS = [
   1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
 ];
@@ -23,7 +23,7 @@ function closedCidrFault(text: string): TextFault | undefined {
 
 const OIDC_PROVIDER_ARN = /^arn:aws[a-z-]*:iam::\d{12}:oidc-provider\/.+$/;
 
-/** Network, cluster and nodes. */
+/** Settings of network, cluster and nodes. */
 const CLUSTER_FIELDS = {
   protect: {
     kind: 'flag',
@@ -185,7 +185,7 @@ const CLUSTER_FIELDS = {
   },
 } as const satisfies Fields;
 
-/** The bucket, and who writes to it. */
+/** Settings of the bucket and of its publisher. */
 const REPOSITORY_FIELDS = {
   modelRepositoryPrefix: {
     kind: 'text',

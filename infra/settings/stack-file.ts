@@ -13,9 +13,10 @@ const PROJECT = 'triton-serving:';
 const STACK_FILE = /^Pulumi\.(.+)\.yaml$/;
 
 /**
- * The configuration in a stack file, read without Pulumi: what needs no secret works without its passphrase.
+ * Reads the configuration from a stack file without Pulumi, so that commands that need no secrets work without the
+ * passphrase.
  * @param folder of Pulumi.yaml
- * @throws UserError when there is no such stack file
+ * @throws UserError if the stack file is missing
  */
 export function stackFile(stack: string, folder: string): ConfigSource {
   const file = join(folder, `Pulumi.${stack}.yaml`);
@@ -47,7 +48,7 @@ export function stackFile(stack: string, folder: string): ConfigSource {
   };
 }
 
-/** @throws UserError with line and column where it is not YAML */
+/** @throws UserError with line and column if the file is not valid YAML */
 function readConfig(file: string): Record<string, unknown> {
   const problem = (message: string, hint?: string): UserError =>
     new UserError(`${basename(file)} cannot be read`, {
@@ -66,7 +67,7 @@ function readConfig(file: string): Record<string, unknown> {
   return config;
 }
 
-/** Name of a key of ours; Pulumi takes a key without a prefix for one of the project. */
+/** Name of a key of this project. Pulumi assigns a key without a prefix to the project. */
 function ownName(key: string): string | undefined {
   if (!key.includes(':')) return key;
   return key.startsWith(PROJECT) ? key.slice(PROJECT.length) : undefined;
@@ -75,7 +76,10 @@ function ownName(key: string): string | undefined {
 const isEncrypted = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && Object.keys(value).join() === 'secure';
 
-/** Pulumi gives a program texts: `1.35` without quotes is the text "1.35". Of a secret nothing is known but that it is there. */
+/**
+ * Pulumi passes values as text: `1.35` without quotes becomes "1.35". Of an encrypted value only its existence is
+ * known.
+ */
 function asPulumiGives(value: unknown): unknown {
   if (isEncrypted(value)) return 'encrypted-and-not-known-here';
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : value;

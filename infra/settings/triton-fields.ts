@@ -17,7 +17,7 @@ const texts = (description: string) => ({ kind: 'texts', default: [], descriptio
 
 const { cpu, ...otherResources } = DEFAULTS.resources;
 
-/** Settings of the servers; TritonServerArgs documents each. */
+/** Settings of the replicas; TritonServerArgs documents each. */
 export const TRITON_FIELDS = {
   namespace: { kind: 'text', default: 'triton', description: 'Namespace of the servers.' },
   createNamespace: { kind: 'flag', default: true, description: 'false: the namespace exists.' },

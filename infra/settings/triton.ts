@@ -7,10 +7,10 @@ import { completeOptions } from '../triton/settings';
 import type { ConfigValues } from './config';
 import type { TritonSettings } from './types';
 
-/** Name of the server, of its service account and its Service. */
+/** Name of the Deployment, its service account and its Service. */
 export const SERVER = 'triton';
 
-/** What Triton is told, as TritonServer takes it. */
+/** Reads the settings of TritonServer. */
 export function tritonSettings(values: ConfigValues, problems: ProblemList): TritonSettings {
   const settings: TritonSettings = {
     namespace: { name: values.namespace, create: values.createNamespace },
@@ -35,7 +35,7 @@ export function tritonSettings(values: ConfigValues, problems: ProblemList): Tri
   return settings;
 }
 
-/** What a stack file has under another name, by its path in TritonOptions. */
+/** Paths in TritonOptions whose settings have another name in a stack file. */
 const KEYS: Readonly<Record<string, string>> = {
   'namespace.name': 'namespace',
   'network.egressCidrs': 'egressCidrs',
@@ -47,7 +47,7 @@ const KEYS: Readonly<Record<string, string>> = {
   'exposure.authentication.annotations': 'ingress.annotations',
 };
 
-/** TritonServer's own rules, so that what it would refuse is told with all the rest. */
+/** Applies TritonServer's own rules, so that their problems are reported together with all others. */
 function checkOptions(settings: TritonSettings, problems: ProblemList): void {
   const found = new ProblemList(problems.file);
   addProblems(completeOptions(SERVER, settings), found);
@@ -56,7 +56,7 @@ function checkOptions(settings: TritonSettings, problems: ProblemList): void {
   }
 }
 
-/** Those of the keys that have a value: what is left out has TritonServer's default. */
+/** Selects the keys that have a value. For missing keys TritonServer fills in its defaults. */
 function given<K extends keyof ConfigValues>(
   values: ConfigValues,
   ...keys: K[]
@@ -127,7 +127,7 @@ function ingress(values: ConfigValues, controllerCidrs: string[], problems: Prob
     tls: certificate,
     authentication,
     controllerCidrs,
-    // Auto Mode brings the controller, and no class that leads to it.
+    // Auto Mode includes the ingress controller, but no IngressClass for it.
     createAutoModeClass:
       values.cluster === 'create' &&
       values.autoMode &&

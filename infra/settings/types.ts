@@ -4,11 +4,11 @@ import type { NamespaceArgs, TritonOptions } from '../triton/args';
 import type { Values } from './fields';
 import type { POOL_FIELDS } from './pool-fields';
 
-/** A network: one that is made, or one that is there. */
+/** A network that is created, or an existing one. */
 export type NetworkSettings =
   | {
       kind: 'create';
-      /** Addresses, "10.0.0.0/16". */
+      /** Address range, "10.0.0.0/16". */
       cidr: string;
       zones: string[];
       natGateways: 'one' | 'per-zone';
@@ -16,7 +16,7 @@ export type NetworkSettings =
     }
   | { kind: 'existing'; vpcId: string; privateSubnetIds: string[] };
 
-/** A cluster: an EKS cluster that is made, or whatever is there. */
+/** An EKS cluster that is created, or an existing cluster of any kind. */
 export type ClusterSettings =
   | {
       kind: 'create';
@@ -26,36 +26,39 @@ export type ClusterSettings =
       systemNodes: { instanceTypes: string[]; count: number };
       /** ARNs of IAM roles and users. */
       admins: string[];
-      /** Empty: the API is reached from inside of the VPC only. */
+      /** If empty, the API is reachable only from the VPC. */
       publicAccessCidrs: string[];
       logDays: number;
       network: NetworkSettings;
     }
   | {
       kind: 'existing';
-      /** Text (then secret) or path; undefined: the first file of KUBECONFIG, or ~/.kube/config. */
+      /** Text (then secret) or path. Default: the first file of KUBECONFIG, or ~/.kube/config. */
       kubeconfig: string | undefined;
       context: string | undefined;
-      /** Undefined: pods cannot take IAM roles. */
+      /** If undefined, pods cannot assume IAM roles. */
       oidcProviderArn: string | undefined;
     };
 
-/** A GPU node pool with all of its defaults. */
+/** A GPU node pool with all defaults filled in. */
 export type GpuNodePoolSettings = Values<typeof POOL_FIELDS>;
 
-/** A GPU node pool as one writes it: a name, machines, and what differs from the defaults (settings/pool-fields.ts). */
+/**
+ * A GPU node pool as users write it: a name, instance types, and all fields that differ from the defaults
+ * (settings/pool-fields.ts).
+ */
 export type GpuNodePoolInput = Pick<GpuNodePoolSettings, 'name' | 'instanceTypes'> & Partial<GpuNodePoolSettings>;
 
 /** The bucket of the models. */
 export type ModelRepositorySettings = {
   prefix: string;
-  /** Of the bucket. */
+  /** Region of the bucket. */
   region: string;
 } & (
   | { kind: 'create'; readers: string[]; forceDestroy: boolean; oldVersionDays: number; accessLogDays: number }
   | { kind: 'existing'; bucket: string; kmsKeyArn: string | undefined }
   | {
-      /** An S3 API that is not AWS's. */
+      /** An S3 API other than AWS's. */
       kind: 'elsewhere';
       bucket: string;
       endpointUrl: string;
@@ -64,36 +67,42 @@ export type ModelRepositorySettings = {
     }
 );
 
-/** Who publishes from outside, by tokens of an OpenID Connect issuer. */
+/** Tokens of an OpenID Connect issuer that may publish from outside AWS. */
 export interface PublisherSettings {
   subjects: string[];
   issuer: string;
   audience: string;
-  /** Undefined: the IAM provider of the issuer is made. */
+  /** If undefined, the IAM provider of the issuer is created. */
   providerArn: string | undefined;
 }
 
-/** What a stack file says of the servers: some of it always, the rest where it differs from TritonServer's defaults. */
+/**
+ * Settings of the replicas in a stack file: some are always present, the others if they differ from TritonServer's
+ * defaults.
+ */
 export type TritonSettings = TritonOptions &
   Required<Pick<TritonOptions, 'replicas' | 'gpusPerPod' | 'exposure' | 'publisherGroup'>> & {
     namespace: Required<NamespaceArgs>;
   };
 
-/** All that a stack's configuration says. */
+/** All settings of a stack. */
 export interface Settings {
   stack: string;
-  /** AWS region of what is made. The bucket may be in another one. */
+  /** AWS region of all created resources. The bucket may be in another region. */
   region: string;
-  /** Of `aws:defaultTags`: Pulumi's provider sets them on what it makes, and nodes are made by others. */
+  /**
+   * Tags of `aws:defaultTags`. The AWS provider sets them on the resources that it creates; nodes are created by
+   * others.
+   */
   tags: Readonly<Record<string, string>>;
-  /** Pulumi refuses to delete what cannot be made again. */
+  /** Pulumi refuses to delete resources that cannot be recreated. */
   protect: boolean;
   cluster: ClusterSettings;
   gpuNodePools: GpuNodePoolSettings[];
   modelRepository: ModelRepositorySettings;
-  /** Undefined: no role for publishing is made. */
+  /** If undefined, no publisher role is created. */
   publisher: PublisherSettings | undefined;
   triton: TritonSettings;
-  /** Undefined: Kubernetes objects are applied. */
+  /** If undefined, Pulumi applies the Kubernetes objects. */
   renderManifestsTo: string | undefined;
 }

@@ -1,7 +1,7 @@
 import type { ProblemList } from '../../src/core/problems';
 import { zonesElsewhere } from '../region';
 
-/** Refuses zones of another region than the stack's. */
+/** Reports zones that are not in the region of the stack. */
 export function checkZonesOfRegion(
   field: string,
   zones: readonly string[],

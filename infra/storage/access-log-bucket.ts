@@ -4,21 +4,21 @@ import { closeBucket, tlsOnly } from './bucket';
 import { policyDocument } from '../iam/policy-document';
 
 export interface AccessLogBucketArgs {
-  /** The bucket whose accesses are logged: no other may write here. */
+  /** The bucket whose accesses are logged. S3 may write logs of no other bucket. */
   sourceBucketArn: pulumi.Input<string>;
   accountId: pulumi.Input<string>;
   /** Days to keep the logs. */
   days: number;
-  /** Deleting it deletes the logs too. Default: false. */
+  /** Deleting the bucket deletes the logs too. Default: false. */
   forceDestroy?: boolean;
-  /** Pulumi refuses to delete it. Default: false. */
+  /** Pulumi refuses to delete the bucket. Default: false. */
   protect?: boolean;
 }
 
-/** Where S3 writes down who accessed a bucket. */
+/** A bucket for S3's access logs of another bucket. */
 export class AccessLogBucket extends pulumi.ComponentResource {
   readonly bucket: pulumi.Output<string>;
-  /** S3 checks that it may write here when logging is switched on. */
+  /** Must exist before logging is enabled, because S3 then checks that it may write here. */
   readonly ready: pulumi.Resource[];
 
   constructor(name: string, args: AccessLogBucketArgs, options?: pulumi.ComponentResourceOptions) {
@@ -31,7 +31,7 @@ export class AccessLogBucket extends pulumi.ComponentResource {
     const { publicAccess, versioning } = closeBucket(name, bucket);
     new s3.BucketServerSideEncryptionConfiguration(
       name,
-      // S3's own keys: it would need to be let into a key of ours to write here.
+      // Encrypted with keys of S3, because S3 would need a permission to write with our KMS key.
       { bucket: bucket.bucket, rules: [{ applyServerSideEncryptionByDefault: { sseAlgorithm: 'AES256' } }] },
       { parent: bucket },
     );

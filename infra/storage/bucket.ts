@@ -2,7 +2,7 @@ import * as s3 from '@pulumi/aws/s3';
 import * as pulumi from '@pulumi/pulumi';
 import type { PolicyStatement } from '../iam/policy-document';
 
-/** What every bucket of ours has: no public access, no ACLs, old versions, and its events on EventBridge. */
+/** Configures what all our buckets have in common: no public access, no ACLs, versioning, and events on EventBridge. */
 export function closeBucket(name: string, bucket: s3.Bucket) {
   const publicAccess = new s3.BucketPublicAccessBlock(
     name,
@@ -25,12 +25,12 @@ export function closeBucket(name: string, bucket: s3.Bucket) {
     { bucket: bucket.bucket, versioningConfiguration: { status: 'Enabled' } },
     { parent: bucket },
   );
-  // A release or a deletion can then be acted on by whoever adds a rule. At most 1 USD a million objects.
+  // Users can add EventBridge rules that react to releases or deletions. Costs at most 1 USD per million objects.
   new s3.BucketNotification(name, { bucket: bucket.bucket, eventbridge: true }, { parent: bucket });
   return { publicAccess, versioning };
 }
 
-/** Refuses what is not encrypted on its way. */
+/** Rejects requests without TLS. */
 export const tlsOnly = (bucket: s3.Bucket): PolicyStatement => ({
   Sid: 'TlsOnly',
   Effect: 'Deny',

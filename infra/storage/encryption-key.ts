@@ -3,18 +3,18 @@ import * as pulumi from '@pulumi/pulumi';
 import { partitionOf, policyDocument, type PolicyStatement } from '../iam/policy-document';
 
 export interface EncryptionKeyArgs {
-  /** What it encrypts, for people who read the list of keys. */
+  /** Description of the encrypted data, shown in the list of keys. */
   description: string;
-  /** AWS account that owns it; whoever administers IAM there decides who may use it. */
+  /** AWS account that owns the key. Administrators of IAM in this account control who may use the key. */
   accountId: pulumi.Input<string>;
   region: string;
-  /** Further statements of its policy, for AWS services that use it in their own name. Default: none. */
+  /** Further statements of the key policy, for AWS services that use the key themselves. Default: none. */
   statements?: PolicyStatement[];
-  /** Pulumi refuses to delete it: without it what it encrypted is lost. Default: false. */
+  /** Pulumi refuses to delete the key, because the data that it encrypted would be lost. Default: false. */
   protect?: boolean;
 }
 
-/** Days in which a deletion can still be taken back; the longest that KMS offers. */
+/** Days in which a deletion can be cancelled; 30 is the maximum of KMS. */
 const DELETION_DAYS = 30;
 
 /** A KMS key with yearly rotation, and an alias. */
@@ -32,7 +32,8 @@ export class EncryptionKey extends pulumi.ComponentResource {
         deletionWindowInDays: DELETION_DAYS,
         policy: policyDocument([
           {
-            // The account's IAM policies decide. Without this nobody could change the key any more.
+            // Delegates access control to the account's IAM policies. Without this statement the key could never be
+            // changed again.
             Sid: 'Account',
             Effect: 'Allow',
             Principal: { AWS: pulumi.interpolate`arn:${partitionOf(args.region)}:iam::${args.accountId}:root` },
@@ -50,7 +51,7 @@ export class EncryptionKey extends pulumi.ComponentResource {
   }
 }
 
-/** Lets CloudWatch encrypt log groups of the account. */
+/** Allows CloudWatch to encrypt log groups of the account. */
 export function cloudWatchLogsStatement(region: string, accountId: pulumi.Input<string>): PolicyStatement {
   const groups = pulumi.interpolate`arn:${partitionOf(region)}:logs:${region}:${accountId}:log-group:*`;
   return {

@@ -8,32 +8,37 @@ import { policyDocument } from '../iam/policy-document';
 import { readerKeyStatement, readerStatements } from '../iam/repository-policies';
 
 export interface ModelRepositoryArgs {
-  /** Folder of the models in the bucket. Releases are beside it, in PREFIX.releases. */
+  /** Folder of the models in the bucket. Releases are in PREFIX.releases beside it. */
   prefix: string;
   region: string;
   accountId: pulumi.Input<string>;
-  /** Days to keep versions that were replaced or deleted. */
+  /** Days to keep replaced and deleted versions of objects. */
   oldVersionDays: number;
   /** Days to keep access logs. */
   accessLogDays: number;
-  /** ARNs of roles, of any account, that may read it to promote from it. They have to be there. Default: none. */
+  /** ARNs of existing roles, of any account, that may read the repository to promote from it. Default: none. */
   readers?: string[];
   /** Deleting the stack deletes the models too. Default: false. */
   forceDestroy?: boolean;
-  /** Pulumi refuses to delete bucket and key. Default: false. */
+  /** Pulumi refuses to delete the bucket and the key. Default: false. */
   protect?: boolean;
 }
 
-/** A publisher that was interrupted goes on with the parts that it has sent, for so long. */
+/** How long an interrupted upload can be resumed. */
 const UNFINISHED_UPLOAD_DAYS = 7;
 
-/** The bucket of the models: versioned, encrypted, for this account and named readers only, and never empty. */
+/**
+ * The bucket of the models: versioned, encrypted, accessible only to this account and named readers, and never empty.
+ */
 export class ModelRepository extends pulumi.ComponentResource {
   readonly bucket: pulumi.Output<string>;
   readonly bucketArn: pulumi.Output<string>;
   readonly keyArn: pulumi.Output<string>;
   readonly prefix: string;
-  /** What Triton needs to be there before it starts, and what guards the bucket before anything is put into it. */
+  /**
+   * Must exist before Triton starts and before objects are uploaded: the placeholder, and the policy that protects the
+   * bucket.
+   */
   readonly ready: pulumi.Resource[];
 
   constructor(name: string, args: ModelRepositoryArgs, options?: pulumi.ComponentResourceOptions) {
@@ -70,7 +75,7 @@ export class ModelRepository extends pulumi.ComponentResource {
         rules: [
           {
             applyServerSideEncryptionByDefault: { sseAlgorithm: 'aws:kms', kmsMasterKeyId: key.arn },
-            // One call of KMS for many objects, not one for each.
+            // One KMS request serves many objects, instead of one request for each.
             bucketKeyEnabled: true,
           },
         ],
@@ -107,7 +112,7 @@ export class ModelRepository extends pulumi.ComponentResource {
           ...(hasReaders ? readerStatements({ bucketArn: bucket.arn, prefix }, readers) : []),
         ]),
       },
-      // The two are refused when they change at once.
+      // S3 rejects concurrent changes of the policy and the public access block.
       { parent: bucket, dependsOn: [publicAccess] },
     );
   }
@@ -156,7 +161,7 @@ export class ModelRepository extends pulumi.ComponentResource {
     );
   }
 
-  /** Lets Triton start; the publisher writes the same one. */
+  /** Triton does not start with an empty prefix. The publisher writes the same placeholder. */
   private placeholder(
     name: string,
     bucket: s3.Bucket,
@@ -171,7 +176,7 @@ export class ModelRepository extends pulumi.ComponentResource {
         content: PLACEHOLDER.text,
         contentType: 'text/plain',
       },
-      // Another prefix gets another one; the bucket's protection is not meant for it.
+      // Not protected, so that a change of the prefix can replace the placeholder.
       { parent: bucket, dependsOn, protect: false },
     );
   }

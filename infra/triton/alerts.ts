@@ -9,41 +9,41 @@ import {
   type SeriesOf,
 } from './queries';
 
-/** What alerts are decided by, besides the series. */
+/** Settings of the stack that affect the alerts. */
 export interface AlertLimits {
-  /** Of the mean time in a queue. */
+  /** Desired limit for the mean time in a queue. */
   queueMilliseconds: number;
-  /** Whether there is an autoscaler, which may be at its end. */
+  /** Whether there is an autoscaler, which may reach its maximum. */
   autoscaled: boolean;
   /** Whether the pods have GPUs. */
   gpus: boolean;
-  /** From "wanted" to "ready" of a pod. */
+  /** Longest time from the creation of a pod until it is ready. */
   podReadySeconds: number;
 }
 
-/** One alert; docs/operations.md has a section of its name. */
+/** One alert; docs/operations.md has a section with its name. */
 export interface Alert {
   name: string;
-  /** `critical`: requests fail or are about to, wake somebody. `warning`: look at it today. */
+  /** `critical`: requests fail or are about to fail, so page an operator. `warning`: investigate within the day. */
   severity: 'critical' | 'warning';
-  /** How long it has to be so. */
+  /** How long the expression must hold. */
   forSeconds: number;
-  /** PromQL; what it yields are the cases. */
+  /** PromQL. Each series of the result is a case. */
   expression: string;
-  /** One line, with the labels of the case. */
+  /** One line, which may contain labels of the case. */
   summary: string;
 }
 
-/** Above this share of failed requests somebody has to look. */
+/** Share of failed requests above which an operator must investigate. */
 const FAILURE_SHARE = 0.01;
 
-/** When the memory of a GPU counts as full. Frameworks keep what they once took, so it does not go down by itself. */
+/** Share of GPU memory that counts as full. Frameworks keep allocated memory, so the share does not fall by itself. */
 const GPU_MEMORY_SHARE = 0.95;
 
-/** A queue that alerts is well beyond the one that brings more pods. */
+/** The alert needs a much longer queue than the autoscaler, which should have added replicas before. */
 const QUEUE_FACTOR = 4;
 
-/** What may go wrong with the server `of`. */
+/** Returns the alerts for the replicas in `of`. */
 export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
   const deployment = `{namespace="${of.namespace}",deployment="${of.name}"}`;
   return [
@@ -51,14 +51,14 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       name: 'TritonDown',
       severity: 'critical',
       forSeconds: 120,
-      // Nothing to be seen is as bad as nothing that answers.
+      // Missing metrics are as bad as replicas that do not answer.
       expression: `${servingPods(of)} == 0 or absent(up${series(of)})`,
       summary: `No server of ${of.name} answers Prometheus.`,
     },
     {
       name: 'TritonReplicasMissing',
       severity: 'warning',
-      // A machine, the image and the models take that long when all is well.
+      // Starting a node, pulling the image and loading the models takes up to podReadySeconds in normal operation.
       forSeconds: 2 * limits.podReadySeconds,
       expression: `kube_deployment_status_replicas_available${deployment} < kube_deployment_spec_replicas${deployment}`,
       summary: `${of.name} has {{ $value }} replicas that serve, fewer than it should have.`,
@@ -81,7 +81,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       name: 'TritonModelsDiffer',
       severity: 'warning',
       forSeconds: 900,
-      // A model has series from when it is loaded: each server that answers ought to have the same ones.
+      // A loaded model has series, so each replica that answers should have the same ones.
       expression: `${loadedOn(of)} < on () group_left () ${servingPods(of)}`,
       summary:
         'Model {{ $labels.model }} version {{ $labels.version }} is loaded on {{ $value }} servers, but not on all.',
@@ -104,7 +104,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       name: 'TritonRequestsStuck',
       severity: 'critical',
       forSeconds: 300,
-      // Those that wait do not show in the queue time before they are through.
+      // Pending requests do not contribute to the queue time until they complete.
       expression:
         `sum by (pod, model) (nv_inference_pending_request_count${series(of)}) > 0` +
         ` unless ${sumRate('nv_inference_request_success', of, ['pod', 'model'])} > 0`,

@@ -10,7 +10,7 @@ import { seriesOf } from './monitoring';
 
 type Behavior = input.autoscaling.v2.HorizontalPodAutoscalerBehavior;
 
-/** How often KEDA asks. */
+/** How often KEDA queries Prometheus. */
 const POLLING_SECONDS = 15;
 
 /** @param target the name of the Deployment */
@@ -27,7 +27,9 @@ export function createAutoscaling(part: Part, target: pulumi.Input<string>): voi
   }
 }
 
-/** Up as the metric says. Down late and one by one, as a pod that turns out to be needed takes minutes to come back. */
+/**
+ * Scales up immediately. Scales down late and one by one, because a pod that is needed again takes minutes to start.
+ */
 function behavior({ scaleDownAfterSeconds }: Required<AutoscalingArgs>): Behavior {
   return {
     scaleUp: { stabilizationWindowSeconds: 0, policies: [{ type: 'Percent', value: 100, periodSeconds: 60 }] },
@@ -55,7 +57,7 @@ function createScaledObject(
         minReplicaCount: autoscaling.minReplicas,
         maxReplicaCount: autoscaling.maxReplicas,
         pollingInterval: POLLING_SECONDS,
-        // Without Prometheus nobody knows the load: nothing is taken away then.
+        // Without Prometheus the load is unknown, so no pods are removed.
         fallback: { failureThreshold: 4, replicas: autoscaling.minReplicas, behavior: 'currentReplicasIfHigher' },
         advanced: { horizontalPodAutoscalerConfig: { name, behavior: behavior(autoscaling) } },
         triggers: [
@@ -66,7 +68,7 @@ function createScaledObject(
               serverAddress: autoscaling.prometheusUrl,
               query: scalingQuery(seriesOf(settings), autoscaling.queueMilliseconds),
               threshold: String(autoscaling.queueMilliseconds),
-              // No answer is an error.
+              // An empty result is an error.
               ignoreNullValues: 'false',
             },
           },

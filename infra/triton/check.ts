@@ -9,7 +9,7 @@ import { startupSeconds } from './timing';
 type Rule = (options: CompleteOptions, problems: ProblemList) => void;
 
 /**
- * The settings, once every rule was asked.
+ * Applies all rules and returns the settings.
  * @throws UserError with all problems
  */
 export function checkArguments(settings: TritonSettings): TritonSettings {
@@ -19,7 +19,7 @@ export function checkArguments(settings: TritonSettings): TritonSettings {
   return settings;
 }
 
-/** Asks every rule; fields are named as in TritonOptions. */
+/** Applies all rules. Problems name fields as in TritonOptions. */
 export function addProblems(options: CompleteOptions, problems: ProblemList): void {
   for (const rule of RULES) rule(options, problems);
 }
@@ -41,7 +41,7 @@ const RULES: readonly Rule[] = [
 
 /** A label of a DNS name. */
 const DNS_LABEL = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/;
-/** Room for what names of other objects have behind it, within the 63 characters of a label. */
+/** Leaves room for suffixes of other objects' names within the 63 characters of a label. */
 const LONGEST_NAME = 40;
 
 function names({ name, namespace }: CompleteOptions, problems: ProblemList): void {
@@ -64,7 +64,7 @@ function image({ image: given }: CompleteOptions, problems: ProblemList): void {
   });
 }
 
-/** Whole numbers within their limits. */
+/** Checks that whole numbers are within their limits. */
 function numbers(options: CompleteOptions, problems: ProblemList): void {
   checkLimits(LIMITS, options, '', problems);
 }
@@ -75,7 +75,7 @@ interface LimitsTree {
 
 const isLimits = (one: Limits | LimitsTree): one is Limits => typeof one['minimum'] === 'number';
 
-/** What is not given has no limits. */
+/** Missing values are valid. */
 function checkLimits(tree: LimitsTree, values: object, path: string, problems: ProblemList): void {
   for (const [name, limits] of Object.entries(tree)) {
     const value = (values as Record<string, unknown>)[name];
@@ -106,7 +106,7 @@ function startup(settings: CompleteOptions, problems: ProblemList): void {
   problems.add('startup', `is ${startupSeconds(settings)} s in all`, { allowed: 'at least 10 s' });
 }
 
-/** A budget that lets all pods go is none; with a single one there is no other way. */
+/** A disruption budget must keep at least one pod running, unless there is only one. */
 function rollout({ rollout: of, autoscaling: scaled, replicas }: CompleteOptions, problems: ProblemList): void {
   const fewest = scaled?.minReplicas ?? replicas;
   if (fewest < 2 || of.maxUnavailable < fewest) return;
@@ -129,13 +129,13 @@ function autoscaling({ autoscaling: scaled, monitoring: watched }: CompleteOptio
   }
 }
 
-/** Of IPv6 only the form is checked; the rest is left to the cluster. */
+/** Checks IPv6 ranges only superficially; the cluster checks the rest. */
 function rangeFault(text: string): { reason: string; hint?: string } | undefined {
   if (!text.includes(':')) return cidrFault(text);
   return /\/\d{1,3}$/.test(text) ? undefined : { reason: 'an address, not a range', hint: `write ${text}/128` };
 }
 
-/** What comes from another resource is not known yet. */
+/** Outputs of other resources are unknown here and not checked. */
 function checkCidrs(path: string, cidrs: pulumi.Input<pulumi.Input<string>[]>, problems: ProblemList): void {
   if (!Array.isArray(cidrs)) return;
   if (cidrs.length === 0) problems.add(path, 'is empty', { allowed: 'at least one, such as 10.0.0.0/16' });
@@ -169,7 +169,10 @@ const CERTIFICATES = {
   secret: 'the name of a Secret of type kubernetes.io/tls',
 } as const;
 
-/** AWS's controllers take a certificate of ACM and authenticate by themselves; others take Secrets and annotations. */
+/**
+ * AWS's controllers need an ACM certificate and authenticate by themselves; other controllers need Secrets and
+ * annotations.
+ */
 function exposure({ exposure: exposed }: CompleteOptions, problems: ProblemList): void {
   if (exposed.kind !== 'ingress') return;
   const { authentication, tls, host } = exposed;
@@ -194,7 +197,7 @@ function monitoring({ monitoring: watched }: CompleteOptions, problems: ProblemL
   problems.add('monitoring', 'has nothing that is to be made', { hint: 'leave it out' });
 }
 
-/** Arguments that are ours to give, as other objects depend on them. */
+/** Arguments that only this package sets, because other objects depend on them. */
 const OWN_ARGUMENTS = [
   'model-repository',
   'model-control-mode',
@@ -219,7 +222,7 @@ function extraArguments({ extraArguments: given }: CompleteOptions, problems: Pr
   }
 }
 
-/** Variables that are ours to set. */
+/** Variables that only this package sets. */
 const OWN_VARIABLES = /^(AWS_.*|TRITON_AWS_MOUNT_DIRECTORY|MODEL_CONTROL_KEY|HOME|USER)$/;
 
 function environment({ environment: given }: CompleteOptions, problems: ProblemList): void {

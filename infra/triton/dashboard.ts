@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { gpuMemoryShare, loadedOn, meanMilliseconds, series, servingPods, sumRate, type SeriesOf } from './queries';
 
-/** One panel: a title, a unit that Grafana knows, and what is drawn. */
+/** One panel: a title, a unit of Grafana, and the drawn series. */
 interface Panel {
   title: string;
   unit: string;
@@ -14,7 +14,7 @@ const POD_LEGEND = '{{pod}}';
 const COLUMNS = 24;
 const PANEL = { width: 12, height: 8 };
 
-/** The panels, two in a row: load, time, what is loaded, the machine. */
+/** The panels, two in a row: load, latency, loaded models, node. */
 export function panels(of: SeriesOf, gpus: boolean): Panel[] {
   const perModel = (metric: string): string => sumRate(metric, of, BY_MODEL);
   const one = (title: string, unit: string, expression: string, legend: string): Panel => ({
@@ -64,7 +64,7 @@ export function panels(of: SeriesOf, gpus: boolean): Panel[] {
   ];
 }
 
-/** A dashboard as Grafana imports it. */
+/** Returns a dashboard in Grafana's JSON model. */
 export function dashboard(of: SeriesOf, gpus: boolean): object {
   return {
     uid: uid(of),
@@ -81,7 +81,7 @@ export function dashboard(of: SeriesOf, gpus: boolean): object {
   };
 }
 
-/** Grafana takes 40 characters; two servers of the same Grafana must not have the same. */
+/** Grafana allows 40 characters. The id must be unique among all components of the same Grafana. */
 function uid({ namespace, name }: SeriesOf): string {
   return `triton-${createHash('sha256').update(`${namespace}/${name}`).digest('hex').slice(0, 16)}`;
 }

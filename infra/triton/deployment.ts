@@ -19,15 +19,15 @@ type PodSpec = input.core.v1.PodSpec;
 type Container = input.core.v1.Container;
 
 /**
- * Triton wants the folder for downloads empty. A container that is restarted in its pod finds what the one before it left.
- * `exec`: so that the stop signal reaches the server.
+ * Triton requires an empty download folder, but a restarted container finds the files of its predecessor in the pod.
+ * `exec`, so that the stop signal reaches the server.
  */
 const START = ['/bin/sh', '-c', 'find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"', 'start'];
 
-/** NVIDIA's own start of its images: it finds the libraries that fit the driver. */
+/** NVIDIA's entry point of the image, which selects the libraries that match the driver. */
 const PROGRAM = ['/opt/nvidia/nvidia_entrypoint.sh', 'tritonserver'];
 
-/** What a Deployment's pods run with: the secrets and the service account have to be there first. */
+/** Secrets and service account of the pods, which must exist before the Deployment. */
 export interface DeploymentNeeds {
   serviceAccount: pulumi.Input<string>;
   secrets: SecretNames;
@@ -52,15 +52,15 @@ export function createDeployment(part: Part, needs: DeploymentNeeds): Deployment
     },
     {
       ...options,
-      // The autoscaler's number is not to be set back by every "pulumi up".
+      // Keeps "pulumi up" from resetting the number of replicas that the autoscaler chose.
       ...(autoscaling === undefined ? {} : { ignoreChanges: ['spec.replicas'] }),
-      // "pulumi up" waits until the pods are ready, which for machines that start with the pods takes longer than its default.
+      // "pulumi up" waits until the pods are ready. With nodes that must start first this exceeds its default timeout.
       customTimeouts: rolloutTimeouts(settings),
     },
   );
 }
 
-/** In place works with no spare GPU: a pod ends, and its successor gets what it had. */
+/** in-place needs no spare GPU: a pod stops, and its replacement gets its GPU. */
 function rollingUpdate({ rollout }: TritonSettings): { maxSurge: number; maxUnavailable: number } {
   return rollout.strategy === 'surge'
     ? { maxSurge: 1, maxUnavailable: 0 }
@@ -72,7 +72,7 @@ function podSpec(settings: TritonSettings, { serviceAccount, secrets }: Deployme
   return {
     serviceAccountName: serviceAccount,
     automountServiceAccountToken: false,
-    // Variables that Kubernetes makes up for each Service of the namespace (TRITON_PORT and so on) are none of Triton's.
+    // Triton must not see the variables that Kubernetes adds for each Service of the namespace (TRITON_PORT and so on).
     enableServiceLinks: false,
     ...(runtimeClassName === undefined ? {} : { runtimeClassName }),
     ...(priorityClassName === undefined ? {} : { priorityClassName }),
@@ -81,7 +81,7 @@ function podSpec(settings: TritonSettings, { serviceAccount, secrets }: Deployme
       runAsNonRoot: true,
       runAsUser: USER_ID,
       runAsGroup: USER_ID,
-      // Then the volumes, and the token for the role, can be read by that user.
+      // Lets the user read the volumes and the token for the role.
       fsGroup: USER_ID,
       seccompProfile: { type: 'RuntimeDefault' },
     },
@@ -95,14 +95,16 @@ function container(settings: TritonSettings, secrets: SecretNames): Container {
   return {
     name: 'triton',
     image: settings.image,
-    // A tag may be moved, and then all pods are to run the same. A digest may not: no registry is asked at a restart.
+    // A tag can be moved, so every start pulls it, which keeps all pods on the same image. A digest cannot, so a
+    // restart does not need the registry.
     imagePullPolicy: hasDigest(settings.image) ? 'IfNotPresent' : 'Always',
     command: START,
     args: [...PROGRAM, ...flags(settings)],
     env: environment(settings, secrets),
     ports: Object.entries(PORTS).map(([portName, containerPort]) => ({ name: portName, containerPort })),
     ...probes(settings),
-    // It goes on serving until no Service or load balancer sends it requests any more; only then is it told to end.
+    // The container keeps serving until Services and load balancers have removed it, and only then receives the stop
+    // signal.
     lifecycle: { preStop: { sleep: { seconds: settings.shutdown.drainSeconds } } },
     resources: resourceRequirements(settings),
     securityContext: {
@@ -119,10 +121,10 @@ type Probes = Pick<input.core.v1.Container, 'startupProbe' | 'readinessProbe' | 
 const READY = { path: '/v2/health/ready', port: 'http' };
 const LIVE = { path: '/v2/health/live', port: 'http' };
 
-/** When the server is started, when it gets requests, and when it is given up. */
+/** Probes that decide when a pod has started, when it gets requests, and when it is restarted. */
 export function probes(settings: Pick<TritonSettings, 'startup'>): Probes {
   return {
-    // The HTTP port opens when the models of the start are loaded, so until then nothing else is asked.
+    // The HTTP port opens only after the initial models are loaded; the other probes start after this one succeeded.
     startupProbe: {
       httpGet: READY,
       periodSeconds: STARTUP_PERIOD_SECONDS,
@@ -130,7 +132,7 @@ export function probes(settings: Pick<TritonSettings, 'startup'>): Probes {
       failureThreshold: Math.ceil(startupSeconds(settings) / STARTUP_PERIOD_SECONDS),
     },
     readinessProbe: { httpGet: READY, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 },
-    // Slower than readiness: a server that is only busy is to be left alone, not restarted with all of its models.
+    // Slower than readiness, because restarting a server that is only busy would reload all of its models.
     livenessProbe: { httpGet: LIVE, periodSeconds: 15, timeoutSeconds: 10, failureThreshold: 6 },
   };
 }

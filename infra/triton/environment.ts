@@ -7,23 +7,23 @@ import type { TritonSettings } from './settings';
 
 type EnvVar = input.core.v1.EnvVar;
 
-/** The Secrets that the container reads, where there are such. */
+/** Names of the Secrets that the container reads. */
 export interface SecretNames {
-  /** Has accessKeyId and secretAccessKey. */
+  /** Secret with accessKeyId and secretAccessKey, for static keys only. */
   credentials?: pulumi.Input<string>;
-  /** Has key. */
+  /** Secret with key. */
   modelControl: pulumi.Input<string>;
 }
 
-/** Environment variables of the container. With a role, EKS adds where its token is. */
+/** Environment variables of the container. With a role, EKS adds the path of its token. */
 export function environment(settings: TritonSettings, secrets: SecretNames): EnvVar[] {
   return [
     ...plain({
       TRITON_AWS_MOUNT_DIRECTORY: SCRATCH_DIRECTORY,
       AWS_DEFAULT_REGION: settings.region,
-      // The role of the pod or its keys, never those of the machine it runs on.
+      // Triton must use the role or keys of the pod, never the credentials of the node.
       AWS_EC2_METADATA_DISABLED: 'true',
-      // The root file system is read-only, and its list of users does not have ours.
+      // The root file system is read-only and has no entry for our user.
       HOME: '/tmp',
       USER: 'triton',
       ...(settings.gpusPerPod === 0 ? CPU_VARIABLES : {}),
@@ -47,7 +47,7 @@ function fromSecret(name: string, secret: pulumi.Input<string>, key: string): En
   return { name, valueFrom: { secretKeyRef: { name: secret, key } } };
 }
 
-/** Environment variable that holds the key, so that the Deployment does not. */
+/** Environment variable with the model control key. A variable, so that the Deployment does not contain the key. */
 export const CONTROL_KEY_VARIABLE = 'MODEL_CONTROL_KEY';
 
 /** The arguments of tritonserver. */
@@ -60,7 +60,7 @@ export function flags(settings: TritonSettings): pulumi.Input<string>[] {
     ...SERVING_FLAGS,
     LOAD_ALL_FLAG,
     `--exit-timeout-secs=${settings.shutdown.exitTimeoutSeconds}`,
-    // Kubernetes puts the key in when it starts the container.
+    // Kubernetes substitutes the key when it starts the container.
     ...guardFlags(`$(${CONTROL_KEY_VARIABLE})`),
     ...settings.extraArguments,
   ];
@@ -69,18 +69,18 @@ export function flags(settings: TritonSettings): pulumi.Input<string>[] {
 type Volume = input.core.v1.Volume;
 type VolumeMount = input.core.v1.VolumeMount;
 
-/** Where models from S3 are downloaded to, as in the Dockerfile. */
+/** Download folder for models from S3, the same as in the Dockerfile. */
 export const SCRATCH_DIRECTORY = '/var/cache/triton';
 
-/** What the python backend and libraries write besides: an environment, compiled kernels. */
+/** Space for other files of the python backend and of libraries: an environment, compiled kernels. */
 export const TEMPORARY_GIB = 2;
 
-/** The writable folders of a container whose root file system is read-only. All of them go with the pod. */
+/** Writable volumes of the container, whose root file system is read-only. They are deleted with the pod. */
 export function volumes({ resources }: TritonSettings): Volume[] {
   return [
     { name: 'scratch', emptyDir: { sizeLimit: `${resources.scratchGiB}Gi` } },
     { name: 'tmp', emptyDir: { sizeLimit: `${TEMPORARY_GIB}Gi` } },
-    // The container runtime gives 64 MiB, which a few pictures in flight fill.
+    // The container runtime's default is 64 MiB, which a few concurrent images fill.
     { name: 'shared-memory', emptyDir: { medium: 'Memory', sizeLimit: `${resources.sharedMemoryGiB}Gi` } },
   ];
 }

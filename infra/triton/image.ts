@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
 
-/** NVIDIA's image of the release that the Dockerfile names, which is the one place where it is named. */
+/** NVIDIA's image of the release in the Dockerfile, the only place that names the release. */
 export function defaultImage(): string {
   const file = join(paths.root, 'Dockerfile');
   const release = /^ARG TRITON_RELEASE=(\S+)$/m.exec(readFileSync(file, 'utf8'))?.[1];
@@ -10,12 +10,12 @@ export function defaultImage(): string {
   return `nvcr.io/nvidia/tritonserver:${release}-py3`;
 }
 
-/** Whether the image is named by its content. */
+/** Whether the image is identified by a digest of its content. */
 export function hasDigest(image: string): boolean {
   return /@sha256:[0-9a-f]{64}$/.test(image);
 }
 
-/** Whether a pod that is started tomorrow runs the same program: a digest, or a tag that is not moved. */
+/** Whether a later pod runs the same image: the image has a digest, or a tag that is presumably never moved. */
 export function isPinned(image: string): boolean {
   if (image.includes('@')) return hasDigest(image);
   const tag = /:([\w][\w.-]{0,127})$/.exec(image)?.[1];

@@ -13,8 +13,8 @@ type IngressExposure = Extract<Exposure, { kind: 'ingress' }>;
 type Annotations = Record<string, pulumi.Input<string>>;
 
 /**
- * What is let through: asking a model, what is known of it, health. Not /v2/repository (loading and unloading), nor
- * shared memory, trace and log settings.
+ * Allowed paths: inference, metadata and health. Excluded are /v2/repository (loading and unloading), shared memory,
+ * and trace and log settings.
  */
 const PATHS = [
   { path: '/v2', pathType: 'Exact' },
@@ -27,7 +27,7 @@ const ALB = 'alb.ingress.kubernetes.io';
 /** TLS 1.3 and 1.2, as AWS recommends. */
 const TLS_POLICY = 'ELBSecurityPolicy-TLS13-1-2-2021-06';
 
-/** HTTP for clients outside of the cluster, with TLS and authentication. Its address is the host that was asked for. */
+/** Creates an Ingress with TLS and authentication, for HTTP clients outside the cluster. Returns its address. */
 export function createIngress(part: Part, exposure: IngressExposure): pulumi.Output<string> {
   const { settings, namespace, options } = part;
   const { name } = settings;
@@ -44,13 +44,15 @@ export function createIngress(part: Part, exposure: IngressExposure): pulumi.Out
         rules: [{ host: exposure.host, http: { paths: PATHS.map((path) => ({ ...path, backend: { service } })) } }],
       },
     },
-    // Pulumi waits for pods behind it.
+    // Pulumi waits until pods behind the Ingress are ready.
     { ...options, customTimeouts: rolloutTimeouts(settings) },
   );
   return pulumi.output(`https://${exposure.host}`);
 }
 
-/** EKS Auto Mode runs a controller, and leaves it to its users to make a class that leads to it. */
+/**
+ * Returns the class, and creates it for EKS Auto Mode, which runs a controller but leaves its IngressClass to users.
+ */
 function createClass({ settings, options }: Part, exposure: IngressExposure): pulumi.Input<string> {
   const className = exposure.className ?? DEFAULTS.ingress.className;
   if (exposure.createAutoModeClass !== true) return className;
@@ -133,7 +135,10 @@ function authenticationAnnotations(
   }
 }
 
-/** The client's secret, which the controller has to be let read: EKS Auto Mode's may not read any by itself. */
+/**
+ * Creates the Secret with the client's credentials and lets the controller read it: EKS Auto Mode's controller may not
+ * read Secrets by default.
+ */
 function createOidcSecret(
   part: Part,
   { clientId, clientSecret }: Extract<IngressAuthentication, { kind: 'oidc' }>,

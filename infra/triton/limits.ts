@@ -1,6 +1,6 @@
 import type { TritonOptions } from './args';
 
-/** The smallest and the largest that a whole number may be, in its own unit. */
+/** The range of a whole number, in the unit of the setting. */
 export interface Limits {
   minimum: number;
   maximum: number;
@@ -13,10 +13,10 @@ type LimitsOf<T> = {
 
 const limits = (minimum: number, maximum: number): Limits => ({ minimum, maximum });
 const DAY_SECONDS = 86_400;
-/** The largest disk, and more than any memory, that a node has. */
+/** The largest disk of a node, which exceeds any memory. */
 const MOST_GIB = 16_384;
 
-/** What whole numbers may be, in a stack file as in TritonServerArgs. */
+/** Limits of whole numbers, in stack files and in TritonServerArgs. */
 export const LIMITS = {
   replicas: limits(0, 1000),
   gpusPerPod: limits(0, 16),
@@ -36,14 +36,14 @@ export const LIMITS = {
     minReplicas: limits(1, 1000),
     maxReplicas: limits(1, 1000),
     queueMilliseconds: limits(1, 600_000),
-    // Kubernetes' own limit.
+    // Kubernetes has the same limit.
     scaleDownAfterSeconds: limits(0, 3600),
   },
-  // Reading takes up to 10 s.
+  // A scrape may take 10 s.
   monitoring: { scrapeSeconds: limits(10, 300) },
 } as const satisfies LimitsOf<TritonOptions>;
 
-/** What holds where nothing is said; args.ts tells the same in words. */
+/** Default values. args.ts documents the same values. */
 export const DEFAULTS = {
   replicas: 2,
   gpusPerPod: 1,
@@ -53,15 +53,15 @@ export const DEFAULTS = {
   startup: { downloadSeconds: 300, loadSeconds: 180, warmUpSeconds: 120 },
   shutdown: { drainSeconds: 15, exitTimeoutSeconds: 30 },
   rollout: { strategy: 'in-place', maxUnavailable: 1 },
-  /** Also the queue time that alerts are made of where nothing scales on one. */
+  /** Also the basis of the queue alert without autoscaling. */
   queueMilliseconds: 50,
   scaleDownAfterSeconds: 600,
-  /** Also where nothing is monitored: then it is for whoever scrapes. */
+  /** Also used without monitoring, for other scrapers. */
   scrapeSeconds: 15,
   ingress: { className: 'alb', scheme: 'internal' },
-  /** That of EKS Auto Mode. */
+  /** The class of EKS Auto Mode. */
   loadBalancerClass: 'eks.amazonaws.com/nlb',
 } as const;
 
-/** Where pods may connect to; what network-policy.ts takes out of it are the addresses of the machine itself. */
+/** Default destination of the pods. network-policy.ts excludes the link-local addresses of the node. */
 export const ANYWHERE = '0.0.0.0/0';

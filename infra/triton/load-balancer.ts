@@ -9,14 +9,14 @@ import { rolloutTimeouts } from './timing';
 
 type LoadBalancer = Extract<Exposure, { kind: 'internal-load-balancer' }>;
 
-/** What of its status matters; a preview has none, and manifests that are only written do not either. */
+/** The part of the status that is used. It is undefined in a preview and in rendered manifests. */
 type LoadBalancerStatus = { loadBalancer?: { ingress?: { hostname?: string; ip?: string }[] } } | undefined;
 
 const PREFIX = 'service.beta.kubernetes.io/aws-load-balancer';
 
 /**
- * HTTP and gRPC at an address inside of the VPC; metrics are not among them. Connections go straight to the pods and
- * keep the client's address, by which the NetworkPolicy decides.
+ * Creates a load balancer for HTTP and gRPC, without metrics, at an address in the VPC. It sends connections directly
+ * to the pods and preserves the address of the client, which the NetworkPolicy checks.
  */
 export function createLoadBalancer(
   { settings, namespace, options }: Part,
@@ -35,7 +35,7 @@ export function createLoadBalancer(
           [`${PREFIX}-nlb-target-type`]: 'ip',
           [`${PREFIX}-target-group-attributes`]: [
             'preserve_client_ip.enabled=true',
-            // As long as a pod that ends goes on serving.
+            // As long as a stopping pod keeps serving.
             `deregistration_delay.timeout_seconds=${settings.shutdown.drainSeconds}`,
           ].join(','),
           [`${PREFIX}-healthcheck-protocol`]: 'HTTP',
@@ -48,13 +48,13 @@ export function createLoadBalancer(
         type: 'LoadBalancer',
         loadBalancerClass: exposure.loadBalancerClass ?? DEFAULTS.loadBalancerClass,
         loadBalancerSourceRanges: exposure.clientCidrs,
-        // Targets are the pods themselves.
+        // The targets are pod addresses, not node ports.
         allocateLoadBalancerNodePorts: false,
         selector: selectorLabels(settings.name),
         ports: servicePorts('http', 'grpc'),
       },
     },
-    // Its health checks wait for the pods.
+    // Pulumi waits until the health checks of the pods succeed.
     { ...options, customTimeouts: rolloutTimeouts(settings), ignoreChanges: SET_BY_KUBERNETES },
   );
   return service.status.apply((status: unknown) => {

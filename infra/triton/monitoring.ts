@@ -12,15 +12,15 @@ import { podReadySeconds } from './timing';
 
 const API = 'monitoring.coreos.com/v1';
 
-/** Where one reads what an alert means and what to do. */
+/** Document that explains each alert and its remedy. */
 const RUNBOOK = 'docs/operations.md';
 
-/** Under which labels Prometheus keeps what it reads because of the ServiceMonitor. */
+/** The labels of the series that Prometheus scrapes through the ServiceMonitor. */
 export function seriesOf({ name, namespace, monitoring }: TritonSettings): SeriesOf {
   return { namespace: namespace.name, name, scrapeSeconds: monitoring?.scrapeSeconds ?? DEFAULTS.scrapeSeconds };
 }
 
-/** What tells Prometheus and Grafana of the servers. */
+/** Creates the enabled objects for Prometheus and Grafana. */
 export function createMonitoring(part: Part): void {
   const { monitoring } = part.settings;
   if (monitoring === undefined) return;
@@ -62,13 +62,13 @@ function createRules({ settings, namespace, options }: Part, monitoring: Require
   );
 }
 
-/** One group of Prometheus' rules. */
+/** One rule group of Prometheus. */
 export interface RuleGroup {
   name: string;
   rules: Record<string, unknown>[];
 }
 
-/** The rules as Prometheus reads them. */
+/** Returns the rule groups in Prometheus' format. */
 export function ruleGroups(settings: TritonSettings): RuleGroup[] {
   const of = seriesOf(settings);
   const limits = {
@@ -102,7 +102,7 @@ function alertRule({ name, severity, forSeconds, expression, summary }: Alert, o
   };
 }
 
-/** Grafana's sidecar reads each ConfigMap with this label. */
+/** Grafana's sidecar loads every ConfigMap with the label grafana_dashboard. */
 function createDashboard({ settings, namespace, options }: Part): void {
   const { name } = settings;
   const of = seriesOf(settings);

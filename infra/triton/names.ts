@@ -1,21 +1,22 @@
 import type * as pulumi from '@pulumi/pulumi';
 import type { TritonSettings } from './settings';
 
-/** Ports of the container and of its Services, by the names that probes, policies and the publisher use. */
+/** Ports of the container and its Services. Probes, policies and the publisher use these names. */
 export const PORTS = { http: 8000, grpc: 8001, metrics: 8002 } as const;
 
 /**
- * The user of the pods, by number: "not root" can be checked of a number only. Not the 1000 of Triton's image, which on
- * a node may be somebody: whatever gets out of the container is nobody there. What it needs of the image all may read.
+ * UID of the pods. A number, because runAsNonRoot cannot verify a name. Not 1000, the user of Triton's image, because
+ * this UID may exist on the node, where a process that escapes the container would have its rights. The files of the
+ * image are readable for all users.
  */
 export const USER_ID = 10_001;
 
-/** What selects the pods of one server. It cannot be changed in a Deployment that is there. */
+/** Labels that select the pods of one component. They cannot be changed in an existing Deployment. */
 export function selectorLabels(name: string): Record<string, string> {
   return { 'app.kubernetes.io/name': 'triton', 'app.kubernetes.io/instance': name };
 }
 
-/** What every object of one server carries. */
+/** Labels of all objects of one component. */
 export function labels(name: string): Record<string, string> {
   return {
     ...selectorLabels(name),
@@ -24,20 +25,20 @@ export function labels(name: string): Record<string, string> {
   };
 }
 
-/** The pods of one server, as kubectl and the publisher take it. */
+/** Label selector of the pods of one component, in the format of kubectl. */
 export function podSelector(name: string): string {
   return Object.entries(selectorLabels(name))
     .map(([key, value]) => `${key}=${value}`)
     .join(',');
 }
 
-/** The label that Kubernetes itself puts on each namespace. */
+/** The label with its name that Kubernetes sets on each namespace. */
 export const NAMESPACE_LABEL = 'kubernetes.io/metadata.name';
 
-/** What every step of TritonServer works with. */
+/** Arguments of every function that creates a part of TritonServer. */
 export interface Part {
   settings: TritonSettings;
-  /** Where the objects go; the name of the namespace once it is there. */
+  /** Namespace of the objects; the output resolves after the namespace was created. */
   namespace: pulumi.Input<string>;
   /** `parent: this` of the component. */
   options: pulumi.CustomResourceOptions;

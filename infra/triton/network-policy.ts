@@ -11,14 +11,14 @@ type EgressRule = input.networking.v1.NetworkPolicyEgressRule;
 type Peer = input.networking.v1.NetworkPolicyPeer;
 type Port = input.networking.v1.NetworkPolicyPort;
 
-/** Where a cloud machine hands out its own credentials. */
+/** Addresses of the metadata service, which provides the credentials of the node. */
 const LINK_LOCAL = '169.254.0.0/16';
 
 const tcp = (...ports: number[]): Port[] => ports.map((port) => ({ protocol: 'TCP', port }));
 const namespaceNamed = (name: string): Peer => ({ namespaceSelector: { matchLabels: { [NAMESPACE_LABEL]: name } } });
 const block = (cidr: pulumi.Input<string>): Peer => ({ ipBlock: { cidr } });
 
-/** Who may open connections to the pods, and to whom they may. Probes and port-forwards come from the node, which always may. */
+/** Restricts connections from and to the pods. Probes and port-forwards come from the node, which is always allowed. */
 export function createNetworkPolicies({ settings, namespace, options }: Part): void {
   const { name } = settings;
   const metadata = { namespace, labels: labels(name) };
@@ -35,7 +35,7 @@ export function createNetworkPolicies({ settings, namespace, options }: Part): v
     },
     options,
   );
-  // Whatever else gets into a namespace of ours has to say what it needs.
+  // Other pods in a namespace that we created need policies of their own.
   if (!settings.namespace.create) return;
   new NetworkPolicy(
     `${name}-default-deny`,
@@ -57,7 +57,7 @@ function ingressRules(settings: TritonSettings): IngressRule[] {
   ];
 }
 
-/** Those who come through the load balancer or the ingress controller. */
+/** Rules for clients that use the load balancer or the ingress controller. */
 function outsideRules(exposure: TritonSettings['exposure']): IngressRule[] {
   switch (exposure.kind) {
     case 'cluster':
@@ -82,7 +82,8 @@ function egressRules(settings: TritonSettings): EgressRule[] {
   const { network, endpointUrl } = settings;
   const ports = network.egressPorts ?? [pulumi.output(endpointUrl).apply(portOf)];
   return [
-    // To any address: on EKS Auto Mode names are resolved on the node, by no pod that a selector would find.
+    // DNS is allowed to any address, because EKS Auto Mode resolves names on the node, not in pods that a selector
+    // could match.
     {
       ports: [
         { protocol: 'UDP', port: 53 },
@@ -97,7 +98,7 @@ function destination(cidr: string): Peer {
   return { ipBlock: cidr === ANYWHERE ? { cidr, except: [LINK_LOCAL] } : { cidr } };
 }
 
-/** The port of an address; HTTPS where there is none: AWS. */
+/** The port of an address. Default: 443, because without an address AWS is used. */
 function portOf(url: string | undefined): number {
   if (url === undefined) return 443;
   const { port, protocol } = new URL(url);

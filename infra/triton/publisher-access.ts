@@ -2,14 +2,14 @@ import { Role, RoleBinding } from '@pulumi/kubernetes/rbac/v1';
 import type { input } from '@pulumi/kubernetes/types';
 import { type Part, labels } from './names';
 
-/** What publishing does in the cluster: it finds the pods and forwards ports to them. */
+/** Permissions of the publisher in the cluster, which finds the pods and forwards ports to them. */
 const RULES = [
   { apiGroups: [''], resources: ['pods'], verbs: ['list'] },
   // A port-forward over WebSocket is a GET, over SPDY a POST.
   { apiGroups: [''], resources: ['pods/portforward'], verbs: ['get', 'create'] },
 ];
 
-/** Lets the members of `publisherGroup` publish, in this namespace and nothing more. */
+/** Lets the members of `publisherGroup` publish in this namespace only. */
 export function createPublisherAccess(part: Part): void {
   const { publisherGroup } = part.settings;
   if (publisherGroup !== undefined) allowGroup(part, 'publisher', publisherGroup, RULES);
@@ -18,8 +18,8 @@ export function createPublisherAccess(part: Part): void {
 const API_GROUP = 'rbac.authorization.k8s.io';
 
 /**
- * Lets the members of a Kubernetes group do something in the namespace.
- * @param what goes into the name of the Role and its binding
+ * Grants permissions in the namespace to a Kubernetes group.
+ * @param what suffix of the names of the Role and its binding
  */
 export function allowGroup(
   { settings, namespace, options }: Part,

@@ -1,20 +1,20 @@
-/** What tells the series of one server from others: its namespace, and the name of its Service, which is the job's. */
+/** Identifies the series of one component: its namespace, and the name of its Service, which is also the job. */
 export interface SeriesOf {
   namespace: string;
   name: string;
-  /** How often metrics are read, in seconds. */
+  /** Seconds between scrapes. */
   scrapeSeconds: number;
 }
 
-/** The recording rule that the custom metrics API reads: mean milliseconds that requests of a pod's slowest model waited. */
+/** Recording rule for the custom metrics API: mean queue time of a pod's slowest model, in milliseconds. */
 export const QUEUE_METRIC = 'triton_queue_milliseconds';
 
-/** `{namespace="...",job="..."}`, and what is given besides. */
+/** A selector `{namespace="...",job="..."}` with further matchers. */
 export function series({ namespace, name }: SeriesOf, ...more: string[]): string {
   return `{${[`namespace="${namespace}"`, `job="${name}"`, ...more].join(',')}}`;
 }
 
-/** Enough readings for a rate, even when one is lost. */
+/** Long enough for a rate, even if one scrape is lost. */
 function rateWindow({ scrapeSeconds }: SeriesOf): string {
   return `${Math.max(120, 4 * scrapeSeconds)}s`;
 }
@@ -24,14 +24,14 @@ function rate(metric: string, of: SeriesOf): string {
   return `rate(${metric}${series(of)}[${rateWindow(of)}])`;
 }
 
-/** The same, added up for each `by`. */
+/** Rates summed for each combination of the labels `by`. */
 export function sumRate(metric: string, of: SeriesOf, by: readonly string[]): string {
   return `sum by (${by.join(', ')}) (${rate(metric, of)})`;
 }
 
 /**
- * Mean milliseconds that a request waited before it was computed, for each `by`; nothing for what got no requests. Both
- * counters count requests, also where Triton makes batches of them.
+ * Mean queue time of a request in milliseconds, for each combination of the labels `by`; no value without requests.
+ * Both counters count requests, also where Triton batches them.
  */
 export function meanQueueMilliseconds(of: SeriesOf, by: readonly string[]): string {
   return meanMilliseconds('nv_inference_queue_duration_us', of, by);
@@ -42,33 +42,35 @@ export function meanMilliseconds(duration: string, of: SeriesOf, by: readonly st
   return `${sumRate(duration, of, by)} / 1000 / (${sumRate('nv_inference_request_success', of, by)} > 0)`;
 }
 
-/** Servers that answer Prometheus. */
+/** Number of replicas that answer Prometheus. */
 export function servingPods(of: SeriesOf): string {
   return `sum(up${series(of)})`;
 }
 
-/** How much of the memory of each GPU is in use, from 0 to 1. */
+/** Share of used memory of each GPU, from 0 to 1. */
 export function gpuMemoryShare(of: SeriesOf): string {
   return `nv_gpu_memory_used_bytes${series(of)} / nv_gpu_memory_total_bytes${series(of)}`;
 }
 
-/** On how many servers each version of a model is loaded. A server with several GPUs has several series of it. */
+/**
+ * Number of replicas that have loaded each version of a model. A replica with several GPUs has several series of it.
+ */
 export function loadedOn(of: SeriesOf): string {
   return `count by (model, version) (count by (pod, model, version) (nv_inference_count${series(of)}))`;
 }
 
 /**
- * What KEDA divides by the number of milliseconds wanted to get the number of pods: the queue time of the slowest
- * model, for each pod that serves. Pods that are still starting are not among these, so waiting for them does not bring more;
- * and however long the queue is, one step at most doubles what serves. Without requests it is 0; without any metrics
- * there is no answer, which is an error and not a quiet server.
+ * The query of KEDA, which divides the result by the desired queue time to get the number of pods: the queue time of
+ * the slowest model times the number of serving pods. Starting pods are not counted, so waiting for them does not add
+ * more. The queue time is capped, so one step at most doubles the number of serving pods. The result is 0 without
+ * requests, and empty without any metrics, which KEDA treats as an error and not as an idle server.
  */
 export function scalingQuery(of: SeriesOf, queueMilliseconds: number): string {
   const queue = `clamp_max(max(${meanQueueMilliseconds(of, ['model'])}), ${2 * queueMilliseconds})`;
   return `${queue} * ${servingPods(of)} or 0 * ${servingPods(of)}`;
 }
 
-/** Series of kube-state-metrics about the pods of one server. */
+/** Selector for series of kube-state-metrics about the pods of one component. */
 export function podSeries({ namespace, name }: SeriesOf): string {
   return `{namespace="${namespace}",pod=~"${name}-[0-9a-z]+-[0-9a-z]{5}"}`;
 }

@@ -7,10 +7,10 @@ import { TEMPORARY_GIB } from './environment';
 type PodSpec = input.core.v1.PodSpec;
 type ResourceRequirements = input.core.v1.ResourceRequirements;
 
-/** Accepts the taint of GPU nodes, also of those that somebody else made, whatever its value. */
+/** Tolerates the taint of all GPU nodes, whatever its value, including nodes that this package did not create. */
 const GPU_TOLERATION = { key: GPU_TAINT.key, operator: 'Exists', effect: GPU_TAINT.effect };
 
-/** On which nodes pods may run, and how they are spread over them. */
+/** Node selection, tolerations and spreading of the pods. */
 export function scheduling(
   settings: TritonSettings,
 ): Pick<PodSpec, 'nodeSelector' | 'tolerations' | 'affinity' | 'topologySpreadConstraints'> {
@@ -25,7 +25,7 @@ export function scheduling(
     tolerations: [...(gpusPerPod === 0 ? [] : [GPU_TOLERATION]), ...tolerations],
     affinity: {
       podAntiAffinity: {
-        // A wish: where one machine has several GPUs and there is no other, two pods on it are better than one.
+        // Preferred, not required: if the only node has several GPUs, two pods on this node are better than one pod.
         preferredDuringSchedulingIgnoredDuringExecution: [
           { weight: 100, podAffinityTerm: { topologyKey: 'kubernetes.io/hostname', labelSelector: ofThisServer } },
         ],
@@ -35,17 +35,20 @@ export function scheduling(
       {
         topologyKey: 'topology.kubernetes.io/zone',
         maxSkew: 1,
-        // GPUs are often to be had in one zone only: uneven is better than none.
+        // GPUs are often available in one zone only, and an uneven spread is better than a pending pod.
         whenUnsatisfiable: 'ScheduleAnyway',
         labelSelector: ofThisServer,
-        // In an update the old pods do not count, as they are about to go.
+        // Ignores the old pods of an update, which are about to be deleted.
         matchLabelKeys: ['pod-template-hash'],
       },
     ],
   };
 }
 
-/** What of a node one pod gets. GPUs cannot be shared or exceeded, nor can memory and disk without harm to others. */
+/**
+ * Resources of one pod. For GPUs, memory and disk the request is the limit: GPUs cannot be shared, and exceeding memory
+ * or disk harms other pods.
+ */
 export function resourceRequirements({ resources, gpusPerPod }: TritonSettings): ResourceRequirements {
   const whole: Record<string, string> = {
     memory: `${resources.memoryGiB}Gi`,

@@ -5,10 +5,13 @@ import type { SecretNames } from './environment';
 import { labels } from './names';
 import type { Part } from './names';
 
-/** Left out here, and part of a Secret that was imported: without this Pulumi would replace it. */
+/** An imported Secret has this field, but the program omits it, for which Pulumi would replace the Secret. */
 const SET_BY_KUBERNETES = ['type'];
 
-/** Keys that pods read. Pulumi names these Secrets anew when they change, so that pods with the new ones are rolled out. */
+/**
+ * Creates the Secrets of the pods. Pulumi gives a changed Secret a new name, which makes the Deployment roll out new
+ * pods.
+ */
 export function createSecrets(part: Part): { names: SecretNames; modelControlKey: pulumi.Output<string> } {
   const { credentials } = part.settings;
   const modelControl = createModelControlSecret(part);
@@ -28,8 +31,9 @@ export function createSecrets(part: Part): { names: SecretNames; modelControlKey
 }
 
 /**
- * The key that is given, else a random one. The random one is made once: each run of the program makes another, and
- * Pulumi ignores that for an existing Secret. `data` in both cases, so that a key that is no longer given stays in use.
+ * Uses the configured key, otherwise a random key. Each run of the program generates another random key, but Pulumi
+ * ignores changes of an existing Secret. Both cases set `data`, so that a key stays in use after it was removed from
+ * the configuration.
  */
 function createModelControlSecret({ settings, namespace, options }: Part): Secret {
   const given = settings.modelControl?.key;
@@ -46,7 +50,7 @@ function createModelControlSecret({ settings, namespace, options }: Part): Secre
 
 const decode = (text: string): string => Buffer.from(text, 'base64').toString();
 
-/** @param what goes into the name */
+/** @param what suffix of the name */
 export function createSecret(
   { settings, namespace, options }: Part,
   what: string,

@@ -18,22 +18,22 @@ import { type TritonSettings, withDefaults } from './settings';
 
 export type * from './args';
 
-/** A Triton Deployment that serves a model repository in S3, and everything around it in its namespace. */
+/** A Triton Deployment that serves a model repository in S3, with all its objects in the namespace. */
 export class TritonServer extends pulumi.ComponentResource {
   /** The namespace of the pods. */
   readonly namespace: pulumi.Output<string>;
-  /** Label selector of the pods, as kubectl and the publisher take it. */
+  /** Label selector of the pods, in the format of kubectl. */
   readonly podSelector: pulumi.Output<string>;
-  /** Where clients inside of the cluster find the HTTP API. */
+  /** Address of the HTTP API for clients in the cluster. */
   readonly serviceUrl: pulumi.Output<string>;
-  /** Where clients outside of the cluster find it; undefined for exposure `cluster`. */
+  /** Address of the HTTP API for clients outside the cluster; undefined for exposure `cluster`. */
   readonly externalUrl: pulumi.Output<string | undefined>;
-  /** What the model control API of the servers asks for: secret. */
+  /** Key of the model control API, as a secret. */
   readonly modelControlKey: pulumi.Output<string>;
 
   /**
-   * @param name of the Deployment, its Service and whatever else is made; also of the namespace where none is given
-   * @throws RunError that lists every argument that will not do
+   * @param name of the Deployment, its Service and all other objects; also the default for the namespace
+   * @throws RunError with all invalid arguments
    */
   constructor(name: string, args: TritonServerArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:TritonServer', name, {}, options);
@@ -67,8 +67,8 @@ export class TritonServer extends pulumi.ComponentResource {
 }
 
 /**
- * The identity of the pods. Its own token is not mounted: Triton does not talk to Kubernetes. The token that AWS takes
- * for the role is another one, which EKS mounts because of the annotation.
+ * The service account of the pods. Its Kubernetes token is not mounted, because Triton does not use the Kubernetes API.
+ * EKS mounts a different token for the AWS role because of the annotation.
  */
 export function createServiceAccount({ settings, namespace, options }: Part): pulumi.Output<string> {
   const { name, credentials } = settings;
@@ -81,7 +81,10 @@ export function createServiceAccount({ settings, namespace, options }: Part): pu
   ).metadata.name;
 }
 
-/** PodSecurity: pods that ask for more than the strictest profile allows are refused, and whoever applies them is told. */
+/**
+ * Pod Security labels: pods that violate the strictest profile are rejected, with a message to the client that applies
+ * them.
+ */
 const RESTRICTED = Object.fromEntries(
   ['enforce', 'audit', 'warn'].flatMap((mode) => [
     [`pod-security.kubernetes.io/${mode}`, 'restricted'],
@@ -89,7 +92,7 @@ const RESTRICTED = Object.fromEntries(
   ]),
 );
 
-/** The namespace of the pods; its name comes when it is there. */
+/** Creates the namespace of the pods if required. Returns its name. */
 export function createNamespace(
   settings: TritonSettings,
   options: pulumi.CustomResourceOptions,
@@ -101,8 +104,8 @@ export function createNamespace(
 }
 
 /**
- * How many pods may be missing when nodes are drained, replaced or consolidated. A number that may be missing, not one
- * that has to be there: a single replica would otherwise keep its node from ever being replaced.
+ * Limits how many pods are unavailable while nodes are drained, replaced or consolidated. Sets maxUnavailable instead
+ * of minAvailable, because a single replica would otherwise block the replacement of its node.
  */
 export function createDisruptionBudget({ settings, namespace, options }: Part): void {
   const { name, rollout } = settings;
@@ -113,7 +116,7 @@ export function createDisruptionBudget({ settings, namespace, options }: Part): 
       spec: {
         maxUnavailable: rollout.maxUnavailable,
         selector: { matchLabels: selectorLabels(name) },
-        // A pod that does not serve protects nobody.
+        // An unhealthy pod serves no requests, so it need not be protected.
         unhealthyPodEvictionPolicy: 'AlwaysAllow',
       },
     },
@@ -121,7 +124,7 @@ export function createDisruptionBudget({ settings, namespace, options }: Part): 
   );
 }
 
-/** Makes what leads clients outside of the cluster to the servers; yields where they find them. */
+/** Creates the load balancer or Ingress for clients outside the cluster. Returns its address. */
 export function createExposure(part: Part): pulumi.Output<string | undefined> {
   const { exposure } = part.settings;
   switch (exposure.kind) {

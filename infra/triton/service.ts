@@ -6,24 +6,24 @@ import type { Part } from './names';
 
 type ServicePort = input.core.v1.ServicePort;
 
-/** gRPC is HTTP/2 without TLS, which proxies have to be told. */
+/** Tells proxies that gRPC is HTTP/2 without TLS. */
 const APP_PROTOCOLS = { http: 'http', grpc: 'kubernetes.io/h2c', metrics: 'http' } as const;
 
-/** Left out here, and part of a Service that was imported: without this Pulumi would replace it. */
+/** An imported Service has these fields, but the program omits them, for which Pulumi would replace the Service. */
 export const SET_BY_KUBERNETES = ['spec.clusterIP', 'spec.clusterIPs'];
 
-/** @param names which of the pods' ports */
+/** @param names of the ports */
 export function servicePorts(...names: (keyof typeof PORTS)[]): ServicePort[] {
   return names.map((name) => ({ name, port: PORTS[name], targetPort: name, appProtocol: APP_PROTOCOLS[name] }));
 }
 
-/** Where clients inside of the cluster find the servers. Who may is up to the NetworkPolicy. */
+/** The Service for clients in the cluster. The NetworkPolicy decides which clients may connect. */
 export function createService({ settings, namespace, options }: Part): Service {
   const { name } = settings;
   return new Service(
     name,
     {
-      // What is waited for is the Deployment, which knows how long pods may take.
+      // Pulumi waits for the Deployment instead, whose timeouts consider how long pods take.
       metadata: { name, namespace, labels: labels(name), annotations: { 'pulumi.com/skipAwait': 'true' } },
       spec: { type: 'ClusterIP', selector: selectorLabels(name), ports: servicePorts('http', 'grpc', 'metrics') },
     },
@@ -31,7 +31,7 @@ export function createService({ settings, namespace, options }: Part): Service {
   );
 }
 
-/** Its address inside of the cluster. */
+/** Address of the Service in the cluster. */
 export function serviceUrl({ settings, namespace }: Part): pulumi.Output<string> {
   return pulumi.interpolate`http://${settings.name}.${namespace}.svc:${PORTS.http}`;
 }

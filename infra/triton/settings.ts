@@ -15,7 +15,7 @@ import { defaultImage } from './image';
 
 /** The options with every default filled in. */
 export interface CompleteOptions extends TritonOptions {
-  /** Of the component: of the Deployment, its Service and so on. */
+  /** Name of the component, its Deployment, Service and so on. */
   name: string;
   namespace: { name: string; create: boolean };
   image: string;
@@ -34,10 +34,10 @@ export interface CompleteOptions extends TritonOptions {
   environment: NonNullable<TritonOptions['environment']>;
 }
 
-/** The arguments with every default filled in. What may come from another resource is as it was given. */
+/** The arguments with every default filled in. Outputs of other resources are passed through unchanged. */
 export type TritonSettings = CompleteOptions & Omit<TritonServerArgs, keyof TritonOptions>;
 
-/** Fills in what args.ts says the defaults are. */
+/** Fills in the defaults that args.ts documents. */
 export function withDefaults(name: string, args: TritonServerArgs): TritonSettings {
   const { modelRepository, region, credentials, endpointUrl, ...options } = args;
   return {
@@ -49,7 +49,7 @@ export function withDefaults(name: string, args: TritonServerArgs): TritonSettin
   };
 }
 
-/** The same without where the models are. */
+/** The same for options without the location of the models. */
 export function completeOptions(name: string, options: TritonOptions): CompleteOptions {
   const { autoscaling, monitoring, namespace, ...rest } = options;
   const network = {

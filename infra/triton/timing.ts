@@ -1,34 +1,34 @@
 import type { TritonSettings } from './settings';
 
-/** How often the startup probe asks. */
+/** Interval of the startup probe. */
 export const STARTUP_PERIOD_SECONDS = 10;
-/** After --exit-timeout-secs Triton takes its models down. */
+/** Time in which Triton unloads its models after --exit-timeout-secs. */
 const TAKE_DOWN_SECONDS = 15;
-/** A GPU machine that has to be started first, until pods are bound to it. */
+/** Time until a new GPU node has started and pods are bound to it. */
 const NODE_SECONDS = 300;
-/** The image of about 9 GB, on a machine that does not have it yet. */
+/** Time to pull the image of about 9 GB onto a new node. */
 const IMAGE_PULL_SECONDS = 300;
-/** How long a pod has to be ready to count as such. */
+/** How long a pod must be ready before it counts as available. */
 export const MIN_READY_SECONDS = 10;
 
-/** From the start of the container to its HTTP port. */
+/** Time from the start of the container until its HTTP port opens. */
 export function startupSeconds({ startup }: Pick<TritonSettings, 'startup'>): number {
   return startup.downloadSeconds + startup.loadSeconds + startup.warmUpSeconds;
 }
 
-/** From "end" to "killed": serving on, then open requests, then the models. */
+/** Time from the stop signal until the pod is killed: draining, then open requests, then unloading models. */
 export function graceSeconds({ shutdown }: Pick<TritonSettings, 'shutdown'>): number {
   return shutdown.drainSeconds + shutdown.exitTimeoutSeconds + TAKE_DOWN_SECONDS;
 }
 
-/** From "wanted" to "ready" of one pod, with a machine that has to be started for it. */
+/** Time from the creation of a pod until it is available, including the start of a node. */
 export function podReadySeconds(settings: Pick<TritonSettings, 'startup'>): number {
   return NODE_SECONDS + IMAGE_PULL_SECONDS + startupSeconds(settings) + MIN_READY_SECONDS;
 }
 
 type OfRollout = Pick<TritonSettings, 'startup' | 'shutdown' | 'rollout' | 'replicas' | 'autoscaling'>;
 
-/** For every pod to be replaced, as many at a time as the rollout allows. */
+/** Time to replace all pods, as many at once as the rollout allows. */
 function rolloutSeconds(settings: OfRollout): number {
   const pods = settings.autoscaling?.maxReplicas ?? settings.replicas;
   const atOnce = settings.rollout.strategy === 'surge' ? 1 : settings.rollout.maxUnavailable;
@@ -36,7 +36,7 @@ function rolloutSeconds(settings: OfRollout): number {
   return steps * (podReadySeconds(settings) + graceSeconds(settings));
 }
 
-/** How long Pulumi waits for what needs pods that are ready; its default is over before a first pod is. */
+/** Pulumi's timeouts for resources that need ready pods. Its default ends before the first pod is ready. */
 export function rolloutTimeouts(settings: OfRollout): { create: string; update: string } {
   const timeout = `${rolloutSeconds(settings)}s`;
   return { create: timeout, update: timeout };
