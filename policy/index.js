@@ -1,6 +1,6 @@
 /* global __dirname, module, require */
-// Where Pulumi comes in. It would compile TypeScript by the tsconfig.json of the folder that it is run in, which may be
-// anybody's.
+// Entry point for Pulumi. Pulumi itself would compile TypeScript with the tsconfig.json of the folder that it runs in,
+// which can belong to any project.
 const { runTypeScript } = require('../src/launch/typescript.cjs');
 
 runTypeScript(module, __dirname, 'main.ts');

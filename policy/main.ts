@@ -3,8 +3,8 @@ import { PolicyPack } from '@pulumi/policy';
 import { toPolicies } from './pack';
 import { rules } from './rules';
 
-// The SDK takes the pack's version from the package.json of the folder that Pulumi is run in: that of a program's main
-// file, which may have none.
+// The SDK reads the pack's version from the package.json of the current folder. Pulumi sets this folder to that of a
+// program's main file, which may have no package.json.
 process.chdir(join(__dirname, '..'));
 
 new PolicyPack('triton-serving', { policies: toPolicies(rules) });

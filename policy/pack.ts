@@ -2,7 +2,7 @@ import type { Policies, PolicyResource, ResourceValidationArgs } from '@pulumi/p
 import { describe, type Finding, type Resource, type Rule } from './rule';
 import { Value } from './value';
 
-/** The rules in the form in which Pulumi asks them. */
+/** Converts the rules to Pulumi's policies. */
 export function toPolicies(rules: readonly Rule[]): Policies {
   return rules.flatMap((rule) => {
     const shared = { name: rule.name, description: rule.description, enforcementLevel: 'mandatory' as const };

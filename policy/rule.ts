@@ -1,51 +1,51 @@
 import type { Value } from './value';
 
-/** A resource as rules see it. */
+/** A resource in the form that rules check. */
 export interface Resource {
-  /** Pulumi's token: `aws:s3/bucket:Bucket`. */
+  /** Pulumi's type token: `aws:s3/bucket:Bucket`. */
   type: string;
-  /** Its name in the program. */
+  /** Name of the resource in the program. */
   name: string;
   urn: string;
-  /** Whether Pulumi refuses to delete it. */
+  /** Whether Pulumi refuses to delete the resource. */
   protect: boolean;
   props: Value;
-  /** URNs of the resources that the property was made from; those of all, if no property is named. */
+  /** URNs of the resources that the property depends on; without a property, all dependencies. */
   madeFrom(property?: string): readonly string[];
 }
 
-/** What is wrong with a resource. */
+/** A violation of a rule. */
 export interface Finding {
   resource: Resource;
-  /** What has the wrong value; where something is missing, the place it belongs to. */
+  /** The invalid value, or the place where a value is missing. */
   at: Value;
-  /** Instead of "PATH is VALUE". */
+  /** Replaces the text "PATH is VALUE". */
   problem?: string;
-  /** What is allowed, and what to do, as an order: "set it to ...". */
+  /** What to do, as an instruction: "set it to ...". */
   fix: string;
 }
 
 export type Report = (finding: Finding) => void;
 
-/** Something that has to hold of every stack. Each is mandatory: a preview or an update that breaks it ends. */
+/** A rule for every stack. All rules are mandatory: a violation fails the preview or update. */
 export interface Rule {
-  /** Unique, and never changed: Pulumi and docs/policy.md tell of a rule by its name. */
+  /** Unique and stable, because Pulumi and docs/policy.md identify a rule by its name. */
   name: string;
-  /** What is demanded and why, in a sentence or two. */
+  /** The requirement and its reason, in one or two sentences. */
   description: string;
-  /** Looks at the resources of `types` one by one, before they are made. */
+  /** Checks each resource of these `types` by itself, before it is created. */
   each?: { types: readonly string[]; check: (resource: Resource, report: Report) => void };
-  /** Looks at all resources together, once they are known. */
+  /** Checks all resources together, after they are known. */
   stack?: (resources: readonly Resource[], report: Report) => void;
 }
 
-/** The sentence about a finding: resource, property, value, and what to do. */
+/** Describes a finding in a sentence: resource, property, value, and what to do. */
 export function describe({ resource, at, problem, fix }: Finding): string {
   const what = problem ?? `${at.path} is ${at.shown()}`;
   return `${resource.type} "${resource.name}": ${what}; ${fix}.`;
 }
 
-/** What a rule has to say of these resources, one sentence each. */
+/** Returns the violations of a rule, one sentence each. */
 export function findings(rule: Rule, resources: readonly Resource[]): string[] {
   const found: string[] = [];
   const report: Report = (finding) => found.push(describe(finding));
@@ -57,19 +57,20 @@ export function findings(rule: Rule, resources: readonly Resource[]): string[] {
   return found;
 }
 
-/** The name of the stack that a resource is of. */
+/** The name of the stack that a resource belongs to. */
 export function stackOf({ urn }: Pick<Resource, 'urn'>): string {
   return /^urn:pulumi:([^:]*)::/.exec(urn)?.[1] ?? '';
 }
 
-/** Whether the stack is one that others depend on. */
+/** Whether the stack is a production stack, by its name. */
 export function isProduction(resource: Pick<Resource, 'urn'>): boolean {
   return /^prod/i.test(stackOf(resource));
 }
 
 /**
- * The resources of `type` whose `property` names this one: by the way the program wired them, or by its name.
- * @param names what the property may be, where the wiring is not known
+ * Returns the resources of `type` whose `property` refers to the owner, by a dependency in the program or by the
+ * owner's name.
+ * @param names possible values of the property, for references that are not dependencies
  */
 export function belongingTo(
   owner: Resource,

@@ -1,58 +1,60 @@
-/** Stands for what is known only when the update has made it. */
+/** Stands for a value that is unknown until the update creates it. */
 export const UNKNOWN = Symbol('unknown until the update');
 
 /**
- * A property of a resource, or of something in it, which knows its own path. A value that is unknown before the update
- * is neither a violation nor hides others: `is` says no to it, and `mayBe` says yes.
+ * A property of a resource or a part of one, with its path. A value that is unknown before the update is neither a
+ * violation nor hides others: `is` returns false for it, and `mayBe` returns true.
  */
 export class Value {
   /**
-   * @param path how it is reached from the resource, as messages name it: `spec.template.spec`
-   * @param raw what is there: undefined where nothing is, UNKNOWN where it cannot be told yet
+   * @param path of the value in the resource, as in messages: `spec.template.spec`
+   * @param raw the value: undefined if it is missing, UNKNOWN if it is not known yet
    */
   constructor(
     readonly path: string,
     readonly raw: unknown,
   ) {}
 
-  /** The properties of a resource as a policy gets them: reading one that is unknown throws. */
+  /** Wraps the properties that a policy receives. Reading an unknown property throws, so UNKNOWN replaces it. */
   static ofResource(properties: object): Value {
     return new Value('', known(properties));
   }
 
   /**
-   * What lies at a path below.
-   * @param path keys with dots between them, none of which has a dot itself
+   * The value at a path below this one.
+   * @param path keys separated by dots; no key may contain a dot itself
    */
   at(path: string): Value {
     return path.split('.').reduce<Value>((value, key) => value.key(key), this);
   }
 
-  /** What lies at one key, which may have dots. */
+  /** The value at one key, which may contain dots. */
   key(key: string): Value {
     const path = this.path === '' ? key : `${this.path}.${key}`;
     if (this.raw === UNKNOWN) return new Value(path, UNKNOWN);
     return new Value(path, isObject(this.raw) ? this.raw[key] : undefined);
   }
 
-  /** The entries of a list; a single value is a list of itself, and nothing, or something unknown, has no entry. */
+  /**
+   * The entries of a list. A single value counts as a list with one entry; a missing or unknown value has no entries.
+   */
   items(): Value[] {
     if (!this.isThere()) return [];
     if (!Array.isArray(this.raw)) return [this];
     return this.raw.map((item, index) => new Value(`${this.path}[${index}]`, item));
   }
 
-  /** The values of an object, each with its key in its path. */
+  /** The values of an object; the path of each includes its key. */
   values(): Value[] {
     return isObject(this.raw) ? Object.keys(this.raw).map((key) => this.key(key)) : [];
   }
 
-  /** Whether something known is there. */
+  /** Whether there is a known value. */
   isThere(): boolean {
     return this.raw !== undefined && this.raw !== null && this.raw !== UNKNOWN;
   }
 
-  /** Whether there is nothing, for sure. */
+  /** Whether the value is certainly missing. */
   isMissing(): boolean {
     return this.raw === undefined || this.raw === null;
   }
@@ -61,27 +63,27 @@ export class Value {
     return this.raw === UNKNOWN;
   }
 
-  /** Whether it is one of these, for sure. */
+  /** Whether the value is certainly one of these. */
   is(...expected: readonly unknown[]): boolean {
     return expected.includes(this.raw);
   }
 
-  /** Whether it is one of these, or may turn out to be. */
+  /** Whether the value is one of these, or unknown. */
   mayBe(...expected: readonly unknown[]): boolean {
     return this.raw === UNKNOWN || expected.includes(this.raw);
   }
 
-  /** Whether one of its entries is `expected`, or may turn out to be. */
+  /** Whether one of the entries is `expected`, or unknown. */
   mayInclude(expected: unknown): boolean {
     return this.raw === UNKNOWN || this.items().some((item) => item.mayBe(expected));
   }
 
-  /** Its text; undefined where it is none, or unknown. */
+  /** The value as text; undefined if it is not text or unknown. */
   text(): string | undefined {
     return typeof this.raw === 'string' ? this.raw : undefined;
   }
 
-  /** The document in it, if it is the text of one in JSON; itself if it is an object already. */
+  /** Parses the value if it is JSON text; an object is returned unchanged. */
   document(): Value {
     const text = this.text();
     if (text === undefined) return this;
@@ -92,7 +94,7 @@ export class Value {
     }
   }
 
-  /** As messages show it. */
+  /** The value as text for messages. */
   shown(): string {
     if (this.raw === UNKNOWN) return 'not known yet';
     if (this.isMissing()) return 'not set';
@@ -105,14 +107,14 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A copy in which UNKNOWN stands for each property that cannot be read. */
+/** Returns a copy with UNKNOWN for each property that cannot be read. */
 function known(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   const read = (key: string | number): unknown => {
     try {
       return known((value as Record<string | number, unknown>)[key]);
     } catch {
-      return UNKNOWN; // Plain data throws for no other reason.
+      return UNKNOWN; // Reading plain data throws only for unknown properties.
     }
   };
   if (Array.isArray(value)) return Array.from({ length: value.length }, (_, index) => read(index));

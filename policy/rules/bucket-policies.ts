@@ -64,7 +64,7 @@ function deniesWithoutTls(statement: Value): boolean {
   );
 }
 
-/** Conditions that say who may come, although the principal is everybody. */
+/** Condition keys that restrict the callers even if the principal is `*`. */
 const NARROWING = [
   'aws:PrincipalAccount',
   'aws:PrincipalArn',

@@ -16,20 +16,20 @@ const LIFECYCLE = [
 ];
 const LOGGING = ['aws:s3/bucketLogging:BucketLogging', 'aws:s3/bucketLoggingV2:BucketLoggingV2'];
 
-/** What a bucket is called by the resources that are about it. */
+/** The names by which other resources refer to a bucket. */
 export const namesOf = (bucket: Resource): Value[] => [bucket.props.at('id'), bucket.props.at('bucket')];
 
 export const bucketsIn = (resources: readonly Resource[]): Resource[] =>
   resources.filter(({ type }) => (BUCKETS as readonly string[]).includes(type));
 
-/** Asks of each bucket for a resource of its own that says something about it, and looks at that. */
+/** A rule that requires a companion resource for each bucket, and checks that resource. */
 function companionRule(rule: {
   name: string;
   description: string;
   type: string | readonly string[];
-  /** What has to be added where there is none. */
+  /** The resource to add if there is none. */
   add: string;
-  /** Buckets that need none. */
+  /** Buckets that need no such resource. */
   except?: (bucket: Resource, resources: readonly Resource[]) => boolean;
   check?: (companion: Resource, report: Report, context: { isLogTarget: boolean }) => void;
 }): Rule {
@@ -55,12 +55,12 @@ function companionRule(rule: {
   };
 }
 
-/** `BucketVersioning` of the first type's token. */
+/** The class in the token of the first type, such as `BucketVersioning`. */
 function classOf(type: string | readonly string[]): string {
   return (typeof type === 'string' ? type : (type[0] ?? '')).split(':').at(-1) ?? '';
 }
 
-/** Whether access logs go there: S3 itself writes them. */
+/** Whether S3 writes access logs to this bucket. */
 function isLogTarget(bucket: Resource, resources: readonly Resource[]): boolean {
   return belongingTo(bucket, LOGGING, 'targetBucket', resources, namesOf(bucket)).length > 0;
 }

@@ -4,10 +4,10 @@ import { CLUSTER, NODE_GROUP } from './types';
 
 const EVERYWHERE = ['0.0.0.0/0', '::/0'];
 
-/** What has to be logged to find out who did what. */
+/** Log types that are needed to find out which identity did what. */
 const LOGS = ['api', 'audit', 'authenticator'] as const;
 
-/** Where the ranges of a rule of a security group are, by the way it is written down. */
+/** The address ranges of security group rules, by the type of the resource that declares them. */
 const OPEN_RANGES: Readonly<Record<string, (props: Value) => Value[]>> = {
   'aws:ec2/securityGroup:SecurityGroup': (props) =>
     props

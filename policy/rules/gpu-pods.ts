@@ -91,7 +91,7 @@ function toleratesGpu(toleration: Value): boolean {
   return key.mayBe(undefined, TAINT) && effect.mayBe(undefined, '', 'NoSchedule');
 }
 
-/** Whether what a pool demands of its nodes can only be met with GPUs: families, types, or GPUs by name. */
+/** Whether only GPU nodes can meet the requirements of a pool, which may name families, types or GPUs. */
 function isOfGpus(requirements: Value): boolean {
   return requirements.items().some((requirement) => {
     const key = requirement.at('key').text() ?? '';

@@ -3,7 +3,9 @@ import type { Resource, Rule } from '../rule';
 import type { Value } from '../value';
 import { allows, principalsOf, statementsOf } from './statements';
 
-/** Where policies of identities are written down. Policies of keys and buckets are about themselves, and are not here. */
+/**
+ * Resources with identity policies. Key and bucket policies apply only to their own resource and are not listed here.
+ */
 const POLICIES = [
   'aws:iam/policy:Policy',
   'aws:iam/rolePolicy:RolePolicy',
@@ -18,7 +20,7 @@ const ATTACHMENTS = [
   'aws:iam/policyAttachment:PolicyAttachment',
 ];
 
-/** Actions that AWS cannot limit to resources. */
+/** Actions that AWS cannot restrict to resources. */
 const WITHOUT_RESOURCE = new Set([
   'ecr:GetAuthorizationToken',
   'sts:GetCallerIdentity',
@@ -32,10 +34,10 @@ function identityStatements(resource: Resource): Value[] {
   return policies.flatMap((policy) => statementsOf(policy.at('policy'))).filter(allows);
 }
 
-/** Whether an action has a wildcard elsewhere than behind a verb (`s3:Get*`). */
+/** Whether an action has a wildcard other than after a verb (`s3:Get*`). */
 const isWildAction = (text: string): boolean => /[*?]/.test(text) && !/^[\w-]+:[A-Z][a-z]{2,}[^?]*$/.test(text);
 
-/** Whether an ARN names no resource: its service or the beginning of its resource is a wildcard. */
+/** Whether an ARN names no specific resource, because its service or the start of its resource is a wildcard. */
 const isWildResource = (text: string): boolean =>
   /^([*?].*|arn:[^:]*:[^:]*[*?][^:]*:.*|arn(:[^:]*){4}:[*?].*)$/.test(text);
 
@@ -139,7 +141,7 @@ export const iamRules: readonly Rule[] = [
   },
 ];
 
-/** The values that conditions with an exact or a wildcard match demand of keys such as `HOST:sub`. */
+/** The values that conditions with StringEquals or StringLike require for keys such as `HOST:sub`. */
 function conditionsEndingIn(statement: Value, suffix: string): Value[] {
   return statement
     .at('Condition')

@@ -9,7 +9,7 @@ import { networkRules } from './networks';
 import { podRules } from './pods';
 import { workloadRules } from './workloads';
 
-/** Everything that has to hold of a stack. */
+/** All rules for stacks. */
 export const rules: readonly Rule[] = [
   ...bucketRules,
   ...bucketPolicyRules,

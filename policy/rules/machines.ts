@@ -91,7 +91,7 @@ export const machineRules: readonly Rule[] = [
       types: ['aws:kms/key:Key'],
       check: (resource, report) => {
         const rotation = resource.props.at('enableKeyRotation');
-        // Only keys that encrypt with one and the same secret can be rotated.
+        // Only symmetric keys can be rotated.
         if (resource.props.at('customerMasterKeySpec').is(undefined, 'SYMMETRIC_DEFAULT') && !rotation.mayBe(true)) {
           report({ resource, at: rotation, fix: 'set it to true' });
         }

@@ -2,17 +2,17 @@ import type { Report, Resource, Rule } from '../rule';
 import type { Value } from '../value';
 import { NODE_NAMESPACES, POD_SPEC } from './types';
 
-/** Pods that take requests, or go on until they are stopped. */
+/** Workloads whose pods serve requests or run until they are stopped. */
 const SERVING = ['kubernetes:apps/v1:Deployment', 'kubernetes:apps/v1:StatefulSet'];
 
-/** The pod that a resource makes. */
+/** The pod spec of a resource. */
 export const podOf = (resource: Resource): Value => resource.props.at(POD_SPEC[resource.type] ?? 'spec');
 
 export const containersOf = (pod: Value): Value[] => pod.at('containers').items();
 
 const allContainersOf = (pod: Value): Value[] => [...containersOf(pod), ...pod.at('initContainers').items()];
 
-/** Whether a container asks for GPUs, in whole or in parts. */
+/** Whether a container requests GPUs or parts of GPUs. */
 export function wantsGpu(container: Value): boolean {
   return ['limits', 'requests'].some((kind) =>
     container
@@ -122,7 +122,7 @@ export const podRules: readonly Rule[] = [
   ),
 ];
 
-/** As the Pod Security Standard "restricted" has it; what it leaves open is left open here. */
+/** Checks the Pod Security Standard "restricted", and nothing beyond it. */
 function restrictedRule(): Rule {
   return {
     name: 'pod-restricted',
@@ -149,7 +149,7 @@ function restrictedRule(): Rule {
 
 function checkContainer(resource: Resource, pod: Value, container: Value, report: Report): void {
   const context = container.at('securityContext');
-  /** The container's own setting, else that of the pod. */
+  /** The container's own setting, otherwise the setting of the pod. */
   const effective = (path: string): Value => {
     const own = context.at(path);
     return own.isMissing() && !pod.at(`securityContext.${path}`).isMissing() ? pod.at(`securityContext.${path}`) : own;

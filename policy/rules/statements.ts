@@ -1,20 +1,22 @@
 import type { Value } from '../value';
 
-/** The statements of an IAM or bucket policy, given as JSON text or as an object. */
+/** The statements of an IAM or bucket policy, which is JSON text or an object. */
 export function statementsOf(policy: Value): Value[] {
   return policy.document().at('Statement').items();
 }
 
-/** Whether the statement is a list of things that are allowed. */
 export const allows = (statement: Value): boolean => statement.at('Effect').is('Allow');
 
-/** The principals of a statement, of every kind. */
+/** All principals of a statement, of any kind. */
 export function principalsOf(statement: Value): Value[] {
   const principal = statement.at('Principal');
   return principal.text() === undefined ? principal.values().flatMap((value) => value.items()) : [principal];
 }
 
-/** What the conditions of a statement demand of `key`, by any operator; keys are the same in any case. */
+/**
+ * The values that conditions of a statement require for `key`, with their operators. Condition keys are
+ * case-insensitive.
+ */
 export function conditionsOn(statement: Value, key: string): { operator: string; value: Value }[] {
   return statement
     .at('Condition')
@@ -27,7 +29,7 @@ export function conditionsOn(statement: Value, key: string): { operator: string;
     );
 }
 
-/** Operators have no dots in them. */
+/** The last key of a path. Condition operators contain no dots. */
 function lastKey(path: string): string {
   return path.slice(path.lastIndexOf('.') + 1);
 }

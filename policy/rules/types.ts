@@ -1,4 +1,4 @@
-/** Types of resources that several rules look at, as Pulumi names them. */
+/** Pulumi's type tokens that several rules use. */
 export const BUCKETS = ['aws:s3/bucket:Bucket', 'aws:s3/bucketV2:BucketV2'] as const;
 
 export const BUCKET_POLICY = 'aws:s3/bucketPolicy:BucketPolicy';
@@ -11,7 +11,7 @@ export const NODE_GROUP = 'aws:eks/nodeGroup:NodeGroup';
 
 export const LAUNCH_TEMPLATE = 'aws:ec2/launchTemplate:LaunchTemplate';
 
-/** Where Kubernetes resources keep the pod that they make. */
+/** Path of the pod spec in each Kubernetes type. */
 export const POD_SPEC: Readonly<Record<string, string>> = {
   'kubernetes:core/v1:Pod': 'spec',
   'kubernetes:apps/v1:Deployment': 'spec.template.spec',
@@ -24,5 +24,5 @@ export const POD_SPEC: Readonly<Record<string, string>> = {
 
 export const NODE_POOL = 'kubernetes:karpenter.sh/v1:NodePool';
 
-/** Namespaces whose pods are part of the nodes: drivers and device plugins have to reach what is theirs. */
+/** Namespaces of node agents: drivers and device plugins need access to the node. */
 export const NODE_NAMESPACES = ['kube-system', 'gpu-operator', 'gpu-node-agents'] as const;

@@ -9,13 +9,13 @@ const NETWORK_POLICY = 'kubernetes:networking.k8s.io/v1:NetworkPolicy';
 const INGRESS = 'kubernetes:networking.k8s.io/v1:Ingress';
 const SERVICE = 'kubernetes:core/v1:Service';
 
-/** Says of a load balancer that it is for the network only: by controller. */
+/** Annotations, by controller, that make a load balancer internal. */
 const INTERNAL: readonly (readonly [annotation: string, value: string])[] = [
   ['service.beta.kubernetes.io/aws-load-balancer-scheme', 'internal'],
   ['service.beta.kubernetes.io/aws-load-balancer-internal', 'true'],
 ];
 
-/** Whether the labels that `selector` asks for are among `labels`; what is unknown may be. */
+/** Whether `selector` matches `labels`. Unknown values count as a match. */
 function selects(selector: Value, labels: Value): boolean {
   if (selector.isUnknown() || labels.isUnknown()) return true;
   const wanted = selector.at('matchLabels');
