@@ -42,7 +42,7 @@ const HELP = `Measures this package on this machine, always against something in
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() =>
     withInterrupts(async (signal) => {
-      // Without them every measurement fails, and what was set up for it is undone.
+      // Every measurement fails without its processes, and its clean-up then runs.
       const stop = (): void => {
         stopCommands();
         void stopAll();
@@ -78,7 +78,7 @@ async function bench(argv: readonly string[]): Promise<number> {
     throw new UsageError('--rows is for --only sync, --only client and --only precision');
   }
   const rows = parseList('rows', flags.rows);
-  // A part of the numbers must not replace all of them.
+  // A partial run must not replace the complete results.
   const out = flags.out ?? (isPartial ? undefined : join(paths.root, 'docs', 'benchmarks'));
   const all = {
     start: benchStart,
@@ -100,7 +100,7 @@ async function bench(argv: readonly string[]): Promise<number> {
   return EXIT.ok;
 }
 
-/** What this machine lacks the means for is left out, unless it was asked for by its name. */
+/** Skips benchmarks that cannot run on this machine, unless they were requested by name. */
 function isPossible(name: string): boolean {
   const reason = name === 'preview' ? whyNoPreview() : undefined;
   if (reason !== undefined) process.stderr.write(`left out: ${name}: ${reason}\n`);

@@ -8,7 +8,7 @@ import { compare, inParallel } from './compare';
 import { only, withModels } from './local-models';
 import { printComparison } from './print';
 
-/** GFPGAN in batches against one by one. */
+/** Compares GFPGAN in batches with single requests. */
 export async function benchBatching(repetitions: number): Promise<object> {
   return withModels(paths.modelRepository, ['gfpgan', 'infer_face_restoration_v2.1'], async (client, progress) => {
     const face = networkTensor('input__0', 'signed', await readImage(FACE));

@@ -1,25 +1,25 @@
 import { forEachLimited } from '../../src/core/pool';
 
-/** One way to do the work that is compared. */
+/** One of the compared ways to do the same work. */
 export interface Contestant {
   name: string;
-  /** Does the work once; `units` of it per call. */
+  /** Does `units` of the work. */
   run: () => Promise<void>;
   units: number;
 }
 
 export interface Comparison {
   name: string;
-  /** Units a second, one for each repetition. */
+  /** Units per second, one value for each repetition. */
   rates: number[];
   median: number;
-  /** Median of this rate over the first contestant's of the same repetition. */
+  /** Median ratio of this rate to that of the first entry in the same repetition. */
   ratio: number;
 }
 
 /**
- * Runs the contestants in turn, again and again, so that whatever else the machine does meets all of them alike, and
- * compares each with the first one repetition by repetition. One round before the first is not counted.
+ * Runs the entries alternately, so that other load on the machine affects all of them equally, and compares each with
+ * the first entry of the same repetition. An initial round is not counted.
  */
 export async function compare(
   contestants: readonly Contestant[],
@@ -42,7 +42,7 @@ export async function compare(
   });
 }
 
-/** The middle value; of an even number the mean of the two in the middle. */
+/** The median; for an even number of values the mean of the two in the middle. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const upper = sorted[Math.floor(sorted.length / 2)] ?? NaN;
@@ -50,7 +50,7 @@ export function median(values: readonly number[]): number {
   return (lower + upper) / 2;
 }
 
-/** Calls `work` `count` times, `limit` at a time. */
+/** Calls `work` `count` times, at most `limit` calls at once. */
 export async function inParallel(count: number, limit: number, work: () => Promise<unknown>): Promise<void> {
   await forEachLimited(Array<undefined>(count).fill(undefined), limit, async () => {
     await work();

@@ -9,7 +9,7 @@ import { compare, inParallel, type Comparison } from './compare';
 import { only, withModels } from './local-models';
 import { printComparison } from './print';
 
-/** Pre- and postprocessing without a network between them: what of the serving is left when that takes no time. */
+/** Pre- and postprocessing without the network, to measure the serving overhead alone. */
 const WITHOUT_NETWORK = `platform: ensemble
 input: [{ name: raw_image, data_type: TYPE_UINT8, dims: [-1, -1, 3] }]
 output: [{ name: image_out, data_type: TYPE_UINT8, dims: [-1, -1, 3] }]
@@ -20,7 +20,7 @@ ensemble_scheduling:
     - { model_name: post_gfpgan, model_version: -1, input_map: { input__0: preprocessed, input__1: raw_image }, output_map: { output__0: image_out } }
 `;
 
-/** The ensemble against a client that calls its steps one by one, with the network and without. */
+/** Compares the ensemble with a client that calls its steps one by one, with and without the network. */
 export async function benchEnsemble(repetitions: number): Promise<object> {
   const repository = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
   try {

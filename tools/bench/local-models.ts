@@ -9,10 +9,10 @@ import { TritonHttpClient } from '../../src/triton/http';
 import type { Tensor } from '../../src/triton/tensor';
 import { Undo } from '../../src/core/undo';
 
-/** Beside a local stack that may be running. */
+/** Ports that do not collide with a running local stack. */
 export const FREE_PORTS = { 'http-port': 0, 'grpc-port': 0, 'metrics-port': 0, 's3-port': 0 };
 
-/** Runs `work` against a local stack that serves these models of a repository, all by default. */
+/** Runs `work` against a local stack that serves these models of a repository. Default: all models. */
 export async function withModels(
   repository: string,
   names: readonly string[] | undefined,
@@ -44,7 +44,7 @@ export async function withModels(
   }
 }
 
-/** The only output of a model. */
+/** Returns the only output of a model. */
 export async function only(client: TritonHttpClient, model: string, ...inputs: Tensor[]): Promise<Tensor> {
   const { outputs } = await client.infer(model, inputs);
   if (outputs[0] === undefined) throw new UserError(`${model} returned nothing`);

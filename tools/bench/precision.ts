@@ -12,11 +12,11 @@ interface Row {
   difference?: number;
   largest?: number;
   milliseconds?: number;
-  /** Why it could not be measured. */
+  /** Reason why the model could not be measured. */
   error?: string;
 }
 
-/** Error against float64 and time of each model in each precision, on the GPU if there is one. */
+/** Measures the error against float64 and the time of each model in each precision, on the GPU if there is one. */
 export async function benchPrecision(repetitions: number, models: readonly string[] | undefined): Promise<object> {
   const progress = new Progress();
   const { python } = await progress.run('Python environment', (step) => ensurePython(step));

@@ -1,7 +1,7 @@
 import { formatTable } from '../../src/core/format';
 import type { Comparison } from './compare';
 
-/** The ways that were compared, each beside the first one. */
+/** Prints a comparison, with the ratio of each entry to the first. */
 export function printComparison(title: string, results: readonly Comparison[]): void {
   print(
     title,
@@ -10,7 +10,7 @@ export function printComparison(title: string, results: readonly Comparison[]): 
   );
 }
 
-/** A table under its title, on stdout. */
+/** Prints a table with a title to stdout. */
 export function print(title: string, headings: readonly string[], rows: readonly (readonly string[])[]): void {
   process.stdout.write(`\n${title}\n\n${formatTable(headings, rows)}\n\n`);
 }

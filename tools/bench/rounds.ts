@@ -1,10 +1,10 @@
 import { median } from './compare';
 
 /**
- * Runs the entries in turn, round after round, so that whatever else the machine does meets all of them alike. Each
- * round begins with another one: what a run leaves behind (a warm disk, a busy server) must not always meet the same
- * next one. A round before the first is not counted.
- * @returns by name, one result for each counted round
+ * Runs the entries alternately in rounds, so that other load on the machine affects all of them equally. Each round
+ * starts with a different entry, so that side effects of a run (a warm disk, a busy server) do not always affect the
+ * same successor. An initial round is not counted.
+ * @returns one result for each counted round, by name
  */
 export async function rounds<T>(
   entries: ReadonlyMap<string, (round: number) => Promise<T>>,
@@ -24,7 +24,7 @@ export async function rounds<T>(
   return results;
 }
 
-/** Median of `values` over `others`, each divided by the one of the same round. */
+/** Median of the ratios of `values` to `others` in the same round. */
 export function medianRatio(values: readonly number[], others: readonly number[]): number {
   return median(values.map((value, i) => value / (others[i] ?? NaN)));
 }

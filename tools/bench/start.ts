@@ -12,7 +12,10 @@ interface LocalJson {
   milliseconds: number;
 }
 
-/** `npm run local` twice, the first time everything from nothing, in folders of their own: the cache, the downloads and the traced models. */
+/**
+ * Measures `npm run local` twice, the first time without any cache, downloads or traced models, all in temporary
+ * folders.
+ */
 export async function benchStart(): Promise<object> {
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
   try {

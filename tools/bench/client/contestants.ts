@@ -14,18 +14,18 @@ export const PERF_ANALYZER = 'perf_analyzer';
 
 export type Protocol = 'HTTP' | 'gRPC';
 
-/** One thing that is measured: a protocol, a size of tensor, and how many requests are in flight. */
+/** One measured case: a protocol, a tensor size, and the number of concurrent requests. */
 export interface Cell {
   protocol: Protocol;
-  /** FP32, there and back. */
+  /** FP32 elements of the input and of the output. */
   elements: number;
   concurrency: number;
 }
 
-/** What one run of a contestant told. */
+/** Result of one run of a tool. */
 export interface Sample {
   requestsPerSecond: number;
-  /** Milliseconds. */
+  /** Latency in milliseconds. */
   p50: number;
   p99: number;
 }
@@ -33,21 +33,21 @@ export interface Sample {
 export interface Course {
   server: TritonServer;
   python: string;
-  /** Folder with tritonclient. */
+  /** Folder that contains tritonclient. */
   tritonclient: string;
   perfAnalyzer: PerfAnalyzer;
-  /** For files of the contestants. */
+  /** Scratch folder of the tools. */
   directory: string;
-  /** Of each run, after a warm-up. */
+  /** Duration of each run, after a warm-up. */
   seconds: number;
 }
 
 const LONGEST_WINDOW_MS = 8000;
 const PEER = join(paths.tools, 'bench', 'client', 'peer.py');
 
-/** Programs for a cell by name, ours first. Each run is a process of its own. */
+/** The tools for a cell by name, ours first. Each run is a separate process. */
 export function contestants(course: Course, cell: Cell): Map<string, () => Promise<Sample>> {
-  // Over HTTP its asyncio form is the slower one in every cell, with large tensors ten times slower.
+  // Over HTTP the asyncio client is slower in every cell, and ten times slower with large tensors.
   const forms = cell.protocol === 'HTTP' ? ['http-threads'] : ['grpc-threads', 'grpc-asyncio'];
   return new Map([
     [OURS, () => runOurs(course, cell)],
@@ -80,13 +80,14 @@ async function runTritonclient(course: Course, cell: Cell, form: string): Promis
   return JSON.parse(stdout) as Sample;
 }
 
-/** After which it is taken to hang, as it does over HTTP where there are many small requests at a time. */
+/** Time after which perf_analyzer counts as hung. It does hang over HTTP with many concurrent small requests. */
 const PERF_ANALYZER_TIMEOUT_MS = 30_000;
 const NO_FIGURES: Sample = { requestsPerSecond: NaN, p50: NaN, p99: NaN };
 
 /**
- * Three windows of half the time each, it takes no fewer; longer ones where too little was answered in one.
- * @returns with NaN where it hangs
+ * Runs perf_analyzer with three windows, its minimum, of half the duration each. Doubles the windows if too few
+ * requests completed in one.
+ * @returns NaN for all figures if it hangs
  */
 async function runPerfAnalyzer(course: Course, cell: Cell, windowMs = course.seconds * 500): Promise<Sample> {
   const { server, perfAnalyzer, directory } = course;
@@ -94,10 +95,10 @@ async function runPerfAnalyzer(course: Course, cell: Cell, windowMs = course.sec
   const args = [
     ...['-m', MODEL, '-x', '1', '-i', cell.protocol === 'HTTP' ? 'http' : 'grpc', '-u', address(server, cell)],
     ...['--shape', `x:${cell.elements}`, '--concurrency-range', String(cell.concurrency), '-f', report],
-    // What is stable is not its to judge here: all contestants get one run.
+    // Disables the stability check of perf_analyzer, because every tool gets exactly one run.
     ...['--measurement-interval', String(windowMs), '--stability-percentage', '999', '--max-trials', '3'],
     ...['--percentile', '50'],
-    // It asks for the statistics of the model.
+    // perf_analyzer requests the statistics of the model, which need the key.
     ...['-H', `${cell.protocol === 'HTTP' ? '' : 'triton-grpc-protocol-'}${CONTROL_HEADER}:${server.modelControlKey}`],
   ];
   const env = { ...process.env, LD_LIBRARY_PATH: `${perfAnalyzer.libraries}:${process.env['LD_LIBRARY_PATH'] ?? ''}` };
@@ -111,7 +112,7 @@ async function runPerfAnalyzer(course: Course, cell: Cell, windowMs = course.sec
   return readReport(readFileSync(report, 'utf8'));
 }
 
-/** Reads its table of one row; times are in microseconds. */
+/** Reads perf_analyzer's report, which has one row and times in microseconds. */
 export function readReport(text: string): Sample {
   const [headings = '', values = ''] = text.trim().split('\n');
   const row = new Map(headings.split(',').map((heading, i) => [heading, Number(values.split(',')[i])]));
@@ -127,7 +128,7 @@ export function readReport(text: string): Sample {
   };
 }
 
-/** Without the scheme, as NVIDIA's clients want it. */
+/** The address without the scheme, as NVIDIA's clients expect it. */
 function address({ httpUrl, grpcAddress }: TritonServer, { protocol }: Cell): string {
   return protocol === 'HTTP' ? httpUrl.replace('http://', '') : grpcAddress;
 }

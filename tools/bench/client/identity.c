@@ -1,7 +1,7 @@
-/* A Triton backend that answers each request with its own inputs, so that what is measured is clients and servers and no
- * model. Triton looks for it in the model's folder: libtriton_identity.so.
+/* A Triton backend that answers each request with its inputs, so that benchmarks measure clients and servers and no
+ * model. Triton looks for it in the folder of the model, as libtriton_identity.so.
  *
- * The declarations are those of tritonbackend.h (API 1.x), which no package registry has: only what is used here. */
+ * Declares the used part of tritonbackend.h (API 1.x), because no package registry contains this header. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -17,16 +17,16 @@ export { cellJson, cellTable, type CellResult } from './report';
 export interface ClientBenchOptions {
   /** Counted rounds of each cell. */
   repetitions: number;
-  /** `http`, `grpc`; both by default. */
+  /** `http`, `grpc`. Default: both. */
   rows?: readonly string[] | undefined;
   progress: Progress;
-  /** Gets each cell when it is measured. */
+  /** Called with each cell after its measurement. */
   onCell: (result: CellResult) => void;
 }
 
-/** Of each run. */
+/** Duration of each run. */
 const SECONDS = 1;
-/** A small tensor, and one of 3 MB. */
+/** Elements of a small tensor, and of one with 3 MB. */
 const ELEMENTS = [16, 750_000];
 const CONCURRENCY = [1, 8, 32];
 
@@ -40,7 +40,7 @@ output { name: "x" data_type: TYPE_FP32 dims: -1 }
 instance_group { count: 2 kind: KIND_CPU }
 `;
 
-/** Measures our client against NVIDIA's, on one server whose model costs nothing. */
+/** Compares our client with NVIDIA's, on one server with a model that takes no time. */
 export async function benchClient({ repetitions, rows, progress, onCell }: ClientBenchOptions): Promise<CellResult[]> {
   const cells = chooseCells(rows);
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));

@@ -1,4 +1,4 @@
-"""Sends requests with NVIDIA's tritonclient for a while, so many at any time, and prints what came of it as JSON.
+"""Sends concurrent requests with NVIDIA's tritonclient for a given time, and prints the results as JSON.
 
 peer.py FORM ADDRESS MODEL ELEMENTS CONCURRENCY SECONDS
 FORM is http-threads, grpc-threads, http-asyncio or grpc-asyncio.
@@ -27,9 +27,9 @@ latencies: list[float] = []
 
 
 def inputs() -> list[Any]:
-    """A request of its own each time, as a service makes one for each of its users."""
+    """Builds a new request each time, as a service does for each of its users."""
     x = triton.InferInput("x", [ELEMENTS], "FP32")
-    x.set_data_from_numpy(DATA)  # Binary, over HTTP too.
+    x.set_data_from_numpy(DATA)  # Binary data, also over HTTP.
     return [x]
 
 
@@ -39,7 +39,7 @@ def read(result: Any) -> None:
 
 
 def in_threads() -> float:
-    """A thread for each request at a time; over HTTP with a client of its own, which cannot be shared."""
+    """Runs one thread for each concurrent request. HTTP clients cannot be shared, so each thread has its own."""
     shared = triton.InferenceServerClient(ADDRESS) if PROTOCOL == "grpc" else None
 
     def run() -> None:

@@ -9,21 +9,21 @@ import { unpackPackage, type PythonEnvironment } from '../../../src/install/pyth
 import type { TritonInstallation } from '../../../src/install/triton';
 
 const TRITONCLIENT = '2.73.0';
-/** The last of the packages of tritonclient that carry perf_analyzer for this age of C library. */
+/** The last version of tritonclient that includes a perf_analyzer for this version of the C library. */
 const WITH_PERF_ANALYZER = '2.51.0';
-/** Its libraries that no distribution has installed, and that Triton's package brings along by longer names. */
+/** Libraries of perf_analyzer that distributions do not install. Triton's package includes them under longer names. */
 const BORROWED = ['libb64.so.0d', 'libcudart.so.12'];
 
 const SOURCE = join(paths.tools, 'bench', 'client', 'identity.c');
 
-/** A folder with NVIDIA's Python client, for PYTHONPATH. */
+/** Returns a folder with NVIDIA's Python client, for PYTHONPATH. */
 export function ensureTritonclient({ python, version }: PythonEnvironment): Promise<string> {
   return cached(`tritonclient-${TRITONCLIENT}-python${version}`, (target) =>
     unpackPackage(`tritonclient[http,grpc]==${TRITONCLIENT}`, target, python, { dependencies: true }),
   );
 }
 
-/** NVIDIA's load generator, and where its libraries are. */
+/** Paths of NVIDIA's load generator and its libraries. */
 export interface PerfAnalyzer {
   program: string;
   libraries: string;
@@ -35,7 +35,7 @@ export async function ensurePerfAnalyzer(python: string, triton: TritonInstallat
     mkdirSync(join(target, 'libraries'));
     const present = readdirSync(triton.libraries);
     for (const name of BORROWED) {
-      // libb64.so.0d is there as libb64-98cb6333.so.0d
+      // Triton's package contains libb64.so.0d as libb64-98cb6333.so.0d.
       const [stem = '', ...rest] = name.split('.');
       const held = present.find((file) => file.startsWith(`${stem}-`) && file.includes(`.${rest.join('.')}`));
       if (held === undefined) throw new UserError(`${name}, which perf_analyzer needs, is not in ${triton.libraries}`);
@@ -48,7 +48,7 @@ export async function ensurePerfAnalyzer(python: string, triton: TritonInstallat
   return { program, libraries: join(directory, 'libraries') };
 }
 
-/** The shared library of a backend that answers with what it is asked. */
+/** Returns the shared library of a backend that answers each request with its inputs. */
 export async function ensureIdentityBackend(): Promise<string> {
   const digest = createHash('sha256').update(readFileSync(SOURCE)).digest('hex').slice(0, 12);
   const directory = await cached(`identity-backend-${digest}`, async (target) => {

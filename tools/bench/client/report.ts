@@ -3,7 +3,7 @@ import { median } from '../compare';
 import { medianRatio } from '../rounds';
 import { OURS, PERF_ANALYZER, type Cell, type Sample } from './contestants';
 
-/** The runs of each contestant, one for each round. */
+/** The samples of each tool, one for each round. */
 export interface CellResult extends Cell {
   samples: Map<string, Sample[]>;
 }
@@ -11,16 +11,18 @@ export interface CellResult extends Cell {
 const rates = (result: CellResult, name: string): number[] =>
   (result.samples.get(name) ?? []).map(({ requestsPerSecond }) => requestsPerSecond);
 
-/** Forms of NVIDIA's Python client, the fastest of this cell first. */
+/** Forms of NVIDIA's Python client, the fastest in this cell first. */
 function peers(result: CellResult): string[] {
   const names = [...result.samples.keys()].filter((name) => name !== OURS && name !== PERF_ANALYZER);
   return names.sort((a, b) => median(rates(result, b)) - median(rates(result, a)));
 }
 
-/** Our requests a second over another's of the same round. */
+/** Ratio of our requests per second to those of another tool in the same round. */
 const ratioTo = (result: CellResult, name: string): number => medianRatio(rates(result, OURS), rates(result, name));
 
-/** A line for each cell: requests a second, and ours over the fastest form of tritonclient and over perf_analyzer. */
+/**
+ * A row for each cell: requests per second, and the ratios to the fastest form of tritonclient and to perf_analyzer.
+ */
 export function cellTable(results: readonly CellResult[]): string {
   const number = (value: number, digits = value < 100 ? 1 : 0): string =>
     Number.isNaN(value) ? '-' : value.toFixed(digits);
@@ -44,7 +46,7 @@ export function cellTable(results: readonly CellResult[]): string {
   );
 }
 
-/** A cell for the file of results. */
+/** A cell in the format of the results file. */
 export function cellJson(result: CellResult): object {
   const { protocol, elements, concurrency, samples } = result;
   const [best = ''] = peers(result);

@@ -20,9 +20,9 @@ import { startSts } from './sts';
 import { summarize, type PreviewResult, type PreviewSample } from './summary';
 
 /**
- * Times a first `pulumi preview` of the stack staging, against an empty program and one that has its two providers and
- * nothing else, on the same engine. Nothing is asked of AWS, and no cluster is there.
- * @throws UserError without AWS's plugin, or when a preview fails
+ * Times the first `pulumi preview` of the stack staging. Compares it with an empty program, and with a program that
+ * only creates the two providers, on the same engine. Sends no request to AWS and needs no cluster.
+ * @throws UserError if the AWS plugin is missing or a preview fails
  */
 export async function benchPreview(repetitions: number, progress: Progress): Promise<PreviewResult> {
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
@@ -42,7 +42,7 @@ export async function benchPreview(repetitions: number, progress: Progress): Pro
   }
 }
 
-/** Why it cannot be measured here; undefined if it can. */
+/** Returns the reason why the preview cannot be measured here, or undefined. */
 export function whyNoPreview(): string | undefined {
   const { version, plugin } = awsPlugin();
   if (plugin === undefined) {
@@ -61,7 +61,7 @@ interface Engine {
   preview(directory: string): Promise<PreviewSample>;
 }
 
-/** Pulumi with everything that it keeps in the scratch folder. */
+/** Prepares a Pulumi that keeps all its files in the scratch folder. */
 async function prepareEngine(scratch: string, more: NodeJS.ProcessEnv): Promise<Engine> {
   const pulumi = await ensurePulumi();
   const host = await ensureLanguageHost(pulumi);
@@ -105,7 +105,7 @@ async function prepareEngine(scratch: string, more: NodeJS.ProcessEnv): Promise<
   return { run, preview };
 }
 
-/** Notes when the program was started; Pulumi runs Node for other things too. */
+/** A script that records the start time of the program, but not of other Node processes of Pulumi. */
 const markerText = (file: string): string => `if (/pulumi.cmd.run/.test(process.argv[1] ?? '')) {
   require('node:fs').writeFileSync(${JSON.stringify(file)}, String(performance.timeOrigin));
 }

@@ -2,11 +2,14 @@ import { copyFileSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from
 import { join } from 'node:path';
 import { paths } from '../../../src/core/paths';
 
-/** The stack that is measured. */
+/** The measured stack. */
 export const STACK = 'staging';
 
 const EMPTY = 'module.exports = {};\n';
-/** Starts as ours does (infra/start.cjs): else what the SDK loads would count as a part of the providers. */
+/**
+ * Loads packages lazily as infra/start.cjs does. Otherwise the SDK's own imports would count as a part of the
+ * providers.
+ */
 const PROVIDERS = `const { loadLater } = require('./src/launch/later.cjs');
 for (const name of ['typescript', '@npmcli/arborist']) loadLater(name, '@pulumi/pulumi');
 const { Provider: Aws } = require('@pulumi/aws/provider');
@@ -15,10 +18,10 @@ new Aws('aws', { region: 'us-east-1' });
 new Kubernetes('kubernetes', { renderYamlToDirectory: 'not-written' });
 `;
 
-/** What is measured: nothing at all, no more than the two providers, and the stack. */
+/** The measured programs: an empty one, one with only the two providers, and the stack. */
 export type Project = 'empty' | 'providers' | 'staging';
 
-/** Makes a folder for each below `parent`. */
+/** Creates a folder for each project in `parent`. */
 export function makeProjects(parent: string): Record<Project, string> {
   return {
     empty: smallProject(parent, 'empty', EMPTY),
@@ -31,7 +34,7 @@ function smallProject(parent: string, name: Project, program: string): string {
   const directory = join(parent, name);
   mkdirSync(directory);
   const project = { name, main: 'index.cjs', runtime: { name: 'nodejs', options: { typescript: false } } };
-  // JSON is YAML.
+  // JSON is valid YAML.
   writeFileSync(join(directory, 'Pulumi.yaml'), JSON.stringify(project));
   writeFileSync(join(directory, 'index.cjs'), program);
   for (const file of ['package.json', 'node_modules', 'scripts', 'src'])
@@ -39,7 +42,7 @@ function smallProject(parent: string, name: Project, program: string): string {
   return directory;
 }
 
-/** This project; its stack file is a copy, because Pulumi writes into it. */
+/** Links this project. The stack file is copied, because Pulumi writes to it. */
 function ownProject(directory: string): string {
   mkdirSync(directory);
   for (const entry of readdirSync(paths.root)) {

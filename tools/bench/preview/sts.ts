@@ -5,14 +5,14 @@ const IDENTITY = `<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/do
 <Arn>arn:aws:iam::111122223333:user/bench</Arn><UserId>AIDA</UserId><Account>111122223333</Account>
 </GetCallerIdentityResult><ResponseMetadata><RequestId>1</RequestId></ResponseMetadata></GetCallerIdentityResponse>`;
 
-/** AWS as far as a first preview asks it: who calls. */
+/** A fake AWS for the only request of a first preview, GetCallerIdentity. */
 export interface Sts {
-  /** What makes AWS's provider ask it and nothing else. */
+  /** Environment in which the AWS provider sends all requests to this server. */
   env: NodeJS.ProcessEnv;
   close(): void;
 }
 
-/** Starts it on loopback. Any other question is refused, and fails the preview that asks it. */
+/** Starts the server on loopback. It rejects all other requests, which makes the preview fail. */
 export async function startSts(): Promise<Sts> {
   const server = createServer((request, response) => {
     let body = '';
@@ -30,7 +30,7 @@ export async function startSts(): Promise<Sts> {
     AWS_ENDPOINT_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     AWS_ACCESS_KEY_ID: 'bench',
     AWS_SECRET_ACCESS_KEY: 'bench',
-    // Nothing of whoever measures is used.
+    // The user's own AWS configuration is not used.
     AWS_CONFIG_FILE: '/dev/null',
     AWS_SHARED_CREDENTIALS_FILE: '/dev/null',
     AWS_EC2_METADATA_DISABLED: 'true',

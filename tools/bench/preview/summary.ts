@@ -2,11 +2,11 @@ import { median } from '../compare';
 import { medianRatio } from '../rounds';
 import type { Project } from './projects';
 
-/** One preview. */
+/** Times of one preview. */
 export interface PreviewSample {
-  /** The whole of `pulumi preview`. */
+  /** Duration of `pulumi preview`. */
   seconds: number;
-  /** From the start of the program, which is the start of its Node, to the end. */
+  /** Time from the start of the program's Node process to the end. */
   fromProgramSeconds: number;
 }
 
@@ -16,16 +16,16 @@ export interface PreviewRow {
 }
 
 export interface PreviewResult {
-  /** By project, one number for each round. */
+  /** One value for each round, by project. */
   rows: Record<Project, PreviewRow>;
   /**
-   * Medians over the rounds of `staging` against `empty`, from the start of the program, less in each round what the
-   * two providers alone took.
+   * Medians of `staging` against `empty`, measured from the start of the program. In each round the time of the two
+   * providers is subtracted.
    */
   beyondProviders: { stagingSeconds: number; emptySeconds: number; ratio: number };
-  /** The same of the whole of `pulumi preview`. */
+  /** The same for the complete duration of `pulumi preview`. */
   whole: { stagingSeconds: number; emptySeconds: number; ratio: number };
-  /** Medians of `staging` against `providers`, which has the start of the providers in it, of the whole. */
+  /** Medians of the complete durations of `staging` against `providers`, which includes the start of the providers. */
   overProviders: { stagingSeconds: number; providersSeconds: number; ratio: number };
 }
 
@@ -57,7 +57,7 @@ function beyond(rows: Record<Project, PreviewRow>, what: keyof PreviewRow): Prev
     providers: rows.providers[what],
     staging: rows.staging[what],
   };
-  // Two programs that take the same may come out a little the other way round.
+  // If both programs take the same time, noise can make the difference negative.
   const start = providers.map((seconds, round) => Math.max(0, seconds - (empty[round] ?? NaN)));
   const rest = staging.map((seconds, round) => seconds - (start[round] ?? NaN));
   return { stagingSeconds: median(rest), emptySeconds: median(empty), ratio: medianRatio(rest, empty) };

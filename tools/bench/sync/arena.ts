@@ -10,7 +10,7 @@ import { startBenchServer, type BenchServer } from './server';
 
 export const BUCKET = 'bench';
 
-/** Where the contestants meet: one S3 server, one set of folders to bring there. */
+/** The environment of the benchmark: one S3 server and the source folders, the same for all tools. */
 export class Arena {
   private constructor(
     readonly directory: string,
@@ -18,11 +18,11 @@ export class Arena {
     readonly peers: Peers,
     readonly server: BenchServer,
     readonly contestants: readonly Contestant[],
-    /** What the contestants' programs run with. */
+    /** Environment variables of the tools. */
     readonly env: NodeJS.ProcessEnv,
   ) {}
 
-  /** @param accessLog file that gets a line for each request */
+  /** @param accessLog file to which each request is logged */
   static async open(directory: string, python: string, peers: Peers, accessLog?: string): Promise<Arena> {
     const home = join(directory, 'home');
     mkdirSync(home, { recursive: true });
@@ -39,19 +39,19 @@ export class Arena {
     }
   }
 
-  /** Stops the server and takes what it holds away. */
+  /** Stops the server and deletes its data. */
   async close(): Promise<void> {
     await this.server.stop();
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  /** Our contestant. */
+  /** Our tool. */
   get ours(): Contestant {
     return this.contestants.find(({ family }) => family === 'ours') as Contestant;
   }
 
   async measure(command: Command): Promise<Sample> {
-    // What was written before must not go to the disk during this run.
+    // Flushes earlier writes, so that they do not reach the disk during this run.
     await exec('sync', []);
     return measure(this.python, command, join(this.directory, 'command.log'));
   }
@@ -60,12 +60,12 @@ export class Arena {
     return this.measure(contestant.sync(source, BUCKET, prefix));
   }
 
-  /** Folder of the bucket's objects under `prefix`, on the server's disk. */
+  /** Folder of the objects under `prefix`, on the server's disk. */
   objects(prefix: string): string {
     return join(this.server.data, BUCKET, prefix);
   }
 
-  /** Takes everything under `prefix` away, with what we keep beside it (PREFIX.releases and the like). */
+  /** Deletes everything under `prefix`, and our objects beside it (PREFIX.releases and the like). */
   remove(prefix: string): void {
     const bucket = join(this.server.data, BUCKET);
     for (const name of readdirSync(bucket)) {
@@ -73,13 +73,13 @@ export class Arena {
     }
   }
 
-  /** @throws UserError unless every file of `source` is under `prefix`, in its size */
+  /** @throws UserError unless every file of `source` is under `prefix` with the same size */
   requireComplete(contestant: Contestant, source: string, prefix: string): void {
     for (const entry of readdirSync(source, { recursive: true, withFileTypes: true })) {
       if (!entry.isFile()) continue;
       const path = join(entry.parentPath, entry.name);
       const object = join(this.objects(prefix), path.slice(source.length));
-      // A configuration is written in full: other bytes than in the folder.
+      // We publish a completed config.pbtxt, whose size differs from the file in the folder.
       if (existsSync(object) && (entry.name === 'config.pbtxt' || statSync(object).size === statSync(path).size)) {
         continue;
       }
@@ -88,7 +88,7 @@ export class Arena {
   }
 }
 
-/** Makes repositories and keeps them for all that measure with the same one. */
+/** Creates source repositories and shares them between measurements with the same name. */
 export class Sources {
   constructor(private readonly directory: string) {}
 
@@ -99,5 +99,5 @@ export class Sources {
   }
 }
 
-/** A name as a part of a key. */
+/** Converts a name for use in an object key. */
 export const slug = (name: string): string => name.replaceAll(/[^\w]+/g, '-');

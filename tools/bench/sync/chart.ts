@@ -3,9 +3,9 @@ import { medianOf, type RowResult } from './goals';
 import { formatSeconds } from './report';
 
 const WIDTH = 760;
-/** Where bars begin: names of contestants are left of it. */
+/** Start of the bars; the names of the tools are to the left. */
 const BARS = 240;
-/** Room for the longest bar; its number is right of it. */
+/** Length of the longest bar; its value is to the right. */
 const LONGEST = WIDTH - BARS - 80;
 const LINE = 22;
 const BAR = 15;
@@ -13,7 +13,7 @@ const TITLE = 34;
 const MARGIN = 20;
 const COLOURS = { background: '#ffffff', text: '#24292f', ours: '#2f6fdb', peer: '#a8b1bb' };
 
-/** Median times as horizontal bars, a group for each row, each group to a scale of its own. */
+/** Draws median times as horizontal bars, one group for each row and each group to its own scale. */
 export function syncChart(rows: readonly RowResult[], machine: string): string {
   const parts: string[] = [];
   let y = MARGIN;

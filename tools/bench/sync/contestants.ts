@@ -5,10 +5,10 @@ import { paths } from '../../../src/core/paths';
 import type { Command } from './measure';
 import type { Peers } from './peers';
 
-/** A program that brings a folder to a bucket. */
+/** A tool that uploads a folder to a bucket. */
 export interface Contestant {
   name: string;
-  /** Contestants of one family are one program in several settings; the best of them counts. */
+  /** Entries of one family are the same program with different settings; the best of them counts. */
   family: 'ours' | 's5cmd' | 'rclone' | 'aws';
   /** Makes `s3://bucket/prefix` equal to the folder `source`. */
   sync: (source: string, bucket: string, prefix: string) => Command;
@@ -18,16 +18,18 @@ export interface Surroundings {
   endpoint: string;
   python: string;
   peers: Peers;
-  /** Home folder of the programs, so that nobody's own settings change what is measured. */
+  /** Home folder of the tools, so that the user's own settings do not affect the measurement. */
   home: string;
 }
 
-/** Name of our contestant. */
+/** Name of our tool. */
 export const OURS = 'sync-models';
 
 const RCLONE_TUNING = ['--transfers=32', '--checkers=32', '--fast-list'];
 
-/** Ours first, then each peer as it comes and as its documentation says it is fastest. */
+/**
+ * Our tool first, then each other tool with its default settings and with the fastest settings of its documentation.
+ */
 export function allContestants({ endpoint, python, peers, home }: Surroundings): Contestant[] {
   const env = baseEnvironment(home);
   const rclone = (name: string, flags: readonly string[]): Contestant => ({
@@ -75,7 +77,7 @@ export function allContestants({ endpoint, python, peers, home }: Surroundings):
   ];
 }
 
-/** What `npm run sync-models` runs, without npm. */
+/** The command of `npm run sync-models`, without npm. */
 export function syncModels(endpoint: string, source: string, bucket: string, prefix: string): string[] {
   return [...npmScript(OURS), '--repo', source, '--bucket', `s3://${bucket}/${prefix}`, '--endpoint-url', endpoint];
 }
@@ -100,7 +102,7 @@ export function baseEnvironment(home: string): NodeJS.ProcessEnv {
   };
 }
 
-/** A remote called target, without a configuration file. */
+/** Defines a remote named target without a configuration file. */
 function rcloneEnvironment(endpoint: string): NodeJS.ProcessEnv {
   return {
     RCLONE_CONFIG: '',

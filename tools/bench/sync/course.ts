@@ -1,17 +1,17 @@
 import type { Arena, Sources } from './arena';
 import type { RowResult } from './goals';
 
-/** What a row has to measure with. */
+/** Context of the measurement of a row. */
 export interface Course {
   arena: Arena;
-  /** A second server that writes down each request; nothing is timed on it. */
+  /** A second server that logs each request. Nothing is timed on it. */
   counting: () => Promise<{ arena: Arena; accessLog: string }>;
   sources: Sources;
   repetitions: number;
-  /** Divides numbers and sizes of files, for a look at whether all of it works. */
+  /** Divisor of file counts and sizes, for a quick test run. */
   reduction: number;
   onRun: (round: number, name: string) => void;
 }
 
-/** What a row gives. */
+/** Result of a row. */
 export type Measured = Omit<RowResult, 'name' | 'title'>;

@@ -2,10 +2,10 @@ import { createHash, randomFillSync } from 'node:crypto';
 import { closeSync, mkdirSync, openSync, utimesSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** A model repository whose large files do not compress and are all different. */
+/** A model repository whose large files are incompressible and all different. */
 export interface RepositoryShape {
   models: number;
-  /** Files of `partBytes` in the whole repository; each model has SMALL_FILES besides. */
+  /** Number of files of `partBytes` in the whole repository. Each model has SMALL_FILES more. */
   parts: number;
   partBytes: number;
 }
@@ -14,7 +14,7 @@ export interface RepositoryShape {
 export const SMALL_FILES = 3;
 
 const CHUNK_BYTES = 1 << 20;
-/** Before anything was uploaded, as files that were made some time ago. */
+/** Modification time of all files, older than any upload. */
 const MADE = new Date('2024-01-01T00:00:00Z');
 
 /** Writes the repository: MODEL/config.pbtxt, MODEL/labels.txt, MODEL/1/model.py and MODEL/1/part-NNNNN.bin. */
@@ -35,7 +35,7 @@ export function makeRepository(directory: string, { models, parts, partBytes }: 
 
 export const modelName = (index: number): string => `model-${String(index).padStart(2, '0')}`;
 
-/** Chunk after chunk, each made different by what it begins with. */
+/** Writes chunks that differ only in their first bytes. */
 function writePart(path: string, bytes: number, chunk: Buffer): void {
   const file = openSync(path, 'w');
   for (let offset = 0; offset < bytes; offset += chunk.length) {
@@ -60,17 +60,17 @@ version_policy { specific { versions: [ 1 ] } }
 `;
 }
 
-/** The file of a model that may change under its name: those of a version never do. */
+/** The file of a model that may change in place, unlike the files of a version. */
 export function labelsFile(directory: string, model: string): string {
   return join(directory, model, 'labels.txt');
 }
 
-/** Of the same length for every number of up to nine digits. */
+/** Text of the same length for every number of up to nine digits. */
 function labelsText(change: number): string {
   return `change ${String(change).padStart(9, '0')}\n`;
 }
 
-/** Changes one file of one model: other bytes, the same size, an older time each time. */
+/** Changes one file of one model: other bytes, the same size, and each time an older modification time. */
 export function changeLabels(directory: string, model: string, change: number): void {
   write(labelsFile(directory, model), labelsText(change), new Date(MADE.getTime() - change * 60_000));
 }

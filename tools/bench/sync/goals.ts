@@ -4,21 +4,21 @@ import type { Sample } from './measure';
 import type { RequestCounts } from './requests';
 import { medianRatio } from '../rounds';
 
-/** What was measured of one kind of work. */
+/** Measurements of one kind of work. */
 export interface RowResult {
   name: string;
   title: string;
-  /** By contestant, one for each round; ours is called sync-models. */
+  /** One sample for each round, by tool; ours is named sync-models. */
   samples: Map<string, Sample[]>;
-  /** By contestant, of one run. */
+  /** Requests of one run, by tool. */
   requests?: Record<string, RequestCounts>;
-  /** By contestant: whether what had changed was in the bucket after every run. */
+  /** Whether the bucket contained the change after every run, by tool. */
   noticed?: Record<string, boolean>;
-  /** Other numbers that goals are about. */
+  /** Other figures that goals use. */
   figures?: Record<string, number>;
 }
 
-/** A number to reach: `value` is to be at most `limit`. */
+/** A goal: `value` must be at most `limit`. */
 export interface Goal {
   what: string;
   limit: number;
@@ -32,7 +32,7 @@ export interface JudgedGoal {
   met: boolean;
 }
 
-/** A value that could not be computed (NaN) is not met. */
+/** Evaluates the goals. NaN, a value that could not be computed, does not meet a goal. */
 export function judge(goals: readonly Goal[], row: RowResult): JudgedGoal[] {
   return goals.map(({ what, limit, value }) => {
     const reached = value(row);
@@ -44,19 +44,19 @@ export function medianOf(row: RowResult, contestant: string, what: 'seconds' | '
   return median(valuesOf(row, contestant, what));
 }
 
-/** The largest of all rounds. */
+/** The largest peak of all rounds. */
 export function peakOf(row: RowResult, contestant: string): number {
   return Math.max(...valuesOf(row, contestant, 'peakBytes'));
 }
 
-/** The contestant of the smallest median time, of those whose name matches. */
+/** The tool with the smallest median time among those whose name matches. */
 export function bestOf(row: RowResult, names: RegExp): string {
   const matching = [...row.samples.keys()].filter((name) => names.test(name));
   const byTime = matching.sort((a, b) => medianOf(row, a, 'seconds') - medianOf(row, b, 'seconds'));
   return byTime[0] ?? '';
 }
 
-/** Ours over the contestant's, each round by itself, and the median of that. */
+/** Median ratio of our values to those of another tool in the same round. */
 export function ratioTo(row: RowResult, what: keyof Sample, contestant: string): number {
   return medianRatio(valuesOf(row, OURS, what), valuesOf(row, contestant, what));
 }

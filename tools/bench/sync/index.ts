@@ -17,20 +17,20 @@ import { ROWS, type Row } from './rows';
 export interface SyncOptions {
   /** Counted rounds of each row. */
   repetitions: number;
-  /** Names of rows; all by default. */
+  /** Names of rows. Default: all. */
   rows?: readonly string[] | undefined;
-  /** Few and small files, to see whether all of it works. */
+  /** Few and small files, for a test run. */
   quick: boolean;
   progress: Progress;
-  /** Gets each row as text when it is measured. */
+  /** Called with each row as text after its measurement. */
   onRow: (text: string) => void;
 }
 
-/** Sources of every row, and what the largest of them takes on the server, twice. */
+/** The sources of all rows, and twice the data of the largest row on the server. */
 const DISK_BYTES = 7e9;
 const QUICK_REDUCTION = 10;
 
-/** Measures sync-models against the usual programs for the same, on one S3 server on this machine. */
+/** Compares sync-models with common tools for the same task, on one local S3 server. */
 export async function benchSync({ repetitions, rows, quick, progress, onRow }: SyncOptions): Promise<JudgedRow[]> {
   const wanted = chooseRows(rows);
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));

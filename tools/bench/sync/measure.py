@@ -1,8 +1,9 @@
-"""Runs a command and prints, as JSON, how long it took and what it used.
+"""Runs a command and prints its duration and resource usage as JSON.
 
 usage: measure.py LOG COMMAND [ARGUMENT ...]
 
-A process of its own for each run: what the system says of ended children adds up, and its peak is that of the largest.
+Each run needs a new process of this script, because the system adds up the usage of all ended children, and reports
+the peak of the largest.
 """
 
 import json

@@ -6,17 +6,17 @@ import { paths } from '../../../src/core/paths';
 
 const PROGRAM = join(paths.tools, 'bench', 'sync', 'measure.py');
 
-/** What one run of a program took, from its start to its end. */
+/** Resources that one run of a program used. */
 export interface Sample {
   seconds: number;
-  /** Of all its threads, in the program and in the system for it. */
+  /** User and system time of all threads. */
   cpuSeconds: number;
-  /** Largest resident set of the process or of one that it started. */
+  /** Largest resident set of the process or of one of its child processes. */
   peakBytes: number;
 }
 
 export interface Command {
-  /** Program by its path, then its arguments. */
+  /** Path of the program and its arguments. */
   argv: readonly string[];
   env: NodeJS.ProcessEnv;
 }
@@ -30,9 +30,9 @@ interface Measured {
 }
 
 /**
- * Runs a command to its end.
- * @param logFile what it prints goes here
- * @throws UserError with its last lines when it fails
+ * Runs a command until it exits.
+ * @param logFile file for the output of the command
+ * @throws UserError with the last lines of the output if the command fails
  */
 export async function measure(python: string, command: Command, logFile: string): Promise<Sample> {
   const { stdout } = await exec(python, ['-I', '-S', PROGRAM, logFile, ...command.argv], { env: command.env });

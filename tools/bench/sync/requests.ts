@@ -4,10 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** Requests by operation: `PutObject`, `ListObjectsV2`, ... */
 export type RequestCounts = Record<string, number>;
 
-/** The last line of a request may be written after its answer. */
+/** The server may log a request after it answered. */
 const SETTLE_MS = 200;
 
-/** Counts what an S3 server is asked while `work` runs, from its access log. */
+/** Counts the requests to an S3 server while `work` runs, from its access log. */
 export async function countRequests(accessLog: string, work: () => Promise<unknown>): Promise<RequestCounts> {
   const { size } = statSync(accessLog);
   await work();
@@ -15,7 +15,10 @@ export async function countRequests(accessLog: string, work: () => Promise<unkno
   return readCounts(readFileSync(accessLog).subarray(size).toString('utf8'));
 }
 
-/** Reads lines like S3's own access logs, in which the operation follows the request's id: `... ID s3_PutObject KEY ...`. */
+/**
+ * Counts operations in the format of S3's access logs, where the operation follows the request id: `... ID s3_PutObject
+ * KEY ...`.
+ */
 export function readCounts(lines: string): RequestCounts {
   const counts: RequestCounts = {};
   for (const [, operation] of lines.matchAll(/ \S+ \S+ s3_(\w+) /g)) {
@@ -24,7 +27,7 @@ export function readCounts(lines: string): RequestCounts {
   return counts;
 }
 
-/** Of all operations whose name begins like that. */
+/** Number of requests with operations that start with `beginning`. */
 export function countOf(counts: RequestCounts, beginning: string): number {
   return Object.entries(counts)
     .filter(([operation]) => operation.startsWith(beginning))

@@ -6,7 +6,7 @@ import { countOf } from './requests';
 import { changed, coldTenThousand, coldThousand, large, noOp, NOTHING_CHANGED } from './runs';
 import { start } from './start';
 
-/** One kind of work, and the numbers to reach in it. */
+/** One kind of work, and its goals. */
 export interface Row {
   name: string;
   title: string;
@@ -14,7 +14,7 @@ export interface Row {
   run: (course: Course) => Promise<Measured>;
 }
 
-/** The families of a result, in the names of their contestants. */
+/** Patterns of the tool names by family. */
 const RCLONE = /^rclone/;
 const S5CMD = /^s5cmd/;
 const AWS = /^aws/;

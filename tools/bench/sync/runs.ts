@@ -8,10 +8,10 @@ import type { Sample } from './measure';
 import { countRequests } from './requests';
 import { rounds } from '../rounds';
 
-/** Contestant of the row `changed`. */
+/** An entry of the row `changed`. */
 export const NOTHING_CHANGED = `${OURS}, nothing changed`;
 
-/** 10,000 objects in all, so that 10 pages of a listing hold them. */
+/** 10,000 objects in total, which fill exactly 10 pages of a listing. */
 function manyFiles({ reduction }: Course): RepositoryShape {
   const models = 10;
   return { models, parts: 10_000 / reduction - models * SMALL_FILES, partBytes: 1024 };
@@ -30,7 +30,7 @@ export function coldTenThousand(course: Course): Promise<Measured> {
 
 async function cold(name: string, { arena, repetitions, onRun }: Course, source: string): Promise<Measured> {
   const entries = new Map(
-    // How files are compared makes no difference where there are none.
+    // With an empty prefix there is nothing to compare, so this setting makes no difference.
     arena.contestants
       .filter((contestant) => !byContent(contestant))
       .map((contestant) => [
@@ -104,7 +104,7 @@ export async function changed(course: Course): Promise<Measured> {
   return { samples, noticed, ...(await countChanged(course, moving, model, change + 1)) };
 }
 
-/** Which requests one changed file takes. */
+/** Counts the requests for one changed file. */
 async function countChanged(
   course: Course,
   source: string,
@@ -117,7 +117,8 @@ async function countChanged(
   const before = readFileSync(accessLog).length;
   const requests = { [OURS]: await countRequests(accessLog, () => arena.sync(arena.ours, source, 'changed')) };
   const written = readFileSync(accessLog).subarray(before).toString('utf8');
-  // What we keep of releases is beside the repository, and the configuration is what switches to the new files.
+  // Counts only objects of the repository, not releases beside it. config.pbtxt is excluded, because writing it
+  // activates the new files.
   const puts = written.split('\n').filter((line) => line.includes(' s3_PutObject changed/'));
   const files = puts.filter((line) => !line.includes('/config.pbtxt ')).length;
   return { requests, figures: { 'files written': files } };

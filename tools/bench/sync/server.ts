@@ -3,15 +3,15 @@ import { startVersitygw } from './versitygw-server';
 import { freePorts } from '../../../src/local/process/ports';
 import { ensureVersitygw } from '../../toolchain/versitygw';
 
-/** A versitygw on loopback, which keeps each object as a file. */
+/** A versitygw on loopback that stores each object as a file. */
 export interface BenchServer {
   endpoint: string;
-  /** Folder with a folder for each bucket. */
+  /** Folder that contains a folder for each bucket. */
   data: string;
   stop(): Promise<void>;
 }
 
-/** @param options.accessLog file with a line for each request; without it nothing is logged */
+/** @param options.accessLog file to which each request is logged. Default: no log */
 export async function startBenchServer(
   directory: string,
   python: string,

@@ -4,9 +4,9 @@ import type { Course, Measured } from './course';
 import type { Sample } from './measure';
 import { rounds } from '../rounds';
 
-/** What a program takes before it begins its work, and what `npm run` adds to ours. */
+/** Measures the start-up time of each tool, and the overhead of `npm run` for ours. */
 export async function start({ arena, sources, repetitions, onRun }: Course): Promise<Measured> {
-  // What V8 compiled of our program is kept at the end of its first real run.
+  // V8's compile cache of our program is written at the end of its first real run.
   const source = sources.get('tiny', { models: 1, parts: 1, partBytes: 1024 });
   await arena.sync(arena.ours, source, 'start');
 

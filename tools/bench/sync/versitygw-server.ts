@@ -10,19 +10,21 @@ const HEALTH = '/-/health';
 export interface VersitygwOptions {
   versitygw: string;
   python: string;
-  /** Each folder in it is a bucket, each file an object. */
+  /** Each folder in this folder is a bucket, each file an object. */
   directory: string;
   logFile: string;
   port: number;
-  /** File that gets a line for each request; without it nothing is logged. */
+  /** File to which each request is logged. Default: no log. */
   accessLog?: string;
-  /** Absolute path and arguments of a program that starts it: what follows them is its own command line. */
+  /**
+   * Absolute path and arguments of a wrapper program, which gets the command line of versitygw as further arguments.
+   */
   through?: readonly string[];
 }
 
 /**
- * Starts versitygw, an S3 API on a folder, on 127.0.0.1 and returns when it answers. Keys and region: LOCAL_CREDENTIALS,
- * LOCAL_REGION. For tests and measurements; `npm run local` has the server of s3-server.ts.
+ * Starts versitygw, an S3 API for a folder, on 127.0.0.1, and returns when it answers. Its keys and region are
+ * LOCAL_CREDENTIALS and LOCAL_REGION. For tests and benchmarks only; `npm run local` uses the server of s3-server.ts.
  */
 export async function startVersitygw(options: VersitygwOptions): Promise<S3Server> {
   mkdirSync(options.directory, { recursive: true });
@@ -47,7 +49,7 @@ function serverArguments({ port, accessLog, directory }: VersitygwOptions): stri
     `--secret=${LOCAL_CREDENTIALS.secretAccessKey}`,
     `--region=${LOCAL_REGION}`,
     `--health=${HEALTH}`,
-    // Off by default, which would make every request a connection, unlike S3.
+    // Without this flag every request would need a new connection, unlike S3.
     '--keep-alive',
     '--quiet',
     ...(accessLog === undefined ? [] : [`--access-log=${accessLog}`]),
