@@ -80,7 +80,7 @@ async function check(argv: readonly string[]): Promise<number> {
     const names = checks.map(({ name }) => name).join(', ');
     throw new UsageError(`--only ${flags.only}: no check has such a name`, { hint: `the checks are: ${names}` });
   }
-  // Linters that come as Python packages are found there.
+  // Linters that are Python packages are in this folder.
   const path = [bin, process.env['PATH'] ?? ''].join(delimiter);
   const failed = chosen.filter((one) => !passes(one, path)).map(({ name }) => name);
   if (failed.length === 0) return EXIT.ok;
@@ -88,7 +88,7 @@ async function check(argv: readonly string[]): Promise<number> {
   return EXIT.failed;
 }
 
-/** Flags of ruff for folders that it is to leave alone. */
+/** Flags of ruff for excluded folders. */
 const excluded = (folders: readonly string[]): string[] => folders.flatMap((folder) => ['--extend-exclude', folder]);
 
 interface Check {

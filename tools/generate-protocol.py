@@ -1,8 +1,8 @@
-"""Write src/triton/protocol.json: Triton's own messages and gRPC service, for protobufjs.
+"""Write src/triton/protocol.json, which contains Triton's messages and gRPC service for protobufjs.
 
-The facts (field names, numbers, types, enums) are read from the descriptors that the PyPI package `tritonclient[grpc]`
-ships; the file is a protobufjs reflection JSON (`Root.fromJSON`) with the field names as Triton spells them. Run it
-again when `tritonclient` moves; the output depends on nothing but its version.
+Field names, numbers, types and enums are read from the descriptors in the PyPI package `tritonclient[grpc]`. The file
+is a protobufjs reflection JSON (`Root.fromJSON`) with the field names as Triton spells them. Run this script again
+after an upgrade of `tritonclient`; the output depends only on its version.
 
     python tools/generate-protocol.py
 """
@@ -28,7 +28,7 @@ PACKAGE = "inference"
 
 Json = dict[str, Any]
 
-# protobufjs' names of the scalar types.
+# protobufjs names of the scalar types.
 SCALARS = {
     FieldDescriptorProto.TYPE_DOUBLE: "double",
     FieldDescriptorProto.TYPE_FLOAT: "float",
@@ -49,7 +49,7 @@ SCALARS = {
 
 
 def type_of(field: FieldDescriptorProto) -> str:
-    """`float`, or the full name of a message or enum; full names cannot be mistaken for a nested namesake."""
+    """`float`, or the full name of a message or enum, which cannot be confused with a nested type of the same name."""
     return SCALARS.get(field.type) or field.type_name
 
 
@@ -100,7 +100,7 @@ def service_json(service: ServiceDescriptorProto) -> Json:
 
 
 def protocol() -> Json:
-    """The reflection JSON: all messages, enums and services of `inference`, in the order Triton declares them."""
+    """The reflection JSON with all messages, enums and services of `inference`, in the order of their declarations."""
     nested: Json = {}
     for module in (model_config_pb2, service_pb2):
         file = FileDescriptorProto()

@@ -2,7 +2,7 @@ import { relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { XMLParser } from 'fast-xml-parser';
 
-/** What became of the tests of one suite. */
+/** Results of one test suite. */
 export interface TestResults {
   passed: number;
   failed: number;
@@ -11,7 +11,7 @@ export interface TestResults {
 }
 
 export interface TestFailure {
-  /** File and name. */
+  /** File and name of the test. */
   test: string;
   message: string;
 }
@@ -30,8 +30,8 @@ interface JestReport {
 }
 
 /**
- * @param json what `jest --json` writes
- * @param root folder that files are named from
+ * @param json output of `jest --json`
+ * @param root folder to which file names are relative
  */
 export function jestResults(json: string, root: string): TestResults {
   const report = JSON.parse(json) as JestReport;
@@ -41,12 +41,12 @@ export function jestResults(json: string, root: string): TestResults {
     if (failed.length > 0) {
       return failed.map((test) => failure(`${file}: ${test.fullName}`, test.failureMessages.join('\n')));
     }
-    // It could not even be loaded, or failed in a hook.
+    // The file could not be loaded, or failed in a hook.
     return status === 'failed' ? [failure(file, message)] : [];
   });
   return {
     passed: report.numPassedTests,
-    // Such a file has no failed test, but has failed.
+    // A file that cannot be loaded has no failed test, but counts as a failure.
     failed: report.numFailedTests + report.numRuntimeErrorTestSuites,
     skipped: report.numPendingTests,
     failures,
@@ -65,12 +65,12 @@ interface JunitProblem {
   '#text'?: string;
 }
 
-/** @param xml what `pytest --junitxml` writes */
+/** @param xml output of `pytest --junitxml` */
 export function junitResults(xml: string): TestResults {
   const parser = new XMLParser({
     ignoreAttributes: false,
     attributeNamePrefix: '@',
-    // Else line ends stay &#10;.
+    // Without this option line ends remain &#10;.
     htmlEntities: true,
     isArray: (name) => name === 'testcase',
   });
@@ -88,11 +88,11 @@ export function junitResults(xml: string): TestResults {
   return { passed: count('tests') - failed - count('skipped'), failed, skipped: count('skipped'), failures };
 }
 
-/** Lines of a message that are kept: the rest stands where the test ran. */
+/** Number of lines of a message to repeat; the output of the test contains the rest. */
 const MESSAGE_LINES = 30;
 
 function failure(test: string, message: string): TestFailure {
-  // Where in node_modules it passed is nobody's concern.
+  // Stack frames in node_modules are not helpful.
   const lines = stripVTControlCharacters(message)
     .split('\n')
     .filter((line) => line.trim() !== '' && !/^\s+at .*node_modules/.test(line));

@@ -12,9 +12,9 @@ import { ensureLockedPackages, ensurePython, type PythonEnvironment } from '../s
 import { ensureSeaweedfs } from '../src/install/seaweedfs';
 import { ensureTriton } from '../src/install/triton';
 
-/** How many times as long the proofs run with --soak. */
+/** Factor by which --soak multiplies the repetitions of the soak tests. */
 const SOAK_FACTOR = 25;
-/** The test files of each suite that have proofs: what takes its repetitions from test/support/soak.ts. */
+/** Test files of each suite that take their repetitions from test/support/soak.ts. */
 const PROOFS: Partial<Record<Suite, string>> = {
   integration: 'test/integration/(s3-faults|agreement)',
   soak: 'test/soak/',
@@ -36,7 +36,10 @@ const HELP = `Runs tests: unit and integration (jest) and Python (pytest), after
 
 const SUITES = ['unit', 'integration', 'python', 'soak', 'e2e'] as const;
 type Suite = (typeof SUITES)[number];
-/** They take long, and e2e builds programs of Go at first (docs/testing.md says how long), so they have to be asked for. */
+/**
+ * Suites that run only on request, because they take long, and e2e first builds Go programs (docs/testing.md gives
+ * times).
+ */
 const ON_REQUEST: readonly Suite[] = ['soak', 'e2e'];
 
 export async function main(argv: readonly string[]): Promise<number> {
@@ -75,7 +78,7 @@ async function test(argv: readonly string[]): Promise<number> {
     ensurePython(step, { development: true, embeddable: true }),
   );
   if (suites.includes('integration')) await getBrowser(progress);
-  // Else the tests that need them first wait for a download.
+  // Otherwise the first tests that need them would wait for a download.
   if (suites.some((suite) => !['unit', 'python'].includes(suite))) {
     await progress.run('Triton and S3 server', () =>
       Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
@@ -97,7 +100,7 @@ async function test(argv: readonly string[]): Promise<number> {
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }
-  // Once more at the end, where they are looked for after half an hour of output.
+  // Repeats the failures at the end, because the output can take half an hour.
   for (const { test, message } of total.failures) {
     process.stdout.write(`\nFAILED ${test}\n${message.replace(/^/gm, '    ')}\n`);
   }
@@ -106,17 +109,20 @@ async function test(argv: readonly string[]): Promise<number> {
   return total.failed === 0 && total.passed > 0 ? EXIT.ok : EXIT.failed;
 }
 
-/** What to run, in this order. */
+/** The suites to run, in this order. */
 function suitesOf(chosen: Suite | undefined, { all, soak }: { all: boolean; soak: boolean }): readonly Suite[] {
   if (soak)
     return SUITES.filter((suite) => suite in PROOFS && (chosen === undefined ? suite !== 'e2e' : suite === chosen));
   return SUITES.filter((suite) => (chosen === undefined ? all || !ON_REQUEST.includes(suite) : suite === chosen));
 }
 
-/** The setup.py of basicsr, which has no wheel, fails with it. */
+/** Python version with which the setup.py of basicsr fails, which has no wheel. */
 const PYTHON_WITHOUT_REFERENCE = '3.13';
 
-/** The folder of the GFPGAN that ours is compared with, where this Python can build it. */
+/**
+ * Returns the folder of PyPI's gfpgan, which ours is compared with; undefined if this Python cannot build its
+ * dependency.
+ */
 async function getReference(environment: PythonEnvironment, progress: Progress): Promise<string | undefined> {
   if (environment.version === PYTHON_WITHOUT_REFERENCE) {
     progress.line(`     no comparison with PyPI's gfpgan: Python ${environment.version} cannot build basicsr`);
@@ -125,7 +131,7 @@ async function getReference(environment: PythonEnvironment, progress: Progress):
   return progress.run('GFPGAN of PyPI', (step) => ensureLockedPackages('gfpgan', environment, step, { build: true }));
 }
 
-/** Where none can be had, the tests that open a page are left out and say so. */
+/** Installs a browser. If that fails, tests that open a page are skipped and report so. */
 async function getBrowser(progress: Progress): Promise<void> {
   const step = progress.step('browser');
   try {
@@ -147,7 +153,7 @@ function soakEnvironment(): Record<string, string> {
 
 const NOTHING: TestResults = { passed: 0, failed: 0, skipped: 0, failures: [] };
 
-/** Reads the report of a program; one that wrote none, or only a part, has failed. */
+/** Reads the report of a test runner. A missing or incomplete report counts as a failure. */
 function resultsOf(
   suite: Suite,
   report: string,
@@ -164,20 +170,20 @@ function resultsOf(
 
 function jest(suite: Suite, environment: PythonEnvironment, report: string, filter: string | undefined): TestResults {
   const args = ['--selectProjects', suite, '--json', '--outputFile', report];
-  // These look at what happens when, and have the machine alone.
+  // These suites are sensitive to timing, so they run one file at a time.
   if (ON_REQUEST.includes(suite)) args.push('--runInBand');
   if (filter !== undefined) args.push('--passWithNoTests', filter);
   const binary = join(paths.root, 'node_modules', 'jest', 'bin', 'jest.js');
   const { status } = spawnSync(process.execPath, [binary, ...args], {
     cwd: paths.root,
-    // Linters that come as Python packages are found there.
+    // Linters that are Python packages are in this folder.
     env: { ...process.env, PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter) },
     stdio: ['inherit', 2, 2],
   });
   return resultsOf(suite, report, status, (json) => jestResults(json, paths.root));
 }
 
-/** Exit code of pytest when it found no test. */
+/** Exit code of pytest if it found no test. */
 const PYTEST_NO_TESTS = 5;
 
 function pytest(

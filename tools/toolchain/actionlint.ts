@@ -1,7 +1,7 @@
 import type { Step } from '../../src/cli/progress';
 import { ensureGoProgram } from './go';
 
-/** The checker of GitHub's workflows: the one on PATH if it is of the pinned version, else one that is built once. */
+/** actionlint, which checks GitHub workflows: from PATH if it has the pinned version, otherwise built once. */
 export function ensureActionlint(step?: Step): Promise<string> {
   return ensureGoProgram(
     {

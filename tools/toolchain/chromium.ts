@@ -6,26 +6,26 @@ import type { Step } from '../../src/cli/progress';
 import { cached, cacheRoot, requireFreeSpace } from '../../src/install/cache';
 import { findOnPath, isProgram } from '../../src/install/on-path';
 
-/** Names of the same browser. */
+/** Names of the browser on PATH. */
 const ON_PATH = ['chromium', 'chromium-browser', 'google-chrome'];
 
-/** The browser without its windows, and fonts, so that a page looks the same on every machine. */
+/** The headless browser, and fonts, so that pages look the same on every machine. */
 const PACKAGES = ['chromium-headless-shell', 'fonts-inter', 'fonts-jetbrains-mono'];
 
-/** Where the first of PACKAGES has its program. */
+/** Path of the program in the first of PACKAGES. */
 const PROGRAM = 'usr/lib/chromium/chromium-headless-shell';
 
-/** Packages of a machine that has few of the libraries, and what they unpack to. */
+/** Disk space for the packages and their contents on a machine with few of the libraries. */
 const NEEDED_BYTES = 1e9;
 
-/** Starts the program with the libraries and fonts beside it; whatever calls it need not know of them. */
+/** Script that starts the program with the libraries and fonts beside it, so that callers need no settings. */
 const STARTER = 'chromium';
 
 /**
- * A browser for tests: CHROME_PATH, else one on PATH, else Debian's own, unpacked into the cache. That needs no root and
- * changes nothing of the system: apt says which packages the machine lacks, and checks what it downloads.
- * @returns its program
- * @throws UserError where there is none and none can be had
+ * Returns a browser for tests: CHROME_PATH, otherwise one on PATH, otherwise Debian's package, unpacked into the cache.
+ * Unpacking needs no root and does not change the system. apt determines the missing packages and verifies downloads.
+ * @returns path of the program
+ * @throws UserError if there is none and it cannot be installed
  */
 export async function ensureChromium(step?: Step): Promise<string> {
   const there = findChromium();
@@ -47,7 +47,7 @@ export async function ensureChromium(step?: Step): Promise<string> {
 
 const HINT = 'install chromium, or name a Chrome or Chromium in CHROME_PATH';
 
-/** The browser that is there already: named by CHROME_PATH, on PATH or in the cache. */
+/** The existing browser, from CHROME_PATH, PATH or the cache. */
 export function findChromium(): string | undefined {
   const named = process.env['CHROME_PATH'];
   if (named !== undefined && named !== '') return named;
@@ -57,7 +57,7 @@ export function findChromium(): string | undefined {
   return isProgram(unpacked) ? unpacked : undefined;
 }
 
-/** Debian keeps only the newest build for each release, so the release is all that can be pinned. */
+/** Debian keeps only the newest build for each release, so only the release can be pinned. */
 function cacheName(): string {
   const { id, version } = distribution();
   return `chromium-${id}${version}-${process.arch}`;
@@ -65,7 +65,7 @@ function cacheName(): string {
 
 function whyNoDebian(): string | undefined {
   const { id } = distribution();
-  // Ubuntu's package of that name is a snap.
+  // Ubuntu's package with this name is a snap.
   return id === 'debian' ? undefined : `only Debian has it as a package that can be unpacked (this is ${id})`;
 }
 
@@ -75,14 +75,14 @@ function distribution(): { id: string; version: string } {
   return { id: value('ID') ?? process.platform, version: value('VERSION_ID') ?? '' };
 }
 
-/** The packages that are missing here, as files in `target`/packages. */
+/** Downloads the missing packages to `target`/packages. */
 async function download(target: string): Promise<void> {
   const own = join(target, 'apt');
   try {
     await downloadWith([], target);
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
-    // The system's package lists are missing or too old: with lists of our own.
+    // The system's package lists are missing or outdated, so download them to a separate folder.
     const options = ['-o', `Dir::State::Lists=${join(own, 'lists')}`, '-o', `Dir::Cache=${join(own, 'cache')}`];
     for (const folder of ['lists/partial', 'cache/archives/partial']) mkdirSync(join(own, folder), { recursive: true });
     await apt(['update', ...options], target);
@@ -100,7 +100,7 @@ async function downloadWith(options: readonly string[], target: string): Promise
   if (packages.length > 0) await apt(['download', ...options, ...packages], directory);
 }
 
-/** What `apt-get install --simulate` would install, as NAME=VERSION. */
+/** The packages that `apt-get install --simulate` would install, as NAME=VERSION. */
 export function missingPackages(simulated: string): string[] {
   return [...simulated.matchAll(/^Inst (\S+) (?:\[\S+\] )?\((\S+) /gm)].map(
     ([, name, version]) => `${name}=${version}`,
@@ -108,7 +108,7 @@ export function missingPackages(simulated: string): string[] {
 }
 
 async function apt(args: readonly string[], cwd: string): Promise<string> {
-  // Without the option root would want to download as another user, who cannot write here.
+  // Without this option root would download as another user, who cannot write here.
   const all = ['-q', '-o', 'APT::Sandbox::User=root', ...args];
   return (await exec('apt-get', all, { cwd, env: { ...process.env, LC_ALL: 'C' } })).stdout;
 }
@@ -121,13 +121,13 @@ async function unpack(target: string): Promise<void> {
   writeFileSync(join(target, 'fonts.conf'), FONTS);
   const half = join(target, `${STARTER}.half`);
   writeFileSync(half, starter(libraryFolders(root).map((folder) => relative(target, folder))), { mode: 0o755 });
-  // A library that is still missing shows here and not in a test.
+  // Detects missing libraries here instead of in a test.
   await exec(half, ['--version']);
   writeFileSync(join(target, STARTER), readFileSync(half), { mode: 0o755 });
   rmSync(half);
 }
 
-/** Folders with shared libraries; some are in folders that only their users know. */
+/** Folders with shared libraries; some are private folders of packages. */
 function libraryFolders(root: string): string[] {
   const entries = readdirSync(root, { recursive: true, withFileTypes: true });
   const libraries = entries.filter(({ name }) => /\.so(\.\d|$)/.test(name));

@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { downloadModule } from './go';
 
-/** Its go.mod and go.sum pin the modules that the definitions come with. */
+/** Folder whose go.mod and go.sum pin the modules with the definitions. */
 const PINS = 'custom-resources';
 
-/** Where the definition of each kind is: the module, and the file in it. */
+/** The module and file of each kind's definition. */
 const DEFINITIONS = {
   ScaledObject: ['github.com/kedacore/keda/v2', 'config/crd/bases/keda.sh_scaledobjects.yaml'],
   ServiceMonitor: [
@@ -21,7 +21,9 @@ const DEFINITIONS = {
 export type CustomKind = keyof typeof DEFINITIONS;
 export const CUSTOM_KINDS = Object.keys(DEFINITIONS) as CustomKind[];
 
-/** The CustomResourceDefinition of a kind, as YAML, from the project that the kind is of. Needs Go, to fetch it. */
+/**
+ * Returns the CustomResourceDefinition of a kind as YAML, from the project that defines it. Downloading requires Go.
+ */
 export async function customResourceDefinition(kind: CustomKind): Promise<string> {
   const [module, file] = DEFINITIONS[kind];
   const { directory } = await downloadModule(PINS, module);

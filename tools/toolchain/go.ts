@@ -8,40 +8,37 @@ import { paths } from '../../src/core/paths';
 import type { Step } from '../../src/cli/progress';
 import { cached, makeDirectory, requireFreeSpace } from '../../src/install/cache';
 
-/** A folder for each set of programs that share go.mod and go.sum. */
+/** Contains a folder for each set of programs that share go.mod and go.sum. */
 const PINS = join(paths.tools, 'toolchain', 'go');
 
-/** A program that is published as a Go module and not as a package. */
+/** A program that is published only as a Go module. */
 export interface GoProgram {
-  /** Its file name, on PATH and in the cache. */
+  /** File name of the program, on PATH and in the cache. */
   name: string;
-  /** Folder of tools/toolchain/go whose go.mod and go.sum pin it and everything it is made of. */
+  /** Folder of tools/toolchain/go whose go.mod and go.sum pin the program and all its dependencies. */
   pins: string;
-  /** The module that `go.mod` requires; its version there is the program's. */
+  /** The module that `go.mod` requires. Its version there is the version of the program. */
   module: string;
-  /** The main package of that module; `.` for one of our own, which is main.go beside go.mod. */
+  /** The main package of this module; `.` for our own main.go beside go.mod. */
   package: string;
-  /** What the linker is told besides leaving out debug information; the version is as in go.mod: v1.2.3. */
+  /** Linker flags in addition to those that omit debug information. The version is as in go.mod: v1.2.3. */
   ldflags?: (version: string) => string;
-  /** Makes one on PATH tell its version; without it those on PATH are not looked at. */
+  /** Arguments that print the version. Without them a program on PATH is ignored. */
   versionArguments?: readonly string[];
-  /**
-   * Files that a main package of our own embeds and that are made out of the module: name -> content, given the
-   * module's folder.
-   */
+  /** Files that our own main package embeds, generated from the module's folder: name -> content. */
   embeds?: (module: string) => Record<string, string>;
 }
 
-/** A main package of our own. */
+/** File of our own main packages. */
 const MAIN = 'main.go';
 
-/** Module cache, compiler cache and program of the largest one. */
+/** Disk space for the module cache, compiler cache and program of the largest build. */
 const BUILD_BYTES = 4e9;
 
 /**
- * The program's path: the one on PATH if it is of the pinned version, else one that is built once into the cache.
- * The hashes in go.sum decide what is built, wherever it was downloaded from.
- * @throws UserError without Go, with one that is too old, or when the modules cannot be had
+ * Returns the path of the program: the one on PATH if it has the pinned version, otherwise one that is built once into
+ * the cache. The hashes in go.sum verify the sources, wherever they were downloaded from.
+ * @throws UserError if Go is missing or too old, or modules cannot be downloaded
  */
 export async function ensureGoProgram(program: GoProgram, step?: Step): Promise<string> {
   const pins = readPins(program);
@@ -58,8 +55,8 @@ export async function ensureGoProgram(program: GoProgram, step?: Step): Promise<
 }
 
 /**
- * Why the programs of `pins` cannot be built here, for tests that are left out; undefined if they can.
- * Go itself is asked, in the folder whose go.mod says which Go it needs: a newer one may fetch the right one.
+ * Returns the reason why the programs of `pins` cannot be built here, for tests that are then skipped; undefined if
+ * they can. Runs Go in the folder of go.mod, because a Go can download the newer version that go.mod requires.
  */
 export function whyNoGo(pins: readonly string[]): string | undefined {
   for (const name of pins) {
@@ -82,17 +79,17 @@ function requireGo(program: GoProgram, needed: string): void {
   });
 }
 
-/** A module as Go has it on the disk. */
+/** A downloaded module. */
 export interface Module {
   directory: string;
-  /** With its v. */
+  /** Version with its v. */
   version: string;
 }
 
 /**
- * The module that a go.mod of ours pins, for the files in it that are no code.
+ * Downloads the module that one of our go.mod files pins, for its files other than code.
  * @param pins folder of tools/toolchain/go
- * @throws UserError when it cannot be had
+ * @throws UserError if the module cannot be downloaded
  */
 export async function downloadModule(pins: string, module: string): Promise<Module> {
   try {
@@ -105,7 +102,7 @@ export async function downloadModule(pins: string, module: string): Promise<Modu
   }
 }
 
-/** A workspace around the checkout must not mix in, and no C compiler should be needed. */
+/** Ignores a Go workspace around the checkout, and requires no C compiler. */
 function goEnvironment(): NodeJS.ProcessEnv {
   return { ...process.env, GOWORK: 'off', CGO_ENABLED: '0' };
 }
@@ -114,9 +111,9 @@ interface Pins {
   directory: string;
   /** Version of the program's module, with its v. */
   version: string;
-  /** Oldest Go that can build it. */
+  /** Oldest Go version that can build the program. */
   go: string;
-  /** Of all that decides what comes out. */
+  /** Digest of everything that affects the result. */
   digest: string;
 }
 
@@ -145,11 +142,11 @@ async function isOnPath(program: GoProgram, version: string): Promise<boolean> {
     const { stdout, stderr } = await exec(program.name, program.versionArguments);
     return saysVersion(stdout + stderr, version);
   } catch {
-    return false; // Not there, or not what we know under that name.
+    return false; // Missing, or a different program with this name.
   }
 }
 
-/** Whether `text` has the version, with or without its v, and not as the beginning of a longer one. */
+/** Whether `text` contains the version, with or without its v, and not as the start of a longer version. */
 export function saysVersion(text: string, version: string): boolean {
   const plain = version.replace(/^v/, '').replaceAll('.', '\\.');
   return new RegExp(`(?<![\\d.])${plain}(?![\\d.]|-\\w)`).test(text);
@@ -159,7 +156,7 @@ function linkerFlags(program: GoProgram, version: string): string {
   return ['-s -w', program.ldflags?.(version) ?? ''].join(' ').trim();
 }
 
-/** Puts the main package of our own, its pins and what it embeds into one folder. */
+/** Copies our own main package, its pins and its embedded files into one folder. */
 async function gather(program: GoProgram, pins: Pins, target: string): Promise<string> {
   const source = join(target, 'source');
   makeDirectory(source);
@@ -171,7 +168,7 @@ async function gather(program: GoProgram, pins: Pins, target: string): Promise<s
 }
 
 async function build(program: GoProgram, pins: Pins, output: string): Promise<void> {
-  // readonly: what go.mod and go.sum do not name is an error, not an addition.
+  // With readonly, a module that is missing in go.mod or go.sum is an error and is not added.
   const args = [
     'build',
     '-mod=readonly',
@@ -190,7 +187,7 @@ async function build(program: GoProgram, pins: Pins, output: string): Promise<vo
   }
 }
 
-/** What stops a build, as Go puts it, in our words. */
+/** Converts the reason of a failed build to an error for users. */
 export function explainBuild(program: Pick<GoProgram, 'name'>, error: unknown): unknown {
   if (!(error instanceof CommandError)) return error;
   const said = error.output.stderr;

@@ -6,15 +6,15 @@ import { cached } from '../../src/install/cache';
 import { CUSTOM_KINDS, customResourceDefinition } from './custom-resources';
 import { downloadModule } from './go';
 
-/** A JSON schema, or a part of one. */
+/** A JSON schema or a part of one. */
 type Schema = Record<string, unknown>;
 
-/** Raised when the schemas are made in another way, so that old ones in the cache are not used. */
+/** Increase this number if the conversion changes, so that stale schemas in the cache are not used. */
 const FORMAT = 1;
 
 /**
- * Where kubeconform finds a strict JSON schema for each kind: made from the definitions that Kubernetes, Karpenter, KEDA
- * and the Prometheus operator ship in their Go modules. Needs Go, to fetch them.
+ * Returns the path pattern of strict JSON schemas for kubeconform. The schemas are generated from the definitions that
+ * Kubernetes, Karpenter, KEDA and the Prometheus operator ship in their Go modules. Downloading requires Go.
  */
 export async function ensureKubernetesSchemas(step?: Step): Promise<string> {
   const kubernetes = await downloadModule('kubernetes', 'k8s.io/kubernetes');
@@ -35,20 +35,20 @@ export async function ensureKubernetesSchemas(step?: Step): Promise<string> {
   return join(directory, '{{ .ResourceKind }}{{ .KindSuffix }}.json');
 }
 
-/** `deployment-apps-v1.json`, as kubeconform asks for it. */
+/** The file name that kubeconform requests, such as `deployment-apps-v1.json`. */
 function fileOf(kind: string, group: string, version: string): string {
   const first = group.split('.')[0] ?? '';
   return `${[kind, first, version].filter((part) => part !== '').join('-')}.json`.toLowerCase();
 }
 
-/** A schema for each kind of Kubernetes' own, with the definitions that it needs. */
+/** A schema for each built-in kind of Kubernetes, with the definitions that it refers to. */
 export function builtInSchemas(definitions: Readonly<Record<string, Schema>>): Record<string, Schema> {
   const schemas: Record<string, Schema> = {};
   for (const [name, definition] of Object.entries(definitions)) {
     const kinds = definition['x-kubernetes-group-version-kind'] as
       { group: string; version: string; kind: string }[] | undefined;
     const [only, ...others] = kinds ?? [];
-    // DeleteOptions and the like are of every group.
+    // DeleteOptions and similar kinds belong to every group.
     if (only === undefined || others.length > 0) continue;
     const needed = new Set<string>();
     collect(name, definitions, needed);
@@ -60,7 +60,7 @@ export function builtInSchemas(definitions: Readonly<Record<string, Schema>>): R
   return schemas;
 }
 
-/** Adds `name` and all that it refers to. */
+/** Adds `name` and all definitions that it refers to, directly or indirectly. */
 function collect(name: string, definitions: Readonly<Record<string, Schema>>, found: Set<string>): void {
   if (found.has(name)) return;
   found.add(name);
@@ -69,7 +69,7 @@ function collect(name: string, definitions: Readonly<Record<string, Schema>>, fo
   }
 }
 
-/** A schema for each version that a CustomResourceDefinition serves. */
+/** A schema for each version of a CustomResourceDefinition. */
 export function customSchemas(text: string): Record<string, Schema> {
   const { spec } = load(text) as {
     spec: {
@@ -81,7 +81,7 @@ export function customSchemas(text: string): Record<string, Schema> {
   return Object.fromEntries(
     spec.versions.map(({ name, schema }) => {
       const whole = strict(schema.openAPIV3Schema);
-      // The definition leaves metadata to the server; its content is checked there.
+      // CustomResourceDefinitions do not describe metadata; the API server validates it.
       return [fileOf(spec.names.kind, spec.group, name), whole];
     }),
   );
@@ -89,7 +89,7 @@ export function customSchemas(text: string): Record<string, Schema> {
 
 const NUMBER_OR_TEXT: Schema = { anyOf: [{ type: 'number' }, { type: 'string' }] };
 
-/** The same in JSON schema's words, without properties that nobody knows. */
+/** Converts an OpenAPI schema to a JSON schema that rejects unknown properties. */
 function strict(schema: Schema): Schema {
   const { format, properties, items, additionalProperties, ...rest } = schema;
   const isQuantity = typeof rest['description'] === 'string' && rest['description'].startsWith('Quantity is a fixed-');
@@ -98,7 +98,7 @@ function strict(schema: Schema): Schema {
     Object.entries(rest).filter(([key]) => !key.startsWith('x-') && key !== 'description' && key !== 'default'),
   );
   for (const key of ['allOf', 'anyOf', 'oneOf']) {
-    // In these, parts of a schema are meant that is strict already.
+    // The parts in these lists only add constraints to a schema that is already strict.
     if (Array.isArray(result[key])) result[key] = (result[key] as Schema[]).map(loose);
   }
   if (isSchema(items)) result['items'] = strict(items);
@@ -113,7 +113,7 @@ function strict(schema: Schema): Schema {
   return result;
 }
 
-/** A part of a schema that only adds a demand. */
+/** Converts a part of a schema that only adds constraints. */
 function loose(schema: Schema): Schema {
   return Object.fromEntries(Object.entries(schema).filter(([key]) => !key.startsWith('x-') && key !== 'description'));
 }

@@ -3,20 +3,20 @@ import { join } from 'node:path';
 import type { Step } from '../../src/cli/progress';
 import { downloadModule, ensureGoProgram } from './go';
 
-/** The parts of a Kubernetes control plane, and KWOK, which plays its nodes. For tests; they listen on loopback. */
+/** Programs of a Kubernetes control plane, and KWOK, which simulates nodes. For tests; they listen on loopback. */
 export interface KubernetesPrograms {
   apiServer: string;
   etcd: string;
   kwok: string;
 }
 
-/** What makes an API server a cluster: controllers that keep what objects ask for, and a scheduler. */
+/** The further programs of a complete control plane: controllers that reconcile objects, and a scheduler. */
 export interface ControlPlanePrograms extends KubernetesPrograms {
   controllerManager: string;
   scheduler: string;
 }
 
-/** Builds, one after the other, what is not on PATH in the pinned version. */
+/** Builds the programs that are not on PATH in the pinned version, one after the other. */
 export async function ensureKubernetes(step?: Step): Promise<KubernetesPrograms> {
   return {
     apiServer: await ensureKubernetesProgram('kube-apiserver', step),
@@ -25,7 +25,7 @@ export async function ensureKubernetes(step?: Step): Promise<KubernetesPrograms>
   };
 }
 
-/** The same, and the rest of a control plane. */
+/** The same with the further programs of a control plane. */
 export async function ensureControlPlane(step?: Step): Promise<ControlPlanePrograms> {
   return {
     ...(await ensureKubernetes(step)),
@@ -41,7 +41,7 @@ function ensureKubernetesProgram(name: string, step: Step | undefined): Promise<
       pins: 'kubernetes',
       module: 'k8s.io/kubernetes',
       package: `k8s.io/kubernetes/cmd/${name}`,
-      // They take their default feature gates from this version.
+      // The programs derive their default feature gates from this version.
       ldflags: (version) => `-X k8s.io/component-base/version.gitVersion=${version}`,
       versionArguments: ['--version'],
     },
@@ -49,7 +49,7 @@ function ensureKubernetesProgram(name: string, step: Step | undefined): Promise<
   );
 }
 
-/** In the module graph of Kubernetes, so that what both use is compiled once. */
+/** Built with the module graph of Kubernetes, so that common dependencies are compiled once. */
 function ensureEtcd(step: Step | undefined): Promise<string> {
   return ensureGoProgram(
     {
@@ -79,12 +79,12 @@ function ensureKwok(step: Step | undefined): Promise<string> {
 
 const KARPENTER = { pins: 'karpenter', module: 'sigs.k8s.io/karpenter' };
 
-/** Karpenter with the cloud provider that makes KWOK's nodes, which can be out of machines. */
+/** Karpenter with the cloud provider for KWOK nodes, extended by capacity that can be exhausted. */
 export function ensureKarpenter(step?: Step): Promise<string> {
   return ensureGoProgram({ name: 'karpenter-kwok', ...KARPENTER, package: '.' }, step);
 }
 
-/** Files with the definitions of the kinds that it works with, NodePool among them; for these nothing is built. */
+/** Files with the definitions of Karpenter's kinds, such as NodePool. Nothing is built for them. */
 export async function karpenterDefinitions(): Promise<string[]> {
   const { directory } = await downloadModule(KARPENTER.pins, KARPENTER.module);
   const folders = [join(directory, 'pkg', 'apis', 'crds'), join(directory, 'kwok', 'apis', 'crds')];

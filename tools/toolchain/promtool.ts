@@ -3,8 +3,8 @@ import { ensureGoProgram } from './go';
 import { findOnPath } from '../../src/install/on-path';
 
 /**
- * Prometheus' own checker of rules: the one on PATH, else one that is built once. Releases of Prometheus are numbered
- * 3.N and its module 0.300+N, so a version is not asked for: every one reads the rules that there are here.
+ * promtool, which checks Prometheus rules: from PATH, otherwise built once. Its version is not checked, because every
+ * version supports our rules, and release 3.N corresponds to version 0.300+N of the module.
  */
 export async function ensurePromtool(step?: Step): Promise<string> {
   if (findOnPath('promtool') !== undefined) return 'promtool';

@@ -6,7 +6,7 @@ import type { Step } from '../../src/cli/progress';
 import { ensureGoProgram } from './go';
 import { findOnPath } from '../../src/install/on-path';
 
-/** The Pulumi CLI, for tests; whoever deploys has it installed. */
+/** The Pulumi CLI for tests. Users who deploy have their own installation. */
 export function ensurePulumi(step?: Step): Promise<string> {
   return ensureGoProgram(
     {
@@ -21,7 +21,7 @@ export function ensurePulumi(step?: Step): Promise<string> {
   );
 }
 
-/** What runs Pulumi programs that are written in TypeScript. An installed Pulumi has it beside itself. */
+/** The language host, which runs Pulumi programs in TypeScript. An installed Pulumi includes it. */
 export async function ensureLanguageHost(pulumi: string, step?: Step): Promise<string> {
   if (pulumi === 'pulumi' && findOnPath(LANGUAGE_HOST) !== undefined) return LANGUAGE_HOST;
   return ensureGoProgram(
@@ -37,17 +37,17 @@ export async function ensureLanguageHost(pulumi: string, step?: Step): Promise<s
 
 const LANGUAGE_HOST = 'pulumi-language-nodejs';
 
-/** Pulumi's providers come as plugins, of the version of the npm package that a program imports. */
+/** A plugin with a Pulumi provider, in the version of the npm package that a program imports. */
 export interface ResourcePlugin {
   /** `kubernetes`, `aws` */
   name: string;
-  /** Without a v. */
+  /** Version without v. */
   version: string;
-  /** Its program. */
+  /** Path of its program. */
   path: string;
 }
 
-/** The provider of Kubernetes resources: the installed one, or one that is built. */
+/** The provider for Kubernetes objects: the installed one, otherwise built once. */
 export async function ensureKubernetesPlugin(step?: Step): Promise<ResourcePlugin> {
   const [name, version] = ['kubernetes', packageVersion('@pulumi/kubernetes')];
   const installed = findInstalledPlugin(name, version);
@@ -73,13 +73,13 @@ export async function ensureKubernetesPlugin(step?: Step): Promise<ResourcePlugi
   return { name, version, path };
 }
 
-/** The plugin where Pulumi keeps those that were installed; undefined if it is not there. */
+/** The plugin in Pulumi's plugin folder; undefined if it is not installed. */
 export function findInstalledPlugin(name: string, version: string): ResourcePlugin | undefined {
   const path = join(pluginFolder(pulumiHome(), { name, version }), `pulumi-resource-${name}`);
   return existsSync(path) ? { name, version, path } : undefined;
 }
 
-/** Puts a plugin where the Pulumi of `home` looks for it. */
+/** Installs a plugin into the Pulumi home folder `home`. */
 export function installPlugin(home: string, plugin: ResourcePlugin): void {
   const folder = pluginFolder(home, plugin);
   mkdirSync(folder, { recursive: true });
@@ -87,7 +87,7 @@ export function installPlugin(home: string, plugin: ResourcePlugin): void {
   try {
     linkSync(plugin.path, target);
   } catch {
-    copyFileSync(plugin.path, target); // Another disk.
+    copyFileSync(plugin.path, target); // Different file systems.
   }
 }
 
@@ -100,7 +100,7 @@ function pulumiHome(): string {
   return home !== undefined && home !== '' ? home : join(homedir(), '.pulumi');
 }
 
-/** The version of a package that package.json pins. */
+/** The version of a dependency in package.json. */
 export function packageVersion(name: string): string {
   const { dependencies } = JSON.parse(readFileSync(join(paths.root, 'package.json'), 'utf8')) as {
     dependencies: Record<string, string>;

@@ -2,7 +2,7 @@ import type { Step } from '../../src/cli/progress';
 import { ensureGoProgram } from './go';
 import { ensureLockedPackages, type PythonEnvironment } from '../../src/install/python';
 
-/** kube-score: does a manifest do what experience teaches. Needs Go, unless the pinned version is on PATH. */
+/** kube-score checks manifests against best practices. Needs Go, unless the pinned version is on PATH. */
 export function ensureKubeScore(step?: Step): Promise<string> {
   return ensureGoProgram(
     {
@@ -17,7 +17,7 @@ export function ensureKubeScore(step?: Step): Promise<string> {
   );
 }
 
-/** kubeconform: is a manifest one by Kubernetes' own definitions. Needs Go, unless the pinned version is on PATH. */
+/** kubeconform validates manifests against Kubernetes' definitions. Needs Go, unless the pinned version is on PATH. */
 export function ensureKubeconform(step?: Step): Promise<string> {
   return ensureGoProgram(
     {
@@ -32,7 +32,7 @@ export function ensureKubeconform(step?: Step): Promise<string> {
   );
 }
 
-/** How to run checkov. */
+/** Command line and environment of checkov. */
 export interface Checkov {
   command: string;
   args: readonly string[];
@@ -41,13 +41,16 @@ export interface Checkov {
   packages: string;
 }
 
-/** checkov: are a plan and manifests safe by what AWS, CIS and others recommend. Its packages are apart from ours. */
+/**
+ * checkov checks plans and manifests against security recommendations of AWS, CIS and others. Its packages are in a
+ * folder separate from ours.
+ */
 export async function ensureCheckov(python: PythonEnvironment, step?: Step): Promise<Checkov> {
   const packages = await ensureLockedPackages('checkov', python, step);
   return {
     command: python.python,
     args: ['-m', 'checkov.main'],
-    // It would look for a newer version of itself.
+    // Prevents checkov from checking for a newer version of itself.
     env: { ...process.env, PYTHONPATH: packages, CHECKOV_NO_UPDATE_CHECK: 'true', LOG_LEVEL: 'ERROR' },
     packages,
   };

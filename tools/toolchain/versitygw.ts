@@ -1,7 +1,7 @@
 import type { Step } from '../../src/cli/progress';
 import { ensureGoProgram } from './go';
 
-/** The `versitygw` program: an S3 API on a folder, for tests and measurements. Not used to serve anything. */
+/** The `versitygw` program, an S3 API for a folder. Only for tests and benchmarks. */
 export function ensureVersitygw(step?: Step): Promise<string> {
   return ensureGoProgram(
     {
