@@ -19,8 +19,9 @@ const MODELS = ['first', 'second', 'third'] as const;
 const CHANGING = 'second';
 
 /**
- * Triton compares modification times in seconds, so sync-models does not replace a configuration of the last seconds at
- * once. Nobody publishes the same model every few seconds, so the benchmark waits first.
+ * S3 reports modification times in whole seconds, and Triton reloads only files that are newer. sync-models therefore
+ * waits before it replaces a configuration that was written within the last seconds. Users do not publish the same model
+ * every few seconds, so the benchmark waits first and does not measure this.
  */
 const UNTIL_OLD_MS = 5000;
 
