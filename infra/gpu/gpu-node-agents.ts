@@ -21,7 +21,7 @@ const DCGM_PORT = 9400;
 
 /**
  * NVIDIA's device plugin on nodes whose operating system does not include it, and DCGM exporter where it is enabled.
- * Both need access to the node, so their namespace is the only one that admits privileged pods.
+ * Both need access to the node, so their namespace admits privileged pods.
  */
 export class GpuNodeAgents extends pulumi.ComponentResource {
   constructor(name: string, args: GpuNodeAgentsArgs, options?: pulumi.ComponentResourceOptions) {
