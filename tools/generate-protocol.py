@@ -23,7 +23,7 @@ from google.protobuf.descriptor_pb2 import (
 )
 from tritonclient.grpc import model_config_pb2, service_pb2
 
-OUTPUT = Path(__file__).parent / "lib" / "triton" / "protocol.json"
+OUTPUT = Path(__file__).parents[1] / "src" / "triton" / "protocol.json"
 PACKAGE = "inference"
 
 Json = dict[str, Any]

@@ -10,13 +10,13 @@ from types import ModuleType
 
 import pytest
 
-PYTHON = Path(__file__).parent.parent.parent / "python"
-PROTOCOL = PYTHON / "lib" / "triton" / "protocol.json"
+ROOT = Path(__file__).parents[2]
+PROTOCOL = ROOT / "src" / "triton" / "protocol.json"
 
 
 def generator() -> ModuleType:
     """The script; its name is no module name."""
-    spec = importlib.util.spec_from_file_location("generate_protocol", PYTHON / "generate-protocol.py")
+    spec = importlib.util.spec_from_file_location("generate_protocol", ROOT / "tools" / "generate-protocol.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
