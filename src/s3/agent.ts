@@ -16,8 +16,8 @@ interface AgentSettings {
 }
 
 /**
- * Keeps connections open between requests. node:http instead of undici: measured with 10,000 small PUTs it takes the
- * same time, 40 MB less memory, and 70 ms less to load. TLS is loaded only for https.
+ * Opens an agent that keeps connections open between requests. Uses node:http instead of undici: in a measurement with
+ * 10,000 small PUTs, node:http took the same time, 40 MB less memory and 70 ms less to load. Loads TLS only for https.
  */
 export async function openAgent(endpoint: Endpoint, { connections, idleTimeoutMs }: AgentOptions): Promise<http.Agent> {
   const options = { keepAlive: true, maxSockets: connections, maxFreeSockets: connections, timeout: idleTimeoutMs };
@@ -27,7 +27,7 @@ export async function openAgent(endpoint: Endpoint, { connections, idleTimeoutMs
   return proxy === undefined ? new Agent(options) : tunnelAgent(Agent, options, proxy);
 }
 
-/** The proxy that HTTPS_PROXY names, unless NO_PROXY leaves this host out. */
+/** The proxy in HTTPS_PROXY, unless NO_PROXY excludes this host. */
 export function proxyFor(hostname: string, port: number, env: NodeJS.ProcessEnv): URL | undefined {
   const proxy = env['https_proxy'] ?? env['HTTPS_PROXY'] ?? '';
   if (proxy === '') return undefined;
@@ -42,11 +42,11 @@ export function proxyFor(hostname: string, port: number, env: NodeJS.ProcessEnv)
 
 type Callback = (error: Error | null, socket?: unknown) => void;
 
-/** An agent whose connections go through a proxy that is asked with CONNECT. */
+/** An agent whose connections are tunnelled through a proxy with CONNECT. */
 function tunnelAgent(Agent: typeof https.Agent, options: AgentSettings, proxy: URL): http.Agent {
   const agent = new Agent(options);
   const connect = agent.createConnection.bind(agent) as (target: object) => Duplex;
-  // Node's agents take a connection from the callback when none is returned.
+  // If nothing is returned, Node's agents take the connection from the callback.
   const createConnection = (target: { host: string; port: number }, callback: Callback): undefined => {
     openTunnel(proxy, `${target.host}:${target.port}`, options.timeout, (error, socket) => {
       if (error === null) callback(null, connect({ ...target, socket }));

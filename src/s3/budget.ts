@@ -1,4 +1,4 @@
-/** Lends memory: who asks for more than is left waits, in the order of asking. Keeps the process small. */
+/** Limits the memory in use. Requests beyond the limit wait, in the order of the calls. */
 export class Budget {
   private readonly waiting: { bytes: number; go: () => void }[] = [];
   private left: number;
@@ -7,7 +7,10 @@ export class Budget {
     this.left = total;
   }
 
-  /** Takes so many bytes. Each must be followed by one release() of the same. */
+  /**
+   * Reserves `bytes`. Returns undefined if they are available at once. Each call must be followed by one release() of
+   * the same number.
+   */
   acquire(bytes: number): Promise<void> | undefined {
     const wanted = this.clamp(bytes);
     if (this.waiting.length === 0 && wanted <= this.left) {
@@ -26,7 +29,7 @@ export class Budget {
     }
   }
 
-  /** More than there is at all is lent when all else is given back. */
+  /** A request for more than the total waits until all other memory is released. */
   private clamp(bytes: number): number {
     return Math.min(bytes, this.total);
   }

@@ -1,18 +1,18 @@
 import { Budget } from './budget';
 import { PART_BYTES } from './checksum';
 
-/** Parts in memory at a time. */
+/** Most parts in memory at a time. */
 const PARTS_IN_MEMORY = 8;
 
-/** Buffers above this size are kept for the next one: fresh ones would wait for the garbage collector. */
+/** Buffers of at least this size are reused, because discarded ones would stay in memory until garbage collection. */
 const KEEP_FROM_BYTES = 1024 * 1024;
 
-/** Lends buffers, of which all together stay within a fixed size, whatever is uploaded. */
+/** Lends buffers within a fixed memory budget, however large the uploads are. */
 export class Buffers {
   private readonly budget = new Budget(PARTS_IN_MEMORY * PART_BYTES);
   private readonly kept: Buffer[] = [];
 
-  /** Runs `work` with a buffer of so many bytes, which is lent only until it settles. */
+  /** Runs `work` with a buffer of `bytes` bytes. The buffer is reused after `work` has settled. */
   async lend<T>(bytes: number, work: (buffer: Buffer) => Promise<T>): Promise<T> {
     const turn = this.budget.acquire(this.costOf(bytes));
     if (turn !== undefined) await turn;

@@ -2,20 +2,22 @@ import { createHash } from 'node:crypto';
 
 const MIB = 1024 * 1024;
 
-/** Up to this size an object goes in one PUT; larger ones go in parts of this size. Changing it changes checksums. */
+/**
+ * Objects up to this size are uploaded in one PUT, larger ones in parts of this size. Changing it changes checksums.
+ */
 export const PART_BYTES = 8 * MIB;
 
-/** What S3 allows of one object. */
+/** S3's limit per object. */
 const MAXIMUM_PARTS = 10_000;
 
-/** A piece of an object: part numbers begin at 1. */
+/** One part of an object. Part numbers begin at 1. */
 export interface Part {
   number: number;
   start: number;
   bytes: number;
 }
 
-/** Size of the parts of an object: always PART_BYTES, but for objects of more than 10,000 such parts (78 GiB). */
+/** Part size of an object: PART_BYTES, or more if the object would otherwise have over 10,000 parts (from 78 GiB). */
 export function partBytesFor(bytes: number): number {
   return Math.max(PART_BYTES, Math.ceil(bytes / MAXIMUM_PARTS / MIB) * MIB);
 }
@@ -35,8 +37,8 @@ export function sha256(data: Uint8Array): Buffer {
 }
 
 /**
- * The checksum that S3 keeps of an object from the SHA-256 of its parts: of one part itself in base64, of several
- * the SHA-256 of them all with their number behind it.
+ * Computes the checksum that S3 stores for an object from the SHA-256 digests of its parts. For one part: its digest in
+ * base64. For several: the SHA-256 of all digests in base64, followed by `-` and the number of parts.
  */
 export function checksumOfParts(digests: readonly Buffer[]): string {
   const [only] = digests;
@@ -44,7 +46,7 @@ export function checksumOfParts(digests: readonly Buffer[]): string {
   return `${sha256(Buffer.concat(digests)).toString('base64')}-${digests.length}`;
 }
 
-/** Checksum of bytes, as S3 keeps it when they are uploaded by S3Store. */
+/** The checksum that S3 stores for these bytes when S3Store uploads them. */
 export function checksumOfBytes(body: Uint8Array): string {
   return checksumOfParts(
     partsOf(body.byteLength).map(({ start, bytes }) => sha256(body.subarray(start, start + bytes))),

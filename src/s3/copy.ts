@@ -12,7 +12,7 @@ import type { Written } from './types';
 import { acceptOurs, complete, lookBeforeWriting, putObject, putParts, writtenAs, type UploadOptions } from './upload';
 import { childText } from './xml';
 
-/** What is copied. */
+/** The object to copy. */
 export interface CopySource {
   bucket: Bucket;
   key: string;
@@ -28,8 +28,8 @@ export interface CopyOptions extends UploadOptions {
 const PARTS_AT_A_TIME = 16;
 
 /**
- * Lets S3 copy an object, in the parts in which it would be uploaded.
- * @throws UserError when the copy has another content than expected; it is not left there
+ * Copies an object within S3, in the same parts as an upload would have.
+ * @throws UserError if the copy does not have the expected checksum; the copy is then removed
  */
 export async function copyObject(
   bucket: Bucket,
@@ -38,7 +38,7 @@ export async function copyObject(
   options: CopyOptions,
 ): Promise<Written> {
   const { bytes, checksum, condition } = options;
-  // Not every server knows conditions of copies.
+  // Not every server supports conditions on copies, so check the condition first.
   const ours = await lookBeforeWriting(bucket, key, bytes, checksum, condition);
   if (ours !== undefined) return ours;
   return bytes <= PART_BYTES ? copyWhole(bucket, source, key, options) : copyInParts(bucket, source, key, options);
@@ -90,7 +90,7 @@ async function copyInParts(bucket: Bucket, source: CopySource, key: string, opti
       return await complete(bucket, key, id, parts, { checksum, condition });
     }
   } catch (error) {
-    // A copy is made anew by the next run, so no part of it is left behind.
+    // Unfinished copies are never resumed, so delete the copied parts.
     await abortUpload(bucket, { key, id }).catch(() => undefined);
     throw error;
   }
@@ -100,7 +100,7 @@ async function copyInParts(bucket: Bucket, source: CopySource, key: string, opti
 
 type CopiedPart = StoredPart & { sha256: string };
 
-/** @returns undefined when the server cannot copy parts, or not tell what it copied */
+/** @returns undefined if the server cannot copy parts or does not report their SHA-256 */
 async function copyParts(
   bucket: Bucket,
   source: CopySource,
@@ -131,9 +131,9 @@ async function copyParts(
 }
 
 /**
- * Reads the bytes and writes them, in the parts in which they would be uploaded: where S3 itself cannot copy, because
- * the server is not up to it or the two buckets are of different servers or accounts.
- * @throws UserError when they are not what they are expected to be
+ * Downloads the object and uploads it again, in the parts of an ordinary upload. Used if S3 itself cannot copy, because
+ * the server lacks the operation or the two buckets belong to different servers or accounts.
+ * @throws UserError if the content does not have the expected checksum
  */
 export async function copyThroughHere(
   bucket: Bucket,
@@ -166,7 +166,7 @@ export async function copyThroughHere(
   }
 }
 
-/** Deletes what was just written, unless somebody else wrote over it. */
+/** Deletes the copy that was just written, unless another writer has overwritten it. */
 async function removeWrong(bucket: Bucket, key: string, { etag, versionId }: Written): Promise<void> {
   if ((await headObject(bucket, key))?.etag !== etag) return;
   await bucket.requester.send({

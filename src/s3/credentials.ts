@@ -4,12 +4,12 @@ interface Expiring extends Credentials {
   expiration?: Date;
 }
 
-/** Credentials are fetched anew this long before they expire, in ms. */
+/** Credentials are refreshed this long before they expire, in ms. */
 const RENEW_BEFORE_MS = 5 * 60_000;
 
 /**
- * The credentials to sign with. Those that are given or in the environment are used as they are; only otherwise
- * the AWS credential chain is loaded, which takes time and memory.
+ * Provides the credentials for signing: the given ones, else those in the environment. Loads the AWS credential chain
+ * only if both are missing, because loading it takes time and memory.
  */
 export class CredentialSource {
   private current: Expiring | undefined;
@@ -19,7 +19,7 @@ export class CredentialSource {
     this.current = given ?? fromEnvironment();
   }
 
-  /** @throws an error named CredentialsProviderError when there are none. */
+  /** @throws an error named CredentialsProviderError if no credentials are found */
   get(): Credentials | Promise<Credentials> {
     const expiration = this.current?.expiration;
     const good = expiration === undefined || expiration.getTime() - Date.now() > RENEW_BEFORE_MS;
@@ -37,7 +37,7 @@ export class CredentialSource {
 
 function fromEnvironment(): Credentials | undefined {
   const { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE } = process.env;
-  // A profile that is named wins, as in AWS's own tools for JavaScript.
+  // AWS_PROFILE takes precedence over access keys, as in the AWS SDK for JavaScript.
   if (AWS_PROFILE !== undefined && AWS_PROFILE !== '') return undefined;
   if (AWS_ACCESS_KEY_ID === undefined || AWS_SECRET_ACCESS_KEY === undefined) return undefined;
   if (AWS_ACCESS_KEY_ID === '' || AWS_SECRET_ACCESS_KEY === '') return undefined;

@@ -5,12 +5,12 @@ import { sha256 } from './checksum';
 import { readXml, type Answer } from './requester';
 import { childrenNamed, childText, escapeXml, MalformedXml, type XmlElement } from './xml';
 
-/** As many as S3 takes in one request. */
+/** S3's limit per request. */
 const KEYS_AT_A_TIME = 1000;
 
 /**
- * Deletes exactly these keys. A key that is not there is fine.
- * @throws S3Error, UserError when S3 refuses one of them
+ * Deletes exactly these keys. Missing keys are ignored.
+ * @throws S3Error, UserError if S3 refuses to delete one of them
  */
 export async function deleteObjects(bucket: Bucket, keys: readonly string[]): Promise<void> {
   for (let i = 0; i < keys.length; i += KEYS_AT_A_TIME) await deleteSome(bucket, keys.slice(i, i + KEYS_AT_A_TIME));
@@ -28,7 +28,7 @@ async function deleteSome(bucket: Bucket, keys: readonly string[]): Promise<void
     query: { delete: '' },
     headers: {
       'content-type': 'application/xml',
-      // Here S3 asks for one of the two; other servers know only the former.
+      // S3 requires one of these two headers here; other servers know only content-md5.
       'content-md5': createHash('md5').update(body).digest('base64'),
       'x-amz-checksum-sha256': digest.toString('base64'),
     },
@@ -45,7 +45,9 @@ async function deleteSome(bucket: Bucket, keys: readonly string[]): Promise<void
   });
 }
 
-/** The keys that were refused. The answer has to speak of every key: one that it leaves out may still be there. */
+/**
+ * The errors in the answer. The answer must mention every key, because a key that it omits may not have been deleted.
+ */
 function readResult(answer: Answer, keys: readonly string[]): XmlElement[] {
   const root = readXml(answer, 'DeleteResult');
   const errors = childrenNamed(root, 'Error');

@@ -1,23 +1,23 @@
 import { UserError } from '../core/errors';
 
-/** Where the requests for a bucket go. */
+/** Address to which requests for a bucket are sent. */
 export interface Endpoint {
-  /** As it is told to the user. */
+  /** URL for messages. */
   url: string;
   secure: boolean;
   hostname: string;
   port: number;
   /** The Host header, which is signed. */
   host: string;
-  /** Path of the bucket, percent-encoded, without a slash at its end. */
+  /** Path of the bucket, percent-encoded, without a trailing slash. */
   bucketPath: string;
 }
 
-/** AWS itself unless `endpointUrl` names another S3 API, which is asked in path style. */
+/** The endpoint of AWS, or of the S3 API at `endpointUrl`, which is addressed in path style. */
 export function endpointOf(bucket: string, region: string, endpointUrl: string | undefined): Endpoint {
   if (endpointUrl !== undefined) return customEndpoint(bucket, endpointUrl);
   const host = `s3.${region}.amazonaws.com${region.startsWith('cn-') ? '.cn' : ''}`;
-  // A wildcard certificate covers one label: a bucket with dots in its name is asked in path style.
+  // AWS's wildcard certificate covers one label, so a bucket with dots in its name is addressed in path style.
   const inHost = !bucket.includes('.');
   const hostname = inHost ? `${bucket}.${host}` : host;
   return {
@@ -49,17 +49,17 @@ function customEndpoint(bucket: string, endpointUrl: string): Endpoint {
   };
 }
 
-/** Percent-encodes all but the letters, digits and marks that Signature Version 4 leaves as they are. */
+/** Percent-encodes all characters except those that Signature Version 4 leaves unencoded. */
 export function encodeText(text: string): string {
   return encodeURIComponent(text).replace(/[!'()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
-/** A key as a path: as encodeText, but for slashes. */
+/** Encodes a key as a path: like encodeText, but keeps slashes. */
 export function encodeKey(key: string): string {
   return encodeText(key).replaceAll('%2F', '/');
 }
 
-/** A query as it is sent and signed: percent-encoded, sorted by name. */
+/** Encodes a query for sending and signing: percent-encoded, sorted by name. */
 export function encodeQuery(query: Readonly<Record<string, string>>): string {
   return Object.keys(query)
     .sort()

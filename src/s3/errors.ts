@@ -1,31 +1,31 @@
 import { UserError } from '../core/errors';
 
-/** The object did not meet the condition of a write: somebody else wrote it. */
+/** The condition of a write was not met, because another writer changed the object. */
 export class PreconditionFailed extends UserError {
   override readonly name = 'PreconditionFailed';
 }
 
-/** A file is not, or not any more, what was to be uploaded. Nothing of it is left in the bucket. */
+/** A file does not have the expected content, or changed during the upload. No part of it stays in the bucket. */
 export class FileChanged extends UserError {
   override readonly name = 'FileChanged';
 }
 
-/** What is known of a request that failed. */
+/** Details of a failed request. */
 export interface FailureDetails {
-  /** S3's error code, or the one of the operating system. */
+  /** Error code of S3 or of the operating system. */
   code: string;
-  /** HTTP status, where there was an answer. */
+  /** HTTP status, if there was an answer. */
   status?: number;
-  /** In S3's own words. */
+  /** Error message of S3 or of the operating system. */
   text?: string;
-  /** The region in which S3 says that the bucket is. */
+  /** Region of the bucket, as S3 reports it. */
   region?: string;
   /** Offset of the server's clock from ours, in ms. */
   clockOffsetMs?: number;
   cause?: unknown;
 }
 
-/** A request that failed for good, told for the user; `code` and `status` are for the code that called. */
+/** A failed request, with a message for the user. `code` and `status` are for the calling code. */
 export class S3Error extends UserError {
   override readonly name = 'S3Error';
   readonly code: string;
@@ -34,7 +34,7 @@ export class S3Error extends UserError {
 
   /**
    * @param what the operation, as in "list s3://bucket/prefix"
-   * @param endpoint URL that was asked
+   * @param endpoint URL to which the request was sent
    */
   constructor(what: string, endpoint: string, details: FailureDetails) {
     const { code, status, text, cause } = details;
@@ -94,12 +94,12 @@ const ADVICE: Record<string, string> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'the certificate is not trusted: name its authority in NODE_EXTRA_CA_CERTS',
 };
 
-/** Whether the server has no room for what was to be written. */
+/** Whether the server has no space left for a write. */
 export function isOutOfRoom(error: unknown): boolean {
   return error instanceof S3Error && (error.status === 507 || error.code === 'QuotaExceeded');
 }
 
-/** Codes for answers without a body, as those to HEAD. */
+/** Error codes for answers without a body, such as those to HEAD. */
 const CODE_OF_STATUS: Record<number, string> = {
   301: 'PermanentRedirect',
   307: 'TemporaryRedirect',
@@ -116,7 +116,7 @@ const CODE_OF_STATUS: Record<number, string> = {
   507: 'InsufficientStorage',
 };
 
-/** Name for an answer that has none. */
+/** Error code for an answer without one. */
 export function codeOfStatus(status: number): string {
   return CODE_OF_STATUS[status] ?? `HTTP${status}`;
 }
@@ -131,7 +131,7 @@ const OTHER_REGION = [
 
 const KEYS = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
 
-/** Another S3 API knows nothing of AWS's sign-in. */
+/** AWS's sign-in does not work for other S3 APIs. */
 function credentialsAdvice(endpoint: string): string {
   return /\.amazonaws\.com(\.cn)?$/.test(new URL(endpoint).hostname)
     ? `no credentials found: set AWS_PROFILE, or sign in with "aws sso login", or set ${KEYS}`

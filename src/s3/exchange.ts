@@ -1,14 +1,14 @@
 import http, { type IncomingHttpHeaders } from 'node:http';
 import type { Endpoint } from './endpoint';
 
-/** An answer, whole. */
+/** A complete answer. */
 export interface Answer {
   status: number;
   headers: IncomingHttpHeaders;
   body: Buffer;
 }
 
-/** One request as it goes over the wire. */
+/** One request as it is sent. */
 export interface WireRequest {
   method: string;
   /** Path and query, percent-encoded. */
@@ -19,13 +19,13 @@ export interface WireRequest {
   timeoutMs: number;
 }
 
-/** The connection broke, or nothing came. `code` is the operating system's. */
+/** The connection failed or timed out. `code` is the error code of the operating system. */
 export class ConnectionFailure extends Error {
   override readonly name = 'ConnectionFailure';
   constructor(
     readonly code: string,
     message: string,
-    /** The connection had served before: servers close those that are idle, which is no reason to wait. */
+    /** Whether a reused connection was reset. Servers close idle connections, so a retry need not wait. */
     readonly stale: boolean,
     cause?: unknown,
   ) {
@@ -35,13 +35,14 @@ export class ConnectionFailure extends Error {
 
 /**
  * Sends one request and reads the whole answer. An answer that ends before its Content-Length is a failure, and so is a
- * good one to a request that was not read to its end. A refusal may come before the request was sent whole: it counts,
- * whatever becomes of the connection, with as much of its body as came.
+ * successful answer that ends before the whole request was sent. A refusal (status 400 or above) may arrive before the
+ * whole request was sent. If the connection then fails, the refusal counts, with as much of its body as arrived, unless
+ * its status is one of UNCLEAR.
  * @throws ConnectionFailure
  */
 export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireRequest): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    // The agent brings TLS where it is needed: an https agent works with http.request when it is told the protocol.
+    // The agent provides TLS if needed: an https agent works with http.request if the protocol is given.
     const request = http.request({
       agent,
       protocol: endpoint.secure ? 'https:' : 'http:',
@@ -61,12 +62,12 @@ export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireReques
       request.destroy();
     };
     const timer = setTimeout(() => fail('ETIMEDOUT', 'it took too long'), wire.timeoutMs);
-    // A connection that was idle would go on with the time for which the server keeps such: Keep-Alive: timeout=5.
+    // A reused connection would keep the idle timeout that the server announced (Keep-Alive: timeout=5), so set ours.
     const { timeout = 0 } = (agent as http.Agent & { options: http.AgentOptions }).options;
     request.on('socket', (socket) => socket.setTimeout(timeout));
     request.on('timeout', () => fail('ETIMEDOUT', 'no byte came or went for too long'));
     request.on('error', (error: NodeJS.ErrnoException) => {
-      // A server that refused need not read on. What has come of its answer still comes, and then its end.
+      // A server that refused may stop reading. The rest of its answer, and its end, still arrive.
       if (refusal === undefined) fail(codeOf(error), firstLine(error.message), error);
     });
     request.on('response', (response) => {
@@ -90,19 +91,19 @@ export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireReques
   });
 }
 
-/** Statuses of which only the body tells whether to try again: a request that took too long, a wrong clock. */
+/** Statuses whose body decides whether to retry, for example a request that took too long or a wrong clock. */
 const UNCLEAR = [400, 403, 409];
 
 function joined(chunks: Buffer[]): Buffer {
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
 }
 
-/** Errors of TLS go on for lines, and end with a place in OpenSSL's source. */
+/** TLS errors have several lines and end with a location in OpenSSL's source. */
 function firstLine(text: string): string {
   return (text.split('\n', 1)[0] as string).replace(/:\.\.\/deps\/.*$/, '');
 }
 
-/** Connecting to a name with several addresses fails with an error for each of them. */
+/** Connecting to a host with several addresses fails with one error for each of them. */
 function codeOf(error: NodeJS.ErrnoException): string {
   if (error.code !== undefined) return error.code;
   const inner = error instanceof AggregateError ? (error.errors[0] as NodeJS.ErrnoException | undefined) : undefined;

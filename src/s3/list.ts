@@ -4,10 +4,13 @@ import { type Answer, header, quoted, readXml } from './requester';
 import type { ListedObject } from './types';
 import { childrenNamed, childText, MalformedXml, type XmlElement } from './xml';
 
-/** More than the two seconds by which a Date and a LastModified may be rounded apart. */
+/**
+ * An object counts as recent if it was modified within this time before the listing. Longer than the two seconds by
+ * which rounding may separate Date and LastModified.
+ */
 const RECENT_MS = 3000;
 
-/** Most keys that S3 puts on a page. */
+/** The most keys that S3 returns on one page. */
 const PAGE_KEYS = 1000;
 
 interface Page {
@@ -16,16 +19,16 @@ interface Page {
   token: string | undefined;
 }
 
-/** The keys behind `after`, up to `until` and with it; undefined: to the last. */
+/** The keys after `after`, up to and including `until`; to the last key if `until` is undefined. */
 interface Range {
   after: string;
   until: string | undefined;
 }
 
 /**
- * Everything whose key begins with `prefix`, complete or not at all.
- * @param expected keys that are probably there, sorted. The pages are then asked for all at once, cut at these keys,
- *   instead of one after the other. They decide about time only: whatever else is there is found too.
+ * Lists every object whose key begins with `prefix`. The listing is complete, or an error is thrown.
+ * @param expected keys that probably exist, sorted. With them the pages are requested in parallel, cut at these keys,
+ *   instead of one after the other. They affect only the time; other keys are listed too.
  * @throws S3Error
  */
 export async function listObjects(
@@ -44,25 +47,25 @@ export async function listObjects(
     const parts = await Promise.all(ranges.map((range) => lister.range(range)));
     const objects = [first.objects, ...ranges.map((range, i) => within(range, parts[i] ?? []))].flat();
     if ([...parts, objects].every(isSorted) && hasAll(objects, known)) return objects;
-    // Some servers sort by folder and not by key: then a cut may have cost us a key.
+    // Some servers sort by folder instead of by key. A range may then have missed a key, so list sequentially.
   }
   return lister.whole([...first.objects, ...(await lister.following(first.token))]);
 }
 
-/** Keys behind which the pages probably begin, the first of which is `last`. */
+/** Keys after which pages probably begin. The first one is `last`. */
 function cutsBehind(last: string, known: readonly string[]): string[] {
   const rest = known.filter((key) => key > last);
   return rest.length === 0 ? [] : [last, ...rest.filter((_, i) => (i + 1) % PAGE_KEYS === 0 && i + 1 < rest.length)];
 }
 
-/** What is behind the end of a range is listed by the next one. */
+/** Drops the keys after the end of a range, because the next range lists them. */
 const within = ({ until }: Range, objects: ListedObject[]): ListedObject[] =>
   until === undefined ? objects : objects.filter(({ key }) => key <= until);
 
 const isSorted = (objects: readonly ListedObject[]): boolean =>
   objects.every(({ key }, i) => i === 0 || key > (objects[i - 1] as ListedObject).key);
 
-/** Of lists that are both sorted. */
+/** Whether `objects` has all `keys`. Both must be sorted. */
 function hasAll(objects: readonly ListedObject[], keys: readonly string[]): boolean {
   let at = 0;
   return keys.every((key) => {
@@ -90,7 +93,7 @@ class Lister {
     });
   }
 
-  /** The pages from `token` on, until one that `isLast` or the end. */
+  /** The objects of the pages from `token` on, up to the first page for which `isLast` holds. */
   async following(token: string | undefined, isLast: (page: Page) => boolean = () => false): Promise<ListedObject[]> {
     const objects: ListedObject[] = [];
     for (let next = token; next !== undefined;) {
@@ -102,7 +105,7 @@ class Lister {
     return objects;
   }
 
-  /** The pages that hold the range, whole. */
+  /** The objects of all pages of the range, including objects after its end. */
   async range({ after, until }: Range): Promise<ListedObject[]> {
     const reachesEnd = ({ objects }: Page): boolean => until !== undefined && (objects.at(-1)?.key ?? '') >= until;
     const first = await this.page({ 'start-after': after });
@@ -119,7 +122,7 @@ class Lister {
   }
 }
 
-/** A page that lacks anything is malformed, never shorter. */
+/** Rejects a page that lacks anything, so that an incomplete page is never taken for a short one. */
 function readPage(answer: Answer, prefix: string): Page {
   const root = readXml(answer, 'ListBucketResult');
   const encoded = childText(root, 'EncodingType') === 'url';
@@ -141,7 +144,10 @@ function readPage(answer: Answer, prefix: string): Page {
   return { objects, token: tokenOf(root) };
 }
 
-/** A moment shortly before the answer, in the form of LastModified; without a Date nothing is told apart. */
+/**
+ * RECENT_MS before the answer, in the format of LastModified. Empty without a Date header, so that every object counts
+ * as recent.
+ */
 function timeBefore(answer: Answer): string {
   const date = Date.parse(header(answer.headers, 'date') ?? '');
   return Number.isNaN(date) ? '' : new Date(date - RECENT_MS).toISOString();
@@ -155,7 +161,7 @@ function tokenOf(root: XmlElement): string | undefined {
   return token;
 }
 
-/** A key of a listing with encoding-type=url, where a blank is a plus. */
+/** Decodes a key of a listing. With encoding-type=url (`encoded`) a space is written as a plus. */
 export function decodeKey(text: string, encoded: boolean): string {
   if (!encoded || !/[%+]/.test(text)) return text;
   try {

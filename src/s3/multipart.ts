@@ -7,25 +7,25 @@ import { header, quoted, readXml, S3Failure } from './requester';
 import type { PutCondition } from './types';
 import { childrenNamed, childText, escapeXml, MalformedXml, type XmlElement } from './xml';
 
-/** A multipart upload that was begun and not finished. */
+/** An unfinished multipart upload. */
 export interface OpenUpload {
   key: string;
   id: string;
-  /** Undefined where the server does not tell. */
+  /** Undefined if the server does not report it. */
   algorithm: string | undefined;
   initiated: string;
 }
 
-/** A part that S3 has. */
+/** A part that was uploaded. */
 export interface StoredPart {
   number: number;
   bytes: number;
   etag: string;
-  /** Base64; undefined where the server does not keep it. */
+  /** Base64; undefined if the server does not store it. */
   sha256: string | undefined;
 }
 
-/** Begins an upload, and gives its id. */
+/** Begins a multipart upload and returns its id. */
 export async function createUpload(bucket: Bucket, key: string): Promise<string> {
   const { id, tries } = await bucket.requester.send({
     what: `begin to write ${nameOf(bucket, key)}`,
@@ -35,7 +35,7 @@ export async function createUpload(bucket: Bucket, key: string): Promise<string>
     headers: { 'x-amz-checksum-algorithm': 'SHA256', 'x-amz-checksum-type': 'COMPOSITE' },
     read: (answer, tries) => ({ id: idOf(readXml(answer, 'InitiateMultipartUploadResult')), tries }),
   });
-  // A try whose answer was lost may have begun one of its own.
+  // A try whose answer was lost may have begun another upload.
   if (tries > 1) await abortOthers(bucket, key, id);
   return id;
 }
@@ -46,7 +46,7 @@ function idOf(root: XmlElement): string {
   return id;
 }
 
-/** Sends one part, which S3 compares with its SHA-256. */
+/** Uploads one part. S3 verifies its SHA-256. */
 export async function uploadPart(
   bucket: Bucket,
   key: string,
@@ -70,8 +70,8 @@ export async function uploadPart(
 }
 
 /**
- * Lets S3 copy one part from another object. `source` is the value of x-amz-copy-source.
- * @returns undefined from a server that does not tell the SHA-256 of this part
+ * Copies one part from another object within S3. `source` is the value of x-amz-copy-source.
+ * @returns undefined if the server does not report the SHA-256 of this part
  */
 export async function copyPart(
   bucket: Bucket,
@@ -92,7 +92,7 @@ export async function copyPart(
     read: (answer) => {
       const root = readXml(answer, 'CopyPartResult');
       const sha256 = childText(root, 'ChecksumSHA256') ?? '';
-      // versitygw gives the checksum of the whole source, if that was uploaded in parts.
+      // If the source was uploaded in parts, versitygw returns the checksum of the whole source.
       if (sha256 === '' || sha256.includes('-')) return undefined;
       return { number: part.number, bytes: part.bytes, etag: quoted(childText(root, 'ETag')), sha256 };
     },
@@ -100,8 +100,8 @@ export async function copyPart(
 }
 
 /**
- * Puts the parts together.
- * @param checksum of the object, where the parts' checksums are known
+ * Completes an upload.
+ * @param checksum of the object; undefined if a part's checksum is unknown
  */
 export async function completeUpload(
   bucket: Bucket,
@@ -128,7 +128,7 @@ export async function completeUpload(
     body: Buffer.from(
       `<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${body.join('')}</CompleteMultipartUpload>`,
     ),
-    // Servers that put the bytes together in one go take their time.
+    // Some servers join all bytes before they answer, so allow time for them.
     answerBytes: parts.reduce((sum, { bytes }) => sum + bytes, 0),
     read: (answer) => {
       const root = readXml(answer, 'CompleteMultipartUploadResult');
@@ -138,7 +138,7 @@ export async function completeUpload(
   });
 }
 
-/** The parts of an unfinished upload that S3 has. */
+/** The parts of an unfinished upload that were uploaded. */
 export async function listParts(bucket: Bucket, { key, id }: { key: string; id: string }): Promise<StoredPart[]> {
   const parts: StoredPart[] = [];
   for (let marker = '0'; ;) {
@@ -196,7 +196,7 @@ async function listUploads(bucket: Bucket, prefix: string): Promise<OpenUpload[]
   }
 }
 
-/** Gives up an upload and what was sent of it. One that is not there any more is fine. */
+/** Aborts an upload and deletes its parts. A missing upload is ignored. */
 export async function abortUpload(bucket: Bucket, { key, id }: { key: string; id: string }): Promise<void> {
   try {
     await bucket.requester.send({
@@ -211,12 +211,12 @@ export async function abortUpload(bucket: Bucket, { key, id }: { key: string; id
   }
 }
 
-/** The unfinished uploads of just this key. */
+/** The unfinished uploads of exactly this key. */
 export async function uploadsOf(bucket: Bucket, key: string): Promise<OpenUpload[]> {
   return (await uploadsUnder(bucket, key)).filter((upload) => upload.key === key);
 }
 
-/** The unfinished uploads to keys that begin with `prefix`; none from a server that cannot list them. */
+/** The unfinished uploads of keys that begin with `prefix`; empty if the server cannot list them. */
 export async function uploadsUnder(bucket: Bucket, prefix: string): Promise<OpenUpload[]> {
   try {
     return await listUploads(bucket, prefix);
@@ -226,7 +226,7 @@ export async function uploadsUnder(bucket: Bucket, prefix: string): Promise<Open
   }
 }
 
-/** Gives up the unfinished uploads of a key, but for one. */
+/** Aborts the unfinished uploads of a key, except `keep`. */
 export async function abortOthers(
   bucket: Bucket,
   key: string,
@@ -243,7 +243,7 @@ function emptyToUndefined(text: string | undefined): string | undefined {
   return text === '' ? undefined : text;
 }
 
-/** An answer that carries a checksum must carry ours. */
+/** Verifies the checksum that the server stored, if the server reports one. */
 export function checkKept(kept: string | undefined, ours: string): void {
   if (kept === undefined || kept === '' || kept === ours) return;
   throw new S3Failure({ code: 'BadDigest', text: `S3 has the checksum ${kept}, and ${ours} was sent` });

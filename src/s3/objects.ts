@@ -6,18 +6,18 @@ import { type Answer, header, quoted, S3Failure } from './requester';
 import type { PutCondition } from './types';
 import { MalformedXml } from './xml';
 
-/** What HEAD tells of an object. */
+/** Metadata of an object, from HEAD. */
 export interface Head {
   bytes: number;
   etag: string;
-  /** SHA-256 as S3 keeps it, of whatever parts the object was uploaded in. */
+  /** SHA-256 as S3 stores it, which depends on the parts in which the object was uploaded. */
   sha256: string | undefined;
   versionId: string | undefined;
 }
 
 const MODE = { 'x-amz-checksum-mode': 'ENABLED' };
 
-/** @returns undefined when the object is not there */
+/** @returns undefined if the object does not exist */
 export async function headObject(bucket: Bucket, key: string): Promise<Head | undefined> {
   try {
     return await bucket.requester.send({
@@ -34,7 +34,7 @@ export async function headObject(bucket: Bucket, key: string): Promise<Head | un
     });
   } catch (error) {
     if (!(error instanceof S3Error) || error.status !== 404) throw error;
-    // An answer to HEAD has no body that could say whether it is the bucket that is not there. GET says so.
+    // The answer to HEAD has no body that could report a missing bucket. GET throws if the bucket is missing.
     await getObject(bucket, key, { range: 'bytes=0-0' });
     return undefined;
   }
@@ -49,16 +49,17 @@ export interface GotObject {
 export interface GetOptions {
   /** Range header. */
   range?: string;
-  /** State that the object has to be in. */
+  /** ETag that the object must have. */
   etag?: string;
-  /** How many are to be expected, for the deadline. */
+  /** Expected size, for the deadline. */
   bytes?: number;
   versionId?: string | undefined;
 }
 
 /**
- * The object's bytes, compared with the checksum that S3 keeps of them.
- * @returns undefined when the object is not there
+ * Reads the object. The content of a whole object is verified against its stored checksum, if the object was uploaded
+ * in one part.
+ * @returns undefined if the object does not exist
  */
 export async function getObject(
   bucket: Bucket,
@@ -83,7 +84,7 @@ export async function getObject(
     });
   } catch (error) {
     if (error instanceof S3Error && error.code === 'NoSuchKey') return undefined;
-    // A range of an object without bytes.
+    // 416: a range of an empty object.
     if (error instanceof S3Error && error.status === 416) return { body: Buffer.alloc(0), etag: '', ageMs: 0 };
     throw error;
   }
@@ -97,19 +98,19 @@ function checkBody({ headers, body }: Answer): void {
   }
 }
 
-/** By the server's clock alone. An object without these dates counts as new. */
+/** Age by the server's clock only. An object without these dates counts as new. */
 function ageOf({ headers }: Answer): number {
   const age = Date.parse(header(headers, 'date') ?? '') - Date.parse(header(headers, 'last-modified') ?? '');
   return Number.isNaN(age) ? 0 : Math.max(0, age);
 }
 
-/** Version of an object in an answer; S3 says "null" where there is no versioning. */
+/** Version id in an answer. S3 sends "null" for buckets without versioning. */
 export function versionIdOf({ headers }: Pick<Answer, 'headers'>): string | undefined {
   const version = header(headers, 'x-amz-version-id');
   return version === 'null' || version === '' ? undefined : version;
 }
 
-/** An object's state, with the checksum that S3Store would give it. */
+/** An object's state, with the checksum that it would have if S3Store had uploaded it. */
 export interface Checked {
   bytes: number;
   etag: string;
@@ -118,29 +119,30 @@ export interface Checked {
 }
 
 /**
- * The object's checksum: as S3 keeps it where it was uploaded in the same parts, else from its bytes.
- * @returns undefined when the object is not there
+ * The object's state and checksum. Uses the checksum that S3 stores if the object was uploaded in the parts that
+ * S3Store uses; otherwise computes it from the bytes.
+ * @returns undefined if the object does not exist
  */
 export async function checkObject(bucket: Bucket, key: string, expectedBytes?: number): Promise<Checked | undefined> {
   const head = await headObject(bucket, key);
   if (head === undefined) return undefined;
   const { bytes, etag, versionId } = head;
   if (expectedBytes !== undefined && bytes !== expectedBytes) {
-    // Other content for sure, so its bytes need not be read; this equals no checksum.
+    // The content differs for sure, so its bytes are not read. This text equals no checksum.
     return { bytes, etag, versionId, checksum: `${bytes} bytes` };
   }
   const kept = await comparable(bucket, key, head);
   return { bytes, etag, versionId, checksum: kept ?? (await checksumFromBytes(bucket, key, head)) };
 }
 
-/** The kept checksum, if it is of the parts that S3Store makes. */
+/** The stored checksum, if the object was uploaded in the parts that S3Store uses. */
 async function comparable(bucket: Bucket, key: string, head: Head): Promise<string | undefined> {
   if (head.sha256 === undefined) return undefined;
   const [, count] = head.sha256.split('-');
   const parts = partsOf(head.bytes).length;
   if (parts === 1) return count === undefined ? head.sha256 : undefined;
   if (count !== String(parts)) return undefined;
-  // As many parts can still be others.
+  // The same number of parts can still have other sizes.
   return (await firstPartBytes(bucket, key)) === partBytesFor(head.bytes) ? head.sha256 : undefined;
 }
 
@@ -150,7 +152,7 @@ function lengthOf(headers: Answer['headers']): number {
   return Number(length);
 }
 
-/** Size of the first part that the object was uploaded in; undefined where the server does not tell. */
+/** Size of the first part of the upload; undefined if the server does not report it. */
 async function firstPartBytes(bucket: Bucket, key: string): Promise<number | undefined> {
   try {
     return await bucket.requester.send({
@@ -179,7 +181,6 @@ async function checksumFromBytes(bucket: Bucket, key: string, { bytes, etag }: H
   return checksumOfParts(digests);
 }
 
-/** The headers of a condition. */
 export function conditionHeaders(condition: PutCondition): Record<string, string> {
   if (condition === undefined) return {};
   return 'ifAbsent' in condition ? { 'if-none-match': '*' } : { 'if-match': condition.ifEtag };
@@ -187,12 +188,12 @@ export function conditionHeaders(condition: PutCondition): Record<string, string
 
 /**
  * Whether S3 refused a write because of its condition.
- * @param copies then NoSuchKey is said of the object to copy
+ * @param copies whether the write is a copy; NoSuchKey then means the source object
  */
 export function isRefused(error: unknown, condition: PutCondition, copies = false): error is S3Error {
   if (condition === undefined || !(error instanceof S3Error)) return false;
   if (error.status === 412 || error.code === 'ConditionalRequestConflict') return true;
-  // The object that was to be replaced is gone.
+  // The object to replace no longer exists.
   return !copies && 'ifEtag' in condition && error.code === 'NoSuchKey';
 }
 

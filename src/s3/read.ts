@@ -3,10 +3,10 @@ import { nameOf, type Bucket } from './bucket';
 import { partsOf } from './checksum';
 import { getObject, headObject, type GotObject } from './objects';
 
-/** Parts that are asked for before they are needed. */
+/** Parts that are requested ahead. */
 const AHEAD = 8;
 
-/** An object's bytes in order, in parts, without ever holding all of it. */
+/** Yields an object's bytes in order, part by part, without holding the whole object in memory. */
 export async function* readObject(bucket: Bucket, key: string): AsyncGenerator<Buffer> {
   const head = await headObject(bucket, key);
   if (head === undefined) {
@@ -23,7 +23,7 @@ export async function* readObject(bucket: Bucket, key: string): AsyncGenerator<B
     if (part === undefined) return;
     const range = `bytes=${part.start}-${part.start + part.bytes - 1}`;
     const got = getObject(bucket, key, { range, etag, bytes: part.bytes, versionId });
-    // It is awaited below, unless one before it fails.
+    // The promise is awaited below, unless an earlier part fails.
     got.catch(() => undefined);
     pending.push({ bytes: part.bytes, got });
   };

@@ -20,24 +20,23 @@ export interface S3Request<T> {
   /** The operation as messages name it: "list s3://bucket/prefix". */
   what: string;
   method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE';
-  /** Absent: the bucket itself. */
+  /** Absent for requests to the bucket itself. */
   key?: string;
   query?: Readonly<Record<string, string>>;
   /** Names in lower case. */
   headers?: Readonly<Record<string, string>>;
   body?: Uint8Array;
-  /** SHA-256 of the body, where it is known already. */
+  /** SHA-256 of the body, if already known. */
   bodySha256?: Buffer;
-  /** Bytes of the answer that the deadline is to allow for. */
+  /** Expected size of the answer, which extends the deadline. */
   answerBytes?: number;
   /**
-   * Reads a good answer. A MalformedXml or S3Failure thrown here counts as a failure of the request, which may be
-   * tried again.
+   * Reads a successful answer. If it throws MalformedXml or S3Failure, the request counts as failed and may be retried.
    */
   read: (answer: Answer, tries: number) => T;
 }
 
-/** An error in an answer that looked good. */
+/** An answer that means failure: an error status, or an error inside a successful answer. */
 export class S3Failure extends Error {
   override readonly name = 'S3Failure';
   constructor(readonly details: FailureDetails) {
@@ -45,12 +44,12 @@ export class S3Failure extends Error {
   }
 }
 
-/** The slowest connection that is waited for, in bytes a millisecond. */
+/** The slowest transfer that the deadline allows for, in bytes per millisecond. */
 const SLOWEST_BYTES_PER_MS = 16;
 
 const NOTHING = sha256(new Uint8Array());
 
-/** Signs requests, sends as many at a time as the server bears, and tries again what may be tried again. */
+/** Signs requests, limits how many run at a time, and retries transient failures. */
 export class Requester {
   readonly endpoint: Endpoint;
   private readonly signer: Signer;
@@ -65,7 +64,7 @@ export class Requester {
   private answered = false;
 
   constructor(options: StoreOptions) {
-    // Every request that waits for its next try listens.
+    // Every request that waits for a retry adds a listener.
     setMaxListeners(0, this.closing.signal);
     const { env } = process;
     const region = options.region ?? env['AWS_REGION'] ?? env['AWS_DEFAULT_REGION'] ?? 'us-east-1';
@@ -80,15 +79,15 @@ export class Requester {
     this.agent = openAgent(this.endpoint, { connections, idleTimeoutMs: options.idleTimeoutMs ?? 30_000 });
   }
 
-  /** Ends all connections; requests under way fail. */
+  /** Closes all connections; requests in flight fail. */
   close(): void {
     this.closing.abort();
     void this.agent.then((agent) => agent.destroy());
   }
 
   /**
-   * Sends a request until it succeeds.
-   * @throws S3Error when it cannot, or when the tries or the time are used up
+   * Sends a request and retries transient failures.
+   * @throws S3Error if the failure is not transient, or the tries or the time are used up
    */
   async send<T>(request: S3Request<T>): Promise<T> {
     const bytes = (request.body?.byteLength ?? 0) + (request.answerBytes ?? 0);
@@ -98,7 +97,7 @@ export class Requester {
     for (let tries = 1; ; tries += 1) {
       const turn = this.slots.acquire();
       if (turn !== undefined) await turn;
-      // Waiting for the first turn is not the server's fault: the time runs from here.
+      // The deadline starts after the wait for the first slot, because the server did not cause that wait.
       if (tries === 1) end = performance.now() + this.deadlineMs + bytes / SLOWEST_BYTES_PER_MS;
       const outcome = await this.attempt(request, tries, end).finally(() => this.slots.release());
       if (!(outcome instanceof S3Error)) return outcome.value;
@@ -109,7 +108,7 @@ export class Requester {
       }
       const wait = waitBefore(outcome, tries, Math.random);
       const over = tries >= this.attempts || performance.now() + wait >= end || this.closing.signal.aborted;
-      // The try that the deadline cut says less than the one before it.
+      // If the deadline ended this try, the error of the previous try says more.
       if (over || !isTransient(outcome, this.answered)) throw performance.now() >= end ? (before ?? outcome) : outcome;
       before = outcome;
       if (wait > 0) await this.pause(wait, outcome);
@@ -124,7 +123,7 @@ export class Requester {
     }
   }
 
-  /** One try. What went wrong is returned, not thrown: it may not be the end. */
+  /** One try. Failures are returned instead of thrown, because send may retry. */
   private async attempt<T>(request: S3Request<T>, tries: number, end: number): Promise<{ value: T } | S3Error> {
     try {
       const answer = await this.exchange(request, end - performance.now());
@@ -173,21 +172,21 @@ export class Requester {
   }
 }
 
-/** A header that comes once. */
+/** The value of a header; the first one if the header is repeated. */
 export function header(headers: IncomingHttpHeaders, name: string): string | undefined {
   const value = headers[name];
   return Array.isArray(value) ? value[0] : value;
 }
 
-/** An ETag as S3 writes it. Some servers leave out the quotes in some of their answers. */
+/** An ETag in quotes, as S3 writes it. Some servers omit the quotes in some of their answers. */
 export function quoted(etag: string | undefined): string {
   if (etag === undefined || etag === '') return '';
   return etag.endsWith('"') ? etag : `"${etag}"`;
 }
 
 /**
- * The XML of an answer. S3 may say 200 and then tell of an error: while it copies or puts parts together it keeps the
- * connection alive first.
+ * The XML of an answer. S3 may send an error with status 200, because it keeps the connection alive while it copies an
+ * object or joins parts.
  * @throws S3Failure, MalformedXml
  */
 export function readXml(answer: Answer, rootName: string): XmlElement {
@@ -197,7 +196,7 @@ export function readXml(answer: Answer, rootName: string): XmlElement {
   return root;
 }
 
-/** What an answer tells of an error. Proxies and HEAD tell the status only. */
+/** The error in an answer. Answers of proxies and to HEAD have only a status. */
 function failureOf({ status, headers, body }: Answer): FailureDetails {
   let error: XmlElement | undefined;
   try {

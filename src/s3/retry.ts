@@ -1,7 +1,7 @@
 import { ConnectionFailure } from './exchange';
 import type { S3Error } from './errors';
 
-/** What may be tried again: the server was too busy, or the way to it broke. */
+/** Errors that a retry may solve: the server was overloaded, or the connection failed. */
 const TRANSIENT_CODES = new Set([
   'RequestTimeout',
   'RequestTimeoutException',
@@ -13,7 +13,7 @@ const TRANSIENT_CODES = new Set([
   'ServiceUnavailable',
   'OperationAborted',
   'ConditionalRequestConflict',
-  // Bytes changed on the way: what is in memory is sent again.
+  // Bytes were corrupted in transit. A retry sends the bytes in memory again.
   'BadDigest',
   'InvalidDigest',
   'MalformedXML',
@@ -32,7 +32,7 @@ const TRANSIENT_CODES = new Set([
   'HPE_INVALID_CONSTANT',
 ]);
 
-/** What may be tried again only with a server that has answered before: else nothing is there. */
+/** Errors that a retry may solve only if the server has answered before. Otherwise the address is probably wrong. */
 const TRANSIENT_ONCE_ANSWERED = new Set(['ECONNREFUSED', 'ENOTFOUND']);
 
 const TRANSIENT_STATUS = new Set([429, 500, 502, 503, 504]);
@@ -40,7 +40,7 @@ const TRANSIENT_STATUS = new Set([429, 500, 502, 503, 504]);
 const FIRST_WAIT_MS = 50;
 const LONGEST_WAIT_MS = 5000;
 
-/** Whether another try may help. */
+/** Whether a retry may help. */
 export function isTransient(failure: S3Error, answeredBefore: boolean): boolean {
   if (TRANSIENT_CODES.has(failure.code)) return true;
   if (TRANSIENT_ONCE_ANSWERED.has(failure.code)) return answeredBefore;
@@ -52,7 +52,10 @@ export function isOverload({ status, code }: S3Error): boolean {
   return status === 503 || status === 429 || code === 'SlowDown';
 }
 
-/** Wait before the next try, in ms: exponential with full jitter, none after a connection that had been idle. */
+/**
+ * Wait before the next try, in ms: exponential backoff with full jitter. The first retry after a stale idle connection
+ * does not wait.
+ */
 export function waitBefore(failure: S3Error, tries: number, random: () => number): number {
   if (tries === 1 && failure.cause instanceof ConnectionFailure && failure.cause.stale) return 0;
   return random() * Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));

@@ -1,7 +1,10 @@
-/** After S3 asked to slow down, it is asked again only after this long before the limit is lowered further. */
+/** Shortest time between two reductions of the limit, in ms. */
 const LOWER_AGAIN_MS = 1000;
 
-/** Lets so many requests run at a time, fewer for a while after the server asked for that. */
+/**
+ * Limits how many requests run at a time. Lowers the limit when the server asks for fewer requests, then raises it
+ * again.
+ */
 export class Slots {
   private readonly waiting: (() => void)[] = [];
   private running = 0;
@@ -13,7 +16,10 @@ export class Slots {
     this.limit = most;
   }
 
-  /** Waits for its turn, in the order of asking. Each must be followed by one release(). */
+  /**
+   * Waits for a slot, in the order of the calls. Returns undefined if a slot is free. Each call must be followed by one
+   * release().
+   */
   acquire(): Promise<void> | undefined {
     if (this.running < this.limit && this.waiting.length === 0) {
       this.running += 1;
@@ -27,7 +33,7 @@ export class Slots {
     this.wake();
   }
 
-  /** Halves the limit, at most once a second: one overload answers many requests. */
+  /** Halves the limit, at most once a second, because one overload makes many requests fail. */
   slowDown(): void {
     this.successes = 0;
     if (performance.now() - this.lowered < LOWER_AGAIN_MS) return;
@@ -35,7 +41,7 @@ export class Slots {
     this.limit = Math.max(1, Math.floor(this.limit / 2));
   }
 
-  /** As many successes as the limit is high raise it by one. */
+  /** Raises the limit by one after as many successes as the limit. */
   succeeded(): void {
     if (this.limit === this.most) return;
     this.successes += 1;

@@ -3,12 +3,12 @@ import { open, type FileHandle } from 'node:fs/promises';
 import { UserError } from '../core/errors';
 import { FileChanged } from './errors';
 
-/** Bytes to be uploaded, which can be read in pieces, in any order and again. */
+/** Bytes to upload. Pieces can be read repeatedly and in any order. */
 export interface Source {
   readonly bytes: number;
-  /** Gives the piece that begins at `start`, if need be in `buffer`, whose length says how long it is. */
+  /** Reads `buffer.byteLength` bytes from `start` on. The result may share the memory of `buffer`. */
   read(start: number, buffer: Buffer): Promise<Uint8Array>;
-  /** @throws FileChanged when the bytes that were read may not be of one state */
+  /** @throws FileChanged if the file may have changed while it was read */
   verify(): Promise<void>;
   close(): Promise<void>;
 }
@@ -25,7 +25,7 @@ export function memorySource(body: Uint8Array): Source {
 
 /**
  * A file, opened once.
- * @throws FileChanged when it has another size
+ * @throws FileChanged if its size is not `bytes`
  */
 export async function fileSource(path: string, bytes: number): Promise<Source> {
   const handle = await open(path, 'r').catch((error: unknown) => cannotRead(path, error));
@@ -51,7 +51,7 @@ export async function fileSource(path: string, bytes: number): Promise<Source> {
 }
 
 /**
- * Reads a small file at once: synchronously, because for files of a few KiB that takes a fifth of the time.
+ * Reads a small file synchronously, because that takes a fifth of the time for files of a few KiB.
  * @throws FileChanged
  */
 export function readSmallFile(path: string, buffer: Buffer): void {
@@ -68,12 +68,12 @@ export function readSmallFile(path: string, buffer: Buffer): void {
 }
 
 /**
- * Reads a small file with as few calls of the system as can be: to compare it, thousands of times. What is uploaded is
- * read by readSmallFile.
- * @throws FileChanged when it has another size
+ * Reads a small file with as few system calls as possible, because thousands of files are read for comparison. Files to
+ * upload are read by readSmallFile. The result is valid until the next call.
+ * @throws FileChanged if its size is not `bytes`
  */
 export function readWholeFile(path: string, bytes: number): Uint8Array {
-  // One byte more shows a file that has grown.
+  // Reading one byte more detects a file that has grown.
   if (whole.byteLength <= bytes) whole = Buffer.allocUnsafeSlow(2 * bytes + 1);
   return withDescriptor(path, (descriptor) => {
     const count = readSync(descriptor, whole, 0, bytes + 1, 0);
@@ -84,7 +84,7 @@ export function readWholeFile(path: string, bytes: number): Uint8Array {
   });
 }
 
-/** Used by each call of readWholeFile anew. */
+/** Buffer shared by all calls of readWholeFile. */
 let whole = Buffer.alloc(0);
 
 function withDescriptor<T>(path: string, work: (descriptor: number) => T): T {

@@ -19,21 +19,21 @@ export { FileChanged, PreconditionFailed, S3Error } from './errors';
 export type { UploadOptions } from './upload';
 export type { Credentials, ListedObject, PutCondition, StoreOptions, Written } from './types';
 
-/** A file that is at most this long is read in one go. */
+/** Files up to this size are read in one call. */
 const SMALL_BYTES = 256 * 1024;
 
-/** Where the bytes of an object are: in this bucket, or in that of another store. */
+/** Location of an object, in this bucket or in that of another store. */
 export interface StoredPlace {
-  /** Maybe of another server or account; undefined: the one that is asked. */
+  /** May belong to another server or account. Default: the store that copies. */
   store?: S3Store;
-  /** The whole key. */
+  /** The full key. */
   key: string;
   versionId?: string;
 }
 
 /**
- * A bucket. Every error comes out as a UserError that names operation, object and endpoint. Requests are tried again
- * where that may help; what is written is checked against its SHA-256 on arrival.
+ * A bucket. Every error is a UserError that names the operation, the object and the endpoint. Transient failures are
+ * retried. S3 verifies the SHA-256 of all content that is written.
  */
 export class S3Store {
   readonly bucket: string;
@@ -44,12 +44,12 @@ export class S3Store {
     this.at = { name: options.bucket, requester: new Requester(options), buffers: new Buffers() };
   }
 
-  /** Ends all connections. */
+  /** Closes all connections. */
   close(): void {
     this.at.requester.close();
   }
 
-  /** Creates the bucket unless it is there. For local servers; in the cloud that is the work of `pulumi up`. */
+  /** Creates the bucket if it does not exist. For local servers; in the cloud `pulumi up` creates the bucket. */
   async ensureBucket(): Promise<void> {
     const { region = 'us-east-1' } = this.options;
     const place = `<LocationConstraint>${escapeXml(region)}</LocationConstraint>`;
@@ -67,40 +67,42 @@ export class S3Store {
   }
 
   /**
-   * Everything whose key begins with `prefix`, complete or not at all; a folder's prefix ends in a slash.
-   * @param expected keys that are probably there, sorted: quicker, and no other result
+   * Lists every object whose key begins with `prefix`. The listing is complete, or an error is thrown. The prefix of a
+   * folder ends in a slash.
+   * @param expected keys that probably exist, sorted; they make the listing faster and do not change it
    */
   async list(prefix: string, expected?: Promise<readonly string[]>): Promise<ListedObject[]> {
     return listObjects(this.at, prefix, expected);
   }
 
   /**
-   * The object's bytes, or undefined when it is not there. `ageMs` is the time since it was written, by the server's
-   * clock.
+   * The object's bytes, or undefined if the object does not exist. `ageMs` is the time since it was written, by the
+   * server's clock.
    */
   async get(key: string): Promise<GotObject | undefined> {
     return getObject(this.at, key);
   }
 
   /**
-   * The object's bytes in order, for one that is too large to be held at once.
-   * @throws UserError when it is not there
+   * The object's bytes in order, for objects that are too large to hold in memory.
+   * @throws UserError if the object does not exist
    */
   read(key: string): AsyncGenerator<Buffer> {
     return readObject(this.at, key);
   }
 
   /**
-   * The object's checksum as checksumOfBytes gives it: as S3 keeps it where it was uploaded in the same parts, else
-   * from its bytes. An object of another size than `bytes` has a text that equals no checksum.
-   * @returns undefined when the object is not there
+   * The object's checksum as checksumOfBytes computes it. Uses the checksum that S3 stores if the object was uploaded
+   * in the same parts; otherwise reads the bytes. If the object's size is not `bytes`, returns a text that equals no
+   * checksum.
+   * @returns undefined if the object does not exist
    */
   async checksum(key: string, bytes: number): Promise<string | undefined> {
     return (await checkObject(this.at, key, bytes))?.checksum;
   }
 
   /**
-   * Writes bytes, which must stay as they are until this settles.
+   * Writes bytes, which must not change until the promise settles.
    * @throws PreconditionFailed
    */
   async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
@@ -109,7 +111,7 @@ export class S3Store {
   }
 
   /**
-   * Writes a file. A large one goes in parts, of which those that an earlier run has sent are not sent again.
+   * Writes a file. A large file is uploaded in parts; parts that an earlier run uploaded are not sent again.
    * @throws PreconditionFailed, FileChanged
    */
   async putFile(key: string, file: { path: string; bytes: number }, options: UploadOptions = {}): Promise<Written> {
@@ -130,14 +132,17 @@ export class S3Store {
     );
   }
 
-  /** Lets S3 copy an object, whose content has to have this checksum. What it cannot copy goes through this process. */
+  /**
+   * Copies an object whose content must have the checksum in `options`. If S3 cannot copy the object, this process
+   * downloads and uploads it.
+   */
   async copy({ store = this, ...object }: StoredPlace, key: string, options: CopyOptions): Promise<Written> {
     const source = { ...object, bucket: store.at };
     if (store.options.endpointUrl === this.options.endpointUrl) {
       try {
         return await copyObject(this.at, source, key, options);
       } catch (error) {
-        // These credentials may not read there; the other store's may.
+        // Our credentials may lack access to the source; those of the other store may have it.
         if (store === this || !(error instanceof S3Error) || error.status !== 403) throw error;
       }
     }
@@ -149,7 +154,7 @@ export class S3Store {
     return deleteObjects(this.at, keys);
   }
 
-  /** Gives up the unfinished uploads under `prefix`; gives their keys. */
+  /** Aborts the unfinished uploads under `prefix` and returns their keys. */
   async abortUploads(prefix: string): Promise<string[]> {
     const uploads = await uploadsUnder(this.at, prefix);
     for (const upload of uploads) await abortUpload(this.at, upload);
@@ -158,8 +163,8 @@ export class S3Store {
 }
 
 /**
- * Checksum of a file, as S3 keeps it when S3Store uploads it.
- * @throws FileChanged when the file has another size; a large one also when it changed while it was read
+ * The checksum that S3 stores for a file when S3Store uploads it.
+ * @throws FileChanged if the file has another size, or if a large file changed while it was read
  */
 export async function checksumOfFile(path: string, bytes: number): Promise<string> {
   if (bytes <= SMALL_BYTES) return sha256(readWholeFile(path, bytes)).toString('base64');

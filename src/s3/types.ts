@@ -1,19 +1,19 @@
-/** Where the bucket is, and how patient to be with it. */
+/** Location of a bucket, credentials and limits. */
 export interface StoreOptions {
   bucket: string;
   /** Default: AWS_REGION, AWS_DEFAULT_REGION, us-east-1. */
   region?: string;
-  /** An S3 API that is not AWS's; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS itself. */
+  /** URL of an S3 API other than AWS's; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, then AWS itself. */
   endpointUrl?: string;
   /** Default: the environment, then the AWS credential chain (profiles, SSO, roles of pods and machines). */
   credentials?: Credentials;
-  /** Connections at most; default 32. */
+  /** Most connections; default 32. */
   concurrency?: number;
-  /** Tries of one request; default 10. */
+  /** Most tries of one request; default 10. */
   attempts?: number;
-  /** Longest time without a byte moving, in ms; default 30,000. */
+  /** Longest time without data in either direction, in ms; default 30,000. */
   idleTimeoutMs?: number;
-  /** All tries of one request together, in ms, to which time for its bytes is added; default 120,000. */
+  /** Time for all tries of one request, in ms, plus time to transfer its bytes; default 120,000. */
   deadlineMs?: number;
 }
 
@@ -28,18 +28,18 @@ export interface ListedObject {
   key: string;
   bytes: number;
   etag: string;
-  /** Set when it was written in the seconds before the listing, by the server's clock. */
+  /** Set if the object was written in the seconds before the listing, by the server's clock. */
   recent?: true;
 }
 
-/** Condition under which something is written: nothing is there yet, or just this. */
+/** Condition of a write: the object does not exist yet, or has this ETag. */
 export type PutCondition = { ifAbsent: true } | { ifEtag: string } | undefined;
 
-/** What a write left in the bucket. */
+/** The object that a write created. */
 export interface Written {
   etag: string;
-  /** As checksumOfBytes and checksumOfFile give it. */
+  /** As checksumOfBytes and checksumOfFile compute it. */
   checksum: string;
-  /** Of a bucket with versioning. */
+  /** Only in a bucket with versioning. */
   versionId?: string;
 }

@@ -21,19 +21,22 @@ import type { PutCondition, Written } from './types';
 
 export interface UploadOptions {
   condition?: PutCondition;
-  /** What the content has to be. */
+  /** Expected checksum of the content. */
   checksum?: string;
-  /** Bytes of this object that S3 has by now. */
+  /** Receives the number of bytes of this object that S3 has so far. */
   onBytes?: (sent: number) => void;
 }
 
-/** Parts of one object under way at a time; how many are in memory is for Buffers to say. */
+/** Parts of one object in flight at a time. Buffers limits how many are in memory. */
 const PARTS_AT_A_TIME = 8;
 
-/** Unfit to go on with an upload that somebody else, or another version of this code, began. */
+/**
+ * Errors that mean that an existing upload cannot be resumed, because another program or another version of this one
+ * began it.
+ */
 const UNFIT = ['InvalidPart', 'InvalidPartOrder', 'InvalidRequest', 'EntityTooSmall', 'BadDigest'];
 
-/** Writes an object that fits into one request. `body` must stay as it is until this settles. */
+/** Writes an object that fits into one request. `body` must not change until the promise settles. */
 export async function putObject(
   bucket: Bucket,
   key: string,
@@ -65,8 +68,8 @@ export async function putObject(
 }
 
 /**
- * Writes an object in parts. Parts that an earlier run has sent are read and compared, not sent again; other
- * unfinished uploads of the same key are given up.
+ * Writes an object in parts. Resumes an unfinished upload: parts that S3 already has are read and compared, not sent
+ * again. Other unfinished uploads of the same key are aborted.
  */
 export async function putParts(bucket: Bucket, key: string, source: Source, options: UploadOptions): Promise<Written> {
   const earlier = await findEarlier(bucket, key);
@@ -87,7 +90,7 @@ interface Earlier {
   parts: Map<number, StoredPart>;
 }
 
-/** The unfinished upload to go on with: the last one that keeps the same checksums. */
+/** The upload to resume: the newest unfinished one whose checksums are SHA-256 or not reported. Aborts the others. */
 async function findEarlier(bucket: Bucket, key: string): Promise<Earlier | undefined> {
   const uploads = await uploadsOf(bucket, key);
   const fit = uploads
@@ -132,15 +135,17 @@ async function putInto(
     refuseOtherContent(bucket, key, checksum, options.checksum);
     return await complete(bucket, key, id, sent, { checksum, condition: options.condition });
   } catch (error) {
-    // What no later run can go on with is not left behind. After a failure of the network the next run goes on.
+    // Abort an upload that cannot be resumed. After a network failure the upload stays open, and the next run resumes
+    // it.
     if (error instanceof FileChanged || error instanceof PreconditionFailed) await abortUpload(bucket, { key, id });
-    // Parts would take the room that others need, down to the lock. That there is none is what has to be told.
+    // The parts would use up space that other writes need, even the lock. Errors of the abort are ignored, so that the
+    // lack of space is reported.
     if (isOutOfRoom(error)) await abortUpload(bucket, { key, id }).catch(() => undefined);
     throw error;
   }
 }
 
-/** The part, if S3 has it already: by its SHA-256, or its MD5 on servers that do not keep the former. */
+/** The stored part, if it has the same content: by SHA-256, or by MD5 on servers that do not store SHA-256. */
 function sameContent(stored: StoredPart | undefined, body: Uint8Array, digest: Buffer): StoredPart | undefined {
   if (stored?.bytes !== body.byteLength) return undefined;
   const sha256 = digest.toString('base64');
@@ -151,7 +156,7 @@ function sameContent(stored: StoredPart | undefined, body: Uint8Array, digest: B
   return same ? { ...stored, sha256 } : undefined;
 }
 
-/** Puts the parts together, once. An answer that was lost is looked up. */
+/** Completes the upload. If an answer was lost, checks whether the object was written. */
 export async function complete(
   bucket: Bucket,
   key: string,
@@ -179,8 +184,8 @@ export async function complete(
 }
 
 /**
- * Looks at the condition itself, because not every server knows conditions of anything but a PUT.
- * @returns what is there, if it has our content already
+ * Checks the condition itself, because not every server supports conditions on requests other than PUT.
+ * @returns the existing object if it already has our content
  * @throws PreconditionFailed
  */
 export async function lookBeforeWriting(
@@ -199,7 +204,7 @@ export async function lookBeforeWriting(
   throw preconditionFailed(bucket, key);
 }
 
-/** A write was refused, or its answer was lost: if what is there has our content, it is done. */
+/** Handles a write that was refused or whose answer was lost. Succeeds if the existing object has our content. */
 export async function acceptOurs(
   bucket: Bucket,
   key: string,

@@ -5,7 +5,7 @@ export interface XmlElement {
   children: XmlElement[];
 }
 
-/** The text is not a whole XML document. */
+/** The text is not a complete XML document. */
 export class MalformedXml extends Error {
   override readonly name = 'MalformedXml';
 }
@@ -14,9 +14,9 @@ const NAME = /[A-Za-z_][\w:.-]*/y;
 const ATTRIBUTES = /(?:\s+[A-Za-z_][\w:.-]*\s*=\s*(?:"[^"<]*"|'[^'<]*'))*\s*/y;
 
 /**
- * Reads the small part of XML that S3 uses (elements and text; attributes are skipped) and refuses everything else,
- * above all a document that does not go on to its end. A file of its own, because a general parser takes ten times
- * as long for a page of a listing; the unit test compares the two.
+ * Parses the small part of XML that S3 uses (elements and text; attributes are skipped) and rejects everything else, in
+ * particular truncated documents. Written here because a general parser takes ten times as long for a page of a
+ * listing; the unit test compares the two.
  * @throws MalformedXml
  */
 export function parseXml(text: string): XmlElement {
@@ -35,7 +35,7 @@ export function parseXml(text: string): XmlElement {
     } else if (kind === 0x2f /* / */) {
       const end = endOf(text, '>', at);
       if (open.length === 1 || text.slice(at + 1, end - 1).trimEnd() !== parent.name) malformed(at);
-      // White space between elements means nothing.
+      // Whitespace between elements is ignored.
       if (parent.children.length > 0) parent.text = '';
       open.pop();
       parent = open.at(-1) as XmlElement;
@@ -73,7 +73,7 @@ export function childrenNamed(element: XmlElement, name: string): XmlElement[] {
   return element.children.filter((child) => child.name === name);
 }
 
-/** Text that can stand in an XML element. */
+/** Escapes text for an XML element. */
 export function escapeXml(text: string): string {
   return text.replace(/[&<>"'\r\n\t]/g, (character) => `&#${character.charCodeAt(0)};`);
 }
