@@ -1,9 +1,9 @@
 import { UserError } from '../core/errors';
 
 /**
- * The URL of a server that is given as `http://HOST:PORT`, `https://HOST:PORT` or `HOST:PORT`, the form of other clients
- * of Triton; without a slash at its end.
- * @throws UserError where it is no such address
+ * The URL of a server, without a trailing slash. `address` is `http://HOST:PORT`, `https://HOST:PORT` or `HOST:PORT`,
+ * which other Triton clients use.
+ * @throws UserError if `address` has another form
  */
 export function serverUrl(address: string): string {
   const url = (address.includes('://') ? address : `http://${address}`).replace(/\/+$/, '');

@@ -3,12 +3,12 @@ import { forEachLimited } from '../core/pool';
 import type { InferenceClient, InferOptions, InferResult } from './client';
 import { DATA_TYPES, elementCount, type Tensor } from './tensor';
 
-/** Parts of one batch that are sent side by side: one is computed while the next one is on its way. */
+/** Parts of one batch in flight at a time: the server computes one while the next one is sent. */
 const PARTS_AT_ONCE = 2;
 
 /**
- * Sends a request, in several where its batch has more rows than the model takes, and joins the answers.
- * @param maxBatchSize rows of one request; 0 for a model without a batch axis, whose requests are sent as they are
+ * Sends a request. If its batch has more rows than the model accepts, splits it and joins the answers.
+ * @param maxBatchSize most rows of one request; 0 for a model without a batch axis, whose requests are sent unchanged
  */
 export async function inferInBatches(
   client: InferenceClient,
@@ -37,7 +37,7 @@ export async function inferInBatches(
   };
 }
 
-/** Rows of a batch, without a copy. */
+/** Rows of a batch, without copying elements. */
 export function sliceRows(tensor: Tensor, start: number, end: number): Tensor {
   const size = elementCount(tensor.shape.slice(1));
   const cut = (from: number, to: number) =>
@@ -46,8 +46,8 @@ export function sliceRows(tensor: Tensor, start: number, end: number): Tensor {
 }
 
 /**
- * One batch of several, row after row.
- * @throws UserError where they differ in more than the number of rows
+ * Joins batches into one, row after row.
+ * @throws UserError if the batches differ in more than the number of rows
  */
 export function joinRows(parts: readonly Tensor[]): Tensor {
   const [first, ...others] = parts as [Tensor, ...Tensor[]];

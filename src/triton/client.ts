@@ -1,13 +1,13 @@
 import { formatProblem, UserError } from '../core/errors';
 import type { Tensor } from './tensor';
 
-/** What both clients, HTTP and gRPC, offer. Every call ends by its deadline and fails with a TritonError. */
+/** Interface of the HTTP and gRPC clients. Every call ends by its deadline; a call that fails throws a TritonError. */
 export interface InferenceClient {
   /** Whether the server runs. */
   live(options?: CallOptions): Promise<boolean>;
-  /** Whether the server takes inference requests. */
+  /** Whether the server accepts inference requests. */
   ready(options?: CallOptions): Promise<boolean>;
-  /** Whether the model, or one version of it, takes inference requests; false also for a model that is not there. */
+  /** Whether the model, or one version of it, accepts inference requests; false for a missing model. */
   modelReady(model: string, version?: number, options?: CallOptions): Promise<boolean>;
   serverMetadata(options?: CallOptions): Promise<ServerMetadata>;
   modelMetadata(model: string, version?: number, options?: CallOptions): Promise<ModelMetadata>;
@@ -15,37 +15,39 @@ export interface InferenceClient {
   modelConfig(model: string, version?: number, options?: CallOptions): Promise<Record<string, unknown>>;
   /** Every model of the repository, one entry for each version that was ever loaded. */
   repositoryIndex(options?: CallOptions): Promise<ModelIndexEntry[]>;
-  /** Loads or reloads a model; comes back when that is done. Needs EXPLICIT model control mode. */
+  /** Loads or reloads a model, and resolves when that is done. Needs EXPLICIT model control mode. */
   loadModel(model: string, options?: CallOptions): Promise<void>;
-  /** Asks for a model to be unloaded; comes back before that is done. */
+  /** Requests that a model is unloaded, and resolves before that is done. */
   unloadModel(model: string, options?: UnloadOptions): Promise<void>;
   infer(model: string, inputs: readonly Tensor[], options?: InferOptions): Promise<InferResult>;
   /** Closes the connections that are kept open between calls. */
   close(): void;
 }
 
-/** Of a client, for all of its calls. */
+/** Options for all calls of a client. */
 export interface ClientOptions {
-  /** Sent with every request, as metadata over gRPC: what a proxy or a guarded API asks for. */
+  /** Headers sent with every request, as metadata over gRPC, for example for a proxy or a guarded API. */
   headers?: Readonly<Record<string, string>>;
-  /** For `https`: authorities to trust instead of the system's, a certificate of the client's own. */
+  /** For `https`: certificate authorities to trust instead of the system's, and a client certificate. */
   tls?: TlsOptions;
   /**
-   * Further tries of a call that cannot have had an effect: its connection was refused, or it only reads and the server
-   * was unavailable or went away. Within the call's deadline. Never of loadModel and unloadModel, nor of live and ready,
-   * which ask about this moment. Default 2.
+   * Number of retries of a call that cannot have had an effect: its connection was refused, or it only reads and the
+   * server was unavailable or disconnected. Retries end by the call's deadline. Never applies to loadModel and
+   * unloadModel, nor to live, ready and modelReady, which report the current state. Default 2.
    */
   retries?: number;
-  /** Further tries of infer too after it may have reached the model: for models that keep no state between requests. */
+  /**
+   * Also retries infer after the request may have reached the model. For models that keep no state between requests.
+   */
   retryInfer?: boolean;
 }
 
-/** In PEM. */
+/** Certificates and keys in PEM format. */
 export interface TlsOptions {
   ca?: string | Buffer;
   cert?: string | Buffer;
   key?: string | Buffer;
-  /** The name that the server's certificate has to have; default: the host of the address. */
+  /** The name that the server's certificate must have; default: the host of the address. */
   servername?: string;
   /** Default true. */
   rejectUnauthorized?: boolean;
@@ -54,12 +56,12 @@ export interface TlsOptions {
 export type Compression = 'gzip' | 'deflate';
 
 export interface CallOptions {
-  /** From the start of the call to its whole answer. */
+  /** Time from the start of the call to the end of its answer, in ms. */
   timeoutMs?: number;
 }
 
 export interface UnloadOptions extends CallOptions {
-  /** For an ensemble: its composing models too. */
+  /** For an ensemble: also unload its composing models. */
   unloadDependents?: boolean;
 }
 
@@ -68,19 +70,19 @@ export interface InferOptions extends CallOptions {
   version?: number;
   /** Default: every output. */
   outputs?: readonly RequestedOutput[];
-  /** Comes back in the result and stands in the server's log. */
+  /** Returned in the result, and written to the server's log. */
   requestId?: string;
-  /** Of Triton or of the model: `priority`, `timeout`, `sequence_id`, `sequence_start`, `sequence_end`, your own. */
+  /** Parameters of Triton (`priority`, `timeout`, `sequence_id`, `sequence_start`, `sequence_end`) or of the model. */
   parameters?: Readonly<Record<string, string | number | boolean>>;
-  /** For tensors that shrink, and a network slower than the compression. */
+  /** Useful if the tensors compress well and the network is slower than the compression. */
   requestCompression?: Compression;
-  /** Asks for a compressed answer; over gRPC the server alone decides. */
+  /** Requests a compressed answer; over gRPC only the server decides. */
   responseCompression?: Compression;
 }
 
 export interface RequestedOutput {
   name: string;
-  /** Instead of the values: the largest so many as BYTES `value:index` or `value:index:label`. */
+  /** Return this many of the largest values instead of all values, as BYTES `value:index` or `value:index:label`. */
   classification?: number;
 }
 
@@ -108,7 +110,7 @@ export interface ModelMetadata {
 export interface TensorMetadata {
   name: string;
   datatype: string;
-  /** With the batch axis, if there is one; -1 is any length. */
+  /** Includes the batch axis, if the model has one; -1 is any length. */
   shape: number[];
 }
 
@@ -122,21 +124,21 @@ export interface ModelIndexEntry {
   reason: string;
 }
 
-/** For calls that do no heavy work. */
+/** Default timeout of all calls except loadModel. */
 const DEFAULT_TIMEOUT_MS = 30_000;
-/** For loading a model, which may have to be downloaded first. */
+/** Default timeout of loadModel. The server may have to download the model first. */
 export const LOAD_TIMEOUT_MS = 600_000;
 
-/** A call to a Triton server that failed. The message is the server's own where it sent one. */
+/** A failed call to a Triton server. The message is the server's, if the server sent one. */
 export class TritonError extends UserError {
   override readonly name = 'TritonError';
   /**
-   * `HTTP 404` or `gRPC NOT_FOUND` as answered; `timeout` for a deadline that passed, `unreachable` for a connection
-   * that failed, `bad response` for an answer that cannot be read.
+   * `HTTP 404` or `gRPC NOT_FOUND` as answered; `timeout` if the deadline passed; `unreachable` if the connection
+   * failed; `bad response` if the answer cannot be read; `failed` for an error of one request of a stream.
    */
   readonly status: string;
   readonly model: string | undefined;
-  /** Whether the server itself answered, and not a proxy on the way to it. */
+  /** Whether Triton itself answered, and not a proxy in front of it. */
   readonly answered: boolean;
   /** Whether the connection failed before a byte of the request was sent. */
   readonly nothingSent: boolean;
@@ -151,7 +153,7 @@ export class TritonError extends UserError {
   }
 }
 
-/** What is wrong with one input of a request. */
+/** A problem of one input of a request. */
 export interface InputProblem {
   input: string;
   message: string;
@@ -160,7 +162,7 @@ export interface InputProblem {
   hint?: string;
 }
 
-/** A request that does not fit its model, which was refused before anything was sent. The message names each problem. */
+/** A request that does not fit its model. It is refused before anything is sent. The message lists all problems. */
 export class RequestError extends UserError {
   override readonly name = 'RequestError';
 
@@ -173,12 +175,12 @@ export class RequestError extends UserError {
   }
 }
 
-/** Of a call without one of its own. */
+/** The timeout of a call. */
 export function timeoutOf(options: CallOptions): number {
   return options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
 }
 
-/** What `read` makes of an answer; where it throws, the answer is what is wrong. */
+/** Returns the result of `read`. If `read` throws, the answer is reported as unreadable. */
 export function readable<T>(model: string | undefined, read: () => T): T {
   try {
     return read();

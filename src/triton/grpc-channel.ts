@@ -3,7 +3,7 @@ import { serverUrl } from './address';
 import { TritonError, unreadable, type ClientOptions, type Compression } from './client';
 import { MessageReader, uncompressedMessage, type ReceivedMessage } from './grpc-frames';
 
-/** Numbers of gRPC's statuses are places in this list. */
+/** Names of gRPC's status codes. The code is the index in this list. */
 const STATUS_NAMES = [
   'OK',
   'CANCELLED',
@@ -24,7 +24,7 @@ const STATUS_NAMES = [
   'UNAUTHENTICATED',
 ] as const;
 
-/** What a server may send before we say that we have read it: as much as a picture of 16 megapixels. */
+/** Bytes that a server may send before we acknowledge them. One stream may send a picture of 16 megapixels. */
 const STREAM_WINDOW_BYTES = 48 * 2 ** 20;
 const CONNECTION_WINDOW_BYTES = 256 * 2 ** 20;
 
@@ -32,12 +32,12 @@ export interface GrpcCall {
   /** `ModelInfer` */
   method: string;
   timeoutMs: number;
-  /** For the error. */
+  /** For the error message. */
   model?: string;
   compression?: Compression | undefined;
 }
 
-/** What happens on a call that is open; after onEnd or onError nothing comes any more. */
+/** Callbacks of an open call. After onEnd or onError, no callback is called. */
 interface Listener {
   onMessage: (message: ReceivedMessage, encoding: string | undefined) => void;
   onEnd: () => void;
@@ -45,21 +45,24 @@ interface Listener {
 }
 
 /**
- * gRPC to one server over one HTTP/2 connection, which is opened when it is needed. Node's own HTTP/2, because
- * @grpc/grpc-js costs several times as much for a call (docs/benchmarks.md).
+ * gRPC to one server over one HTTP/2 connection, which is opened on demand. Uses Node's HTTP/2, because a call with
+ * @grpc/grpc-js costs several times as much (docs/benchmarks.md).
  */
 export class GrpcChannel {
   private readonly url: string;
   private readonly headers: Readonly<Record<string, string>>;
   private readonly tls: http2.SecureClientSessionOptions;
   private session: http2.ClientHttp2Session | undefined;
-  /** Calls in flight on each connection: one that the server gives up has its last ones beside the next connection. */
+  /**
+   * Calls in flight on each connection. A connection that the server closes finishes its calls beside the next
+   * connection.
+   */
   private readonly calls = new WeakMap<http2.ClientHttp2Session, number>();
 
   /**
    * @param address `HOST:PORT`, `https://HOST:PORT` for TLS
    * @param service `inference.GRPCInferenceService`
-   * @throws UserError where the address is none
+   * @throws UserError if `address` has another form
    */
   constructor(
     readonly address: string,
@@ -72,8 +75,8 @@ export class GrpcChannel {
   }
 
   /**
-   * One message there and one back.
-   * @param deadline as performance.now() counts
+   * Sends one message and receives one.
+   * @param deadline on the clock of performance.now()
    * @throws TritonError
    */
   unary(call: GrpcCall, frame: readonly Buffer[], deadline: number): Promise<Buffer> {
@@ -103,7 +106,7 @@ export class GrpcChannel {
     });
   }
 
-  /** A call to which messages are written as they come, each as a frame. */
+  /** Opens a call. The caller writes messages to the stream, each as a frame. */
   open(call: GrpcCall, deadline: number, listener: Listener): http2.ClientHttp2Stream {
     const session = this.connected();
     const stream = session.request(this.requestHeaders(call, deadline));
@@ -130,7 +133,7 @@ export class GrpcChannel {
     };
     stream.on('response', (headers) => {
       encoding = headers['grpc-encoding'] as string | undefined;
-      // A call that fails at once has its status where the others have none yet.
+      // A call that fails at once has its status in the headers; other calls have theirs in the trailers.
       if (headers['grpc-status'] !== undefined || headers[':status'] !== 200) status = headers;
     });
     stream.on('trailers', (trailers: http2.IncomingHttpHeaders) => {
@@ -153,13 +156,13 @@ export class GrpcChannel {
     const session = http2.connect(this.url, {
       ...this.tls,
       settings: { enablePush: false, initialWindowSize: STREAM_WINDOW_BYTES },
-      // In megabytes. Tensors have no natural limit.
+      // In megabytes. Unlimited, because tensors can have any size.
       maxSessionMemory: Number.MAX_SAFE_INTEGER,
     });
     session.once('connect', () => {
       if (!session.destroyed) session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
     });
-    // Its calls fail with it, and tell. The next call opens another one.
+    // The session's calls fail too, and report the error. The next call opens another session.
     session.on('error', () => this.forget(session));
     session.on('goaway', () => this.forget(session));
     session.on('close', () => this.forget(session));
@@ -171,7 +174,7 @@ export class GrpcChannel {
     if (this.session === session) this.session = undefined;
   }
 
-  /** A connection keeps the program running only while a call does. */
+  /** A connection keeps the process running only while it has calls in flight. */
   private begin(session: http2.ClientHttp2Session): void {
     const calls = (this.calls.get(session) ?? 0) + 1;
     this.calls.set(session, calls);
@@ -197,7 +200,7 @@ export class GrpcChannel {
     };
   }
 
-  /** Undefined where the call succeeded. */
+  /** The error of a call; undefined if the call succeeded. */
   private failure(
     call: GrpcCall,
     status: http2.IncomingHttpHeaders | undefined,
@@ -210,7 +213,7 @@ export class GrpcChannel {
       const http = `HTTP ${String(status[':status'])}`;
       return new TritonError(`${this.address} answered ${http} and no gRPC`, { status: http, model });
     }
-    // A call that waited for a connection fails with its own error, and the connection's as the cause.
+    // A call that waited for a connection fails with its own error, whose cause is the connection's error.
     const root = (cause?.cause ?? cause) as NodeJS.ErrnoException | undefined;
     const why = root?.message ?? 'the connection was closed';
     return new TritonError(`${this.address} cannot be reached: ${why}`, {
@@ -229,23 +232,25 @@ export class GrpcChannel {
 
   private refused(call: GrpcCall, code: number, status: http2.IncomingHttpHeaders | undefined): TritonError {
     const name = STATUS_NAMES[code] ?? String(code);
-    // The server counts the same deadline, and may be the first to see it pass.
+    // The server enforces the same deadline, and may be the first to detect that it has passed.
     if (name === 'DEADLINE_EXCEEDED') return this.late(call);
     const { method, model } = call;
     const details = decodeMessage(String(status?.['grpc-message'] ?? ''));
-    // Triton 2.51 refuses a wrong shape without a word.
+    // Triton 2.51 refuses a wrong shape without a message.
     const message = details === '' ? `${this.address} refused ${method} without a reason` : details;
     return new TritonError(message, { status: `gRPC ${name}`, model, answered: true });
   }
 }
 
-/** The header's value: milliseconds, or seconds where those have more than the eight digits that are allowed. */
+/**
+ * Value of the grpc-timeout header: milliseconds, or seconds if milliseconds need more than the eight digits allowed.
+ */
 export function grpcTimeout(milliseconds: number): string {
   const whole = Math.max(1, Math.ceil(milliseconds));
   return whole < 1e8 ? `${whole}m` : `${Math.ceil(whole / 1000)}S`;
 }
 
-/** Bytes beyond ASCII are written as %XX. */
+/** Decodes a grpc-message, in which bytes beyond ASCII are written as %XX. */
 function decodeMessage(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -2,16 +2,18 @@ import type { Compression } from './client';
 import { compress, uncompress } from './compression';
 import { roomFor } from './tensor';
 
-/** In front of each message: whether it is compressed, and its length in four bytes. */
+/** Prefix of each message: one byte that states whether the message is compressed, and four bytes for its length. */
 const PREFIX_BYTES = 5;
 
-/** A message as gRPC sends it; its parts are not joined, as one may be large. */
+/**
+ * A compressed message as gRPC sends it. The prefix and the message are not joined, because the message may be large.
+ */
 export async function compressedFrame(parts: readonly Buffer[], compression: Compression): Promise<Buffer[]> {
   const message = await compress(compression, parts);
   return [prefix(1, message.length), message];
 }
 
-/** The same as it is. */
+/** An uncompressed message as gRPC sends it. Its parts are not joined, because one may be large. */
 export function frame(parts: readonly Buffer[]): Buffer[] {
   const length = parts.reduce((sum, part) => sum + part.length, 0);
   return [prefix(0, length), ...parts];
@@ -24,7 +26,7 @@ function prefix(compressed: 0 | 1, length: number): Buffer {
   return bytes;
 }
 
-/** A message that came, maybe compressed. */
+/** A received message, which may be compressed. */
 export interface ReceivedMessage {
   compressed: boolean;
   bytes: Buffer;
@@ -32,13 +34,13 @@ export interface ReceivedMessage {
 
 /**
  * @param encoding the answer's `grpc-encoding`
- * @throws Error where it is none of ours, or the data is broken
+ * @throws Error if the encoding is not supported or the data is corrupt
  */
 export async function uncompressedMessage(message: ReceivedMessage, encoding: string | undefined): Promise<Buffer> {
   return message.compressed ? uncompress(encoding ?? 'nothing', message.bytes) : message.bytes;
 }
 
-/** Puts messages together of the chunks in which they come. */
+/** Assembles messages from the chunks in which they arrive. */
 export class MessageReader {
   private readonly prefix = Buffer.allocUnsafe(PREFIX_BYTES);
   private prefixLength = 0;
@@ -54,7 +56,7 @@ export class MessageReader {
         offset += copied;
         this.prefixLength += copied;
         if (this.prefixLength < PREFIX_BYTES) return;
-        // Tensors are the last thing in an answer: the elements of the last one need no copy then.
+        // Tensors come last in an answer. Aligning the end of the answer avoids a copy of the last tensor's elements.
         const length = this.prefix.readUInt32BE(1);
         this.message = roomFor(length, length);
         this.filled = 0;
@@ -66,7 +68,7 @@ export class MessageReader {
     }
   }
 
-  /** Whether a message has begun that is not whole. */
+  /** Whether a message has begun and is not complete. */
   get isInside(): boolean {
     return this.prefixLength > 0;
   }

@@ -8,15 +8,15 @@ import type { Tensor } from './tensor';
 
 const METHOD = 'ModelStreamInfer';
 
-/** One answer of a stream, or why one of its requests failed; the stream goes on after that. */
+/** One answer of a stream, or the error of one of its requests. The stream continues after an error. */
 export type StreamAnswer =
   | { result: InferResult; error?: undefined; isFinal: boolean }
-  /** The request's id as far as the server tells it. */
+  /** The request's id; empty if the server does not report it. */
   | { result?: undefined; error: TritonError; requestId: string };
 
 /**
- * Requests and answers over one call (ModelStreamInfer). A decoupled model sends any number of answers to a request;
- * requests of a sequence reach the model in their order. Answers wait here until they are read.
+ * Requests and answers over one call (ModelStreamInfer). A decoupled model sends any number of answers to a request.
+ * Requests of a sequence reach the model in order. Answers are queued here until they are read.
  */
 export class InferStream implements AsyncIterable<StreamAnswer> {
   private readonly stream: ClientHttp2Stream;
@@ -44,8 +44,8 @@ export class InferStream implements AsyncIterable<StreamAnswer> {
   }
 
   /**
-   * Sends a request; its answers come by iteration.
-   * @returns false where the connection is slower than the requests: `drained` tells when it has caught up
+   * Sends a request. Iterate over the stream for its answers.
+   * @returns false if the connection is slower than the requests; then wait for `drained`
    */
   send(model: string, inputs: readonly Tensor[], options: InferOptions = {}): boolean {
     const parts = frame(inferRequest(model, inputs, options));
@@ -61,12 +61,12 @@ export class InferStream implements AsyncIterable<StreamAnswer> {
       : Promise.resolve();
   }
 
-  /** No further requests: iteration ends behind the last answer. */
+  /** Ends the requests. Iteration ends after the last answer. */
   end(): void {
     this.stream.end();
   }
 
-  /** Gives up what is still to come. */
+  /** Aborts the stream; pending answers are lost. */
   close(): void {
     this.stream.close();
   }
@@ -99,7 +99,7 @@ function readAnswer(bytes: Buffer): StreamAnswer {
       return { error, requestId: response?.id ?? '' };
     }
     if (response === null) throw new Error('it holds no response');
-    // Models that answer each request once do not say that an answer is their last.
+    // Models that answer each request once do not mark their answer as the final one.
     const isFinal = response.parameters['triton_final_response']?.bool_param ?? true;
     return { result: inferResult(response), isFinal };
   } catch (cause) {

@@ -6,7 +6,7 @@ import { decodeTensor, encodeTensor, type Tensor } from './tensor';
 export const SERVICE = 'inference.GRPCInferenceService';
 const service = protobuf.Root.fromJSON(protocol).resolveAll().lookupService(SERVICE);
 
-/** Tag of ModelInferRequest.raw_input_contents: field 7, bytes of a length. */
+/** Tag of ModelInferRequest.raw_input_contents: field 7, length-delimited. */
 const RAW_INPUT_TAG = (7 << 3) | 2;
 
 type Parameter =
@@ -27,13 +27,13 @@ export function encodeRequest(method: string, message: Record<string, unknown>):
   return Buffer.from(type.encode(type.fromObject(message)).finish());
 }
 
-/** @throws Error where the bytes are no such message */
+/** @throws Error if the bytes are not such a message */
 export function decodeAnswer(method: string, bytes: Buffer): unknown {
   const { resolvedResponseType: type } = methodTypes(method);
   return type.toObject(type.decode(bytes), { longs: Number, enums: String, defaults: true });
 }
 
-/** A ModelInferRequest in parts: the tensors' bytes, which come last, are sent from where they lie. */
+/** A ModelInferRequest in parts. The tensors' bytes come last, so they can be sent without joining them to the rest. */
 export function inferRequest(model: string, inputs: readonly Tensor[], options: InferOptions): Buffer[] {
   const data = inputs.map(encodeTensor);
   const message = encodeRequest('ModelInfer', {
@@ -58,7 +58,9 @@ function parameter(value: string | number | boolean): Parameter {
   return Number.isInteger(value) ? { int64_param: value } : { double_param: value };
 }
 
-/** Tag and length, seven bits a byte, lowest first, with the top bit where more follow. */
+/**
+ * Tag and length, the length as a varint: seven bits per byte, lowest first, with the top bit set if more bytes follow.
+ */
 function lengthPrefix(length: number): Buffer {
   const bytes = [RAW_INPUT_TAG];
   let left = length;
@@ -66,7 +68,7 @@ function lengthPrefix(length: number): Buffer {
   return Buffer.from([...bytes, left]);
 }
 
-/** What is used of a ModelInferResponse. */
+/** The fields of a ModelInferResponse that are used. */
 export interface InferAnswer {
   model_name: string;
   model_version: string;
@@ -76,7 +78,7 @@ export interface InferAnswer {
   raw_output_contents: Buffer[];
 }
 
-/** @throws UserError where the bytes do not fit the types and shapes */
+/** @throws UserError if the bytes do not fit the types and shapes */
 export function inferResult(answer: InferAnswer): InferResult {
   const outputs = answer.outputs.map(({ name, datatype, shape }, i) =>
     decodeTensor(name, datatype, shape, answer.raw_output_contents[i] ?? Buffer.alloc(0)),

@@ -21,7 +21,7 @@ import type { Tensor } from './tensor';
 
 interface Call extends GrpcCall {
   request: Record<string, unknown>;
-  /** Default: it only reads. */
+  /** Default: `read`. */
   repeatable?: Repeatable;
 }
 
@@ -126,14 +126,14 @@ export class TritonGrpcClient implements InferenceClient {
     return readable(model, () => inferResult(decodeAnswer('ModelInfer', bytes) as InferAnswer));
   }
 
-  /** Many requests and answers over one call, for decoupled models and sequences. */
+  /** Opens one call for many requests and answers, for decoupled models and sequences. */
   openStream(options: CallOptions = {}): InferStream {
     return new InferStream(this.channel, options);
   }
 
   /**
-   * The answers of a decoupled model to one request, as they come.
-   * @throws TritonError behind the answers that came before it
+   * The answers of a decoupled model to one request, as they arrive.
+   * @throws TritonError after the answers that arrived before the error
    */
   async *inferStream(
     model: string,

@@ -1,9 +1,9 @@
-/** 16-bit floating point numbers as their bits, rounded to nearest, ties to even. */
+/** Converts 16-bit floating point numbers to and from their bits. Encoding rounds to nearest, ties to even. */
 
 const word = new Uint32Array(1);
 const float = new Float32Array(word.buffer);
 
-/** IEEE 754 binary16: 1 sign, 5 exponent, 10 fraction bits. Beyond 65504 it is infinity. */
+/** IEEE 754 binary16: 1 sign, 5 exponent, 10 fraction bits. Values that would round beyond 65504 become infinity. */
 export function encodeFloat16(values: Float32Array): Uint16Array {
   return Uint16Array.from(values, toFloat16);
 }
@@ -17,7 +17,7 @@ export function decodeFloat16(bits: Uint16Array): Float32Array {
 export function encodeBfloat16(values: Float32Array): Uint16Array {
   return Uint16Array.from(values, (value) => {
     const bits = bitsOf(value);
-    // Rounding could carry a NaN into infinity: keep it one by its top fraction bit.
+    // Rounding could turn a NaN into infinity, so set its top fraction bit instead.
     if (Number.isNaN(value)) return (bits >>> 16) | 0x40;
     return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
   });
@@ -32,7 +32,7 @@ export function decodeBfloat16(bits: Uint16Array): Float32Array {
 }
 
 const SMALLEST_NORMAL = 2 ** -14;
-/** Of the subnormal numbers, and so the smallest of all. */
+/** Distance between subnormal numbers, and so the smallest positive number. */
 const SUBNORMAL_STEP = 2 ** -24;
 /** Halfway between the largest number, 65504, and the next power of two. */
 const INFINITE_FROM = 65520;
@@ -43,7 +43,8 @@ function toFloat16(value: number): number {
   if (Number.isNaN(value)) return sign | 0x7e00;
   if (magnitude >= INFINITE_FROM) return sign | 0x7c00;
   if (magnitude < SMALLEST_NORMAL) return sign | roundToEven(magnitude / SUBNORMAL_STEP);
-  // Exponent bias 127 to 15, fraction 23 to 10 bits; a carry out of the fraction goes into the exponent, as it should.
+  // Exponent bias 127 to 15, fraction 23 to 10 bits. A carry out of the fraction increases the exponent, which is
+  // correct.
   const bits = (bitsOf(value) & 0x7fffffff) - (112 << 23);
   return sign | ((bits + 0xfff + ((bits >>> 13) & 1)) >>> 13);
 }

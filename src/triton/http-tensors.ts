@@ -3,7 +3,7 @@ import type { InferOptions, InferResult } from './client';
 import { JSON_LENGTH_HEADER } from './http-transport';
 import { decodeTensor, encodeTensor, type Tensor } from './tensor';
 
-/** A request: JSON, and behind it the bytes of each input (binary tensor data extension). */
+/** A request: JSON, followed by the bytes of each input (binary tensor data extension). */
 export function inferRequest(
   inputs: readonly Tensor[],
   options: InferOptions,
@@ -35,7 +35,7 @@ interface InferAnswer {
   outputs: { name: string; datatype: string; shape: number[]; parameters?: { binary_data_size?: number } }[];
 }
 
-/** @throws Error where the answer cannot be read */
+/** @throws Error if the answer cannot be read */
 export function inferResult({ headers, body }: { headers: IncomingHttpHeaders; body: Buffer }): InferResult {
   const jsonLength = Number(headers[JSON_LENGTH_HEADER.toLowerCase()] ?? body.length);
   const answer = JSON.parse(body.toString('utf8', 0, jsonLength)) as InferAnswer;

@@ -4,32 +4,37 @@ import { serverUrl } from './address';
 import { TritonError, type ClientOptions } from './client';
 import { roomFor } from './tensor';
 
-/** How long the JSON in front of the binary tensor data is (binary tensor data extension). */
+/** Header with the length of the JSON that precedes the binary tensor data (binary tensor data extension). */
 export const JSON_LENGTH_HEADER = 'Inference-Header-Content-Length';
 
 export interface HttpCall {
   method: 'GET' | 'POST';
-  /** Behind the server's URL. */
+  /** Path after the server's URL. */
   path: string;
   headers?: http.OutgoingHttpHeaders;
-  /** Parts of the body, which are not joined where they are large. */
+  /** Parts of the body. Large bodies are sent without joining their parts. */
   body?: readonly Buffer[];
-  /** Of the whole call, for the error; `deadline` of send is what counts. */
+  /** Timeout of the whole call, for the error message. `deadline` of send is enforced. */
   timeoutMs: number;
-  /** For the error. */
+  /** For the error message. */
   model?: string;
-  /** What must not be sent twice gets a connection of its own, which cannot be one that the server just gave up. */
+  /**
+   * Uses a new connection, for a call that must not be sent twice: a reused one may just have been closed by the
+   * server.
+   */
   ownConnection?: boolean;
 }
 
 export interface HttpAnswer {
   status: number;
   headers: http.IncomingHttpHeaders;
-  /** As it came. Binary data behind JSON begins at a multiple of 8 in its ArrayBuffer where that costs no copy. */
+  /**
+   * The body as received. Binary data after JSON begins at a multiple of 8 in its ArrayBuffer if that costs no copy.
+   */
   body: Buffer;
 }
 
-/** Smaller bodies are joined: one packet costs less than the calls for two parts. */
+/** Bodies up to this size are joined, because one packet costs less than writing two parts. */
 const JOINED_BYTES = 32 * 1024;
 
 /** Requests to one server over connections that are kept open between them. */
@@ -49,11 +54,11 @@ export class HttpTransport {
     const isTls = protocol === 'https:';
     this.request = isTls ? https.request : http.request;
     const Agent = isTls ? https.Agent : http.Agent;
-    // Last in, first out: few connections stay warm, and the others can be given up by the server.
+    // Last in, first out, so that a few connections stay in use and the server can close the others.
     const secure: https.AgentOptions = isTls ? tls : {};
     this.agent = new Agent({ keepAlive: true, scheduling: 'lifo', ...secure });
     this.ownAgent = new Agent(secure);
-    // The URL is taken apart once, not for each request.
+    // The URL is parsed once, not for each request.
     this.target = {
       protocol,
       hostname: hostname.replace(/^\[(.*)\]$/, '$1'),
@@ -66,7 +71,7 @@ export class HttpTransport {
 
   /**
    * Sends a request and reads its whole answer, whatever its status.
-   * @param deadline as performance.now() counts
+   * @param deadline on the clock of performance.now()
    * @throws TritonError `timeout` or `unreachable`
    */
   send(call: HttpCall, deadline: number): Promise<HttpAnswer> {
@@ -98,7 +103,8 @@ export class HttpTransport {
           response.on('error', fail);
         });
         request.on('error', (error: NodeJS.ErrnoException) => {
-          // The server closed an idle connection just as it was used again, so it has seen nothing of this call.
+          // The server closed an idle connection just when the connection was reused, so the server has received
+          // nothing of this call.
           const stale = request.reusedSocket && error.code === 'ECONNRESET';
           if (stale && !settled && !this.closed) start();
           else fail(error);
@@ -136,7 +142,7 @@ export class HttpTransport {
   }
 
   private unreachable(call: HttpCall, cause: NodeJS.ErrnoException): TritonError {
-    // Several addresses of a host that all failed come as one error without a message.
+    // If all addresses of a host fail, Node reports one error without a message.
     const [first] = ((cause as Partial<AggregateError>).errors ?? []) as NodeJS.ErrnoException[];
     const { message, code } = cause.message === '' && first !== undefined ? first : cause;
     return new TritonError(`${this.url} cannot be reached: ${message}`, {
@@ -158,7 +164,7 @@ function readBody(response: http.IncomingMessage, onEnd: (body: Buffer) => void)
     response.on('end', () => onEnd(Buffer.concat(chunks)));
     return;
   }
-  // Each byte is moved once: to where the elements of the first output lie as typed arrays want them.
+  // Each byte is copied once, into a buffer in which the elements of the first output are aligned for typed arrays.
   const body = roomFor(length, jsonLength);
   let offset = 0;
   response.on('data', (chunk: Buffer) => {

@@ -28,7 +28,7 @@ export class TritonHttpClient implements InferenceClient {
 
   /**
    * @param url `http://HOST:PORT`, `https://HOST:PORT` or `HOST:PORT`, with a path if a proxy needs one
-   * @throws UserError where it is no such address
+   * @throws UserError if `url` has another form
    */
   constructor(
     url: string,
@@ -143,7 +143,7 @@ export class TritonHttpClient implements InferenceClient {
 
   private async once(call: Call, deadline: number): Promise<HttpAnswer> {
     const sent = await this.transport.send(call, deadline);
-    // Most answers are not compressed, and need no further turn.
+    // Most answers are not compressed, so avoid an await for them.
     const encoding = sent.headers['content-encoding'] ?? 'identity';
     const answer = encoding === 'identity' ? sent : await this.uncompress(sent, call.model);
     if (answer.status === 200) return answer;
@@ -181,7 +181,7 @@ function serverMessage(body: Buffer): string | undefined {
 
 const LONGEST_MESSAGE = 200;
 
-/** What somebody on the way to Triton says, as a rule an HTML page: its first words. */
+/** The first line of text in a proxy's answer, which usually is an HTML page. */
 function proxyMessage(body: Buffer): string {
   const line = body
     .toString()

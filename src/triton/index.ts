@@ -1,4 +1,4 @@
-/** The client for Triton: everything that users import. See docs/client.md. */
+/** The Triton client: everything that users import. See docs/client.md. */
 export { UserError } from '../core/errors';
 export {
   RequestError,

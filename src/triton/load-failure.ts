@@ -7,19 +7,20 @@ const PACKAGES: Record<string, string> = {
   yaml: 'pyyaml',
 };
 
-/** Why a server could not load a model, for a person. */
+/** Why a server could not load a model, in words for the user. */
 export interface LoadFailure {
   message: string;
-  /** What to do, where the reason says it. */
+  /** What to do, if the reason is a known one. */
   hint?: string;
 }
 
-/** Where Triton copies the folder of a model to that it read from S3: another folder for each load. */
+/** The local folder to which Triton copies a model from S3. Its name differs in each load. */
 const COPY_OF_FOLDER = /(?:[^\s'"]*\/)?\bfolder\w{6}\//g;
 
 /**
- * A reason as the server gives it. Of the frames that follow an exception of a model.py it has the innermost one in the
- * model's own files, by their path in the repository: `ValueError: no (resnet/1/model.py, line 4, in execute)`.
+ * Shortens a reason that the server gave. Of the stack frames after an exception in a model.py, keeps only the
+ * innermost one in the model's own files, with its path in the repository: `ValueError: no (resnet/1/model.py, line 4,
+ * in execute)`.
  */
 export function withoutFrames(model: string, reason: string): string {
   const [said = '', frames = ''] = reason.replaceAll(COPY_OF_FOLDER, `${model}/`).split(/\s*At:\s*\n/);
@@ -31,7 +32,7 @@ export function withoutFrames(model: string, reason: string): string {
   return said.trim();
 }
 
-/** @param reason as the server gives it; for a Python-backend model an exception and where it was raised */
+/** @param reason that the server gave; for a Python-backend model an exception and its stack frames */
 export function explainLoadFailure(model: string, reason: string): LoadFailure {
   const message = withoutFrames(model, reason);
   const module = /ModuleNotFoundError: No module named '([^'.]+)/.exec(message)?.[1];
@@ -51,7 +52,7 @@ export function explainLoadFailure(model: string, reason: string): LoadFailure {
   };
 }
 
-/** Why a request failed, for a person. */
+/** Why a request failed, in words for the user. */
 export function explainRequestFailure(model: string, reason: string): string {
   const message = withoutFrames(model, reason);
   if (!/stub process .* is not healthy/i.test(message)) return message;

@@ -2,12 +2,12 @@ import type { Nested } from './nested';
 import type { DataType, Tensor, TensorData } from './tensor';
 
 /**
- * What a model's inputs and outputs are, for the compiler: data types by name. `npm run infer -- --types FILE` writes
- * such types of a server's models.
+ * Data types of a model's inputs and outputs by name, for the compiler. `npm run infer -- --types FILE` writes these
+ * types for the models of a server.
  */
 export interface ModelTypes {
   readonly inputs: Readonly<Record<string, DataType>>;
-  /** Inputs that may be left out. */
+  /** Optional inputs. */
   readonly optional?: Readonly<Record<string, DataType>>;
   readonly outputs: Readonly<Record<string, DataType>>;
 }
@@ -16,12 +16,12 @@ export interface ModelTypes {
 export type TensorOf<T extends DataType> = Extract<Tensor, { datatype: T }>;
 
 /**
- * What an input is given as: nested arrays, whose nesting is the shape; or the elements in C order, with their shape
- * where the model leaves more than one length open.
+ * Value of an input: nested arrays, whose nesting is the shape; or the elements in C order, with their shape if the
+ * model has more than one variable length.
  */
 export type InputValue = Nested | TensorData[DataType] | { data: TensorData[DataType]; shape: readonly number[] };
 
-/** The same, of one data type. */
+/** Value of an input of one data type. */
 export type InputOf<T extends DataType> = T extends DataType
   ? Rows<ElementOf<T>> | TensorData[T] | { data: TensorData[T]; shape: readonly number[] }
   : never;
@@ -41,7 +41,7 @@ type InputsByName<Types> = {
   readonly [Name in keyof Types]: Types[Name] extends DataType ? InputOf<Types[Name]> : never;
 };
 
-/** The inputs of a request: those of the model, where its types are known. */
+/** The inputs of a request. If the types of the model are known, the compiler checks the names and values. */
 export type InputsOf<Model extends ModelTypes> = string extends keyof Model['inputs']
   ? Readonly<Record<string, InputValue>>
   : InputsByName<Model['inputs']> &

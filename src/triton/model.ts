@@ -16,19 +16,19 @@ import { tensorOf } from './nested';
 import { DATA_TYPES, elementCount, isDataType, type DataType, type Tensor, type TensorData } from './tensor';
 
 /**
- * A model as its server describes it: checks requests before they are sent, and sends what is too large in parts. With
- * `Types` the compiler checks names and data types as well.
+ * A model with its server's description. Checks requests before they are sent, and splits batches that are too large.
+ * With `Types` the compiler also checks names and data types.
  */
 export class TritonModel<Types extends ModelTypes = ModelTypes> {
   private constructor(
     private readonly client: InferenceClient,
     readonly metadata: ModelMetadata,
-    /** As the server completed it, with Triton's field names. */
+    /** The configuration as the server completed it, with Triton's field names. */
     readonly config: Record<string, unknown>,
     readonly version: number | undefined,
   ) {}
 
-  /** Asks the server what the model is. */
+  /** Reads the model's metadata and configuration from the server. */
   static async open<Types extends ModelTypes = ModelTypes>(
     client: InferenceClient,
     model: string,
@@ -46,32 +46,32 @@ export class TritonModel<Types extends ModelTypes = ModelTypes> {
     return this.metadata.name;
   }
 
-  /** Rows that one request may have; 0 where the model has no batch axis. */
+  /** Most rows of one request; 0 if the model has no batch axis. */
   get maxBatchSize(): number {
     return Number(this.config['max_batch_size'] ?? 0);
   }
 
   /**
-   * Requests of the model's own names, data types and shapes.
-   * @param values by the name of the input
-   * @throws RequestError with everything that is wrong
+   * Converts values to tensors with the model's names, data types and shapes.
+   * @param values by input name
+   * @throws RequestError with all problems
    */
   inputs(values: InputsOf<Types>): Tensor[] {
     return inputsFor(this.metadata, values, this.optionalInputs);
   }
 
-  /** Names of the inputs that may be left out. */
+  /** Names of the optional inputs. */
   get optionalInputs(): string[] {
     const inputs = (this.config['input'] ?? []) as { name: string; optional?: boolean }[];
     return inputs.filter((input) => input.optional === true).map(({ name }) => name);
   }
 
-  /** Sends one request; a batch of more than maxBatchSize rows goes in several, and comes back as one. */
+  /** Sends one request. If the batch has more than maxBatchSize rows, splits it and joins the answers. */
   infer(values: InputsOf<Types>, options: InferOptions = {}): Promise<InferResult> {
     return this.inferTensors(this.inputs(values), options);
   }
 
-  /** The same with tensors that are made already. */
+  /** Like infer, but takes tensors. */
   inferTensors(inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
     const version = options.version ?? this.version;
     const wanted = { ...options, ...(version === undefined ? {} : { version }) };
@@ -80,7 +80,7 @@ export class TritonModel<Types extends ModelTypes = ModelTypes> {
 
   /**
    * One output of an answer.
-   * @throws UserError where the answer does not have it, or has classes instead of its values
+   * @throws UserError if the answer lacks the output, or has classes instead of its values
    */
   output<Name extends keyof Types['outputs'] & string>(
     { outputs }: Pick<InferResult, 'outputs'>,
@@ -99,7 +99,7 @@ export class TritonModel<Types extends ModelTypes = ModelTypes> {
   }
 }
 
-/** @throws RequestError with one problem for each input that is missing, unknown, or of another type or shape */
+/** @throws RequestError with one problem for each input that is missing, unknown, or of a wrong type or shape */
 export function inputsFor(
   model: Pick<ModelMetadata, 'name' | 'inputs'>,
   values: Readonly<Record<string, InputValue>>,
@@ -158,13 +158,13 @@ function inputFor(input: TensorMetadata, value: InputValue): Tensor {
 
 type Flat = TensorData[DataType] | { data: TensorData[DataType]; shape: readonly number[] };
 
-/** A Buffer is one element of BYTES, and for anything else the elements. */
+/** For BYTES a Buffer is one element; for other data types it holds all elements. */
 function isFlat(value: InputValue, datatype: DataType): value is Flat {
   if (typeof value !== 'object' || Array.isArray(value)) return false;
   return !(Buffer.isBuffer(value) && datatype === 'BYTES');
 }
 
-/** A single length that the model leaves open follows from the number of elements. */
+/** If the model has one variable length, computes it from the number of elements. */
 function withShape(input: TensorMetadata, value: Flat): { data: TensorData[DataType]; shape: readonly number[] } {
   if ('shape' in value) return value;
   const open = input.shape.filter((length) => length === -1).length;

@@ -1,13 +1,13 @@
 import { UserError } from '../core/errors';
 import { DATA_TYPES, isFloat, type DataType, type Tensor, type TensorData } from './tensor';
 
-/** Elements as JSON has them: numbers, booleans and strings in arrays of arrays; a single one is a scalar. */
+/** Elements as in JSON: numbers, booleans and strings in nested arrays, or a single value for a scalar. */
 export type Nested = Scalar | readonly Nested[];
 type Scalar = number | bigint | boolean | string | Buffer;
 
 /**
- * A tensor of nested arrays, whose nesting is its shape.
- * @throws UserError where rows differ in length, or an element is not one of the data type's
+ * Converts nested arrays to a tensor. Their nesting is the shape.
+ * @throws UserError if rows differ in length, or an element does not fit the data type
  */
 export function tensorOf(name: string, datatype: DataType, nested: Nested): Tensor {
   const shape: number[] = [];
@@ -20,7 +20,7 @@ export function tensorOf(name: string, datatype: DataType, nested: Nested): Tens
   return { name, datatype, shape, data: convert(name, datatype, elements) } as Tensor;
 }
 
-/** The values of a tensor in nested arrays; BYTES as text, INT64 and UINT64 as numbers where those are exact. */
+/** The values of a tensor in nested arrays. BYTES become text; INT64 and UINT64 become numbers if those are exact. */
 export function nestedOf({ shape, data }: Tensor): unknown {
   const values = Array.from<number | bigint | Buffer, unknown>(data, (value) => {
     if (Buffer.isBuffer(value)) return value.toString();
@@ -52,7 +52,7 @@ function uneven(name: string, depth: number, shape: readonly number[]): UserErro
   );
 }
 
-/** The values that are left of floating point numbers after they were sent: of 16 bits there are fewer than of 32. */
+/** The values as the server receives them: 16 bits represent fewer values than the 32 bits in memory. */
 function asSent(datatype: 'FP32', data: Float32Array): Float32Array {
   const { decode, encode } = DATA_TYPES[datatype];
   return decode(encode(data), '');
@@ -87,7 +87,8 @@ function convert(name: string, datatype: DataType, elements: readonly Scalar[]):
   }
   const data = new DATA_TYPES[datatype].ArrayType(numbers.length);
   numbers.forEach((value, i) => (data[i] = Number(value)));
-  // Beyond its range an integer would have become another one, and a fraction infinite.
+  // Refuse values that the data type cannot hold: an integer would have changed, and a float would have become
+  // infinite.
   const isFraction = isFloat(datatype);
   const held = isFraction ? asSent(datatype as 'FP32', data as Float32Array) : data;
   numbers.forEach((value, i) => {

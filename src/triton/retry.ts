@@ -2,27 +2,27 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { TritonError, type ClientOptions } from './client';
 
 /**
- * What a second try of a call may do: `read` changes nothing; `infer` changes nothing unless the model keeps a state;
- * `once` is the caller's to repeat.
+ * Whether a call may be retried. `read` changes nothing, so it may. `infer` may if nothing was sent, or with
+ * `retryInfer`, because models can keep state between requests. `once` is never retried here; the caller decides.
  */
 export type Repeatable = 'read' | 'infer' | 'once';
 
 const DEFAULT_RETRIES = 2;
 const FIRST_PAUSE_MS = 50;
-/** What proxies and Triton answer while there is nobody to ask. */
+/** Statuses with which proxies and Triton report that no server is available. */
 const UNAVAILABLE = ['HTTP 502', 'HTTP 503', 'HTTP 504', 'gRPC UNAVAILABLE'];
 
-/** What timers take at most: 24 days. */
+/** Longest delay that timers support: 24 days. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
-/** The end of a call that begins now, as performance.now() counts. */
+/** The deadline of a call that begins now, on the clock of performance.now(). */
 export function deadlineIn(timeoutMs: number): number {
   return performance.now() + Math.min(timeoutMs, LONGEST_TIMEOUT_MS);
 }
 
 /**
- * Calls `attempt` until it succeeds, may not be tried again, or the tries or the time are used up.
- * @param deadline as performance.now() counts
+ * Calls `attempt` until it succeeds, fails with an error that may not be retried, or uses up the retries or the time.
+ * @param deadline on the clock of performance.now()
  */
 export async function withRetries<T>(
   options: Pick<ClientOptions, 'retries' | 'retryInfer'>,
@@ -38,7 +38,7 @@ export async function withRetries<T>(
     try {
       return await attempt();
     } catch (error) {
-      // Not all clients that were turned away at once come back at once.
+      // Jitter, so that clients that failed together do not retry together.
       const wait = pause * (0.5 + Math.random());
       if (left <= 0 || !mayRepeat(error, repeatable, options.retryInfer ?? false)) throw error;
       if (performance.now() + wait >= deadline) throw error;

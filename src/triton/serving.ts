@@ -1,8 +1,11 @@
-/** How every server of ours runs: here, in the Dockerfile and in the cluster. Nothing else is loaded with it. */
+/**
+ * Settings shared by every Triton server of this project: local, in the Dockerfile and in the cluster. This file
+ * imports nothing.
+ */
 
 /**
- * Explicit: models come and go when a publisher says so. One bad model must not take the others down, nor one that is
- * loading the server's readiness.
+ * Explicit model control, because publishers decide when models are loaded and unloaded. A model that fails to load
+ * must not end the server, and a model that is loading must not make the server unready.
  */
 export const SERVING_FLAGS = [
   '--model-control-mode=explicit',
@@ -10,14 +13,14 @@ export const SERVING_FLAGS = [
   '--strict-readiness=false',
 ] as const;
 
-/** Loads at start what the repository holds; without it a restarted server serves nothing. */
+/** Loads all models of the repository at start. Without it a restarted server serves no models. */
 export const LOAD_ALL_FLAG = '--load-model=*';
 
-/** What models that share a few cores need. Measured: docs/decisions.md. */
+/** Environment variables for models that share a few cores. Measurements: docs/decisions.md. */
 export const CPU_VARIABLES = {
-  // A thread that waits by spinning takes a core from one that works.
+  // A spinning thread takes a core from a working thread.
   OMP_WAIT_POLICY: 'PASSIVE',
-  // Tensors of many megabytes come and go with each request: keep their memory instead of giving it back to the system
-  // and getting it anew, page by page. Without this gfpgan takes more than twice as long on two cores.
+  // Each request allocates and frees tensors of many megabytes. Keep their memory instead of returning it to the system
+  // and faulting it in again page by page. Without this gfpgan takes more than twice as long on two cores.
   GLIBC_TUNABLES: 'glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=17179869184',
 } as const;

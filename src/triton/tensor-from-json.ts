@@ -2,7 +2,7 @@ import { UserError } from '../core/errors';
 import { tensorOf, type Nested } from './nested';
 import { DATA_TYPES, elementCount, isFloat, type DataType, type Tensor } from './tensor';
 
-/** JSON has no names for these. */
+/** Numbers that JSON cannot express, by the string that stands for them. */
 const SPECIAL: ReadonlyMap<unknown, number> = new Map([
   ['NaN', NaN],
   ['Infinity', Infinity],
@@ -10,8 +10,8 @@ const SPECIAL: ReadonlyMap<unknown, number> = new Map([
 ]);
 
 /**
- * A tensor of JSON values, nested or, with a shape, in C order.
- * @throws UserError where they do not fit the data type or the shape
+ * Converts JSON values to a tensor. The values are nested or, if `shape` is given, in C order.
+ * @throws UserError if the values do not fit the data type or the shape
  */
 export function tensorFromJson(
   name: string,
@@ -20,7 +20,7 @@ export function tensorFromJson(
   shape: readonly number[] | undefined,
 ): Tensor {
   const values = elements(data, datatype, shape !== undefined);
-  // By way of 64 bits, so that the tensor holds the values that the wire can hold.
+  // Floats are converted by way of 64 bits, so that the tensor holds values that the wire format can represent.
   const tensor = isFloat(datatype)
     ? convertTensor(tensorOf(name, 'FP64', values), datatype)
     : tensorOf(name, datatype, values);
@@ -29,7 +29,7 @@ export function tensorFromJson(
   return { ...tensor, shape };
 }
 
-/** The elements as tensorOf takes them; flat where the nesting is not the shape. */
+/** The elements in the form that tensorOf takes. With `flat` their nesting is dropped, because it is not the shape. */
 function elements(data: unknown, datatype: DataType, flat: boolean): Nested {
   if (!Array.isArray(data)) return flat ? [element(data, datatype)] : element(data, datatype);
   if (!flat) return data.map((part: unknown) => elements(part, datatype, false));
@@ -46,13 +46,15 @@ function element(value: unknown, datatype: DataType): Nested {
 
 const isNumber = (datatype: DataType): boolean => datatype !== 'BOOL' && datatype !== 'BYTES';
 
-/** Whether values of one data type may become another one, as far as they fit. Fractions do not become whole numbers. */
+/**
+ * Whether values of one data type can be converted to another one, if they fit. Floats are never converted to integers.
+ */
 export const isConvertible = (from: DataType, to: DataType): boolean =>
   from === to || (isNumber(from) && isNumber(to) && !(isFloat(from) && !isFloat(to)));
 
 /**
- * The same values in another data type.
- * @throws UserError where a value would become another one, or the kinds differ
+ * Converts a tensor to another data type.
+ * @throws UserError if a value does not fit, or the data types cannot be converted
  */
 export function convertTensor(tensor: Tensor, datatype: DataType): Tensor {
   if (tensor.datatype === datatype) return tensor;
@@ -64,11 +66,12 @@ export function convertTensor(tensor: Tensor, datatype: DataType): Tensor {
   Array.from<number | bigint | Buffer>(tensor.data).forEach((value, i) => {
     data[i] = isWide ? BigInt(value as number) : Number(value);
   });
-  // FP16 and BF16 are kept in 32 bits: encoded and decoded they have the values that the wire can hold.
+  // FP16 and BF16 are stored in 32 bits. Encoding and decoding rounds them to values that the wire format can
+  // represent.
   const held = toFloat ? decode(encode(data as unknown as Float32Array), tensor.name) : data;
   Array.from<number | bigint | Buffer>(tensor.data).forEach((value, i) => {
     const now = (held as ArrayLike<number | bigint>)[i] as number | bigint;
-    // Fractions are rounded, as everywhere; a whole number stays the same one.
+    // Floats may be rounded; integers must keep their value.
     const isSame = fromFloat
       ? Number.isFinite(now) === Number.isFinite(value)
       : (typeof now === 'bigint' || Number.isFinite(now)) && BigInt(now) === BigInt(value as number);
@@ -77,7 +80,7 @@ export function convertTensor(tensor: Tensor, datatype: DataType): Tensor {
   return { name: tensor.name, datatype, shape: tensor.shape, data: held } as unknown as Tensor;
 }
 
-/** @throws UserError where a shape holds another number of elements */
+/** @throws UserError if a shape has another number of elements */
 export function requireCount({ data }: Tensor, shape: readonly number[]): void {
   if (data.length === elementCount(shape)) return;
   throw new UserError(`${data.length} elements for shape [${shape.join(', ')}], which holds ${elementCount(shape)}`);

@@ -2,8 +2,8 @@ import { UserError } from '../core/errors';
 import { decodeBfloat16, decodeFloat16, encodeBfloat16, encodeFloat16 } from './half';
 
 /**
- * What the elements of each data type are in JavaScript. BOOL is 0 or 1; FP16 and BF16 are widened to 32 bits, which
- * holds each of their values; BYTES is one buffer for each element.
+ * JavaScript types of the elements of each data type. BOOL is 0 or 1. FP16 and BF16 are widened to 32 bits, which can
+ * hold each of their values. BYTES is one buffer per element.
  */
 export interface TensorData {
   BOOL: Uint8Array;
@@ -22,10 +22,10 @@ export interface TensorData {
   BYTES: readonly Buffer[];
 }
 
-/** A data type by the name it has in requests and responses; FP32. */
+/** Name of a data type in requests and responses, such as FP32. */
 export type DataType = keyof TensorData;
 
-/** An input or output. `shape` has the batch axis in it, if the model has one; elements are in C order. */
+/** An input or output. `shape` includes the batch axis, if the model has one. Elements are in C order. */
 export type Tensor = {
   [T in DataType]: { name: string; datatype: T; shape: readonly number[]; data: TensorData[T] };
 }[DataType];
@@ -33,12 +33,12 @@ export type Tensor = {
 interface DataTypeFacts<T extends DataType> {
   /** Name in a model's configuration. */
   configName: string;
-  /** Bytes of one element on the wire; undefined where elements differ. */
+  /** Bytes of one element on the wire; undefined if elements differ in size. */
   elementBytes: number | undefined;
-  /** What holds the elements here. */
+  /** Constructor of the container for the elements. */
   ArrayType: new (length: number) => TensorData[T];
   encode: (data: TensorData[T]) => Buffer;
-  /** `bytes` holds whole elements, as far as their size is known; `name` is for the error. */
+  /** `bytes` must hold whole elements if their size is fixed. `name` is for the error message. */
   decode: (bytes: Buffer, name: string) => TensorData[T];
 }
 
@@ -47,7 +47,7 @@ interface NumericArrayType<A> {
   new (buffer: ArrayBufferLike, byteOffset: number, length: number): A;
 }
 
-/** The wire is little endian, and so is every machine Node.js has binaries for but s390x. */
+/** The wire format is little-endian, and so is every machine with Node.js binaries except s390x. */
 function numeric<T extends Exclude<DataType, 'BYTES'>>(
   configName: string,
   Type: NumericArrayType<TensorData[T]>,
@@ -58,7 +58,7 @@ function numeric<T extends Exclude<DataType, 'BYTES'>>(
     ArrayType: Type as unknown as new (length: number) => TensorData[T],
     encode: (data) => Buffer.from(data.buffer, data.byteOffset, data.byteLength),
     decode: (bytes) => {
-      // A view where the alignment allows it, else a copy.
+      // A view if the alignment allows it, otherwise a copy.
       const aligned = bytes.byteOffset % Type.BYTES_PER_ELEMENT === 0 ? bytes : new Uint8Array(bytes);
       return new Type(aligned.buffer, aligned.byteOffset, bytes.byteLength / Type.BYTES_PER_ELEMENT);
     },
@@ -123,12 +123,12 @@ export const DATA_TYPES: { readonly [T in DataType]: DataTypeFacts<T> } = {
   BYTES: bytesType,
 };
 
-/** Of the largest elements. */
+/** Alignment of the largest elements, in bytes. */
 const ALIGNMENT = 8;
 
 /**
- * Room for `length` bytes whose byte `at` is at a multiple of 8 in its ArrayBuffer: elements from there on lie as typed
- * arrays want them, and decodeTensor copies nothing.
+ * Allocates `length` bytes, with byte `at` at a multiple of 8 in its ArrayBuffer. Elements from there on are aligned
+ * for typed arrays, so decodeTensor copies nothing.
  */
 export function roomFor(length: number, at: number): Buffer {
   const shift = (ALIGNMENT - (at % ALIGNMENT)) % ALIGNMENT;
@@ -141,8 +141,8 @@ export function elementCount(shape: readonly number[]): number {
 }
 
 /**
- * The tensor's elements as they go over the wire.
- * @throws UserError where shape and data disagree
+ * The tensor's elements in wire format.
+ * @throws UserError if shape and data disagree
  */
 export function encodeTensor(tensor: Tensor): Buffer {
   const { name, datatype, shape, data } = tensor;
@@ -158,8 +158,8 @@ export function encodeTensor(tensor: Tensor): Buffer {
 }
 
 /**
- * A tensor from its elements as they came over the wire. May share memory with `bytes`.
- * @throws UserError where the bytes do not fit the type and shape
+ * Creates a tensor from elements in wire format. May share memory with `bytes`.
+ * @throws UserError if the bytes do not fit the type and shape
  */
 export function decodeTensor(name: string, datatype: string, shape: readonly number[], bytes: Buffer): Tensor {
   if (!isDataType(datatype)) {
@@ -182,11 +182,11 @@ export function decodeTensor(name: string, datatype: string, shape: readonly num
 }
 
 /**
- * Zeros, or empty strings.
- * @throws UserError where there is no such data type
+ * A tensor of zeros or empty strings.
+ * @throws UserError if the data type is unknown
  */
 export function zeroTensor(name: string, datatype: string, shape: readonly number[]): Tensor {
-  // A string of no bytes is its length, in four bytes.
+  // An empty string is encoded as its length, in four bytes.
   const bytes = isDataType(datatype) ? (DATA_TYPES[datatype].elementBytes ?? 4) : 0;
   return decodeTensor(name, datatype, shape, Buffer.alloc(elementCount(shape) * bytes));
 }
