@@ -1,10 +1,10 @@
 import { UserError } from '../core/errors';
 
-/** What is needed in the cluster, for the message of who may not. */
+/** Permissions that are needed in the cluster, for the message about a missing one. */
 const PERMISSIONS = 'verb "list" on "pods", verbs "get" and "create" on "pods/portforward"';
 
 export interface ClusterCall {
-  /** What was tried: `list pods in namespace serving`. */
+  /** The operation: `list pods in namespace serving`. */
   what: string;
   /** Address of the API server. */
   server: string;
@@ -13,7 +13,7 @@ export interface ClusterCall {
 }
 
 interface Failure extends Error {
-  /** HTTP status of the API server's answer, or the system's name of an error. */
+  /** HTTP status of the API server's answer, or the system's error code. */
   code?: number | string;
   /** JSON of a Kubernetes Status. */
   body?: unknown;
@@ -32,7 +32,7 @@ const UNREACHABLE = new Set([
   'ERR_SOCKET_CONNECTION_TIMEOUT',
 ]);
 
-/** What a call of the cluster's API failed with, in our words. */
+/** Converts the error of a call of the cluster's API to a UserError. */
 export function explainCluster(call: ClusterCall, error: unknown): UserError {
   if (error instanceof UserError) return error;
   const failure = error as Failure;
@@ -44,7 +44,7 @@ export function explainCluster(call: ClusterCall, error: unknown): UserError {
       cause: error,
     });
   }
-  // node-fetch has the name of a system's error in `code` too.
+  // node-fetch also sets `code` to the system's error code.
   if (UNREACHABLE.has(String(failure.code)) || failure.name === 'TimeoutError' || failure.name === 'AbortError') {
     const why = failure.name === 'TimeoutError' || failure.name === 'AbortError' ? 'no answer in time' : failure.code;
     return new UserError(`${cannot}: the cluster at ${call.server} cannot be reached (${why})`, {
@@ -78,7 +78,7 @@ function explainStatus(cannot: string, call: ClusterCall, status: number, said: 
   }
 }
 
-/** The message in a Status object, which is what the API server answers with. */
+/** The message in a Status object, the form of the API server's errors. */
 function statusMessage(body: unknown): string {
   try {
     const status = (typeof body === 'string' ? JSON.parse(body) : body) as { message?: unknown } | null;

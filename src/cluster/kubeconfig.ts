@@ -4,18 +4,18 @@ import { delimiter, join, resolve } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import { UserError } from '../core/errors';
 
-/** Present in a pod that may talk to its own cluster. */
+/** Exists in a pod that may access its own cluster. */
 const SERVICE_ACCOUNT_TOKEN = '/var/run/secrets/kubernetes.io/serviceaccount/token';
 
 const HINT =
   'write one with "aws eks update-kubeconfig --name CLUSTER" or "pulumi stack output kubeconfig --show-secrets"';
 
 /**
- * The cluster and the credentials to use.
- * @param kubeconfig its text (YAML or JSON), the path of a file, or undefined: then as kubectl does, from KUBECONFIG,
- *   ~/.kube/config, or inside a cluster from the pod's service account
- * @param context undefined for the kubeconfig's own current one
- * @throws UserError when there is none or it cannot be used; what it says is never in the message, as it holds secrets
+ * Loads the cluster and the credentials to use.
+ * @param kubeconfig text (YAML or JSON) or path of a file; if undefined, found as kubectl does: KUBECONFIG,
+ *   ~/.kube/config, or inside a cluster the pod's service account
+ * @param context default: the kubeconfig's current context
+ * @throws UserError if no usable kubeconfig exists; the message never quotes the content, which holds secrets
  */
 export function loadKubeconfig(kubeconfig?: string, context?: string): KubeConfig {
   const config = new KubeConfig();
@@ -30,7 +30,7 @@ export function loadKubeconfig(kubeconfig?: string, context?: string): KubeConfi
   return config;
 }
 
-/** @returns what the kubeconfig is called in messages. */
+/** @returns name of the kubeconfig for messages */
 function read(config: KubeConfig, kubeconfig: string | undefined): string {
   if (kubeconfig === undefined) return readDefault(config);
   if (isText(kubeconfig)) {
@@ -42,7 +42,7 @@ function read(config: KubeConfig, kubeconfig: string | undefined): string {
   return kubeconfig;
 }
 
-/** A path is one line and does not begin as JSON does. */
+/** Text begins like JSON or has several lines; a path does neither. */
 function isText(kubeconfig: string): boolean {
   return kubeconfig.trimStart().startsWith('{') || kubeconfig.trim().includes('\n');
 }
@@ -56,12 +56,14 @@ function readDefault(config: KubeConfig): string {
     throw new UserError(`no kubeconfig: KUBECONFIG is not set and ${home} is not there`, { hint: HINT });
   }
   const origin = listed.length > 0 ? listed.join(delimiter) : existsSync(home) ? home : 'the service account';
-  // As kubectl does, the first file decides which context is the current one.
+  // As in kubectl, the first file sets the current context.
   attempt(origin, () => config.loadFromDefault({}, true));
   return origin;
 }
 
-/** The parser quotes the lines around a mistake; a kubeconfig's may be secret, so that only the kind of it is told. */
+/**
+ * Reports only the kind and line of a mistake, because the parser quotes the lines around it, which may hold secrets.
+ */
 function attempt(origin: string, load: () => void): void {
   try {
     load();
@@ -72,7 +74,7 @@ function attempt(origin: string, load: () => void): void {
   }
 }
 
-/** A file may lack it, which the library's types do not say. */
+/** A kubeconfig may lack a current context, although the library's types require one. */
 function currentContext(config: { currentContext?: string }): string | undefined {
   return config.currentContext;
 }

@@ -1,6 +1,6 @@
 import { PassThrough, type Readable, type Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-// Slow to load: whoever imports this file does it when there is a cluster to ask.
+// This package is slow to load, so this file is imported only when a cluster is used.
 import { CoreV1Api, PortForward, type KubeConfig } from '@kubernetes/client-node';
 import { explainCluster, type ClusterCall } from './cluster-errors';
 import { loadKubeconfig } from './kubeconfig';
@@ -8,26 +8,26 @@ import { PodForward, type PodStream } from './pod-forward';
 import { servingPods, type ServingPod } from './pods';
 import type { Replica, ReplicaSource } from './source';
 
-/** For one call of the cluster's API, sign-in by a program of the kubeconfig included. */
+/** Timeout of one call of the cluster's API, including sign-in by a program that the kubeconfig names. */
 const TIMEOUT_MS = 30_000;
 const RETRY_MS = 1000;
 
 export interface KubernetesReplicaOptions {
-  /** Text (YAML or JSON) or path; as kubectl finds it when left out. */
+  /** Text (YAML or JSON) or path. Default: found as kubectl does. */
   kubeconfig?: string;
-  /** The kubeconfig's current one when left out. */
+  /** Default: the kubeconfig's current context. */
   context?: string;
   namespace: string;
   /** Label selector: `app=triton,tier in (gpu)`. */
   selector: string;
-  /** Of Triton's HTTP API; when left out the container port named "http", else 8000. */
+  /** Port of Triton's HTTP API. Default: the container port named "http", else 8000. */
   port?: number;
 }
 
 /**
- * The pods of a label selector, each reached through a port-forward on loopback, which is opened when the pod is first
- * seen and kept until the pod is gone or the source is closed. No pod at all is an empty list.
- * Its methods throw UserError when there is no usable kubeconfig, or the cluster cannot be reached or refuses.
+ * The pods of a label selector. Each one is reached through a port-forward on loopback, which is opened when the pod is
+ * first listed and kept until the pod is gone or the source is closed. The list is empty if no pod matches. Its methods
+ * throw UserError if no usable kubeconfig exists, or if the cluster is unreachable or refuses the call.
  */
 export function kubernetesReplicas(options: KubernetesReplicaOptions): ReplicaSource {
   return new KubernetesReplicas(options);
@@ -73,7 +73,7 @@ class KubernetesReplicas implements ReplicaSource {
   private async findPods(cluster: Cluster): Promise<ServingPod[]> {
     const { namespace, selector: labelSelector, port } = this.options;
     const call = this.describeCall(cluster, `list pods ${labelSelector} in namespace ${namespace}`);
-    // A rollout asks again and again for a long time: one answer that fails is not to end it.
+    // A rollout lists the pods repeatedly for a long time, so one failed call must not end it.
     for (let attempts = this.reached ? 4 : 1; ; attempts -= 1) {
       try {
         const { items } = await inTime(cluster.pods.listNamespacedPod({ namespace, labelSelector }));
@@ -87,8 +87,9 @@ class KubernetesReplicas implements ReplicaSource {
   }
 
   /**
-   * Asks once for what only shows when a connection is made, so that it is told in words and not as a broken
-   * connection: whether we may forward ports. That is decided first; what fails later is a matter of that pod.
+   * Checks once whether we are permitted to forward ports. Without this check a missing permission would show only as a
+   * broken connection. The API server checks the permission first, so any other error concerns only that pod and is
+   * ignored.
    */
   private async checkForward(cluster: Cluster, pods: readonly ServingPod[]): Promise<void> {
     const pod = pods[0];
@@ -126,7 +127,7 @@ class KubernetesReplicas implements ReplicaSource {
     return { name, uid, url: (await forward).url, ready, started, restart: this.deleteCommand(name) };
   }
 
-  /** The Deployment makes another pod in its place. */
+  /** The command that restarts a pod. The Deployment recreates the deleted pod. */
   private deleteCommand(pod: string): string {
     const { context, namespace } = this.options;
     return `kubectl${context === undefined ? '' : ` --context ${context}`} --namespace ${namespace} delete pod ${pod}`;
@@ -142,13 +143,13 @@ class KubernetesReplicas implements ReplicaSource {
   }
 }
 
-/** Reads the kubeconfig; the cluster is not asked yet. */
+/** Reads the kubeconfig, without a call to the cluster. */
 function connect(options: KubernetesReplicaOptions): Cluster {
   const config = loadKubeconfig(options.kubeconfig, options.context);
   return { config, pods: config.makeApiClient(CoreV1Api), forward: new PortForward(config) };
 }
 
-/** @throws whatever the library throws: an Error, or an event with a message when the API server refuses */
+/** @throws the library's errors: an Error, or an event with a message if the API server refuses */
 async function openStream(
   cluster: Cluster,
   call: ClusterCall,
@@ -157,12 +158,12 @@ async function openStream(
   errors: Writable,
   input: Readable,
 ): Promise<PodStream> {
-  // Without retries it gives the WebSocket itself.
+  // Without retries portForward returns the WebSocket itself.
   const opening = cluster.forward.portForward(call.namespace, pod.name, [pod.port], output, errors, input);
   return inTime(opening as Promise<PodStream>, (late) => late.terminate());
 }
 
-/** @param onLate gets what came after we had given up */
+/** @param onLate receives a result that arrives after the timeout */
 async function inTime<T>(work: Promise<T>, onLate?: (value: T) => void): Promise<T> {
   const over = new AbortController();
   let gaveUp = false;
@@ -184,13 +185,15 @@ async function inTime<T>(work: Promise<T>, onLate?: (value: T) => void): Promise
   }
 }
 
-/** Whether asking again is of no use: the API server has answered, and not that it is busy or broken. */
+/** Whether a retry is useless: the API server has answered, and is neither busy nor broken. */
 function isRefusal(error: unknown): boolean {
   const { code } = error as { code?: unknown };
   return typeof code === 'number' && code < 500 && code !== 429;
 }
 
-/** The status with which the API server refused to open a WebSocket; the library has it in the text only. */
+/**
+ * The status with which the API server refused to open a WebSocket. The library reports the status only in the message.
+ */
 function upgradeStatus(error: unknown): number | undefined {
   const found = /Unexpected server response: (\d{3})/.exec((error as Error).message)?.[1];
   return found === undefined ? undefined : Number(found);

@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { Writable, type Readable } from 'node:stream';
 
-/** One connection to a port of a pod: the part of a WebSocket that is used. */
+/** One connection to a port of a pod: the methods of a WebSocket that are used. */
 export interface PodStream {
   close(): void;
   terminate(): void;
@@ -11,18 +11,23 @@ export interface PodStream {
   on(event: 'close', listener: () => void): unknown;
 }
 
-/** Opens a stream; `output` gets what the pod sends, `errors` what went wrong on its side, `input` is sent to it. */
+/**
+ * Opens a stream. `output` receives what the pod sends, `errors` receives the pod's errors, `input` is sent to the pod.
+ */
 export type OpenStream = (output: Writable, errors: Writable, input: Readable) => Promise<PodStream>;
 
-/** Load balancers in front of an API server cut what is silent for minutes; loading a large model is. */
+/**
+ * Load balancers in front of an API server close connections that are silent for minutes, for example while a large
+ * model loads.
+ */
 const PING_MS = 30_000;
 
-/** How long the other side is given to take leave. */
+/** How long to wait for the other side to close the stream before the stream is terminated. */
 const CLOSE_MS = 1000;
 
 /**
- * A listener on loopback whose connections lead to one pod, each through a stream of its own. What fails ends that
- * connection; an HTTP request that nothing was answered to yet gets status 502 with the reason.
+ * A listener on loopback that connects to one pod. Each connection has its own stream. An error ends only its
+ * connection; an HTTP request without any answer so far gets status 502 with the reason.
  */
 export class PodForward {
   private readonly connections = new Set<Socket>();
@@ -39,7 +44,7 @@ export class PodForward {
     server.on('connection', (socket) => void this.forward(socket));
   }
 
-  /** @param name what the pod is called in messages */
+  /** @param name name of the pod in messages */
   static async listen(name: string, open: OpenStream): Promise<PodForward> {
     const server = createServer({ noDelay: true });
     await new Promise<void>((resolve, reject) => {
@@ -49,7 +54,7 @@ export class PodForward {
     return new PodForward(server, name, open);
   }
 
-  /** Ends the listener and every connection. */
+  /** Closes the listener and every connection. */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.server.close(resolve));
     for (const socket of this.connections) socket.destroy();
@@ -59,7 +64,7 @@ export class PodForward {
   private async forward(socket: Socket): Promise<void> {
     this.connections.add(socket);
     socket.once('close', () => this.connections.delete(socket));
-    // Its end is all that matters, and 'close' follows.
+    // Errors need no handling, because 'close' follows.
     socket.on('error', () => undefined);
     const link = new Link(socket, this.name);
     try {
@@ -70,7 +75,7 @@ export class PodForward {
   }
 }
 
-/** A local connection and the stream it is joined with. */
+/** A local connection and its stream to the pod. */
 class Link {
   private stream: PodStream | undefined;
   private answered = false;
@@ -106,18 +111,18 @@ class Link {
     });
   }
 
-  /** Ends the connection; whoever waits for an answer is told why. */
+  /** Ends the connection. A client that waits for an answer receives the reason. */
   fail(reason: string): void {
     if (this.socket.writable) {
       if (!this.answered) this.socket.write(badGateway(`port-forward to ${this.name}: ${reason}\n`));
       this.socket.end();
-      // What nobody reads any more would make the system reset the connection, and the reason be lost.
+      // With unread data the system would reset the connection, and the reason would be lost.
       this.socket.resume();
     }
     this.closeStream();
   }
 
-  /** A slow reader stops the stream, so that nothing piles up here. */
+  /** Passes data to the client. A slow client pauses the stream, so that data does not accumulate here. */
   private pass(chunk: Buffer): void {
     if (!this.socket.writable) return;
     this.answered = true;

@@ -1,8 +1,8 @@
-/** Triton's HTTP port where neither the caller nor the pod names another. */
+/** Triton's HTTP port, if neither the caller nor the pod names another. */
 const DEFAULT_PORT = 8000;
 const HTTP_PORT_NAME = 'http';
 
-/** What of a pod's object matters here. */
+/** The fields of a pod that are used. */
 export interface ApiPod {
   metadata?: { name?: string; uid?: string; deletionTimestamp?: Date };
   spec?: { containers: { ports?: { name?: string; containerPort: number }[] }[] };
@@ -13,19 +13,19 @@ export interface ApiPod {
   };
 }
 
-/** A pod that serves or is about to. */
+/** A pod that serves or is starting. */
 export interface ServingPod {
   name: string;
-  /** A pod that is made anew under the same name has another one. */
+  /** A pod that is recreated under the same name has another uid. */
   uid: string;
   /** Its HTTP port. */
   port: number;
   ready: boolean;
-  /** Whether one of its containers runs. */
+  /** Whether at least one of its containers runs. */
   started: boolean;
 }
 
-/** The pods that count as replicas, by name. Those that are ending or have ended do not. */
+/** The pods that count as replicas, sorted by name. Terminating and terminated pods do not count. */
 export function servingPods(pods: readonly ApiPod[], port?: number): ServingPod[] {
   return pods
     .filter((pod) => pod.metadata?.deletionTimestamp === undefined && !hasEnded(pod))

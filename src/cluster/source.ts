@@ -1,40 +1,40 @@
 import { CONTROL_HEADER } from '../triton/control-key';
 import { TritonHttpClient } from '../triton/http';
 
-/** Environment variable with the key of servers whose model control API is guarded; before the stack's output. */
+/** Environment variable with the key of a guarded model control API. It takes precedence over the stack's output. */
 export const CONTROL_KEY_VARIABLE = 'TRITON_MODEL_CONTROL_KEY';
 
-/** One running server. */
+/** One running Triton server. */
 export interface Replica {
-  /** Name of the pod, or the address that was given: what messages say. */
+  /** Name for messages: that of the pod, or the given address. */
   name: string;
-  /** Its HTTP API: `http://127.0.0.1:PORT` of a port-forward, or the address that was given. */
+  /** Its HTTP API: `http://127.0.0.1:PORT` of a port-forward, or the given address. */
   url: string;
-  /** False while a pod is starting; by itself it loads what the repository says then. */
+  /** False while a pod is starting. A starting server loads what the repository holds at that time. */
   ready: boolean;
-  /** False for a pod whose server does not run yet: what it loads, it has not read. */
+  /** False for a pod whose server does not run yet, so it has not yet read what it will load. */
   started?: boolean;
-  /** Another one than before under the same name. */
+  /** Differs if the replica was recreated under the same name. */
   uid?: string;
-  /** The command that restarts it, where there is one. */
+  /** The command that restarts it, if one exists. */
   restart?: string;
-  /** What its model control API asks for, where that is guarded. */
+  /** Key of its model control API, if that is guarded. */
   modelControlKey?: string;
 }
 
-/** Where the running servers are found. */
+/** Finds the running replicas. */
 export interface ReplicaSource {
   /** For messages: `pods app=triton in namespace serving`. */
   describe(): string;
-  /** Those there are now; may be called again and again. */
+  /** The replicas that run now. May be called repeatedly. */
   list(): Promise<Replica[]>;
   close(): Promise<void>;
 }
 
-/** What a user does to restart a replica. */
+/** How the user restarts a replica. */
 export const restartOf = ({ name, restart }: Replica): string => restart ?? `restart the server at ${name}`;
 
-/** To be closed by the caller. */
+/** A client of the replica, which the caller must close. */
 export function replicaClient({ url, modelControlKey }: Pick<Replica, 'url' | 'modelControlKey'>): TritonHttpClient {
   return new TritonHttpClient(
     url,
@@ -42,7 +42,7 @@ export function replicaClient({ url, modelControlKey }: Pick<Replica, 'url' | 'm
   );
 }
 
-/** The same servers, whose model control API is guarded by a key. */
+/** The replicas of `source`, whose model control API is guarded by a key. */
 export function guardedReplicas(source: ReplicaSource, modelControlKey: string): ReplicaSource {
   return {
     describe: () => source.describe(),
@@ -51,7 +51,7 @@ export function guardedReplicas(source: ReplicaSource, modelControlKey: string):
   };
 }
 
-/** Servers whose addresses the user gave. */
+/** Replicas at the addresses that the user gave. */
 export function fixedReplicas(urls: readonly string[], modelControlKey?: string): ReplicaSource {
   const key = modelControlKey === undefined ? {} : { modelControlKey };
   const replicas = urls.map((url) => ({ name: url, url, ready: true, ...key }));

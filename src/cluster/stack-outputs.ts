@@ -3,18 +3,18 @@ import { UserError, type Problem } from '../core/errors';
 import { CommandError, exec } from '../core/exec';
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../triton/control-key';
 
-/** What a publisher has to know of a deployed stack. */
+/** The outputs of a deployed stack that a publisher needs. */
 export interface StackOutputs {
   /** `s3://BUCKET/PREFIX` */
   modelRepository: string;
   region: string;
-  /** An S3 API that is not AWS's. */
+  /** URL of an S3 API other than AWS's. */
   endpointUrl?: string;
-  /** What the servers' model control API asks for, where it is guarded: secret. */
+  /** Key of the replicas' model control API, if that is guarded. Secret. */
   modelControlKey?: string;
-  /** Where the servers run; undefined for a stack that is a bucket only. */
+  /** Where the replicas run; undefined for a stack that has only a bucket. */
   cluster?: {
-    /** Text of a kubeconfig: secret. */
+    /** Text of a kubeconfig. Secret. */
     kubeconfig: string;
     namespace: string;
     /** Label selector of the Triton pods. */
@@ -24,11 +24,11 @@ export interface StackOutputs {
 
 interface OutputContract {
   what: string;
-  /** Whether a stack has to have it. Those of the cluster come all together or not at all. */
+  /** Whether a stack must have the output. A stack has all outputs of the cluster or none. */
   part: 'required' | 'optional' | 'cluster';
-  /** Then its value never gets into a message. */
+  /** If true, the value never appears in a message. */
   secret: boolean;
-  /** Says what is allowed, to be read after "allowed:". */
+  /** The allowed values, worded to follow "allowed:". */
   allowed: string;
   accepts(value: unknown): boolean;
 }
@@ -38,7 +38,7 @@ const isObject = (value: unknown): boolean => typeof value === 'object' && value
 
 /**
  * The contract between infra/, which exports these outputs, and `npm run sync-models -- --stack`, which reads them.
- * Renaming one breaks the other side; other outputs of a stack are of no concern here.
+ * Renaming an output breaks the other side. Other outputs of a stack are ignored.
  */
 export const STACK_OUTPUTS = {
   modelRepository: {
@@ -97,9 +97,9 @@ const WITHOUT_STACK = 'name the bucket instead of a stack: --bucket s3://NAME/PR
 type OutputName = keyof typeof STACK_OUTPUTS;
 
 /**
- * Asks Pulumi for the outputs of `stack`, secret ones included, and checks them.
+ * Reads the outputs of `stack` from Pulumi, including secret ones, and checks them.
  * @param cwd folder of the Pulumi program
- * @throws UserError that says what is missing; no output's value that is secret is in it
+ * @throws UserError that lists what is missing; the message has no value of a secret output
  */
 export async function readStackOutputs(stack: string, cwd: string): Promise<StackOutputs> {
   if (!existsSync(cwd)) {
@@ -115,7 +115,10 @@ export async function readStackOutputs(stack: string, cwd: string): Promise<Stac
   return parseStackOutputs(stack, parseObject(stack, text));
 }
 
-/** The checked outputs; every problem is told at once. */
+/**
+ * Checks the outputs.
+ * @throws UserError with all problems
+ */
 export function parseStackOutputs(stack: string, outputs: Readonly<Record<string, unknown>>): StackOutputs {
   const names = Object.keys(STACK_OUTPUTS) as OutputName[];
   const isThere = (name: OutputName): boolean => outputs[name] !== undefined && outputs[name] !== null;
@@ -168,14 +171,16 @@ function parseObject(stack: string, text: string): Record<string, unknown> {
     const value = JSON.parse(text) as unknown;
     if (isObject(value)) return value as Record<string, unknown>;
   } catch {
-    // The parser quotes what it read, which may be secret.
+    // The parser quotes the text, which may be secret.
   }
   throw new UserError(`the outputs of stack ${stack} are not a JSON object`, {
     hint: 'look at them with "pulumi stack output"',
   });
 }
 
-/** What Pulumi said on stderr, in our words. Its stdout is for values and stays out. */
+/**
+ * Converts an error that Pulumi wrote to stderr to a UserError. Pulumi's stdout may hold values, so it is not quoted.
+ */
 async function explain(stack: string, cwd: string, error: unknown): Promise<unknown> {
   if (!(error instanceof CommandError)) return error;
   if (error.exitCode === null && /ENOENT/.test(error.message)) {
@@ -200,7 +205,7 @@ async function explain(stack: string, cwd: string, error: unknown): Promise<unkn
       hint: 'set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE',
     });
   }
-  // Outside of a project it asks for the name of one too.
+  // Outside of a project Pulumi also asks for a fully qualified stack name.
   if (/no Pulumi\.yaml|fully qualified name/i.test(said)) {
     return new UserError(`${cwd} holds no Pulumi program: ${reason}`, {
       hint: 'name the folder that has Pulumi.yaml with --stack-dir',

@@ -4,7 +4,7 @@ import { describe, type TritonModel } from '../triton/model';
 import type { InputValue } from '../triton/model-types';
 import { isDataType } from '../triton/tensor';
 
-/** A request as it is sent to Triton's HTTP API with curl: the JSON body of KServe v2. */
+/** The JSON body of a KServe v2 request, as sent to Triton's HTTP API with curl. */
 export interface RequestBody {
   id?: string;
   parameters?: Record<string, string | number | boolean>;
@@ -12,7 +12,7 @@ export interface RequestBody {
   outputs?: { name: string }[];
 }
 
-/** Whether a JSON value is such a body, and not the value of an input that is called `inputs`: that holds no objects. */
+/** Whether a JSON value is a request body. The value of an input named `inputs` is not, because it holds no objects. */
 export function isRequestBody(value: unknown): value is RequestBody {
   const { inputs } = (value ?? {}) as { inputs?: unknown };
   const isTensor = (one: unknown): boolean => typeof (one as { name?: unknown } | null)?.name === 'string';
@@ -20,8 +20,8 @@ export function isRequestBody(value: unknown): value is RequestBody {
 }
 
 /**
- * What the body gives each input.
- * @throws UserError where it has no such input, or the data is not of the model's data type and the given shape
+ * The values of the inputs in a body.
+ * @throws UserError if the model has no such input, or the data does not fit the model's data type and the given shape
  */
 export function bodyValues(model: TritonModel, body: RequestBody): Record<string, InputValue> {
   const values: Record<string, InputValue> = {};

@@ -29,7 +29,7 @@ import {
 import { readSource, type Source } from './sources';
 import { writeTypes } from './types';
 
-/** The server that is asked, and how. */
+/** Address of a server, and headers and timeout of the requests. */
 export interface Connection {
   address: { url: string } | { grpc: string };
   headers: Record<string, string>;
@@ -38,25 +38,25 @@ export interface Connection {
 
 export interface InferCommand extends Connection {
   model: string;
-  /** As on the command line. */
+  /** The inputs as on the command line. */
   inputs: readonly string[];
   version: number | undefined;
   /** Folder of the model repository. */
   repository: string;
   pixels: PixelKind | undefined;
   outputs: readonly string[] | undefined;
-  /** Classes to show of outputs with labels. */
+  /** Number of classes to show for outputs with labels. */
   top: number | undefined;
   out: string | undefined;
   json: boolean;
   load: { concurrency: number; seconds: number } | undefined;
-  /** Flags that a next command for the same server needs too: ` --url http://...`. */
+  /** Flags that a further command for the same server also needs: ` --url http://...`. */
   repeated: string;
 }
 
 const DEFAULT_TOP = 5;
 
-/** Asks one model what the command line says, prints the answer and gives the exit code. */
+/** Sends the request of the command line to one model, prints the answer and returns the exit code. */
 export async function inferCommand(command: InferCommand): Promise<number> {
   const client = connect(command);
   try {
@@ -83,7 +83,7 @@ export async function inferCommand(command: InferCommand): Promise<number> {
   }
 }
 
-/** Writes the types of models, all that are ready where none is named, and gives the exit code. */
+/** Writes the types of the named models, or of all ready models if none is named. Returns the exit code. */
 export async function typesCommand(command: Connection & { file: string; models: readonly string[] }): Promise<number> {
   const { file, models, address } = command;
   const client = connect(command);
@@ -115,30 +115,30 @@ async function openModel(client: InferenceClient, command: InferCommand): Promis
   }
 }
 
-/** The error of a call that asked what a model is, with what to do about it. */
+/** Adds a hint to the error of a call that reads models' descriptions. */
 async function explained(client: InferenceClient, connection: Connection, error: unknown): Promise<unknown> {
   if (!(error instanceof TritonError)) return error;
   if (!error.answered) {
     return new UserError(error.message, { hint: await whereToAsk(connection, error), cause: error });
   }
   if (error.model === undefined || !/NOT_FOUND|404|UNAVAILABLE|400/.test(error.status)) return error;
-  // Some servers do not tell everybody what they hold.
+  // Some servers do not permit every client to list their models.
   const index = await client.repositoryIndex({ timeoutMs: connection.timeoutMs }).catch(() => []);
   const hint = whatThereIs(error.model, index);
   return new UserError(error.message, { ...(hint === undefined ? {} : { hint }), cause: error });
 }
 
-/** Of the look at what else may speak at an address. */
+/** Timeout of probing the other protocol. */
 const LOOK_MS = 3000;
 
-/** What to do where it was not Triton that answered. */
+/** A hint for an address at which Triton did not answer. */
 async function whereToAsk(connection: Connection, { status }: TritonError): Promise<string> {
   const local = 'npm run local serves the models here; --url or --grpc for another server';
   const isSilent = status === 'unreachable' || status === 'timeout';
   return (await otherProtocol(connection)) ?? (isSilent ? local : `it is not Triton that answers there; ${local}`);
 }
 
-/** The right flag where Triton speaks its other protocol at the address; undefined where it does not. */
+/** A hint with the right flag if Triton speaks its other protocol at the address; otherwise undefined. */
 async function otherProtocol({ address, headers }: Connection): Promise<string | undefined> {
   const [other, hint] =
     'url' in address
@@ -155,7 +155,7 @@ async function otherProtocol({ address, headers }: Connection): Promise<string |
 
 const httpOf = (address: string): string => (address.includes('://') ? address : `http://${address}`);
 
-/** What may be asked instead of a model, or a version of it, that is not served. */
+/** A hint with the models or versions that are served, for a model or version that is not. */
 function whatThereIs(model: string, index: readonly ModelIndexEntry[]): string | undefined {
   const ready = index.filter(({ state }) => state === 'READY');
   const versions = ready.filter(({ name }) => name === model).map(({ version }) => version);
@@ -220,7 +220,7 @@ async function ask(
   return EXIT.ok;
 }
 
-/** What the body of a request says beside its inputs. */
+/** The id and parameters of the request bodies. */
 function ofBodies(sources: readonly Source[]): Pick<InferOptions, 'requestId' | 'parameters'> {
   const bodies = sources.flatMap((source) => (source.kind === 'body' ? [source.body] : []));
   const [id] = bodies.flatMap((body) => body.id ?? []);
@@ -279,7 +279,7 @@ function loadTable(model: TritonModel, inputs: readonly Tensor[], concurrency: n
   return `${model.name}, ${request}, ${result.seconds.toFixed(1)} s\n\n${table}`;
 }
 
-/** What the model takes and answers, in a table. */
+/** The model's inputs and outputs, in a table. */
 function takes(model: TritonModel): string {
   const { metadata, maxBatchSize } = model;
   const rows = [
@@ -290,7 +290,7 @@ function takes(model: TritonModel): string {
   return `${metadata.name}, ${metadata.platform}, versions ${metadata.versions.join(', ')}${batch}; -1 is any length\n\n${formatTable(['', 'name', 'type', 'shape'], rows)}`;
 }
 
-/** One row of zeros, or of empty strings; a length that may be anything is 1. */
+/** One row of zeros or empty strings; a variable length is 1. */
 function zeros(model: TritonModel): Tensor[] {
   const lengths = (shape: readonly number[]): number[] => shape.map((length) => (length === -1 ? 1 : length));
   return model.metadata.inputs.map(({ name, datatype, shape }) => zeroTensor(name, datatype, lengths(shape)));

@@ -1,26 +1,29 @@
-/** What a server did under requests that were sent one after the other by so many at once. */
+/** Result of a load test. */
 export interface LoadResult {
   requests: number;
   seconds: number;
   requestsPerSecond: number;
-  /** Of the requests that were answered, in milliseconds. */
+  /** Latency of the answered requests, in milliseconds. */
   p50: number;
   p95: number;
   p99: number;
   max: number;
   errors: number;
-  /** How often each error was met, by its message. */
+  /** Number of occurrences of each error message. */
   messages: Record<string, number>;
 }
 
-/** Requests of each sender that are not counted: its connection is opened, and the server meets the shape. */
+/** Requests of each sender that are not counted. They open the sender's connection and show the server the shape. */
 export const WARM_UP_REQUESTS = 2;
-/** Nor is what is sent in this time before, by default: compilers have to see a program run. */
+/**
+ * Default duration of the warm-up, in ms. Its requests are not counted, because just-in-time compilers must first see a
+ * program run.
+ */
 export const WARM_UP_MS = 2000;
 
 /**
- * Sends requests for a while, `concurrency` of them at any time: each sender waits for an answer before its next request.
- * @param send one request to its answer
+ * Sends requests for `seconds` from `concurrency` senders. Each sender waits for an answer before its next request.
+ * @param send sends one request and resolves with its answer
  */
 export async function generateLoad(
   send: () => Promise<unknown>,
@@ -65,7 +68,7 @@ export async function generateLoad(
   };
 }
 
-/** The smallest value that so many percent of the values do not exceed. */
+/** The smallest value that at least `percent` percent of the values do not exceed. */
 export function percentile(sorted: readonly number[], percent: number): number {
   return sorted[Math.max(0, Math.ceil((sorted.length * percent) / 100) - 1)] ?? NaN;
 }

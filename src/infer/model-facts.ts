@@ -1,11 +1,11 @@
 import type { TritonModel } from '../triton/model';
 
-/** What is used of a configuration. */
+/** The fields of a configuration that are used. */
 interface Config {
   output?: { name: string; label_filename?: string }[];
 }
 
-/** Outputs whose values have names, one for each. */
+/** Names of the outputs with a label file, which names each value. */
 export function labelledOutputs(model: TritonModel): string[] {
   const { output = [] } = model.config as Config;
   return output.filter(({ label_filename: file }) => file !== undefined && file !== '').map(({ name }) => name);

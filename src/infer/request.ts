@@ -16,7 +16,7 @@ import { encodePictures, pictureLayout, usualPixels, type PixelKind } from '../m
 import { PICTURES, type Source } from './sources';
 
 export interface RequestOptions {
-  /** Undefined: what the input's data type, or a classifier, usually means. */
+  /** Default: the usual form for the input's data type or for a classifier. */
   pixels: PixelKind | undefined;
   /** Folder of the model repository, for the tokenizer. */
   repository: string;
@@ -26,10 +26,10 @@ export interface RequestOptions {
 type Values = Record<string, InputValue>;
 type OfKind<K extends Source['kind']> = Extract<Source, { kind: K }>;
 
-/** Samples a second that speech models are trained with; a WAV file tells its own, a model does not. */
+/** Sample rate that speech models are trained with. A WAV file states its own rate, a model does not. */
 const SPEECH_HZ = 16_000;
 
-/** What the model is asked with, as on the command line: `PICTURE.jpg`. */
+/** A typical input for the model, as on the command line: `PICTURE.jpg`. */
 export function usualSource(model: Pick<TritonModel, 'name' | 'version' | 'metadata'>, repository: string): string {
   const { inputs } = model.metadata;
   const hasTokenizer = inputs.every(isTokens) && existsSync(tokenizerFile(model, repository));
@@ -38,12 +38,12 @@ export function usualSource(model: Pick<TritonModel, 'name' | 'version' | 'metad
   if (only === undefined || inputs.length > 1) {
     return inputs.map((input) => `${input.name}=${sourceOf(input) ?? 'FILE.npy'}`).join(' ');
   }
-  // A row of numbers without a batch is seldom a sound.
+  // A vector without a batch axis is seldom a sound.
   const isOneSound = isSound(only) && only.shape.length > 1;
   return sourceOf(only) ?? (isOneSound ? 'SOUND.wav' : `${only.name}=FILE.npy`);
 }
 
-/** Where the input alone says it. */
+/** The typical source of an input; undefined if the input alone does not determine it. */
 function sourceOf(input: TensorMetadata): string | undefined {
   if (pictureLayout(input) !== undefined) return 'PICTURE.jpg';
   return input.datatype === 'BYTES' ? '"a text"' : undefined;
@@ -55,13 +55,13 @@ const isTokens = ({ datatype, shape }: TensorMetadata): boolean =>
 const tokenizerFile = (model: Pick<TritonModel, 'name' | 'version' | 'metadata'>, repository: string): string =>
   versionFile(join(repository, model.name), versionOf(model), 'tokenizer.json');
 
-/** The version that answers: the one that is asked for, else the newest that is served. */
+/** The version that answers: the requested one, else the newest one that is served. */
 const versionOf = ({ version, metadata }: Pick<TritonModel, 'version' | 'metadata'>): number =>
   version ?? Math.max(...metadata.versions.map(Number));
 
 /**
- * Finds the input that each source is for, and makes of it what that input takes.
- * @throws UserError that tells what the model takes, where a source fits nowhere
+ * Assigns each source to an input and converts the source to the value of that input.
+ * @throws UserError that lists the model's inputs, if a source fits none of them
  */
 export async function requestOf(
   model: TritonModel,
@@ -112,7 +112,7 @@ export async function requestOf(
   return values;
 }
 
-/** Sources of each named input, then those that say nothing. */
+/** Groups the sources by the input that they name. Sources without a name come last. */
 function byTarget(sources: readonly Source[]): Map<string | undefined, Source[]> {
   const names = [...new Set(sources.map(({ name }) => name))];
   names.sort((a, b) => Number(a === undefined) - Number(b === undefined));
@@ -132,7 +132,7 @@ function nextOf(
   return target;
 }
 
-/** Whether what was given lacks only the batch axis. */
+/** Whether a value with this number of axes lacks only the batch axis. */
 function isOneRow(model: TritonModel, { shape }: TensorMetadata, axes: number): boolean {
   return model.maxBatchSize > 0 && axes === shape.length - 1;
 }
@@ -173,7 +173,7 @@ async function pictureValue(
   return encodePictures(input.datatype, layout, pixels ?? usual, pictures);
 }
 
-/** Mean 0 and deviation 1, as Wav2Vec2 takes its sound. */
+/** Normalises the samples to mean 0 and deviation 1, as Wav2Vec2 takes them. */
 function soundValue(input: TensorMetadata, sources: readonly OfKind<'sound'>[]): InputValue {
   const [{ sound }] = sources as [OfKind<'sound'>];
   if (sources.length > 1) throw new UserError(`one sound a request, and ${sources.length} were given`);
@@ -189,7 +189,7 @@ function soundValue(input: TensorMetadata, sources: readonly OfKind<'sound'>[]):
   return { data, shape: [...input.shape.slice(0, -1).map(() => 1), data.length] };
 }
 
-/** Strings as they are where the model takes strings; else the ids that its tokenizer makes of them. */
+/** The texts as strings if the model takes strings; otherwise the ids from the model's tokenizer. */
 async function textValues(
   model: TritonModel,
   inputs: readonly TensorMetadata[],
@@ -213,7 +213,7 @@ async function textValues(
   }
   const { ids, mask } = await tokenize(file, texts);
   const none = { shape: mask.shape, data: new BigInt64Array(mask.data.length) };
-  // By their usual names, and where a model has none (TorchScript) in their usual order.
+  // Inputs are matched by their usual names; if a model has none (TorchScript), by their usual order.
   const usual = [ids, mask, none];
   return Object.fromEntries(
     inputs.map(({ name, datatype }, i): [string, InputValue] => {

@@ -13,7 +13,7 @@ import { decodePicture, pictureLayout, usualPixels, type PixelKind } from '../me
 export interface Class {
   score: number;
   index: number;
-  /** Empty where the model has no labels. */
+  /** Empty if the model has no labels. */
   label: string;
 }
 
@@ -39,7 +39,9 @@ export function classTable(rows: readonly Class[][], names: readonly string[]): 
     .join('\n\n');
 }
 
-/** Of each output name, data type, shape, and what its values are like: a line for each of its rows, at most 4. */
+/**
+ * A table of the outputs: name, data type, shape and a summary of the values, with a line for each of the first 4 rows.
+ */
 export function outputTable(outputs: readonly Tensor[]): string {
   const rows = outputs.flatMap((output) =>
     summary(output).map((line, i) =>
@@ -51,7 +53,7 @@ export function outputTable(outputs: readonly Tensor[]): string {
 
 const SHOWN = 4;
 
-/** The first values of the first rows, and of numbers what all of them are like. */
+/** The first values of the first rows and, for numbers, the range and mean of all values. */
 function summary(output: Tensor): string[] {
   if (output.data.length === 0) return ['none'];
   const lines = firstRows(output);
@@ -91,8 +93,8 @@ const short = (value: number): string =>
   Number.isInteger(value) ? String(value) : Number(value.toPrecision(4)).toString();
 
 /**
- * How alike the rows of an output of vectors are, each pair of rows by the cosine of the angle between them; undefined
- * where no output has rows of length 1, as embeddings have.
+ * The cosine similarity of each pair of rows of an embedding. Undefined if no output has, for each text, a row of
+ * length 1, as embeddings do.
  */
 export function similarities(outputs: readonly Tensor[], texts: readonly string[]): string | undefined {
   const embedding = outputs.find(({ datatype, shape }) => datatype === 'FP32' && shape.length === 2);
@@ -112,7 +114,7 @@ export function similarities(outputs: readonly Tensor[], texts: readonly string[
   return formatTable(['alike', 'one text', 'the other'], lines);
 }
 
-/** The whole answer for programs. texts: of each row of a speech recogniser's answer. */
+/** The whole answer as JSON for programs. `texts` has the text of each row of a speech recogniser's answer. */
 export function resultJson(
   { model, version, outputs }: InferResult,
   classes: Record<string, Class[][]>,
@@ -132,10 +134,10 @@ export function resultJson(
   };
 }
 
-/** Ends of names that saveResult knows. */
+/** File extensions that saveResult supports. */
 export const SAVED_AS = ['.png', '.jpg', '.jpeg', '.webp', '.npy', '.json'];
 
-/** Writes the outputs to a file, in the form that the end of its name says. */
+/** Writes the outputs to a file in the format of its extension. */
 export async function saveResult(file: string, result: InferResult, pixels: PixelKind | undefined): Promise<void> {
   const end = extname(file).toLowerCase();
   if (end === '.json') {
@@ -154,7 +156,10 @@ export async function saveResult(file: string, result: InferResult, pixels: Pixe
   await writeImage(file, decodePicture(output, pixels ?? usualPixels(output.datatype)));
 }
 
-/** What JSON has no number for, as text: whole numbers beyond 2^53, which not every reader takes, NaN and infinities. */
+/**
+ * Replacer for JSON.stringify that writes numbers as text if JSON cannot express them: NaN, infinities, and integers
+ * beyond 2^53, which not every parser supports.
+ */
 export function exactValue(_: string, value: unknown): unknown {
   const isOther = typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value));
   return isOther ? String(value) : value;

@@ -8,7 +8,7 @@ import { isRequestBody, type RequestBody } from './body';
 import { readNpy } from '../media/npy';
 import { readWav, type Sound } from '../media/wav';
 
-/** What one argument of the command line holds; `name` is the input that it is for, if it says so. */
+/** Content of one argument of the command line. `name` is its input, if the argument names one. */
 export type Source = { name: string | undefined } & (
   | { kind: 'picture'; file: string }
   | { kind: 'sound'; sound: Sound }
@@ -18,10 +18,10 @@ export type Source = { name: string | undefined } & (
   | { kind: 'text'; text: string }
 );
 
-/** Ends of the names of pictures. */
+/** File extensions of pictures. */
 export const PICTURES = ['.jpg', '.jpeg', '.png', '.webp', '.gif', '.tif', '.tiff', '.avif'];
 
-/** What a file of this kind holds, by the end of its name. */
+/** Readers of files, by file extension. */
 const READERS: Record<string, (file: string) => Source> = {
   ...Object.fromEntries(PICTURES.map((end) => [end, (file: string) => ({ name: undefined, kind: 'picture', file })])),
   '.wav': (file) => ({ name: undefined, kind: 'sound', sound: readWav(file, bytesOf(file)) }),
@@ -31,11 +31,11 @@ const READERS: Record<string, (file: string) => Source> = {
 };
 
 /**
- * Reads an argument: a file by the end of its name, a JSON array or object, else text. `NAME=` in front says which input
- * it is for, and makes JSON of anything that is no file: `input__0=1`.
+ * Reads an argument: a file by its extension, a JSON array or object, otherwise text. A prefix `NAME=` names the input;
+ * any other JSON value is then accepted too: `input__0=1`.
  * @param inputs names of the model's inputs
- * @throws UserError where a file cannot be read as what its name says, a text is empty, or NAME is none of the model's
- *   inputs
+ * @throws UserError if a file cannot be read in the format of its extension, a text is empty, or NAME is not one of the
+ *   model's inputs
  */
 export function readSource(argument: string, inputs: readonly string[]): Source {
   const at = argument.indexOf('=');
@@ -53,7 +53,7 @@ export function readSource(argument: string, inputs: readonly string[]): Source 
   return { ...(source ?? textSource(`${name}=`, value)), name };
 }
 
-/** `a=b` may be a text; what could only be meant as NAME=VALUE is refused. */
+/** Refuses an argument that can only be meant as NAME=VALUE. Other arguments of the form `a=b` may be texts. */
 function refuseOtherName(name: string, value: string, inputs: readonly string[]): void {
   if (!/^[\w.-]+$/.test(name) || !(/^\s*[[{]/.test(value) || existsSync(value))) return;
   const hint = didYouMean(name, inputs);
@@ -70,7 +70,7 @@ function readValue(value: string): Source | undefined {
     if (read !== undefined) return read(value);
     throw new UserError(`${value}: a file of this kind is not known; allowed: ${Object.keys(READERS).join(' ')}`);
   }
-  // "See report.txt" is a text; a name without a space is a file that is not there.
+  // "See report.txt" is a text; a value without a space is the name of a missing file.
   if (read !== undefined && !/\s/.test(value)) throw new UserError(`${value}: there is no such file`);
   return undefined;
 }
@@ -78,7 +78,7 @@ function readValue(value: string): Source | undefined {
 const jsonSource = (value: Nested | Record<string, Nested>): Source =>
   isRequestBody(value) ? { name: undefined, kind: 'body', body: value } : { name: undefined, kind: 'json', value };
 
-/** A text without a word would be computed as any other, and mean nothing. */
+/** Refuses an empty text, because the model would compute a meaningless answer. */
 function textSource(what: string, text: string): Source {
   if (text.trim() !== '') return { name: undefined, kind: 'text', text };
   throw new UserError(`${what} is empty`, {

@@ -8,9 +8,9 @@ import { isDataType } from '../triton/tensor';
 
 /**
  * Writes `export interface Models`, with the ModelTypes of each model by its name.
- * @param names of the models; undefined: all that are ready
- * @returns names of those written
- * @throws UserError where there is none, or one cannot be asked
+ * @param names of the models; default: all ready models
+ * @returns names of the written models
+ * @throws UserError if no model is ready, or a model's description cannot be read
  */
 export async function writeTypes(
   client: InferenceClient,
@@ -38,7 +38,7 @@ async function readyModels(client: InferenceClient, timeoutMs: number): Promise<
 
 type Described = Pick<TritonModel, 'name' | 'metadata' | 'optionalInputs'>;
 
-/** TypeScript with the types of these models. */
+/** TypeScript source with the types of these models. */
 export function typesText(models: readonly Described[], address: string): string {
   return [
     `// What the models of ${address} take and answer, by "npm run infer -- --types".`,
@@ -64,12 +64,12 @@ function modelLines({ name, metadata, optionalInputs }: Described): string[] {
 }
 
 function tensorLines(model: string, { name, datatype, shape }: TensorMetadata): string[] {
-  // The server's word becomes code.
+  // The server's text becomes source code, so only known data types are accepted.
   if (!isDataType(datatype)) throw new UserError(`${model}: '${name}' is of ${JSON.stringify(datatype)}`);
   return [`      /** [${shape.join(', ')}] */`, `      ${property(name)}: '${datatype}';`];
 }
 
-/** A name as a property: in quotes where it has to be. */
+/** A name as a property, quoted if necessary. */
 function property(name: string): string {
   return /^[A-Za-z_$][\w$]*$/.test(name) ? name : `'${name.replace(/[\\']/g, '\\$&').replace(/\r?\n/g, '\\n')}'`;
 }

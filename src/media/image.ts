@@ -1,7 +1,7 @@
 import sharp, { type Sharp } from 'sharp';
 import type { Tensor } from '../triton/tensor';
 
-/** A picture as OpenCV holds it: rows of pixels of blue, green, red. */
+/** A picture in OpenCV's format: rows of pixels, each blue, green, red. */
 export interface BgrImage {
   width: number;
   height: number;
@@ -10,8 +10,9 @@ export interface BgrImage {
 }
 
 /**
- * Reads any picture file; transparency is dropped.
- * @param size to scale it to so many pixels, or `size` x `size`: all of the picture, or with `crop` its middle, unbent
+ * Reads a picture file; transparency is dropped.
+ * @param size a number scales the whole picture to `size` x `size` pixels and may distort it; with `crop` the middle of
+ *   the picture is scaled to `width` x `height` pixels without distortion
  */
 export async function readImage(
   path: string,
@@ -27,12 +28,12 @@ export async function readImage(
   return { width: info.width, height: info.height, data: swapRedAndBlue(data) };
 }
 
-/** Writes a picture in the format that the file's name ends in. */
+/** Writes a picture in the format of the file's extension. */
 export async function writeImage(path: string, image: BgrImage): Promise<void> {
   await encoder(image).toFile(path);
 }
 
-/** A picture as a PNG file, with every pixel as it is. */
+/** Encodes a picture as PNG, which keeps every pixel. */
 export function encodePng(image: BgrImage): Promise<Buffer> {
   return encoder(image).png({ compressionLevel: 9 }).toBuffer();
 }
@@ -41,12 +42,12 @@ function encoder({ width, height, data }: BgrImage): Sharp {
   return sharp(swapRedAndBlue(data), { raw: { width, height, channels: 3 } });
 }
 
-/** The tensor that pre_gfpgan and the ensemble take: UINT8 [height, width, 3], BGR. */
+/** The input tensor of pre_gfpgan and the ensemble: UINT8 [height, width, 3], BGR. */
 export function pixelTensor(name: string, { width, height, data }: BgrImage): Tensor {
   return { name, datatype: 'UINT8', shape: [height, width, 3], data };
 }
 
-/** The part of the picture around its middle, `size` pixels each way. */
+/** The centre of the picture, `size` x `size` pixels. */
 export function centreCrop({ width, height, data }: BgrImage, size: number): BgrImage {
   const left = Math.floor((width - size) / 2);
   const top = Math.floor((height - size) / 2);

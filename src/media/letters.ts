@@ -2,21 +2,21 @@ import { existsSync, readFileSync } from 'node:fs';
 import { UserError } from '../core/errors';
 import type { Tensor } from '../triton/tensor';
 
-/** Letters of a speech recogniser, by their place in its output. */
+/** Letters of a speech recogniser, by their index in its output. */
 export interface Letters {
   names: ReadonlyMap<number, string>;
   blank: number;
 }
 
-/** What published vocabularies call the CTC blank: the token for padding. */
+/** Names of the CTC blank in published vocabularies, which use the padding token. */
 const BLANKS = ['<pad>', '[PAD]'];
 const SPACE = '|';
-/** `<unk>`, `[UNK]`, `</s>`: no letters. */
+/** Special tokens, which are not letters: `<unk>`, `[UNK]`, `</s>`. */
 const SPECIAL = /^(<.+>|\[.+\])$/;
 
 /**
- * @param file a `vocab.json` as Hugging Face has it: letter to place
- * @returns undefined where the file is not there
+ * @param file a `vocab.json` in the format of Hugging Face, which maps letters to indices
+ * @returns undefined if the file does not exist
  */
 export function readLetters(file: string): Letters | undefined {
   if (!existsSync(file)) return undefined;
@@ -40,9 +40,9 @@ export function readLetters(file: string): Letters | undefined {
 }
 
 /**
- * The text of each row of logits FP32 [rows, frames, letters], by greedy CTC: the best letter of each frame, repeats as
- * one, blanks dropped.
- * @returns undefined where no output has these letters
+ * The text of each row of logits FP32 [rows, frames, letters], by greedy CTC: takes the best letter of each frame,
+ * merges repeats and drops blanks.
+ * @returns undefined if no output has these letters
  */
 export function transcripts(outputs: readonly Tensor[], { names, blank }: Letters): string[] | undefined {
   const places = Math.max(...names.keys()) + 1;

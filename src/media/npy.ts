@@ -2,7 +2,7 @@ import { UserError } from '../core/errors';
 import { convertTensor, isConvertible } from '../triton/tensor-from-json';
 import { decodeTensor, elementCount, encodeTensor, type DataType, type Tensor } from '../triton/tensor';
 
-/** NumPy's names of the data types that it has too; BOOL is a byte of 0 or 1 in both. */
+/** NumPy's type descriptions of the data types that NumPy supports. BOOL is a byte of 0 or 1 in both. */
 const DESCRIPTIONS: Partial<Record<DataType, string>> = {
   BOOL: '|b1',
   UINT8: '|u1',
@@ -18,27 +18,27 @@ const DESCRIPTIONS: Partial<Record<DataType, string>> = {
   FP64: '<f8',
 };
 
-/** `float32`; undefined for what NumPy does not have. */
+/** NumPy's name of a data type, such as `float32`; undefined if NumPy does not support the data type. */
 function numpyName(datatype: DataType): string | undefined {
   if (DESCRIPTIONS[datatype] === undefined) return undefined;
   return datatype === 'BOOL' ? 'bool_' : datatype.toLowerCase().replace('fp', 'float');
 }
 
 const MAGIC = Buffer.from('\x93NUMPY', 'latin1');
-/** The data begins at a multiple of it. */
+/** The data begins at a multiple of this many bytes. */
 const ALIGNMENT = 64;
 
 const HINT = 'save it again with numpy.save(FILE, array)';
 
 /**
- * Reads an array as `numpy.save` writes it.
- * @throws UserError where it is no such file, or of a type that Triton does not have
+ * Reads an array in the format of `numpy.save`.
+ * @throws UserError if the file has another format, or a type that Triton does not support
  */
 export function readNpy(file: string, bytes: Buffer): Tensor {
   if (!bytes.subarray(0, MAGIC.length).equals(MAGIC)) {
     throw new UserError(`${file} is not a file of numpy.save`, { hint: HINT });
   }
-  // Version 1 has a length of two bytes, later ones of four.
+  // The header's length has two bytes in version 1 and four in later versions.
   const wide = (bytes[6] ?? 0) > 1;
   const start = wide ? 12 : 10;
   const end = bytes.length < start ? Infinity : start + (wide ? bytes.readUInt32LE(8) : bytes.readUInt16LE(8));
@@ -65,7 +65,7 @@ export function readNpy(file: string, bytes: Buffer): Tensor {
   }
 }
 
-/** Of an array whose first axis varies fastest, as Fortran and NumPy's transposed arrays have it. */
+/** Converts an array whose first axis varies fastest, as in Fortran and in NumPy's transposed arrays, to C order. */
 function inRowMajorOrder(tensor: Tensor): Tensor {
   const { shape } = tensor;
   const source = tensor.data as Float32Array;
@@ -83,10 +83,11 @@ function inRowMajorOrder(tensor: Tensor): Tensor {
 }
 
 /**
- * An array of a file in the data type that is needed: NumPy makes float64 and int64 of numbers without a type.
+ * Converts an array of a file to the data type of an input or output. NumPy uses float64 and int64 for numbers without
+ * a type.
  * @param array its name is the file
  * @param name of the input or output
- * @throws UserError where a value would become another one
+ * @throws UserError if a value does not fit
  */
 export function convertArray(array: Tensor, name: string, datatype: DataType): Tensor {
   try {
@@ -104,7 +105,8 @@ export function convertArray(array: Tensor, name: string, datatype: DataType): T
 }
 
 /**
- * An array as `numpy.load` reads it. NumPy has no BF16, which is written as float32 that holds each of its values.
+ * Encodes a tensor in the format of `numpy.load`. NumPy does not support BF16, so BF16 is written as float32, which can
+ * hold each of its values.
  * @throws UserError for BYTES
  */
 export function writeNpy(tensor: Tensor): Buffer {

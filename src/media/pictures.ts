@@ -3,20 +3,20 @@ import type { BgrImage } from './image';
 import { DATA_TYPES, elementCount, type DataType, type Tensor, type TensorData } from '../triton/tensor';
 
 interface PixelFacts {
-  /** Which of a pixel's blue, green and red is a channel's. */
+  /** For each channel of the tensor, the index of its colour in a pixel of blue, green, red. */
   order: readonly [number, number, number];
-  /** From a byte to the tensor's value, in a channel of the tensor, and back. */
+  /** Converts a byte to the tensor's value in a channel of the tensor; `decode` is the inverse. */
   encode: (byte: number, channel: number) => number;
   decode: (value: number, channel: number) => number;
 }
 
 const RGB = [2, 1, 0] as const;
-/** Mean and standard deviation of ImageNet, for red, green and blue in [0, 1], which classifiers are trained with. */
+/** Mean and standard deviation of ImageNet for red, green and blue in [0, 1]. Classifiers are trained with these. */
 const IMAGENET = { mean: [0.485, 0.456, 0.406], deviation: [0.229, 0.224, 0.225] } as const;
 const mean = (channel: number): number => IMAGENET.mean[channel] ?? 0;
 const deviation = (channel: number): number => IMAGENET.deviation[channel] ?? 1;
 
-/** What a network may want the values of a picture to be. */
+/** Forms in which networks take the values of a picture. */
 export const PIXELS = {
   bgr: { order: [0, 1, 2], encode: (byte) => byte, decode: (value) => value },
   rgb: { order: RGB, encode: (byte) => byte, decode: (value) => value },
@@ -31,22 +31,22 @@ export const PIXELS = {
 
 export type PixelKind = keyof typeof PIXELS;
 
-/** Bytes are taken for blue, green, red, as OpenCV has them; other numbers for what GFPGAN takes. */
+/** The default: bytes are blue, green, red as in OpenCV; other numbers have the form that GFPGAN takes. */
 export const usualPixels = (datatype: string): PixelKind => (datatype === 'UINT8' ? 'bgr' : 'signed');
 
-/** Where the axes of a picture are in a tensor. */
+/** Positions of a picture's axes in a tensor. */
 export interface PictureLayout {
   channelsLast: boolean;
-  /** -1 for any. */
+  /** -1 for any length. */
   height: number;
   width: number;
-  /** Whether there is an axis of pictures in front. */
+  /** Whether the tensor has a leading axis of pictures. */
   batched: boolean;
 }
 
 const PICTURE_TYPES: readonly string[] = ['UINT8', 'FP16', 'BF16', 'FP32', 'FP64'] satisfies DataType[];
 
-/** Undefined where the shape is not one of a picture of three colours, or of several. */
+/** The layout of a tensor; undefined if its shape is not that of one or several pictures with three colours. */
 export function pictureLayout(tensor: { datatype: string; shape: readonly number[] }): PictureLayout | undefined {
   const { shape, datatype } = tensor;
   const batched = shape.length === 4;
@@ -56,7 +56,7 @@ export function pictureLayout(tensor: { datatype: string; shape: readonly number
   return first === 3 ? { channelsLast: false, height: second, width: third, batched } : undefined;
 }
 
-/** Pictures of one size as the elements of a tensor, and its shape. */
+/** Encodes pictures of one size as the elements and the shape of a tensor. */
 export function encodePictures(
   datatype: DataType,
   { channelsLast, batched }: Pick<PictureLayout, 'channelsLast' | 'batched'>,
@@ -83,15 +83,15 @@ export function encodePictures(
   return { data, shape };
 }
 
-/** One picture as a network takes it: FP32 [1, 3, height, width]; GFPGAN `signed`, classifiers `imagenet`. */
+/** Encodes one picture as FP32 [1, 3, height, width]. GFPGAN takes `signed` values, classifiers take `imagenet`. */
 export function networkTensor(name: string, kind: PixelKind, picture: BgrImage): Tensor {
   const layout = { channelsLast: false, batched: true };
   return { name, datatype: 'FP32', ...encodePictures('FP32', layout, kind, [picture]) } as Tensor;
 }
 
 /**
- * The first picture of a tensor; values beyond what a byte holds are cut off.
- * @throws UserError where the tensor holds none
+ * Decodes the first picture of a tensor; values are clamped to the range of a byte.
+ * @throws UserError if the tensor is not a picture
  */
 export function decodePicture(tensor: Tensor, kind: PixelKind): BgrImage {
   const layout = pictureLayout(tensor);

@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
 
-/** Ids and attention mask of texts: [texts, length], padded to the longest. */
+/** Ids and attention mask of texts: [texts, length], padded to the longest text. */
 export interface Tokens {
   ids: { shape: number[]; data: BigInt64Array };
   /** 1 for a token, 0 for padding. */
   mask: { shape: number[]; data: BigInt64Array };
 }
 
-/** What is used of @huggingface/tokenizers, whose own types name files that it does not ship. */
+/** The part of @huggingface/tokenizers that is used. The package's own types refer to files that it does not ship. */
 interface TokenizerModule {
   Tokenizer: new (
     definition: object,
@@ -15,7 +15,7 @@ interface TokenizerModule {
   ) => { encode(text: string): { ids: number[]; attention_mask: number[] } };
 }
 
-/** @param file the `tokenizer.json` that belongs to the model */
+/** @param file the model's `tokenizer.json` */
 export async function tokenize(file: string, texts: readonly string[]): Promise<Tokens> {
   const definition = JSON.parse(readFileSync(file, 'utf8')) as object;
   const { Tokenizer } = (await import('@huggingface/tokenizers')) as unknown as TokenizerModule;

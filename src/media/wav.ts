@@ -2,7 +2,7 @@ import { UserError } from '../core/errors';
 
 /** One channel of sound. */
 export interface Sound {
-  /** Samples a second. */
+  /** Samples per second. */
   rate: number;
   /** From -1 to 1. */
   samples: Float32Array;
@@ -11,8 +11,8 @@ export interface Sound {
 const FORMATS = { pcm: 1, float: 3, extensible: 0xfffe };
 
 /**
- * Reads a WAV file of 16-bit or 32-bit floating point samples; several channels become their mean.
- * @throws UserError where it is anything else
+ * Reads a WAV file of 16-bit or 32-bit floating point samples; several channels are averaged.
+ * @throws UserError if the file has another format
  */
 export function readWav(file: string, bytes: Buffer): Sound {
   const refuse = (what: string): UserError =>
@@ -25,7 +25,7 @@ export function readWav(file: string, bytes: Buffer): Sound {
   try {
     return readChunks(bytes, refuse);
   } catch (error) {
-    // A number that is not there, or one too large for the file.
+    // A read beyond the end of the file.
     throw (error as Error).name === 'RangeError' ? refuse('it is broken or cut short') : error;
   }
 }
@@ -45,7 +45,7 @@ function readChunks(bytes: Buffer, refuse: (what: string) => UserError): Sound {
         bits: bytes.readUInt16LE(start + 14),
       };
     } else if (id === 'data' && format !== undefined) {
-      // A recorder that was stopped leaves a size of 0 or of all ones.
+      // A recorder that was interrupted leaves a size of 0 or of all ones.
       const data = bytes.subarray(start, Math.min(bytes.length, size === 0 ? bytes.length : start + size));
       const is16 = format.code === FORMATS.pcm && format.bits === 16;
       if (!is16 && !(format.code === FORMATS.float && format.bits === 32)) {
