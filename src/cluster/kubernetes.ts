@@ -41,7 +41,7 @@ interface Cluster {
 
 class KubernetesReplicas implements ReplicaSource {
   private cluster: Cluster | undefined;
-  /** By the pod's uid. */
+  /** Port-forwards by the pod's uid. */
   private readonly forwards = new Map<string, Promise<PodForward>>();
   private mayForward = false;
   /** Whether the cluster has answered before. */

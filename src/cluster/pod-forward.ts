@@ -44,7 +44,7 @@ export class PodForward {
     server.on('connection', (socket) => void this.forward(socket));
   }
 
-  /** @param name name of the pod in messages */
+  /** @param name of the pod in messages */
   static async listen(name: string, open: OpenStream): Promise<PodForward> {
     const server = createServer({ noDelay: true });
     await new Promise<void>((resolve, reject) => {

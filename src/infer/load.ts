@@ -16,8 +16,7 @@ export interface LoadResult {
 /** Requests of each sender that are not counted. They open the sender's connection and show the server the shape. */
 export const WARM_UP_REQUESTS = 2;
 /**
- * Default duration of the warm-up, in ms. Its requests are not counted, because just-in-time compilers must first see a
- * program run.
+ * Default duration of the warm-up, in ms. Its requests are not counted, because compilers must first see a program run.
  */
 export const WARM_UP_MS = 2000;
 

@@ -93,8 +93,8 @@ const short = (value: number): string =>
   Number.isInteger(value) ? String(value) : Number(value.toPrecision(4)).toString();
 
 /**
- * The cosine similarity of each pair of rows of an embedding. Undefined if no output has, for each text, a row of
- * length 1, as embeddings do.
+ * A table of the cosine similarity of each pair of rows of an embedding. Undefined if no output has one row per text,
+ * or if the rows do not have norm 1, as embeddings do.
  */
 export function similarities(outputs: readonly Tensor[], texts: readonly string[]): string | undefined {
   const embedding = outputs.find(({ datatype, shape }) => datatype === 'FP32' && shape.length === 2);

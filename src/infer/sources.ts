@@ -31,8 +31,8 @@ const READERS: Record<string, (file: string) => Source> = {
 };
 
 /**
- * Reads an argument: a file by its extension, a JSON array or object, otherwise text. A prefix `NAME=` names the input;
- * any other JSON value is then accepted too: `input__0=1`.
+ * Reads an argument: a file (by its extension), a JSON array or object, or otherwise a text. A prefix `NAME=` names the
+ * input, and then any JSON value is accepted: `input__0=1`.
  * @param inputs names of the model's inputs
  * @throws UserError if a file cannot be read in the format of its extension, a text is empty, or NAME is not one of the
  *   model's inputs

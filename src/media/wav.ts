@@ -25,7 +25,7 @@ export function readWav(file: string, bytes: Buffer): Sound {
   try {
     return readChunks(bytes, refuse);
   } catch (error) {
-    // A read beyond the end of the file.
+    // A read beyond the end of the file, or a length that is too large for it.
     throw (error as Error).name === 'RangeError' ? refuse('it is broken or cut short') : error;
   }
 }

@@ -1,7 +1,7 @@
 import { ConnectionFailure } from './exchange';
 import type { S3Error } from './errors';
 
-/** Errors that a retry may solve: the server was overloaded, or the connection failed. */
+/** Errors that a retry may solve, because the server was overloaded or the connection failed. */
 const TRANSIENT_CODES = new Set([
   'RequestTimeout',
   'RequestTimeoutException',

@@ -33,7 +33,7 @@ export interface StoredPlace {
 
 /**
  * A bucket. Every error is a UserError that names the operation, the object and the endpoint. Transient failures are
- * retried. S3 verifies the SHA-256 of all content that is written.
+ * retried. S3 verifies the SHA-256 of all content that is uploaded.
  */
 export class S3Store {
   readonly bucket: string;

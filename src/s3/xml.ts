@@ -35,7 +35,7 @@ export function parseXml(text: string): XmlElement {
     } else if (kind === 0x2f /* / */) {
       const end = endOf(text, '>', at);
       if (open.length === 1 || text.slice(at + 1, end - 1).trimEnd() !== parent.name) malformed(at);
-      // Whitespace between elements is ignored.
+      // Ignore whitespace between elements.
       if (parent.children.length > 0) parent.text = '';
       open.pop();
       parent = open.at(-1) as XmlElement;

@@ -157,7 +157,7 @@ export class TritonError extends UserError {
 export interface InputProblem {
   input: string;
   message: string;
-  /** What is allowed instead. */
+  /** Allowed values. */
   allowed: string;
   hint?: string;
 }

@@ -33,7 +33,7 @@ export function decodeAnswer(method: string, bytes: Buffer): unknown {
   return type.toObject(type.decode(bytes), { longs: Number, enums: String, defaults: true });
 }
 
-/** A ModelInferRequest in parts. The tensors' bytes come last, so they can be sent without joining them to the rest. */
+/** A ModelInferRequest in parts. The tensors' bytes come last, so they are sent without joining them to the rest. */
 export function inferRequest(model: string, inputs: readonly Tensor[], options: InferOptions): Buffer[] {
   const data = inputs.map(encodeTensor);
   const message = encodeRequest('ModelInfer', {

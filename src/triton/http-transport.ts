@@ -19,8 +19,7 @@ export interface HttpCall {
   /** For the error message. */
   model?: string;
   /**
-   * Uses a new connection, for a call that must not be sent twice: a reused one may just have been closed by the
-   * server.
+   * Uses a new connection, for a call that must not be sent twice. The server may just have closed a reused connection.
    */
   ownConnection?: boolean;
 }
@@ -103,8 +102,8 @@ export class HttpTransport {
           response.on('error', fail);
         });
         request.on('error', (error: NodeJS.ErrnoException) => {
-          // The server closed an idle connection just when the connection was reused, so the server has received
-          // nothing of this call.
+          // A reset of a reused connection is taken to mean that the server closed it while idle, and received nothing
+          // of this call.
           const stale = request.reusedSocket && error.code === 'ECONNRESET';
           if (stale && !settled && !this.closed) start();
           else fail(error);
