@@ -16,7 +16,7 @@ export interface OpenUpload {
   initiated: string;
 }
 
-/** A part that was uploaded. */
+/** An uploaded part. */
 export interface StoredPart {
   number: number;
   bytes: number;
@@ -138,7 +138,7 @@ export async function completeUpload(
   });
 }
 
-/** The parts of an unfinished upload that were uploaded. */
+/** The uploaded parts of an unfinished upload. */
 export async function listParts(bucket: Bucket, { key, id }: { key: string; id: string }): Promise<StoredPart[]> {
   const parts: StoredPart[] = [];
   for (let marker = '0'; ;) {

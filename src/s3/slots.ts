@@ -41,7 +41,7 @@ export class Slots {
     this.limit = Math.max(1, Math.floor(this.limit / 2));
   }
 
-  /** Raises the limit by one after as many successes as the limit. */
+  /** Raises the limit by one when the number of successes reaches the limit. */
   succeeded(): void {
     if (this.limit === this.most) return;
     this.successes += 1;

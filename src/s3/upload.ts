@@ -135,8 +135,7 @@ async function putInto(
     refuseOtherContent(bucket, key, checksum, options.checksum);
     return await complete(bucket, key, id, sent, { checksum, condition: options.condition });
   } catch (error) {
-    // Abort an upload that cannot be resumed. After a network failure the upload stays open, and the next run resumes
-    // it.
+    // Abort uploads that cannot be resumed. After a network failure the upload stays open for the next run to resume.
     if (error instanceof FileChanged || error instanceof PreconditionFailed) await abortUpload(bucket, { key, id });
     // The parts would use up space that other writes need, even the lock. Errors of the abort are ignored, so that the
     // lack of space is reported.

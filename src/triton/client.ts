@@ -32,8 +32,8 @@ export interface ClientOptions {
   tls?: TlsOptions;
   /**
    * Number of retries of a call that cannot have had an effect: its connection was refused, or it only reads and the
-   * server was unavailable or disconnected. Retries end by the call's deadline. Never applies to loadModel and
-   * unloadModel, nor to live, ready and modelReady, which report the current state. Default 2.
+   * server was unavailable or disconnected. Retries stay within the call's deadline. The option never applies to
+   * loadModel and unloadModel, nor to live, ready and modelReady, which report the current state. Default 2.
    */
   retries?: number;
   /**

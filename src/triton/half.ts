@@ -43,8 +43,7 @@ function toFloat16(value: number): number {
   if (Number.isNaN(value)) return sign | 0x7e00;
   if (magnitude >= INFINITE_FROM) return sign | 0x7c00;
   if (magnitude < SMALLEST_NORMAL) return sign | roundToEven(magnitude / SUBNORMAL_STEP);
-  // Exponent bias 127 to 15, fraction 23 to 10 bits. A carry out of the fraction increases the exponent, which is
-  // correct.
+  // Exponent bias 127 to 15, fraction 23 to 10 bits. A carry out of the fraction correctly increases the exponent.
   const bits = (bitsOf(value) & 0x7fffffff) - (112 << 23);
   return sign | ((bits + 0xfff + ((bits >>> 13) & 1)) >>> 13);
 }
