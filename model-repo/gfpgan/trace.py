@@ -5,5 +5,5 @@ from tracing.restoration import export_restoration
 
 
 def export(context: TraceContext) -> TorchScriptExport:
-    """Traced with two images and checked with other numbers of them, so that no batch size can be frozen in."""
+    """Export, traced with two images and checked with other batch sizes, so that a frozen batch size is found."""
     return export_restoration(context, traced_batch=2, checked_batches=(3, 1, 8))

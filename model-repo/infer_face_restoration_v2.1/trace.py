@@ -5,5 +5,5 @@ from tracing.restoration import export_restoration
 
 
 def export(context: TraceContext) -> TorchScriptExport:
-    """Checked three times, because TorchScript optimises itself after its first runs."""
+    """Export, checked with three calls, because TorchScript optimises a module after its first calls."""
     return export_restoration(context, traced_batch=1, checked_batches=(1, 1, 1))

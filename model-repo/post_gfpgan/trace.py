@@ -1,4 +1,7 @@
-"""What makes a picture of GFPGAN's output, in the size of the photograph; scripted, so that it takes any."""
+"""Exports the postprocessing of GFPGAN: its output becomes a picture in the size of the photograph.
+
+The module is scripted, so that it accepts any height and width.
+"""
 
 import torch
 
@@ -7,8 +10,8 @@ from tracing.faces import Postprocess
 
 
 def export(context: TraceContext) -> TorchScriptExport:  # noqa: ARG001 - nothing depends on it
-    """Equal to the bit, at sizes from one pixel on, with values on both sides of [-1, 1]."""
-    # Of the network's image and of the photograph: equal, smaller, larger, and both at once.
+    """Export, checked for bitwise equality at sizes from one pixel on, with values below -1 and above 1."""
+    # (image of the network, photograph). The photograph is equal, larger, or larger on one axis and smaller on the other.
     sizes = (
         ((1, 1), (1, 1)),
         ((187, 213), (3, 640)),
@@ -23,7 +26,7 @@ def export(context: TraceContext) -> TorchScriptExport:  # noqa: ARG001 - nothin
             (torch.randn(1, 3, *size), torch.randint(0, 256, (*photo, 3), dtype=torch.uint8)) for size, photo in sizes
         ],
         tolerance=0,
-        # One grey level: where resized pixels are added up in another order, one between two levels may move.
+        # One grey level: if resized pixels are summed in another order, a value between two levels may round otherwise.
         serving_tolerance=1,
         weights=Weights.none(),
     )

@@ -1,4 +1,4 @@
-"""ResNet-50 of torchvision: seeded random weights, or `--weights resnet=FILE` or `resnet=IMAGENET1K_V2`."""
+"""Exports ResNet-50 of torchvision: seeded random weights, or `--weights resnet=FILE` or `resnet=IMAGENET1K_V2`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tracing import TorchScriptExport, TraceContext, TraceError, Weights
 
 
 def export(context: TraceContext) -> TorchScriptExport:
-    """The classifier and the names of its classes, in the order of the logits."""
+    """Export the classifier and the names of its classes in the order of the logits."""
     dims = context.input_dims("input__0")
     model = resnet50().eval()
     weights = load(model, context.weights) if context.weights is not None else Weights.random(context.seed)
@@ -22,9 +22,9 @@ def export(context: TraceContext) -> TorchScriptExport:
         eager=model,
         example_inputs=(torch.randn(1, *dims),),
         fresh_inputs=[(torch.randn(batch, *dims),) for batch in (1, 3, 8)],
-        # Random weights give logits around 100, so that this is about 1e-5 of one.
+        # Random weights give logits of about 100, so this is a relative tolerance of about 1e-5.
         tolerance=1e-3,
-        # For TF32 in the convolutions of a GPU, an expectation: docs/guides/gpu.md says how to measure it.
+        # Estimated for TF32 in the convolutions of a GPU. docs/guides/gpu.md says how to measure it.
         serving_tolerance=0.2,
         weights=weights,
         extra_files={"labels.txt": "".join(f"{label}\n" for label in labels).encode()},
@@ -32,7 +32,7 @@ def export(context: TraceContext) -> TorchScriptExport:
 
 
 def load(model: nn.Module, source: str) -> Weights:
-    """Load a file with a state dict, or torchvision's own weights of that name, into `model`."""
+    """Load `source`, a file with a state dict or the name of torchvision weights, into `model`."""
     if Path(source).is_file():
         state, weights = read(Path(source)), Weights("pretrained", "ResNet-50, state dict", source)
     elif source in ResNet50_Weights.__members__:
@@ -54,7 +54,7 @@ def load(model: nn.Module, source: str) -> Weights:
 
 
 def read(file: Path) -> dict[str, torch.Tensor]:
-    """The state dict in a file that torch.save wrote."""
+    """Read the state dict from a file that torch.save wrote."""
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
     except (RuntimeError, UnpicklingError, EOFError) as error:
@@ -71,7 +71,7 @@ def read(file: Path) -> dict[str, torch.Tensor]:
 
 
 def download(name: str) -> dict[str, torch.Tensor]:
-    """torchvision's weights of that name, from its cache where they are there already; their hash is checked."""
+    """Return the torchvision weights of that name, from torchvision's cache if it has them, and verify their hash."""
     weights = ResNet50_Weights[name]
     try:
         return dict(weights.get_state_dict(progress=False, check_hash=True))

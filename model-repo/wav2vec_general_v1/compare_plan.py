@@ -1,8 +1,9 @@
-"""Compares what trtexec answers with a golden request; for build-plan.sh. Needs nothing but Python.
+"""Compares the answers of trtexec with a golden request, for build-plan.sh. Needs only the standard library.
 
 compare_plan.py prepare REQUEST FOLDER MIN MAX   writes FOLDER/input for --loadInputs and prints its shape for --shapes;
-                                                 prints nothing when the sound is shorter than MIN or longer than MAX
-compare_plan.py compare REQUEST OUTPUT           exits with 1 when OUTPUT, of --exportOutput, is not as the request says
+                                                 prints nothing if the sound is shorter than MIN or longer than MAX
+compare_plan.py compare REQUEST OUTPUT           exits with 1 if OUTPUT (of --exportOutput) differs from the expected
+                                                 answer by more than the tolerance
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 
 def read_npy(path: Path) -> tuple[list[int], bytes]:
-    """Shape and little-endian FP32 numbers of an .npy file."""
+    """Return the shape and the little-endian FP32 bytes of an .npy file."""
     data = path.read_bytes()
     wide = data[6] > 1
     start = 12 if wide else 10
@@ -43,7 +44,7 @@ def compare(request: Path, output: Path) -> bool:
         print(f"{request.name}: {expected['name']} has shape {received['dimensions']}, expected {shape}")
         return False
     differences = [abs(float(got) - want) for got, want in zip(received["values"], wanted, strict=True)]
-    # Not max(): it may skip NaN.
+    # Not max(), which may skip NaN.
     within = all(difference <= expected["tolerance"]["absolute"] for difference in differences)
     largest = math.nan if any(map(math.isnan, differences)) else max(differences)
     print(f"{request.name}: largest difference {largest:.3g}, allowed {expected['tolerance']['absolute']:g}")

@@ -1,5 +1,7 @@
-"""Wav2Vec2 base with a CTC head, 95 M weights: seeded random, or `--weights wav2vec_general_v2=...`:
-`OWNER/NAME@REVISION`, or a directory."""
+"""Exports Wav2Vec2 base with a CTC head, 95 M weights.
+
+Weights: seeded random, or `--weights wav2vec_general_v2=OWNER/NAME@REVISION`, or a directory.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,12 @@ from tracing import OnnxExport, TraceContext, TraceError, Weights
 from tracing.models.pretrained import load_letters, load_pretrained, weights_from
 from tracing.models.speech_recognizer import LETTERS, SpeechRecognizer, save_onnx, shortest_sound
 
-# Used to hide parts of the sound in training; absent from some published checkpoints.
+# Masks parts of the sound in training. Some published checkpoints lack it.
 TRAINING_ONLY = ("wav2vec2.masked_spec_embed",)
 
 
 def export(context: TraceContext) -> OnnxExport:
-    """The recognizer as ONNX, compared with PyTorch at lengths and batch sizes that it was not exported at."""
+    """Export the recognizer as ONNX, checked at lengths and batch sizes that differ from the exported ones."""
     if context.weights is None:
         network = Wav2Vec2ForCTC(Wav2Vec2Config())
         weights = Weights.random(context.seed)
@@ -33,9 +35,9 @@ def export(context: TraceContext) -> OnnxExport:
         eager=model,
         save=partial(save_onnx, model),
         fresh_inputs=[(torch.randn(batch, samples),) for batch, samples in shapes],
-        # ONNX Runtime adds up in another order than PyTorch. Logits of trained weights reach some tens.
+        # ONNX Runtime sums in another order than PyTorch. Logits of trained weights reach some tens.
         tolerance=1e-3,
-        # For TF32, which ONNX Runtime uses on a GPU; an expectation: docs/guides/gpu.md says how to measure it.
+        # Estimated for TF32, which ONNX Runtime uses on a GPU. docs/guides/gpu.md says how to measure it.
         serving_tolerance=0.1,
         weights=weights,
         extra_files={f"{context.version}/vocab.json": json.dumps(letters).encode()},
@@ -43,12 +45,12 @@ def export(context: TraceContext) -> OnnxExport:
 
 
 def letters_of(source: str, network: Wav2Vec2ForCTC) -> dict[str, int]:
-    """Those that were published with the weights."""
+    """Return the letters that were published with the weights."""
     return load_letters(source, network.config.vocab_size, network.config.pad_token_id)
 
 
 def check_letters(context: TraceContext, letters: int | None) -> None:
-    """The weights decide how many letters there are, and model.yaml has to say the same."""
+    """Raise TraceError if the number of letters of the weights differs from the dims in model.yaml."""
     declared = context.output_dims("logits")
     if declared != [-1, letters]:
         raise TraceError(
