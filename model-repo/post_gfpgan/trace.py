@@ -11,7 +11,7 @@ from tracing.faces import Postprocess
 
 def export(context: TraceContext) -> TorchScriptExport:  # noqa: ARG001 - nothing depends on it
     """Export, checked for bitwise equality at sizes from one pixel on, with values below -1 and above 1."""
-    # (image of the network, photograph). The photograph is equal, larger, or larger on one axis and smaller on the other.
+    # (image of the network, photograph): equal, larger, or larger on one axis and smaller on the other.
     sizes = (
         ((1, 1), (1, 1)),
         ((187, 213), (3, 640)),

@@ -7,28 +7,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-# Triton's interpreter ignores PYTHONPATH and knows this folder only, which may be a symbolic link.
+# Triton's interpreter ignores PYTHONPATH; only this folder, which may be a symbolic link, is on its sys.path.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "lib"))
 
 
 class TritonPythonModel:
-    """The class Triton looks for.
+    """The class that Triton expects in model.py.
 
-    Before it loads a model Triton starts a process just to ask whether the configuration is to be completed, and ends
-    it again. So what takes seconds to import is imported when a model is really loaded.
+    Before Triton loads a model, it starts a short-lived process only to check whether the backend completes the
+    configuration. Slow imports are therefore in `initialize`.
     """
 
     def initialize(self, args: Mapping[str, str]) -> None:
-        """Loads one version of a model."""
+        """Load one version of a model."""
         from backend_common.torchscript import TorchScriptBackend  # noqa: PLC0415
 
         self._backend = TorchScriptBackend()
         self._backend.initialize(args)
 
     def execute(self, requests: Sequence[Any]) -> list[object]:
-        """One response for each request, in order."""
+        """Return one response for each request, in order."""
         return self._backend.execute(requests)
 
     def finalize(self) -> None:
-        """Ends the process."""
+        """End the process."""
         self._backend.finalize()

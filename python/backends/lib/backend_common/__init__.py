@@ -1,1 +1,1 @@
-"""What the Python-based Triton backends of this folder share: reading the configuration, batching, Triton's calls."""
+"""Code shared by the Python-based Triton backends: reading the configuration, batching, the interface to Triton."""

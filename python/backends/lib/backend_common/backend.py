@@ -1,4 +1,4 @@
-"""The calls Triton makes on a Python-based backend, the same for every framework."""
+"""The interface between Triton and a Python-based backend, independent of the framework."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol
 
-# Exists only inside Triton's process for a model (the "stub").
+# Available only in Triton's process for a model (the "stub").
 import triton_python_backend_utils as pb_utils
 
 from .batching import ArrayT, Batcher, Runner
@@ -21,7 +21,7 @@ TYPE_IN_FRONT = re.compile(r"\w+(Error|Exception): ")
 
 
 class TritonTensor(Protocol):
-    """`pb_utils.Tensor`, as far as it is used here."""
+    """The part of `pb_utils.Tensor` that this module uses."""
 
     def name(self) -> str: ...
     def __dlpack__(self, *, stream: None = None) -> Any: ...
@@ -29,38 +29,38 @@ class TritonTensor(Protocol):
 
 
 class TritonRequest(Protocol):
-    """`pb_utils.InferenceRequest`, as far as it is used here."""
+    """The part of `pb_utils.InferenceRequest` that this module uses."""
 
     def inputs(self) -> Sequence[TritonTensor]: ...
     def requested_output_names(self) -> set[str]: ...
 
 
 class Backend(ABC, Generic[ArrayT]):
-    """Base of `TritonPythonModel`. Triton starts one process for each instance of each model version.
+    """Implements `TritonPythonModel`. Triton starts one process for each instance of each model version.
 
-    Tensors cross to and from Triton as DLPack capsules: it carries every fixed-size type, and unlike `as_numpy` and
-    `pb_utils.Tensor(name, array)` of this server version it works with numpy 2.
+    Tensors are exchanged with Triton as DLPack capsules. DLPack supports every fixed-size type and, unlike `as_numpy`
+    and `pb_utils.Tensor(name, array)` of this server version, works with numpy 2.
     """
 
     default_filename: ClassVar[str]
-    """File in the version directory when the configuration names none."""
+    """File to load from the version directory if the configuration names none."""
     data_types: ClassVar[frozenset[str]]
-    """Types the framework can take, by Triton's names without `TYPE_`."""
+    """Data types that the framework supports, by Triton's names without `TYPE_`."""
 
     @abstractmethod
     def load(self, spec: ModelSpec) -> Runner[ArrayT]:
-        """Load `spec.artifact`. May raise anything; Triton's error will name the model and the file."""
+        """Load `spec.artifact`. May raise any exception; the error for Triton will name the model and the file."""
 
     @abstractmethod
     def from_dlpack(self, tensor: TritonTensor) -> ArrayT:
-        """A view of a Triton tensor."""
+        """Return a view of a Triton tensor."""
 
     @abstractmethod
     def export(self, array: ArrayT, data_type: str) -> DLPackExport:
-        """An array as Triton takes it."""
+        """Convert an array to the form that Triton accepts."""
 
     def initialize(self, args: Mapping[str, str]) -> None:
-        """Called once; an exception fails the load of this version, and its text becomes the reason."""
+        """Called once. An exception fails the load of this version; Triton reports its text as the reason."""
         self.spec = ModelSpec.from_args(args, self.default_filename)
         try:
             for field in self.spec.missing:
@@ -77,16 +77,16 @@ class Backend(ABC, Generic[ArrayT]):
             ) from None
 
     def execute(self, requests: Sequence[TritonRequest]) -> list[object]:
-        """Called with what the dynamic batcher collected; returns one response for each request, in order."""
+        """Called with the requests that the dynamic batcher joined; returns one response for each, in order."""
         inputs = [{tensor.name(): self.from_dlpack(tensor) for tensor in request.inputs()} for request in requests]
         return [
             self._response(request, result) for request, result in zip(requests, self._batcher.run(inputs), strict=True)
         ]
 
     def finalize(self) -> None:
-        """Called on unload, after Triton was told that we are done: leave without the interpreter's tear-down.
+        """Called on unload. Exits without the interpreter's tear-down.
 
-        With torch that takes half a second for each model, and nothing is left to save.
+        With torch the tear-down takes half a second per model, and there is no state to save.
         """
         sys.stdout.flush()
         sys.stderr.flush()
@@ -117,7 +117,7 @@ class Backend(ABC, Generic[ArrayT]):
 
 
 def _summary(error: Exception) -> str:
-    """An error in one line. TorchScript puts its trace first; the reason is the last line, with the type in front."""
+    """Shorten an error to one line. TorchScript errors begin with a trace; their last line has the type and reason."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[-1].removeprefix("builtins.") if lines else "no message"
     return text if isinstance(error, ModelError) or TYPE_IN_FRONT.match(text) else f"{type(error).__name__}: {text}"

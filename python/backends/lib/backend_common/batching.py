@@ -1,4 +1,4 @@
-"""Many requests, one forward: the part of a backend that knows neither Triton nor a framework."""
+"""Runs several requests in one forward call. Independent of Triton and of the framework."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SelfT = TypeVar("SelfT")
 
 
 class Array(Protocol):
-    """What torch.Tensor and numpy.ndarray have in common. Slicing a contiguous array along axis 0 copies nothing."""
+    """Common interface of torch.Tensor and numpy.ndarray. Slicing along axis 0 returns a view, not a copy."""
 
     @property
     def shape(self) -> Sequence[int]: ...
@@ -27,13 +27,13 @@ class Runner(Protocol[ArrayT]):
     """One loaded model."""
 
     def forward(self, inputs: dict[str, ArrayT]) -> dict[str, ArrayT]:
-        """Run once; returns every output of the configuration under its name."""
+        """Run the model once; returns output name -> array for every output of the configuration."""
 
     def concatenate(self, arrays: Sequence[ArrayT]) -> ArrayT:
         """Join along axis 0."""
 
     def data_type(self, array: ArrayT) -> str:
-        """Triton's name of the element type: FP32, INT64, ..."""
+        """Return Triton's name of the element type: FP32, INT64, ..."""
 
 
 class Batcher(Generic[ArrayT]):
@@ -44,10 +44,10 @@ class Batcher(Generic[ArrayT]):
         self.runner = runner
 
     def run(self, requests: Sequence[dict[str, ArrayT]]) -> list[dict[str, ArrayT] | Exception]:
-        """One entry for each request, in order: its outputs, or why it has none.
+        """Return one entry for each request, in order: its outputs, or the exception why it has none.
 
-        With a batch axis all of them share one forward, and one error, as in Triton's own backends. Triton gives
-        together only requests whose tensors agree in everything but the batch size.
+        With a batch axis all requests share one forward call and its error, as in Triton's own backends. Triton joins
+        only requests whose tensors agree in everything but the batch size.
         """
         if self.spec.batched:
             return self._run_group(requests)
@@ -76,7 +76,7 @@ class Batcher(Generic[ArrayT]):
         ]
 
     def _check(self, outputs: dict[str, ArrayT], batch: int | None) -> None:
-        """What the model returned must be what its configuration promises."""
+        """Raise ModelError if an output differs from the configuration in data type or shape."""
         for tensor in self.spec.outputs:
             array = outputs[tensor.name]
             data_type = self.runner.data_type(array)

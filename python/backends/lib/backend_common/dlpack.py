@@ -1,8 +1,9 @@
-"""Hand arrays to Triton as DLPack capsules of our own making.
+"""Exports arrays to Triton as DLPack capsules.
 
-Of the ready-made exporters none fits Triton 2.51: it renames a capsule it takes to `used_dlpack` where DLPack says
-`used_dltensor`, at which numpy before 2.1 crashes; and it refuses the strides that torch and numpy 2 give to empty
-tensors. Without strides, which DLPack reads as C order, it takes every shape.
+The exporters of torch and numpy do not work with Triton 2.51, for two reasons. Triton renames a consumed capsule to
+`used_dlpack`, where DLPack requires `used_dltensor`, which crashes numpy before 2.1. It also rejects the strides that
+torch and numpy 2 set for empty tensors. Capsules without strides, which DLPack defines as C order, work for every
+shape.
 
 Layout of the structures: DLPack 0.8, dlpack.h, `DLTensor` and `DLManagedTensor`.
 """
@@ -13,7 +14,7 @@ import ctypes
 from collections.abc import Sequence
 
 CPU_DEVICE = (1, 0)
-"""`kDLCPU` and the device's number."""
+"""`kDLCPU` and the device id."""
 
 TYPE_CODES = {
     "INT8": (0, 8),
@@ -30,7 +31,7 @@ TYPE_CODES = {
     "BF16": (4, 16),
     "BOOL": (6, 8),
 }
-"""`DLDataTypeCode` and bits of Triton's types."""
+"""Triton's data type -> (`DLDataTypeCode`, bits)."""
 
 
 class DLPackExport:
@@ -79,7 +80,7 @@ class _DLManagedTensor(ctypes.Structure):
 
 
 _in_use: dict[int, tuple[object, ...]] = {}
-"""What Triton still holds, by the address of its structure."""
+"""Address of a DLManagedTensor -> the objects to keep alive until Triton releases it."""
 
 
 def _forget(address: int) -> None:

@@ -30,7 +30,7 @@ ONNX_TYPES = {
     "tensor(float)": "FP32",
     "tensor(double)": "FP64",
 }
-"""onnxruntime's element types in Triton's names. No BF16, which numpy lacks, and no STRING, which DLPack lacks."""
+"""onnxruntime's element type -> Triton's. BF16 is missing because numpy lacks it, STRING because DLPack lacks it."""
 
 NUMPY_TYPES = {
     np.dtype(name): triton
@@ -56,7 +56,7 @@ GRAPH_LEVELS = {
     1: onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     2: onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
 }
-"""`optimization.graph.level`; all others mean all optimizations."""
+"""`optimization.graph.level` -> optimizations. Other levels enable all optimizations."""
 
 EXECUTION_MODES = {0: onnxruntime.ExecutionMode.ORT_SEQUENTIAL, 1: onnxruntime.ExecutionMode.ORT_PARALLEL}
 
@@ -64,7 +64,7 @@ ERROR_OF_THE_RUNTIME = re.compile(r"\[ONNXRuntimeError\] : (\d+) : \w+ : (.*)", 
 
 
 class OnnxRunner:
-    """One onnxruntime session, with the checks of the onnxruntime backend. docs/testing.md compares the two."""
+    """One onnxruntime session, with the checks of Triton's onnxruntime backend. docs/testing.md compares the two."""
 
     def __init__(self, spec: ModelSpec) -> None:
         self.session = onnxruntime.InferenceSession(spec.artifact, _options(spec), providers=_providers(spec))
@@ -79,7 +79,7 @@ class OnnxRunner:
         self.scalars = {name for name, argument in (inputs | outputs).items() if argument.shape == []}
 
     def forward(self, inputs: dict[str, Array]) -> dict[str, Array]:
-        """Run the session. Tensors without axes are those of the configuration, [1] or [1, 1]."""
+        """Run the session. Scalars of the file are tensors of shape [1] or [1, 1] in the configuration."""
         feeds = {name: array.reshape(()) if name in self.scalars else array for name, array in inputs.items()}
         try:
             results = self.session.run([tensor.name for tensor in self.outputs], feeds)
@@ -96,7 +96,7 @@ class OnnxRunner:
         return np.concatenate(arrays)
 
     def data_type(self, array: Array) -> str:
-        """Triton's name of the element type; numpy's own where Triton has none."""
+        """Return Triton's name of the element type, or numpy's name if Triton has none."""
         return NUMPY_TYPES.get(array.dtype, str(array.dtype))
 
 
@@ -107,15 +107,15 @@ class OnnxBackend(Backend[Array]):
     data_types = frozenset(ONNX_TYPES.values())
 
     def load(self, spec: ModelSpec) -> OnnxRunner:
-        """Load an ONNX file, with its external data beside it if it has any."""
+        """Load an ONNX file, including external data beside the file."""
         return OnnxRunner(spec)
 
     def from_dlpack(self, tensor: TritonTensor) -> Array:
-        """A read-only view of Triton's shared memory."""
+        """Return a read-only view of Triton's shared memory."""
         return np.from_dlpack(tensor)
 
     def export(self, array: Array, data_type: str) -> DLPackExport:
-        """Any order to C order."""
+        """Export an array in any memory order as C order."""
         array = np.ascontiguousarray(array)
         return DLPackExport(array, array.ctypes.data, array.shape, data_type)
 
@@ -131,7 +131,7 @@ def _options(spec: ModelSpec) -> onnxruntime.SessionOptions:
     options.graph_optimization_level = GRAPH_LEVELS.get(
         spec.graph_level, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     )
-    # Several model processes share the cores: an idle one must not spin.
+    # Several model processes share the cores, so idle threads must not spin.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
 
@@ -143,7 +143,7 @@ def _providers(spec: ModelSpec) -> list[Any]:
 
 
 def _check_inputs(spec: ModelSpec, required: Mapping[str, Any], initializers: Mapping[str, Any]) -> None:
-    """Every input of the file is one of the configuration; optional ones are initializers of the file."""
+    """Check that the configuration has every input of the file. Optional inputs are initializers of the file."""
     expected = len([tensor for tensor in spec.inputs if not tensor.optional]) + len(spec.controls)
     if expected != len(required):
         raise ModelError(f"configuration expects {expected} inputs, model provides {len(required)}: {_names(required)}")
@@ -187,7 +187,7 @@ def _check_tensor(
             f" the first dimension must be -1; but shape expected by the model is {list(got)}"
         )
     expected = (-1, *tensor.dims) if spec.batched else tensor.dims
-    # Any length in the file takes the one of the configuration, but for outputs.
+    # For inputs, a free length in the file accepts any length in the configuration. Outputs must be equal.
     if len(got) != len(expected) or any(
         g != e and (compare_exact or g != -1) for g, e in zip(got, expected, strict=True)
     ):
@@ -199,7 +199,7 @@ def _check_tensor(
 
 
 def _shape(argument: Any) -> tuple[int, ...]:
-    """Shape in the file; -1 for what it does not fix."""
+    """Return the shape in the file, with -1 for lengths that the file leaves free."""
     return tuple(length if isinstance(length, int) else -1 for length in argument.shape)
 
 

@@ -1,4 +1,4 @@
-"""What a backend has to know about the model it serves, read from what Triton passes to `initialize`."""
+"""Configuration of a served model, read from the `args` that Triton passes to `initialize`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 INDEXED_NAME = re.compile(r"(?:(?!__).)*__(\d+)", re.DOTALL)
-"""The index is all that follows the first `__`, as the libtorch backend reads it."""
+"""The index is the text after the first `__`, as in the libtorch backend."""
 
 TRUE = frozenset({"true", "on", "1"})
 FALSE = frozenset({"false", "off", "0"})
 
 
 class ModelError(Exception):
-    """Something is wrong with the model or its configuration, in words for the person who published it."""
+    """An error in the model or its configuration. The message is for the person who published the model."""
 
 
 @dataclass(frozen=True)
@@ -28,25 +28,25 @@ class TensorSpec:
     data_type: str
     """Triton's name without `TYPE_`: FP32, INT64, ..."""
     dims: tuple[int, ...]
-    """Shape as the model sees it, without the batch axis; -1 is any length."""
+    """Shape that the model sees, without the batch axis; -1 is any length."""
     optional: bool = False
 
     @property
     def index(self) -> int | None:
-        """2 for `output__2`; None for a name that is not numbered."""
+        """Number in the name: 2 for `output__2`, None for a name without a number."""
         return index_of(self.name)
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """One version of one model, as this process serves it."""
+    """The model version that this process serves."""
 
     name: str
     version: str
     artifact: Path
     """The file to load: `<model>/<version>/<default_model_filename>`."""
     max_batch_size: int
-    """0: the tensors have no batch axis and every request runs alone."""
+    """0 means that tensors have no batch axis and every request runs alone."""
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     parameters: Mapping[str, str]
@@ -54,15 +54,15 @@ class ModelSpec:
     """Kind of the instance: CPU, GPU or MODEL."""
     device_id: int
     controls: tuple[str, ...] = ()
-    """Inputs that Triton adds to each request of a sequence."""
+    """Names of the inputs that Triton adds to each request of a sequence."""
     graph_level: int = 0
-    """`optimization.graph.level`; 0 when it is not set."""
+    """`optimization.graph.level`; 0 if not set."""
     missing: tuple[str, ...] = ()
-    """Fields of the configuration that need the C++ interface of a backend."""
+    """Fields of the configuration that only backends in C++ can implement."""
 
     @classmethod
     def from_args(cls, args: Mapping[str, str], default_filename: str) -> ModelSpec:
-        """Read the `args` of `TritonPythonModel.initialize`; `model_config` in it is ModelConfig as JSON."""
+        """Read the `args` of `TritonPythonModel.initialize`, whose `model_config` is Triton's ModelConfig as JSON."""
         config: dict[str, Any] = json.loads(args["model_config"])
         filename = config.get("default_model_filename") or default_filename
         return cls(
@@ -89,7 +89,7 @@ class ModelSpec:
         return f"model '{self.name}' version {self.version}"
 
     def integer(self, parameter: str) -> int:
-        """Value of one of the configuration's `parameters`; 0 when it is not set. Reads as C++'s std::stoi does."""
+        """Return a value of the configuration's `parameters`, parsed like C++'s std::stoi; 0 if not set."""
         text = self.parameters.get(parameter, "0")
         match = re.match(r"\s*[+-]?\d+", text)
         if match is None:
@@ -97,7 +97,7 @@ class ModelSpec:
         return int(match.group())
 
     def flag(self, parameter: str, default: bool = False) -> bool:
-        """Value of one of the configuration's `parameters`."""
+        """Return a value of the configuration's `parameters` as a boolean."""
         text = self.parameters.get(parameter)
         if text is None:
             return default
@@ -107,13 +107,13 @@ class ModelSpec:
 
 
 def index_of(name: str) -> int | None:
-    """2 for `output__2`; None for a name that is not numbered."""
+    """Return 2 for `output__2`, and None for a name without a number."""
     match = INDEXED_NAME.fullmatch(name)
     return int(match.group(1)) if match else None
 
 
 def _missing_fields(config: Mapping[str, Any]) -> list[str]:
-    """Triton hands these to backends of its own interface only, not to those in Python."""
+    """Return the fields of `config` that Triton passes only to backends in C++."""
     fields = [name for name in ("batch_input", "batch_output") if config.get(name)]
     if any(entry.get("allow_ragged_batch") for entry in config.get("input", [])):
         fields.append("allow_ragged_batch")
@@ -123,7 +123,7 @@ def _missing_fields(config: Mapping[str, Any]) -> list[str]:
 
 
 def _tensor(entry: Mapping[str, Any]) -> TensorSpec:
-    # Triton hands over and takes back what `reshape` says; clients see `dims`.
+    # The backend sees the shapes of `reshape`, clients see `dims`.
     dims = entry["reshape"]["shape"] if "reshape" in entry else entry["dims"]
     return TensorSpec(
         name=entry["name"],

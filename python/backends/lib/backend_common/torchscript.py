@@ -1,8 +1,8 @@
 """Serve TorchScript models (`platform: "pytorch_libtorch"`) from Triton's python backend.
 
-Stands in for Triton's libtorch backend where that is not installed, and keeps to its rules, so that a repository that
-works here works there. docs/testing.md compares the two; names and error texts are those of its
-src/pt/model_instance_state.cc.
+Replaces Triton's libtorch backend where that is not installed, and follows its rules, so that a repository that works
+with this backend also works with libtorch. docs/testing.md compares the two. Names and error texts are from
+src/pt/model_instance_state.cc of the libtorch backend.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ TORCH_TYPES = {
     "BF16": torch.bfloat16,
 }
 TRITON_TYPES = {torch_type: name for name, torch_type in TORCH_TYPES.items()}
-"""Element types by torch's name. TYPE_STRING has no torch counterpart."""
+"""torch's element type -> Triton's. torch has no type for TYPE_STRING."""
 
 ONLY_HERE = frozenset({"UINT16", "UINT32", "UINT64", "BF16"})
-"""Types torch has but the libtorch backend refuses."""
+"""Types that torch supports and the libtorch backend rejects."""
 
 
 PARAMETERS = {
@@ -55,7 +55,7 @@ PARAMETERS = {
     "ENABLE_JIT_PROFILING": False,
     "ENABLE_JIT_EXECUTOR": False,
 }
-"""Flags that the libtorch backend reads, with their defaults. Those without a use here are checked alone."""
+"""Flags of the libtorch backend, with their defaults. Flags that this backend does not use are only validated."""
 
 
 class TorchScriptRunner:
@@ -67,7 +67,7 @@ class TorchScriptRunner:
         flags = {name: spec.flag(name, default) for name, default in PARAMETERS.items()}
         self.mode = torch.inference_mode if flags["INFERENCE_MODE"] else torch.no_grad
         self.optimized = not flags["DISABLE_OPTIMIZED_EXECUTION"]
-        # In the libtorch backend these are of the whole server, and the first model that sets them wins.
+        # In the libtorch backend these apply to the whole server, and the first model that sets them wins.
         if (threads := spec.integer("INTRA_OP_THREAD_COUNT")) > 0:
             torch.set_num_threads(threads)
         if (threads := spec.integer("INTER_OP_THREAD_COUNT")) > 0:
@@ -92,12 +92,12 @@ class TorchScriptRunner:
         return torch.cat(list(arrays))
 
     def data_type(self, array: torch.Tensor) -> str:
-        """Triton's name of the element type; torch's own where Triton has none."""
+        """Return Triton's name of the element type, or torch's name if Triton has none."""
         return TRITON_TYPES.get(array.dtype, str(array.dtype))
 
 
 class TorchScriptBackend(Backend[torch.Tensor]):
-    """TorchScript through torch.jit."""
+    """Serves TorchScript with torch.jit."""
 
     default_filename = "model.pt"
     data_types = frozenset(TORCH_TYPES)
@@ -113,17 +113,20 @@ class TorchScriptBackend(Backend[torch.Tensor]):
         return TorchScriptRunner(spec)
 
     def from_dlpack(self, tensor: TritonTensor) -> torch.Tensor:
-        """A view of Triton's shared memory."""
+        """Return a view of Triton's shared memory."""
         return from_dlpack(tensor)
 
     def export(self, array: torch.Tensor, data_type: str) -> DLPackExport:
-        """Any device and order to main memory and C order."""
+        """Export a tensor from any device and in any order, copied to main memory and C order if needed."""
         array = array.cpu().contiguous()
         return DLPackExport(array, array.data_ptr(), array.shape, data_type)
 
 
 def checked_arguments(spec: ModelSpec, module: torch.jit.ScriptModule) -> tuple[bool, list[str]]:
-    """Whether forward takes one dictionary, and else its arguments' names. Raises for what libtorch refuses to load."""
+    """Return whether forward takes one dictionary, and the names of its arguments if not.
+
+    Raises ModelError for inputs with which the libtorch backend rejects a model.
+    """
     for tensor in spec.inputs:
         if tensor.optional:
             raise ModelError(
@@ -152,10 +155,11 @@ def checked_arguments(spec: ModelSpec, module: torch.jit.ScriptModule) -> tuple[
 
 
 def ordered_inputs(spec: ModelSpec, arguments: Sequence[str]) -> list[str]:
-    """Names of the inputs in the order of forward's arguments, by the libtorch backend's rules.
+    """Return the names of the inputs in the order of forward's arguments, by the rules of the libtorch backend.
 
-    Names that are all forward's argument names go where those are; names that are all numbered (`input__0`) go by
-    number; anything else in the order of the configuration. Controls of sequences always go by number.
+    If all names are names of forward's arguments, they are matched by name. Otherwise, if all names are numbered
+    (`input__0`), the number is the position. Otherwise the order is that of the configuration. Sequence controls are
+    always matched by number.
     """
     names = [tensor.name for tensor in spec.inputs]
     positions: dict[str, int | None] = {}
@@ -171,13 +175,13 @@ def ordered_inputs(spec: ModelSpec, arguments: Sequence[str]) -> list[str]:
         positions |= {name: position for position, name in enumerate(names)}
     by_position = {position: name for name, position in positions.items()}
     if set(by_position) != set(range(len(positions))):
-        # The libtorch backend writes such an argument beyond the end of its list.
+        # The libtorch backend would write such an argument beyond the end of its list.
         raise ModelError(f"positions of the inputs must be 0 to {len(positions) - 1} once each, got {positions}")
     return [by_position[position] for position in range(len(positions))]
 
 
 def returned_tensors(returned: object) -> tuple[torch.Tensor, ...]:
-    """What the module returned, one tensor or a tuple of them."""
+    """Return the output of the module, one tensor or a tuple of tensors, as a tuple."""
     values = returned if isinstance(returned, tuple) else (returned,)
     if not all(isinstance(value, torch.Tensor) for value in values):
         kinds = ", ".join(type(value).__name__ for value in values)
@@ -189,7 +193,7 @@ def returned_tensors(returned: object) -> tuple[torch.Tensor, ...]:
 
 
 def named_outputs(outputs: Sequence[TensorSpec], values: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The tensors by the configuration's names: `output__1` is element 1, else by position."""
+    """Map names of the configuration to tensors: `output__1` is element 1; names without numbers go by position."""
     numbered = all(tensor.index is not None for tensor in outputs)
     named: dict[str, torch.Tensor] = {}
     for position, tensor in enumerate(outputs):
@@ -206,8 +210,8 @@ def named_outputs(outputs: Sequence[TensorSpec], values: Sequence[torch.Tensor])
 def _load(
     artifact: Path, device: torch.device, mode: Callable[[], AbstractContextManager[Any]]
 ) -> torch.jit.ScriptModule:
-    """Load as the libtorch backend does: in inference mode, and without `eval()`, which tracing should have called."""
-    # torch points to torch.export; what is served here is TorchScript.
+    """Load like the libtorch backend: in inference mode, without `eval()`, which tracing should have called."""
+    # Hides torch's recommendation of torch.export: this backend serves TorchScript.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.jit\..*")
     try:
         with mode():
@@ -223,7 +227,7 @@ def _jit_load(artifact: str, map_location: torch.device) -> torch.jit.ScriptModu
     except RuntimeError as error:
         if "torchvision::" not in str(error):
             raise
-        # The libtorch backend is linked with torchvision's operators; here the import registers them.
+        # The libtorch backend is linked with torchvision's operators; in Python, the import registers them.
         importlib.import_module("torchvision")
         module = torch.jit.load(artifact, map_location)  # type: ignore[no-untyped-call]
     return module
