@@ -1,4 +1,4 @@
-"""Runs a program that gets a signal when the process that started it dies, even by SIGKILL (Linux only).
+"""Runs a program that receives a signal when its parent process dies, even by SIGKILL (Linux only).
 
 Usage: python with_parent.py PARENT_PID SIGNAL PROGRAM [ARGUMENT ...]
 """
@@ -14,9 +14,9 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 def main() -> None:
     parent, death_signal, command = int(sys.argv[1]), signal.Signals[sys.argv[2]], sys.argv[3:]
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, death_signal)
-    if os.getppid() != parent:  # It died before the request above.
+    if os.getppid() != parent:  # The parent died before prctl was called.
         sys.exit(1)
-    os.umask(0o077)  # Its sockets and files are its user's alone.
+    os.umask(0o077)  # Only the user may read the sockets and files of the program.
     os.execvp(command[0], command)
 
 

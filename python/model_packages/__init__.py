@@ -1,1 +1,1 @@
-"""Packages that a model names in its requirements.txt: for its model.py on this machine, and for its trace.py."""
+"""Installs the packages in a model's requirements.txt, for its model.py on the local server and for its trace.py."""

@@ -1,7 +1,7 @@
-"""Installs what a requirements.txt names with uv, once for each content, into the cache that all checkouts share.
+"""Installs the packages of a requirements.txt with uv, once for each content, into a cache that all checkouts share.
 
-A model.py gets an environment of its own with nothing but NumPy and its packages, like Triton's container image. A
-trace.py gets a folder that is put in front of the environment it is traced in, which has PyTorch already.
+A model.py gets its own environment with only NumPy and its packages, like in Triton's container image. A trace.py gets
+a folder that is searched before the environment that traces, which already has PyTorch.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 REQUIREMENTS = "requirements.txt"
-"""File in a model's folder, for all of its versions."""
+"""File in a model's folder; applies to all versions."""
 
 NUMPY = "numpy<2"
-"""Triton 2.51 is built for the memory layout of NumPy 1: with NumPy 2 tensors are empty or hold other values."""
+"""Triton 2.51 is built for the memory layout of NumPy 1. With NumPy 2, tensors are empty or have wrong values."""
 
 
 class InstallError(Exception):
-    """Packages cannot be installed, in words for the person who wrote the file."""
+    """Packages cannot be installed. The message is for the person who wrote requirements.txt."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Uv:
 
     program: str
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables on top of ours: a server's process has no proxies, certificates or package indices in its own."""
+    """Variables added to ours, because a server's process lacks those for proxies, certificates and package indices."""
 
     def run(self, arguments: list[str], requirements: Path) -> str:
-        """What it prints. Raises InstallError."""
+        """Run uv and return its stdout. Raises InstallError."""
         environment = {**os.environ, **self.environment}
         command = [self.program, *arguments]
         try:
@@ -51,9 +51,9 @@ class Uv:
 
 
 def serving_environment(requirements: Path, python: str, uv: Uv) -> Path:
-    """The virtual environment of a model.py; `requirements` need not exist.
+    """Return the virtual environment for a model.py. `requirements` need not exist.
 
-    `python` is the interpreter that it is made from. Raises InstallError.
+    python: the interpreter from which the environment is made. Raises InstallError.
     """
 
     def build(target: Path) -> None:
@@ -65,16 +65,16 @@ def serving_environment(requirements: Path, python: str, uv: Uv) -> Path:
 
 
 def tracing_packages(requirements: Path, python: str, uv: Uv) -> Path:
-    """A folder for sys.path with what `requirements` names and the environment of `python` does not have.
+    """Return a folder for sys.path with the packages of `requirements` that the environment of `python` lacks.
 
-    Where the installed version of a package will do it is used. Raises InstallError.
+    An installed package is used if its version satisfies `requirements`. Raises InstallError.
     """
     installed = uv.run(["pip", "freeze", "--quiet", "--python", python], requirements)
 
     def build(target: Path) -> None:
         target.mkdir()
         lock = target / ".lock.txt"
-        # uv keeps to the versions in the file that it is to write.
+        # uv prefers the versions in an existing output file.
         lock.write_text(installed, encoding="utf-8")
         quiet = ["--quiet", "--no-header", "--no-annotate", "--python", python]
         uv.run(["pip", "compile", *quiet, str(requirements), "--output-file", str(lock)], requirements)
@@ -93,7 +93,7 @@ def _content(requirements: Path) -> list[str]:
 
 
 def _once(kind: str, identity: list[str], build: Callable[[Path], None]) -> Path:
-    """The folder of the cache for `identity`, which one process builds and others wait for."""
+    """Return the cache folder for `identity`. One process builds it while others wait."""
     key = hashlib.sha256("\0".join(identity).encode()).hexdigest()[:12]
     folder = cache_root() / f"{kind}-{key}"
     complete = folder / ".complete"
@@ -113,30 +113,30 @@ def _once(kind: str, identity: list[str], build: Callable[[Path], None]) -> Path
 
 
 def cache_root() -> Path:
-    """As in src/install/cache.ts."""
+    """Return the cache folder; the same as in src/install/cache.ts."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "triton-serving")
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    # The file stays: one that waits for it must not wait for another file than the next one.
+    # The lock file is not deleted: otherwise a waiting process would hold a lock on another file than later processes.
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _name(requirements: Path) -> str:
-    """MODEL/requirements.txt: a server reads a copy of the repository in some other place."""
+    """Return MODEL/requirements.txt without the folder, because the server reads a copy of the repository."""
     return f"{requirements.parent.name}/{requirements.name}"
 
 
 def _reason(said: str) -> str:
-    """What uv says, which draws it as a tree over several lines, in one."""
+    """Join the error of uv, which is a tree over several lines, into one line."""
     return re.sub(r"[\s╰─▶×│├]+", " ", said).strip() or "uv said nothing"
 
 
 def main(arguments: list[str]) -> int:
-    """`install.py PYTHON UV FILE...`: makes the environment of each requirements.txt before a server asks for it."""
+    """`install.py PYTHON UV FILE...`: makes the environment for each requirements.txt before the server starts."""
     python, uv, *files = arguments
     try:
         for file in files:

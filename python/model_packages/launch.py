@@ -1,8 +1,8 @@
 """Starts Triton's stub, the process of one model.py, with the Python environment that the model needs.
 
-`launch.py SETTINGS ARGUMENT...`: SETTINGS is a file that src/install/triton.ts writes; the arguments are
-those that Triton's python backend passes to the stub. What goes wrong is reported by a model that raises it: the load
-fails, and the server gives the reason to its client.
+`launch.py SETTINGS ARGUMENT...`: SETTINGS is a file that src/install/triton.ts writes; the arguments are those that
+Triton's python backend passes to the stub. To report an error, the stub gets a model that raises the error: the load
+fails, and the server reports the reason to its client.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ print(json.dumps(["%d.%d" % sys.version_info[:2], numpy, folder if has_library e
 
 @dataclass(frozen=True)
 class Settings:
-    """What the server was started with."""
+    """Settings with which the server was started."""
 
     stubs: str
-    """Folder with a folder for each version of Python, which holds the stub for it."""
+    """Folder with one subfolder for each Python version, which contains the stub for that version."""
     server_python: str
-    """The first interpreter on PATH; another one in front of it is that of an EXECUTION_ENV_PATH."""
+    """First interpreter on PATH when the server started. Another first one belongs to an EXECUTION_ENV_PATH."""
     model_python: str | None
-    """The interpreter that environments of models are made from; None where NumPy 1 has no build for any."""
+    """Interpreter from which environments of models are made; None if no interpreter has a build of NumPy 1."""
     uv: str
     install_variables: dict[str, str]
-    """Variables for uv, which the environment of a model's process lacks."""
+    """Environment variables for uv that a model's process lacks."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Interpreter:
 
 
 def choose(settings: Settings, folder: Path) -> Interpreter:
-    """The interpreter for the model in `folder`. Raises InstallError."""
+    """Return the interpreter for the model in `folder`. Raises InstallError."""
     first = shutil.which("python3")
     if first is not None and Path(first) != Path(settings.server_python).with_name("python3"):
         # Triton has unpacked and activated the model's EXECUTION_ENV_PATH.
@@ -98,7 +98,7 @@ def _stub(settings: Settings, interpreter: Interpreter) -> Path:
 
 
 def main(settings_file: str, model_file: str, *rest: str) -> None:
-    """Replaces this process by the stub."""
+    """Replace this process with the stub."""
     settings = Settings(**json.loads(Path(settings_file).read_text(encoding="utf-8")))
     try:
         interpreter = choose(settings, Path(model_file).parents[1])

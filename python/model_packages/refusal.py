@@ -1,4 +1,4 @@
-"""The model that the stub loads where launch.py could not prepare the real one: it raises the reason."""
+"""A model that raises the reason why launch.py could not prepare the real model; the stub loads it instead."""
 
 import os
 

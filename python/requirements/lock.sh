@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Writes a .txt from each .in file: exact versions for every Python we support.
+# Locks each .in file in a .txt file: exact versions for every supported Python version.
 set -euo pipefail
 cd "$(dirname "$0")"
-# The CUDA libraries are left out: PyTorch's own metadata pins them, and its CPU builds do not have them.
+# The CUDA libraries are omitted, because PyTorch's metadata pins them and its CPU builds do not need them.
 cuda=(cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cublas nvidia-cuda-cccl nvidia-cuda-cupti nvidia-cuda-nvrtc
   nvidia-cuda-runtime nvidia-cudnn-cu13 nvidia-cufft nvidia-cufile nvidia-curand nvidia-cusolver nvidia-cusparse
   nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink nvidia-nvshmem-cu13 nvidia-nvtx triton)

@@ -1,16 +1,16 @@
-"""Makes the artifacts of the model repository and proves that they compute what PyTorch computes.
+"""Makes the artifacts of the model repository and verifies that they compute the same as PyTorch.
 
-Each model that is made here has a `trace.py` in its folder, which defines
+Each model that this package makes has a `trace.py` in its folder, which defines
 
     def export(context: TraceContext) -> Export: ...
 
-`python -m tracing` (in scripts/) finds these files, loads each by its path and calls `export` with
-torch's generators seeded with `context.seed`. `export` builds the eager module and says how to check it;
-it writes nothing itself. The runner then
+`python -m tracing` (in python/) finds these files, loads each by its path and calls `export` after it has seeded
+torch's generators with `context.seed`. `export` builds the eager module and specifies how to check it; it writes no
+files. The runner then has these steps:
 
-    trace   torch.jit.trace or torch.jit.script (model.pt), or the export's own `save` (model.onnx), to a scratch file;
-    check   loads that file again and compares it with the eager module on `fresh_inputs`;
-    save    renames it to <model>/<version>/model.pt|model.onnx and writes <artifact>.trace.json beside it.
+    trace   write a scratch file with torch.jit.trace or torch.jit.script (model.pt), or with `save` (model.onnx);
+    check   load that file again and compare it with the eager module on `fresh_inputs`;
+    save    rename it to <model>/<version>/model.pt|model.onnx and write <artifact>.trace.json beside it.
 
 A `trace.py` for TorchScript:
 
@@ -31,13 +31,13 @@ and for ONNX:
 
     return OnnxExport(eager=model, save=write, fresh_inputs=..., tolerance=..., weights=...)
 
-where `write(path: Path) -> None` writes an ONNX file, inputs and outputs in the eager module's order. Files that it
-writes beside it, such as weights in files of their own, are published with it.
+where `write(path: Path) -> None` writes an ONNX file with inputs and outputs in the order of the eager module. Other
+files that `write` creates beside the ONNX file, such as external weights, are published with it.
 
 Rules: a module takes tensors and returns a tensor or a flat tuple of tensors. `extra_files` maps a path relative to the
-model's folder (`labels.txt`; of one version `1/vocab.txt`) to its bytes. Something that a person has to put right is a
-`TraceError(message, hint)`. Code that several models share lives in this package, which imports torch only when
-something is to be traced, so that an up-to-date repository is seen in no time.
+model's folder (`labels.txt`, or `1/vocab.txt` for one version) to its bytes. Raise `TraceError(message, hint)` for
+problems that the user has to fix. Code that several models share belongs in this package, which imports torch only to
+trace, so that an up-to-date repository is recognised quickly.
 """
 
 from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights

@@ -49,7 +49,7 @@ class Options:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 0 when every chosen model is made or up to date, 1 when one failed, 2 when the command line is wrong."""
+    """Return 0 if every chosen model was made or is up to date, 1 if one failed, 2 if the command line is wrong."""
     options = _parse(arguments)
     try:
         models = _choose(find_models(options.repo, options.version), options)
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _make_all(models: Sequence[Model], options: Options, emit: Report) -> bool:
-    """Makes what is not up to date. False when a model failed; the others are made all the same."""
+    """Make all stale models. Return False if a model failed; the others are still made."""
     fitted: set[str] = set()
 
     def emit_and_note(event: report.Event) -> None:
@@ -82,14 +82,14 @@ def _make_all(models: Sequence[Model], options: Options, emit: Report) -> bool:
         ok = _make_here(stale[0], options, emit_and_note) and ok
     else:
         ok = _make_in_children(stale, options, emit_and_note) and ok
-    # Dims that follow from the weights of another model may have been set after this one was made.
+    # --fit-config may have changed the dims of a model after that model was made, because of a neighbour's weights.
     others = [model for model in models if model.name in fitted] if ok else []
     ok, late = _find_stale(others, replace(options, force=False), emit_failures) if others else (ok, [])
     return _make_in_children(late, options, emit) and ok
 
 
 def _find_stale(models: Sequence[Model], options: Options, emit: Report) -> tuple[bool, list[Model]]:
-    """The models that have to be made; False where that could not be decided for one."""
+    """Return the models that have to be made, and False if the check failed for one of them."""
     stale: list[Model] = []
     ok = True
     for model in models:
@@ -102,10 +102,10 @@ def _find_stale(models: Sequence[Model], options: Options, emit: Report) -> tupl
 
 
 def _make_in_children(models: Sequence[Model], options: Options, emit: Report) -> bool:
-    """Makes each model in a process of its own, `options.jobs` of them at a time.
+    """Make each model in a separate process, `options.jobs` of them in parallel.
 
-    TorchScript numbers its classes across a process, so the bytes of a model would depend on those traced before it.
-    With a process for each model they do not, and each one's memory is given back.
+    TorchScript numbers its classes per process, so in one process the bytes of a model would depend on the models
+    traced before. Separate processes also free the memory of each model.
     """
     lock = threading.Lock()
     children: list[subprocess.Popen[str]] = []
@@ -172,7 +172,7 @@ def _positive(text: str) -> int:
 
 
 def _default_jobs() -> int:
-    """Two where there is room: the largest model takes 3 GB, and much of the work uses one core."""
+    """Return 2 if there is enough memory, else 1. The largest model takes 3 GB; much of the work uses one core."""
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return 2 if (os.cpu_count() or 1) > 1 and memory_bytes > 12e9 else 1
 
@@ -189,7 +189,7 @@ def _assignment(text: str) -> tuple[str, str]:
 
 
 def _choose(models: Mapping[str, Model], options: Options) -> list[Model]:
-    """The models asked for that have a trace.py. Raises TraceError for a name that is not there."""
+    """Return the selected models that have a trace.py. Raises TraceError for an unknown name."""
     chosen = list(models) if options.models is None else options.models
     untraced = untraced_models(options.repo)
     for name in (*chosen, *options.exclude):
@@ -218,16 +218,16 @@ def _report_if_up_to_date(model: Model, options: Options, emit: Report) -> bool:
 
 
 def _reasons(model: Model, record: Record | None, options: Options) -> list[str]:
-    """Why the model has to be made; none where it is up to date.
+    """Return the reasons to make the model; an empty list if it is up to date.
 
-    Raises TraceError where that would replace weights of the user's own by others.
+    Raises TraceError if making it would replace the user's own weights with others.
     """
     reasons = changes(model, record, options.seed)
     if record is None:
         return reasons
     given = given_weights(options.weights.get(model.name))
     if given is None and record.given_weights is not None:
-        # Without --weights the artifact stays what it is: weights of the user's own are never replaced by others.
+        # Without --weights the artifact is kept: the user's own weights are never replaced with others.
         if reasons:
             raise TraceError(
                 f"it was made with --weights {model.name}={record.given_weights.name}, and its sources have changed: "
@@ -241,7 +241,7 @@ def _reasons(model: Model, record: Record | None, options: Options) -> list[str]
 
 
 def _explain(models: Sequence[Model], options: Options, emit: Report) -> bool:
-    """Says why each model would be made, or why not, and makes none. False where one could not be."""
+    """Report for each model whether and why it would be made, and make none. Return False if one could not be made."""
     ok = True
     for model in models:
         try:
@@ -256,7 +256,7 @@ def _explain(models: Sequence[Model], options: Options, emit: Report) -> bool:
 
 
 def _make_here(model: Model, options: Options, emit: Report) -> bool:
-    """Makes one model in this process. False when it failed, which has been reported."""
+    """Make one model in this process. Report a failure and return False."""
     began = time.monotonic()
     try:
         emit(report.started(model))
@@ -267,7 +267,7 @@ def _make_here(model: Model, options: Options, emit: Report) -> bool:
                 raise
             for fitted, values in {**neighbours(model, error.values), model: error.values}.items():
                 emit(report.fitted(fitted, set_dims(fitted.folder / "model.yaml", values)))
-            # In a new process, as what this one has imported would no longer count as a source.
+            # In a new process: modules that this one has already imported would not be recorded as sources.
             return _make_in_child(model, replace(options, fit_config=False), emit, [])
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
@@ -341,6 +341,6 @@ def _fail(model: Model, error: Exception, emit: Report, hint: str | None = None)
 
 
 if __name__ == "__main__":
-    # A terminated process cleans up like an interrupted one.
+    # SIGTERM raises SystemExit, so that a terminated process cleans up like an interrupted one.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main())

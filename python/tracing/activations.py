@@ -1,4 +1,4 @@
-"""How much memory a network takes between its layers."""
+"""Measures how much memory the activations of a network take."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def measured(call: Callable[[Tensors], Tensors], inputs: Sequence[Tensors]) -> tuple[list[Tensors], int]:
-    """What `call` returns for each set of inputs, and the most bytes of tensors that lived during one call.
+    """Return the outputs of `call` for each set of inputs, and the peak bytes of tensors during one call.
 
-    What was there before, such as weights, is not counted.
+    Tensors that existed before the call, such as weights, are not counted.
     """
     outputs: list[Tensors] = []
     peak = 0
@@ -29,16 +29,16 @@ def measured(call: Callable[[Tensors], Tensors], inputs: Sequence[Tensors]) -> t
 
 
 class LiveTensors(TorchDispatchMode):
-    """Adds up the bytes of the tensors that operators make while it is entered, until they are freed.
+    """Context manager that counts the bytes of live tensors which operators create inside the context.
 
-    It counts what PyTorch allocates for tensors and nothing that a kernel takes for itself, so that the same network
-    and inputs give the same number on every machine.
+    Only memory that PyTorch allocates for tensors is counted, not workspaces of kernels, so the same network and
+    inputs give the same number on every machine.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.peak = 0
-        """The most that lived at the same time, in bytes."""
+        """Peak of the live tensors, in bytes."""
         self._live: dict[int, int] = {}
         self._bytes = 0
 
@@ -48,7 +48,7 @@ class LiveTensors(TorchDispatchMode):
         given = {_storage_key(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
         result = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
-            # A view and what an operator changes in place lie in the memory of an argument.
+            # Views and in-place results share the storage of an argument.
             if isinstance(leaf, Tensor) and _storage_key(leaf) not in given:
                 self._add(leaf)
         return result
@@ -68,7 +68,7 @@ class LiveTensors(TorchDispatchMode):
 
 
 def _storage_key(tensor: Tensor) -> int | None:
-    """None: it has no storage, as a sparse tensor."""
+    """Return None for a tensor without storage, such as a sparse tensor."""
     try:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):

@@ -1,4 +1,4 @@
-"""The trace check: does an artifact compute what the eager module computes?"""
+"""The trace check: verifies that an artifact computes the same as the eager module."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Tensors: TypeAlias = tuple[Tensor, ...]
 
 
 def as_tuple(outputs: Tensor | Sequence[Tensor]) -> Tensors:
-    """A module's outputs as a tuple. Raises TraceError for anything but tensors: Triton's outputs are tensors."""
+    """Return a module's outputs as a tuple. Raises TraceError if one is not a tensor: Triton's outputs are tensors."""
     outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
     for output in outputs:
         if not isinstance(output, Tensor):
@@ -33,7 +33,7 @@ def as_tuple(outputs: Tensor | Sequence[Tensor]) -> Tensors:
 
 
 def answers(module: nn.Module, inputs: Sequence[Tensors]) -> list[Tensors]:
-    """What a module gives for each set of inputs, of which it gets copies: a `forward` may change them."""
+    """Return a module's outputs for each set of inputs. The module gets copies, because `forward` may change them."""
     return [
         tuple(output.clone() for output in as_tuple(module(*(tensor.clone() for tensor in case)))) for case in inputs
     ]
@@ -42,7 +42,7 @@ def answers(module: nn.Module, inputs: Sequence[Tensors]) -> list[Tensors]:
 def require_repeatable(
     module: nn.Module, inputs: Sequence[Tensors], expected: Sequence[Tensors], tolerance: float
 ) -> None:
-    """Raises TraceError where the module answers its smallest set of inputs otherwise than before (`expected`)."""
+    """Raise TraceError if the module's answer to its smallest set of inputs differs from the first one (`expected`)."""
     number = min(range(len(inputs)), key=lambda case: sum(tensor.numel() for tensor in inputs[case]))
     again = answers(module, [inputs[number]])[0]
     try:
@@ -62,10 +62,10 @@ def require_repeatable(
 def compare(
     inputs: Sequence[Tensors], expected: Sequence[Tensors], received: Sequence[Tensors], tolerance: float
 ) -> Check:
-    """Compares what the artifact gives (`received`) with what the eager module does, for each set of inputs.
+    """Compare the outputs of the artifact (`received`) with those of the eager module (`expected`) for all inputs.
 
-    Raises TraceError when an output differs in number, dtype or shape, is NaN or infinite in other places, or is
-    further than `tolerance` from the eager one.
+    Raises TraceError if outputs differ in number, dtype or shape, in the places of NaN or infinity, or by more than
+    `tolerance`.
     """
     max_abs_diff = 0.0
     exceeding = 0
@@ -105,10 +105,10 @@ def compare(
 def require_separate_rows(
     eager: nn.Module, inputs: Sequence[Tensors], outputs: Sequence[Tensors], tolerance: float
 ) -> None:
-    """Raises TraceError where a row of a batch gets another answer than the same row alone.
+    """Raise TraceError if a row of a batch gets another answer than the same row alone.
 
-    Asked for the smallest of `inputs` with several rows; outputs: what the eager module gives for each. A batch may be
-    added up in another order, so a ten-thousandth of the largest number is allowed at least.
+    Checks the smallest of `inputs` with several rows. outputs: the answers of the eager module to `inputs`. The order
+    of sums may depend on the batch size, so a difference of 1e-4 of the largest number is always allowed.
     """
     several = [case for case in zip(inputs, outputs, strict=True) if case[0][0].shape[0] > 1]
     if not several:
@@ -132,7 +132,7 @@ def require_separate_rows(
 
 
 def _how_other(want: Tensor, got: Tensor, allowed: float) -> str | None:
-    """How `want` differs from `got`, as a phrase; None where it does not."""
+    """Describe how `want` differs from `got`; None if it does not."""
     if want.shape != got.shape:
         return f"has shape {list(want.shape[1:])} and not {list(got.shape[1:])} as"
     try:
@@ -144,7 +144,7 @@ def _how_other(want: Tensor, got: Tensor, allowed: float) -> str | None:
 
 
 def _difference(want: Tensor, got: Tensor, where: str) -> Tensor:
-    """|got - want| in float64; 0 where both are the same infinity or NaN."""
+    """Return |got - want| in float64, with 0 where both are NaN or the same infinity."""
     if got.dtype != want.dtype:
         raise TraceError(f"{where} has dtype {got.dtype}, not {want.dtype}")
     if got.shape != want.shape:

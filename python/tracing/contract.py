@@ -1,4 +1,4 @@
-"""What a model's trace.py is given and what it returns. No torch at import time."""
+"""Argument and return types of `export` in trace.py. Does not import torch at runtime."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Precision: TypeAlias = Literal["fp32", "bf16", "fp16"]
 
 
 class TraceError(Exception):
-    """Something a person has to put right: what is wrong, and in `hint` what to do about it."""
+    """A problem that the user has to fix: `message` is the problem, `hint` the next step."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -24,18 +24,18 @@ class TraceError(Exception):
         self.hint = hint
 
 
-# Where a field of model.yaml is, such as ("input", 0, "dims"), and the value of one that holds a shape.
+# The path of a field in model.yaml, such as ("input", 0, "dims"), and the value of a field with a shape.
 FieldPath: TypeAlias = tuple[str | int, ...]
 Dims: TypeAlias = list[int]
 
 
 def field_name(path: FieldPath) -> str:
-    """As people write it: input[0].dims."""
+    """Format a path as in messages: input[0].dims."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
 
 
 class ConfigError(TraceError):
-    """The weights need other dims than model.yaml has; `--fit-config` sets `values` there."""
+    """The weights need other dims than those in model.yaml; `--fit-config` sets `values` there."""
 
     def __init__(self, message: str, values: Mapping[FieldPath, Dims]) -> None:
         fields = ", ".join(f"{field_name(path)} to {dims}" for path, dims in values.items())
@@ -45,11 +45,11 @@ class ConfigError(TraceError):
 
 @dataclass(frozen=True)
 class Weights:
-    """Where a model's weights come from, in words that are printed and published with the artifact.
+    """The source of a model's weights, as printed and as published with the artifact.
 
     kind: `none` for a module without parameters.
     description: a phrase, such as "ResNet-50, ImageNet-1k (torchvision IMAGENET1K_V2)".
-    source: file, directory, hub id or package that the weights were read from.
+    source: file, directory, hub id or package from which the weights were read.
     """
 
     kind: Literal["pretrained", "random", "none"]
@@ -58,22 +58,22 @@ class Weights:
 
     @classmethod
     def random(cls, seed: int) -> Weights:
-        """Weights drawn from torch's generator after it was seeded."""
+        """Return the description of random weights from torch's seeded generator."""
         return cls("random", f"seeded random weights (seed {seed}), not pretrained")
 
     @classmethod
     def none(cls) -> Weights:
-        """A module that has no parameters."""
+        """Return the description of a module without parameters."""
         return cls("none", "no weights")
 
 
 @dataclass(frozen=True)
 class TraceContext:
-    """One model to export.
+    """The model to export.
 
-    model: the folder's name.  version: the version directory.  folder: the model's folder.
-    config: model.yaml, parsed.  seed: torch's generators are seeded with it before `export` is called.
-    weights: the value of `--weights MODEL=VALUE` (a file, a directory or a hub id), None when not given.
+    model: name of the model's folder.  version: the version directory.  folder: the model's folder.
+    config: model.yaml, parsed.  seed: the seed of torch's generators, set before `export` is called.
+    weights: the value of `--weights MODEL=VALUE` (a file, a directory or a hub id), or None.
     """
 
     model: str
@@ -84,20 +84,20 @@ class TraceContext:
     weights: str | None = None
 
     def input_dims(self, name: str) -> list[int]:
-        """`dims` of the input called `name` in model.yaml, without the batch axis where max_batch_size > 0."""
+        """Return `dims` of the input `name` in model.yaml, which have no batch axis if max_batch_size > 0."""
         return self._dims("input", name)
 
     def output_dims(self, name: str) -> list[int]:
-        """`dims` of the output called `name` in model.yaml, without the batch axis where max_batch_size > 0."""
+        """Return `dims` of the output `name` in model.yaml, which have no batch axis if max_batch_size > 0."""
         return self._dims("output", name)
 
     def all_dims(self) -> list[tuple[FieldPath, Dims]]:
-        """Every `dims` in model.yaml, of inputs, outputs and warm-up samples, and where it is."""
+        """Return path and value of every `dims` in model.yaml: of inputs, outputs and warm-up requests."""
         return list(_dims_in(self.config, ()))
 
     @property
     def max_batch_size(self) -> int:
-        """`max_batch_size` of model.yaml; 0, Triton's default, means that the model sees the shapes as they come."""
+        """`max_batch_size` of model.yaml. 0, Triton's default, means that Triton adds no batch axis."""
         return int(self.config.get("max_batch_size", 0))
 
     def _dims(self, kind: Literal["input", "output"], name: str) -> list[int]:
@@ -123,16 +123,16 @@ def _dims_in(value: object, path: FieldPath) -> Iterator[tuple[FieldPath, Dims]]
 
 @dataclass(frozen=True, kw_only=True)
 class _Export:
-    """What every export says about itself.
+    """Fields of every export.
 
-    eager: the module in eval mode, the truth that the artifact is compared with.
-    fresh_inputs: tuples of input tensors, none of them the tracing input and no two the same. Where max_batch_size > 0
-        batches of 1 and of that size; where dims are -1 at least two sizes, the smallest that is allowed among them.
-    precision: what the artifact computes in. The eager module stays FP32, and so do inputs and outputs.
-    tolerance: largest |artifact - eager| allowed in any output element; 0 means equal to the bit. One for each
-        precision that the model may be served in, or a number for all.
-    serving_tolerance: the same of a server's answers to the golden requests, None for `tolerance`. It may be larger,
-        for servers with other arithmetic, such as TF32 on GPUs; never less than `tolerance` counts.
+    eager: the module in eval mode, with which the artifact is compared.
+    fresh_inputs: tuples of input tensors, all different and none equal to the tracing input. If max_batch_size > 0,
+        they include batches of 1 and of max_batch_size; for dims of -1, at least two sizes with the smallest allowed.
+    precision: the precision in which the artifact computes. The eager module, inputs and outputs stay FP32.
+    tolerance: largest allowed |artifact - eager| of any output element; 0 means bitwise equality. One number for each
+        precision in which the model may be served, or one number for all.
+    serving_tolerance: largest allowed difference of a server's answers to the golden requests; None means `tolerance`.
+        May be larger for servers with other arithmetic, such as TF32 on GPUs. Values below `tolerance` have no effect.
     extra_files: path relative to the model's folder -> bytes, written with the artifact.
     """
 
@@ -147,13 +147,13 @@ class _Export:
     def __post_init__(self) -> None:
         tolerances = self.tolerance.values() if isinstance(self.tolerance, Mapping) else [self.tolerance]
         for value in (*tolerances, self.serving_tolerance or 0):
-            # Every difference is allowed by infinity, and by NaN, which no number exceeds.
+            # Infinity and NaN would allow every difference: no number exceeds them.
             if not (math.isfinite(value) and value >= 0):
                 raise TraceError(f"a tolerance is {value}; allowed: finite numbers from 0", "Correct it in trace.py.")
 
     @property
     def allowed(self) -> float:
-        """The tolerance of the artifact. Raises TraceError where none is given for its precision."""
+        """The tolerance of the artifact. Raises TraceError if there is none for its precision."""
         if isinstance(self.tolerance, int | float):
             return self.tolerance
         if self.precision not in self.tolerance:
@@ -171,10 +171,10 @@ class _Export:
 
 @dataclass(frozen=True, kw_only=True)
 class TorchScriptExport(_Export):
-    """A model.pt.
+    """An export to model.pt.
 
-    example_inputs: they are traced; None scripts the whole module instead (decisions on data survive).
-    channels_last: give convolutions images and weights as NHWC, which tensor cores of a GPU want in BF16 and FP16.
+    example_inputs: inputs for tracing. None scripts the whole module instead, which keeps data-dependent branches.
+    channels_last: convert images and weights of convolutions to NHWC, which GPU tensor cores prefer in BF16 and FP16.
     freeze: fold weights into the graph, such as a batch norm into the convolution before it.
     """
 
@@ -185,7 +185,7 @@ class TorchScriptExport(_Export):
 
 @dataclass(frozen=True, kw_only=True)
 class OnnxExport(_Export):
-    """A model.onnx. `save` writes the file, in `precision`, at the path it is given, and maybe data files beside it."""
+    """An export to model.onnx. `save` writes the file in `precision` to the given path, and optional data files."""
 
     save: Callable[[Path], None]
 

@@ -1,4 +1,4 @@
-"""What stands before and after the restoration network, as modules that TorchScript holds at any height and width."""
+"""Preprocessing and postprocessing of the restoration network, as scriptable modules for any height and width."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from torch.nn import functional
 
 
 def resized(images: Tensor, height: int, width: int) -> Tensor:
-    """FP32 [batch, channels, height, width], bilinear; a larger image is averaged (antialias) as Pillow does it.
+    """Resize FP32 [batch, channels, height, width] bilinearly; downscaling uses antialiasing like Pillow.
 
-    Images that have this size come back as they are.
+    Images that already have this size are returned unchanged.
     """
     if images.size(2) == height and images.size(3) == width:
         return images
@@ -18,7 +18,7 @@ def resized(images: Tensor, height: int, width: int) -> Tensor:
 
 
 class Preprocess(nn.Module):
-    """A photograph as OpenCV reads it, made ready for the network. size: height and width that the network takes.
+    """Converts a photograph as OpenCV reads it to the input of the network. size: height and width of that input.
 
     UINT8 [height, width, 3], BGR -> FP32 [1, 3, size, size], RGB in [-1, 1]: (value / 255 - 0.5) / 0.5, then resized.
     Raises ValueError for a picture without pixels.
@@ -33,16 +33,16 @@ class Preprocess(nn.Module):
             raise ValueError(f"the picture has shape {image.shape}: its height and width must be 1 or more")
         rgb = image.flip(2).permute(2, 0, 1).unsqueeze(0)
         normalized = (rgb.to(torch.float32) / 255.0 - 0.5) / 0.5
-        # contiguous: a server hands on the memory as it lies.
+        # contiguous(), because a server passes on the memory without regard to strides.
         return resized(normalized, self.size, self.size).contiguous()
 
 
 class Postprocess(nn.Module):
-    """The network's first image as OpenCV writes it, in the size of the photograph that it was made from.
+    """Converts the first image of the network to a picture as OpenCV writes it, in the size of the photograph.
 
     FP32 [batch, 3, height, width], RGB, and the photograph, UINT8 [photo height, photo width, 3], of which only the
-    size counts -> UINT8 [photo height, photo width, 3], BGR: clamped to [-1, 1], resized, then
-    round((value + 1) / 2 * 255) with halves to the even neighbour, as numpy rounds. Images after the first are dropped.
+    size is used -> UINT8 [photo height, photo width, 3], BGR: clamped to [-1, 1], resized, then
+    round((value + 1) / 2 * 255) with halves rounded to even, like numpy. Images after the first are dropped.
     """
 
     def forward(self, images: Tensor, photo: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Writes files atomically."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PREFIX = ".tracing-"
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hex."""
+    """Return the SHA-256 of a file's bytes, in hex."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -22,7 +22,7 @@ def sha256_of(path: Path) -> str:
 
 
 def publish(source: Path, target: Path) -> None:
-    """Renames `source` to `target`, on the same file system, once its bytes are on the disk. Replaces `target`."""
+    """Flush `source` to disk and rename it to `target`, which must be on the same file system and may exist."""
     _sync(source)
     target.parent.mkdir(parents=True, exist_ok=True)
     os.replace(source, target)
@@ -30,7 +30,7 @@ def publish(source: Path, target: Path) -> None:
 
 
 def replace_matching(sources: Sequence[Path], folder: Path, pattern: str) -> None:
-    """Puts `sources` into `folder`, and removes the other files there that match `pattern`."""
+    """Move `sources` into `folder`, and delete the other files there that match `pattern`."""
     wanted = {source.name for source in sources}
     for path in folder.glob(pattern):
         if path.name not in wanted:
@@ -41,9 +41,10 @@ def replace_matching(sources: Sequence[Path], folder: Path, pattern: str) -> Non
 
 @contextmanager
 def scratch(folder: Path) -> Iterator[Path]:
-    """A directory of this process in `folder`, removed at the end; those of processes that died go too.
+    """Create a temporary directory of this process in `folder` and delete it at the end.
 
-    So is `folder` itself when nothing is in it: an empty version folder would be a version without a model.
+    Also deletes directories of dead processes, and `folder` itself if it is empty at the end, because an empty version
+    folder would be a version without a model.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for leftover in folder.glob(f"{_PREFIX}*"):
@@ -51,12 +52,12 @@ def scratch(folder: Path) -> Iterator[Path]:
             shutil.rmtree(leftover, ignore_errors=True)
     path = folder / f"{_PREFIX}{os.getpid()}"
     path.mkdir()
-    (path / ".gitignore").write_text("*\n", encoding="utf-8")  # A process that is killed leaves the directory.
+    (path / ".gitignore").write_text("*\n", encoding="utf-8")  # A killed process leaves the directory behind.
     try:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
-        with suppress(OSError):  # it is not empty
+        with suppress(OSError):  # not empty
             folder.rmdir()
 
 

@@ -1,4 +1,4 @@
-"""Sets values in a model.yaml; comments and everything else stay as they are."""
+"""Changes values in a model.yaml and preserves comments and everything else."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tracing.repository import Model
 
 
 def set_dims(file: Path, values: Mapping[FieldPath, Dims]) -> list[str]:
-    """Writes `values` into `file`; what changed, one phrase for each.
+    """Write `values` into `file` and return one phrase for each change.
 
-    The lists stay as long as they are. Raises KeyError for a field that is not there.
+    The lists keep their length. Raises KeyError for a missing field.
     """
     text = file.read_text(encoding="utf-8")
     root = yaml.compose(text, yaml.SafeLoader)
     changes = []
-    # By place, as an alias stands where its anchor does.
+    # By position in the text, because an alias has the position of its anchor.
     numbers: dict[int, tuple[int, int]] = {}
     for path, dims in values.items():
         node = root
@@ -37,9 +37,9 @@ def set_dims(file: Path, values: Mapping[FieldPath, Dims]) -> list[str]:
 
 
 def neighbours(model: Model, values: Mapping[FieldPath, Dims]) -> dict[Model, dict[FieldPath, Dims]]:
-    """`values` of `model` for the other ends of its tensors in ensembles: model -> dims of its tensors.
+    """Return `values` of `model` for the models that its tensors are connected to in ensembles: model -> dims.
 
-    Only models with a trace.py, and dims that equal those of `model` today: -1 takes any size.
+    Only for models with a trace.py, and only dims that equal the present ones of `model`: -1 accepts any size.
     """
     found: dict[Model, dict[FieldPath, Dims]] = {}
     config = model.config()
@@ -58,7 +58,7 @@ def neighbours(model: Model, values: Mapping[FieldPath, Dims]) -> dict[Model, di
 
 
 def _other_ends(model: Model, kind: str, name: str) -> Iterator[tuple[str, str]]:
-    """Model and tensor at the other end of the tensor `name` of `model`, in every ensemble beside it."""
+    """Yield model and tensor at the other end of the tensor `name` of `model`, for every ensemble in its repository."""
     here, there = ("input_map", "output_map") if kind == "input" else ("output_map", "input_map")
     for file in sorted(model.folder.parent.glob("*/model.yaml")):
         scheduling = Model(file.parent).config().get("ensemble_scheduling") or {}

@@ -21,14 +21,14 @@ UNET_CHANNELS = {resolution: channels // 2 for resolution, channels in CHANNELS.
 
 
 def resolutions_to(size: int) -> list[int]:
-    """The resolutions of the U-Net, from 8 pixels on. Raises ValueError for a size that is none of SIZES."""
+    """Return the resolutions of the U-Net, from 8 pixels to `size`. Raises ValueError for a size not in SIZES."""
     if size not in SIZES:
         raise ValueError(f"size is {size}; GFPGAN exists for {', '.join(map(str, SIZES))} pixels")
     return [resolution for resolution in SIZES if resolution <= size]
 
 
 def conv_layer(in_channels: int, out_channels: int, kernel_size: int) -> nn.Sequential:
-    """Convolution, bias and activation; the size stays."""
+    """Convolution, bias and activation, without a change of size."""
     conv = EqualConv2d(in_channels, out_channels, kernel_size, padding=kernel_size // 2, bias=None)
     return nn.Sequential(conv, FusedLeakyReLU(out_channels))
 
@@ -81,7 +81,10 @@ class ResUpBlock(nn.Module):
 
 
 def condition(channels: int, bias: float) -> nn.Sequential:
-    """Features to the scale (initially about 1) or shift (about 0) of a spatial feature transform; the shape stays."""
+    """Layers from features to the scale (initially about 1) or shift (about 0) of a spatial feature transform.
+
+    The shape does not change.
+    """
     return nn.Sequential(
         EqualConv2d(channels, channels, 3, padding=1, bias=0.0),
         ScaledLeakyReLU(),
@@ -90,7 +93,7 @@ def condition(channels: int, bias: float) -> nn.Sequential:
 
 
 class FaceRestorer(nn.Module):
-    """The order in which the layers of a GFPGAN run; subclasses make them.
+    """Runs the layers of a GFPGAN, which subclasses create.
 
     RGB in [-1, 1], [batch, 3, size, size] -> the same shape, about [-1, 1], not clamped.
     """
@@ -105,7 +108,7 @@ class FaceRestorer(nn.Module):
     stylegan_decoder: StyleGAN2Decoder
 
     def activate(self, x: Tensor) -> Tensor:
-        """What follows the first and the last convolution of the encoder."""
+        """The activation after the first and the last convolution of the encoder."""
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
@@ -143,12 +146,12 @@ class GFPGANv1(FaceRestorer):
         self.final_conv = conv_layer(channels[4], channels[4], 3)
         self.final_linear = EqualLinear(channels[4] * 4 * 4, (2 * levels + 2) * STYLE_FEATURES, bias=0.0)
         self.conv_body_up = nn.ModuleList(ResUpBlock(channels[r // 2], channels[r]) for r in resolutions)
-        # Intermediate images, for the training loss only: in the published state dict, never run here.
+        # Intermediate images, only for the training loss: in the published state dict, but never run here.
         self.toRGB = nn.ModuleList(EqualConv2d(channels[r], 3, 1, bias=0.0) for r in resolutions)
         self.condition_scale = nn.ModuleList(condition(channels[r], 1.0) for r in resolutions)
         self.condition_shift = nn.ModuleList(condition(channels[r], 0.0) for r in resolutions)
         self.stylegan_decoder = StyleGAN2Decoder(size)
 
     def activate(self, x: Tensor) -> Tensor:
-        """The convolutions end with their activation."""
+        """Identity, because the convolutions of this architecture include their activation."""
         return x

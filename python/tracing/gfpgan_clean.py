@@ -1,7 +1,7 @@
-"""GFPGAN v1 in its "clean" architecture, which GFPGANv1.2, v1.3 and v1.4 have: plain convolutions, bilinear resampling.
+"""The "clean" architecture of GFPGAN v1, used by GFPGANv1.2, v1.3 and v1.4: plain convolutions, bilinear resampling.
 
 State-dict keys and shapes are those of the published files (channel multiplier 2). The order of the layers, the latents
-and the spatial feature transforms are those of the original.
+and the spatial feature transforms are those of the original architecture.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from tracing.stylegan2 import CHANNELS, MAPPING_LAYERS, STYLE_FEATURES, Modulate
 
 
 def decoder_channels(multiplier: int) -> dict[int, int]:
-    """Feature maps of the decoder at each resolution: `multiplier` times as many from 64 pixels on."""
+    """Return the number of feature maps of the decoder at each resolution, times `multiplier` from 64 pixels on."""
     return {size: channels * multiplier if size >= 64 else channels for size, channels in CHANNELS.items()}
 
 
 def resample(x: Tensor, factor: float) -> Tensor:
-    """Bilinear, [batch, channels, height, width] to `factor` times the height and width."""
+    """Scale height and width of [batch, channels, height, width] by `factor`, bilinearly."""
     return F.interpolate(x, scale_factor=factor, mode="bilinear", align_corners=False)
 
 
 class CleanModulatedConv2d(ModulatedConv2d):
-    """The same with weights that are stored as they are used, and bilinear upsampling before the convolution."""
+    """Like ModulatedConv2d, but weights are stored already scaled and upsampling is bilinear before the convolution."""
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: int, *, demodulate: bool = True, upsample: bool = False
@@ -74,7 +74,7 @@ class CleanToRGBWithSkip(CleanToRGB):
 
 
 class CleanDecoder(StyleGAN2Decoder):
-    """StyleGAN2's synthesis network of these layers."""
+    """StyleGAN2's synthesis network with clean layers."""
 
     style_conv: ClassVar[type[nn.Module]] = CleanStyleConv
     to_rgb: ClassVar[type[nn.Module]] = CleanToRGB
@@ -82,7 +82,7 @@ class CleanDecoder(StyleGAN2Decoder):
 
     @staticmethod
     def mapping_layers() -> list[nn.Module]:
-        """As in the original; the activations between them are layers here, and count in the keys."""
+        """As in the original, but activations are separate layers, which are numbered in the state-dict keys."""
         layers: list[nn.Module] = []
         for _ in range(MAPPING_LAYERS):
             layers += (nn.Linear(STYLE_FEATURES, STYLE_FEATURES), nn.LeakyReLU(NEGATIVE_SLOPE))
@@ -106,7 +106,7 @@ class ResBlock(nn.Module):
 
 
 def condition(channels: int) -> nn.Sequential:
-    """Features to the scale or the shift of a spatial feature transform; the shape stays."""
+    """Layers from features to the scale or shift of a spatial feature transform. The shape does not change."""
     return nn.Sequential(
         nn.Conv2d(channels, channels, 3, padding=1),
         nn.LeakyReLU(NEGATIVE_SLOPE),
@@ -131,12 +131,12 @@ class GFPGANv1Clean(FaceRestorer):
         self.final_conv = nn.Conv2d(channels[4], channels[4], 3, padding=1)
         self.final_linear = nn.Linear(channels[4] * 4 * 4, (2 * len(resolutions) + 2) * STYLE_FEATURES)
         self.conv_body_up = nn.ModuleList(ResBlock(channels[r // 2], channels[r], 2) for r in resolutions)
-        # Intermediate images, for the training loss only: in the published state dict, never run here.
+        # Intermediate images, only for the training loss: in the published state dict, but never run here.
         self.toRGB = nn.ModuleList(nn.Conv2d(channels[r], 3, 1) for r in resolutions)
         self.condition_scale = nn.ModuleList(condition(channels[r]) for r in resolutions)
         self.condition_shift = nn.ModuleList(condition(channels[r]) for r in resolutions)
         self.stylegan_decoder = CleanDecoder(size, decoder)
 
     def activate(self, x: Tensor) -> Tensor:
-        """Leaky ReLU, which is no layer here."""
+        """Leaky ReLU, because the convolutions of this architecture do not include their activation."""
         return F.leaky_relu(x, NEGATIVE_SLOPE)

@@ -1,6 +1,6 @@
-"""Golden requests of a trace: inputs with the answers of eager PyTorch, asked of servers after a load.
+"""Golden requests of a trace: inputs with the answers of eager PyTorch, sent to servers after a load.
 
-A version has `golden/VERSION/traced-N.json`, which names its tensors' files `traced-N.TENSOR.npy` beside it.
+`golden/VERSION/traced-N.json` is one request; its tensors are in the files `traced-N.TENSOR.npy` beside it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from torch import Tensor
 from tracing.check import Tensors
 from tracing.interface import DATA_TYPES, Interface, Slot
 
-# Every server is asked them after each load, and a release keeps them.
+# Limited, because every replica is sent the requests after each load and releases store them.
 MOST_BYTES = 8 << 20
 
 
 def choose(inputs: Sequence[Tensors], outputs: Sequence[Tensors]) -> list[int]:
-    """Indices of the cases to keep: the smallest one, and the smallest of those with most other sizes, if there is one.
+    """Return the indices of the cases to keep: the smallest one and, if possible, one whose sizes differ most from it.
 
-    The second one has another batch and another length, which finds an axis that the trace froze. More requests would
-    find little more, and TorchScript optimizes again for each new shape, which makes each load of a replica slower.
+    The second case has another batch size and length, which reveals an axis that the trace froze. More requests would
+    find little more, and TorchScript optimizes again for each new shape, which slows down each load of a replica.
     """
     bytes_of = [sum(tensor.nbytes for tensor in (*given, *gave)) for given, gave in zip(inputs, outputs, strict=True)]
     first = min(range(len(inputs)), key=bytes_of.__getitem__)
@@ -45,7 +45,7 @@ def _differing_sizes(one: Tensors, other: Tensors) -> int:
 
 
 def write(folder: Path, interface: Interface, cases: Sequence[tuple[Tensors, Tensors]], tolerance: float) -> list[Path]:
-    """Writes each case, its inputs and its outputs, to `folder`; the files, those of tensors before their request."""
+    """Write inputs and outputs of each case to `folder`. Returns the files; tensors come before their request."""
     written: list[Path] = []
     for number, (inputs, outputs) in enumerate(cases):
         stem = f"traced-{number}"
@@ -76,7 +76,7 @@ def write(folder: Path, interface: Interface, cases: Sequence[tuple[Tensors, Ten
 
 
 def _unused(folder: Path, stem: str) -> Path:
-    """`stem`.npy, or with a number where two names of tensors are the same file's."""
+    """Return `stem`.npy, or a numbered name if another tensor already has that file name."""
     path, number = folder / f"{stem}.npy", 1
     while path.exists():
         number += 1
@@ -85,5 +85,5 @@ def _unused(folder: Path, stem: str) -> Path:
 
 
 def _array(tensor: Tensor) -> np.ndarray[Any, Any]:
-    """In C order. NumPy has no bfloat16: float32 holds each of its values."""
+    """Convert to a NumPy array in C order. bfloat16, which NumPy lacks, becomes float32, which holds all its values."""
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).contiguous().numpy()

@@ -1,4 +1,4 @@
-"""What a trace.py may import besides the packages of its environment."""
+"""Makes modules beside a trace.py and packages of its requirements.txt importable."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tracing.repository import Model
 
 @contextmanager
 def importable(model: Model) -> Iterator[None]:
-    """The modules beside trace.py, and the packages of the requirements.txt there; afterwards none of them is left.
+    """Make modules beside trace.py and the packages of requirements.txt importable, and unload them at the end.
 
-    Raises TraceError when the packages cannot be installed.
+    Raises TraceError if the packages cannot be installed.
     """
     folders = [model.folder.resolve(), *_packages(model.folder / REQUIREMENTS)]
     search_path, modules = sys.path.copy(), set(sys.modules)
@@ -37,7 +37,7 @@ def _packages(requirements: Path) -> list[Path]:
     if not requirements.exists():
         return []
     try:
-        # src/trace/trace.ts names it.
+        # Set by src/trace/trace.ts.
         return [tracing_packages(requirements, sys.executable, Uv(os.environ.get("TRITON_SERVING_UV", "uv")))]
     except InstallError as error:
         raise TraceError(str(error), f"Correct {requirements}.") from None

@@ -1,4 +1,4 @@
-"""Inputs and outputs of a network beside those that model.yaml declares: names, data types and shapes."""
+"""Compares inputs and outputs of a network with those in model.yaml: names, data types and shapes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NUMBERED = re.compile(r".*__(\d+)")
 
 @dataclass(frozen=True)
 class Signature:
-    """Names that an artifact has. TorchScript keeps those of forward's arguments, and none of outputs (None)."""
+    """Names in an artifact. TorchScript stores the names of forward's arguments, but no names of outputs (None)."""
 
     inputs: list[str]
     outputs: list[str] | None
@@ -43,10 +43,10 @@ class Signature:
 
 @dataclass(frozen=True)
 class Slot:
-    """One tensor that is served: `position` in the network, and what model.yaml says of it.
+    """A served tensor: its `position` in the network and its fields in model.yaml.
 
-    data_type, dims: None where model.yaml leaves the tensor to the backend. reshape: shape for the network, where it
-    is not `dims`. All shapes are without the batch axis.
+    data_type, dims: None if model.yaml leaves them to the backend. reshape: the shape for the network, if it differs
+    from `dims`. All shapes are without the batch axis.
     """
 
     position: int
@@ -60,18 +60,18 @@ class Slot:
         return self.dims if self.reshape is None else self.reshape
 
     def request_shape(self, shape: Sequence[int], batch_axes: int) -> list[int]:
-        """The shape in a request of a tensor that the network sees as `shape`."""
+        """Return the shape in a request of a tensor that has `shape` in the network."""
         if self.reshape is None or self.dims is None:
             return list(shape)
         network = shape[batch_axes:]
-        # As Triton does it: the first -1 of one is the first -1 of the other.
+        # Like Triton: the n-th -1 of `reshape` is the n-th -1 of `dims`.
         free = iter(size for size, dim in zip(network, self.reshape, strict=True) if dim == -1)
         return [*shape[:batch_axes], *(next(free) if dim == -1 else dim for dim in self.dims)]
 
 
 @dataclass(frozen=True)
 class Interface:
-    """The tensors that are served, in the order of model.yaml; batch_axes: 1 where max_batch_size > 0, else 0."""
+    """The served tensors, in the order of model.yaml. batch_axes: 1 if max_batch_size > 0, else 0."""
 
     inputs: list[Slot]
     outputs: list[Slot]
@@ -79,7 +79,7 @@ class Interface:
 
 
 def is_comparable(config: Mapping[str, Any]) -> bool:
-    """Whether a request has the network's tensors: Triton adds others to sequences and ragged batches."""
+    """Return whether requests have the network's tensors. For sequences and ragged batches Triton adds tensors."""
     return all(config.get(field) is None for field in ("sequence_batching", "batch_input", "batch_output"))
 
 
@@ -90,10 +90,10 @@ def compare_with_config(
     inputs: Sequence[Tensors],
     outputs: Sequence[Tensors],
 ) -> Interface:
-    """Which tensor of model.yaml is which of the network's.
+    """Match the tensors of model.yaml with those of the network.
 
-    inputs: sets of inputs; outputs: the answers to the first of them. Raises TraceError for the first tensor whose
-    name, data type or shape model.yaml gives otherwise.
+    inputs: sets of inputs; outputs: the answers to the first of these sets. Raises TraceError for the first tensor
+    whose name, data type or shape differs from model.yaml.
     """
     max_batch_size = int(config.get("max_batch_size") or 0)
     named: list[list[Slot]] = []
@@ -117,9 +117,9 @@ def compare_with_config(
 
 
 def require_batches(config: Mapping[str, Any], fresh: Sequence[Tensors]) -> None:
-    """Raises TraceError where fresh inputs lack a batch of 1 or of the largest size. Needs no trace, so it comes first.
+    """Raise TraceError if fresh inputs lack a batch of 1 or of the largest size. Called before the trace.
 
-    Inputs without a batch axis are left to `compare_with_config`, which knows how they ought to be.
+    `compare_with_config` reports inputs without a batch axis.
     """
     max_batch_size = int(config.get("max_batch_size") or 0)
     declared = [len(_network_dims(tensor)) + 1 for tensor in config.get("input") or []]
@@ -141,10 +141,10 @@ def _network_dims(tensor: Mapping[str, Any]) -> list[Any]:
 
 
 def require_variety(interface: Interface, fresh: Sequence[Tensors], example: Tensors | None) -> None:
-    """Raises TraceError where fresh inputs cannot find what was frozen.
+    """Raise TraceError if fresh inputs cannot reveal what the trace froze.
 
-    They have to differ from the example and from each other. Where dims are -1 there have to be two sizes, one of them
-    not the example's, and none has to be larger than the example's.
+    They must differ from the example and from each other. For each -1 in dims they must have at least two sizes, and
+    the smallest of these must not exceed the size of the example.
     """
     for number, case in enumerate(fresh):
         others = [(f"fresh_inputs[{n}]", other) for n, other in enumerate(fresh[:number])]
@@ -170,7 +170,7 @@ def require_variety(interface: Interface, fresh: Sequence[Tensors], example: Ten
 def _paired(
     kind: Kind, declared: Sequence[Mapping[str, Any]], names: list[str] | None, count: int, artifact: str
 ) -> list[Slot]:
-    """Each declared tensor with its position, found as the backend finds it: by name, by number, or by order."""
+    """Return each declared tensor with its position, matched like in the backend: by name, by number, or by order."""
     mine = [str(tensor.get("name")) for tensor in declared]
     numbers = [_NUMBERED.fullmatch(name) for name in mine]
     by_name = artifact.endswith(".onnx") or (names is not None and set(mine) <= set(names))
@@ -186,7 +186,7 @@ def _paired(
         positions = [int(number.group(1)) for number in numbers if number is not None]
     else:
         positions = list(range(len(mine)))
-    # An output that is not named cannot be asked for, which is allowed. Without names or numbers it is a mistake.
+    # Outputs may be omitted from model.yaml if names or numbers identify the others. Matched by order, it is a mistake.
     chosen = kind == "output" and (by_name or all(numbers))
     if len(mine) > count or max(positions) >= count or (len(mine) < count and not chosen):
         raise TraceError(
@@ -206,7 +206,7 @@ def _paired(
 
 
 def _compare(kind: Kind, slot: Slot, tensor: Tensor, inputs: Tensors, max_batch_size: int) -> None:
-    """Raises TraceError where `tensor`, one of the inputs or what they gave, is not what model.yaml says."""
+    """Raise TraceError if `tensor`, an input or an output for `inputs`, differs from model.yaml."""
     where = f"model.yaml: {kind} '{slot.name}'"
     verb = "takes" if kind == "input" else "gives"
     data_type = DATA_TYPES.get(tensor.dtype)
@@ -244,5 +244,5 @@ def _fits(shape: Sequence[int], dims: Sequence[int], has_batch: bool) -> bool:
 
 
 def shapes_of(case: Tensors) -> str:
-    """Shapes for people: [3, 4], [3]."""
+    """Format shapes for messages: [3, 4], [3]."""
     return ", ".join(str(list(tensor.shape)) for tensor in case)

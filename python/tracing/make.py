@@ -1,8 +1,8 @@
 """Makes one artifact: build, trace, check, save. Imports torch.
 
-Fixed settings: no gradients, eval mode, parameters that need no gradient, the CPU, the seed set just before `export` is
+Fixed settings: no gradients, eval mode, parameters without gradients, the CPU, the seed set just before `export` is
 called; `torch.jit.trace(module, example_inputs, strict=False, check_trace=True)` or `torch.jit.script(module)`.
-The check runs on the file as it will be served, loaded again by another process.
+The check uses the file that will be served, loaded by another process.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ Step: TypeAlias = Literal["build", "trace", "check", "save"]
 def make(
     model: Model, weights: str | None, seed: int, *, progress: Callable[[Step], None], warn: Callable[[str], None]
 ) -> Record:
-    """Writes the model's artifact, its golden requests, its extra files and its record, each whole or not at all.
+    """Write the model's artifact, golden requests, extra files and record, each file atomically.
 
-    warn: called with each warning of the trace, one time for each line of the user's files.
+    warn: called with the warnings of the trace, once for each line of the user's files.
 
-    Raises TraceError, or whatever trace.py raises; then nothing was replaced.
+    Raises TraceError or any exception of trace.py; no file is replaced then.
     """
     artifact = model.artifact()
     progress("build")
     sources, modules = source_files(model), set(sys.modules)
     context = TraceContext(model.name, model.version, model.folder, model.config(), seed, weights)
-    # torch.jit is deprecated in favour of torch.export. docs/decisions.md says why TorchScript is made all the same.
+    # torch.jit is deprecated in favour of torch.export. docs/decisions.md gives the reasons to use TorchScript anyway.
     with torch.no_grad(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=FutureWarning)
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=DeprecationWarning)
@@ -90,13 +90,13 @@ def make(
                 require_separate_rows(export.eager, inputs, expected, export.allowed)
             requests = [] if interface is None else _golden(folder / "golden", interface, export, expected)
             progress("save")
-            # The artifact is the last of them, so that a version which is not whole has none.
+            # The artifact is written after its data files, so that an incomplete version has no artifact.
             written = sorted(path for path in made.parent.rglob("*") if path.is_file() and path != made)
             data = [_describe(path, f"{model.version}/{path.relative_to(made.parent).as_posix()}") for path in written]
             extra = [
                 _stage(folder / f"extra-{n}", path, data) for n, (path, data) in enumerate(export.extra_files.items())
             ]
-            # A file that changed meanwhile counts as it was before.
+            # For files that changed during the trace, record the digests from before it.
             sources = {**source_files(model, imported_files(model, modules)), **sources}
             sources = {name: digest for name, digest in sources.items() if name not in export.extra_files}
             record = Record(
@@ -131,7 +131,7 @@ def make(
 
 
 def _report_tracer_warnings(model: Model, warn: Callable[[str], None]) -> None:
-    """Passes on the TracerWarnings of the user's files, until the caller's `warnings.catch_warnings` ends."""
+    """Pass TracerWarnings of the user's files to `warn`, until the caller's `warnings.catch_warnings` ends."""
     show = warnings.showwarning
     seen: set[str] = set()
 
@@ -154,14 +154,14 @@ def _report_tracer_warnings(model: Model, warn: Callable[[str], None]) -> None:
 
 
 def _publishable(weights: Weights) -> Weights:
-    """The same without folders of this machine: the record is published."""
+    """Remove local folders from the source, because the record is published."""
     if weights.source is None or not Path(weights.source).exists():
         return weights
     return replace(weights, source=Path(weights.source).name)
 
 
 def load_export(model: Model, context: TraceContext) -> Export:
-    """Calls `export` of the model's trace.py."""
+    """Call `export` of the model's trace.py."""
     module = _import(model)
     torch.manual_seed(context.seed)
     try:
@@ -175,7 +175,7 @@ def load_export(model: Model, context: TraceContext) -> Export:
 
 
 def _import(model: Model) -> ModuleType:
-    """Loads trace.py by its path: model names are no Python names."""
+    """Load trace.py by its path, because a model name need not be a Python identifier."""
     name = f"trace_{model.name}"
     spec = importlib.util.spec_from_file_location(name, model.trace_file)
     assert spec is not None  # a .py file has a loader
@@ -207,7 +207,7 @@ def _validate(export: Export, context: TraceContext, kind: str) -> None:
 
 
 def _write(export: Export, path: Path, folder: Path) -> None:
-    """Writes the artifact to `path`; an ONNX export may write other files beside it. folder: for what is not kept."""
+    """Write the artifact to `path`; an ONNX export may write other files beside it. folder: for temporary files."""
     if isinstance(export, OnnxExport):
         export.save(path)
         if not path.is_file():
@@ -221,7 +221,7 @@ def _write(export: Export, path: Path, folder: Path) -> None:
 
 
 def torchscript(export: TorchScriptExport) -> torch.jit.ScriptModule:
-    """The module as it is saved."""
+    """Return the TorchScript module to save."""
     if export.example_inputs is None:
         if export.precision != "fp32" or export.channels_last:
             raise TraceError(
@@ -238,12 +238,12 @@ def torchscript(export: TorchScriptExport) -> torch.jit.ScriptModule:
 
 
 def _without_debug_files(source: Path, target: Path) -> None:
-    """Copies a TorchScript archive but for its `.debug_pkl` records, which only name source lines for error messages.
+    """Copy a TorchScript archive without its `.debug_pkl` records, which only give source lines for error messages.
 
-    They hold absolute paths of the machine that traced: private, and different bytes in every checkout.
+    They contain absolute paths of the tracing machine, which are private and make the bytes depend on the checkout.
     """
-    # The writer makes these itself. `version` is not among them: the writer would put in its lowest, and a reader would
-    # take the old meaning of operators, such as a division of integers that cuts.
+    # The writer creates these records itself. `version` is copied: the writer would write its lowest version, and a
+    # reader would apply the old meaning of operators, such as an integer division that truncates.
     generated = {"byteorder", ".data/serialization_id"}
     reader = torch._C.PyTorchFileReader(str(source))
     writer = torch._C.PyTorchFileWriter(str(target))
@@ -258,7 +258,7 @@ def _without_debug_files(source: Path, target: Path) -> None:
 def _interface(
     context: TraceContext, export: Export, signature: Signature, inputs: Sequence[Tensors], outputs: Sequence[Tensors]
 ) -> Interface | None:
-    """The tensors of model.yaml and those of the network; None where the two cannot be compared."""
+    """Match the tensors of model.yaml with those of the network; None if they cannot be compared."""
     if not is_comparable(context.config):
         return None
     example = export.example_inputs if isinstance(export, TorchScriptExport) else None
@@ -270,7 +270,7 @@ def _interface(
 
 
 def _golden(folder: Path, interface: Interface, export: Export, outputs: Sequence[Tensors]) -> list[Path]:
-    """Writes golden requests to `folder`; their files."""
+    """Write golden requests to `folder` and return their files."""
     folder.mkdir()
     inputs = export.fresh_inputs
     cases = [(inputs[case], outputs[case]) for case in golden.choose(inputs, outputs)]

@@ -1,4 +1,4 @@
-"""The two operators that StyleGAN2 networks keep in C++/CUDA, in native PyTorch, so that TorchScript can hold them."""
+"""The two C++/CUDA operators of StyleGAN2 networks, in native PyTorch, so that TorchScript can contain them."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def upfirdn2d(
     down: tuple[int, int] = (1, 1),
     pad: tuple[int, int, int, int] = (0, 0, 0, 0),
 ) -> Tensor:
-    """Upsample, filter and downsample each channel by itself: scipy.signal.upfirdn in two dimensions, with padding.
+    """Upsample, filter and downsample each channel separately: scipy.signal.upfirdn in two dimensions, with padding.
 
-    1. Put up - 1 zeros after each sample. 2. Pad with zeros; a negative pad crops. 3. Convolve with `kernel` (a true
-    convolution, so the kernel is flipped), keeping only where it lies wholly inside. 4. Take every down-th sample.
+    1. Insert up - 1 zeros after each sample. 2. Pad with zeros; a negative pad crops. 3. Convolve with `kernel` (a true
+    convolution, so the kernel is flipped), only where the kernel lies entirely inside. 4. Take every down-th sample.
 
     x: [batch, channels, height, width]; kernel: [kernel_height, kernel_width], of x's dtype and device.
     up, down: (x, y). pad: (left, right, top, bottom), counted in upsampled samples.
@@ -57,8 +57,8 @@ def upfirdn2d(
         x = F.pad(x[:, :, :, None, :, None], (0, up_x - 1, 0, 0, 0, up_y - 1)).flatten(4, 5).flatten(2, 3)
     if any(pad):
         x = F.pad(x, pad)
-    # One group for each channel: many times faster on a CPU than channels folded into the batch. A trace holds the
-    # number of groups, and so of channels, fixed; batch, height and width stay free.
+    # One group per channel is many times faster on a CPU than channels folded into the batch. A trace freezes the
+    # number of groups, so of channels; batch, height and width stay free.
     channels = x.shape[1]
     return F.conv2d(x, kernel.flip(0, 1).expand(channels, 1, -1, -1), stride=(down[1], down[0]), groups=channels)
 
@@ -83,7 +83,7 @@ class UpFirDn2d(nn.Module):
         super().__init__()
         row = torch.tensor(taps, dtype=torch.float32)
         kernel = torch.outer(row, row)
-        # A buffer moves with .to(device) and into TorchScript; published checkpoints do not hold it.
+        # A buffer moves with .to(device) and into TorchScript. Not persistent, because published checkpoints lack it.
         self.register_buffer("kernel", kernel / kernel.sum() * gain, persistent=False)
         self.up = up
         self.down = down

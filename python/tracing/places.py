@@ -1,4 +1,4 @@
-"""Lines of the user's files, for messages."""
+"""Finds lines of the user's files for messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tracing.repository import Model
 
 
 def place(model: Model, file: str, line: int | None) -> str | None:
-    """`model-repo/NAME/trace.py:LINE`; None for a file that is not in the model repository."""
+    """Return `model-repo/NAME/trace.py:LINE`; None for installed packages and files outside the model repository."""
     repository = model.folder.resolve().parent
     path = Path(file).resolve()
     installed = [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "purelib", "platlib")]
@@ -20,7 +20,7 @@ def place(model: Model, file: str, line: int | None) -> str | None:
 
 
 def raised_at(model: Model, error: BaseException) -> str | None:
-    """Where the user's files raised `error`: the deepest of their frames; None where none of them is in it."""
+    """Return the deepest frame of `error` that is in the user's files; None if there is none."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return place(model, error.filename, error.lineno)
     frames = traceback.extract_tb(error.__traceback__)

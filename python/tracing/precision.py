@@ -1,4 +1,4 @@
-"""Networks that compute in BF16 or FP16 and are served in FP32."""
+"""Converts networks to compute in BF16 or FP16 with inputs and outputs in FP32."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 def in_precision(module: Module, precision: Precision, *, channels_last: bool = False) -> Module:
-    """A copy that computes in `precision`: FP32 inputs are converted before it, outputs back to FP32 after it.
+    """Return a copy that computes in `precision`: FP32 inputs are converted, and outputs are converted back to FP32.
 
-    channels_last: convolutions get their images and weights as NHWC. Hooks convert, so that `forward` keeps the names
-    of its arguments, and traces and exports contain the conversions.
+    channels_last: convert images and weights of convolutions to NHWC. Conversions are hooks, so that `forward` keeps
+    the names of its arguments, and traces and exports contain the conversions.
     """
     dtype = DTYPES[precision]
     if precision == "fp32" and not channels_last:
@@ -40,7 +40,7 @@ def in_precision(module: Module, precision: Precision, *, channels_last: bool = 
 
     def leave(_module: nn.Module, _inputs: tuple[Any, ...], output: Any) -> Any:
         if isinstance(output, Tensor):
-            # A client reads C order; a server copies whatever it is given.
+            # Clients read C order, and a server copies the memory as it is.
             output = output.contiguous() if channels_last else output
             return output.to(torch.float32) if output.dtype == dtype else output
         return type(output)(leave(_module, _inputs, one) for one in output)

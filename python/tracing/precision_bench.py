@@ -1,7 +1,7 @@
-"""Measures each model in each precision: error against float64, and time of a call.
+"""Measures each model in each precision: error against float64 and time of a call.
 
 `python -m tracing.precision_bench --repo DIR [--models A,B] [--repetitions N]` prints one line of JSON for each model
-and way. It takes the GPU if there is one. TorchScript models run as they would be saved, ONNX models as modules.
+and way, on the GPU if there is one. TorchScript models run as they would be saved, ONNX models as eager modules.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WARM_UP_CALLS = 3
 
 @dataclass(frozen=True)
 class Way:
-    """How a network is served. tf32: only on a GPU; freeze: only TorchScript; channels_last: only with images."""
+    """Options of one measurement. tf32: only on GPUs; freeze: only for TorchScript; channels_last: only for images."""
 
     precision: Precision = "fp32"
     channels_last: bool = False
@@ -58,7 +58,7 @@ WAYS = [
 
 
 def measure(model: Model, repetitions: int, device: torch.device) -> Iterator[dict[str, Any]]:
-    """One row for each way; none where the network has no weights."""
+    """Yield one row for each way; none if the network has no weights."""
     context = TraceContext(model.name, model.version, model.folder, model.config(), 0, None)
     export = load_export(model, context)
     export.eager.eval().requires_grad_(False)
@@ -115,7 +115,7 @@ def _timed(
 
 @contextmanager
 def _tf32(on: bool) -> Iterator[None]:
-    """Convolutions and matrix products in TF32, or neither."""
+    """Allow or forbid TF32 in convolutions and matrix products."""
     torch.backends.cudnn.allow_tf32 = on
     torch.backends.cuda.matmul.allow_tf32 = on
     yield

@@ -1,6 +1,6 @@
-"""What is known about an artifact: `<artifact>.trace.json` beside it, published with it.
+"""The record of an artifact: `<artifact>.trace.json` beside the artifact, published with it.
 
-It holds no time, machine or path, so that the same input gives the same bytes.
+The record has no time, machine name or local path, so that the same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tracing.contract import Weights
 
 @dataclass(frozen=True)
 class Check:
-    """The artifact compared with the eager module on fresh inputs, over all inputs and outputs.
+    """Result of comparing the artifact with the eager module on all fresh inputs.
 
     tolerance: the largest absolute difference that the model allows.
-    exceeding: how many of `elements` have |artifact - eager| > atol + rtol * |eager|, numpy.allclose's rule.
-    not_finite: how many of them are NaN or infinite in both.
-    shapes: for each set of inputs the shape of each input.
+    exceeding: number of `elements` with |artifact - eager| > atol + rtol * |eager|, the rule of numpy.allclose.
+    not_finite: number of `elements` that are NaN or infinite in both.
+    shapes: for each set of inputs, the shape of each input.
     """
 
     tolerance: float
@@ -35,7 +35,7 @@ class Check:
 
 @dataclass(frozen=True)
 class File:
-    """A file of the model. path: relative to the model's folder; bytes: its size; sha256: in hex."""
+    """A file of the model. path: relative to the model's folder; bytes: the size; sha256: in hex."""
 
     path: str
     bytes: int
@@ -44,7 +44,7 @@ class File:
 
 @dataclass(frozen=True)
 class GivenWeights:
-    """What `--weights` named: the file's, folder's or hub's name, and the SHA-256 of the content in hex (hub: None)."""
+    """The value of `--weights`: name of the file, folder or hub id, and SHA-256 of the content in hex (hub: None)."""
 
     name: str
     sha256: str | None
@@ -52,11 +52,11 @@ class GivenWeights:
 
 @dataclass(frozen=True)
 class Record:
-    """One made version.
+    """The record of one version.
 
-    data_files: what an ONNX export wrote beside the artifact; golden: golden requests and their tensors' files;
-    given_weights: None where the model chose its own; activation_bytes: the most that the tensors of one call of the
-    check took at the same time, without the weights; sources: path -> SHA-256 of what it was made from;
+    data_files: files that an ONNX export wrote beside the artifact; golden: golden requests and the files of their
+    tensors; given_weights: None without --weights; activation_bytes: peak memory of the tensors during one call of the
+    check, without the weights; sources: path -> SHA-256 of the files from which the version was made;
     packages: name -> version.
     """
 
@@ -75,7 +75,7 @@ class Record:
     sources: dict[str, str]
 
     def files(self) -> list[File]:
-        """All files that the trace wrote, but for the record."""
+        """Return all files that the trace wrote, except the record."""
         return [self.artifact, *self.data_files, *self.extra_files, *self.golden]
 
     def to_json(self) -> str:
@@ -83,7 +83,7 @@ class Record:
 
     @classmethod
     def from_json(cls, text: str) -> Record:
-        """Raises ValueError, TypeError or KeyError when `text` is not a record of this version of the code."""
+        """Raises ValueError, TypeError or KeyError if `text` is not a record of this version of the code."""
         data: dict[str, Any] = json.loads(text)
         given = data["given_weights"]
         return cls(
@@ -99,12 +99,12 @@ class Record:
 
 
 def record_path(artifact: Path) -> Path:
-    """Where the record of `artifact` is kept."""
+    """Return the path of the record of `artifact`."""
     return artifact.with_name(f"{artifact.name}.trace.json")
 
 
 def read_record(artifact: Path) -> Record | None:
-    """The record of an artifact; None when there is none that can be used, and the artifact has to be made."""
+    """Read the record of an artifact; None if it is missing or unusable, so that the artifact has to be made."""
     try:
         return Record.from_json(record_path(artifact).read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError, KeyError):

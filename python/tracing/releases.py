@@ -1,4 +1,4 @@
-"""Releases of Triton and what their PyTorch reads. No torch at import time."""
+"""Releases of Triton and the TorchScript versions that they read. Does not import torch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ DOCKERFILE = ROOT / "Dockerfile"
 
 
 def unreadable_by_server(artifact: Path, table: Path = TABLE, dockerfile: Path = DOCKERFILE) -> str | None:
-    """Why the Triton release of the Dockerfile may not read a TorchScript file; None where it does.
+    """Return why the Triton release of the Dockerfile may be unable to read a TorchScript file; None if it is able.
 
-    A reader refuses a file whose version, the highest that one of its operators needs, is above its own.
+    The version of a file is the highest that one of its operators needs. A reader rejects a version above its own.
     """
     named = re.search(r"^ARG TRITON_RELEASE=(\S+)$", dockerfile.read_text(encoding="utf-8"), re.MULTILINE)
     release = "" if named is None else named.group(1)
@@ -34,7 +34,7 @@ def unreadable_by_server(artifact: Path, table: Path = TABLE, dockerfile: Path =
 
 
 def file_version(artifact: Path) -> int:
-    """The version in a TorchScript archive."""
+    """Return the version of a TorchScript archive."""
     with zipfile.ZipFile(artifact) as archive:
         names = [name for name in archive.namelist() if re.fullmatch(r"[^/]+/(\.data/)?version", name)]
         return int(archive.read(names[0]))

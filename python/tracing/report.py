@@ -1,4 +1,4 @@
-"""What is printed: one JSON object a line for programs, one sentence a line for people."""
+"""The output of the command: one JSON object per line for programs, or one sentence per line for people."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def progressed(model: Model, step: str) -> Event:
 
 
 def warned(model: Model, text: str) -> Event:
-    """Something that may be a mistake, and does not stop the trace."""
+    """A possible mistake that does not stop the trace."""
     return {"event": "warning", "model": model.name, "text": text}
 
 
@@ -46,12 +46,12 @@ def up_to_date(model: Model, record: Record) -> Event:
 
 
 def fitted(model: Model, changes: Sequence[str]) -> Event:
-    """What was set in model.yaml, a phrase for each."""
+    """Fields that were set in model.yaml, one phrase for each."""
     return {"event": "fitted", "model": model.name, "changes": [*changes]}
 
 
 def explained(model: Model, record: Record | None, reasons: Sequence[str]) -> Event:
-    """Why a model would be made; without reasons it is up to date."""
+    """Reasons to make a model; without reasons the model is up to date."""
     files = 0 if record is None else len(record.sources)
     packages = 0 if record is None else len(record.packages)
     return {"event": "explain", "model": model.name, "reasons": [*reasons], "files": files, "packages": packages}
@@ -77,10 +77,10 @@ def failed(model: str, error: str, hint: str | None) -> Event:
 
 @contextmanager
 def json_lines() -> Iterator[Report]:
-    """One line of JSON for each event on stdout. Whatever else the process prints there goes to stderr meanwhile."""
+    """Print one line of JSON per event on stdout, and redirect all other output of the process to stderr."""
     sys.stdout.flush()
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as stream, redirect_stdout(sys.stderr):
-        os.dup2(2, 1)  # for what is not printed by Python
+        os.dup2(2, 1)  # for output that is not printed by Python
         try:
             yield lambda event: print(json.dumps(event), file=stream, flush=True)
         finally:
@@ -89,12 +89,12 @@ def json_lines() -> Iterator[Report]:
 
 @contextmanager
 def text_lines() -> Iterator[Report]:
-    """One sentence for each event, for people."""
+    """Print one sentence per event, for people."""
     yield as_text
 
 
 def as_text(event: Event) -> None:
-    """One sentence: results on stdout, progress and failures on stderr."""
+    """Print one sentence: results on stdout, progress and failures on stderr."""
     match event["event"]:
         case "start":
             return

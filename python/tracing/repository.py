@@ -1,4 +1,4 @@
-"""The models of a model repository that are made here: the folders with a trace.py."""
+"""The models of a repository that this package makes: the folders with a trace.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 
 from tracing.contract import TraceError
 
-# Triton's name of the serving backend -> the file it looks for in a version directory, which tells the kind too.
+# Triton's platform or backend -> the default file in a version directory, which also identifies the kind of artifact.
 ARTIFACTS = {
     "pytorch_libtorch": "model.pt",
     "pytorch": "model.pt",
@@ -22,21 +22,21 @@ ARTIFACTS = {
 
 @dataclass(frozen=True)
 class Model:
-    """One model folder. `given` is the version to make where one was asked for."""
+    """One model folder. given: the version to make, from --version, or None."""
 
     folder: Path
     given: int | None = None
 
     @property
     def name(self) -> str:
-        """The folder's name, which is the model's name in Triton."""
+        """The name of the folder, which is the name of the model in Triton."""
         return self.folder.name
 
     @property
     def version(self) -> int:
         """The version directory to write: the given one, or the newest that version_policy names, or 1.
 
-        What is served no more keeps its files: a new trace.py is for the new version.
+        Files of older versions do not change: a new trace.py is for the new version.
         """
         if self.given is not None:
             return self.given
@@ -55,7 +55,7 @@ class Model:
         return self.folder / "golden" / str(self.version)
 
     def config(self) -> Mapping[str, Any]:
-        """model.yaml, parsed. Raises TraceError when it is missing or is not a mapping."""
+        """Read model.yaml. Raises TraceError if the file is missing or is not a mapping."""
         path = self.folder / "model.yaml"
         try:
             config = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -68,12 +68,12 @@ class Model:
         return config
 
     def artifact(self) -> Path:
-        """The file to make: `default_model_filename` of model.yaml, or the usual one of its kind."""
+        """Return the file to make: `default_model_filename` of model.yaml, or the default name of its kind."""
         kind = self.kind()
         return self.version_folder / (self.config().get("default_model_filename") or kind)
 
     def kind(self) -> str:
-        """model.pt or model.onnx, which follows from `platform` (or `backend`) in model.yaml."""
+        """Return model.pt or model.onnx, according to `platform` (or `backend`) in model.yaml."""
         config = self.config()
         backend = config.get("platform") or config.get("backend")
         if backend not in ARTIFACTS:
@@ -85,7 +85,7 @@ class Model:
 
 
 def _named_versions(config: Mapping[str, Any]) -> list[int]:
-    """Those of a specific version_policy; what is no version is left to `npm run validate`."""
+    """Return the versions of a specific version_policy. `npm run validate` reports invalid versions."""
     try:
         named = config["version_policy"]["specific"]["versions"]
         return [version for version in named if isinstance(version, int) and version > 0]
@@ -94,9 +94,9 @@ def _named_versions(config: Mapping[str, Any]) -> list[int]:
 
 
 def find_models(repository: Path, version: int | None) -> dict[str, Model]:
-    """Name -> model, in the order of names; `version` is the one to make, or None.
+    """Return name -> model, sorted by name. version: the version to make, or None.
 
-    Raises TraceError when `repository` is no directory.
+    Raises TraceError if `repository` is not a directory.
     """
     if not repository.is_dir():
         raise TraceError(f"model repository {repository} is not a directory", "Name one with --repo.")
@@ -105,14 +105,14 @@ def find_models(repository: Path, version: int | None) -> dict[str, Model]:
 
 
 def untraced_models(repository: Path) -> list[str]:
-    """Names of the models without a trace.py: folders with a configuration, or with a version folder."""
+    """Return names of the models without a trace.py: other folders with a configuration or a version folder."""
     of_models = ("*/model.yaml", "*/config.pbtxt", "*/[1-9]*/")
     folders = {path.parent for pattern in of_models for path in repository.glob(pattern)}
     return sorted(folder.name for folder in folders if not (folder / "trace.py").exists())
 
 
 def own_file(folder: Path) -> str | None:
-    """The file in the newest version folder of a model without a trace.py, as 1/model.pt; 1 where there are several."""
+    """Return the file in the newest version folder of a model, such as 1/model.pt; only 1 if there are several."""
     versions = [path for path in folder.iterdir() if path.is_dir() and path.name.isdecimal()]
     for version in sorted(versions, key=lambda path: -int(path.name)):
         files = [path.name for path in version.iterdir() if not path.name.startswith(".")]

@@ -12,20 +12,20 @@ from tracing.contract import ConfigError, TorchScriptExport, TraceContext, Trace
 from tracing.gfpgan import SIZES, FaceRestorer
 from tracing.weights import random_model, read_checkpoint
 
-# Of pixels in [-1, 1]: an eighth of a grey level. The trace that this project goes back to was 3.15e-4 away.
+# An eighth of a grey level, for pixels in [-1, 1]. The original trace of this project differed by 3.15e-4.
 TOLERANCE = 1e-3
 
-# Four grey levels, for TF32 in the convolutions of a GPU; an expectation: docs/guides/gpu.md says how to measure it.
+# Four grey levels, estimated for TF32 in the convolutions of a GPU. docs/guides/gpu.md says how to measure it.
 SERVING_TOLERANCE = 0.03
 
 
 def export_restoration(
     context: TraceContext, *, traced_batch: int, checked_batches: Sequence[int]
 ) -> TorchScriptExport:
-    """GFPGAN v1 at the size in model.yaml, traced with one batch size and checked with others.
+    """Export GFPGAN v1 at the size in model.yaml, traced with one batch size and checked with others.
 
-    `--weights` names a checkpoint file, which decides the architecture; without it the weights are random.
-    Raises TraceError, and ConfigError where the checkpoint is for another size than model.yaml.
+    `--weights` names a checkpoint file, which determines the architecture; without --weights the weights are random.
+    Raises TraceError, and ConfigError if the checkpoint is for another size than model.yaml.
     """
     size = image_size(context)
     model: FaceRestorer
@@ -60,7 +60,7 @@ def export_restoration(
 
 
 def image_size(context: TraceContext) -> int:
-    """Height and width of the images, in pixels, from the dims of input__0 in model.yaml."""
+    """Return height and width of the images, in pixels, from the dims of input__0 in model.yaml."""
     dims = context.input_dims("input__0")
     shape = dims if context.max_batch_size > 0 else dims[1:]
     batch = [] if context.max_batch_size > 0 else dims[:1]

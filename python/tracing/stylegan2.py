@@ -53,7 +53,7 @@ class EqualConv2d(nn.Module):
 
 
 class EqualLinear(nn.Module):
-    """The same for a fully connected layer: [batch, in_features] -> [batch, out_features]."""
+    """Like EqualConv2d for a fully connected layer: [batch, in_features] -> [batch, out_features]."""
 
     def __init__(self, in_features: int, out_features: int, *, bias: float) -> None:
         super().__init__()
@@ -66,15 +66,15 @@ class EqualLinear(nn.Module):
 
 
 class ModulatedConv2d(nn.Module):
-    """A convolution whose input channels are scaled by a style, sample by sample.
+    """A convolution whose input channels are scaled by a style, separately for each sample.
 
     The paper scales the weights, w'[b,o,i] = w[o,i] * s[b,i], and demodulates each output channel by
-    1/sqrt(sum over i and taps of w'^2 + eps). Here the input is scaled by s and the output by that same factor: equal,
-    because a convolution is linear. All samples then share one convolution, so any batch size works and no weights are
-    made for each sample.
+    1/sqrt(sum over i and taps of w'^2 + eps). This class scales the input by s and the output by the same factor, which
+    is equal because a convolution is linear. All samples share one convolution, so any batch size works and there are
+    no weights per sample.
 
     x: [batch, in_channels, height, width], where batch may be 1 for an x shared by all samples; style: [batch, 512].
-    Returns [batch, out_channels, height, width], twice the size with `upsample`.
+    Returns [batch, out_channels, height, width], with `upsample` twice the height and width.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class ModulatedConv2d(nn.Module):
         self.scale = 1 / math.sqrt(in_channels * kernel_size**2)
         self.padding = kernel_size // 2
         self.demodulate = demodulate
-        # The transposed convolution leaves a row and a column too many, which 4 taps with padding 1 take off.
+        # The transposed convolution gives one row and one column too many, which 4 taps with padding 1 remove.
         self.smooth = UpFirDn2d(RESAMPLE_TAPS, pad=(1, 1, 1, 1), gain=4) if upsample else None
 
     def forward(self, x: Tensor, style: Tensor) -> Tensor:
-        # The equalising scale goes with the style, which is a thousand times smaller than the weights.
+        # Apply the equalising scale to the style, which has about a thousand times fewer elements than the weights.
         modulation: Tensor = self.modulation(style) * self.scale
         weight = self.weight.squeeze(0)
         x = x * modulation[:, :, None, None]
@@ -147,7 +147,7 @@ class ToRGBWithSkip(ToRGB):
 
 
 class ConstantInput(nn.Module):
-    """The learned 4x4 map that every image starts from: [1, channels, 4, 4]."""
+    """The learned constant from which every image starts: [1, channels, 4, 4]."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -163,8 +163,7 @@ class StyleGAN2Decoder(nn.Module):
     At 8, 16, ... up to `size` pixels the second half of the feature maps becomes half * scale + shift.
     latents: [batch, 2 * log2(size) - 2, 512], one for each modulated layer (neighbouring layers share);
     conditions: for each of these resolutions (scale, shift), both [batch, channels / 2, resolution, resolution].
-    Returns the image [batch, 3, size, size]. The noise is what is stored in `noises`, so the result is a function
-    of the input.
+    Returns the image [batch, 3, size, size]. The noise is stored in `noises`, so the result depends only on the input.
 
     channels: feature maps at each resolution. Architectures differ in the layers, which are class attributes.
     """
@@ -195,7 +194,7 @@ class StyleGAN2Decoder(nn.Module):
 
     @staticmethod
     def mapping_layers() -> list[nn.Module]:
-        """The mapping network, without its first layer, which has no weights."""
+        """Return the layers of the mapping network, except the first one, which has no weights."""
         return [EqualLinear(STYLE_FEATURES, STYLE_FEATURES, bias=0.0) for _ in range(MAPPING_LAYERS)]
 
     def forward(self, latents: Tensor, conditions: Sequence[tuple[Tensor, Tensor]]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Weights for GFPGAN: a published checkpoint, whose keys and shapes say which network it is, or random ones."""
+"""Weights for GFPGAN: random, or from a published checkpoint, whose keys and shapes identify the architecture."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tracing.contract import TraceError
 from tracing.gfpgan import SIZES, UNET_CHANNELS, FaceRestorer, GFPGANv1
 from tracing.gfpgan_clean import GFPGANv1Clean
 
-# A checkpoint of the training code holds one of these, best first: the moving average is what is published for use.
+# Entries of the training code's checkpoints, best first: the moving average (EMA) is published for inference.
 _ENTRIES = ("params_ema", "params")
 _NOISE = re.compile(r"stylegan_decoder\.noises\.noise\d+")
-# The first convolution: a layer with an activation in the original architecture, alone in the clean one.
+# The weights of the first convolution: in the original architecture inside a block with an activation, in clean alone.
 _ORIGINAL, _CLEAN = "conv_body_first.0.weight", "conv_body_first.weight"
-# The RGB images of all resolutions add up; this keeps the sum of an untrained network mostly inside [-1, 1].
+# The RGB images of all resolutions are summed. This scale keeps the sum of random weights mostly inside [-1, 1].
 _RANDOM_RGB_SCALE = 0.15
 
 
 def random_model(size: int) -> GFPGANv1:
-    """GFPGAN v1 with the papers' random initialisation, from torch's seeded generator; its output is of sane size."""
+    """Return GFPGAN v1 with the papers' random initialisation, from torch's seeded generator, with a scaled output."""
     model = GFPGANv1(size)
     decoder = model.stylegan_decoder
     with torch.no_grad():
@@ -36,7 +36,7 @@ def random_model(size: int) -> GFPGANv1:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A file such as GFPGANv1.pth (original) or GFPGANv1.4.pth (clean). size: of its images, in pixels."""
+    """A file such as GFPGANv1.pth (original) or GFPGANv1.4.pth (clean). size: height and width of images, in pixels."""
 
     file: Path
     state: Mapping[str, Tensor]
@@ -47,12 +47,12 @@ class Checkpoint:
         return "GFPGAN v1" if _ORIGINAL in self.state else "GFPGAN v1 clean"
 
     def model(self) -> FaceRestorer:
-        """The network with these weights. Raises TraceError where keys or shapes are not those of its architecture."""
+        """Return the network with these weights. Raises TraceError if keys or shapes do not fit its architecture."""
         model: FaceRestorer
         if _ORIGINAL in self.state:
             model = GFPGANv1(self.size)
         else:
-            # Below 64 pixels all have the same number of channels.
+            # max(), because below 64 pixels the number of channels does not depend on the multiplier.
             multiplier = max(1, self.state[_CLEAN].shape[0] // UNET_CHANNELS[self.size])
             model = GFPGANv1Clean(self.size, multiplier)
         try:
@@ -65,7 +65,7 @@ class Checkpoint:
 
 
 def read_checkpoint(file: Path) -> Checkpoint:
-    """Raises TraceError when the file is missing or holds no GFPGAN v1."""
+    """Read a checkpoint. Raises TraceError if the file is missing or does not contain GFPGAN v1."""
     state = read_state(file)
     noises = [value for name, value in state.items() if _NOISE.fullmatch(name) and value.dim()]
     size = max((noise.shape[-1] for noise in noises), default=0)
@@ -78,12 +78,12 @@ def read_checkpoint(file: Path) -> Checkpoint:
 
 
 def read_state(checkpoint: Path) -> Mapping[str, Tensor]:
-    """The state dict in a checkpoint: `params_ema`, else `params`, else the whole file."""
+    """Read the state dict of a checkpoint: `params_ema`, or `params`, or the whole file."""
     if not checkpoint.is_file():
         raise TraceError(f"there is no file {checkpoint}", "Give --weights the path of a file such as GFPGANv1.4.pth.")
     try:
         content: Any = torch.load(checkpoint, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds for files that are not checkpoints
+    except Exception as error:  # torch raises many types for files that are not checkpoints
         raise TraceError(f"{checkpoint} is not a PyTorch checkpoint: {type(error).__name__}: {error}") from None
     if isinstance(content, dict):
         content = next((content[entry] for entry in _ENTRIES if entry in content), content)

@@ -1,1 +1,1 @@
-"""Modules that the trace.py files of the text and sound models are made of."""
+"""Modules for the trace.py files of the text and sound models."""

@@ -1,4 +1,4 @@
-"""Hugging Face weights, from a local directory or the hub, complete or not at all."""
+"""Loads Hugging Face weights from a local directory or the hub, and rejects incomplete checkpoints."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ Model = TypeVar("Model", bound=PreTrainedModel)
 def load_pretrained(
     model_class: type[Model], source: str, *, training_only: Collection[str] = (), **options: Any
 ) -> Model:
-    """The model in `source` (a directory, or a hub id such as owner/name@REVISION), FP32, in eval mode.
+    """Load the model in `source` (a directory, or a hub id such as owner/name@REVISION), in FP32 and eval mode.
 
     training_only: weights that inference does not use and that published checkpoints may lack.
     options: for the constructor of `model_class`.
 
-    transformers only warns where a checkpoint lacks weights, and draws them at random: here that is an error.
+    If a checkpoint lacks weights, transformers only warns and initialises them at random. This function raises
+    TraceError instead.
     """
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -50,7 +51,7 @@ def load_pretrained(
 
 
 def load_tokenizer(source: str) -> Tokenizer:
-    """The tokenizer in `source`, as in load_pretrained; it neither pads nor cuts: that is left to its user."""
+    """Load the tokenizer in `source` (see load_pretrained), without padding and truncation, which clients decide."""
     try:
         path = find_file(source, "tokenizer.json")
     except OSError as error:
@@ -65,9 +66,9 @@ def load_tokenizer(source: str) -> Tokenizer:
 
 
 def load_letters(source: str, count: int, blank: int) -> dict[str, int]:
-    """Token -> its place among the `count` logits of a speech recogniser, from the vocab.json in `source`.
+    """Load token -> index among the `count` logits of a speech recogniser from vocab.json in `source`.
 
-    blank: the place of the CTC blank.
+    blank: the index of the CTC blank.
     """
     try:
         letters = json.loads(Path(str(find_file(source, "vocab.json"))).read_text(encoding="utf-8"))
@@ -88,7 +89,7 @@ def load_letters(source: str, count: int, blank: int) -> dict[str, int]:
 
 
 def pinned_source(source: str) -> str:
-    """`source` with the commit that a hub's revision led to, for the record: a branch is another one tomorrow."""
+    """Return `source` with the commit of the hub's revision instead of a branch, which may change, for the record."""
     if Path(source).is_dir():
         return source
     commit = extract_commit_hash(find_file(source, "config.json"), None)
@@ -96,14 +97,14 @@ def pinned_source(source: str) -> str:
 
 
 def weights_from(name: str, source: str) -> Weights:
-    """What is recorded and released of `source`: with the commit, where it is on the hub."""
+    """Describe `source` for the record and the release; for a hub id with its commit."""
     pinned = pinned_source(source)
     shown = Path(pinned).name if Path(pinned).is_dir() else pinned
     return Weights("pretrained", f"{name} from {shown}", pinned)
 
 
 def _place(source: str) -> dict[str, Any]:
-    """Arguments of from_pretrained for a directory or a hub id."""
+    """Return the arguments of from_pretrained for a directory or a hub id."""
     name, _, revision = source.partition("@")
     if Path(source).is_dir() or not revision:
         return {"pretrained_model_name_or_path": source}
@@ -111,7 +112,7 @@ def _place(source: str) -> dict[str, Any]:
 
 
 def find_file(source: str, name: str, *, required: bool = True) -> str | None:
-    """Path of one file of `source`; None where it is not there and not required."""
+    """Return the path of one file of `source`; None if it is missing and not required."""
     place = _place(source)
     path = cached_file(
         place["pretrained_model_name_or_path"],
@@ -123,5 +124,5 @@ def find_file(source: str, name: str, *, required: bool = True) -> str | None:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, for a message."""
+    """Return the first line of an error's text."""
     return str(error).strip().partition("\n")[0]

@@ -1,7 +1,7 @@
 """BERT as a sentence encoder, for texts of any length: a scripted guard before a traced network.
 
-A trace records the operations of one run: a decision that depends on data or on shapes would be frozen as it fell for
-the tracing input. So whatever decides is scripted (`TokenGuard`), and the network, which only computes, is traced.
+A trace records the operations of one run, so a branch that depends on data or shapes would be frozen as taken for the
+tracing input. The code with branches (`TokenGuard`) is therefore scripted; the network, which has none, is traced.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tracing.models.sentence_modules import SentenceModules
 
 
 class TokenGuard(nn.Module):
-    """Makes of any request one that the network can compute; to be scripted, never traced.
+    """Converts any request to inputs that the network can compute. Must be scripted, not traced.
 
-    max_tokens: positions that the network has; longer texts are cut.  vocabulary: number of token ids.
+    max_tokens: number of positions of the network; longer texts are truncated.  vocabulary: number of token ids.
     """
 
     def __init__(self, max_tokens: int, vocabulary: int) -> None:
@@ -28,12 +28,11 @@ class TokenGuard(nn.Module):
         self.vocabulary = vocabulary
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Ids and mask, INT64 [batch, tokens], no longer than max_tokens, the mask with a 1 in every row.
+        """Return ids and mask, INT64 [batch, at most max_tokens], and BOOL [batch]: which texts have unknown ids.
 
-        And BOOL [batch], which texts have ids outside the vocabulary. Looked up on a GPU, such an id would break every
-        model of the server process, so another id takes its place. It is no error either: Triton would answer every
-        request of the batch with it. Shapes that do not belong together raise ValueError: Triton puts only requests of
-        equal shapes into a batch, so all of them are wrong.
+        Every row of the mask has a 1. An id outside the vocabulary is replaced, because its lookup on a GPU would break
+        every model of the server process, and an error would fail every request of the batch. Wrong shapes raise
+        ValueError: Triton batches only requests of equal shapes, so all requests of the batch are wrong.
         """
         if input_ids.dim() != 2 or input_ids.shape != attention_mask.shape or input_ids.size(1) == 0:
             raise ValueError(
@@ -44,17 +43,17 @@ class TokenGuard(nn.Module):
         mask = (attention_mask[:, : self.max_tokens] != 0).to(torch.int64)
         unknown = ((ids < 0) | (ids >= self.vocabulary)).any(dim=1)
         ids = ids.clamp(0, self.vocabulary - 1)
-        # A text without any token to look at has no mean: all its tokens count instead.
+        # The mean over no tokens is undefined, so all tokens of a text with an empty mask count.
         empty = mask.sum(dim=1, keepdim=True) == 0
         return ids, mask.masked_fill(empty, 1), unknown
 
 
 class SentenceEncoder(nn.Module):
-    """States of the tokens and one vector a text, from token ids and their mask.
+    """Computes token states and one embedding per text from token ids and their mask.
 
-    The embedding is what the model was trained with (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084): the
-    mean of the states of the tokens that the mask keeps, or the state of the first token (`cls`), divided by its
-    Euclidean norm where the modules have Normalize. All numbers of a text with an id outside the vocabulary are NaN.
+    The embedding is that of the training (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084): the mean of the
+    states of the tokens in the mask, or the state of the first token (`cls`), divided by its Euclidean norm if the
+    modules include Normalize. All numbers of a text with an id outside the vocabulary are NaN.
     """
 
     def __init__(self, network: BertModel, modules: SentenceModules = SentenceModules()) -> None:  # noqa: B008 - frozen
@@ -69,8 +68,8 @@ class SentenceEncoder(nn.Module):
         """INT64 [batch, tokens] twice -> FP32 [batch, min(tokens, max), hidden] and FP32 [batch, hidden]."""
         ids, mask, unknown = self.guard(input_ids, attention_mask)
         keep = mask.to(torch.float32)
-        # What attention adds to its scores. In this form, [batch, 1, 1, tokens], transformers takes it as it is; from a
-        # 2-D mask it would make one by code that looks at the data, and the trace would keep one of its branches.
+        # The bias that attention adds to its scores. transformers uses a 4-D mask, [batch, 1, 1, tokens], unchanged. It
+        # would convert a 2-D mask with branches on the data, and the trace would freeze one of them.
         bias = (1.0 - keep)[:, None, None, :] * torch.finfo(torch.float32).min
         states = self.network(input_ids=ids, attention_mask=bias).last_hidden_state
         states = states.masked_fill(unknown[:, None, None], math.nan)

@@ -1,4 +1,4 @@
-"""What sentence-transformers runs behind the network of a checkpoint, as the checkpoint's own files say."""
+"""The modules that sentence-transformers runs after the network, read from the files of the checkpoint."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _ENCODER = "python/tracing/models/sentence_encoder.py"
 
 @dataclass(frozen=True)
 class SentenceModules:
-    """How one vector is made of those of the tokens, and whether it is divided by its length."""
+    """How token states are pooled to one embedding, and whether the embedding is divided by its norm."""
 
     pooling: Pooling = "mean"
     normalize: bool = True
 
 
 def load_sentence_modules(source: str) -> SentenceModules:
-    """Those that modules.json in `source` (a directory or a hub id) lists.
+    """Read the modules that modules.json in `source` (a directory or a hub id) lists.
 
-    A checkpoint without that file was not published for sentence-transformers: it gets the mean, of length 1.
+    A checkpoint without that file was not published for sentence-transformers. Its default is the normalized mean.
     """
     modules = _read(source, _MODULES_FILE)
     if modules is None:
@@ -53,7 +53,7 @@ def load_sentence_modules(source: str) -> SentenceModules:
 
 
 def _pooling(source: str, folder: str) -> Pooling:
-    """What the module in `folder` does; the mean where it does not say."""
+    """Read the pooling of the module in `folder`; the mean if it has no config.json."""
     file = f"{folder}/config.json"
     config = _read(source, file)
     if config is None:
@@ -71,7 +71,7 @@ def _pooling(source: str, folder: str) -> Pooling:
 
 
 def _pooling_modes(config: dict[str, Any]) -> list[str]:
-    """Names of what sentence-transformers joins: from flags, or in newer files from one text or list."""
+    """Return the names of the pooling modes, from flags, or in newer files from a string or list."""
     given = config.get("pooling_mode")
     if given is not None:
         return [given] if isinstance(given, str) else [str(mode) for mode in given]
@@ -81,7 +81,7 @@ def _pooling_modes(config: dict[str, Any]) -> list[str]:
 
 
 def _read(source: str, name: str) -> Any:
-    """The JSON file `name`; None where `source` does not have it."""
+    """Read the JSON file `name`; None if `source` does not have it."""
     try:
         path = find_file(source, name, required=False)
         return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))

@@ -12,17 +12,17 @@ from transformers import Wav2Vec2ForCTC
 
 SAMPLE_RATE_HZ = 16_000
 
-# Fixed, so that a newer PyTorch does not write what the server's ONNX Runtime cannot read; 1.17 and later read it.
+# Fixed, so that a newer PyTorch does not write an opset that the server cannot read. ONNX Runtime reads 20 since 1.17.
 OPSET = 20
 
-# Those of wav2vec2-base-960h: token -> its place in the logits. `<pad>` is the CTC blank, `|` the space.
+# The vocabulary of wav2vec2-base-960h: token -> index in the logits. `<pad>` is the CTC blank, `|` the space.
 LETTERS = {
     token: place for place, token in enumerate(("<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVK'XJQZ"))
 }
 
 
 class SpeechRecognizer(nn.Module):
-    """Logits of letters from sound; the greedy CTC text is their argmax, repeats and blanks (0) dropped."""
+    """Computes logits of letters from sound. The greedy CTC text is their argmax without repeats and blanks (0)."""
 
     def __init__(self, network: Wav2Vec2ForCTC) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class SpeechRecognizer(nn.Module):
 
 
 def shortest_sound(network: Wav2Vec2ForCTC) -> int:
-    """Samples that give one frame: the receptive field of the stack of convolutions (400 in the published models)."""
+    """Return the number of samples for one frame: the receptive field of the convolutions (400 in published models)."""
     samples = 1
     for kernel, stride in reversed(list(zip(network.config.conv_kernel, network.config.conv_stride, strict=True))):
         samples = (samples - 1) * stride + kernel
@@ -45,7 +45,7 @@ def shortest_sound(network: Wav2Vec2ForCTC) -> int:
 def save_onnx(model: SpeechRecognizer, path: Path) -> None:
     """Write one self-contained ONNX file: input_values [batch, samples] -> logits [batch, frames, letters].
 
-    The example is one second of two sounds; torch.export proves that batch and samples are free.
+    The example is two sounds of one second; torch.export proves that batch and samples are free.
     """
     program = torch.onnx.export(
         model,
@@ -59,6 +59,6 @@ def save_onnx(model: SpeechRecognizer, path: Path) -> None:
     )
     if program is None:
         raise RuntimeError("torch.onnx.export returned no program")
-    # It holds stack traces with paths of the machine that made it, which must not be published.
+    # The metadata contain stack traces with paths of this machine, which must not be published.
     ClearMetadataAndDocStringPass()(program.model)
     program.save(path, external_data=False)
