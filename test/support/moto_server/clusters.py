@@ -9,7 +9,7 @@ from moto.eks.exceptions import InvalidParameterException
 
 from moto_server.base import KUBERNETES_VERSIONS, Base, now
 
-# Settings of a cluster that moto does not keep: parameter -> (attribute, default)
+# Settings of a cluster that moto does not store: parameter -> (attribute, default)
 SETTINGS: dict[str, tuple[str, Any]] = {
     "accessConfig": ("access_config", {"authenticationMode": "CONFIG_MAP"}),
     "upgradePolicy": ("upgrade_policy", {"supportType": "EXTENDED"}),
@@ -42,17 +42,17 @@ class Clusters(Base):
             "vpcId": self._vpc_of(subnets[0]) if subnets else "",
             **(cluster.resources_vpc_config or {}),
         }
-        # Everyone has the same issuer in moto; a second cluster's OpenID Connect provider would then exist already.
+        # In moto all clusters have the same issuer, so the OpenID Connect provider of a second one would already exist.
         issuer = f"https://oidc.eks.{self.region}.amazonaws.com/id/{uuid.uuid4().hex.upper()}"
         cluster.identity = {"oidc": {"issuer": issuer}}
-        # A Kubernetes API that is really there.
+        # Use a real Kubernetes API if there is one.
         if "KUBERNETES_ENDPOINT" in os.environ:
             cluster.endpoint = os.environ["KUBERNETES_ENDPOINT"]
             cluster.certificate_authority = {"data": os.environ["KUBERNETES_CERTIFICATE"]}
         return result
 
     def _check_auto_mode(self) -> None:
-        """AWS takes the three parts of Auto Mode together or not at all, and without add-ons of the old kind."""
+        """Like AWS, require all three parts of Auto Mode or none, and no self-managed add-ons with Auto Mode."""
         compute = self._get_param("computeConfig") or {}
         storage = self._get_param("storageConfig") or {}
         network = self._get_param("kubernetesNetworkConfig") or {}
@@ -109,7 +109,7 @@ class Clusters(Base):
 
     def describe_update(self) -> ActionResult:
         wanted = self._get_param("updateId")
-        # moto's own updates, of node groups, are not kept.
+        # Updates of node groups that moto itself makes are not recorded, so unknown ids are successful updates.
         done = {"id": wanted, "status": "Successful", "type": "ConfigUpdate", "params": [], "createdAt": now()}
         return ActionResult({"update": self._cluster().kept.updates.get(wanted, {**done, "errors": []})})
 

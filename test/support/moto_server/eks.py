@@ -1,4 +1,4 @@
-"""The EKS API: what moto has, with the parts beside this file in front of it."""
+"""The EKS API: the modules of this folder override moto's implementation."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from moto_server.node_groups import NodeGroups
 
 
 class Eks(Clusters, NodeGroups, Addons, AccessEntries):
-    """Tags are here, because everything has them."""
+    """The whole API. Implements tags, which all kinds of resources have."""
 
     def _tags(self) -> Any:
         arn = self._extract_arn_from_path()
@@ -44,7 +44,7 @@ class Eks(Clusters, NodeGroups, Addons, AccessEntries):
 
 
 def install() -> None:
-    """Every path of EKS leads here."""
+    """Route every path of EKS to `Eks`."""
     cluster = "{0}/clusters/(?P<name>[^/]+)"
     more = [
         f"{cluster}/updates$",

@@ -1,4 +1,4 @@
-"""Single calls of S3, IAM and EC2 that moto answers otherwise than AWS."""
+"""Fixes calls of S3, IAM and EC2 that moto answers differently from AWS."""
 
 import json
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ def install() -> None:
 
 
 def keep_tags_of_new_buckets() -> None:
-    """moto drops the tags that a bucket is created with: a diff on the second `up`."""
+    """moto drops the tags of a new bucket, which would cause a diff on the second `up`."""
     from moto.s3.responses import S3Response  # noqa: PLC0415  moto reads its environment on import
 
     original = S3Response._bucket_response_put
@@ -36,7 +36,7 @@ def keep_tags_of_new_buckets() -> None:
 
 
 def tell_of_events_on_eventbridge() -> None:
-    """moto takes a notification to EventBridge and does not tell of it: a diff on the second `up`."""
+    """moto stores a notification to EventBridge but does not return it, which would cause a diff on the second `up`."""
     from moto.s3.responses import S3Response  # noqa: PLC0415
 
     original = S3Response.get_bucket_notification
@@ -60,7 +60,7 @@ def tell_of_events_on_eventbridge() -> None:
 
 
 def empty_buckets_with_versions() -> None:
-    """moto answers 500 when the last version of an object goes, and `destroy` tries again for long."""
+    """moto answers 500 when the last version of an object is deleted, and `destroy` would retry for a long time."""
     from moto.s3.models import FakeDeleteMarker  # noqa: PLC0415
 
     if not hasattr(FakeDeleteMarker, "dispose"):
@@ -68,7 +68,7 @@ def empty_buckets_with_versions() -> None:
 
 
 def heed_conditions_of_denials() -> None:
-    """moto knows no conditions: "deny without TLS" would deny everything. Here it denies nothing."""
+    """moto ignores conditions, so "deny without TLS" would deny everything. Ignore denials with conditions instead."""
     from moto.iam.access_control import IAMPolicyStatement, PermissionResult  # noqa: PLC0415
 
     original = IAMPolicyStatement.is_action_permitted
@@ -83,7 +83,7 @@ def heed_conditions_of_denials() -> None:
 
 
 def read_policies_for_everybody() -> None:
-    """moto fails (500) on a policy with the principal "*" when it looks whether access logs may be written."""
+    """moto fails (500) on a policy with the principal "*" when it checks whether access logs may be written."""
     from moto.s3.models import FakeBucket  # noqa: PLC0415
 
     original = FakeBucket._log_permissions_enabled_policy
@@ -99,7 +99,7 @@ def read_policies_for_everybody() -> None:
 
 
 def keep_tags_of_launch_templates_apart() -> None:
-    """moto makes a launch template's own tags those of its instances: a diff on the second `up`."""
+    """moto copies the tags of a launch template to its instances, which would cause a diff on the second `up`."""
     from moto.ec2.models.launch_templates import LaunchTemplateBackend  # noqa: PLC0415
 
     original = LaunchTemplateBackend.create_launch_template

@@ -9,7 +9,7 @@ from moto_server.base import Base, now
 
 
 def check_scaling(config: dict[str, int]) -> None:
-    """AWS takes no size that is out of its bounds."""
+    """Like AWS, reject a desired size outside of the bounds."""
     least, most, desired = (config.get(key) for key in ("minSize", "maxSize", "desiredSize"))
     if least is None or most is None or desired is None:
         return
