@@ -11,15 +11,15 @@ import type { Scratch } from './scratch';
 
 const START_TIMEOUT_MS = 300_000;
 const STOP_GRACE_MS = 5000;
-/** Of each program, when a test tells what went wrong. */
+/** Log lines of each program in the error of a failed test. */
 const LAST_LINES = 8;
 const REQUEST_TIMEOUT_MS = 10_000;
 const CREATED = 201;
 
-/** The user who may do everything. */
+/** The user with all permissions. */
 export const ADMIN = 'admin';
 
-/** Starts the programs of a cluster, with their logs in one folder, and ends them with the scratch folder. */
+/** Starts the programs of a cluster with logs in one folder, and stops them when the scratch folder is cleaned. */
 export class ClusterProcesses {
   private readonly started: ManagedProcess[] = [];
 
@@ -36,7 +36,7 @@ export class ClusterProcesses {
     return new ClusterProcesses(scratch, python, directory);
   }
 
-  /** @param isReady asked until it says yes; without it the program counts as ready at once */
+  /** @param isReady polled until it resolves to true; without it the program counts as ready at once */
   async start(
     program: { name: string; command: string; args: string[]; env?: NodeJS.ProcessEnv },
     isReady?: () => Promise<boolean>,
@@ -50,7 +50,7 @@ export class ClusterProcesses {
     return started;
   }
 
-  /** What each of them printed last; first the one that was started last. */
+  /** The last log lines of each program; the program that was started last comes first. */
   lastLines(): string[] {
     return this.started.toReversed().map((program) => `${program.name}:\n${program.lastLines(LAST_LINES)}`);
   }
@@ -58,11 +58,11 @@ export class ClusterProcesses {
 
 export interface ApiServerOptions {
   programs: { etcd: string; apiServer: string };
-  /** Users besides "admin"; they may do what is granted. */
+  /** Users besides "admin", who have only granted permissions. */
   users?: readonly string[];
-  /** Group that a user is in. */
+  /** User -> group. */
   groups?: Readonly<Record<string, string>>;
-  /** Flags of kube-apiserver besides those that it always gets. */
+  /** Additional flags of kube-apiserver. */
   flags?: readonly string[];
 }
 
@@ -109,7 +109,7 @@ function apiServerArguments(access: Access, etcdPort: number, port: number, user
     '--bind-address=127.0.0.1',
     '--advertise-address=127.0.0.1',
     `--secure-port=${port}`,
-    // Its own certificate is made there.
+    // kube-apiserver creates its certificate there.
     `--cert-dir=${join(access.directory, 'certificates')}`,
     `--service-account-key-file=${key}`,
     `--service-account-signing-key-file=${key}`,
@@ -117,19 +117,19 @@ function apiServerArguments(access: Access, etcdPort: number, port: number, user
     '--service-cluster-ip-range=10.0.0.0/24',
     `--token-auth-file=${tokenFile}`,
     '--authorization-mode=RBAC',
-    // As in most clusters: it is PodSecurity that refuses such pods.
+    // As in most clusters. PodSecurity rejects privileged pods.
     '--allow-privileged=true',
-    // Nobody looks for the API server inside of the cluster, and loopback would be refused as its address there.
+    // Nothing in the cluster connects to the API server, and a loopback address would be invalid as an endpoint.
     '--endpoint-reconciler-type=none',
     // The nodes' names do not resolve.
     '--kubelet-preferred-address-types=InternalIP',
   ];
 }
 
-/** How users reach the API server. */
+/** Credentials and addresses with which users connect to the API server. */
 export class Access {
   readonly certificateFile: string;
-  /** What signs the tokens of service accounts. */
+  /** Private key that signs the tokens of service accounts. */
   readonly serviceAccountKeyFile: string;
 
   constructor(
@@ -152,14 +152,14 @@ export class Access {
       apiVersion: 'v1',
       kind: 'Config',
       clusters: [{ name: 'test', cluster: { server: this.server, 'certificate-authority-data': certificate } }],
-      // A user that the API server does not know gets a token that it does not know.
+      // An unknown user gets an unknown token.
       users: [{ name: user, user: { token: this.token(user) } }],
       contexts: [{ name: user, context: { cluster: 'test', user } }],
       'current-context': user,
     });
   }
 
-  /** A kubeconfig as a file, for programs that take one. */
+  /** Writes a kubeconfig file, for programs that need one. */
   kubeconfigFile(user = ADMIN): string {
     const file = join(this.directory, `kubeconfig-${user}`);
     writeFileSync(file, this.kubeconfig(user), { mode: 0o600 });
@@ -172,8 +172,8 @@ export class Access {
   }
 
   /**
-   * Defines a kind, as the definition says. The client library's types would drop what they have other names for:
-   * x-kubernetes-validations, for one.
+   * Creates a CustomResourceDefinition. Not with the client library, which drops fields whose names differ from its
+   * types, such as x-kubernetes-validations.
    */
   async define(definition: object): Promise<void> {
     const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
@@ -181,7 +181,7 @@ export class Access {
     if (status !== CREATED) throw new Error(`a kind could not be defined: ${text}`);
   }
 
-  /** One request as the administrator. */
+  /** Sends one request as the administrator. */
   private request(method: string, path: string, body?: object): Promise<{ status: number | undefined; text: string }> {
     const headers = { authorization: `Bearer ${this.token()}`, 'content-type': 'application/json' };
     const options = { method, headers, ca: readFileSync(this.certificateFile), timeout: REQUEST_TIMEOUT_MS };

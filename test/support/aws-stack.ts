@@ -16,7 +16,7 @@ export interface AwsStack {
 
 const awsPlugin = () => findInstalledPlugin('aws', packageVersion('@pulumi/aws'));
 
-/** Why there cannot be such a stack here; undefined if there can. */
+/** Why this machine cannot run such a stack; undefined if it can. */
 export function whyNoAwsStack(): string | undefined {
   if (awsPlugin() !== undefined) return whyNoEngines('karpenter');
   return `Pulumi's AWS plugin is not installed: pulumi plugin install resource aws ${packageVersion('@pulumi/aws')}`;
@@ -25,17 +25,17 @@ export function whyNoAwsStack(): string | undefined {
 export interface AwsStackOptions {
   /** Keys of the stack file that differ from the one in the repository. */
   config?: StackConfig;
-  /** Further labels of the nodes that are there for the servers. */
+  /** Additional labels of the nodes for Triton. */
   nodeLabels?: Record<string, string>;
 }
 
-/** From where the tests come, as it were. */
+/** Address range from which the tests pretend to connect. */
 export const HERE = '10.9.8.7/32';
 
 /**
- * A stack of the repository with the real AWS provider on a mock of AWS, and its Kubernetes half on a real control
- * plane with three nodes for servers: no machine of the mock ever joins. As in AWS the API is reached from outside only
- * while the cluster has a public endpoint. Nothing of the stack is deployed yet.
+ * Creates a stack of this project with the real AWS provider on a mock of AWS. Its Kubernetes resources go to a real
+ * control plane with three nodes for Triton, because machines of the mock never join. As in AWS, the Kubernetes API is
+ * reachable from outside only while the cluster has a public endpoint. Nothing is deployed yet.
  */
 export async function awsStack(
   scratch: Scratch,
@@ -45,7 +45,7 @@ export async function awsStack(
   const aws = awsPlugin();
   if (aws === undefined) throw new Error('tests are to ask whyNoAwsStack first');
   const plane = await ControlPlane.start(scratch);
-  // Both are EKS Auto Mode's.
+  // EKS Auto Mode has both.
   await defineKarpenterKinds(plane);
   await defineForeignKinds(plane, ['eks.amazonaws.com']);
   for (const index of [0, 1, 2]) {
@@ -56,7 +56,7 @@ export async function awsStack(
       taints: [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }],
     });
   }
-  // The gate asks the mock, and the mock names the gate.
+  // The gate queries the mock, and the mock returns the address of the gate.
   const isPublic = async (): Promise<boolean> => {
     const { cluster } = JSON.parse(await askMoto(moto, 'eks', `/clusters/triton-${name}`)) as {
       cluster: { resourcesVpcConfig: { endpointPublicAccess: boolean } };
@@ -69,7 +69,7 @@ export async function awsStack(
   return { plane, moto, stack: await TestStack.create(scratch, name, { plugins, config, env: moto.env }) };
 }
 
-/** What a preview or an update prints of a policy pack that has nothing against it. */
+/** Expects that the output of a preview or an update reports a policy pack without violations. */
 export function expectPolicyPackPassed(printed: string): void {
   expect(printed).toMatch(
     /Policy Packs run:\s+Name\s+Version\s+triton-serving\S*\s+\d|Policies:\s+✅ triton-serving@v\d/,
@@ -77,12 +77,12 @@ export function expectPolicyPackPassed(printed: string): void {
   expect(printed).not.toMatch(/\[(mandatory|advisory)\]|can't run policy/);
 }
 
-/** Types and names of what an update or a destroy has deleted, in that order, by what Pulumi printed of it. */
+/** Types and names of the resources that an update or a destroy deleted, in that order, from Pulumi's output. */
 export function deletions(printed: string): string[] {
   return [...printed.matchAll(/^ - +(\S+) (\S+) deleted(?: original)? /gm)].map(([, type, name]) => `${type} ${name}`);
 }
 
-/** Expects the first of each of these, by a part of its type and name, in this order. */
+/** Expects that the first lines which match each of `parts` are in this order. */
 export function expectInOrder(lines: readonly string[], parts: readonly RegExp[]): void {
   const places = parts.map((part) => lines.findIndex((line) => part.test(line)));
   expect(places.map((place, index) => (place < 0 ? `no ${parts[index]}` : ''))).toEqual(parts.map(() => ''));

@@ -3,14 +3,14 @@ import { pathToFileURL } from 'node:url';
 import { chromium, type Browser, type Page } from 'playwright-core';
 import { findChromium } from '../../tools/toolchain/chromium';
 
-/** Why no page can be opened here, for tests that are left out; undefined if one can. */
+/** Why no browser is available, for skipped tests; undefined if there is one. */
 export function whyNoBrowser(): string | undefined {
   return findChromium() === undefined
     ? 'there is no chromium on PATH, and npm test could not get one (CHROME_PATH names one elsewhere)'
     : undefined;
 }
 
-/** The real browser, without a window. */
+/** Launches a real browser, headless. */
 export function launchBrowser(): Promise<Browser> {
   const executablePath = findChromium();
   if (executablePath === undefined) throw new Error(whyNoBrowser());
@@ -19,9 +19,9 @@ export function launchBrowser(): Promise<Browser> {
 
 export interface OpenedPage {
   page: Page;
-  /** All that was said on the console, errors of scripts included. */
+  /** All console messages, including errors of scripts. */
   said: string[];
-  /** What was asked for besides the file itself and what it holds. */
+  /** URLs that were requested, except the file itself and data URLs. */
   requests: string[];
 }
 
@@ -31,7 +31,7 @@ export interface View {
   colorScheme: 'light' | 'dark';
 }
 
-/** Opens a file as somebody would who clicks on it. */
+/** Opens a file by its file:// URL, as a click on the file does. */
 export async function openFile(browser: Browser, path: string, { width, colorScheme }: View): Promise<OpenedPage> {
   const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
   const url = pathToFileURL(path).href;
@@ -67,7 +67,7 @@ export interface DecodedPicture {
 
 /** Every picture of the page as the browser decoded it; one that it could not decode has size 0. */
 export async function decodedPictures(page: Page): Promise<DecodedPicture[]> {
-  // As text: lists of numbers take the driver half a minute.
+  // As base64, because lists of numbers take the driver half a minute.
   const decoded = await page.evaluate<(Omit<DecodedPicture, 'pixels'> & { base64: string })[]>(`
     [...document.images].map((image) => {
       const size = [image.naturalWidth, image.naturalHeight];
@@ -80,9 +80,9 @@ export async function decodedPictures(page: Page): Promise<DecodedPicture[]> {
   return decoded.map(({ size, alt, base64 }) => ({ size, alt, pixels: Buffer.from(base64, 'base64') }));
 }
 
-/** What axe finds that keeps people out: contrast, names, headings, tables; a line each. */
+/** Accessibility violations that axe finds, such as contrast, names, headings, tables; one line each. */
 export async function accessibilityProblems(page: Page): Promise<string[]> {
-  // Not as a script of the page, which allows none.
+  // evaluate() instead of a script element, because the page forbids scripts.
   await page.evaluate(readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8'));
   const { violations } = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>('axe.run()');
   return violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html}`));

@@ -11,7 +11,7 @@ export const NUMERIC_TYPES = (Object.keys(DATA_TYPES) as DataType[]).filter(
 );
 
 const CPU = 'instance_group { count: 1 kind: KIND_CPU }';
-/** How long a request of count_rows waits for others. */
+/** How long a request for count_rows waits for others. */
 export const QUEUE_DELAY_MS = 1000;
 
 function tensorText(kind: 'input' | 'output', name: string, type: DataType, dims: string, more = ''): string {
@@ -25,11 +25,11 @@ const ECHO = `class TritonPythonModel:
         return [pb_utils.InferenceResponse(request.inputs()) for request in requests]
 `;
 
-/** Their model.pt files are made by test/support/client_models.py. */
+/** test/support/client_models.py writes the model.pt files. */
 export const REPOSITORY = {
   'every_type/config.pbtxt': [
     'platform: "pytorch_libtorch"',
-    // Not in the order of their numbers, by which alone they belong to arguments and results.
+    // Not in the order of their numbers, because only the numbers map them to arguments and results.
     ...NUMERIC_TYPES.map((type, i) => tensorText('input', `input__${i}`, type, '-1')).reverse(),
     ...NUMERIC_TYPES.map((_, i) => tensorText('output', `output__${i + NUMERIC_TYPES.length}`, 'FP64', '-1')),
     ...NUMERIC_TYPES.map((type, i) => tensorText('output', `output__${i}`, type, '-1')),
@@ -38,7 +38,7 @@ export const REPOSITORY = {
 
   'divide/config.pbtxt': [
     'platform: "pytorch_libtorch"',
-    // The names of forward's arguments, in the other order.
+    // The names of forward's arguments, in reverse order.
     tensorText('input', 'divisor', 'FP32', '-1, 2'),
     tensorText('input', 'dividend', 'FP32', '-1, 2'),
     tensorText('output', 'difference', 'FP32', '-1, 2'),
@@ -66,7 +66,7 @@ export const REPOSITORY = {
   ].join('\n'),
   'scores/labels.txt': 'cat\ndog\nzebra: striped\n',
 
-  // The queue refuses whatever waits, as every request here does for a moment: see the test.
+  // The queue rejects every request that waits, and each request waits for a moment (see the test).
   'strings/config.pbtxt': [
     'backend: "python"',
     'max_batch_size: 8',
@@ -78,7 +78,7 @@ export const REPOSITORY = {
   'strings/1/model.py': ECHO,
 };
 
-/** An ensemble, and the model that it is made of. */
+/** An ensemble, and the model of its step. */
 export const ENSEMBLE = {
   'whole/config.pbtxt': [
     'platform: "ensemble"',
@@ -99,7 +99,7 @@ export const ENSEMBLE = {
   'part/1/model.py': ECHO,
 };
 
-/** Makes the folder of these models. */
+/** Writes the models of REPOSITORY into a folder. */
 export async function writeClientModels(folder: string): Promise<void> {
   writeRepository(folder, REPOSITORY);
   const { python } = await ensurePython(new Progress(process.stderr, true).step(''));
@@ -120,7 +120,7 @@ export const DIVISOR = floats('divisor', [2, 2], 2, 4, 2, 5);
 export const DIFFERENCE = floats('difference', [2, 2], 5, 4, -11, 5);
 export const QUOTIENT = floats('quotient', [2, 2], 3.5, 2, -4.5, 2);
 
-/** Values, and in what they are the type's own: its least and greatest, the smallest step, what is no number. */
+/** Characteristic values of each type: minimum, maximum, smallest step, infinity and NaN. */
 export const VALUES: { [T in NumericType]: TensorData[T] } = {
   BOOL: Uint8Array.of(0, 1, 1),
   UINT8: Uint8Array.of(0, 1, 255),
@@ -137,7 +137,7 @@ export const VALUES: { [T in NumericType]: TensorData[T] } = {
   FP64: Float64Array.of(-Number.MAX_VALUE, Number.MIN_VALUE, -0, 1 + Number.EPSILON, Infinity, NaN),
 };
 
-/** The inputs of every_type, each of its own length. */
+/** The inputs of every_type; their lengths may differ. */
 export function everyType(values: (type: NumericType) => TensorData[NumericType]): Tensor[] {
   return NUMERIC_TYPES.map((type, i) => {
     const data = values(type);

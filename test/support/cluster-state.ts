@@ -3,7 +3,7 @@ import type { ControlPlane } from './control-plane';
 import { until } from './until';
 
 /**
- * Waits as `until` does. When the time is up, the error tells what there is in the cluster: nobody can look at it later.
+ * Waits like `until`. A timeout error describes the state of the cluster, because the test then deletes the cluster.
  * @param timeoutMs default: that of `until`
  */
 export async function untilIn(
@@ -19,7 +19,7 @@ export async function untilIn(
   }
 }
 
-/** A line for each node, machine of Karpenter, pod and telling event, and what the programs of the cluster printed last. */
+/** One line for each node, NodeClaim, pod and relevant event, and the last log lines of the cluster's programs. */
 async function clusterState(plane: ControlPlane): Promise<string> {
   const nodes = (await plane.client.core.listNode()).items.map(nodeLine);
   const pods = (await plane.client.core.listPodForAllNamespaces()).items.map(podLine);
@@ -44,13 +44,13 @@ function podLine(pod: V1Pod): string {
   return `pod ${metadata?.namespace}/${metadata?.name}: ${status?.phase} on ${spec?.nodeName}${ends(pod)}`;
 }
 
-/** Why something was not done, or was done by somebody else. */
+/** Whether an event may explain why something failed, or was done by another controller. */
 const isTelling = ({ reason = '' }: CoreV1Event): boolean => /Blocked|Fail|Evict|Preempt|Terminat/.test(reason);
 
 const eventLine = ({ involvedObject, reason, message, count }: CoreV1Event): string =>
   `event ${reason} of ${involvedObject.name}${count === undefined ? '' : ` x ${count}`}: ${message}`;
 
-/** Its NodeClaims: what it thinks of each node. */
+/** The conditions of Karpenter's NodeClaims. */
 async function claimLines(plane: ControlPlane): Promise<string[]> {
   const list = await plane.client.objects.list('karpenter.sh/v1', 'NodeClaim').catch(() => undefined);
   const claims = (list?.items ?? []) as (KubernetesObject & { status?: { conditions?: V1Condition[] } })[];

@@ -21,7 +21,7 @@ import { until } from './until';
 
 export interface TestNode {
   name: string;
-  /** `nvidia.com/gpu`; default: 0, which is a node that has none. */
+  /** Capacity `nvidia.com/gpu`. Default: a node without GPUs. */
   gpus?: number;
   labels?: Record<string, string>;
   taints?: V1Taint[];
@@ -40,8 +40,8 @@ export interface Clients {
 }
 
 /**
- * A real control plane: etcd, kube-apiserver with PodSecurity and RBAC, kube-controller-manager and kube-scheduler. Its
- * nodes are KWOK's: pods are scheduled and counted as real ones are, and run nothing.
+ * A real control plane: etcd, kube-apiserver with PodSecurity and RBAC, kube-controller-manager and kube-scheduler.
+ * KWOK simulates the nodes: pods are scheduled and counted like real ones, but run nothing.
  */
 export class ControlPlane {
   private constructor(
@@ -51,13 +51,16 @@ export class ControlPlane {
     readonly config: KubeConfig,
   ) {}
 
-  /** Builds what is missing, once, and starts it; ended with the scratch folder. `groups` has the users besides "admin". */
+  /**
+   * Builds missing programs, once, and starts the control plane, which stops when the scratch folder is cleaned.
+   * @param options `groups` has the users besides "admin"
+   */
   static async start(scratch: Scratch, options: Pick<ApiServerOptions, 'groups'> = {}): Promise<ControlPlane> {
     const programs = await ensureControlPlane();
     const processes = await ClusterProcesses.in(scratch);
     const access = await startApiServer(processes, { programs, ...options });
     const kubeconfig = `--kubeconfig=${access.kubeconfigFile()}`;
-    // One of each: there is nobody to elect a leader among. Nobody reads their metrics.
+    // Single instances, so without leader election, and without ports for metrics.
     const alone = [kubeconfig, '--leader-elect=false', '--secure-port=0'];
     await processes.start({
       name: 'kube-controller-manager',
@@ -74,7 +77,7 @@ export class ControlPlane {
     const plane = new ControlPlane(access, processes, await connect(config), config);
     await access.define(PORT_FORWARDS);
     await plane.startKwok(programs.kwok, kubeconfig);
-    // Pods are refused before their namespace has its service account.
+    // Pods are rejected until their namespace has a service account.
     await until('the controllers work', async () => {
       const { items } = await plane.client.core.listNamespacedServiceAccount({ namespace: 'default' });
       return items.length > 0;
@@ -127,7 +130,7 @@ export class ControlPlane {
     });
   }
 
-  /** @param target port on loopback that port 8000 of the pod leads to */
+  /** @param target port on loopback to which port-forwards to the pod lead */
   async forwardPod(namespace: string, pod: string, target: number): Promise<void> {
     await this.client.objects.create({
       apiVersion: 'kwok.x-k8s.io/v1alpha1',
@@ -174,7 +177,7 @@ async function connect(config: KubeConfig): Promise<Clients> {
   };
 }
 
-/** Where port-forwards lead is told to KWOK by objects, since the names of pods are not known before. */
+/** Kind of KWOK's objects for port-forwards. Objects, not a file, because pod names are not known in advance. */
 const PORT_FORWARDS = {
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'CustomResourceDefinition',

@@ -2,7 +2,7 @@ import type { V1Pod } from '@kubernetes/client-node';
 import { isServing, type ControlPlane } from './control-plane';
 import { retriedOnConflict, until } from './until';
 
-/** Watches the pods of a Deployment and remembers the fewest that ever served at a time. */
+/** Watches the pods of a Deployment and records the minimum number of pods that were serving at the same time. */
 export class ServingWatch {
   private readonly pods = new Map<string, V1Pod>();
   private fewest = Number.POSITIVE_INFINITY;
@@ -11,10 +11,10 @@ export class ServingWatch {
   private failure: unknown;
 
   private constructor() {
-    // Made by start.
+    // Use ServingWatch.start.
   }
 
-  /** From the pods that are there now. */
+  /** Starts to watch, beginning with the existing pods. */
   static async start(plane: ControlPlane, namespace: string, labelSelector: string): Promise<ServingWatch> {
     const { Watch } = await import('@kubernetes/client-node');
     const watch = new ServingWatch();
@@ -45,7 +45,7 @@ export class ServingWatch {
     this.fewest = Math.min(this.fewest, [...this.pods.values()].filter(isServing).length);
   }
 
-  /** Ends the watch. @returns the fewest pods that served, and how many changes were seen */
+  /** Ends the watch. @returns the minimum of serving pods, and the number of observed changes */
   end(): { fewest: number; changes: number } {
     this.stopWatching();
     if (this.failure !== undefined && (this.failure as Error).name !== 'AbortError') throw this.failure as Error;
@@ -53,7 +53,7 @@ export class ServingWatch {
   }
 }
 
-/** Replaces every pod, as a new image or setting does, and waits until the Deployment says that it is done. */
+/** Replaces every pod, as a new image or setting does, and waits until the Deployment is rolled out. */
 export async function rollOut(plane: ControlPlane, namespace: string, name: string, mark: string): Promise<void> {
   const { apps } = plane.client;
   const generation = await retriedOnConflict(async () => {
@@ -84,9 +84,8 @@ const DRAIN_MS = 120_000;
 const TOO_MANY_REQUESTS = 429;
 
 /**
- * Empties a node as `kubectl drain` does: no new pods, and evictions that are asked for again while the disruption
- * budget refuses them.
- * @returns how often it refused
+ * Drains a node like `kubectl drain`: cordons the node, and retries evictions while the disruption budget refuses them.
+ * @returns the number of refused evictions
  */
 export async function drain(plane: ControlPlane, node: string): Promise<number> {
   const { core } = plane.client;

@@ -1,9 +1,9 @@
 /**
- * The smallest shared library that Triton takes for a backend: the one function that every backend must have, which
- * does nothing. Models that it serves are loaded in a millisecond and without a process of their own, so that thousands
- * of configurations can be tried on a real server. It answers no request: a model with a warm-up would wait for ever.
+ * The smallest shared library that Triton accepts as a backend. Its only function, which every backend must have, does
+ * nothing. Models of this backend load in a millisecond and without a separate process, so thousands of configurations
+ * can be tried on a real server. The backend answers no requests, so a model with a warm-up would wait forever.
  *
- * An ELF file for x86-64, which is what the server is built for (System V ABI, "Object Files").
+ * An ELF file for x86-64, like the server (System V ABI, "Object Files").
  */
 export function emptyBackend(): Buffer {
   const file = Buffer.alloc(DATA + 7 * 16);
@@ -17,7 +17,7 @@ export function emptyBackend(): Buffer {
     programHeader(LOAD, READ | EXECUTE, 0, CODE + 3),
     programHeader(LOAD, READ | WRITE, DATA, 7 * 16),
     programHeader(DYNAMIC, READ | WRITE, DATA, 7 * 16),
-    // Without it the linker would want a stack that can be executed, which newer ones refuse.
+    // Without this header the linker would require an executable stack, which newer linkers refuse.
     programHeader(STACK, READ | WRITE, 0, 0),
   ];
   file.set(Buffer.concat(headers), 64);
@@ -33,7 +33,7 @@ export function emptyBackend(): Buffer {
 const FUNCTION = 'TRITONBACKEND_ModelInstanceExecute';
 const [LOAD, DYNAMIC, STACK] = [1, 2, 0x6474e551];
 const [EXECUTE, WRITE, READ] = [1, 2, 4];
-/** Where the parts are, in the file as in memory. What the linker writes to has a page of its own. */
+/** Offsets of the parts, in the file and in memory. DATA, to which the linker writes, has its own page. */
 const [HASH, SYMBOLS, STRINGS, CODE, DATA] = [0x120, 0x140, 0x180, 0x200, 0x1000];
 
 const programHeader = (type: number, flags: number, at: number, bytes: number): Buffer =>

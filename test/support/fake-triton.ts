@@ -3,27 +3,27 @@ import type { AddressInfo } from 'node:net';
 import type { S3Store } from '../../src/s3/store';
 import type { Scratch } from './scratch';
 
-/** What a server does with a request to load a model. The last three answer 200. */
+/** Reaction of a server to a request to load a model. The last three answer 200. */
 export type Loading = 'ok' | 'refuse' | 'crash' | 'first version unavailable' | 'ready later' | 'absent';
 
-/** What a server does with a request to unload a model. `endless` answers 200 and shows UNLOADING from then on. */
+/** Reaction of a server to a request to unload a model. `endless` answers 200 and reports UNLOADING from then on. */
 export type Unloading = 'ok' | 'refuse' | 'endless' | 'no answer';
 
-/** How often the index shows a model as LOADING that is ready later. */
+/** How often the index reports LOADING for a model that is `ready later`. */
 const LOADING_LOOKS = 3;
 
 export interface FakeTriton {
   url: string;
-  /** What it serves. */
+  /** Name of a loaded model -> digest of its configuration and versions. */
   loaded: Map<string, { digest: string | undefined; versions: string[] }>;
-  /** Names of the models that it was asked to load, and to unload. */
+  /** Names of models in requests to load and to unload. */
   loads: string[];
   unloads: string[];
 }
 
 /**
- * Stands in for a Triton that reads `models/` of a bucket, where a real one cannot be made to do what a test needs: to
- * die while it loads, for example. All else is tested with real ones.
+ * Replaces a Triton that reads `models/` of a bucket, in tests that need behaviour which a real server cannot be made
+ * to show, such as a crash during a load. Other tests use real servers.
  */
 export async function fakeTriton(
   scratch: Scratch,
@@ -32,7 +32,7 @@ export async function fakeTriton(
   onUnload: (model: string) => Unloading = () => 'ok',
 ): Promise<FakeTriton> {
   const fake: FakeTriton = { url: '', loaded: new Map(), loads: [], unloads: [] };
-  /** State of a version that is not READY, by model; undefined: the index does not have it. */
+  /** Model -> state of its versions, if not READY. Undefined means that the index lacks the version. */
   const states = new Map<string, (version: string) => string | undefined>();
   const load = async (name: string, how: Loading): Promise<void> => {
     const config = (await store.get(`models/${name}/config.pbtxt`))?.body.toString() ?? '';
@@ -67,7 +67,7 @@ export async function fakeTriton(
     } else if (url.endsWith('/config')) {
       answer(200, { parameters: { published_digest: { string_value: fake.loaded.get(model)?.digest } } });
     } else if (url.endsWith('/infer')) {
-      // Of a model without inputs and outputs: see the configuration that it answers.
+      // The model has no inputs and outputs, like the configuration in the answer above.
       answer(200, { model_name: model, model_version: '1', outputs: [] });
     } else if (url.endsWith('/unload')) {
       fake.unloads.push(model);

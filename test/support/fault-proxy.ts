@@ -4,26 +4,26 @@ import { startProxy, type PassOn, type Proxy, type WholeAnswer } from './proxy';
 import { SeededRandom } from './soak';
 
 export const FAULTS = [
-  /** 500 before the body was read, and the end of the connection. */
+  /** Answer 500 before the body was read, and close the connection. */
   'error500',
-  /** 503 SlowDown, as S3 says it. */
+  /** Answer 503 SlowDown, like S3. */
   'slowDown',
-  /** The connection is reset, and the server never hears of the request. */
+  /** Reset the connection; the server does not get the request. */
   'resetBefore',
-  /** The server carries the request out, and the connection is reset instead of the reply. */
+  /** The server executes the request, and the connection is reset instead of the reply. */
   'lostReply',
-  /** The reply comes late: by `delayMs`. */
+  /** Delay the reply by `delayMs`. */
   'delay',
-  /** The connection ends in the middle of the reply's body; before a reply that has none. */
+  /** Close the connection in the middle of the reply's body, or before a reply without a body. */
   'cutShort',
-  /** One byte of the request's body is another one when it arrives. */
+  /** Change one byte of the request's body. */
   'flip',
 ] as const;
 export type Fault = (typeof FAULTS)[number];
 
 export interface FaultOptions {
   seed: number;
-  /** Share of the requests that have a fault: 0 to 1. */
+  /** Fraction of the requests with a fault: 0 to 1. */
   rate: number;
   kinds: readonly Fault[];
   /** For `delay`; default 1,000. */
@@ -37,12 +37,12 @@ export interface ProxiedRequest {
   /** Path and query. */
   url: string;
   fault: Fault | undefined;
-  /** The server has carried it out, well or not. */
+  /** Whether the server answered the request, successfully or not. */
   answered: boolean;
 }
 
 export interface FaultProxy extends Proxy {
-  /** How often each fault was made. */
+  /** How often each fault was injected. */
   counts: Record<Fault, number>;
   /** Every request, in the order of arrival. */
   requests: ProxiedRequest[];
@@ -53,8 +53,8 @@ const SLOW_DOWN =
   '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>';
 
 /**
- * Stands between a client and an S3 server and does to requests what networks and overloaded servers do. Everything
- * else passes as it is.
+ * A proxy between a client and an S3 server that injects the faults of networks and overloaded servers. All other
+ * requests pass unchanged.
  */
 export async function startFaultProxy(target: string, options: FaultOptions): Promise<FaultProxy> {
   const random = new SeededRandom(options.seed);
@@ -63,7 +63,7 @@ export async function startFaultProxy(target: string, options: FaultOptions): Pr
   let { rate } = options;
 
   const draw = (request: ProxiedRequest, bodyBytes: number): Fault | undefined => {
-    // Both are drawn for each request, so that the sequence does not depend on what the requests are.
+    // Both are drawn for each request, so that the random sequence does not depend on the content of the requests.
     const chosen = random.chance(rate);
     const kind = random.pick(options.kinds);
     const possible = (kind !== 'flip' || bodyBytes > 0) && (options.only?.(request) ?? true);
@@ -100,7 +100,7 @@ export async function startFaultProxy(target: string, options: FaultOptions): Pr
   return { ...proxy, counts, requests, setRate: (changed) => (rate = changed) };
 }
 
-/** Changes one byte of all that it is given, piece by piece. */
+/** Returns a function that changes the byte at `flipAt` of a body that comes in chunks. */
 function flipByteAt(flipAt: number): (chunk: Buffer) => void {
   let at = 0;
   return (chunk) => {

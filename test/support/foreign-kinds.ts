@@ -1,6 +1,6 @@
 import type { ControlPlane } from './control-plane';
 
-/** Kinds that operators bring and whose own definitions are not at hand: group, kind, version. */
+/** Kinds of operators whose definitions are not available to tests: group, kind, version. */
 const KINDS: readonly (readonly [group: string, kind: string, version: string, scope?: 'Cluster'])[] = [
   ['eks.amazonaws.com', 'NodeClass', 'v1', 'Cluster'],
   ['keda.sh', 'ScaledObject', 'v1alpha1'],
@@ -9,8 +9,8 @@ const KINDS: readonly (readonly [group: string, kind: string, version: string, s
 ];
 
 /**
- * Makes the API server take those of these groups, whatever is in them. Whether they are valid is for tests with the
- * real definitions.
+ * Makes the API server accept objects of these groups without validation. Tests with the real definitions verify that
+ * they are valid.
  */
 export async function defineForeignKinds(plane: ControlPlane, groups: readonly string[]): Promise<void> {
   for (const [group, kind, version, scope = 'Namespaced'] of KINDS) {

@@ -2,10 +2,10 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import type { Scratch } from './scratch';
 
 /**
- * Stands before a server on loopback and lets connections through while it is open; others are cut at once. Ended with
- * the scratch folder.
- * @param isOpen asked at each connection
- * @returns its port
+ * A proxy for a server on loopback that forwards connections while the gate is open and closes others at once. Stops
+ * when the scratch folder is cleaned.
+ * @param isOpen called for each connection
+ * @returns the port of the gate
  */
 export async function startGate(scratch: Scratch, port: number, isOpen: () => Promise<boolean>): Promise<number> {
   const clients = new Set<Socket>();

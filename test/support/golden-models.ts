@@ -1,31 +1,31 @@
 import type { SeededRandom } from './soak';
 
-/** How the program of a model differs from the one whose answers are golden. */
+/** How the program of a model differs from the program that gave the golden answers. */
 export interface Deviation {
-  /** Takes a weight by another sign. */
+  /** Index of a weight whose sign is inverted. */
   flip?: number;
-  /** Takes two channels for each other. */
+  /** Swaps the first two channels. */
   swap?: boolean;
   mean?: number;
-  /** Columns that the answer has too many. */
+  /** Number of extra columns in the answer. */
   extra?: number;
   dtype?: 'float64' | 'float16';
   nan?: boolean;
-  /** Adds to each answer: noise within the tolerance. */
+  /** Added to each answer, within the tolerance. */
   noise?: number;
-  /** Other source, same numbers. */
+  /** Changes the source but not the answers. */
   comment?: string;
 }
 
-/** A small network of NumPy: rows of `channels` numbers, normalised, times a matrix. */
+/** A small network in NumPy: rows of `channels` numbers, normalised, times a matrix. */
 export interface GoldenModel {
   name: string;
   channels: number;
   outputs: number;
   batch: number;
-  /** A pass of every row through tanh, as an activation. */
+  /** Whether tanh is applied as an activation. */
   activation: boolean;
-  /** Compared by the highest class. */
+  /** Labels, if answers are compared by the highest class. */
   labels?: string[];
 }
 
@@ -49,7 +49,7 @@ function weightsOf({ channels, outputs }: GoldenModel, version: number, flip?: n
   );
 }
 
-/** The request's rows: any numbers, of which no two are alike. */
+/** Rows of the request: arbitrary numbers, all different. */
 const rowsOf = ({ channels, batch }: GoldenModel): number[][] =>
   Array.from({ length: batch === 0 ? 1 : 2 }, (_, row) =>
     Array.from({ length: channels }, (_, i) => Math.round(Math.cos(3 + row * 5 + i * 2) * 256) / 256),
@@ -65,7 +65,7 @@ function answersOf(model: GoldenModel, version: number): number[][] {
   );
 }
 
-/** `1/model.py` and the rest, with golden requests of this version. */
+/** Files of the model: config.pbtxt, model.py and golden requests of this version. */
 export function goldenModel(
   model: GoldenModel,
   version: number,
@@ -120,7 +120,7 @@ class TritonPythonModel:
   };
 }
 
-/** Kinds of faults that a release must not have, each for any model. */
+/** Faults that a release must not have; each applies to any model. */
 export const MUTANTS: Readonly<
   Record<string, (model: GoldenModel, random: SeededRandom) => Deviation & { weightsFrom?: number }>
 > = {
@@ -133,7 +133,7 @@ export const MUTANTS: Readonly<
   'NaN in a row': () => ({ nan: true }),
 };
 
-/** Makes another artifact that answers alike, as a re-trace does. */
+/** Makes a different artifact with the same answers within the tolerance, as a new trace does. */
 export const harmless = (random: SeededRandom): Deviation => ({
   comment: `traced again, ${random.integer(0, 1e9)}`,
   noise: (random.fraction() - 0.5) * 1e-4,

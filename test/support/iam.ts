@@ -1,16 +1,16 @@
-/** What somebody asks AWS for. */
+/** A call of the AWS API. */
 export interface Call {
   /** `s3:GetObject` */
   action: string;
-  /** ARN of what it is done to. */
+  /** ARN of the resource. */
   resource: string;
-  /** Condition keys that the request has, and no others: `s3:prefix` is there only if the request has one. */
+  /** All condition keys of the request: for example, `s3:prefix` only if the request has a prefix. */
   context?: Readonly<Record<string, string>>;
 }
 
 type OneOrMore<T> = T | readonly T[];
 
-/** A statement of a policy of an identity: it has no principal. */
+/** A statement of an identity-based policy, which has no principal. */
 export interface Statement {
   Sid?: string;
   Effect: 'Allow' | 'Deny';
@@ -32,8 +32,8 @@ const list = <T>(value: OneOrMore<T> | undefined): readonly T[] =>
   value === undefined ? [] : Array.isArray(value) ? (value as readonly T[]) : [value as T];
 
 /**
- * What IAM says to a call of an identity with these policies: a statement that denies wins over all that allow.
- * @throws for what this evaluator does not know, so that no test passes because of it
+ * IAM's decision on a call of an identity with these policies: a deny statement overrides all allow statements.
+ * @throws for elements of policies that this evaluator does not support, so that they cannot make a test pass
  */
 export function decide(policies: readonly PolicyDocument[], call: Call): Decision {
   const matching = policies
@@ -49,7 +49,7 @@ function isAbout(statement: Statement, { action, resource }: Call): boolean {
   if ((Resource === undefined) === (NotResource === undefined)) {
     throw new Error('one of Resource and NotResource is expected');
   }
-  // Actions are the same in any case.
+  // Actions are case-insensitive.
   const named = list(Action ?? NotAction).some((pattern) => isLike(pattern.toLowerCase(), action.toLowerCase()));
   const meant = list(Resource ?? NotResource).some((pattern) => isLike(pattern, resource));
   return named === (Action !== undefined) && meant === (Resource !== undefined);
@@ -59,7 +59,7 @@ type Test = (wanted: string, actual: string) => boolean;
 
 const equals: Test = (wanted, actual) => wanted === actual;
 
-/** Operators that hold if one of the values does; the others hold if none of theirs does. */
+/** Positive operators, which hold if one of the values matches. Their negations hold if none matches. */
 const OPERATORS: Readonly<Record<string, Test>> = {
   StringEquals: equals,
   StringEqualsIgnoreCase: (wanted, actual) => wanted.toLowerCase() === actual.toLowerCase(),
@@ -86,18 +86,18 @@ function meets(operator: string, wanted: readonly string[], actual: string | und
   const plain = name.replace('Not', '');
   const test = OPERATORS[plain];
   if (test === undefined) throw new Error(`the condition operator ${operator} is not known here`);
-  // Without the key, IfExists and the operators with a Not hold, and no other does.
+  // If the request lacks the key, only operators with IfExists or Not hold.
   if (actual === undefined) return operator !== name || plain !== name;
   return wanted.some((value) => test(value, actual)) === (plain === name);
 }
 
-/** Matches with * for any text, slashes and colons too, and ? for one character. */
+/** Matches a pattern in which * is any text, including slashes and colons, and ? is one character. */
 function isLike(pattern: string, text: string): boolean {
   const escaped = pattern.replace(/[.+^${}()|[\]\\]/g, '\\$&');
   return new RegExp(`^${escaped.replaceAll('*', '.*').replaceAll('?', '.')}$`, 's').test(text);
 }
 
-/** Every policy that is smaller by one action, one resource, one condition's value or one statement, and what is gone. */
+/** All policies with one action, resource, condition value or statement removed, and the name of the removed part. */
 export function smallerPolicies(policy: PolicyDocument): { without: string; policy: PolicyDocument }[] {
   const statements = list(policy.Statement);
   return statements.flatMap((statement, index) => {

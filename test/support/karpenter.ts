@@ -11,10 +11,10 @@ import { until } from './until';
 
 export type CapacityType = 'spot' | 'on-demand';
 
-/** What stands where AWS has an EC2NodeClass or a NodeClass of Auto Mode. */
+/** Replaces the EC2NodeClass or the NodeClass of Auto Mode on AWS. */
 export const KWOK_NODE_CLASS = { group: 'karpenter.kwok.sh', kind: 'KWOKNodeClass', name: 'test' } as const;
 
-/** What machines cost in a cloud of tests: spot a third. */
+/** Price per vCPU in the simulated cloud. Spot costs a third. */
 const PRICES: Record<CapacityType, number> = { spot: 1 / 3, 'on-demand': 1 };
 
 export interface KarpenterOptions {
@@ -22,7 +22,7 @@ export interface KarpenterOptions {
   zones: readonly string[];
 }
 
-/** A real Karpenter whose cloud has the given machines. What it starts are simulated nodes. */
+/** A real Karpenter whose cloud offers the given machines and starts simulated nodes. */
 export class Karpenter {
   private constructor(private readonly outOfCapacity: string) {}
 
@@ -61,13 +61,13 @@ export class Karpenter {
     return new Karpenter(outOfCapacity);
   }
 
-  /** From now on no machine can be had so; none: all can be had again. */
+  /** Makes these capacity types unavailable and all others available, from now on. */
   runOut(...types: CapacityType[]): void {
     writeFileSync(this.outOfCapacity, types.join('\n'));
   }
 }
 
-/** Makes the API server take NodePools and what else is Karpenter's, checked by Karpenter's own definitions. */
+/** Creates NodePool and the other kinds of Karpenter in the API server, with Karpenter's own definitions. */
 export async function defineKarpenterKinds(plane: ControlPlane): Promise<void> {
   for (const file of await karpenterDefinitions()) {
     for (const definition of loadAll(readFileSync(file, 'utf8'))) {
@@ -76,7 +76,7 @@ export async function defineKarpenterKinds(plane: ControlPlane): Promise<void> {
   }
 }
 
-/** The machines as Karpenter's KWOK provider reads them. */
+/** The machines in the format of Karpenter's KWOK provider. */
 function machines({ instanceTypes, zones }: KarpenterOptions): object[] {
   return instanceTypes.map((name) => {
     const { gpus, vcpus, memoryGiB } = factsOf(name);

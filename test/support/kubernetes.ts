@@ -10,9 +10,9 @@ import type { Scratch } from './scratch';
 const NODE = 'node-0';
 
 export interface TestClusterOptions {
-  /** Where a port-forward to each pod leads: name of the pod -> port on loopback where something listens. */
+  /** Targets of port-forwards: name of the pod -> port on loopback. */
   targets: Readonly<Record<string, number>>;
-  /** Users besides "admin"; they may do what is granted. */
+  /** Users besides "admin", who have only granted permissions. */
   users?: readonly string[];
   /** Default: serving. */
   namespace?: string;
@@ -23,42 +23,42 @@ export interface TestPod {
   labels?: Record<string, string>;
   /** Default: true. */
   ready?: boolean;
-  /** The container port that is named "http"; none is named when left out. */
+  /** Container port with the name "http". Default: no named port. */
   httpPort?: number;
   /** Default: Running. */
   phase?: 'Pending' | 'Running' | 'Succeeded' | 'Failed';
 }
 
-/** What a Role permits. */
+/** A rule of a Role. */
 export interface TestRule {
   apiGroups: string[];
   resources: string[];
   verbs: string[];
 }
 
-/** A Kubernetes API with one simulated node, whose pods are what tests say they are. */
+/** A Kubernetes API with one simulated node, on which tests set the status of pods. */
 export interface TestCluster {
   namespace: string;
   server: string;
   /** Text of a kubeconfig, with a context named after the user. */
   kubeconfig(user?: string): string;
-  /** Gives a user a Role in the namespace. */
+  /** Binds a user to a Role in the namespace. */
   grant(user: string, rules: TestRule[]): Promise<void>;
   createPod(pod: TestPod): Promise<void>;
   setReady(name: string, ready: boolean): Promise<void>;
-  /** With a grace period the pod stays, terminating: nothing here ends it. */
+  /** With a grace period the pod stays in Terminating, because no kubelet removes it. */
   deletePod(name: string, graceSeconds?: number): Promise<void>;
 }
 
 /**
- * A real kube-apiserver on a real etcd, and KWOK as the node that the API server forwards ports through. There is no
- * scheduler and no controller: pods are bound to the node and given their status here.
+ * A real kube-apiserver on a real etcd, and KWOK as the node through which the API server forwards ports. There is no
+ * scheduler and no controller: TestCluster binds pods to the node and sets their status.
  */
 export async function testKubernetes(scratch: Scratch, options: TestClusterOptions): Promise<TestCluster> {
   const programs = await ensureKubernetes();
   const namespace = options.namespace ?? 'serving';
   const processes = await ClusterProcesses.in(scratch);
-  // No controller makes the service accounts that pods would need.
+  // No controller creates the service accounts that pods would need.
   const flags = ['--disable-admission-plugins=ServiceAccount'];
   const access = await startApiServer(processes, { programs, flags, users: options.users ?? [] });
 
@@ -77,7 +77,7 @@ export async function testKubernetes(scratch: Scratch, options: TestClusterOptio
   return ApiCluster.prepare(access, namespace);
 }
 
-/** JSON documents, which are YAML: how the node gets its status, and where port-forwards lead. */
+/** KWOK's configuration: the status of the node, and targets of port-forwards. JSON documents, which are valid YAML. */
 function kwokConfiguration(targets: Readonly<Record<string, number>>, namespace: string, kubeletPort: number): string {
   const nodeStatus = {
     addresses: [{ type: 'InternalIP', address: '127.0.0.1' }],
@@ -116,7 +116,7 @@ class ApiCluster implements TestCluster {
     private readonly rbac: RbacAuthorizationV1Api,
   ) {}
 
-  /** Makes the node and the namespace. */
+  /** Creates the node and the namespace. */
   static async prepare(access: Access, namespace: string): Promise<ApiCluster> {
     const { CoreV1Api, KubeConfig, RbacAuthorizationV1Api } = await import('@kubernetes/client-node');
     const config = new KubeConfig();

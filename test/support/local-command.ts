@@ -8,7 +8,7 @@ import { runCommandLine, type Finished } from './run';
 import type { Scratch } from './scratch';
 import { until } from './until';
 
-/** What `npm run local` may take on a busy machine. */
+/** Start time of `npm run local` on a busy machine. */
 const START_MS = 180_000;
 
 const FREE_PORTS = ['--http-port', '0', '--grpc-port', '0', '--metrics-port', '0', '--s3-port', '0'];
@@ -16,16 +16,16 @@ const FREE_PORTS = ['--http-port', '0', '--grpc-port', '0', '--metrics-port', '0
 /** `npm run local` in the background. */
 export interface RunningLocal {
   child: ChildProcess;
-  /** All that it wrote until now. */
+  /** Output until now. */
   said: () => string;
-  /** Its exit code; null when a signal ended it. */
+  /** Exit code; null if a signal ended the process. */
   ended: Promise<number | null>;
 }
 
-/** `npm run local` of a repository with the model `adds`, and what it has left on this machine. */
+/** Runs `npm run local` with a repository that has the model `adds`, and finds what a run left on this machine. */
 export class LocalCommand {
   readonly repository: string;
-  /** Everything that it starts has this folder on its command line. */
+  /** All processes that `npm run local` starts have this folder in their command line. */
   readonly directory: string;
   private readonly pids: number[] = [];
 
@@ -34,19 +34,19 @@ export class LocalCommand {
     this.directory = this.directoryOf(this.repository);
   }
 
-  /** Where the stack of a repository is, removed with the scratch folder. */
+  /** Folder of the local stack of a repository, deleted when the scratch folder is cleaned. */
   directoryOf(repository: string): string {
     const directory = localDirectory(repository);
     this.scratch.defer(() => rmSync(directory, { recursive: true, force: true }));
     return directory;
   }
 
-  /** Runs it on free ports to its end. */
+  /** Runs the command on free ports until it exits. */
   run(flags: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Finished> {
     return runCommandLine('local', ['--repo', this.repository, ...FREE_PORTS, ...flags], env);
   }
 
-  /** Starts it on free ports; variables of the environment may come first. */
+  /** Starts the command on free ports. The first argument may be environment variables. */
   start(...given: [NodeJS.ProcessEnv, ...string[]] | string[]): RunningLocal {
     const [first, ...others] = given;
     const [env, flags] = typeof first === 'object' ? [first, others as string[]] : [{}, given as string[]];
@@ -60,12 +60,12 @@ export class LocalCommand {
     return { child, said: () => text, ended: new Promise((resolve) => child.once('close', resolve)) };
   }
 
-  /** Command lines of its processes. */
+  /** Command lines of the processes of the local stack. */
   processes(): string[] {
     return processes().filter((command) => command.includes(this.directory));
   }
 
-  /** Fails where a process, or something in a folder of the system, is left. */
+  /** Fails if a process or a file in /dev/shm is left. */
   expectNothingLeft(): void {
     expect(this.processes()).toEqual([]);
     const ours = this.pids.map((pid) => `triton-serving-${pid}-`);
@@ -74,17 +74,17 @@ export class LocalCommand {
   }
 }
 
-/** Waits for a sign of `npm run local`; fails at once when it has ended instead. */
+/** Waits for a condition; fails immediately if `npm run local` has exited. */
 export async function untilLocal({ child, said }: RunningLocal, condition: () => boolean): Promise<void> {
   await until('it came so far', () => condition() || child.exitCode !== null, START_MS);
   if (!condition()) throw new Error(`it ended with ${child.exitCode}:\n${said()}`);
 }
 
-/** Waits until it says that everything is there. */
+/** Waits until `npm run local` reports that everything is running. */
 export const untilUp = (local: RunningLocal): Promise<void> =>
   untilLocal(local, () => local.said().includes('Ctrl-C stops everything'));
 
-/** The address in the table that it prints. */
+/** An address in the table that `npm run local` prints. */
 export function addressOf({ said }: RunningLocal, what: string): string {
   return new RegExp(`${what}\\s+(\\S+)`).exec(said())?.[1] ?? '';
 }
@@ -97,7 +97,7 @@ function processes(): string[] {
       try {
         return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
       } catch {
-        return ''; // Gone meanwhile.
+        return ''; // The process has ended in the meantime.
       }
     });
 }

@@ -5,33 +5,33 @@ import type { ControlPlane } from './control-plane';
 import type { Scratch } from './scratch';
 import { TestStack, type StackConfig } from './stack';
 
-/** Programs that a stack on a control plane needs, by the folders that pin them. */
+/** Folders that pin the programs which a stack on a control plane needs. */
 const ENGINES = ['kubernetes', 'kwok', 'pulumi', 'pulumi-kubernetes', 'pulumi-language-nodejs'];
 
-/** Why there cannot be such a stack here; undefined if there can. */
+/** Why this machine cannot run such a stack; undefined if it can. */
 export function whyNoEngines(...more: string[]): string | undefined {
   return whyNoGo([...ENGINES, ...more]);
 }
 
-/** As in Pulumi.local.yaml and the defaults of TritonServer. */
+/** The same as in Pulumi.local.yaml and the defaults of TritonServer. */
 export const NAMESPACE = 'triton';
 export const DEPLOYMENT = 'triton';
 
-/** Not a secret of anybody. */
+/** Credentials of the local S3 server, which are not secret. */
 export const LOCAL_KEYS = {
   s3AccessKeyId: LOCAL_CREDENTIALS.accessKeyId,
   s3SecretAccessKey: LOCAL_CREDENTIALS.secretAccessKey,
 } as const;
 
 export interface LocalStackOptions {
-  /** The S3 API that Triton is told. Default: one where nothing listens; simulated pods ask nothing. */
+  /** S3 endpoint for Triton. Default: a port without a server, because simulated pods send no requests. */
   endpoint?: string;
   /** Default: model-repository. */
   bucket?: string;
   config?: StackConfig;
 }
 
-/** The `local` stack on a test's cluster; nothing of it is deployed yet. */
+/** Creates the `local` stack on a test's cluster. Nothing is deployed yet. */
 export async function localStack(
   scratch: Scratch,
   plane: ControlPlane,

@@ -6,18 +6,21 @@ import { paths } from '../../src/core/paths';
 import { fences } from './markdown';
 import type { TestStack } from './stack';
 
-/** Why the commands of the runbook cannot be run here; undefined if they can. */
+/** Why this machine cannot run the commands of the runbook; undefined if it can. */
 export function whyNoImport(...programs: string[]): string | undefined {
   const missing = programs.filter((program) => spawnSync(program, ['--help']).error !== undefined);
   return missing.length === 0 ? undefined : `not on PATH: ${missing.join(', ')}`;
 }
 
-/** Deletes the state of a stack and all its copies; what it made stays. */
+/** Deletes the state of a stack and all copies of the state. The resources of the stack remain. */
 export async function loseState(stack: TestStack): Promise<void> {
   await stack.pulumi('stack', 'rm', stack.name, '--yes', '--force', '--preserve-config');
 }
 
-/** Runs the block of docs/operations.md that begins with this line, for a stack; gives what was printed. */
+/**
+ * Runs the block of docs/operations.md that begins with `firstLine`, for a stack.
+ * @returns stdout of the block
+ */
 export async function runRunbook(
   stack: TestStack,
   firstLine: string,

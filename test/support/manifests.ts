@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { dump } from 'js-yaml';
 import type { RegisteredResource } from './registered-stack';
 
-/** An object of Kubernetes. */
+/** A Kubernetes object. */
 export interface Manifest {
   apiVersion: string;
   kind: string;
@@ -11,25 +11,28 @@ export interface Manifest {
   [field: string]: unknown;
 }
 
-/** The objects that a stack asks its cluster for, with the names that Pulumi would give them. */
+/** The Kubernetes objects of a stack, with the names that Pulumi would generate. */
 export function manifestsOf(resources: readonly RegisteredResource[]): Manifest[] {
   return resources
     .filter(({ type, custom }) => custom && type.startsWith('kubernetes:'))
     .map(({ type, state }) => {
       const object = { ...apiOf(type), ...state };
-      // Pulumi's own id of it.
+      // Pulumi's id, which is not part of the object.
       delete object['id'];
       return object as unknown as Manifest;
     });
 }
 
-/** `kubernetes:apps/v1:Deployment`; the group `core` has no name. */
+/** apiVersion and kind of a type such as `kubernetes:apps/v1:Deployment`. The group `core` is omitted in apiVersion. */
 function apiOf(type: string): Record<string, unknown> {
   const [, api = '', kind = ''] = type.split(':');
   return { apiVersion: api.replace(/^core\//, ''), kind };
 }
 
-/** Writes them as one YAML file each into `directory`; gives the files. */
+/**
+ * Writes each manifest as a YAML file into `directory`.
+ * @returns the files
+ */
 export function writeManifests(manifests: readonly Manifest[], directory: string): string[] {
   return manifests.map((manifest) => {
     const { kind, metadata } = manifest;

@@ -1,8 +1,8 @@
 /** A fenced block of a Markdown page. */
 export interface Fence {
-  /** The first word behind the fence, `sh`. */
+  /** The first word after the opening fence, such as `sh`. */
   language: string;
-  /** What stands behind it. */
+  /** The text after the language. */
   note: string;
   text: string;
   /** The paragraph before it. */

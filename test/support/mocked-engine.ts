@@ -1,14 +1,14 @@
 import * as pulumi from '@pulumi/pulumi';
 import * as debuggable from '@pulumi/pulumi/runtime/debuggable';
 
-// Pulumi notes where each promise and each resource was made. Jest looks up every frame of it in source maps, which takes
-// longer than the program itself; and the notes are for messages that nobody reads here.
+// Pulumi records a stack trace for each promise and each resource. Jest looks up each frame in source maps, which takes
+// longer than the program itself. Tests do not need these traces.
 Object.assign(pulumi.Resource, { callsites: () => [] });
 Object.assign(debuggable, { debuggablePromise: <T>(promise: T): T => promise });
 
 type Properties = Record<string, unknown>;
 
-/** What of a request to register a resource matters to tests. */
+/** The fields of a request to register a resource that tests use. */
 export interface RegisterRequest {
   /** Pulumi's token: `aws:s3/bucket:Bucket`. */
   getType(): string;
@@ -16,7 +16,7 @@ export interface RegisterRequest {
   /** URN; empty for the stack itself. */
   getParent(): string;
   getProvider(): string;
-  /** Whether a provider makes it; a component is there for others only. */
+  /** Whether a provider creates the resource; false for components. */
   getCustom(): boolean;
   getProtect(): boolean;
   getIgnorechangesList(): string[];
@@ -24,23 +24,23 @@ export interface RegisterRequest {
   getCustomtimeouts(): { getCreate(): string; getUpdate(): string } | undefined;
   /** URNs. */
   getDependenciesList(): string[];
-  /** For each property, the URNs that it was made from. */
+  /** Property -> URNs of the resources on which its value depends. */
   getPropertydependenciesMap(): {
     forEach(visit: (dependencies: { getUrnsList(): string[] }, property: string) => void): void;
   };
 }
 
-/** Stands in for an engine and its providers. */
+/** Replaces an engine and its providers. */
 export interface Mocks {
   project?: string;
   stack?: string;
-  /** Id and properties of a resource that was made with `inputs`, in which secrets are marked. */
+  /** Returns id and properties of a new resource. Secrets in `inputs` are marked. */
   newResource(type: string, name: string, inputs: Properties): { id: string; state: Properties };
-  /** The answer of a provider's function. */
+  /** Returns the result of a provider's function. */
   call(token: string, inputs: Properties): Properties;
 }
 
-/** A request that was made, and what became of it. */
+/** A request to register a resource, and its URN. */
 export interface Registration {
   request: RegisterRequest;
   urn: string;
@@ -49,9 +49,9 @@ export interface Registration {
 type Answered = (error: unknown, response: { getUrn(): string } | undefined) => void;
 
 /**
- * Runs a program against mocks: all that a Pulumi engine would have been asked for, in that order.
- * @param program what it returns, or any part of it, may be an output
- * @returns with the value that it has then
+ * Runs a program against mocks.
+ * @param program its result may be, or contain, outputs
+ * @returns all requests to a Pulumi engine, in order, and the resolved result of the program
  */
 export async function runMocked<T>(
   mocks: Mocks,
@@ -81,14 +81,14 @@ export async function runMocked<T>(
   const outputs = await new Promise<T>((resolve) => {
     (pulumi.output(program()) as pulumi.Output<T>).apply(resolve);
   });
-  // Whatever is registered later than the outputs is waited for, too.
+  // Also waits for registrations after the outputs were resolved.
   await pulumi.runtime.disconnect();
   return { registrations, outputs };
 }
 
 /**
- * A value as it can be compared.
- * @param shown what stands for a value that is secret; default: the value itself
+ * Converts a value so that it can be compared.
+ * @param shown replacement of a secret value; default: the value itself
  */
 export function plain(value: unknown, shown: (secret: unknown) => unknown = (secret) => secret): unknown {
   if (Array.isArray(value)) return value.map((one) => plain(one, shown));
@@ -97,5 +97,5 @@ export function plain(value: unknown, shown: (secret: unknown) => unknown = (sec
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, plain(one, shown)]));
 }
 
-/** The same, with a value that is secret as `{ secret: VALUE }`. */
+/** Like `plain`, but a secret value becomes `{ secret: VALUE }`. */
 export const marked = (value: unknown): unknown => plain(value, (secret) => ({ secret }));

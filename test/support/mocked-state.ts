@@ -1,4 +1,4 @@
-/** What AWS adds to a resource that it makes, as far as other resources of a stack are made from it. */
+/** Properties that AWS adds to a new resource, if other resources of a stack depend on them. */
 
 type Properties = Record<string, unknown>;
 
@@ -7,7 +7,7 @@ const ACCOUNT = '111122223333';
 
 const arn = (service: string, rest: string): string => `arn:aws:${service}:${REGION}:${ACCOUNT}:${rest}`;
 
-/** Text of a property, or something else. */
+/** A property if it is a string, otherwise a default. */
 const textOr = (value: unknown, otherwise: string): string => (typeof value === 'string' ? value : otherwise);
 
 const STATES: Readonly<Record<string, (name: string, inputs: Properties) => Properties & { id?: string }>> = {
@@ -38,7 +38,7 @@ const STATES: Readonly<Record<string, (name: string, inputs: Properties) => Prop
   'aws:ec2/launchTemplate:LaunchTemplate': (name) => ({ id: `lt-${name}`, latestVersion: 1 }),
 };
 
-/** Id and properties of a resource that was made with `inputs`. */
+/** Id and properties of a resource with these `inputs`. */
 export function mockedState(type: string, name: string, inputs: Properties): { id: string; state: Properties } {
   const kubernetes = /^kubernetes:(?!.*:Provider$)/.test(type);
   const { metadata } = inputs as { metadata?: object };

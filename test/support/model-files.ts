@@ -7,18 +7,18 @@ import { formatProblem, type Problem } from '../../src/core/errors';
 import { readRepository, type Repository, type Selection } from '../../src/model';
 import { SHIPPED_MODELS } from '../../tools/shipped-models';
 
-/** Where the real model folders of this project are. */
+/** The model repository of this project. */
 export const MODEL_REPO = path.join(__dirname, '../../model-repo');
 
-/** The names of the models that ship, in order: a user may have more. */
+/** The names of the shipped models, in order. A user's repository may have more. */
 export const MODELS = SHIPPED_MODELS;
 
-/** In memory where there is such a place: these are thousands of small files. */
+/** In memory if possible, because tests write thousands of small files. */
 const PLACE = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
 const made: string[] = [];
 
-/** A new folder with these files, keys with `/`; removed by `removeFolders`. A key that ends in `/` is an empty folder. */
+/** A new folder with these files: path -> content. A path that ends in `/` is an empty folder. See `removeFolders`. */
 export function folder(files: Record<string, string | Buffer>): string {
   const root = realpathSync(mkdtempSync(path.join(PLACE, 'model-test-')));
   made.push(root);
@@ -34,17 +34,17 @@ export async function removeFolders(): Promise<void> {
   await Promise.all(made.splice(0).map((root) => rm(root, { recursive: true, force: true })));
 }
 
-/** Problems as a user reads them, with paths that do not depend on where the folder is. */
+/** Problems as printed for users, with paths relative to `root`. */
 export const texts = (problems: readonly Problem[], root: string): string[] =>
   problems.map((problem) => formatProblem(problem).replaceAll(`${root}/`, '').replaceAll(root, '.'));
 
-/** What is read of a folder, and its problems as a user reads them. */
+/** Reads a folder, and adds its problems as printed for users. */
 export async function read(root: string, selection?: Selection): Promise<Repository & { texts: string[] }> {
   const repository = await readRepository(root, selection);
   return { ...repository, texts: texts(repository.problems, root) };
 }
 
-/** Problems of a repository of these configurations, without the `m/model.yaml: ` of the model m. */
+/** Problems of a repository with these configurations, without the prefix `m/model.yaml: ` of the model m. */
 export async function problemsOf(configs: Record<string, string>): Promise<string[]> {
   const root = folder(Object.fromEntries(Object.entries(configs).map(([name, text]) => [`${name}/model.yaml`, text])));
   const { problems } = await readRepository(root, { artifacts: false });
@@ -53,7 +53,7 @@ export async function problemsOf(configs: Record<string, string>): Promise<strin
 
 type Fields = Record<string, unknown>;
 
-/** The model.yaml of a sound TorchScript model with other fields in place of its own; undefined takes one out. */
+/** The model.yaml of a valid TorchScript model with some fields replaced; undefined removes a field. */
 export function modelYaml(fields: Fields = {}): string {
   return JSON.stringify({
     platform: 'pytorch_libtorch',
@@ -64,14 +64,14 @@ export function modelYaml(fields: Fields = {}): string {
   });
 }
 
-/** A zip archive of empty files (APPNOTE 4.3): enough for whoever looks at the names. */
+/** A zip archive (APPNOTE 4.3) of files, by default empty, for code that reads names of entries. */
 export function zip(names: readonly string[], contents: Readonly<Record<string, string>> = {}): Buffer {
   const locals: Buffer[] = [];
   const entries: Buffer[] = [];
   let offset = 0;
   for (const name of names) {
     const content = Buffer.from(contents[name] ?? '', 'latin1');
-    // As torch.jit.save does: code alone is compressed.
+    // Like torch.jit.save, compress only code.
     const method = name.endsWith('.py') && content.length > 0 ? 8 : 0;
     const packed = method === 8 ? deflateRawSync(content) : content;
     const local = Buffer.alloc(30 + name.length);
@@ -100,7 +100,7 @@ export function zip(names: readonly string[], contents: Readonly<Record<string, 
   return Buffer.concat([...locals, directory, end]);
 }
 
-/** The same with the end that archives above 4 GiB have (APPNOTE 4.3.14), which holds size and place of the list of names. */
+/** Like `zip`, but with the zip64 end record (APPNOTE 4.3.14), which has size and offset of the central directory. */
 export function zip64(names: readonly string[]): Buffer {
   const whole = zip(names);
   const [entries, end] = [whole.subarray(0, -22), Buffer.from(whole.subarray(-22))];
@@ -113,11 +113,11 @@ export function zip64(names: readonly string[]): Buffer {
   return Buffer.concat([entries, end64, end]);
 }
 
-/** What torch.jit.save writes, as far as names go. */
+/** An archive with the names that torch.jit.save writes. */
 export const torchScript = (): Buffer =>
   zip(['model/data.pkl', 'model/code/__torch__/m.py', 'model/constants.pkl', 'model/version']);
 
-/** What torch.jit.save writes of a class Net whose forward takes `list`, as in `x: Tensor,\n    y: Tensor`. */
+/** The archive of a class Net whose forward has the arguments `list`, such as `x: Tensor,\n    y: Tensor`. */
 export function torchScriptOf(list: string): Buffer {
   const other = 'class Other(Module):\n  def forward(self: __torch__.m.Other,\n    a: bool) -> Tensor:\n    return 0\n';
   const taken = list === '' ? '' : `,\n    ${list}`;
@@ -126,7 +126,7 @@ export function torchScriptOf(list: string): Buffer {
   return zip([...Object.keys(contents), 'model/constants.pkl'], contents);
 }
 
-/** Numbers in [0, 1), the same for the same seed (mulberry32). */
+/** Random numbers in [0, 1), the same for the same seed (mulberry32). */
 export function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {

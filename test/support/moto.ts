@@ -11,17 +11,17 @@ import type { Scratch } from './scratch';
 const START_TIMEOUT_MS = 60_000;
 const STOP_GRACE_MS = 2000;
 
-/** A mock of AWS that keeps everything in memory: moto with the parts that an EKS stack needs and moto lacks. */
+/** A mock of AWS in memory: moto, extended by the parts that an EKS stack needs and moto lacks. */
 export interface Moto {
   endpoint: string;
-  /** What makes an AWS SDK, and Pulumi's provider, talk to it and to nothing else. */
+  /** Makes AWS SDKs and Pulumi's provider use only the mock. */
   env: NodeJS.ProcessEnv;
 }
 
 /**
- * Starts it on loopback; ended with the scratch folder.
- * @param access the Kubernetes API that every EKS cluster has; default: none that answers
- * @param server where clients of EKS are sent to; default: to that API itself
+ * Starts the mock on loopback. Stops when the scratch folder is cleaned.
+ * @param access the Kubernetes API of every EKS cluster; default: none
+ * @param server the endpoint of every EKS cluster; default: that of `access`
  */
 export async function testMoto(scratch: Scratch, access?: Access, server = access?.server): Promise<Moto> {
   const python = await ensurePython(new Progress(process.stderr, true).step(''));
@@ -55,7 +55,7 @@ export async function testMoto(scratch: Scratch, access?: Access, server = acces
     AWS_ENDPOINT_URL: endpoint,
     AWS_ACCESS_KEY_ID: 'mock',
     AWS_SECRET_ACCESS_KEY: 'mock',
-    // Nothing of whoever runs the tests is used.
+    // Do not use the configuration of the developer.
     AWS_CONFIG_FILE: '/dev/null',
     AWS_SHARED_CREDENTIALS_FILE: '/dev/null',
     AWS_EC2_METADATA_DISABLED: 'true',
@@ -63,7 +63,7 @@ export async function testMoto(scratch: Scratch, access?: Access, server = acces
   return { endpoint, env };
 }
 
-/** In the place of the AWS CLI, which kubeconfigs of EKS ask for a token. */
+/** Writes a replacement of the AWS CLI, which kubeconfigs of EKS run to get a token. */
 function writeTokenProgram(directory: string, access: Access): void {
   const credential = {
     apiVersion: 'client.authentication.k8s.io/v1beta1',
@@ -74,7 +74,7 @@ function writeTokenProgram(directory: string, access: Access): void {
   writeFileSync(join(directory, 'aws'), `#!/bin/sh\necho '${JSON.stringify(credential)}'\n`, { mode: 0o755 });
 }
 
-/** What is left of the kinds that a stack makes, by name. */
+/** Names of remaining clusters, log groups, buckets and roles. */
 export async function leftovers(moto: Moto): Promise<string[]> {
   const form = { 'content-type': 'application/x-www-form-urlencoded' };
   const target = { 'x-amz-target': 'Logs_20140328.DescribeLogGroups', 'content-type': 'application/x-amz-json-1.1' };
@@ -91,11 +91,11 @@ function namesIn(xml: string, element: string): string[] {
   return [...xml.matchAll(new RegExp(`<${element}>([^<]*)</${element}>`, 'g'))].map(([, name]) => name ?? '');
 }
 
-/** One request to a service; with a body it is a POST. */
+/** Sends one request to a service of the mock, a POST if there is a body. */
 export async function askMoto(moto: Moto, service: string, path: string, headers = {}, body?: string): Promise<string> {
   const scope = `Credential=mock/20260101/us-east-1/${service}/aws4_request`;
   const response = await fetch(`${moto.endpoint}${path}`, {
-    // The scope of the signature tells the service; the signature itself is not looked at.
+    // The scope of the signature selects the service. The signature is not verified.
     headers: { authorization: `AWS4-HMAC-SHA256 ${scope}, SignedHeaders=host, Signature=0`, ...headers },
     ...(body === undefined ? {} : { method: 'POST', body }),
   });

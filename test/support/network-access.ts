@@ -11,8 +11,8 @@ interface Rule {
 }
 
 /**
- * Whether the policies of a namespace let a pod of it be reached from `from`, or itself reach `to`. What a network
- * plugin does is decided by these rules alone; there is none among simulated nodes.
+ * Whether the policies of a namespace allow connections to a pod from `from`, or from the pod to `to`. Evaluates the
+ * rules like a network plugin, because simulated nodes have none.
  */
 export function mayConnect(
   policies: readonly V1NetworkPolicy[],
@@ -26,7 +26,7 @@ export function mayConnect(
   const applying = policies.filter(
     ({ spec }) => matches(spec?.podSelector ?? {}, pod) && (spec?.policyTypes ?? ['Ingress']).includes(type),
   );
-  // A pod that no policy selects is open to all.
+  // A pod that no policy selects allows all connections.
   if (applying.length === 0) return true;
   return applying.some((policy) => {
     const own = policy.metadata?.namespace ?? '';

@@ -1,2 +1,2 @@
-/** In place of a module that is not needed: whoever does need it fails. */
+/** Replaces a module that tests do not need. Code that uses the module fails. */
 export {};

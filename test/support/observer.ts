@@ -7,7 +7,7 @@ export type Snapshot = Map<string, string>;
 
 export const sha256 = (bytes: Uint8Array | string): string => createHash('sha256').update(bytes).digest('hex');
 
-/** Everything under a prefix that ends in a slash, by content. */
+/** All objects under a prefix, which ends in a slash, with the digests of their content. */
 export async function snapshot(store: S3Store, prefix: string): Promise<Snapshot> {
   const found: Snapshot = new Map();
   for (const { key } of await store.list(prefix)) {
@@ -18,36 +18,36 @@ export async function snapshot(store: S3Store, prefix: string): Promise<Snapshot
   return found;
 }
 
-/** A state in which a model may be found, by its config.pbtxt. */
+/** An allowed state of a model, identified by its config.pbtxt. */
 export interface ModelState {
-  /** Undefined: there is no configuration. */
+  /** Undefined if there is no configuration. */
   config: string | undefined;
-  /** What has to be there then: key under the prefix -> SHA-256. */
+  /** Required objects: key under the prefix -> SHA-256. */
   needs: Snapshot;
-  /** Models that an ensemble is made of, which have to be there too. */
+  /** Models in the steps of an ensemble, which are also required. */
   composedOf: string[];
 }
 
-/** What an observer may find while a repository changes: the states of each model. */
+/** The allowed states of each model while a repository changes. */
 export interface Expected {
   models: Map<string, ModelState[]>;
-  /** What lies beside the version folders, and changes before or after the configuration: key -> SHA-256s it may have. */
+  /** Files beside the version folders, which change before or after the configuration: key -> allowed SHA-256s. */
   beside: Map<string, string[]>;
 }
 
-/** Larger objects are read once in each state. */
+/** Larger objects are read only once per ETag. */
 const READ_AGAIN_BYTES = 1024 * 1024;
 const PAUSE_MS = 5;
 
 /**
- * Reads a repository again and again as a server that starts does: what a configuration names has to be there, whole
- * and with the right bytes.
+ * Reads a repository repeatedly, like a starting server. All files that a configuration names must exist and be
+ * complete.
  */
 export class Observer {
   readonly violations: string[] = [];
-  /** How often it looked at the whole repository. */
+  /** How often the whole repository was read. */
   looks = 0;
-  /** Different sets of configurations that it saw. */
+  /** Distinct sets of configurations that were read. */
   readonly states = new Set<string>();
   private readonly known = new Map<string, string>();
   private running: Promise<void> | undefined;
@@ -65,7 +65,7 @@ export class Observer {
     this.running = this.run();
   }
 
-  /** To be called for each publisher that starts: what was read before and after it is not of one change. */
+  /** Call for each publisher that starts: reads before and after the start do not belong to one change. */
   noteStart(): void {
     this.publishers += 1;
   }
@@ -82,7 +82,7 @@ export class Observer {
     }
   }
 
-  /** Looks at every model once. */
+  /** Reads every model once. */
   async look(): Promise<void> {
     const seen: string[] = [];
     for (const [model, states] of this.expected.models) {
@@ -95,7 +95,7 @@ export class Observer {
       }
       if (text === undefined || possible.length === 0) continue;
       const wrong = await this.wrongIn(model, possible);
-      // A configuration that was replaced meanwhile says nothing about what was read after it.
+      // If the configuration was replaced in the meantime, the files that were read may belong to the new one.
       if (wrong.length === 0 || publishers !== this.publishers || (await this.config(model)) !== text) continue;
       this.violations.push(...wrong.map((what) => `${what}, while ${model}/config.pbtxt is\n${text}`));
     }
@@ -103,7 +103,7 @@ export class Observer {
     this.states.add(seen.join());
   }
 
-  /** What is wrong if none of the states is whole. */
+  /** The faults of all states, or none if one state is complete. */
   private async wrongIn(model: string, states: readonly ModelState[]): Promise<string[]> {
     const listed = new Map((await this.store.list(`${this.prefix}${model}/`)).map((object) => [object.key, object]));
     const hashes = new Map<string, string>();

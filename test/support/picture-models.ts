@@ -1,8 +1,8 @@
 import { answeringProgram } from './repository';
 
 /**
- * Models that are called and configured as those of this package and cost nothing, on Triton's python backend: files for
- * writeRepository. The ensemble answers with the negative of a picture; the classifier is sure of class 1.
+ * Models with names and configurations of this package's models but trivial computations, on Triton's python backend:
+ * files for writeRepository. The ensemble returns the negative of a picture; the classifier always returns class 1.
  */
 export function pictureModels(): Record<string, string> {
   const pixels = (direction: string, name: string): string =>

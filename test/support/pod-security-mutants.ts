@@ -1,6 +1,6 @@
 import type { V1Container, V1Pod, V1PodSpec, V1SecurityContext } from '@kubernetes/client-node';
 
-/** A pod that breaks one control of the PodSecurity profile "restricted", and what the API server then says. */
+/** A pod that violates one control of the PodSecurity profile "restricted", and the API server's reason. */
 export interface Mutant {
   control: string;
   /** Part of the reason that the API server gives. */
@@ -16,13 +16,13 @@ const addVolume = (pod: V1Pod, volume: object): void => {
   (spec(pod).volumes ??= []).push({ name: 'mutant', ...volume });
 };
 
-/** Every control of the profiles "baseline" and "restricted" that pods on Linux have, in the order of the documentation. */
+/** All controls of the profiles "baseline" and "restricted" for pods on Linux, in the order of the documentation. */
 export const MUTANTS: readonly Mutant[] = [
   {
     control: 'host process',
     says: 'hostProcess',
     mutate: (pod) => {
-      // It would not be valid otherwise.
+      // hostProcess is valid only with hostNetwork.
       spec(pod).hostNetwork = true;
       context(pod).windowsOptions = { hostProcess: true };
     },
@@ -62,7 +62,7 @@ export const MUTANTS: readonly Mutant[] = [
     control: '/proc mount',
     says: 'procMount',
     mutate: (pod) => {
-      // It would not be valid otherwise.
+      // Unmasked is valid only with hostUsers: false.
       spec(pod).hostUsers = false;
       context(pod).procMount = 'Unmasked';
     },

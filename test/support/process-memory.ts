@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** A process and all that it started, and what these started. */
+/** A process and all its descendants. */
 function processTree(root: number): number[] {
   const children = new Map<number, number[]>();
   for (const pid of readdirSync('/proc')
@@ -14,13 +14,13 @@ function processTree(root: number): number[] {
   return tree;
 }
 
-/** Memory of a process and of all that it started, now and without the pages of mapped files, in bytes. */
+/** Present memory of a process and its descendants, without pages of mapped files, in bytes. */
 export const memoryOf = (root: number): number =>
   processTree(root).reduce((sum, pid) => sum + field(read(`/proc/${pid}/smaps_rollup`), 'Pss_Anon'), 0);
 
 /**
- * The most memory that a server and its model processes took, in bytes: the sum of the peaks of all processes, where pages of
- * /dev/shm, and those of files that processes of one program have mapped, count once.
+ * The peak memory of a server and its model processes, in bytes: the sum of the peaks of all processes. Pages of
+ * /dev/shm, and of files that processes of the same program have mapped, count only once.
  */
 export function peakMemoryOf(root: number): number {
   let [own, shared] = [0, 0];
@@ -36,11 +36,11 @@ export function peakMemoryOf(root: number): number {
   return own + shared + [...files.values()].reduce((sum, bytes) => sum + bytes, 0);
 }
 
-/** `RssFile:   123 kB` in bytes; 0 where the process has ended. */
+/** The bytes of a line such as `RssFile:   123 kB`; 0 if the process has ended. */
 const field = (text: string, key: string): number =>
   1024 * Number(new RegExp(`^${key}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? 0);
 
-/** Empty where the process has ended. */
+/** Content of a file in /proc; empty if the process has ended. */
 function read(file: string): string {
   try {
     return readFileSync(file, 'latin1');

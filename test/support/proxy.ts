@@ -2,26 +2,26 @@ import * as http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** An answer of the server behind, whole. */
+/** A complete answer of the server. */
 export interface WholeAnswer {
   status: number;
-  /** To be passed on: those of the body, not of the connection. */
+  /** Headers for the client, without those of the connection. */
   headers: http.OutgoingHttpHeaders;
   body: Buffer;
 }
 
-/** Passes a request on as it is, the Host header included, which is signed; `onChunk` may change pieces of its body. */
+/** Forwards a request unchanged, with its Host header, which is signed. `onChunk` may change chunks of the body. */
 export type PassOn = (incoming: http.IncomingMessage, onChunk?: (chunk: Buffer) => void) => Promise<WholeAnswer>;
 
 export interface Proxy {
-  /** For the client, instead of the server's. */
+  /** Endpoint for the client, which replaces the server's. */
   endpoint: string;
-  /** Comes back when no request is under way. */
+  /** Resolves when no request is in progress. */
   untilQuiet: () => Promise<void>;
   stop: () => Promise<void>;
 }
 
-/** Stands between a client and a server. When `handle` fails, the connection of the client ends. */
+/** Starts a proxy between a client and a server. If `handle` fails, the client's connection is closed. */
 export async function startProxy(
   target: string,
   handle: (incoming: http.IncomingMessage, reply: http.ServerResponse, passOn: PassOn) => Promise<void>,
@@ -39,7 +39,7 @@ export async function startProxy(
         answer.on('end', () => resolve(wholeAnswer(answer, Buffer.concat(chunks))));
       });
       outgoing.on('error', reject);
-      // A client that was killed in the middle of its request has sent no whole one.
+      // Abort an incomplete request of a client that was killed.
       incoming.on('close', () => {
         if (!incoming.complete) outgoing.destroy(new Error('the client is gone'));
       });

@@ -6,7 +6,7 @@ import { CONTROL_ENVIRONMENT } from './triton';
 
 export type { Ended } from './run';
 
-/** One of our commands as a process of its own, which can be killed and stopped; ended with the scratch folder. */
+/** One of our commands in a separate process, which can be paused and is killed when the scratch folder is cleaned. */
 export class PublishProcess {
   readonly ended: Promise<Ended>;
   private readonly child: ChildProcess;
@@ -19,7 +19,6 @@ export class PublishProcess {
     }));
   }
 
-  /** kill -9. */
   kill(): void {
     this.child.kill('SIGKILL');
   }

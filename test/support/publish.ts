@@ -4,12 +4,12 @@ import type { RepositoryLocation } from '../../src/publish/location';
 import type { S3Store } from '../../src/s3/store';
 import { testReplicas } from './triton';
 
-/** A hand-written configuration of a backend that is not ours: the files may be anything. */
+/** A hand-written configuration for an unknown backend, so that files may have any content. */
 export const CONFIG = 'backend: "anything"\nversion_policy { specific { versions: [1] } }\n';
 export const ONE_MODEL = { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' };
 export const TWO_MODELS = { ...ONE_MODEL, 'b/config.pbtxt': CONFIG, 'b/1/weights.bin': 'b' };
 
-/** A place to publish to, with the options that tests share. */
+/** Publishes to a location with options that tests share. */
 export function publisher(
   store: S3Store,
   location: RepositoryLocation,

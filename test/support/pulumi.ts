@@ -9,20 +9,20 @@ const PROJECT = 'serving';
 export interface TestPulumi {
   /** Folder of the Pulumi project. */
   directory: string;
-  /** What Pulumi has to be run with: PATH, where its state is, the passphrase of secrets. */
+  /** Environment for Pulumi: PATH, location of the state, passphrase of secrets. */
   env: NodeJS.ProcessEnv;
   /**
-   * Makes a stack that looks deployed: its state is imported, no program is run.
-   * @param secret outputs that are kept encrypted
+   * Creates a stack that looks deployed: its state is imported without running a program.
+   * @param secret outputs that are stored encrypted
    */
   createStack(name: string, outputs: Record<string, unknown>, secret?: Record<string, unknown>): Promise<void>;
 }
 
-/** Marks an encrypted value in a state, and the value that says it is one. */
+/** Key and value that mark an encrypted value in a state. */
 const SIGNATURE = '4dabf18193072939515e22adb298388d';
 const SECRET = '1b47061264138c4ac30d75fd1eb44270';
 
-/** A real Pulumi CLI, and what it has to be run with so that nothing outside of the scratch folder is touched. */
+/** A real Pulumi CLI, and an environment in which it changes nothing outside of the scratch folder. */
 export async function pulumiEnvironment(scratch: Scratch): Promise<{ program: string; env: NodeJS.ProcessEnv }> {
   const program = await ensurePulumi();
   const home = join(scratch.directory, 'pulumi', 'home');
@@ -36,13 +36,13 @@ export async function pulumiEnvironment(scratch: Scratch): Promise<{ program: st
     PULUMI_BACKEND_URL: `file://${backend}`,
     PULUMI_CONFIG_PASSPHRASE: 'of a test',
     PULUMI_SKIP_UPDATE_CHECK: 'true',
-    // Providers leave kubeconfigs there.
+    // Providers leave kubeconfigs in the temporary folder.
     TMPDIR: temporary,
   };
   return { program, env };
 }
 
-/** A stack whose state can be made up, for commands that read it. */
+/** A Pulumi project whose stacks have given states, for commands that read them. */
 export async function testPulumi(scratch: Scratch): Promise<TestPulumi> {
   const { program, env } = await pulumiEnvironment(scratch);
   const directory = join(scratch.directory, 'pulumi', 'project');
@@ -52,7 +52,7 @@ export async function testPulumi(scratch: Scratch): Promise<TestPulumi> {
     (await exec(program, [...args, '--non-interactive'], { cwd: directory, env })).stdout;
   const createStack: TestPulumi['createStack'] = async (name, outputs, secret = {}) => {
     await pulumi('stack', 'init', name);
-    // The state of a new stack has the key that its secrets are encrypted with.
+    // The state of a new stack contains the key that encrypts its secrets.
     const state = JSON.parse(await pulumi('stack', 'export', '--stack', name)) as { deployment: object };
     const deployment = { ...state.deployment, resources: [rootResource(name, outputs, secret)] };
     const file = join(scratch.directory, 'pulumi', `${name}.json`);
@@ -62,7 +62,7 @@ export async function testPulumi(scratch: Scratch): Promise<TestPulumi> {
   return { directory, env, createStack };
 }
 
-/** The stack itself, which is what has outputs. */
+/** The resource of the stack itself, which has the outputs. */
 function rootResource(stack: string, outputs: Record<string, unknown>, secret: Record<string, unknown>): object {
   const hidden: object = Object.fromEntries(
     Object.entries(secret).map(([name, value]) => [name, { [SIGNATURE]: SECRET, plaintext: JSON.stringify(value) }]),

@@ -2,7 +2,7 @@ import protobuf from 'protobufjs/light';
 import { modelConfigType } from '../../src/model/model-config';
 import { list, pick, type Fields, type Random } from './random-choice';
 
-/** Fields that ask for what the test's server has not: other backends, files, a GPU, and what is newer than it. */
+/** Fields for features that the test's server lacks: other backends, files, a GPU, and features of newer versions. */
 const NOT_HERE = new Set([
   ...[
     'name',
@@ -18,7 +18,7 @@ const NOT_HERE = new Set([
   ...['label_filename', 'data_file'],
 ]);
 
-/** Sets, removes or repeats one field somewhere in a message, to a value of the right type. */
+/** Sets, removes or repeats one field somewhere in a message. New values have the right type. */
 export function disturb(type: protobuf.Type, message: Fields, random: Random): void {
   const fields = type.fieldsArray
     .filter(({ name }) => type !== modelConfigType || !NOT_HERE.has(name))
@@ -31,7 +31,7 @@ export function disturb(type: protobuf.Type, message: Fields, random: Random): v
     if (item !== undefined) disturb(field.resolvedType as protobuf.Type, item, random);
     return;
   }
-  // Tensors that are not listed are for the backend to tell, and this one tells nothing.
+  // The backend would have to report tensors that the configuration lacks, and the empty backend reports none.
   const isTensors = ({ name }: protobuf.Field): boolean => type === modelConfigType && /^(in|out)put$/.test(name);
   const allowed = (random() < 0.6 && present.length > 0 ? present : fields).filter(
     (field) => !LATER.has(field.name) && !isTensors(field),
@@ -39,7 +39,7 @@ export function disturb(type: protobuf.Type, message: Fields, random: Random): v
   if (allowed.length > 0) setField(type, message, pick(random, allowed), random);
 }
 
-/** `name` is left out of the model itself alone. */
+/** `name` is excluded only for the model itself. */
 const LATER = new Set([...NOT_HERE].filter((name) => name !== 'name'));
 
 function oneOf(random: Random, field: protobuf.Field, value: unknown): Fields | undefined {
@@ -57,7 +57,7 @@ function setField(type: protobuf.Type, message: Fields, field: protobuf.Field, r
   tidy(type, message, name);
 }
 
-/** A list is there only if something is in it, and of alternatives the last one given. */
+/** Removes empty lists, and all alternatives of a oneof but the one that was set last. */
 function tidy(type: protobuf.Type, message: Fields, last?: string): void {
   for (const [key, value] of Object.entries(message))
     if (Array.isArray(value) && value.length === 0) remove(message, key);

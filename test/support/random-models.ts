@@ -2,14 +2,14 @@ import { modelConfigType, type ModelConfig, type TensorConfig } from '../../src/
 import { filled, list, maybe, pick, type Fields, type Random } from './random-choice';
 import { disturb, remove } from './random-message';
 
-/** A model made at random: mostly sound, with something odd in it. */
+/** A random model: mostly valid, with a few unusual fields. */
 export interface RandomModel {
   config: ModelConfig;
   /** Numbers of its version folders. */
   versions: number[];
 }
 
-/** A model for a backend that takes anything, so that what is refused is refused by the server itself. */
+/** A model for a backend that accepts every configuration, so that only the server itself rejects models. */
 export function randomModel(name: string, random: Random): RandomModel {
   const config: ModelConfig = {
     name,
@@ -23,7 +23,7 @@ export function randomModel(name: string, random: Random): RandomModel {
   return { config, versions: pick(random, [[1], [1], [1, 2], [3, 5, 10]]) };
 }
 
-/** An ensemble of `parts`, wired at random: often sound, often not quite. */
+/** An ensemble of `parts` with random connections: often valid, often slightly wrong. */
 export function randomEnsemble(name: string, parts: readonly ModelConfig[], random: Random): RandomModel {
   const steps = list(random, 1, 3, () => pick(random, parts));
   const tensors = new Map<string, Fields>();
@@ -73,9 +73,9 @@ export function randomEnsemble(name: string, parts: readonly ModelConfig[], rand
   return { config, versions: [1] };
 }
 
-/** A model of the python backend with a warm-up that is mostly right. */
+/** A model of the python backend with a warm-up that is mostly valid. */
 export function randomWarmup(name: string, random: Random): RandomModel {
-  // Texts end the processes of this server's python backend: nothing that a configuration could be blamed for.
+  // No TYPE_STRING: it crashes the processes of this server's python backend, which is not an error of a configuration.
   const types = ['TYPE_FP32', 'TYPE_INT32', 'TYPE_BOOL', 'TYPE_UINT8'];
   const input = { name: 'x', data_type: pick(random, types), dims: pick(random, [[3], [-1], [2, 4]]) };
   const shape = input.dims.map((size) => (size === -1 ? pick(random, [1, 5]) : size));
@@ -95,7 +95,7 @@ export function randomWarmup(name: string, random: Random): RandomModel {
       () => (sample['inputs'] = { x: tensor, y: tensor }),
       () => remove(sample, 'inputs'),
       () => remove(sample, 'name'),
-      // The server skips it, whatever else is wrong in it.
+      // The server skips this request, whatever else is wrong in it.
       () =>
         Object.assign(sample, {
           batch_size: 0,
@@ -115,7 +115,7 @@ export function randomWarmup(name: string, random: Random): RandomModel {
   return { config, versions: [1] };
 }
 
-/** Models for the steps of ensembles: batched or not, of several types and shapes, with an optional input, decoupled. */
+/** Models for steps of ensembles: with and without batches, of several types and shapes, optional inputs, decoupled. */
 export const PARTS: readonly ModelConfig[] = [
   part('float3', 8, [['x', 'TYPE_FP32', [3]]], [['y', 'TYPE_FP32', [3]]]),
   part('any', 0, [['x', 'TYPE_FP32', [-1]]], [['y', 'TYPE_FP32', [-1]]]),
@@ -177,7 +177,7 @@ function part(name: string, max_batch_size: number, inputs: Port[], outputs: Por
 const fits = (a: Fields, b: Fields): boolean =>
   a['data_type'] === b['data_type'] && JSON.stringify(a['dims']) === JSON.stringify(b['dims']);
 
-/** Changes one or two ends of the wires, a step's model or its version. */
+/** Breaks a connection of a step, or changes its model or version. */
 function miswire(steps: Fields[], tensors: readonly string[], models: readonly string[], random: Random): void {
   const step = pick(random, steps);
   const map = step[pick(random, ['input_map', 'output_map'])] as Record<string, string>;
@@ -207,7 +207,7 @@ function tensor(random: Random, name: string): Fields {
   return result;
 }
 
-/** Things that real configurations have, with values that are mostly right. */
+/** Adds features of real configurations, with values that are mostly valid. */
 const FEATURES: ((config: ModelConfig, random: Random) => void)[] = [
   (config, random) => {
     config.dynamic_batching = filled({

@@ -8,7 +8,7 @@ import { paths } from '../../src/core/paths';
 import { mockedState } from './mocked-state';
 import { plain, runMocked } from './mocked-engine';
 
-/** A resource that a program asked Pulumi for. */
+/** A resource that a program registered with Pulumi. */
 export interface RegisteredResource {
   /** Pulumi's token: `aws:s3/bucket:Bucket`. */
   type: string;
@@ -16,16 +16,16 @@ export interface RegisteredResource {
   urn: string;
   /** URN; empty for the stack itself. */
   parent: string;
-  /** Its properties; secrets are plain. */
+  /** Properties, with secrets in plain text. */
   inputs: Record<string, unknown>;
-  /** With what AWS would have added. */
+  /** Inputs, and properties that AWS would add. */
   state: Record<string, unknown>;
   protect: boolean;
-  /** Whether Pulumi asked a provider for it; a component is there for others only. */
+  /** Whether a provider creates the resource; false for components. */
   custom: boolean;
   /** URNs. */
   dependencies: string[];
-  /** For each property, the URNs that it was made from. */
+  /** Property -> URNs of the resources on which its value depends. */
   propertyDependencies: Record<string, string[]>;
 }
 
@@ -36,7 +36,7 @@ export interface RegisteredStack {
 
 const PROJECT = 'triton-serving';
 
-/** The stack file as the program reads it, with some keys replaced; null takes one away. */
+/** The stack file as the program reads it, with some keys replaced; null removes a key. */
 function stackConfig(stack: string, changes: Readonly<Record<string, unknown>> = {}): ConfigSource {
   const { config } = load(readFileSync(join(paths.root, `Pulumi.${stack}.yaml`), 'utf8')) as {
     config: Record<string, unknown>;
@@ -55,7 +55,7 @@ function stackConfig(stack: string, changes: Readonly<Record<string, unknown>> =
   };
 }
 
-/** Runs the program of a stack against mocks: all that a Pulumi engine would have been asked for. */
+/** Runs the program of a stack against mocks, and returns all resources that it registers. */
 export async function registeredStack(
   stack: string,
   changes: Readonly<Record<string, unknown>> = {},
@@ -64,10 +64,10 @@ export async function registeredStack(
   return registered(() => program(settings), stack);
 }
 
-/** The same for any program. Its outputs may be, or hold, Pulumi outputs. */
+/** Like registeredStack, for any program. Its result may contain Pulumi outputs. */
 export async function registered(run: () => Record<string, unknown>, stack: string): Promise<RegisteredStack> {
   const made = new Map<string, { inputs: Record<string, unknown>; state: Record<string, unknown> }>();
-  // What the program warns people of is of no concern here.
+  // Suppress warnings of the program.
   const warnings = jest.spyOn(console, 'warn').mockImplementation();
   const { registrations, outputs } = await runMocked(
     {

@@ -2,7 +2,7 @@ import * as pulumi from '@pulumi/pulumi';
 import { TritonServer, type TritonServerArgs } from '../../infra/triton/server';
 import { marked, runMocked } from './mocked-engine';
 
-/** One object as it was registered. */
+/** A registered object. */
 export interface Registered {
   /** Pulumi's type token: `kubernetes:apps/v1:Deployment`. */
   type: string;
@@ -10,7 +10,7 @@ export interface Registered {
   name: string;
   /** The manifest; a secret value is `{ secret: VALUE }`. */
   manifest: Record<string, unknown>;
-  /** The type of the resource that it belongs to. */
+  /** The type of the parent resource. */
   parent: string;
   timeouts: { create: string; update: string };
   ignoreChanges: string[];
@@ -26,7 +26,7 @@ export interface Rendered {
     externalUrl: string | undefined;
     modelControlKey: string;
   };
-  /** The only object of a kind, with that name in Pulumi where one is given. */
+  /** The only object of a kind, optionally with this name in Pulumi. Fails if there is not exactly one. */
   only: (kind: string, name?: string) => Record<string, unknown>;
   /** The kinds of all objects, sorted. */
   kinds: () => string[];
@@ -39,17 +39,17 @@ export const ARGS: TritonServerArgs = {
   image: 'registry.example/tritonserver:1.2.3',
 };
 
-/** What selects the pods of the server `triton`; written out, as it cannot be changed in a Deployment that is there. */
+/** Pod selector of the server `triton`. A literal, because the selector of an existing Deployment cannot change. */
 export const SELECTOR = { 'app.kubernetes.io/name': 'triton', 'app.kubernetes.io/instance': 'triton' };
 
-/** What each of its objects carries. */
+/** Labels of all objects of the server. */
 export const LABELS = {
   ...SELECTOR,
   'app.kubernetes.io/component': 'inference-server',
   'app.kubernetes.io/managed-by': 'pulumi',
 };
 
-/** Runs the component against mocks: what a Pulumi engine would have been asked for. */
+/** Runs the component against mocks, and returns all objects that it registers. */
 export async function render(more: Partial<TritonServerArgs> = {}, name = 'triton'): Promise<Rendered> {
   const manifests = new Map<string, Record<string, unknown>>();
   const { registrations, outputs } = await runMocked(

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** Writes a model repository of files: path under its folder -> content. */
+/** Writes the files of a model repository: path under `directory` -> content. */
 export function writeRepository(directory: string, files: Record<string, string | Buffer>): string {
   for (const [path, content] of Object.entries(files)) {
     const file = join(directory, path);
@@ -11,7 +11,10 @@ export function writeRepository(directory: string, files: Record<string, string 
   return directory;
 }
 
-/** A model of Triton's python backend that adds `amount` to what it is given: files for writeRepository. */
+/**
+ * A model of Triton's python backend that adds a number to its input: files for writeRepository.
+ * @param versions version -> number to add
+ */
 export function addingModel(name: string, versions: Record<number, number>): Record<string, string> {
   const files: Record<string, string> = {
     [`${name}/config.pbtxt`]: [
@@ -31,10 +34,10 @@ export function addingModel(name: string, versions: Record<number, number>): Rec
 
 /**
  * A `model.py` for Triton's python backend.
- * @param answer an expression of NumPy in `x`, the array that `input` has
+ * @param answer a NumPy expression of `x`, the array of `input`
  */
 export function answeringProgram(input: string, output: string, answer: string): string {
-  // NumPy, not PyTorch: its import takes seconds in each of a server's model processes.
+  // NumPy, because importing PyTorch takes seconds in each model process of a server.
   return `import numpy as np
 import triton_python_backend_utils as pb_utils
 
@@ -51,8 +54,8 @@ class TritonPythonModel:
 }
 
 /**
- * Python to put before a model's program, which runs `what` when that is loaded.
- * @param condition where to, Python that may look at `server`, the name of testTriton's server
+ * Python code to prepend to a model's program, which runs `what` when the model is loaded.
+ * @param condition on which servers: a Python expression of `server`, the name of testTriton's server
  */
 export const onLoad = (condition: string, what: string): string => `import os, signal, time
 server = os.environ["TRITON_AWS_MOUNT_DIRECTORY"].split("/")[-2]

@@ -9,7 +9,7 @@ export interface Finished {
   stderr: string;
 }
 
-/** A command that ended, maybe by a signal: then `code` is null. */
+/** A command that ended. If a signal ended it, `code` is null. */
 export interface Ended extends Finished {
   signal: NodeJS.Signals | null;
 }
@@ -19,7 +19,7 @@ export interface Started {
   finished: Promise<Finished>;
 }
 
-/** Runs one of our commands as a user does, by its npm script's program. */
+/** Runs one of our commands with the program of its npm script. */
 export function runCommandLine(
   command: string,
   args: readonly string[],
@@ -28,20 +28,20 @@ export function runCommandLine(
   return startCommandLine(command, args, env).finished;
 }
 
-/** Runs one of our npm scripts as a user does whose shell is in `folder`. */
+/** Runs one of our npm scripts from a shell whose working directory is `folder`. */
 export function runByNpm(folder: string, command: string, args: readonly string[]): Promise<Finished> {
   const npm = ['--prefix', paths.root, '--silent', 'run', command, '--', ...args];
   return ended(spawn('npm', npm, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] }));
 }
 
-/** The same, for one that is to get a signal. */
+/** Like runCommandLine, but returns while the command runs, so that it can get a signal. */
 export function startCommandLine(command: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Started {
   const { child, ended: finishedOrKilled } = spawnCommandLine(command, args, env);
   const finished = finishedOrKilled.then(({ code, stdout, stderr }) => ({ code, stdout, stderr }));
   return { kill: (signal) => child.kill(signal), finished };
 }
 
-/** The process itself. */
+/** Starts one of our commands and returns its process. */
 export function spawnCommandLine(
   command: string,
   args: readonly string[],
@@ -55,7 +55,7 @@ export function spawnCommandLine(
   return { child, ended: ended(child) };
 }
 
-/** Collects what a process writes until it ends. */
+/** Collects the output of a process until it ends. */
 function ended(child: ChildProcessByStdio<null, Readable, Readable>): Promise<Ended> {
   const output = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const) {

@@ -7,21 +7,21 @@ export interface S3Request {
   path: string;
   headers?: Readonly<Record<string, string | string[] | undefined>>;
   body?: string;
-  /** Of the answer. */
+  /** Status of the answer. */
   status?: number | undefined;
 }
 
 const bucketArn = (bucket: string): string => `arn:aws:s3:::${bucket}`;
 const objectArn = (bucket: string, key: string): string => `${bucketArn(bucket)}/${key}`;
 
-/** What of a request IAM can put conditions on, for listings. */
+/** Condition keys of listings: parameter of the request -> key. */
 const LISTING_KEYS = { prefix: 's3:prefix', delimiter: 's3:delimiter', 'max-keys': 's3:max-keys' } as const;
 
 /**
- * The permissions that S3 asks for before it carries a request out, as AWS documents them ("Required permissions for
- * Amazon S3 API operations").
- * @param kmsKey ARN of the key that the objects are encrypted with, where there is one
- * @throws for a request that is not known here
+ * The permissions that S3 requires for a request, as AWS documents them ("Required permissions for Amazon S3 API
+ * operations").
+ * @param kmsKey ARN of the key that encrypts the objects, if there is one
+ * @throws for a request that this function does not know
  */
 export function permissionsFor(request: S3Request, kmsKey?: string): Call[] {
   const { method } = request;
@@ -34,7 +34,7 @@ export function permissionsFor(request: S3Request, kmsKey?: string): Call[] {
 
   if (key === '') return ofBucket(request, bucket, searchParams);
   const resource = objectArn(bucket, key);
-  // That an object is missing is told only to whoever may list the bucket; to others it is forbidden.
+  // S3 answers 404 for a missing object only if the caller may list the bucket; otherwise 403.
   const missing = request.status === 404 ? [{ action: 's3:ListBucket', resource: bucketArn(bucket) }] : [];
   const on = (action: string): Call => ({ action: `s3:${action}`, resource });
   const version = has('versionId') ? 'Version' : '';
@@ -50,7 +50,7 @@ export function permissionsFor(request: S3Request, kmsKey?: string): Call[] {
         ? [on('ListMultipartUploadParts')]
         : [on(`GetObject${version}`), ...missing, ...kms('Decrypt')];
     case 'PUT': {
-      // A part is encrypted with the data key of its upload, which KMS has to open first.
+      // A part is encrypted with the data key of its upload, which KMS has to decrypt first.
       const encrypted = has('uploadId') ? kms('GenerateDataKey', 'Decrypt') : kms('GenerateDataKey');
       return [on('PutObject'), ...encrypted, ...ofCopySource(request, kms)];
     }
@@ -66,7 +66,7 @@ export function permissionsFor(request: S3Request, kmsKey?: string): Call[] {
 function ofBucket({ method, path, body }: S3Request, bucket: string, query: URLSearchParams): Call[] {
   const resource = bucketArn(bucket);
   if (method === 'HEAD') return [{ action: 's3:ListBucket', resource }];
-  // Here IAM has no key for the prefix.
+  // IAM has no condition key for the prefix of this call.
   if (method === 'GET' && query.has('uploads')) return [{ action: 's3:ListBucketMultipartUploads', resource }];
   if (method === 'GET' && (query.has('list-type') || query.has('prefix'))) {
     const context = Object.fromEntries(

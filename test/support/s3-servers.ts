@@ -7,7 +7,7 @@ import { testVersitygw } from './versitygw';
 
 export type StartS3 = (scratch: Scratch) => Promise<S3Server>;
 
-/** The same tests on each make of S3 server; versitygw, which is built with Go, is left out where there is none. */
+/** Runs the same tests on each S3 server. versitygw is skipped if there is no Go to build it. */
 export function describeOnEachS3(title: string, body: (start: StartS3, server: string) => void): void {
   describeUnless(whyNoGo(['versitygw']), `${title} versitygw`, () => body(testVersitygw, 'versitygw'));
   describe(`${title} SeaweedFS`, () => body(testS3, 'SeaweedFS'));

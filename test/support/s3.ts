@@ -9,14 +9,14 @@ import { ensurePython } from '../../src/install/python';
 import { ensureSeaweedfs } from '../../src/install/seaweedfs';
 import type { Scratch } from './scratch';
 
-/** What lets a command at the test servers. */
+/** Credentials of the test servers, as environment of a command. */
 export const S3_ENVIRONMENT = {
   AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
   AWS_SECRET_ACCESS_KEY: LOCAL_CREDENTIALS.secretAccessKey,
   AWS_REGION: LOCAL_REGION,
 } as const;
 
-/** A real S3 server that keeps its objects in the folder `name`, ended with the scratch folder. */
+/** Starts a real S3 server that stores objects in the folder `name`. Stops when the scratch folder is cleaned. */
 export async function testS3(scratch: Scratch, name = 's3'): Promise<S3Server> {
   const { python } = await ensurePython(new Progress(process.stderr, true).step(''));
   const server = await startS3Server({
@@ -31,7 +31,7 @@ export async function testS3(scratch: Scratch, name = 's3'): Promise<S3Server> {
   return server;
 }
 
-/** A bucket on a test server; `create: false` for one that is there. */
+/** Opens a bucket on a test server; `create: false` for an existing bucket. */
 export async function openBucket(
   scratch: Scratch,
   endpoint: string,
@@ -60,7 +60,7 @@ export function fileOf(scratch: Scratch, content: Buffer): { path: string; bytes
   return { path, bytes: content.byteLength };
 }
 
-/** By their keys. */
+/** Objects sorted by key. */
 export function sorted<T extends { key: string }>(objects: readonly T[]): T[] {
   return [...objects].sort((a, b) => (a.key < b.key ? -1 : 1));
 }

@@ -3,23 +3,23 @@ import { join } from 'node:path';
 import { CommandError, exec } from '../../src/core/exec';
 import type { Checkov } from '../../tools/toolchain/scanners';
 
-/** Something that a scanner does not like. */
+/** A failed check of a scanner. */
 export interface ScannerFinding {
-  /** The check's own name: `CKV_AWS_144`, `pod-probes`. */
+  /** Id of the check: `CKV_AWS_144`, `pod-probes`. */
   check: string;
-  /** What it is about. */
+  /** Name of the scanned resource. */
   resource: string;
   what: string;
 }
 
-/** What scanners said of all that they looked at. */
+/** Result of a scan. */
 export interface Scan {
-  /** How many checks passed: none would mean that nothing was looked at. */
+  /** Number of passed checks. 0 would mean that nothing was scanned. */
   passed: number;
   failed: ScannerFinding[];
 }
 
-/** Runs a program that fails when it finds something; what it printed is the result all the same. */
+/** Runs a program and returns its stdout, also if it fails, as scanners do when they find something. */
 async function outputOf(
   command: string,
   args: readonly string[],
@@ -38,7 +38,7 @@ interface CheckovReport {
   summary: { parsing_errors: number };
 }
 
-/** checkov on the files of a folder. */
+/** Scans the files of a folder with checkov. */
 export async function scanWithCheckov(
   { command, args, env }: Checkov,
   framework: 'kubernetes' | 'terraform_plan',
@@ -71,7 +71,7 @@ interface KubeScoreReport {
 
 const KUBE_SCORE_FINE = 7;
 
-/** kube-score on files, which it looks at together; warnings count. */
+/** Scans files together with kube-score. Warnings count as failures. */
 export async function scanWithKubeScore(
   program: string,
   files: readonly string[],
@@ -100,8 +100,8 @@ interface KubeconformReport {
 }
 
 /**
- * kubeconform on files, in its strict form.
- * @param skip kinds that nobody publishes a schema of
+ * Validates files with kubeconform in strict mode.
+ * @param skip kinds without a published schema
  */
 export async function scanWithKubeconform(
   program: string,
@@ -122,7 +122,7 @@ export async function scanWithKubeconform(
   };
 }
 
-/** Writes a plan where checkov takes it for one. */
+/** Writes a plan to a file name that checkov recognises. */
 export function writePlan(plan: object, directory: string): string {
   const file = join(directory, 'tfplan.json');
   writeFileSync(file, JSON.stringify(plan, undefined, 1));

@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process';
 
-/** Mounts a file system in memory of the size $1 at $2, then runs what follows there. */
+/** Mounts a file system in memory of size $1 at $2, then runs the remaining arguments. */
 const SCRIPT = 'mount -t tmpfs -o "size=$1" tmpfs "$2" && shift 2 && exec "$@"';
 
 /**
- * The beginning of a command line that runs a program with a file system of its own at `directory`, of `bytes`. Nobody
- * but the program and its children sees it, and it ends with them, however they end: nothing has to be unmounted.
+ * The beginning of a command line that runs a program with a separate file system of `bytes` at `directory`. Only the
+ * program and its children see this file system. It disappears when they end, so nothing has to be unmounted.
  */
 export const onSmallDisk = (directory: string, bytes: number): string[] => [
   '/usr/bin/env',
@@ -13,7 +13,7 @@ export const onSmallDisk = (directory: string, bytes: number): string[] => [
   ...['sh', '-c', SCRIPT, 'sh', String(bytes), directory],
 ];
 
-/** Why there can be no small disk here; undefined where there can: it takes root, and a container that may mount. */
+/** Why this machine cannot make a small disk; undefined if it can. Needs root, and a container that may mount. */
 export function whyNoSmallDisk(directory: string): string | undefined {
   const [command, ...args] = [...onSmallDisk(directory, 4096), 'true'] as [string];
   const { error, status, stderr } = spawnSync(command, args, { encoding: 'utf8' });

@@ -4,21 +4,21 @@ import type { Scratch } from './scratch';
 import { writeFiles, type Files } from './soak-models';
 import type { Place } from './soak-place';
 
-/** A change of a repository, at a place that is ready for it. */
+/** A change of a repository whose preconditions are met. */
 export interface ReadyChange {
-  /** As a command line, without the flags for the place. */
+  /** The change as a command line, without the flags for the place. */
   command: [string, ...string[]];
-  /** In this process. */
+  /** Makes the change in this process. */
   run(place: Place): Promise<Release>;
 }
 
 export interface Change {
   name: string;
-  /** Brings an empty place to where the change begins. */
+  /** Brings an empty place to the initial state of the change. */
   prepare(place: Place): Promise<ReadyChange>;
 }
 
-/** Every kind of change between two states of a folder, which are written into the scratch folder. */
+/** All kinds of changes between two states of a repository, which are written into the scratch folder. */
 export function changesOf(scratch: Scratch, states: { old: Files; next: Files }): Change[] {
   const old = writeFiles(join(scratch.directory, 'old'), states.old);
   const next = writeFiles(join(scratch.directory, 'next'), states.next);

@@ -11,7 +11,7 @@ const TENSORS = (label: string): string => `input { name: "x" data_type: TYPE_FP
 output { name: "y" data_type: TYPE_FP32 dims: -1 ${label} }
 `;
 
-/** A model of a backend that is nobody's: its files may be anything. */
+/** A model of an unknown backend, so that its files may have any content. */
 function model(name: string, versions: number[], files: Files, labels?: string): Files {
   const label = labels === undefined ? '' : 'label_filename: "labels.txt"';
   const inFolder = Object.entries(files).map(([path, content]) => [`${name}/${path}`, content]);
@@ -34,7 +34,7 @@ function ensemble(name: string, steps: string[]): Files {
   };
 }
 
-/** Several files of a version, one of them in a folder. */
+/** Several files of a version, some of them in a folder. */
 const several = (version: number, random: SeededRandom): Files => ({
   [`${version}/weights.bin`]: random.bytes(70_000),
   [`${version}/tokens/vocabulary.txt`]: `words of version ${version}\n`.repeat(99),
@@ -43,8 +43,8 @@ const several = (version: number, random: SeededRandom): Files => ({
 });
 
 /**
- * Two states of a model repository. From the first to the second a version is added beside another one, one takes the
- * place of another, models come (with a file that goes in three parts, and an ensemble), and models go.
+ * Two states of a model repository. The second one adds a version to a model, replaces a version of another model, adds
+ * models (an ensemble, and one with a file that is uploaded in three parts), and removes models.
  */
 export function twoStates(random: SeededRandom): { old: Files; next: Files } {
   const added = { '1/weights.bin': random.bytes(5000) };
@@ -53,7 +53,7 @@ export function twoStates(random: SeededRandom): { old: Files; next: Files } {
     old: {
       ...model('added', [1], added),
       ...model('switched', [1], one, 'cat\ndog\n'),
-      // Named so that what an ensemble is made of comes first in a listing, and is deleted first by a careless hand.
+      // A listing has the model of the ensemble's step before the ensemble, so a naive deletion would delete it first.
       ...model('goes', [1], { '1/weights.bin': random.bytes(3000) }),
       ...ensemble('goes_too', ['goes', 'added']),
     },
@@ -66,7 +66,7 @@ export function twoStates(random: SeededRandom): { old: Files; next: Files } {
   };
 }
 
-/** What a team makes of the repository of twoStates().old: like-named models, with its own bytes in `version`. */
+/** A team's state of the repository twoStates().old: models with the same names, and the team's files in `version`. */
 export function stateOfTeam(base: Files, team: string, version: number, random: SeededRandom): Files {
   const added = { '1/weights.bin': base['added/1/weights.bin'] as Buffer };
   return {
@@ -87,13 +87,13 @@ export function writeFiles(directory: string, files: Files): string {
   return directory;
 }
 
-/** Files that are published, and the configurations in the bucket then: model -> text of its config.pbtxt. */
+/** Published files, and the configurations in the bucket: model -> text of its config.pbtxt. */
 export interface PublishedState {
   files: Files;
   configs: ReadonlyMap<string, string>;
 }
 
-/** What an observer may see while a repository goes from one of these states to another. */
+/** Allowed states while a repository changes from one of these states to another. */
 export function expectedBetween(states: readonly PublishedState[]): Expected {
   const expected: Expected = { models: new Map(), beside: new Map() };
   for (const name of new Set(states.flatMap(({ configs }) => [...configs.keys()]))) {
@@ -125,7 +125,7 @@ function stateOf(name: string, config: string | undefined, files: Files): ModelS
 
 const isInVersion = (path: string): boolean => /^\w+\/\d+\//.test(path);
 
-/** The versions that a published configuration names, which it has to do. */
+/** The versions that a published configuration names explicitly, as it must. */
 function servedBy(config: string): string[] {
   if (config === '') return [];
   const [, list = ''] = /specific \{\s*versions: \[([\d, ]*)\]/.exec(config) ?? [];

@@ -9,10 +9,10 @@ import type { Scratch } from './scratch';
 import { IS_LONG } from './soak';
 import { startTap } from './tap';
 
-/** What the publisher keeps beside the repository. */
+/** Keys that the publisher stores beside the repository. */
 const KEPT = /^(head\.json|lock\.json|\d{8}T\d{9}Z-[0-9a-f]{8}\.json|kept\/[\w-]+|golden\/[0-9a-f]{64}\.json)$/;
 
-/** A repository in a bucket of a test server, with a prefix of its own. */
+/** A repository in a bucket of a test server, with its own prefix. */
 export class Place {
   readonly location: RepositoryLocation;
 
@@ -32,7 +32,7 @@ export class Place {
     return (await publish({ ...this.options(), repository, ...more })).release as Release;
   }
 
-  /** What publishing the folder now changes, with the lock free: nothing, if it is what is there. */
+  /** Keys that change when the folder is published now; none if it is already published. The lock must be free. */
   async changedByPublishing(repository: string): Promise<string[]> {
     const before = await this.store.list(this.prefix);
     const { isNew } = await publish({ ...this.options({ lockTimeoutMs: 0 }), repository });
@@ -41,7 +41,7 @@ export class Place {
     return [...(isNew ? ['a new release'] : []), ...changed.map(({ key }) => key)];
   }
 
-  /** Where the releases came from, the first one first. */
+  /** Origins of all releases, the oldest first. */
   async origins(): Promise<string[]> {
     const origins: string[] = [];
     let release = await this.head();
@@ -65,7 +65,7 @@ export class Place {
     return (await readHead(this.store, this.location))?.release;
   }
 
-  /** Flags for a command line that works here, through `endpoint`. */
+  /** Flags for a command on this place, through `endpoint`. */
   flags(endpoint: string): string[] {
     return ['--bucket', `s3://${this.location.bucket}/${this.prefix}`, '--endpoint-url', endpoint];
   }
@@ -84,7 +84,7 @@ export class Place {
     return found;
   }
 
-  /** What a publisher should not have left: a lock that is not free, unfinished uploads, objects of unknown use. */
+  /** Things that a publisher must not leave: a lock that is held, unfinished uploads, unknown objects. */
   async leftovers(): Promise<string[]> {
     const folder = `${releasesPrefix(this.location)}/`;
     const beside = (await this.store.list(folder)).map(({ key }) => key.slice(folder.length));
@@ -97,7 +97,7 @@ export class Place {
     ];
   }
 
-  /** Copies beside the repository whose bytes are not what their name says. */
+  /** Archived copies whose checksum differs from their name. */
   async wrongCopies(): Promise<string[]> {
     const wrong: string[] = [];
     for (const { key } of await this.store.list(`${releasesPrefix(this.location)}/kept/`)) {
@@ -107,16 +107,16 @@ export class Place {
     return wrong;
   }
 
-  /** Deletes all of it. */
+  /** Deletes all objects of the place. */
   async clear(): Promise<void> {
     await this.store.delete((await this.store.list(this.prefix)).map(({ key }) => key));
   }
 }
 
 /**
- * Where publishers are to find a server that no Triton reads from. They wait for a new second before they replace a
- * configuration that was written just now, for Triton's sake; here that would be most of the time. So in the short form
- * the server's clock is some seconds ahead.
+ * Endpoint for publishers to a server that no Triton reads. Before publishers replace a configuration that was just
+ * written, they wait for the next second, because Triton needs it. These waits would dominate the tests, so in the
+ * short form the server's clock is ahead by some seconds.
  */
 export async function withoutWaiting(scratch: Scratch, endpoint: string): Promise<string> {
   if (IS_LONG) return endpoint;

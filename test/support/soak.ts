@@ -1,23 +1,23 @@
-/** How many times as long as in `npm test` the proofs run; `npm run test:soak` sets it. */
+/** Factor on the number of repetitions in `npm test`; `npm run test:soak` sets it. */
 const FACTOR = Number(process.env['SOAK_FACTOR'] ?? 1);
 
 /** Whether this is the long form. */
 export const IS_LONG = FACTOR > 1;
 
-/** Start of every random sequence: the same one makes the same choices. */
+/** Seed of all random sequences: the same seed gives the same choices. */
 export const SOAK_SEED = Number(process.env['SOAK_SEED'] ?? 1);
 
-/** A number of repetitions, given the one for `npm test`. */
+/** Number of repetitions, given the number for `npm test`. */
 export function repetitions(short: number): number {
   return Math.max(1, Math.round(short * FACTOR));
 }
 
-/** Time for a test of so many repetitions that take `eachMs` on a busy machine, in ms. */
+/** Timeout in ms of a test whose repetitions take `eachMs` on a busy machine; `short` as in `repetitions`. */
 export function patience(short: number, eachMs: number): number {
   return 300_000 + repetitions(short) * eachMs;
 }
 
-/** Says on stderr what a long proof has counted. */
+/** Writes the counts of a soak test to stderr. */
 export function report(what: string, counts: Record<string, number>): void {
   const texts = Object.entries(counts).map(([name, count]) => `${count} ${name}`);
   process.stderr.write(`${what} (seed ${SOAK_SEED}): ${texts.join(', ')}\n`);
@@ -40,7 +40,7 @@ export class SeededRandom {
     return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  /** A whole number from `least` to `most`, both included. */
+  /** An integer from `least` to `most`, inclusive. */
   integer(least: number, most: number): number {
     return least + Math.floor(this.fraction() * (most - least + 1));
   }

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
-/** Where a process listens, as the kernel says. */
+/** The sockets on which a process listens, according to the kernel. */
 export interface Listening {
   /** Ports on 127.0.0.1. */
   ports: number[];
@@ -13,7 +13,7 @@ export interface Listening {
 const LOOPBACK = '0100007F';
 const LISTENS = '0A';
 
-/** All that a process listens on (Linux). */
+/** All sockets on which a process listens (Linux). */
 export function listeningOf(pid: number): Listening {
   const inodes = new Set(
     readdirSync(`/proc/${pid}/fd`).map((fd) => /^socket:\[(\d+)\]$/.exec(linkOf(`/proc/${pid}/fd/${fd}`))?.[1]),
@@ -38,6 +38,6 @@ function linkOf(path: string): string {
   try {
     return readlinkSync(path);
   } catch {
-    return ''; // Closed meanwhile.
+    return ''; // The file was closed in the meantime.
   }
 }

@@ -9,10 +9,10 @@ import type { Scratch } from './scratch';
 
 const PROJECT = 'triton-serving';
 
-/** What a program of ours needs beside it. */
+/** Files and folders that the Pulumi program needs beside it. */
 const LINKED = ['infra', 'model-repo', 'node_modules', 'package-lock.json', 'package.json', 'policy', 'scripts', 'src'];
 
-/** Values by key; those of this project without its name. */
+/** Key -> value. Keys of this project have no namespace. */
 export type StackConfig = Readonly<Record<string, unknown>>;
 
 export interface StackOptions {
@@ -34,20 +34,20 @@ export interface StateResource {
 }
 
 /**
- * A stack of this project, run by a real Pulumi with real providers. The project is a folder of its own that links to
- * the sources, so that neither stack files nor the state of whoever runs the tests is touched.
+ * A stack of this project, run by a real Pulumi with real providers. The project is a separate folder with links to the
+ * sources, so that tests change neither the stack files nor the state of the developer.
  */
 export class TestStack {
   private constructor(
     readonly name: string,
     /** Folder of the project. */
     readonly directory: string,
-    /** What Pulumi has to be run with. */
+    /** Environment for Pulumi. */
     readonly env: NodeJS.ProcessEnv,
     private readonly program: string,
   ) {}
 
-  /** Makes the stack, with the stack file of the repository as its configuration. Nothing is deployed yet. */
+  /** Creates the stack with the configuration of the repository's stack file. Nothing is deployed yet. */
   static async create(scratch: Scratch, name: string, options: StackOptions): Promise<TestStack> {
     const { program, env } = await pulumiEnvironment(scratch);
     const host = await ensureLanguageHost(program);
@@ -68,7 +68,7 @@ export class TestStack {
           ...[host, program].filter((path) => isAbsolute(path)).map((path) => dirname(path)),
           options.env?.['PATH'] ?? process.env['PATH'],
         ].join(delimiter),
-        // A plugin that is missing is an error, not a download.
+        // Fail on a missing plugin instead of downloading it.
         PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION: 'true',
       },
       program,
@@ -82,8 +82,8 @@ export class TestStack {
   }
 
   /**
-   * Changes the stack file; the next `up` makes it so. A value that is undefined goes.
-   * @returns what makes it as it was
+   * Changes the stack file, which the next `up` applies. Undefined removes a value.
+   * @returns the previous values, for another call of `configure`
    */
   configure(values: StackConfig): StackConfig {
     const text = load(readFileSync(this.file, 'utf8')) as { config?: Record<string, unknown> };
@@ -103,20 +103,20 @@ export class TestStack {
     return this.pulumi('up', '--stack', this.name, '--yes', '--skip-preview', ...flags);
   }
 
-  /** What the next `up` would do, and warnings. */
+  /** The changes of the next `up`, and warnings, as printed. */
   async preview(...flags: string[]): Promise<string> {
     const { stdout, stderr } = await this.run('preview', '--stack', this.name, '--diff', ...flags);
     return stdout + stderr;
   }
 
-  /** What it would do, resource by resource and, of one that is replaced, step by step. */
+  /** The steps of the next `up`. A replacement has several steps. */
   async changes(): Promise<{ op: string; urn: string }[]> {
     const text = await this.pulumi('preview', '--stack', this.name, '--json', '--show-replacement-steps');
     const { steps = [] } = JSON.parse(text) as { steps?: { op: string; urn: string }[] };
     return steps.filter(({ op }) => op !== 'same' && op !== 'read').map(({ op, urn }) => ({ op, urn }));
   }
 
-  /** With its preview, as people run it: what is protected is found there, before anything is deleted. */
+  /** Destroys the stack with a preview, as users do. The preview reports protected resources before any deletion. */
   destroy(...flags: string[]): Promise<string> {
     return this.pulumi('destroy', '--stack', this.name, '--yes', ...flags);
   }
@@ -127,7 +127,7 @@ export class TestStack {
     return JSON.parse(text) as Record<string, unknown>;
   }
 
-  /** What the stack is made of, according to its state. */
+  /** The resources in the state of the stack. */
   async resources(): Promise<StateResource[]> {
     const state = JSON.parse(await this.pulumi('stack', 'export', '--stack', this.name)) as {
       deployment: { resources?: StateResource[] };
@@ -150,7 +150,7 @@ export class TestStack {
       return await exec(this.program, ['--non-interactive', '--color', 'never', ...args], options);
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
-      // What went wrong is on stdout, among what was done.
+      // Pulumi reports errors on stdout, too.
       const { stdout, stderr } = error.output;
       throw new Error(`pulumi ${args.join(' ')}: exit code ${error.exitCode}\n${stdout}\n${stderr}`, { cause: error });
     }

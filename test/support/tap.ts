@@ -7,29 +7,29 @@ export interface TappedRequest {
   method: string;
   path: string;
   headers: IncomingHttpHeaders;
-  /** Of a request that deletes objects or completes an upload; others may be large, and are not kept. */
+  /** Body of a POST, which deletes objects or completes an upload. Other bodies may be large and are not stored. */
   body: string;
-  /** Undefined until the server has answered. */
+  /** Status of the answer; undefined before the answer. */
   status: number | undefined;
 }
 
 export interface TapOptions {
-  /** Called, and waited for, before a request is passed on. False: it never is, and its connection ends. */
+  /** Awaited before a request is forwarded. False closes the connection instead. */
   onRequest?: (request: TappedRequest) => unknown;
-  /** Called, and waited for, when the server has answered and the client has not heard of it. */
+  /** Awaited after the server has answered and before the client gets the answer. */
   onAnswer?: (request: TappedRequest) => unknown;
   /** Added to the Date of every answer: the server's clock as the client sees it, in ms. */
   clockOffsetMs?: number;
 }
 
 export interface Tap extends Proxy {
-  /** Of every request so far. */
+  /** All requests so far. */
   requests: TappedRequest[];
-  /** Does this from now on, and what it was started with. */
+  /** Replaces the options; those of startTap that are not given here still apply. */
   set(options: TapOptions): void;
 }
 
-/** Stands between a client and a server and passes everything on as it is, so that a test knows how far the client is. */
+/** Starts a proxy that records requests and forwards them unchanged, so that a test can follow the client. */
 export async function startTap(target: string, always: TapOptions = {}): Promise<Tap> {
   let options = always;
   const requests: TappedRequest[] = [];

@@ -3,26 +3,26 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { until } from './until';
 
-/** A first start makes the Python environment. */
+/** Long, because a first start creates the Python environment. */
 const TIMEOUT_MS = 400_000;
 
-/** For the processes of a shell that was left. */
+/** Time for processes to end after the shell was closed. */
 const GRACE_MS = 10_000;
 
-/** A shell that blocks of commands are put into, one after the other, as into a terminal. */
+/** A shell that runs blocks of commands one after the other, like a terminal. */
 export class Terminal {
   private readonly shell: ChildProcess;
   private readonly ended: Promise<number | null>;
   private output = '';
   private blocks = 0;
 
-  /** @param scratch a folder for the blocks, as files */
+  /** @param scratch a folder for the files of the blocks */
   constructor(
     private readonly name: string,
     directory: string,
     private readonly scratch: string,
   ) {
-    // A group of its own, which Ctrl-C goes to.
+    // A separate process group, to which Ctrl-C is sent.
     this.shell = spawn('bash', [], { cwd: directory, stdio: ['pipe', 'pipe', 'pipe'], detached: true });
     this.ended = new Promise((resolve) => this.shell.once('close', resolve));
     for (const stream of [this.shell.stdout, this.shell.stderr])
@@ -30,7 +30,7 @@ export class Terminal {
     this.shell.stdin?.write('set -euo pipefail\n');
   }
 
-  /** Runs a block to its end. @returns what it printed @throws Error if a command of it fails */
+  /** Runs a block to its end. @returns its output @throws Error if one of its commands fails */
   async run(block: string): Promise<string> {
     const from = this.output.length;
     const end = `-- end of block ${this.blocks + 1}`;
@@ -38,15 +38,15 @@ export class Terminal {
     return (await this.until(end)).slice(from);
   }
 
-  /** Runs a block that need not come to an end. */
+  /** Starts a block that need not end. */
   start(block: string): void {
     const file = join(this.scratch, `${this.name}-${(this.blocks += 1)}.sh`);
     writeFileSync(file, `${block}\n`);
-    // Commands that read their input must not read what comes after them.
+    // Commands that read stdin must not read the following blocks.
     this.shell.stdin?.write(`. ${file} < /dev/null\n`);
   }
 
-  /** Waits for a text. @returns all that was printed */
+  /** Waits for a text. @returns all output so far */
   async until(text: string): Promise<string> {
     await until(
       `the ${this.name} terminal says "${text}"`,
@@ -57,14 +57,14 @@ export class Terminal {
     return this.output;
   }
 
-  /** Ctrl-C, and then no more input. @returns exit code of the shell */
+  /** Sends Ctrl-C and ends the input. @returns exit code of the shell */
   interrupt(): Promise<number | null> {
     this.signal('SIGINT');
     this.shell.stdin?.end();
     return this.ended;
   }
 
-  /** Ends whatever runs, as closing the window does. */
+  /** Ends all processes of the shell, as closing a terminal window does. */
   async close(): Promise<void> {
     this.shell.stdin?.end();
     this.signal('SIGHUP');

@@ -1,8 +1,8 @@
 import type { RegisteredResource } from './registered-stack';
 
 /**
- * What Terraform calls a type, and those of its arguments whose names are not Pulumi's in snake case: Pulumi puts lists
- * into the plural. A type that is missing here is an error, so that nothing is left unscanned unseen.
+ * Terraform's name of each type, and of the arguments that differ from Pulumi's name in snake case, because Pulumi uses
+ * plurals for lists. A missing type is an error, so that no resource is silently left unscanned.
  */
 const TYPES: Readonly<Record<string, { type: string; names?: Readonly<Record<string, string>> }>> = {
   'aws:cloudwatch/logGroup:LogGroup': { type: 'aws_cloudwatch_log_group' },
@@ -50,12 +50,12 @@ const TYPES: Readonly<Record<string, { type: string; names?: Readonly<Record<str
   'aws:s3/bucketVersioning:BucketVersioning': { type: 'aws_s3_bucket_versioning' },
 };
 
-/** Maps whose keys are somebody's own names. */
+/** Maps whose keys users choose. */
 const FREE_KEYS = new Set(['tags', 'labels', 'tags_all']);
 
 /**
- * The AWS half of a stack in the form of `terraform show -json PLAN`, for scanners that read that. What a property was
- * made from becomes a reference, which is how scanners find the policy or the encryption of a bucket.
+ * The AWS resources of a stack in the format of `terraform show -json PLAN`, for scanners. Dependencies of properties
+ * become references, by which scanners find the policy or the encryption of a bucket.
  */
 export function terraformPlan(resources: readonly RegisteredResource[]): object {
   const aws = resources.filter(({ type, custom }) => custom && type.startsWith('aws:'));
@@ -65,7 +65,7 @@ export function terraformPlan(resources: readonly RegisteredResource[]): object 
   const planned = aws.map((resource) => {
     const { type, names = {} } = typeOf(resource);
     const references = expressionsOf(resource, addresses);
-    // What comes from a resource that is still to be made is not known in a plan.
+    // Values that depend on a resource which does not exist yet are unknown in a plan.
     const known = Object.entries(inTerraform(resource.inputs, names) as object).filter(([key]) => !(key in references));
     return {
       address: addressOf(resource),
@@ -106,7 +106,7 @@ const addressOf = (resource: RegisteredResource): string => `${typeOf(resource).
 
 const snakeCase = (text: string): string => text.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-/** Blocks that can be there once are lists of one in a plan. */
+/** Converts names to Terraform's. A nested block becomes a list of one, as in a plan. */
 function inTerraform(value: unknown, names: Readonly<Record<string, string>>): unknown {
   if (Array.isArray(value)) return value.map((item) => inTerraform(item, names));
   if (typeof value !== 'object' || value === null) return value;
@@ -121,7 +121,7 @@ function inTerraform(value: unknown, names: Readonly<Record<string, string>>): u
   );
 }
 
-/** Of text alone: a document that names a resource does not belong to it. */
+/** References of string properties. Policies are excluded: a document that names a resource does not belong to it. */
 function expressionsOf(resource: RegisteredResource, addresses: ReadonlyMap<string, string>): object {
   const { names = {} } = typeOf(resource);
   return Object.fromEntries(

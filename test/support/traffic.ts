@@ -1,24 +1,24 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TritonHttpClient } from '../../src/triton/http';
 
-/** A time during which an answer is right, by performance.now(). */
+/** Period in which an answer is correct, by performance.now(). */
 interface Period {
   amount: number;
   from: number;
   to: number;
 }
 
-/** Each client waits so long between two requests. */
+/** Pause of each client between two requests. */
 const PAUSE_MS = 20;
-/** Connections to each server, kept open. */
+/** Number of connections to each server, which are kept open. */
 const CLIENTS = 3;
 
 /**
- * Asks models that add an amount, on several servers, without an end; each answer has to be that of a version which
- * was in service between its request and its arrival.
+ * Continuously sends requests to adding models on several servers. Each answer must be that of a version that was
+ * served at some time between the request and the answer.
  */
 export class Traffic {
-  /** What failed or was wrong. */
+  /** Failed requests and wrong answers. */
   readonly faults: string[] = [];
   requests = 0;
   private readonly clients: TritonHttpClient[] = [];
@@ -33,12 +33,12 @@ export class Traffic {
     private readonly models: readonly string[],
   ) {}
 
-  /** From now on answers with this amount are right, until it is retired. */
+  /** From now on answers with this amount are correct, until `retire` is called. */
   admit(amount: number): void {
     this.periods.push({ amount, from: performance.now(), to: Infinity });
   }
 
-  /** From now on requests have to get another answer. */
+  /** From now on answers with this amount are wrong. */
   retire(amount: number): void {
     for (const period of this.periods) {
       if (period.amount === amount && period.to === Infinity) period.to = performance.now();
@@ -58,7 +58,7 @@ export class Traffic {
     for (const client of this.clients) client.close();
   }
 
-  /** Answers in a second, all servers together. */
+  /** Answers per second of all servers together. */
   get perSecond(): number {
     return Math.round((1000 * this.requests) / (this.stopped - this.started));
   }

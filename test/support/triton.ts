@@ -14,24 +14,27 @@ import {
 } from '../../src/local/triton-server';
 import type { Scratch } from './scratch';
 
-/** Of all servers of a test file. */
+/** Model-control key of all servers of a test file. */
 export const TEST_CONTROL_KEY = generateControlKey();
 
-/** Lets a command at their model control. */
+/** Environment with the model-control key, for commands. */
 export const CONTROL_ENVIRONMENT = { [CONTROL_KEY_VARIABLE]: TEST_CONTROL_KEY };
 
-/** Test servers, for a publisher. */
+/** Test servers as replicas for a publisher. */
 export const testReplicas = (urls: readonly string[]): ReplicaSource => fixedReplicas(urls, TEST_CONTROL_KEY);
 
 export interface TestTriton extends TritonServer {
   client: TritonHttpClient;
-  /** The end is the test's own doing: it is not told. */
+  /** Call before the test ends the server, so that the end is not reported. */
   expectEnd(): void;
-  /** Starts it anew where it was, as a kubelet does with one that ended. */
+  /** Restarts the server on the same ports, as a kubelet does after a server ended. */
   startAgain(): Promise<TestTriton>;
 }
 
-/** A real Triton on `repository` (a folder, or an S3 address as Triton writes it), ended with the scratch folder. */
+/**
+ * Starts a real Triton, which stops when the scratch folder is cleaned.
+ * @param repository a folder, or an S3 address in Triton's form
+ */
 export async function testTriton(
   scratch: Scratch,
   repository: string,
@@ -60,7 +63,7 @@ export async function testTriton(
     return server.stop();
   };
   scratch.defer(stop);
-  // Else a test tells only that connections were refused.
+  // Otherwise a failed test would report only refused connections.
   void server.ended.then((how) => {
     if (isEndExpected) return;
     process.stderr.write(`${options.name ?? 'tritonserver'} ended by itself (${how}):\n${server.lastLines(30)}\n`);
@@ -68,7 +71,7 @@ export async function testTriton(
   const client = replicaClient({ url: server.httpUrl, modelControlKey: TEST_CONTROL_KEY });
   scratch.defer(() => client.close());
   const startAgain = async (): Promise<TestTriton> => {
-    await stop(); // Processes that outlived it.
+    await stop(); // Ends processes that outlived the server.
     return testTriton(scratch, repository, { ...options, ports });
   };
   return { ...server, stop, client, expectEnd, startAgain };

@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const POLL_MS = 200;
 
 /**
- * Waits until `check` says yes; an error of it counts as no.
- * @param timeoutMs default: a minute, which a busy machine needs
- * @throws with the last error when the time is up
+ * Waits until `check` returns true. An error of `check` counts as false.
+ * @param timeoutMs default: one minute, which a busy machine needs
+ * @throws with the last error as its cause after the timeout
  */
 export async function until(what: string, check: () => boolean | Promise<boolean>, timeoutMs = 60_000): Promise<void> {
   const deadline = Date.now() + timeoutMs;
@@ -23,7 +23,7 @@ export async function until(what: string, check: () => boolean | Promise<boolean
 
 const CONFLICT = 409;
 
-/** Reads and writes an object again as long as somebody else has changed it in between. */
+/** Retries `change`, which reads and writes an object, while another client has changed the object in between. */
 export async function retriedOnConflict<T>(change: () => Promise<T>): Promise<T> {
   for (;;) {
     try {

@@ -7,7 +7,7 @@ import { ensurePython } from '../../src/install/python';
 import { ensureVersitygw } from '../../tools/toolchain/versitygw';
 import type { Scratch } from './scratch';
 
-/** A real S3 server of another make than the one of `npm run local`, ended with the scratch folder. */
+/** Starts versitygw, not the S3 server of `npm run local`. Stops when the scratch folder is cleaned. */
 export async function testVersitygw(
   scratch: Scratch,
   options: Partial<Pick<VersitygwOptions, 'directory' | 'through'>> = {},

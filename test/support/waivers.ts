@@ -3,12 +3,12 @@ import type { ScannerFinding } from './scanners';
 /** A check whose failure is accepted. */
 export interface Waiver {
   check: string;
-  /** Part of the name of what it is about. Default: anything. */
+  /** Part of the name of the resource. Default: all resources. */
   resource?: RegExp;
   reason: string;
 }
 
-/** As many as there may be, for all scanners together. */
+/** Maximum number of waivers, for all scanners together. */
 export const MOST_WAIVERS = 4;
 
 export const WAIVERS: readonly Waiver[] = [

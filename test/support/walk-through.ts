@@ -7,7 +7,7 @@ import { fences, type Fence } from './markdown';
 import type { Scratch } from './scratch';
 import { Terminal } from './terminal';
 
-/** This package as somebody gets it who clones it, but with what is installed. */
+/** A copy of this package like a fresh clone, but with installed dependencies. */
 function copyOfThePackage(scratch: Scratch): string {
   const copy = join(scratch.directory, 'package');
   const isLeftOut = (path: string): boolean =>
@@ -19,7 +19,7 @@ function copyOfThePackage(scratch: Scratch): string {
   return copy;
 }
 
-/** What one run prints and the next does not: times, sizes, releases, the folder; and how wide columns are. */
+/** Replaces parts of the output that differ between runs: times, sizes, releases, the folder, widths of columns. */
 function comparable(output: string, directory: string): string {
   return output
     .replaceAll(directory, '...')
@@ -31,10 +31,10 @@ function comparable(output: string, directory: string): string {
 }
 
 /**
- * Does what a page of docs/ says, from its first block to its last: writes its files, runs its commands, and looks for the
+ * Follows a page of docs/ from the first block to the last: writes its files, runs its commands, and checks for the
  * output that it shows.
- * @param skipped languages of blocks for other machines than this one
- * @returns the blocks that were done
+ * @param skipped languages of blocks for other machines
+ * @returns the blocks that were executed
  */
 export async function walkThrough(scratch: Scratch, page: string, skipped: readonly string[] = []): Promise<Fence[]> {
   const blocks = fences(readFileSync(join(paths.root, 'docs', page), 'utf8')).filter(
@@ -43,7 +43,7 @@ export async function walkThrough(scratch: Scratch, page: string, skipped: reado
   const directory = copyOfThePackage(scratch);
   const [http = 0, grpc = 0, metrics = 0, s3 = 0] = await freePorts(4);
   const flags = `--http-port ${http} --grpc-port ${grpc} --metrics-port ${metrics} --s3-port ${s3}`;
-  // The ports alone are others: somebody may use those of the page.
+  // Only the ports differ, because those of the page may be in use.
   const withPorts = (text: string): string =>
     text
       .replace(/^npm run local -- .*$/gm, `$& ${flags}`)
@@ -61,7 +61,7 @@ export async function walkThrough(scratch: Scratch, page: string, skipped: reado
       const said = comparable(output, directory);
       for (const line of text.trim().split('\n')) expect(said).toContain(comparable(withPorts(line), directory).trim());
     } else if (language !== 'sh') {
-      // The note is not seen on the page: the text has to name the file.
+      // A rendered page does not show the note, so the text has to name the file.
       expect(before).toContain(`\`${note}\``);
       mkdirSync(dirname(join(directory, note)), { recursive: true });
       writeFileSync(join(directory, note), text);

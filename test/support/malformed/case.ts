@@ -3,24 +3,24 @@ import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from '
 import { dirname, join } from 'node:path';
 import { torchScript } from '../model-files';
 
-/** What lies at a path: its content, or something that is no ordinary file. */
+/** The content of a file, or a special file. */
 export type Malformed =
   string | Buffer | { link: string } | { mode: number; content: string | Buffer } | { pipe: true };
 
 /** A model repository with one thing wrong in it. */
 export interface MalformedCase {
   name: string;
-  /** Path in the repository -> what is there. A path that ends in `/` is an empty folder. */
+  /** Path in the repository -> content. A path that ends in `/` is an empty folder. */
   files: Record<string, Malformed>;
-  /** What is said, as it is printed, with paths from the repository on. */
+  /** The problem as printed, with paths relative to the repository. */
   problem: RegExp;
-  /** How many problems there are; 1 where nothing else follows from the one that is meant. */
+  /** Number of problems. Default: 1, because the mistake causes no other problems. */
   problems?: number;
-  /** Root may read everything. */
+  /** Skipped for root, who may read every file. */
   notForRoot?: true;
 }
 
-/** Makes the repository of a case in `directory`, which is there. */
+/** Writes the repository of a case into `directory`, which exists. */
 export function writeMalformed(directory: string, files: MalformedCase['files']): void {
   for (const [path, content] of Object.entries(files)) {
     const at = join(directory, path);
@@ -38,10 +38,10 @@ export function writeMalformed(directory: string, files: MalformedCase['files'])
 
 export type Fields = Record<string, unknown>;
 
-/** Fields in place of the sound ones, the field that is named, and what is said of it. */
+/** Name of the case, replaced fields of a valid model, the reported field, and its problem. */
 export type RuleRow = readonly [name: string, fields: Fields, field: string, says: string];
 
-/** Of `sound`, served by either backend. */
+/** Files of the model `sound`, for either backend. */
 export const ARTIFACT = {
   'm/1/model.pt': torchScript(),
   'm/1/model.onnx': readFileSync(join(__dirname, '../../data/onnx/sound.onnx')),
@@ -59,7 +59,7 @@ export const output = (fields: Fields = {}): Fields => ({
   ...fields,
 });
 
-/** A sound TorchScript model with other fields in place of its own; undefined takes one out. */
+/** A valid TorchScript model with some fields replaced; undefined removes a field. */
 export function sound(fields: Fields = {}): Fields {
   const config: Fields = {
     platform: 'pytorch_libtorch',
@@ -72,5 +72,5 @@ export function sound(fields: Fields = {}): Fields {
 }
 
 export const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
-/** A problem that begins with `text`, as it is. */
+/** Matches a problem that begins with `text`, which is not a pattern. */
 export const begins = (text: string): RegExp => new RegExp(`^${escaped(text)}`);

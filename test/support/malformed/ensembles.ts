@@ -30,7 +30,7 @@ const PARTS = {
   five: { ...PART, input: [input({ dims: [5] })] },
   join: { ...PART, input: [input(), input({ name: 'input__1' })] },
   stream: { ...PART, ...decoupled },
-  // Made of a decoupled model, so decoupled itself.
+  // Has a step with a decoupled model, so it is decoupled itself.
   nested: ensemble([step({ model_name: 'stream' })]),
 };
 
@@ -226,17 +226,17 @@ const ENSEMBLES: [name: string, config: Fields, field: string, says: string][] =
   ],
 ];
 
-/** What two things follow from by the nature of the mistake. */
+/** Mistakes that necessarily cause two problems. */
 const TWO_FOLLOW = new Set(['no inputs', 'no outputs']);
 
-/** Ensembles that are wired wrongly, in both languages. */
+/** Ensembles with wrong connections, as model.yaml and as config.pbtxt. */
 export const ENSEMBLE_CASES: readonly MalformedCase[] = ensembleCases();
 
 function ensembleCases(): MalformedCase[] {
   const parts = Object.fromEntries(
     Object.entries(PARTS).flatMap(([name, config]) => [
       [`${name}/model.yaml`, JSON.stringify(config)],
-      // An ensemble has a version without files.
+      // The version folder of an ensemble has no model file.
       [`${name}/1/${name === 'nested' ? '.keep' : 'model.pt'}`, torchScript()],
     ]),
   ) as Record<string, Malformed>;

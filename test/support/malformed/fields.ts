@@ -55,15 +55,15 @@ function kindOf(field: protobuf.Field): string {
   );
 }
 
-/** A field somewhere in a configuration, at the first place where its message is met. */
+/** A field somewhere in a configuration, at the first occurrence of its message. */
 interface Place {
-  /** How messages call what it is in: `input[0].`, empty for the configuration itself. */
+  /** Prefix of the field's name in problems: `input[0].`, empty for the configuration itself. */
   parent: string;
   field: protobuf.Field;
   type: protobuf.Type;
-  /** A configuration that is sound but for `value` in the field of that name in the same message. */
+  /** A configuration that is valid except for `value` in the field `name` of the same message. */
   put: (name: string, value: unknown) => Fields;
-  /** The text of a part that has `inner` in the same message. */
+  /** Text format of a configuration with `inner` in the same message. */
   text: (inner: string) => string;
 }
 
@@ -101,7 +101,7 @@ function everyPlace(): Place[] {
   return places;
 }
 
-/** What else a message has to hold: one thing is to be wrong, not two. */
+/** Other required fields of a message, so that only one thing is wrong. */
 function surroundings(type: protobuf.Type, name: string): Fields {
   const alternatives = type.oneofsArray.find(({ oneof }) => oneof.includes(name))?.oneof ?? [];
   const given = Object.entries(SURROUNDINGS[type.name] ?? {});
@@ -112,7 +112,7 @@ const tensor = { data_type: 'TYPE_FP32', dims: [3] };
 const control = { kind: 'CONTROL_SEQUENCE_START', int32_false_true: [0, 1] };
 const step = { model_name: 'a', model_version: -1, input_map: { input__0: 'x' }, output_map: { output__0: 'y' } };
 
-/** Message -> what is in it beside the field that is wrong. */
+/** Message -> its fields besides the wrong one. */
 const SURROUNDINGS: Record<string, Fields> = {
   ModelInput: input(),
   ModelOutput: output(),
@@ -136,7 +136,7 @@ const SURROUNDINGS: Record<string, Fields> = {
   ModelTensorReshape: { shape: [3] },
 };
 
-/** The repository of a configuration; one of an ensemble with the model of its step. */
+/** Files of a repository with a configuration. For an ensemble, also the model of its step. */
 function repositoryOf(fields: Fields): MalformedCase['files'] {
   if (fields['ensemble_scheduling'] === undefined)
     return { ...ARTIFACT, 'm/model.yaml': JSON.stringify(sound(fields)) };
@@ -149,7 +149,7 @@ function repositoryOf(fields: Fields): MalformedCase['files'] {
   };
 }
 
-/** Each field with one wrong kind of value, in turn, so that every field and every kind of mistake is met. */
+/** Each field with one kind of wrong value, in rotation, so that every field and every kind of mistake occurs. */
 function wrongKinds(): MalformedCase[] {
   let turn = 0;
   return everyPlace().flatMap(({ parent, field, put }) => {
@@ -175,7 +175,7 @@ function wrongKinds(): MalformedCase[] {
   });
 }
 
-/** In every message: a name that is no field, a name that is nearly one, and a field without a value. */
+/** For every message: an unknown field, a misspelt field, and a field without a value. */
 function unknownFields(): MalformedCase[] {
   const first = new Map<protobuf.Type, Place>();
   for (const place of everyPlace()) if (!first.has(place.type)) first.set(place.type, place);
@@ -198,5 +198,5 @@ function unknownFields(): MalformedCase[] {
   ]);
 }
 
-/** Every field of Triton's definition, with a value that it cannot have. */
+/** Every field of Triton's definition with an invalid value. */
 export const FIELDS: readonly MalformedCase[] = [...wrongKinds(), ...unknownFields()];

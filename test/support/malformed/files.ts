@@ -242,7 +242,7 @@ export const FILES: readonly MalformedCase[] = [
   },
 ];
 
-/** Names that S3 and Triton do not both take. */
+/** Names that S3 or Triton does not accept. */
 export const NAMES: readonly MalformedCase[] = [
   'a b',
   'a+b',

@@ -1,7 +1,7 @@
 import { writeNpy } from '../../../src/media/npy';
 import { ARTIFACT, begins, output, sound, type Malformed, type MalformedCase } from './case';
 
-/** Takes [n, 3], answers [n, 4] with the labels a to d; n is at most 8. */
+/** A model with input [n, 3] and output [n, 4] with four labels; n is at most 8. */
 const MODEL = {
   'm/model.yaml': JSON.stringify(sound({ output: [output({ label_filename: 'labels.txt' })] })),
   'm/labels.txt': 'alpha\nbeta\ngamma\ndelta\n',
@@ -11,14 +11,14 @@ const INPUT = { name: 'input__0', data: [[1, 2, 3]] };
 const OUTPUT = { name: 'output__0', data: [[1, 2, 3, 4]] };
 const text = (content: unknown): string => JSON.stringify(content);
 
-/** A case whose request is written as it stands. */
+/** A case with the given files. */
 const golden = (name: string, files: Record<string, Malformed>, problem: string): MalformedCase => ({
   name: `golden requests: ${name}`,
   files: { ...MODEL, ...files },
   problem: begins(problem),
 });
 
-/** A case that differs from a sound one in an input, an output or a field beside them. */
+/** A case whose golden request differs from a valid one in the input, the output or another field. */
 const request = (name: string, more: object, problem: string, files: Record<string, Malformed> = {}): MalformedCase =>
   golden(
     name,

@@ -9,7 +9,7 @@ import { YAML_TRAPS } from './yaml';
 
 export { writeMalformed, type Malformed, type MalformedCase } from './case';
 
-/** Model repositories that cannot be published, with what is said of each. */
+/** Model repositories that cannot be published, with the problem of each. */
 export const MALFORMED: readonly MalformedCase[] = [
   ...FIELDS,
   ...YAML_TRAPS,

@@ -15,7 +15,7 @@ output { name: "output__0" data_type: TYPE_FP32 dims: 4 }
 
 const line = (number: number): string => `line ${number}: not a ModelConfig in protobuf text format: `;
 
-/** Texts that are no protobuf text format, or not what they look like. */
+/** Texts that are not protobuf text format, or have another meaning than they seem to. */
 export const TEXT_TRAPS: readonly MalformedCase[] = [
   pbtxt('YAML', SOUND_YAML, line(1)),
   pbtxt('JSON', '{ "platform": "pytorch_libtorch" }', line(1)),

@@ -22,7 +22,7 @@ const bomb = (): string => {
 const NO_YAML = 'not valid YAML: line ';
 const NO_MAPPING = "must be a mapping of Triton's ModelConfig fields, got ";
 
-/** Texts that are no YAML, or not what they look like. */
+/** Texts that are not YAML, or have another meaning than they seem to. */
 export const YAML_TRAPS: readonly MalformedCase[] = [
   yaml('empty', '', 'is empty'),
   yaml('comments alone', '# nothing yet\n', 'is empty'),
@@ -135,7 +135,7 @@ export const YAML_TRAPS: readonly MalformedCase[] = [
     `${SOUND_YAML}version_policy: { all: {}, latest: { num_versions: 1 } }\n`,
     /^m\/model\.yaml: version_policy\.(all|latest): cannot stand beside/,
   ),
-  // The name that was meant is not said to be missing too.
+  // The intended name is not also reported as missing.
   ...(
     [
       ['platfrom', 'platform', ''],
@@ -159,7 +159,7 @@ export const YAML_TRAPS: readonly MalformedCase[] = [
     `${'a'.repeat(900_000)}: 1\n${SOUND_YAML}`,
     `${'a'.repeat(80)}...: unknown field of ModelConfig`,
   ),
-  // What only follows from a field that cannot be read is not said.
+  // Problems that only follow from an unreadable field are not reported.
   yaml(
     'a batch size that is a text, with what depends on it',
     `${SOUND_YAML.replace('8\n', 'eight\n')}dynamic_batching: { preferred_batch_size: [4] }\n`,

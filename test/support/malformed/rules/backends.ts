@@ -11,7 +11,7 @@ const state = (input_name: string, output_name: string): Fields =>
     state: [{ input_name, output_name, data_type: 'TYPE_FP32', dims: [2] }],
   });
 
-/** What Triton's libtorch and ONNX Runtime backends refuse when they load a model. */
+/** Configurations that Triton's libtorch and ONNX Runtime backends reject when they load a model. */
 export const BACKENDS: readonly RuleRow[] = [
   [
     'an optional input of libtorch',

@@ -1,6 +1,6 @@
 import { output, type RuleRow } from '../case';
 
-/** What a model is called, what serves it, which versions and files it names. */
+/** Name, backend, versions and files of a model. */
 export const IDENTITY: readonly RuleRow[] = [
   ['another name', { name: 'n' }, 'name', 'must be the name of the folder, got "n"'],
   ['an unknown platform', { platform: 'caffe' }, 'platform', 'is not a platform of Triton\'s, got "caffe"'],

@@ -10,7 +10,7 @@ import { WARMUP } from './warmup';
 
 const ROWS = [...IDENTITY, ...TENSORS, ...SCHEDULING, ...SEQUENCE, ...BACKENDS, ...WARMUP];
 
-/** What Triton refuses of a configuration that can be read, in both languages. */
+/** Readable configurations that Triton rejects, as model.yaml and as config.pbtxt. */
 export const RULE_CASES: readonly MalformedCase[] = ROWS.flatMap(([name, fields, field, says]) => {
   const config = sound(fields);
   const artifacts = { ...ARTIFACT, 'm/1/model.py': 'x', 'm/1/x': torchScript() };

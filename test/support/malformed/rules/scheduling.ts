@@ -1,6 +1,6 @@
 import { type RuleRow } from '../case';
 
-/** How requests are queued, answered and counted, and where they run. */
+/** Queueing, batching, responses, metrics and instances. */
 export const SCHEDULING: readonly RuleRow[] = [
   ['a negative batch size', { max_batch_size: -1 }, 'max_batch_size', 'must not be negative, got -1'],
   [

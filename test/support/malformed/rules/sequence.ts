@@ -14,7 +14,7 @@ export const state = (fields: Fields = {}, initial: Fields = {}): Fields =>
     ],
   });
 
-/** Sequences: their controls, and what is kept between requests. */
+/** Sequences: their controls and their state between requests. */
 export const SEQUENCE: readonly RuleRow[] = [
   [
     'a preferred size of sequences',

@@ -1,6 +1,6 @@
 import { input, output, type RuleRow } from '../case';
 
-/** Inputs and outputs, and the tensors that Triton makes of a whole batch. */
+/** Inputs and outputs, and the tensors that Triton makes from a whole batch. */
 export const TENSORS: readonly RuleRow[] = [
   ['no inputs', { input: undefined }, 'input', 'at least one is needed'],
   ['no outputs', { output: undefined }, 'output', 'at least one is needed'],

@@ -11,7 +11,7 @@ export const warmup = (fields: Fields = {}, tensor: Fields = {}): Fields => ({
   ],
 });
 
-/** The requests that Triton sends before it calls a model READY. */
+/** The requests that Triton sends before it reports a model as READY. */
 export const WARMUP: readonly RuleRow[] = [
   [
     'a warm-up that is skipped',
