@@ -13,7 +13,7 @@ const DRAIN_MS = 2 * 60_000;
 
 const REPLICAS = 3;
 const MAY_BE_MISSING = 1;
-/** A roll-out takes half a minute, because a server has to be ready for ten seconds before the next one goes. */
+/** A roll-out takes half a minute: each replica has to be ready for ten seconds before the next one is replaced. */
 const ROLL_OUTS = IS_LONG ? 20 : 2;
 const DRAINS = 20;
 
@@ -57,7 +57,7 @@ describeUnless(whyNoEngines(), 'servers that are replaced on a real control plan
         await stack.up();
         await until('no old one is left', isOldGone(before));
       });
-      // Without a spare GPU one has to be missing; the changes prove that the watch saw them come and go.
+      // Without a spare GPU one replica has to be missing. The changes prove that the watch saw the replacements.
       expect(seen.fewest).toBe(REPLICAS - MAY_BE_MISSING);
       expect(seen.changes).toBeGreaterThanOrEqual(3 * REPLICAS);
     },
@@ -91,7 +91,7 @@ describeUnless(whyNoEngines(), 'servers that are replaced on a real control plan
         });
         expect(fewest).toBeGreaterThanOrEqual(REPLICAS - MAY_BE_MISSING);
       }
-      // The budget was asked, and said no.
+      // The disruption budget refused some evictions.
       expect(refused).toBeGreaterThan(0);
       report('drains', { done: DRAINS, 'evictions refused': refused });
     },

@@ -9,7 +9,7 @@ import type { TestStack } from '../support/stack';
 
 const BUILD_MS = 60 * 60_000;
 const MAXIMUM_GPUS = 2;
-/** A minute, as a rule: one node after the other, and each is looked at for 15 seconds before it goes. */
+/** Usually a minute: Karpenter removes one node after the other, each after 15 seconds of consideration. */
 const EMPTY_MS = 180_000;
 const ZONES = ['us-east-1a', 'us-east-1b'];
 
@@ -43,7 +43,7 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
   }, BUILD_MS);
   afterAll(() => scratch.clean());
 
-  /** Those that Karpenter has made. */
+  /** The nodes that Karpenter created. */
   const gpuNodes = async (): Promise<V1Node[]> =>
     (await plane.client.core.listNode({ labelSelector: 'triton-serving/gpu-pool=gpu' })).items;
   const label = (node: V1Node | undefined, name: string): string | undefined => node?.metadata?.labels?.[name];
@@ -71,8 +71,8 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
   });
 
   test('a node for each pod that needs a GPU, and never more GPUs than the pool may have', async () => {
-    // Pods of a Deployment, as one may be taken from its new node again: Kubernetes' eviction by taints may look at a node
-    // as it was before it was registered. Nobody would put another one in the place of a pod of its own.
+    // Pods of a Deployment, because a pod may be evicted from its new node: Kubernetes' taint eviction may use a stale
+    // state of the node from before its registration. A pod without a Deployment would not be replaced.
     const labels = { app: 'other' };
     const container = { name: 'other', image: 'other', resources: { limits: { 'nvidia.com/gpu': '1' } } };
     const tolerations = [{ key: 'nvidia.com/gpu', operator: 'Exists' }];

@@ -95,7 +95,7 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
   });
 
   describe('PodSecurity', () => {
-    /** As the Deployment makes it, and not on a node. */
+    /** A pod from the Deployment's template, without a node. */
     const template = async (): Promise<V1Pod> => {
       const { spec } = await plane.client.apps.readNamespacedDeployment({ name: DEPLOYMENT, namespace: NAMESPACE });
       const { metadata, spec: pod } = structuredClone(spec?.template) ?? {};
@@ -140,7 +140,7 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
     expect([8000, 8001, 8002].map((port) => from(monitoring, port))).toEqual([false, false, true]);
     expect([8000, 8001, 8002].map((port) => from(other, port))).toEqual([false, false, false]);
     expect([8000, 8001, 8002].map((port) => from({ address: '10.1.2.3' }, port))).toEqual([false, false, false]);
-    // Names, and the port of the S3 endpoint; never the machine's own credentials.
+    // DNS and the port of the S3 endpoint are allowed; the credentials of the machine never are.
     expect([to(inNamespace('kube-system'), 53, 'UDP'), to({ address: '192.0.2.1' }, 53, 'UDP')]).toEqual([true, true]);
     expect([to({ address: '192.0.2.1' }, 9), to({ address: '192.0.2.1' }, 80), to(own, 8000)]).toEqual([
       true,
@@ -148,7 +148,7 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
       false,
     ]);
     expect(to({ address: '169.254.169.254' }, 9)).toBe(false);
-    // Whatever else is in the namespace has no way in or out.
+    // Other pods in the namespace have no connections in or out.
     const stranger = { app: 'stranger' };
     expect(mayConnect(items, stranger, { from: own }, 8000)).toBe(false);
     expect(mayConnect(items, stranger, { to: { address: '192.0.2.1' } }, 443)).toBe(false);

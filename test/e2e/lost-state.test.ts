@@ -23,7 +23,7 @@ describeUnless(whyNoEngines() ?? whyNoImport('jq', 'kubectl'), 'a stack whose Pu
   }, BUILD_MS);
   afterAll(() => scratch.clean());
 
-  /** What must outlive the import: pods, Secrets and the address of the Service. */
+  /** Objects that must survive the import: pods, Secrets and the address of the Service. */
   const there = async (): Promise<unknown> => {
     const { apps, core } = plane.client;
     const deployment = await apps.readNamespacedDeployment({ name: DEPLOYMENT, namespace: NAMESPACE });
@@ -55,7 +55,7 @@ describeUnless(whyNoEngines() ?? whyNoImport('jq', 'kubectl'), 'a stack whose Pu
     await stack.pulumi('refresh', '--stack', 'local', '--yes', '--skip-preview', '--expect-no-changes');
   });
 
-  /** All resources of the state, by type and name. */
+  /** URNs of all resources in the state, sorted. */
   async function types(): Promise<string[]> {
     return (await stack.resources()).map(({ urn }) => urn).sort();
   }

@@ -13,7 +13,7 @@ import { TestStack } from '../support/stack';
 const BUILD_MS = 60 * 60_000;
 const PACK = ['--policy-pack', join(paths.root, 'policy')];
 
-/** A cluster that nobody asks anything: the objects are written to a folder. */
+/** A cluster that is never contacted, because the objects are written to a folder. */
 const KUBECONFIG = JSON.stringify({
   apiVersion: 'v1',
   kind: 'Config',
@@ -23,7 +23,7 @@ const KUBECONFIG = JSON.stringify({
   users: [{ name: 'none', user: {} }],
 });
 
-/** Two Deployments of somebody who has not read anything. What the second is made of is not known in a preview. */
+/** Two Deployments that violate policies. The spec of the second one is unknown in a preview. */
 const PROGRAM = `
 const k8s = require('@pulumi/kubernetes');
 const provider = new k8s.Provider('manifests', { renderYamlToDirectory: process.env.MANIFESTS });

@@ -25,7 +25,7 @@ describeUnless(whyNoEngines(), 'publishing to the local stack', () => {
 
   const podNames = async (): Promise<string[]> =>
     (await plane.readyPods(NAMESPACE)).map(({ metadata }) => metadata?.name ?? '').sort();
-  /** A pod of the cluster is simulated; what its port leads to is a real server, on the bucket that the stack names. */
+  /** Forwards the port of a simulated pod to a real server, which reads the bucket of the stack. */
   const giveServer = async (pod: string): Promise<void> => {
     const triton = await testTriton(scratch, tritonRepositoryUrl(LOCATION, endpoint), { name: pod });
     await plane.forwardPod(NAMESPACE, pod, Number(new URL(triton.httpUrl).port));

@@ -25,17 +25,17 @@ const BUILD_MS = 30 * 60_000;
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-/** Kinds of EKS Auto Mode, of which nobody publishes a schema. */
+/** Kinds of EKS Auto Mode without a published schema. */
 const WITHOUT_SCHEMA = ['NodeClass', 'IngressClassParams'];
 
 interface Scanned {
   of: string;
   changes: Readonly<Record<string, unknown>>;
-  /** Why its manifests are not scanned. */
+  /** Why the manifests of the stack are not scanned. */
   planOnly?: string;
 }
 
-/** The stacks as they are, and what can be chosen besides. */
+/** The stacks of the repository, and variants with optional settings. */
 const STACKS: Readonly<Record<string, Scanned>> = {
   staging: { of: 'staging', changes: {} },
   prod: { of: 'prod', changes: {} },
@@ -76,7 +76,7 @@ const noGo = whyNoGo(['kube-score', 'kubeconform', 'kubernetes']);
 if (noGo !== undefined) process.stderr.write(`kube-score and kubeconform are left out: ${noGo}\n`);
 const withGo = noGo === undefined ? test : test.skip;
 
-/** What nobody should deploy, with a field that Kubernetes does not know. */
+/** A Deployment with many faults, including an unknown field. */
 const BARE = {
   apiVersion: 'apps/v1',
   kind: 'Deployment',
@@ -90,7 +90,7 @@ const BARE = {
   },
 };
 
-/** Every finding that is waived, by any scanner. */
+/** All waived findings of all scanners. */
 const waived: ScannerFinding[] = [];
 
 function unwaived(findings: readonly ScannerFinding[]): ScannerFinding[] {

@@ -11,11 +11,11 @@ import { Scratch } from '../support/scratch';
 import { testTriton, type TestTriton } from '../support/triton';
 import { randomNumbers } from '../support/model-files';
 
-/** SOAK_FACTOR makes the long form: so many times as many models. */
+/** SOAK_FACTOR multiplies the number of models, for the long form. */
 const FACTOR = Number(process.env['SOAK_FACTOR'] ?? 1);
-/** What the server does not answer in this time it hangs on. An empty model is loaded in a millisecond. */
+/** A server that does not answer within this time hangs. An empty model loads in a millisecond. */
 const LOAD_TIMEOUT_MS = 20_000;
-/** Most of the time that a process of the python backend takes to start nothing happens. */
+/** Parallel, because a process of the python backend is idle during most of its start. */
 const LOADS_AT_A_TIME = 4;
 
 jest.setTimeout(300_000 + 60_000 * FACTOR);
@@ -24,8 +24,8 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 /**
- * What we refuse although this server loads it, each with its reason. A model that is refused for anything else, and
- * loaded, shows that we are too strict.
+ * Problems that we report although this server loads the model, with reasons. A model that the server loads although we
+ * report another problem shows that we are too strict.
  */
 const STRICTER: [reason: string, problem: RegExp][] = [
   ['requests address tensors by name: the second of two is never reached', /^(in|out)put\[\d+\]\.name: is the name of/],
@@ -47,7 +47,7 @@ const STRICTER: [reason: string, problem: RegExp][] = [
   ['the server skips a warm-up of batch size 0', /^model_warmup\[\d+\]\.batch_size: is 0/],
 ];
 
-/** What ends this server, or keeps it for minutes, with all the models it serves: it is not asked. */
+/** Problems that crash this server with all its models, or block it for minutes. Such models are not loaded. */
 const DEADLY: RegExp[] = [
   /^sequence_batching\.state\[\d+\]\.(initial_state|input_name)/,
   /^sequence_batching\.oldest\.max_candidate_sequences: is the number of sequences/,
@@ -66,18 +66,18 @@ interface Verdicts {
   disagreements: string[];
 }
 
-/** What the server says to a model. */
+/** The server's result for a model. */
 interface Answer {
-  /** Why it does not load it. */
+  /** Why the server did not load the model. */
   refusal?: string;
-  /** Those of its versions that it served. */
+  /** The versions that the server served. */
   versions: number[];
 }
 
 const isGone = (error: unknown): boolean =>
   error instanceof TritonError && ['unreachable', 'timeout'].includes(error.status);
 
-/** @throws TritonError when the server does not answer */
+/** @throws TritonError if the server does not answer */
 async function loadOnce(client: TritonHttpClient, model: string, versions: readonly number[]): Promise<Answer> {
   try {
     await client.loadModel(model, { timeoutMs: LOAD_TIMEOUT_MS });
@@ -91,7 +91,7 @@ async function loadOnce(client: TritonHttpClient, model: string, versions: reado
   return { versions: served };
 }
 
-/** Our verdict on each model beside the server's. What we accept the server gets as we would publish it. */
+/** Compares our verdict on each model with the server's. The server gets accepted models as we would publish them. */
 async function compare(name: string, models: ReadonlyMap<string, RandomModel>, program?: string): Promise<Verdicts> {
   const [source, served] = [join(scratch.directory, name, 'source'), join(scratch.directory, name, 'served')];
   for (const [model, { config, versions }] of models) {
@@ -139,7 +139,7 @@ async function compare(name: string, models: ReadonlyMap<string, RandomModel>, p
     }
   };
   const judged = new Set<string>();
-  /** @returns why the server does not answer any more, if so */
+  /** @returns why the server no longer answers, or undefined */
   const ask = async ({ client }: TestTriton, model: string): Promise<string | undefined> => {
     try {
       const answer = await loadOnce(client, model, models.get(model)?.versions ?? []);
@@ -163,8 +163,8 @@ async function compare(name: string, models: ReadonlyMap<string, RandomModel>, p
   const isLive = unanswered.length === 0 && (await server.client.live().catch(() => false));
   await server.stop();
   if (isLive) return verdicts;
-  // A load that fails now and then ends this server, whatever the model (docs/operations.md). One that a model ends is
-  // ended by it again, and when models are asked about one by one it is known by which.
+  // This server sometimes crashes when a load fails, whatever the model (docs/operations.md). If a model caused the
+  // crash, the model will crash the server again, and sequential loads show which one.
   const again = await start('triton-again');
   for (const model of unanswered.length === 0 ? asked : unanswered) {
     const why = await ask(again, model);
@@ -199,7 +199,7 @@ test('random models and ensembles: what we accept is loaded, and what is loaded 
     }
     const verdicts = await compare(`random-${round}`, models);
     expect(verdicts.disagreements).toEqual([]);
-    // Models that are all sound, or all broken, would test nothing.
+    // If all models were valid, or all were broken, they would test nothing.
     expect(verdicts.bothTake).toBeGreaterThan(200);
     expect(verdicts.bothRefuse).toBeGreaterThan(200);
   }
@@ -215,7 +215,7 @@ test('random warm-ups, in processes of the python backend', async () => {
   expect(verdicts.bothRefuse).toBeGreaterThan(2);
 });
 
-/** The long form makes sure that the rules above are for what this server really does not survive. */
+/** The long form verifies that problems in DEADLY really crash or block this server. */
 const whenLong = FACTOR > 1 ? test : test.skip;
 
 whenLong.each<[name: string, fields: Partial<ModelConfig>]>([

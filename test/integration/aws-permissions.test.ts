@@ -35,7 +35,7 @@ beforeAll(async () => {
   await switchVersioningOn();
 });
 
-/** One request that no publisher makes. */
+/** Sends a request that publishers never send. */
 async function send(at: string, request: Omit<Parameters<Requester['send']>[0], 'read'>): Promise<void> {
   const requester = new Requester({
     bucket: LOCATION.bucket,
@@ -63,13 +63,13 @@ async function tapped(): Promise<Tap> {
   return tap;
 }
 
-/** A store whose requests the tap sees. One that is refused is not made again. */
+/** A store behind the tap. Rejected requests are not retried. */
 const storeBehind = (tap: Tap): Promise<S3Store> =>
   openBucket(scratch, tap.endpoint, LOCATION.bucket, { create: false, attempts: 1 });
 
 const callsOf = (tap: Tap): Call[] => tap.requests.flatMap((request) => permissionsFor(request, KEY));
 
-/** What is asked of the bucket itself says whether it is a listing under a prefix. */
+/** The action and kind of resource of a call. Calls of the bucket are listings if they have a prefix. */
 function kindOf({ action, resource, context }: Call): string {
   if (resource === KEY) return `${action} of key`;
   if (resource.includes('/')) return `${action} of object`;
@@ -78,7 +78,7 @@ function kindOf({ action, resource, context }: Call): string {
 
 const kinds = (calls: readonly Call[]): string[] => [...new Set(calls.map(kindOf))].sort();
 
-/** The calls that reach out of the repository and of what the publisher keeps beside it. */
+/** Calls of resources outside of the repository and of the objects that the publisher stores beside it. */
 function outside(calls: readonly Call[], places: readonly string[]): Call[] {
   const arns = places.map((place) => `arn:aws:s3:::${LOCATION.bucket}/${place}`);
   return calls.filter(({ resource, context }) => {
@@ -102,17 +102,17 @@ test('the publisher asks for what is listed of it, and stays in its place', asyn
   const large = Buffer.alloc(20 * 1024 * 1024, 'weights ');
   writeFileSync(join(repository, 'large', '1', 'model.pt'), large);
 
-  // The connection ends when the upload is to be completed; the next run goes on with its parts.
+  // Cut the connection when the upload is to be completed; the next run resumes the upload.
   const cut = { onRequest: ({ method, path }: { method: string; path: string }) => !completes(method, path) };
   tap.set(cut);
   await expect(publish()).rejects.toThrow();
   tap.set({});
   await publish();
 
-  // An upload that nobody will go on with.
+  // An upload that will not be resumed.
   await abandonUpload(tap.endpoint);
 
-  // Another version takes the place of the first, which is deleted, and then had back.
+  // Replace the first version with another one, delete the first, and roll back to it.
   const current = async (): Promise<string | undefined> => (await readHead(store, LOCATION))?.release.id;
   const first = await current();
   rmSync(join(repository, 'small'), { recursive: true });
@@ -122,7 +122,7 @@ test('the publisher asks for what is listed of it, and stays in its place', asyn
   await rollBack(first, options());
   await repositoryStatus(store, LOCATION, undefined);
 
-  // What is kept aside has been tampered with: the copy that S3 makes of it is taken back.
+  // If an archived file was changed, the rollback deletes the copy that S3 made from it.
   for (const { key, bytes } of await store.list(keptKey(LOCATION, ''))) {
     await store.putBytes(key, Buffer.alloc(bytes, '#'));
   }

@@ -14,7 +14,7 @@ writeRepository(repository, {
   'a/1/weights.bin': 'a',
 });
 
-/** An endpoint that gives every request the answer that AWS documents; what it was sent, by method. */
+/** An endpoint that gives every request an answer that AWS documents, and records the methods of requests. */
 async function answering(status: number, code: string, headers: Record<string, string> = {}) {
   const methods: string[] = [];
   const server = createServer((request: IncomingMessage, response: ServerResponse) => {
@@ -33,7 +33,7 @@ async function answering(status: number, code: string, headers: Record<string, s
   return { endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, methods };
 }
 
-/** Errors of S3 that no server here can be brought to give. */
+/** Errors of S3 that the test servers cannot produce. */
 test.each<[string, number, string, Record<string, string>, RegExp]>([
   ['no right to read', 403, 'AccessDenied', {}, /AccessDenied[\s\S]*publisher role/],
   ['another region', 301, 'PermanentRedirect', { 'x-amz-bucket-region': 'eu-west-1' }, /--region eu-west-1/],

@@ -11,7 +11,7 @@ import { CONTROL_ENVIRONMENT, testTriton } from '../support/triton';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-/** A program of somebody else's, who has the client's package and nothing of ours. */
+/** A program of a user who has only the client package. */
 const project = writeRepository(join(scratch.directory, 'project'), {
   'package.json': '{ "private": true }',
   'tsconfig.json': JSON.stringify({
@@ -38,7 +38,7 @@ for (const client of clients) {
   client.close();
 }
 `,
-  // What the types have to refuse.
+  // Statements that the types must reject.
   'wrong.cts': `import triton = require('@triton-serving/client');
 import type { Models } from './models.js';
 
@@ -84,7 +84,7 @@ beforeAll(async () => {
   compiled = await exec(process.execPath, [compiler, '-p', project]);
 });
 
-/** What it is made of: packing writes beside its sources, which other tests read meanwhile. */
+/** Copies the sources of the package, because packing writes beside them while other tests read them. */
 function copyOfSources(): string {
   const copy = join(scratch.directory, 'sources');
   for (const name of ['client', 'src', 'tsconfig.json', 'package-lock.json', 'LICENSE'])
@@ -93,7 +93,7 @@ function copyOfSources(): string {
   return copy;
 }
 
-/** The package as npm packs it, installed without a network: it needs no other one. */
+/** Packs the package with npm and installs it without a network, because it has no dependencies. */
 async function install(): Promise<void> {
   const folder = join(copyOfSources(), 'client');
   await exec('npm', ['pack', folder, '--pack-destination', scratch.directory], { cwd: scratch.directory });

@@ -24,7 +24,7 @@ let restored: S3Store;
 let server: TestTriton;
 const releases: Release[] = [];
 
-/** What S3 replication does: the same bytes under the same keys. */
+/** Copies all objects with their keys, like S3 replication. */
 async function replicate(from: S3Store, to: S3Store): Promise<void> {
   for (const { key } of await from.list('')) {
     const found = await from.get(key);
@@ -32,7 +32,7 @@ async function replicate(from: S3Store, to: S3Store): Promise<void> {
   }
 }
 
-/** Two releases in one region, replicated to another one; then the S3 server of the first region is gone. */
+/** Publishes two releases in one region, replicates them to another region, and stops the first region's S3 server. */
 beforeAll(async () => {
   const home = await testS3(scratch, 'home');
   const away = await testS3(scratch, 'away');
@@ -48,7 +48,7 @@ beforeAll(async () => {
   releases.push((await published.publish()).release as Release);
   await replicate(store, replica);
   await home.stop();
-  // As "pulumi up" leaves it: an empty repository, and a server on it.
+  // The state after "pulumi up": an empty repository, and a server that reads it.
   await ensurePlaceholder(restored, RESTORED);
   server = await testTriton(scratch, tritonRepositoryUrl(RESTORED, endpoint), { loadThreads: 1 });
 });
@@ -96,7 +96,7 @@ test('the current release of the replica is served from the empty bucket, as it 
   expect((await promote()).code).toBe(0);
   expect(await answer()).toBe(21);
   expect(isAsReleased(await repositoryStatus(restored, RESTORED, testReplicas([server.httpUrl])))).toBe(true);
-  // The history stays with the replica; the new bucket has one of its own, which can be rolled back.
+  // The history stays in the replicated bucket; the new bucket has its own history, which supports rollbacks.
   expect(await idsOf(replica, REPLICA)).toEqual([second.id, first.id]);
   expect(await idsOf(restored, RESTORED)).toHaveLength(2);
   expect((await command('rollback', '--bucket', 's3://restored/models', '--triton', server.httpUrl)).code).toBe(0);

@@ -16,7 +16,7 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 const PIECE_BYTES = 4 * 1024 ** 2;
-/** Room for a model twice, which the server needs while it puts parts together. */
+/** Space for two copies of a model, which the server needs while it joins parts. */
 const DISK_BYTES = 20 * PIECE_BYTES;
 
 const directory = join(scratch.directory, 'disk');
@@ -38,7 +38,7 @@ describeUnless(whyNoSmallDisk(directory) ?? whyNoGo(['versitygw']), 'a server wh
   const publish = (place: Place) =>
     new PublishProcess(scratch, 'sync-models', ['--repo', repository, ...place.flags(endpoint)]).ended;
 
-  /** Leaves room for one piece, and for less than two. */
+  /** Leaves space for one piece but not for two. */
   async function fillTheDisk(): Promise<void> {
     const piece = randomBytes(PIECE_BYTES);
     for (let n = 0; ; n += 1) {

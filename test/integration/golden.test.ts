@@ -27,7 +27,7 @@ const repository = join(scratch.directory, 'repository');
 let endpoint: string;
 let store: S3Store;
 let one: TestTriton;
-/** The second replica: what it was asked to load tells whether a rollout got that far. */
+/** The second replica. Its load requests show whether a rollout got that far. */
 let two: FakeTriton;
 
 beforeAll(async () => {
@@ -45,7 +45,7 @@ const options = () => publisher(store, LOCATION, repository, () => [one.httpUrl]
 const flags = () => ['--bucket', 's3://golden-test/models', '--endpoint-url', endpoint, '--triton', one.httpUrl];
 const environment = { ...S3_ENVIRONMENT, ...CONTROL_ENVIRONMENT };
 
-/** The folder with these files and nothing else. */
+/** Replaces the content of the folder with these files. */
 function write(files: Record<string, string>): void {
   rmSync(repository, { recursive: true, force: true });
   writeRepository(repository, files);
@@ -54,13 +54,13 @@ function write(files: Record<string, string>): void {
 const golden = (inputs: number[], outputs: number[], more: object = {}): string =>
   JSON.stringify({ inputs: [{ name: 'x', data: inputs }], outputs: [{ name: 'y', data: outputs }], ...more });
 
-/** Brings the second replica to the release, which the folder is. It answers nothing, so it is not asked. */
+/** Publishes the folder to the second replica, without golden requests, because the fake server cannot answer them. */
 async function settleSecond(): Promise<void> {
   await publishOn([two.url], { noAsk: true });
   two.loads.splice(0);
 }
 
-/** Publishes to the real server alone, and says what was reported. */
+/** Publishes only to the real server. @returns the results of golden requests that were reported */
 async function publishReported(more: Partial<PublishOptions> = {}): Promise<string[]> {
   const said: string[] = [];
   await publishOn([one.httpUrl], { ...more, onAsked: (_, model, result) => said.push(`${model} ${result}`) });
@@ -95,7 +95,7 @@ test('golden requests are asked, released beside the repository, and asked again
     stdout: expect.stringMatching(/adds +ok +answered 4 golden requests/) as string,
   });
 
-  // A change of golden requests alone: a release, asked, and nothing is loaded.
+  // A change of only golden requests makes a release and sends the requests, but loads no model.
   writeRepository(repository, { 'adds/golden/2/twenty.json': golden([2], [22]) });
   const loaded: string[] = [];
   expect(await publishReported({ onReady: (_, model) => loaded.push(model) })).toEqual([
@@ -113,7 +113,7 @@ test('golden requests are asked, released beside the repository, and asked again
   expect(said).toEqual(['adds answered 4 golden requests']);
   expect((await head())?.models['adds']?.golden?.sha256).toBe(sha256);
 
-  // To a bucket of its own, with a server of its own.
+  // Promote to a separate bucket with a separate server.
   const other = await openBucket(scratch, endpoint, 'golden-promoted');
   const to = { bucket: 'golden-promoted', prefix: 'models' };
   const promoted = await promote({
@@ -137,7 +137,7 @@ test('a wrong answer, also to requests that alone were changed, leaves the relea
       'largest difference 1, 1 of 1 values differ\n  -> fix adds and publish it again',
   );
   expect(await head()).toEqual(before);
-  // --no-ask publishes it, and status --ask finds it.
+  // --no-ask publishes the wrong model, and status --ask finds the wrong answer.
   const unasked = await runCommandLine('sync-models', ['--repo', repository, ...flags(), '--no-ask'], environment);
   expect(unasked).toMatchObject({ code: 0 });
   expect((await listReleases(store, LOCATION, 1))[0]).toMatchObject({
@@ -161,7 +161,7 @@ test('a wrong answer, also to requests that alone were changed, leaves the relea
       },
     ],
   });
-  // Every request is measured, those after a wrong answer too.
+  // Every request is measured, also those after a wrong answer.
   const measured = await runCommandLine('status', [...flags(), '--differences'], environment);
   expect(measured.code).toBe(1);
   expect(measured.stdout).toMatch(/largest difference +largest value +allowed/);
@@ -208,7 +208,7 @@ test('an ensemble whose first step takes other sizes than 1 is released', async 
   ]);
 });
 
-/** A model without golden requests whose program is this, after one that answered zeros or not. */
+/** A model without golden requests. `answer` is the expression of its output, `prelude` is code before the program. */
 function zeroModel(version: number, answer: string, prelude = ''): Record<string, string> {
   return {
     'z/config.pbtxt': [
@@ -300,7 +300,7 @@ test('an ensemble and its step change their tensors together, and keep their ver
   const files = { ...addingModel('adds', { 1: 10 }), ...addingEnsemble('through', 'adds') };
   write(files);
   await publishOn([one.httpUrl], { prune: true });
-  // Triton takes the ensemble out of service when it loads a step that it does not fit.
+  // Triton unloads the ensemble when it loads a step that does not fit the ensemble.
   write(Object.fromEntries(Object.entries(files).map(([path, text]) => [path, text.replaceAll('FP32', 'FP64')])));
   expect(await publishReported()).toEqual(['adds answered zeros', 'through answered zeros']);
 });

@@ -35,7 +35,7 @@ class TritonPythonModel:
 const config = (...lines: string[]): string =>
   ['backend: "python"', 'instance_group { count: 1 kind: KIND_CPU }', ...lines].join('\n');
 
-/** Words of a tokenizer; their ids are their places. */
+/** Words of a tokenizer; their ids are their indices. */
 const WORDS = ['[UNK]', 'one', 'two', 'three'];
 
 const repository = writeRepository(path('repository'), {
@@ -60,7 +60,7 @@ const repository = writeRepository(path('repository'), {
     'output { name: "y" data_type: TYPE_UINT8 dims: [4, 6, 3] }',
   ),
   'small/1/model.py': program('255 - x'),
-  // Its scores are the means of red, green and blue.
+  // The scores are the means of red, green and blue.
   'colours/config.pbtxt': config(
     'max_batch_size: 2',
     'input { name: "x" data_type: TYPE_FP32 dims: [3, 4, 4] }',
@@ -68,7 +68,7 @@ const repository = writeRepository(path('repository'), {
   ),
   'colours/labels.txt': 'red\ngreen\nblue\n',
   'colours/1/model.py': program('x.mean(axis=(2, 3), dtype=np.float32)'),
-  // The sum of the ids, and how many there are.
+  // Returns the sum of the ids and their number.
   'words/config.pbtxt': config(
     'max_batch_size: 2',
     'input { name: "x" data_type: TYPE_INT64 dims: -1 }',
@@ -85,7 +85,7 @@ const repository = writeRepository(path('repository'), {
     model: { type: 'WordLevel', vocab: Object.fromEntries(WORDS.map((word, id) => [word, id])), unk_token: '[UNK]' },
   }),
   'words/1/model.py': program('np.stack([(x * mask).sum(axis=1), mask.sum(axis=1)], axis=1)'),
-  // A number for each frame, which is the place of its letter.
+  // Each sample is a frame, and its value is the index of its letter.
   'speech/config.pbtxt': config(
     'max_batch_size: 2',
     'input { name: "x" data_type: TYPE_FP32 dims: -1 }',
@@ -93,7 +93,7 @@ const repository = writeRepository(path('repository'), {
   ),
   'speech/1/vocab.json': '{ "|": 1, "A": 2, "B": 3, "<unk>": 4, "<pad>": 0 }',
   'speech/1/model.py': program('np.eye(6, dtype=np.float32)[x.astype(int)]'),
-  // Of a sound: its mean and deviation, and how long it is.
+  // Returns mean, deviation and length of a sound.
   'sound/config.pbtxt': config(
     'max_batch_size: 8',
     'input { name: "x" data_type: TYPE_FP32 dims: -1 }',
@@ -120,7 +120,7 @@ beforeAll(async () => {
 const infer = (...args: string[]): Promise<Finished> =>
   runCommandLine('infer', [...args, '--url', server.httpUrl, '--repo', repository], CONTROL_ENVIRONMENT);
 
-/** Its answer as JSON. */
+/** Runs the command and returns its answer as JSON. */
 async function answer(...args: string[]): Promise<{ outputs: { data: unknown }[]; classes?: Record<string, unknown> }> {
   const { code, stdout, stderr } = await infer(...args, '--json');
   expect([code, stderr]).toEqual([0, '']);

@@ -27,13 +27,13 @@ const SERVES = (version: number): string =>
 const OLD = { 'a/config.pbtxt': SERVES(1), 'a/1/weights.bin': 'a' };
 const repository = join(scratch.directory, 'repository');
 
-/** Of three parts. */
+/** Content of three parts. */
 const LARGE = randomBytes(PART_BYTES + 1).toString('hex');
 
 describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
   let store: S3Store;
   let tap: Tap;
-  /** The same bucket through the tap. */
+  /** The same bucket, accessed through the tap. */
   let tapped: S3Store;
 
   beforeAll(async () => {
@@ -66,7 +66,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
   const isPart = ({ method, path }: TappedRequest, number: number): boolean =>
     method === 'PUT' && path.includes(`partNumber=${number}&`);
 
-  /** Does something once, before the server hears of the part of that number. */
+  /** Runs `work` once, before the server gets the part of that number. */
   function beforePart(number: number, work: () => unknown): void {
     let done = false;
     tap.set({
@@ -78,7 +78,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
     });
   }
 
-  /** How many requests `work` makes, by method. */
+  /** Methods of the requests that `work` sends. */
   async function requestsOf(work: () => Promise<unknown>): Promise<string[]> {
     const before = tap.requests.length;
     await work();
@@ -122,7 +122,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
           if (other !== undefined || method !== 'PUT' || !path.endsWith('/models/a/config.pbtxt')) return;
           other = await Lock.take(store, LOCATION, await seeLock(store, LOCATION), NO_INTENT);
           await store.putBytes('models/a/config.pbtxt', Buffer.from(SERVES(1)));
-          // It has nothing to be waited for when the first one puts things right.
+          // Release the lock, so that the first publisher need not wait for it when it repairs the repository.
           await other?.release();
         },
       });
@@ -135,7 +135,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
   });
 
   describe('parts of an upload that was not finished, when the next publisher has nothing to publish', () => {
-    /** Runs a publisher that has nothing to do, and expects it to have cleaned up. */
+    /** Runs a publisher that has nothing to publish, and expects that it aborted unfinished uploads. */
     async function expectTidied(): Promise<void> {
       expect(await unfinishedUploads()).toEqual(['models/a/2/weights.bin']);
       folderHolds(OLD);
@@ -194,7 +194,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
       await expect(publish()).rejects.toBeInstanceOf(S3Error);
     } finally {
       clock.mockRestore();
-      // It thinks that the lock may be somebody else's, and leaves it.
+      // The publisher did not release the lock, because another publisher may have taken it over.
       await store.delete([lockKey(LOCATION)]);
     }
   });

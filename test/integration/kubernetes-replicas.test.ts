@@ -9,7 +9,7 @@ import { describeUnless } from '../support/describe-unless';
 import { testKubernetes, type TestCluster } from '../support/kubernetes';
 import { Scratch } from '../support/scratch';
 
-// Where nothing is built yet, that takes minutes.
+// The first build of the programs takes minutes.
 const BUILD_MS = 30 * 60_000;
 
 const MAY_LIST = { apiGroups: [''], resources: ['pods'], verbs: ['list'] };
@@ -22,7 +22,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
   let cluster: TestCluster;
   let source: ReplicaSource;
 
-  /** In the place of Triton: says who it is, gives and takes large bodies. */
+  /** Starts a server in place of Triton, which returns its name, and sends and receives large bodies. */
   const serve = async (name: string): Promise<Server> => {
     const server = createServer((incoming, response) => {
       if (incoming.url === '/big') return response.end(big);
@@ -217,7 +217,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
     });
   });
 
-  // A WebSocket begins with a GET, so that "create" alone, enough for older clients, is not.
+  // A WebSocket begins with a GET, so the verb "create", which older clients need, is not sufficient.
   test.each(['lister', 'creator'])(
     '%s, who may not forward ports, is told so before a connection is made',
     async (user) => {

@@ -16,7 +16,7 @@ const { repository } = command;
 afterAll(() => scratch.clean());
 afterEach(() => command.expectNothingLeft());
 
-/** Files of a model, with what it answers in `execute` replaced. */
+/** Files of a model, with the first statement of `execute` replaced. */
 const answering = (name: string, statement: string): Record<string, string> => {
   const files = addingModel(name, { 1: 1 });
   const program = `${name}/1/model.py`;
@@ -26,7 +26,7 @@ const REFUSES_ZEROS = `        responses = []
         if not np.from_dlpack(pb_utils.get_input_tensor_by_name(requests[0], "x")).any():
             raise ValueError("x must not be zero")`;
 
-/** What one model answers to 1. */
+/** A model's answer to 1. */
 async function ask(local: RunningLocal, model: string): Promise<unknown> {
   const body = { inputs: [{ name: 'x', datatype: 'FP32', shape: [1], data: [1] }] };
   const url = `${addressOf(local, 'Triton HTTP')}/v2/models/${model}/infer`;
@@ -37,7 +37,7 @@ async function ask(local: RunningLocal, model: string): Promise<unknown> {
   return answer.outputs?.[0]?.data[0] ?? answer.error;
 }
 
-/** A model whose program waits for ever in one of its methods. */
+/** A model whose program waits forever in one of its methods. */
 const hanging = (
   name: string,
   method: 'initialize(self, args)' | 'execute(self, requests)',
@@ -55,7 +55,7 @@ class TritonPythonModel:
 const pageOf = ({ said }: RunningLocal): string =>
   readFileSync(fileURLToPath(/file:\S+/.exec(said())?.[0] ?? ''), 'utf8');
 
-/** What tritonserver wrote until now. */
+/** The log of tritonserver until now. */
 const tritonLog = (): string => {
   const file = join(command.directory, 'triton', 'triton.log');
   return existsSync(file) ? readFileSync(file, 'utf8') : '';
@@ -68,7 +68,7 @@ test('killed while a model hangs in its load: the system ends the servers and th
   local.child.kill('SIGKILL');
   await local.ended;
   await until('its servers ended', () => command.processes().length === 0);
-  // The next run, of the next test, removes what is left in memory.
+  // The run of the next test removes leftovers in shared memory.
 });
 
 test('models that fail leave the others served, and are served once their files are fixed', async () => {
@@ -92,7 +92,7 @@ test('models that fail leave the others served, and are served once their files 
   expect(await ask(local, 'picky')).toBe(2);
   expect(said()).toMatch(/\n *never_loads +1 +python +FAILED: UNAVAILABLE its load was stopped after 20 s/);
   expect(said()).toMatch(/\n *on_never .*FAILED: needs never_loads, which failed/);
-  // A release is a state to go back to: it has no model that failed.
+  // A release must be usable for rollbacks, so it has no model that failed.
   const { stdout } = await runCommandLine('releases', ['--local', '--repo', repository, '--json']);
   expect((JSON.parse(stdout) as { serves: object }[]).map(({ serves }) => Object.keys(serves))).toEqual([
     ['adds', 'picky'],
@@ -113,14 +113,14 @@ test('models that fail leave the others served, and are served once their files 
   );
   expect(pageOf(local)).toContain('No right answer from breaks, invalid, never_loads, on_invalid, on_never, picky');
 
-  // Another edit that fails: nothing was served before, and nothing of it is restored.
+  // Another edit that fails: the model was not served before, so nothing is restored.
   writeRepository(repository, { 'breaks/1/model.py': 'raise RuntimeError("still no weights")\n' });
   await untilLocal(local, () => /FAIL breaks: it is still not served/.test(said()));
   expect(said()).toMatch(/could not load breaks: .*still no weights/);
   expect(said()).not.toMatch(/Putting back/);
   expect(pageOf(local)).toContain('its load was stopped after 20 s');
 
-  // All are fixed: each ensemble follows the model that it needs.
+  // Fix all models. Each ensemble is loaded after the model that it needs.
   writeRepository(repository, addingModel('never_loads', { 1: 7 }));
   await untilLocal(local, () => /on_never is served as its files are now/.test(said()));
   expect(await ask(local, 'on_never')).toBe(8);
@@ -135,7 +135,7 @@ test('models that fail leave the others served, and are served once their files 
     () => !/FAILED|No right answer from [^<]*breaks/.test(pageOf(local).replace(/picky[^<]*/g, '')),
   );
 
-  // The same version with other files, a new model, and an edit that breaks one.
+  // Change the files of a version, add a model, then break a model.
   writeRepository(repository, { ...addingModel('adds', { 1: 20 }), ...addingModel('fresh', { 1: 3 }) });
   await untilLocal(local, () => /fresh is served as its files are now/.test(said()));
   expect(await ask(local, 'adds')).toBe(21);
@@ -146,7 +146,7 @@ test('models that fail leave the others served, and are served once their files 
   writeRepository(repository, { 'adds/config.pbtxt': 'nonsense: 1\n' });
   await untilLocal(local, () => (said().match(/FAIL adds/g) ?? []).length === 2);
   expect(await ask(local, 'adds')).toBe(21);
-  // Triton's log knows of the first one only.
+  // Only the first failure is in Triton's log.
   const [first = '', second = ''] = said().split('FAIL adds').slice(1);
   expect([first, second].map((text) => text.includes("Triton's log is"))).toEqual([true, false]);
 

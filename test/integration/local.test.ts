@@ -39,7 +39,7 @@ afterAll(() => scratch.clean());
 afterEach(() => command.expectNothingLeft());
 
 describe('--once', () => {
-  // With models that have something to show, and one that cannot be served here.
+  // Models with pictures for the page, and a model that cannot be served on this machine.
   const more = {
     ...pictureModels(),
     'on_a_gpu/config.pbtxt':
@@ -132,7 +132,7 @@ describe('--once', () => {
       const [sent, answered] = pictures.map(({ pixels }) => pixels);
       const data = await sharp(FACE).ensureAlpha().raw().toBuffer();
       expect(sent?.equals(data)).toBe(true);
-      // What the ensemble of this test does, colour by colour; the fourth value is the opacity.
+      // The test's ensemble inverts each colour. The fourth value is the opacity.
       const negative = data.map((value, i) => (i % 4 === 3 ? 255 : 255 - value));
       expect(answered?.equals(negative)).toBe(true);
     });
@@ -168,7 +168,7 @@ describe('--once', () => {
   });
 });
 
-/** The commands of the page whose address was printed. */
+/** The commands on the page whose address is in `text`. */
 function pageCommands(text: string): string[] {
   const page = readFileSync(fileURLToPath(/file:\S+/.exec(text)?.[0] ?? ''), 'utf8');
   const list = /<dl class="card commands">.*?<\/dl>/s.exec(page)?.[0] ?? '';
@@ -183,19 +183,19 @@ test('stays up until Ctrl-C, which is a good end', async () => {
   expect((await fetch(`${http}/v2/models/adds/ready`)).status).toBe(200);
   expect((await fetch(addressOf(local, 'Triton metrics'))).status).toBe(200);
 
-  // What the page tells one to try works as it stands there.
+  // The commands on the page work unchanged.
   const commands = pageCommands(said());
   expect(commands).toHaveLength(3);
   for (const one of commands) expect((await exec('sh', ['-c', one])).stdout).toContain('adds');
 
-  // And what the terminal tells, pasted in one go.
+  // The commands in the terminal work when they are pasted together.
   const printed = /In another terminal:\n\n(.*?)\n\nCtrl-C/s.exec(said())?.[1] ?? '';
   expect(printed.split('\n')).toHaveLength(2);
   const { stdout } = await exec('sh', ['-ec', printed], { cwd: paths.root });
   expect(stdout).toContain(`npm run infer -- adds x=FILE.npy --local --repo ${repository}\n`);
   expect(stdout).toMatch(/adds +1 +READY +as released/);
 
-  // All other commands find it too, without a variable or an address.
+  // All other commands find the local stack without variables or addresses.
   expect(statSync(join(localDirectory(repository), 'state.json')).mode & 0o777).toBe(0o600);
   const onLocal = (name: string, ...flags: string[]): Promise<Finished> =>
     runCommandLine(name, ['--local', '--repo', repository, ...flags]);
@@ -204,7 +204,7 @@ test('stays up until Ctrl-C, which is a good end', async () => {
     code: 0,
     stdout: expect.stringMatching(/Nothing to publish.*Every replica serves it/) as string,
   });
-  // The release of the first test is still there, with models that are not served now.
+  // The release of the first test still exists, with models that are no longer served.
   expect(await onLocal('rollback', '--dry-run')).toMatchObject({
     code: 0,
     stdout: expect.stringContaining('negative') as string,
@@ -213,7 +213,7 @@ test('stays up until Ctrl-C, which is a good end', async () => {
   const second = await command.run(['--once']);
   expect(second).toMatchObject({ code: 1, stderr: expect.stringMatching(/is in use by process \d+/) as string });
 
-  // Twice at once, as npm and the terminal may send it: still an orderly end.
+  // npm and the terminal may both send SIGINT. Two signals still end the command in order.
   child.kill('SIGINT');
   child.kill('SIGINT');
   expect(await ended).toBe(0);
@@ -274,7 +274,7 @@ if (process.env['UPDATE_DOCS'] === '1') {
     const models = await page.locator('section[aria-labelledby=models]').boundingBox();
     const height = Math.ceil((models?.y ?? 0) + (models?.height ?? 0)) + 24;
     const picture = await page.screenshot({ fullPage: true, clip: { x: 0, y: 0, width: 1160, height } });
-    // As few bytes as do not show.
+    // Reduce the file size without a visible loss of quality.
     const { size } = await sharp(picture)
       .png({ palette: true, colours: 256, effort: 10 })
       .toFile(join(paths.root, 'docs', 'images', 'local.png'));

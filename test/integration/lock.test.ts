@@ -62,7 +62,7 @@ test('what a holder that is gone had begun is known to the next one, until that 
   expect(await body()).toMatchObject({ state: 'held', intent });
   await next.release();
   expect((await see()).unfinished).toEqual(NO_INTENT);
-  // The first one finds out at its next write.
+  // The first publisher notices the loss of the lock at its next write.
   await expect(lock.setIntent(NO_INTENT)).rejects.toThrow(/another publisher took over/);
   expect(() => lock.requireHeld()).toThrow(/another publisher took over/);
   await lock.release();

@@ -5,7 +5,7 @@ import { Scratch } from '../support/scratch';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-/** A shell that runs `script`; what it leaves behind ends with the test. */
+/** Starts a shell that runs `script`. Remaining processes are stopped after the test. */
 function start(script: string): ManagedProcess {
   const shell = new ManagedProcess({
     name: 'shell',

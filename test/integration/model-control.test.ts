@@ -16,7 +16,7 @@ import { until } from '../support/until';
 
 const scratch = new Scratch();
 const command = new LocalCommand(scratch);
-/** The model of the attack writes it when it is loaded. */
+/** File that the attacker's model writes when it is loaded. */
 const marker = join(scratch.directory, 'written-by-the-model');
 let stack: LocalState;
 
@@ -43,12 +43,12 @@ const CONFIG = JSON.stringify({
   output: [{ name: 'y', data_type: 'TYPE_FP32', dims: [1] }],
 });
 
-/** A load request that brings its model along. */
+/** A load request that contains its model. */
 const LOAD = JSON.stringify({
   parameters: { config: CONFIG, 'file:1/model.py': Buffer.from(MODEL).toString('base64') },
 });
 
-/** As a browser sends what a page of evil.example asks for: no preflight, and with DNS rebinding a foreign host. */
+/** Sends a request like a page of evil.example in a browser: no preflight, and a foreign host due to DNS rebinding. */
 function fromAPage(path: string, headers: Record<string, string> = {}): Promise<number | undefined> {
   const page = {
     host: 'evil.example:8000',
@@ -65,7 +65,7 @@ function fromAPage(path: string, headers: Record<string, string> = {}): Promise<
   });
 }
 
-/** The same over gRPC; what the server says against it. */
+/** Sends the same load request over gRPC. @returns the error of the server */
 function loadOverGrpc(): Promise<string> {
   const type = Root.fromJSON(protocol).lookupType('inference.RepositoryModelLoadRequest');
   const parameters = { config: { string_param: CONFIG }, 'file:1/model.py': { bytes_param: Buffer.from(MODEL) } };
@@ -134,19 +134,19 @@ describe('an upload into the bucket of npm run local, from where Triton loads mo
 
 test('model code gets nothing of the environment that may be a secret', () => {
   const environments = processesOf(command.directory).map((pid) => readFileSync(`/proc/${pid}/environ`, 'utf8'));
-  // The server, and at least the process of the model.
+  // The server and at least one model process.
   expect(environments.length).toBeGreaterThan(1);
   for (const environment of environments) expect(environment).not.toMatch(/of-the-user/);
 });
 
-/** Triton's processes that have this folder on their command line. */
+/** Process ids of Triton's processes with this folder in their command line. */
 function processesOf(directory: string): string[] {
   return readdirSync('/proc').filter((pid) => {
     try {
       const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
       return words.includes(directory) && /bin\/tritonserver|triton_python_backend_stub/.test(words);
     } catch {
-      return false; // No process, or gone meanwhile.
+      return false; // Not a process, or the process has ended.
     }
   });
 }

@@ -15,7 +15,7 @@ import { decodeTensor, encodeTensor, type Tensor } from '../../src/triton/tensor
 import { Scratch } from '../support/scratch';
 import { testTriton } from '../support/triton';
 
-/** On a fresh clone the models have to be made first. */
+/** On a fresh clone the models are made first. */
 jest.setTimeout(900_000);
 
 const ENSEMBLE = 'ens_face_restoration_v2.1';
@@ -32,7 +32,7 @@ const references = join(scratch.directory, 'references');
 let cases: Record<string, Record<string, { datatype: string; shape: number[]; file: string }>>;
 let client: TritonHttpClient;
 
-/** The models of this package on one real server, and beside them what PyTorch and OpenCV answer. */
+/** Serves the models of this package on one real server, and computes the expected answers with PyTorch and OpenCV. */
 beforeAll(async () => {
   const { python } = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
   const models = [ENSEMBLE, 'gfpgan', 'bert', 'resnet', 'wav2vec_general_v2'];
@@ -46,7 +46,7 @@ beforeAll(async () => {
   });
   const repository = await readRepository(paths.modelRepository, { models });
   expect(repository.problems).toEqual([]);
-  // Warm-up of every batch size is for GPUs.
+  // Only GPUs need a warm-up of every batch size.
   await exportModels(repository.models.map(withShortWarmUp), join(scratch.directory, 'repository'));
   mkdirSync(references);
   const [server] = await Promise.all([
@@ -57,18 +57,18 @@ beforeAll(async () => {
   cases = JSON.parse(readFileSync(join(references, 'cases.json'), 'utf8')) as typeof cases;
 });
 
-/** A tensor that Python has computed, for a request under another name. */
+/** A tensor that Python computed, with the name for a request. */
 function reference(inCase: string, tensor: string, name = tensor): Tensor {
   const { datatype, shape, file } = cases[inCase]?.[tensor] ?? { datatype: 'none', shape: [], file: '' };
   return decodeTensor(name, datatype, shape, readFileSync(join(references, file)));
 }
 
-/** What a model answers, in the order of its configuration. */
+/** The outputs of a model, in the order of its configuration. */
 async function ask(model: string, inputs: readonly Tensor[], options: InferOptions = {}): Promise<Tensor[]> {
   return (await client.infer(model, inputs, options)).outputs;
 }
 
-/** The one output of a model with inputs `input__0` and so on. */
+/** The only output of a model with inputs `input__0` and so on. */
 async function apply(model: string, ...inputs: Tensor[]): Promise<Tensor> {
   const [output, ...others] = await ask(
     model,
@@ -87,13 +87,13 @@ function rows(tensor: Tensor, start: number, end: number): Tensor {
   return decodeTensor(name, datatype, [end - start, ...rest], bytes.subarray(start * size, end * size));
 }
 
-/** Tensors of shape [1, ...] as one. */
+/** Joins tensors of shape [1, ...] along the first axis. */
 function stack(tensors: readonly Tensor[]): Tensor {
   const [{ name, datatype, shape }] = tensors as [Tensor];
   return decodeTensor(name, datatype, [tensors.length, ...shape.slice(1)], Buffer.concat(tensors.map(encodeTensor)));
 }
 
-/** The largest difference of two tensors of one type and shape, and the share of elements that differ at all. */
+/** The largest difference of two tensors of the same type and shape, and the fraction of elements that differ. */
 function difference(actual: Tensor, expected: Tensor): { largest: number; share: number } {
   expect([actual.datatype, actual.shape]).toEqual([expected.datatype, expected.shape]);
   const others = numbersOf(expected);
@@ -109,7 +109,7 @@ function expectClose(actual: Tensor | undefined, expected: Tensor, within: numbe
   expect(difference(actual as Tensor, expected).largest).toBeLessThanOrEqual(within);
 }
 
-/** The network's sums may be taken in another order, which can move a pixel that lies between two grey levels. */
+/** The network may sum in another order, which can change the rounding of a pixel between two grey levels. */
 function expectSamePicture(actual: Tensor, expected: Tensor): void {
   const { largest, share } = difference(actual, expected);
   expect(largest).toBeLessThanOrEqual(1);
@@ -126,7 +126,7 @@ describe('face restoration', () => {
     const picture = await restore(face);
     expect(picture.name).toBe('image_out');
     expectSamePicture(picture, reference(`restoration ${face}`, 'image_out'));
-    // And not to another face.
+    // The picture differs from that of another face.
     const other = reference(`restoration ${(face + 1) % FACES.length}`, 'image_out');
     expect(difference(picture, other).share).toBeGreaterThan(0.5);
   });
@@ -201,7 +201,7 @@ describe('bert', () => {
     }
   });
 
-  /** The first `length` of the second axis of a tensor [1, n, ...]. */
+  /** The first `length` elements along the second axis of a tensor [1, n, ...]. */
   function columns(tensor: Tensor, length: number): Tensor {
     const [, ...inner] = tensor.shape;
     const cut = rows({ ...tensor, shape: inner }, 0, length);

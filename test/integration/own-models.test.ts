@@ -11,7 +11,7 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 const IO = 'input { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } output { name: "y" data_type: TYPE_FP32 dims: [ 4 ] }';
-/** Sound models in a style that no linter likes. */
+/** Valid models in a style that violates the linters' rules. */
 const OWN: Record<string, string> = {
   'plain/config.pbtxt': `backend: "python" ${IO}`,
   'plain/1/model.py': 'class TritonPythonModel:\n  def execute(self,requests): return  []\n',
@@ -24,7 +24,7 @@ const OWN: Record<string, string> = {
   'mlp/README.md': '# My   model\n* [notes](missing.md)\n',
 };
 
-/** What the checks of models, of format and of Python need of the package, with further models. */
+/** A copy of the files that the checks of models, format and Python need, with additional files. */
 function packageWith(files: Record<string, string>): string {
   const copy = join(scratch.directory, 'package');
   const needed = ['package.json', 'package-lock.json', 'tsconfig.json', 'jest.config.js', 'pyproject.toml'];

@@ -39,7 +39,7 @@ beforeEach(async () => {
 const bucket = () => publisher(store, LOCATION, repository);
 const publishNow = (options: Parameters<ReturnType<typeof bucket>['publish']>[0] = {}) => bucket().publish(options);
 
-/** What is in the bucket, by content. */
+/** Keys and ETags of all objects in the bucket. */
 const contents = async (): Promise<string[]> => (await store.list('')).map(({ key, etag }) => `${key} ${etag}`);
 const keys = async (prefix = ''): Promise<string[]> => (await store.list(prefix)).map(({ key }) => key).sort();
 const models = async (): Promise<string[]> => (await keys('models/')).map((key) => key.slice('models/'.length));
@@ -179,7 +179,7 @@ describe('--prune', () => {
     await publishNow();
     rmSync(join(repository, 'a', '2'), { recursive: true });
     rmSync(join(repository, 'b'), { recursive: true });
-    expect((await publishNow()).isNew).toBe(false); // Not unless asked for.
+    expect((await publishNow()).isNew).toBe(false); // Without --prune nothing is deleted.
     const { plan, release } = await pruned();
     expect(plan.prune.sort()).toEqual(['a/2/weights.bin', 'b/1/weights.bin', 'b/config.pbtxt']);
     expect(await models()).toEqual(['a/1/weights.bin', 'a/config.pbtxt', 'theirs/config.pbtxt']);
@@ -196,7 +196,7 @@ describe('--prune', () => {
     expect(await models()).toContain('b/1/weights.bin');
   });
 
-  /** Publishes a (versions 1 and 2), b and c; then the folder has c and version 1 of a, and c is not ready. */
+  /** Publishes a (versions 1 and 2), b and c. Then the folder has c and only version 1 of a, and c is not ready. */
   async function publishedBefore(): Promise<void> {
     writeRepository(repository, {
       ...TWO_MODELS,
@@ -310,7 +310,7 @@ describe('rollback and promote', () => {
   });
 
   describe('a manifest whose publisher was killed before the repository was at it', () => {
-    /** Publishes version 1, then 2 without an end, then 3; gives the three manifests. */
+    /** Publishes version 1, starts but does not finish version 2, and publishes version 3. @returns the manifests */
     async function publishTwoAndAHalf(): Promise<{ one: string; lost: string; three: string }> {
       const version = (n: number): void =>
         void writeRepository(repository, {
@@ -365,7 +365,7 @@ describe('rollback and promote', () => {
       `promoted from s3://publish-test/models, release ${release?.id}`,
     );
     expect((await promote({ ...to.options(), from })).isNew).toBe(false);
-    // Published from the folder, it is the same release content.
+    // Publishing from the folder gives the same release content.
     expect((await to.publish()).isNew).toBe(false);
   });
 });
@@ -408,7 +408,7 @@ test('promotes to a bucket of another server, with files large and small', async
   expect((await second.list('models/')).map(({ key }) => key)).toEqual(
     (await store.list('models/')).map(({ key }) => key),
   );
-  // Published from the folder, it is the same release content.
+  // Publishing from the folder gives the same release content.
   expect((await publisher(second, prod, repository).publish()).isNew).toBe(false);
 });
 

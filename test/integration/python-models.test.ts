@@ -8,7 +8,7 @@ import { testTriton, type TestTriton } from '../support/triton';
 
 jest.setTimeout(600_000);
 
-/** Two rows of three elements of each type, and what test/data/python-models/types makes of them. */
+/** Two rows of three elements of each type, and the answers of test/data/python-models/types. */
 const TYPES: { [T in Exclude<DataType, 'BF16'>]: [sent: Tensor['data'], answered: Tensor['data']] } = {
   BOOL: [Uint8Array.of(1, 0, 0, 1, 1, 0), Uint8Array.of(0, 1, 1, 0, 0, 1)],
   UINT8: [Uint8Array.of(1, 2, 254, 0, 7, 9), Uint8Array.of(255, 3, 2, 10, 8, 1)],

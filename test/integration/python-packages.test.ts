@@ -9,7 +9,7 @@ import { testTriton, type TestTriton } from '../support/triton';
 
 jest.setTimeout(600_000);
 
-/** Answers the version of a package and of NumPy, and whether there is PyTorch. */
+/** Returns the versions of a package and of NumPy, and whether PyTorch is installed. */
 const PROGRAM = `from importlib.util import find_spec
 
 import idna

@@ -46,7 +46,7 @@ function pods(replicas: () => Replica[]): ReplicaSource {
 describe('servers that go away while they load', () => {
   const TARGET = { models: [{ name: 'm', served: [1], digest: 'd' }], removed: [] };
 
-  /** Three pods; the one that is asked to load crashes, and `state` says what the cluster shows of it then. */
+  /** Three pods. A pod that is requested to load a model crashes; `state` is the pod's state in the cluster then. */
   async function crashing(state: 'not ready' | 'gone') {
     const alive = [true, true, true];
     const servers = await Promise.all(
@@ -92,7 +92,7 @@ test.each<[Loading, RegExp]>([
   writeRepository(repository, { 'a/config.pbtxt': serving(1, 2), 'a/1/weights.bin': 'a', 'a/2/weights.bin': 'b' });
   const { url } = await fakeTriton(scratch, store, () => how);
   await expect(bucket(url).publish()).rejects.toThrow(reason);
-  // The very first publication: nothing is left for a server that starts.
+  // After a failed first publication, nothing is left that a starting server would load.
   expect([await head(), await text('models/a/config.pbtxt')]).toEqual([undefined, undefined]);
 });
 
@@ -113,7 +113,7 @@ describe('a model that cannot be unloaded', () => {
   ];
   const unloadTimeoutMs = 300;
 
-  /** Two servers with `a` and `b` of one release, and only `a` of the one before. */
+  /** Two servers with `a` and `b` of one release. The previous release has only `a`. */
   async function twoServers(how: Unloading) {
     const stuck = await fakeTriton(
       scratch,
@@ -266,7 +266,7 @@ test('what a publisher did to servers before it was killed is undone by the next
     'c/config.pbtxt': serving(1),
     'c/1/weights.bin': 'c',
   });
-  // It goes on for ever once its canary has everything: as good as dead for the others.
+  // This publisher hangs after its first load. To other publishers it looks dead.
   let loads = 0;
   let died = (): void => undefined;
   const dead = new Promise<void>((resolve) => (died = resolve));

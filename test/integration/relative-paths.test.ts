@@ -8,7 +8,7 @@ import { Scratch } from '../support/scratch';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-/** A folder of a user, with a model repository and a stack file in it. */
+/** A user's folder with a model repository and a stack file. */
 let home: string;
 
 beforeAll(() => {
@@ -31,7 +31,7 @@ test.each([
   ['infer', 'a -o gone/answer.json', 'there is no folder HOME/gone'],
   ['infer', '--types gone/models.ts', 'there is no folder HOME/gone'],
   ['local', '--page gone/page.html', 'HOME/gone'],
-  // The stack that it finds is the one of the folder.
+  // The command finds the stack in the folder.
   ['cost', 'other --stack-dir stacks', 'a file: mine'],
 ])('npm --prefix: %s %s names the place where it looked', async (command, args, place) => {
   const { code, stderr } = await runByNpm(home, command, args.split(' '));

@@ -27,8 +27,8 @@ let replicas: TestTriton[];
 const repository = join(scratch.directory, 'repository');
 
 /**
- * Two real servers on one real S3, which is empty when they start. They load one version after the other: with several at
- * a time this release may crash in a load that fails (docs/operations.md, "A server that ends while it loads").
+ * Two real servers on one real S3, which is empty when they start. They load versions sequentially, because with
+ * parallel loads this release may crash when one fails (docs/operations.md, "A server that ends while it loads").
  */
 beforeAll(async () => {
   const s3 = await testS3(scratch);
@@ -48,7 +48,7 @@ const status = () => repositoryStatus(store, LOCATION, testReplicas(urls()));
 const config = async (name: string): Promise<string | undefined> =>
   (await store.get(`models/${name}/config.pbtxt`))?.body.toString();
 
-/** What each replica answers to 1, by the version asked for. */
+/** The answer of each replica to 1, or its error. */
 const answers = (model: string, version?: number): Promise<(number | string)[]> =>
   Promise.all(
     replicas.map(async ({ client }) => {
@@ -110,7 +110,7 @@ test('a configuration that was published without telling the servers is seen by 
   for (const loaded of configs) expect(loaded).toMatchObject({ parameters: { note: { string_value: 'new' } } });
 });
 
-/** Until the server says so itself: the last requests and the model's process end after it took the request. */
+/** Unloads a model and waits until the server reports it, because requests and the model's process end only later. */
 async function unload(client: TritonHttpClient, model: string): Promise<void> {
   await client.unloadModel(model);
   const isOut = async (): Promise<boolean> =>
@@ -132,7 +132,7 @@ test('a replica that was missed is put right by the next run', async () => {
   expect(await runCommandLine('status', target, environment)).toMatchObject({ code: 0 });
 });
 
-/** Version 3 cannot be loaded where `condition` is true. */
+/** A model whose version 3 cannot be loaded on servers where `condition` is true. */
 const withBroken = (condition: string): Record<string, string> => {
   const files = addingModel('adds', { 1: 10, 2: 20, 3: 30 });
   const fails = onLoad(condition, 'raise RuntimeError("the weights are broken")');
@@ -173,9 +173,9 @@ test.each([
   expect(now.map(({ versions }) => versions.map(({ model, verdict }) => `${model} ${verdict}`))).toEqual(
     Array(2).fill(['adds as released', 'adds as released']),
   );
-  // They stay for the next attempt, of which there is none here: a server that starts would take them for a model.
+  // Uploaded files stay for the next attempt. There is none here, and a starting server would take them for a model.
   await store.delete(['models/new/1/model.py']);
-  // The way out: the same version number with bytes that load, as the broken ones were never released.
+  // Next test: the version number can be reused with a valid model, because the broken one was never released.
   rmSync(repository, { recursive: true });
   writeRepository(repository, addingModel('adds', { 1: 10, 2: 20 }));
 });
@@ -214,7 +214,7 @@ test('rollback brings the servers back, and takes out of service what came later
 });
 
 test('configurations that change within a second are all seen by the servers, although S3 tells times in seconds', async () => {
-  // Ensembles load in no time.
+  // Ensembles load very fast.
   writeRepository(repository, { ...addingModel('base', { 1: 1 }), ...addingEnsemble('quick', 'base') });
   await publishNow();
   const config = addingEnsemble('quick', 'base')['quick/config.pbtxt'] as string;
@@ -249,7 +249,7 @@ test('an interrupt while a server is loading: it ends with what it served before
   writeRepository(repository, files);
   const controller = new AbortController();
   const publishing = publishNow({ signal: controller.signal });
-  // The load follows the switch at once, and takes eight seconds.
+  // The load begins immediately after the configuration was activated, and takes eight seconds.
   await until('the configuration is switched', async () => (await config('adds')) !== before);
   await sleep(1000);
   controller.abort(new Error('Ctrl-C'));
@@ -278,7 +278,7 @@ test.each(['adds', 'fresh'])(
     expect(await two.client.ready()).toBe(true);
     replicas[0] = await one.startAgain();
     expect(await answers('adds', 4)).toEqual([41, 41]);
-    // The first server could not be told that all is as before: the next run looks.
+    // The first server could not restore the previous version, so the next run verifies it.
     expect((await status()).unfinished).toEqual([model]);
     writeRepository(repository, files);
     await publishNow();

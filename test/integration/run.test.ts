@@ -16,7 +16,7 @@ import { paths } from '../../src/core/paths';
 import type { Finished } from '../support/run';
 import { Scratch } from '../support/scratch';
 
-/** A package of its own around the real run.mjs, whose sources and node_modules a test can change. */
+/** A separate package with the real run.mjs, whose sources and node_modules a test can change. */
 class Package {
   readonly directory: string;
 
@@ -41,12 +41,12 @@ class Package {
     }
   }
 
-  /** From here on nothing can be compiled. */
+  /** Removes the compiler, so that nothing can be compiled any more. */
   unlinkCompiler(): void {
     rmSync(this.path('node_modules', 'esbuild'));
   }
 
-  /** Writes a source without a change of its time. */
+  /** Writes a source without changing its modification time. */
   write(file: string, text: string): void {
     const path = this.path('scripts', file);
     mkdirSync(dirname(path), { recursive: true });
@@ -54,14 +54,14 @@ class Package {
     utimesSync(path, 1_700_000_000, 1_700_000_000);
   }
 
-  /** As if `npm ci` had run for this lock file. */
+  /** Writes the lock file, and marks it as installed by `npm ci`. */
   lock(text: string): void {
     writeFileSync(this.path('package-lock.json'), text);
     const installed = createHash('sha256').update(text).update(process.versions.modules).digest('hex');
     writeFileSync(this.path('node_modules', '.installed-lock'), installed);
   }
 
-  /** Folder of what is kept of the bundles of `command`. */
+  /** Folder of the cached bundles of `command`. */
   bundles(command: string): string {
     return this.path('node_modules', '.cache', 'triton-serving', 'commands', command);
   }
@@ -70,7 +70,7 @@ class Package {
     return readdirSync(this.bundles(command)).filter((name) => /^main-\w+\.cjs$/.test(name));
   }
 
-  /** Path of the one file whose name matches. */
+  /** Path of the only cached file whose name matches. */
   kept(command: string, name: RegExp): string {
     const found = readdirSync(this.bundles(command)).filter((file) => name.test(file));
     expect(found).toHaveLength(1);
@@ -148,7 +148,7 @@ test('a change of the content of a source counts, also of the same length at the
   hello.write('lib/greeting.ts', HELLO['lib/greeting.ts'].replace('one', 'two'));
   expect(statSync(source)).toMatchObject({ size, mtimeMs });
   expect(await hello.run('hello')).toMatchObject({ stdout: 'two ' });
-  expect(hello.entries('hello')).toHaveLength(2); // One that runs may still load a part of the old one.
+  expect(hello.entries('hello')).toHaveLength(2); // A running process may still load a part of the old bundle.
 
   hello.write('lib/greeting.ts', HELLO['lib/greeting.ts']);
   expect(await hello.run('hello')).toMatchObject({ stdout: 'one ' });

@@ -20,7 +20,7 @@ import { Scratch } from '../support/scratch';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-/** Two parts, and a bit of a third. */
+/** Size of two full parts and a small third one. */
 const BIG = 2 * PART_BYTES + 7;
 
 describeOnEachS3('with', (start, name) => {
@@ -45,7 +45,7 @@ describeOnEachS3('with', (start, name) => {
     endpoint = (await start(scratch)).endpoint;
     store = open();
     await store.ensureBucket();
-    await store.ensureBucket(); // A second time changes nothing.
+    await store.ensureBucket(); // A second call changes nothing.
   });
 
   test('what is written is listed, read and deleted', async () => {
@@ -111,7 +111,7 @@ describeOnEachS3('with', (start, name) => {
     await Promise.all(keys.map((key) => store.putBytes(key, Buffer.from(key))));
     const listed = await store.list('pages/');
     expect(sorted(listed).map(({ key }) => key)).toEqual(keys);
-    // Two pages at the same time. What is recent may not be so any more.
+    // Two pages in parallel. `recent` is not compared, because it depends on the time.
     const content = (objects: ListedObject[]) => objects.map(({ key, bytes, etag }) => ({ key, bytes, etag }));
     expect(content(await store.list('pages/', Promise.resolve(keys)))).toEqual(content(listed));
     await store.delete(keys);
@@ -154,7 +154,7 @@ describeOnEachS3('with', (start, name) => {
       const key = `conditions/${size}`;
       const [one, two, three] = [cut(randomBytes(BIG)), cut(randomBytes(BIG)), cut(randomBytes(BIG))];
       const first = await store.putBytes(key, one, { ifAbsent: true });
-      // The same content is what was wanted.
+      // An existing object with the same content is accepted.
       expect(await store.putBytes(key, one, { ifAbsent: true })).toMatchObject({ checksum: first.checksum });
       await expect(store.putBytes(key, two, { ifAbsent: true })).rejects.toBeInstanceOf(PreconditionFailed);
       await expect(store.putBytes(key, two, { ifEtag: '"other"' })).rejects.toBeInstanceOf(PreconditionFailed);
@@ -311,13 +311,13 @@ describeOnEachS3('with', (start, name) => {
     const missing = open({ bucket: 'missing' });
     await expect(missing.get('x')).rejects.toThrow(/NoSuchBucket/);
     await expect(missing.checksum('x', 1)).rejects.toThrow(/NoSuchBucket/);
-    // SeaweedFS creates buckets as they are written to.
+    // SeaweedFS creates missing buckets on writes.
     if (name === 'SeaweedFS') return;
     await expect(missing.putBytes('x', Buffer.from('x'), { ifAbsent: true })).rejects.toThrow(/NoSuchBucket/);
   });
 });
 
-/** Begins an upload and leaves it, as a process that is killed does. */
+/** Begins an upload and abandons it, like a killed process. */
 async function beginUpload(store: S3Store, key: string, firstPart?: Buffer): Promise<void> {
   const { createUpload, uploadPart } = await import('../../src/s3/multipart');
   const id = await createUpload(bucketOf(store), key);
@@ -326,7 +326,7 @@ async function beginUpload(store: S3Store, key: string, firstPart?: Buffer): Pro
   await uploadPart(bucketOf(store), key, id, { number: 1, body: firstPart, digest: sha256(firstPart) });
 }
 
-/** Uploads in parts of these sizes, as another program might. */
+/** Uploads in parts of these sizes, which another program may have used. */
 async function putInPartsOf(store: S3Store, key: string, content: Buffer, sizes: number[]): Promise<void> {
   const { completeUpload, createUpload, uploadPart } = await import('../../src/s3/multipart');
   const { sha256 } = await import('../../src/s3/checksum');

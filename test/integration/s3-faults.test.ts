@@ -21,10 +21,10 @@ const BUCKET = 'faults';
 
 describeOnEachS3('through a bad network, with', (start, name) => {
   let endpoint: string;
-  /** The same bucket without the network. */
+  /** The same bucket without faults. */
   let store: S3Store;
 
-  // SeaweedFS reads XML before it compares it with its checksum: a flipped byte can be another key there.
+  // SeaweedFS parses XML before it verifies the checksum, so a flipped byte can change a key.
   const kinds = name === 'versitygw' ? FAULTS : FAULTS.filter((kind) => kind !== 'flip');
 
   const proxied = async (
@@ -54,7 +54,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
     while (sent() < 4) await sleep(2);
     child.kill('SIGKILL');
     await once(child, 'exit');
-    await proxy.untilQuiet(); // What the server has not answered yet when the client dies, it still answers.
+    await proxy.untilQuiet(); // The server still processes requests of the dead client.
     expect(await store.get('killed')).toBeUndefined();
     const before = sent();
 
@@ -105,7 +105,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
         await shaky.delete(written.map(({ key }) => key));
         expect(await store.list(prefix)).toEqual([]);
         expect(await store.abortUploads(prefix)).toEqual([]);
-        // Without a fault there are some 100 requests: tries are bounded.
+        // Without faults there are about 100 requests, so this verifies that retries are bounded.
         expect(proxy.requests.length).toBeLessThan(300);
         await proxy.stop();
       }
@@ -210,7 +210,7 @@ function big(): Buffer {
   return randomBytes(PART_BYTES + 1);
 }
 
-/** A program that uploads one file: what is killed must be a process of its own. */
+/** A program that uploads one file in a separate process, which can be killed. */
 function uploader(): string {
   const script = join(scratch.directory, 'uploader.js');
   const source = `

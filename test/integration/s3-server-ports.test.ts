@@ -9,7 +9,7 @@ import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/scratch';
 import { listeningOf, type Listening } from '../support/sockets';
 
-// Another user of the machine, or a web page, at every door of the S3 server of npm run local but its S3 API with keys.
+// Attacks by another user of the machine or a web page on every port of the S3 server of npm run local.
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -32,7 +32,7 @@ const s3Port = (): number => Number(new URL(server.endpoint).port);
 
 const expectUnchanged = async (): Promise<void> => expect((await store.get(KEY))?.body).toEqual(BODY);
 
-/** Of the filer, the S3 API, the master and the volume server, without a key. */
+/** Requests to the filer, the S3 API, the master and the volume server, without a key. */
 const REQUESTS: [method: string, path: string][] = [
   ['GET', `/buckets/${BUCKET}/${KEY}`],
   ['PUT', `/buckets/${BUCKET}/${KEY}`],
@@ -49,7 +49,7 @@ const REQUESTS: [method: string, path: string][] = [
 
 type Target = { port: number } | { socketPath: string };
 
-/** @returns the status, or 0 where there is no answer */
+/** @returns the status, or 0 if there is no answer */
 function send(target: Target, method: string, path: string): Promise<number> {
   return new Promise((resolve) => {
     const sent = request({ host: '127.0.0.1', method, path, timeout: 30_000, ...target }, (answer) => {
@@ -60,7 +60,7 @@ function send(target: Target, method: string, path: string): Promise<number> {
   });
 }
 
-/** Speaks TLS and HTTP/2. @returns the code of the error that ends it, or what happened instead */
+/** Connects with TLS and HTTP/2. @returns the code of the connection's error, or `let in` or `ended` */
 function speakTls(port: number, own: { key?: string; cert?: string }): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, ALPNProtocols: ['h2'], ...own });
@@ -68,13 +68,13 @@ function speakTls(port: number, own: { key?: string; cert?: string }): Promise<s
       socket.destroy();
       resolve(how);
     };
-    // The settings of HTTP/2, which a server sends to a client that it lets in.
+    // A server sends HTTP/2 settings to a client that it accepts.
     socket.once('data', () => end('let in')).once('end', () => end('ended'));
     socket.once('error', (error: NodeJS.ErrnoException) => end(error.code ?? error.message));
   });
 }
 
-/** Two strings as fields 1 and 2 of a message. */
+/** A protobuf message with strings as fields 1, 2 and so on. */
 const strings = (...texts: string[]): Buffer =>
   Buffer.concat(texts.map((text, i) => Buffer.from([((i + 1) << 3) | 2, text.length, ...Buffer.from(text)])));
 
@@ -114,7 +114,7 @@ test('over HTTP nothing reads or changes an object without a key', async () => {
   const answers = targets.flatMap((target) =>
     REQUESTS.map(async ([method, path]) => ({ target, method, path, status: await send(target, method, path) })),
   );
-  // TLS or a key is demanded, or gRPC has no answer to HTTP.
+  // The ports require TLS or a key, or speak gRPC, which does not answer plain HTTP.
   expect((await Promise.all(answers)).filter(({ status: code }) => code !== 0 && code < 400)).toEqual([]);
   await expectUnchanged();
 });
@@ -127,7 +127,7 @@ test('over gRPC without TLS no call arrives', async () => {
   const calls = addresses.flatMap((address) =>
     CALLS.map(async ([path, message]) => ({ address, path, code: status[await call(address, path, message)] })),
   );
-  // A method that a server knows is answered by it, and one that it does not know is UNIMPLEMENTED there.
+  // A server that gets a call answers it, or returns UNIMPLEMENTED for an unknown method.
   expect((await Promise.all(calls)).filter(({ code }) => code !== 'UNAVAILABLE')).toEqual([]);
   await expectUnchanged();
 });

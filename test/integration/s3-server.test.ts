@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 test('the store and the S3 server that npm run local starts', async () => {
   const store = await openBucket(scratch, server.endpoint, 'store-test');
-  await store.ensureBucket(); // A second time changes nothing.
+  await store.ensureBucket(); // A second call changes nothing.
 
   const { etag } = await store.putBytes('a/one', one, { ifAbsent: true });
   expect(await store.list('a/')).toEqual([{ key: 'a/one', bytes: 3, etag, recent: true }]);
@@ -35,7 +35,7 @@ test('the store and the S3 server that npm run local starts', async () => {
   await store.putBytes('a/one', two, { ifEtag: etag });
   expect((await store.get('a/one'))?.body).toEqual(two);
 
-  // A file that is not what it was when it was looked at.
+  // A file that changed after its checksum was computed.
   const file = { path: join(scratch.directory, 'file'), bytes: 3 };
   writeFileSync(file.path, one);
   const changed = store.putFile('a/bad', file, { checksum: checksumOfBytes(two) });

@@ -16,7 +16,7 @@ const BUILD_MS = 30 * 60_000;
 const LOCATION = { bucket: 'stack-test', prefix: 'models' };
 const PODS = ['triton-0', 'triton-1', 'triton-2'];
 
-/** The whole way that a user in the cloud goes: a stack's outputs, a cluster, pods that are real servers. */
+/** All steps of a user in the cloud: outputs of a stack, a cluster, and pods with real servers. */
 describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'a stack with a cluster', () => {
   const scratch = new Scratch();
   const repository = join(scratch.directory, 'repository');

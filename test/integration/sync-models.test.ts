@@ -105,7 +105,7 @@ test('what --prune would delete is shown; without a terminal to ask on, --yes is
   expect(stdout).toMatch(/\nx {2}[^]*\nx: rollback cannot restore it\. .*: b 1\n/);
 });
 
-/** Runs a command on a terminal, presses Ctrl-C at its question, and ends with its exit code. */
+/** Runs a command in a terminal, sends Ctrl-C at its prompt, and exits with its exit code. */
 const ON_TERMINAL = `import os, pty, sys
 pid, terminal = pty.fork()
 if pid == 0:
@@ -140,7 +140,7 @@ test('Ctrl-C while servers are told: exit code 130, and what was there before is
   await publishNow();
   const before = await text('models/a/config.pbtxt');
   writeRepository(repository, { 'a/config.pbtxt': CONFIG.replace('[1]', '[1, 2]'), 'a/2/weights.bin': 'a2' });
-  // A server that takes for ever to load what is new, and serves what was there before.
+  // A server that never finishes loading the new version and still serves the old one.
   const digest = (await readHead(store, LOCATION))?.release.models['a']?.digest;
   let loads = 0;
   const slow = createServer((request, response) => {

@@ -16,7 +16,7 @@ jest.setTimeout(600_000);
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-/** A trace.py that multiplies by the weights that it is given, by random ones where there are none. */
+/** A trace.py that multiplies by the given weights, or by random weights. */
 const SCALE = `
 from pathlib import Path
 

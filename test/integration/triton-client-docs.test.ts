@@ -12,13 +12,13 @@ import { testTriton } from '../support/triton';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-/** The examples of docs/client.md in TypeScript, in their order. */
+/** The TypeScript examples of docs/client.md, in order. */
 const EXAMPLES = [...readFileSync(join(paths.root, 'docs', 'client.md'), 'utf8').matchAll(/```ts\n(.*?)```/gs)].map(
   ([, code]) => code ?? '',
 );
 const ENTRY = join(paths.source, 'triton', 'index.ts');
 
-/** Takes what bert takes, and answers what it answers, but for the meaning. */
+/** A model with the inputs and outputs of bert, but without meaningful values. */
 const BERT = `import numpy as np
 import triton_python_backend_utils as pb_utils
 
@@ -79,7 +79,7 @@ beforeAll(async () => {
   server = await testTriton(scratch, repository);
 });
 
-/** What each example prints. The one with TLS is checked for its types alone: there is no such server. */
+/** Output of each example. The example with TLS is only type-checked, because there is no such server. */
 const PRINTED = [
   'output__0 FP32 [ 1, 3, 384 ]\noutput__1 FP32 [ 1, 384 ]\n',
   '384\n',
@@ -116,7 +116,7 @@ test.each(EXAMPLES.map((code, i) => ({ example: i + 1, code, printed: PRINTED[i]
 
 test('every example is right in its types', () => {
   const files = EXAMPLES.map((code, i) => {
-    // In this folder, for the packages whose types they use; never written.
+    // The files are never written. Their paths are in the root folder, so that the compiler finds types of packages.
     const file = join(paths.root, `example-${i + 1}.ts`);
     return [file, code.replace("'@triton-serving/client'", "'./src/triton'")] as const;
   });

@@ -9,7 +9,7 @@ import { testTriton } from '../support/triton';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-/** Sends the numbers from 0 to below its input, each as an answer; refuses a negative one. */
+/** Sends each number from 0 to below its input as an answer; rejects a negative input. */
 const COUNTING = `import numpy as np
 import triton_python_backend_utils as pb_utils
 
@@ -29,7 +29,7 @@ class TritonPythonModel:
         return None
 `;
 
-/** Adds up the requests of a sequence, and the parameter "more" of each. */
+/** Sums the inputs and the parameters "more" of all requests of a sequence. */
 const SUMMING = `import json
 import numpy as np
 import triton_python_backend_utils as pb_utils

@@ -62,7 +62,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
   });
   afterAll(() => client.close());
 
-  /** How a request fails. */
+  /** The error of a request. */
   async function failure(
     request: Promise<unknown>,
   ): Promise<{ status: string; model: string | undefined; message: string }> {
@@ -75,7 +75,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
     return { status: failed, model, message };
   }
 
-  /** Sends one row of count_rows; gives how many rows were computed together, and the row's sum. */
+  /** Sends one row to count_rows. @returns number of rows in the batch, and sum of the row */
   async function countRows(...values: number[]): Promise<[rows: number, sum: number]> {
     const { outputs } = await client.infer('count_rows', [floats('input__0', [1, values.length], ...values)]);
     return [Number(outputs[0]?.data[0]), Number(outputs[1]?.data[0])];
@@ -153,9 +153,9 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
     });
 
     /**
-     * Triton checks that the bytes hold as many strings as the shape says, and only then puts a request into the queue.
-     * No further: the python backend of this server version reads no strings with numpy 2.
-     * Strings from the server: see "classification".
+     * Triton verifies that the number of strings fits the shape before it queues the request. The test ends there,
+     * because the python backend of this server version cannot read strings with numpy 2.
+     * The test "classification" covers strings from the server.
      */
     test('BYTES: the server takes the strings for what they are', async () => {
       const values = ['naïve café ☕', '', Buffer.from([0, 255, 128, 10]), 'x'.repeat(70_000)];
@@ -242,7 +242,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
       {
         what: 'another shape',
         send: () => client.infer('divide', [DIVIDEND, floats('divisor', [4], 1, 2, 3, 4)]),
-        // Over gRPC this version of the server leaves these words out, for every client.
+        // Over gRPC this server version omits this text.
         message:
           protocol === 'HTTP'
             ? /unexpected shape for input 'divisor' for model 'divide'. Expected \[-1,2\], got \[4\]/
@@ -278,7 +278,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
         model,
         message: expect.stringMatching(message) as string,
       });
-      // What was refused stops nobody else.
+      // A rejected request does not affect others.
       expect((await client.infer('divide', [DIVIDEND, DIVISOR], { version: 1 })).outputs).toEqual([
         DIFFERENCE,
         QUOTIENT,
@@ -290,7 +290,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
     test('requests that come together are computed together', async () => {
       const answers = await Promise.all([countRows(1, 2), countRows(3, 4), countRows(5, 6), countRows(7, 8)]);
       expect(answers.map(([, sum]) => sum)).toEqual([3, 7, 11, 15]);
-      // All four, as a rule; on a busy machine some may come later.
+      // Usually all four. On a busy machine some may arrive later.
       expect(Math.max(...answers.map(([rows]) => rows))).toBeGreaterThanOrEqual(2);
     });
 
@@ -305,7 +305,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
         expect(sums).toEqual(floats('output__1', [3, 1], 3, 7, 11));
         return rows;
       };
-      // On a busy machine one may come too late for the other.
+      // On a busy machine one request may arrive too late for the batch.
       await until('they are computed together', async () => (await together()) === 4);
     });
 
@@ -325,7 +325,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
         model: 'count_rows',
         message: expect.stringMatching(/PyTorch execute failure: [\s\S]*ValueError: a value is negative/) as string,
       };
-      // On a busy machine some come too late for the others.
+      // On a busy machine some requests may arrive too late for the batch.
       await until('all are in one batch', async () => {
         const others = [countRows(1, 1), countRows(2, 2), countRows(3, 3)].map((sent) =>
           sent.then(
@@ -344,7 +344,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
   });
 
   test('a request past its deadline', async () => {
-    // Alone it waits for others much longer than that, and is answered then.
+    // A single request waits in the queue much longer than the deadline before it is answered.
     const late = client.infer('count_rows', [floats('input__0', [1, 1], 1)], { timeoutMs: 100 });
     expect(await failure(late)).toEqual({
       status: 'timeout',
@@ -369,7 +369,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
       return entry?.state ?? 'none';
     }
 
-    /** Unloading is over some time after the answer. */
+    /** Waits, because unloading ends some time after the answer. */
     async function untilUnloaded(model: string): Promise<void> {
       await until(`${model} is unloaded`, async () => (await stateOf(model)) === 'UNAVAILABLE');
     }
@@ -397,7 +397,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
     });
 
     test('an ensemble brings the model it is made of, and goes without it or with it', async () => {
-      // Not there at the start: what a server was told to load by name, as all of it is then, stays.
+      // Written after the start, because models that a server was started with by name stay loaded.
       writeRepository(repository, ENSEMBLE);
       await client.loadModel('whole');
       expect([await stateOf('whole'), await stateOf('part')]).toEqual(['READY', 'READY']);

@@ -42,7 +42,7 @@ test('the shared memory of a server that was killed goes when it is stopped', as
   const shared = (): string[] => entriesOf('/dev/shm', own).map(({ name }) => name);
   expect(shared()).not.toEqual([]);
   server.expectEnd();
-  // With its stubs: one that outlives the server removes it.
+  // Kill the stubs, too: a stub that outlives the server would remove the shared memory.
   process.kill(-(server.pid as number), 'SIGKILL');
   await server.ended;
   expect(shared()).not.toEqual([]);

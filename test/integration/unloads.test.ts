@@ -12,8 +12,8 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 /**
- * Ends its process at the first request that is not of zeros, as the kernel does when memory is short. Triton never
- * unloads it then.
+ * A model that ends its process at the first request with a value other than zero, as the kernel's OOM killer would.
+ * Triton never finishes unloading such a model.
  */
 const DIES = `import os\n${answeringProgram('x', 'y', 'os._exit(1) if x.any() else x')}`;
 
@@ -50,7 +50,7 @@ test('rollback from a model whose process died: the release before is in service
   expect(await answer('adds')).toBe(11);
 
   const status = () => runCommandLine('status', target, { ...S3_ENVIRONMENT, ...CONTROL_ENVIRONMENT });
-  // Triton's index does not have models whose files are gone.
+  // Triton's index omits models whose files were deleted.
   expect((await status()).stdout).not.toContain('dies');
   await triton.client.unloadModel('adds');
   expect((await status()).stdout).toContain(
@@ -58,7 +58,7 @@ test('rollback from a model whose process died: the release before is in service
   );
   await bucket.publish({ models: ['adds'] });
 
-  // The model itself can be repaired without a restart.
+  // The model can be repaired without restarting the server.
   writeRepository(repository, addingModel('dies', { 2: 2 }));
   await bucket.publish();
   expect(await answer('dies')).toBe(3);

@@ -20,7 +20,7 @@ const before = { ...process.env };
 let hub: Server;
 let address: string;
 const requests: { path: string; authorization: string | undefined }[] = [];
-/** Answers with errors before it gives a file. */
+/** Number of errors that the server returns before a file. */
 let failures = 0;
 
 beforeAll(async () => {
@@ -95,7 +95,7 @@ test.each([
   const before = seen.length;
   expect(await fetchWeights(pinned(source()), options)).toBe(file);
   expect(seen).toHaveLength(before);
-  // Each source writes that file itself, also over one that was damaged.
+  // Each source writes the file, and replaces a damaged one.
   writeFileSync(file, 'damaged');
   await fetchWeights(pinned(source()), options);
   expect(sha256(readFileSync(file))).toBe(SHA);

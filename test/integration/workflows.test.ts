@@ -17,7 +17,7 @@ describeUnless(whyNoGo(['actionlint']), 'the workflows, by actionlint', () => {
     actionlint = await ensureActionlint();
   }, BUILD_MS);
 
-  // Without the checkers of shell and Python that it would call if they happen to be there.
+  // Without shellcheck and pyflakes, which actionlint would run if they were installed.
   const check = (directory: string): Promise<string> =>
     exec(actionlint, ['-no-color', '-shellcheck=', '-pyflakes='], { cwd: directory }).then(
       ({ stdout }) => stdout,

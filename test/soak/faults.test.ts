@@ -20,10 +20,10 @@ const CHANGES = changesOf(scratch, STATES);
 
 const FLIP = ['flip'] as const;
 const NETWORK = FAULTS.filter((fault) => fault !== 'flip');
-/** Without those that a command line, whose idle time is 30 s, would spend its time on. */
+/** Without delays, on which commands, whose idle timeout is 30 s, would spend most of the time. */
 const QUICK = NETWORK.filter((fault) => fault !== 'delay');
 
-/** What a change does when nothing happens to it. */
+/** A change without faults. */
 interface Undisturbed {
   requests: number;
   before: Snapshot;
@@ -46,7 +46,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
 
   const everything = async (): Promise<string[]> => (await store.list('')).map(({ key, etag }) => `${key} ${etag}`);
 
-  /** A proxy in front of the server for one change of one place, and a client with little patience on it. */
+  /** Runs `work` through a proxy with faults, with a client that has short timeouts. */
   async function withFaults<T>(
     options: { rate: number; kinds: readonly Fault[]; only?: () => boolean },
     place: Place,
@@ -72,7 +72,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
       await ready.run(through);
       return proxy.requests.length;
     });
-    // What only one of the two folders has stays in the bucket, unless it is pruned.
+    // Files that only one of the folders has stay in the bucket, unless they are pruned.
     const expected = expectedBetween([
       { files: { ...STATES.next, ...STATES.old }, configs },
       { files: { ...STATES.old, ...STATES.next }, configs: await place.configs() },
@@ -82,7 +82,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
     return { requests, before, after, expected };
   }
 
-  /** Observes the repository while `work` goes on at a place that is ready for the change. */
+  /** Observes the repository while `work` runs at a place that is prepared for the change. */
   async function observed<T>(
     change: Change,
     work: (place: Place, ready: Awaited<ReturnType<Change['prepare']>>, plan: Undisturbed) => Promise<T>,
@@ -126,7 +126,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
     patience(4, 60_000),
   );
 
-  // The rest is the same whichever server it is, and takes long.
+  // The remaining tests do not depend on the server and take long.
   if (server === 'SeaweedFS' && !IS_LONG) return;
 
   test(
@@ -157,7 +157,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
           await withFaults({ rate: 1, kinds: QUICK, only }, place, async (_, proxy) => {
             const ended = await new PublishProcess(scratch, name, [...args, ...place.flags(proxy.endpoint)]).ended;
             expect({ last, ...ended }).toMatchObject({ stderr: ONE_ERROR });
-            // 1 is a promise. What was begun with the configurations cannot be put back without the server: that is 3.
+            // 1 promises that nothing changed. 3 means that the server was unavailable for restoring configurations.
             expect([1, 3]).toContain(ended.code);
             if (ended.code === 1) expect({ last, configs: await place.configs() }).toEqual({ last, configs });
           });
@@ -183,7 +183,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
     });
   });
 
-  // SeaweedFS reads the XML of a request before it compares it with its checksum: a flipped byte can be another key.
+  // SeaweedFS parses the XML of a request before it verifies the checksum, so a flipped byte can change a key.
   if (server === 'SeaweedFS') return;
 
   test(

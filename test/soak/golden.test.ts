@@ -18,13 +18,13 @@ afterAll(() => scratch.clean());
 const random = new SeededRandom(SOAK_SEED);
 const folder = join(scratch.directory, 'repository');
 const kinds = Object.entries(MUTANTS);
-/** Of mutants, and of re-traces. */
+/** Number of mutants, and number of re-traces. */
 const ATTEMPTS = IS_LONG ? 100 : 20;
 const PATIENCE_MS = 3_600_000;
 let store: S3Store;
 let place: Place;
 let canary: TestTriton;
-/** Answers whatever it is asked; what it loads tells how far a rollout got. */
+/** Accepts all requests. Its loads show how far a rollout got. */
 let second: FakeTriton;
 
 beforeAll(async () => {
@@ -43,7 +43,7 @@ beforeAll(async () => {
   second.loads.splice(0);
 });
 
-/** Publishes a folder that holds these files alone. */
+/** Publishes a folder with only these files. */
 async function attempt(files: Record<string, string>, urls: readonly string[]): Promise<unknown> {
   rmSync(folder, { recursive: true, force: true });
   writeRepository(folder, files);

@@ -17,16 +17,16 @@ const random = new SeededRandom(SOAK_SEED);
 const STATES = twoStates(random);
 const CHANGES = changesOf(scratch, STATES);
 
-/** What a change does when nothing happens to it. */
+/** A change without interruptions. */
 interface Undisturbed {
   requests: number;
-  /** From the first request to the end. */
+  /** Duration from the first request to the end. */
   milliseconds: number;
   after: Snapshot;
   expected: Expected;
 }
 
-/** Where a publisher is killed. */
+/** When a publisher is killed. */
 type Moment = { request: number; answered: boolean } | { afterMs: number };
 
 describeOnEachS3('publishers on', (start, server) => {
@@ -42,7 +42,7 @@ describeOnEachS3('publishers on', (start, server) => {
     scratch.defer(() => tap.stop());
   });
 
-  /** Runs the command; killed at `moment`, if it gets that far. */
+  /** Runs the command and kills it at `moment`, if it gets that far. */
   async function run([command, ...args]: ReadyChange['command'], place: Place, moment?: Moment): Promise<Ended> {
     const child = new PublishProcess(scratch, command, [...args, ...place.flags(tap.endpoint)]);
     if (moment !== undefined) tap.set(killAt(child, moment, tap.requests.length + 1));
@@ -61,7 +61,7 @@ describeOnEachS3('publishers on', (start, server) => {
     tap.set({ onRequest: () => (started = started === 0 ? performance.now() : started) });
     expect(await run(command, place)).toMatchObject({ code: 0 });
     const milliseconds = performance.now() - started;
-    // What only one of the two folders has stays in the bucket, unless it is pruned.
+    // Files that only one of the folders has stay in the bucket, unless they are pruned.
     const expected = expectedBetween([
       { files: { ...STATES.next, ...STATES.old }, configs: before },
       { files: { ...STATES.old, ...STATES.next }, configs: await place.configs() },
@@ -134,14 +134,14 @@ describeOnEachS3('publishers on', (start, server) => {
   );
 });
 
-/** Has the publisher wait after each of its writes until the observer has looked. */
+/** Makes the publisher wait after each write until the observer has read the repository. */
 function lookAfterWrites(observer: Observer): TapOptions {
   return {
     onAnswer: ({ method }) => (method === 'GET' || method === 'HEAD' ? undefined : observer.look()),
   };
 }
 
-/** Has the tap kill the publisher, whose first request has the number `first`. */
+/** Makes the tap kill the publisher, whose first request has the number `first`. */
 function killAt(child: PublishProcess, moment: Moment, first: number): TapOptions {
   if ('afterMs' in moment) {
     return {
@@ -167,7 +167,7 @@ function killAt(child: PublishProcess, moment: Moment, first: number): TapOption
   };
 }
 
-/** Moments to kill at: every request of every change once, in random order, and in between any time at all. */
+/** Moments of kills: every request of every change once, in random order, mixed with random times. */
 class Moments {
   private queue: { change: Change; moment: Moment }[] = [];
 
@@ -183,7 +183,7 @@ class Moments {
     return this.queue.splice(random.integer(0, this.queue.length - 1), 1)[0] as { change: Change; moment: Moment };
   }
 
-  /** For a publisher that begins by clearing up after one that was killed. */
+  /** A moment for a publisher that first cleans up after a killed one. */
   another(change: Change): Moment {
     const { requests } = this.plans.get(change) as Undisturbed;
     return { request: random.integer(1, requests), answered: random.chance(0.5) };

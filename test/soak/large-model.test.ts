@@ -8,7 +8,7 @@ import { runCommandLine, spawnCommandLine } from '../support/run';
 import { Scratch } from '../support/scratch';
 import { testTriton } from '../support/triton';
 
-/** Minutes on a busy machine; 2.5 GB of disk, given back afterwards. */
+/** Takes minutes on a busy machine, and 2.5 GB of disk, which are freed afterwards. */
 jest.setTimeout(1_800_000);
 
 const scratch = new Scratch();
@@ -17,7 +17,7 @@ afterAll(() => scratch.clean());
 const [TABLES, ROWS, WIDTH] = [5, 125_000, 1000];
 const BYTES = TABLES * ROWS * WIDTH * 4;
 
-/** A row of each table is its number plus the table's: what a request gets is known. */
+/** The values in a row are the numbers of row and table added, so the expected answers are known. */
 const TRACE = `import torch
 from torch import nn
 from tracing import OnnxExport, Weights
@@ -68,14 +68,14 @@ test('a model of 2.5 GB is traced, validated and served, in less than twice its 
   expect(traced).toMatchObject({ code: 0, stderr: expect.not.stringContaining('warning') as string });
   process.stderr.write(`trace of ${BYTES / 1e9} GB took ${(peak / 1e9).toFixed(1)} GB of memory\n`);
   expect(statSync(join(repository, 'large/1/model.onnx.data')).size).toBeGreaterThanOrEqual(BYTES);
-  // The module itself is in memory, and a sample missed little.
+  // The whole module was in memory, so sampling did not miss the peak by much.
   expect(peak).toBeGreaterThan(BYTES);
   expect(peak).toBeLessThan(2 * BYTES);
 
   expect(await runCommandLine('validate', ['--repo', repository])).toMatchObject({ code: 0 });
 
   const { models } = await readRepository(repository);
-  // Hard links: no second copy of the weights.
+  // Exports hard links, so there is no second copy of the weights.
   await exportModels(models, join(scratch.directory, 'served'));
   const { client } = await testTriton(scratch, join(scratch.directory, 'served'));
   const last = BigInt(ROWS - 1);

@@ -36,7 +36,7 @@ describeUnless(whyNoGo(['versitygw']), 'folders that are malformed', () => {
     return folder;
   }
 
-  /** What a publisher that refuses its folder has no business to do. */
+  /** Write requests, which a publisher that rejects its folder must not send. */
   const writes = (): string[] =>
     tap.requests.filter(({ method }) => method !== 'GET' && method !== 'HEAD').map(({ method, path }) => method + path);
 

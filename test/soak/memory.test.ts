@@ -14,12 +14,12 @@ import { Scratch } from '../support/scratch';
 import { IS_LONG } from '../support/soak';
 import { testTriton } from '../support/triton';
 
-/** On a fresh clone the models have to be made first, and a batch of eight faces takes half a minute on a busy machine. */
+/** On a fresh clone the models are made first, and a batch of eight faces takes half a minute on a busy machine. */
 jest.setTimeout(3_600_000);
 
 const ENSEMBLE = 'ens_face_restoration_v2.1';
 const STEPS = ['pre_gfpgan', 'infer_face_restoration_v2.1', 'post_gfpgan'];
-/** One of each backend; all that can be served without a GPU in the long form. */
+/** One model of each backend; in the long form, all models that can be served without a GPU. */
 const MODELS = IS_LONG
   ? ['bert', 'resnet', 'gfpgan', 'wav2vec_general_v2', ...STEPS, ENSEMBLE]
   : ['resnet', 'wav2vec_general_v2'];
@@ -33,7 +33,7 @@ beforeAll(async () => {
   await traceModels({ python, repository, models: traced, weights: [], onEvent: () => undefined });
 });
 
-/** Zeros of all shapes that the trace checked, the largest batch among them; of an ensemble a picture. */
+/** Zeros in all shapes that the trace checked, including the largest batch. For the ensemble, a picture. */
 function requests({ config, directory, versions, name }: RepositoryModel): Tensor[][] {
   if (name === ENSEMBLE) return [[zeroTensor('raw_image', 'UINT8', [256, 256, 3])]];
   const record = versions[0]?.files.find(({ key }) => key.endsWith('.trace.json'))?.key ?? '';
@@ -51,7 +51,7 @@ test.each(MODELS)('%s: the predicted peak is within a quarter of the measured on
     await exportModels(models.map(withShortWarmUp), join(scratch.directory, 'repository'));
     const { client, pid } = await testTriton(scratch, join(scratch.directory, 'repository'));
     const model = models.find((one) => one.name === name) as RepositoryModel;
-    // TorchScript optimises in the first two calls of a shape.
+    // Each request twice, because TorchScript optimises a model in the first two calls of a shape.
     for (const request of requests(model).flatMap((inputs) => [inputs, inputs])) await client.infer(name, request);
     const measured = peakMemoryOf(pid as number);
     const predicted = serverMemory(models).local;

@@ -22,13 +22,13 @@ interface Team {
   folder: string;
 }
 
-/** Two folders that go on from the same one, and what each order of publishing them leads to. */
+/** Two folders that were derived from the same one, and the results of publishing them in each order. */
 interface Rivalry {
   teams: [Team, Team];
-  /** Folders that got published, in this order -> the repository then. */
+  /** Origins of the releases, in order -> the repository afterwards. */
   after: Map<string, Snapshot>;
   expected: Expected;
-  /** Of one publication. */
+  /** Number of requests of one publication. */
   requests: number;
 }
 
@@ -37,7 +37,7 @@ const RIVALS = [
   ['other version numbers', 2, 3],
 ] as const;
 
-/** Longer than it takes for the lock of a publisher that gives no sign of life to expire. */
+/** Longer than the expiry time of a lock that its publisher does not renew. */
 const EXPIRED_MS = 61_000;
 
 describeOnEachS3('two publishers on', (start, server) => {
@@ -62,7 +62,7 @@ describeOnEachS3('two publishers on', (start, server) => {
     }
   });
 
-  /** Publishes one team after the other, in both orders. */
+  /** Publishes both teams sequentially, in both orders. */
   async function inOrder(teams: [Team, Team]): Promise<Rivalry> {
     const after = new Map<string, Snapshot>();
     const states: Parameters<typeof expectedBetween>[0][number][] = [];
@@ -75,7 +75,7 @@ describeOnEachS3('two publishers on', (start, server) => {
       const through = new Place(await openBucket(scratch, taps[0].endpoint, 'rivals', { create: false }), place.prefix);
       let files = BASE;
       for (const team of order) {
-        // Of the same version numbers the second one is refused.
+        // If the version numbers are the same, the second publication is rejected.
         if ((await settled(through.publish(team.folder))) !== 'done') continue;
         files = { ...files, ...team.files };
         after.set((await place.origins()).slice(1).join(), await place.snapshot());
@@ -96,7 +96,7 @@ describeOnEachS3('two publishers on', (start, server) => {
       ...place.flags(tap.endpoint),
     ]);
 
-  /** Lets the two publish, then compares what is there with what the releases say that happened. */
+  /** Lets both teams publish, then compares the repository with the one expected from the order of the releases. */
   async function contest(
     { teams, after, expected }: Rivalry,
     work: (place: Place, observer: Observer) => Promise<[Outcome, Outcome]>,
@@ -117,7 +117,7 @@ describeOnEachS3('two publishers on', (start, server) => {
       const what = JSON.stringify({ origins, outcomes }, null, 2);
       const right = after.get(origins.join());
       const last = teams.find(({ folder }) => origins.at(-1) === `sync-models ${folder}`) as Team;
-      // One that was killed after the other one had ended has left its beginnings to the next run.
+      // A publisher that was killed after the other one had ended leaves unfinished work, which the next run cleans up.
       if (outcomes.includes('killed')) await place.publish(last.folder);
       const found = await place.snapshot();
       for (const [key, hash] of found) {
@@ -132,7 +132,7 @@ describeOnEachS3('two publishers on', (start, server) => {
           expect({ what, team: i, outcome }).toEqual({ what, team: i, outcome: published ? 'done' : REFUSED });
       }
       expect({ what, changed: await place.changedByPublishing(last.folder) }).toEqual({ what, changed: [] });
-      // What the loser had begun to upload is gone on with when it runs again.
+      // Unfinished uploads of the rejected publisher may remain; its next run would resume them.
       const left = (await place.leftovers()).filter((text) => !(options.mayLeave && /^unfinished upload/.test(text)));
       expect({ what, left }).toEqual({ what, left: [] });
       await place.clear();
@@ -142,7 +142,7 @@ describeOnEachS3('two publishers on', (start, server) => {
     }
   }
 
-  /** So many contests, of each rivalry in turn; reports how often each ended how. */
+  /** Runs `count` contests, with the rivalries in turn, and reports the number of each outcome. */
   async function tally(
     title: string,
     count: number,
@@ -180,7 +180,7 @@ describeOnEachS3('two publishers on', (start, server) => {
     patience(4, 60_000),
   );
 
-  // The rest does not depend on the server, but for its conditional writes, which the test above is about.
+  // The remaining tests depend on the server only by its conditional writes, which the test above covers.
   if (server === 'SeaweedFS' && !IS_LONG) return;
 
   test(
@@ -234,15 +234,15 @@ describeOnEachS3('two publishers on', (start, server) => {
       120_000 + count * 100_000,
     );
 
-  // As after the sleep of a laptop, during which its own clock stands still.
+  // Like the suspension of a laptop, during which the clock of the process stands still.
   stopped('one is stopped, without noticing, until its lock has expired', repetitions(2), EXPIRED_MS);
   if (IS_LONG) stopped('one is stopped for longer than its lock holds', 3, undefined);
 });
 
-/** `done`, `killed`, or what it said. */
+/** `done`, `killed`, or the error output. */
 type Outcome = string;
 
-/** What a publisher says that another one was faster than, or took over from. */
+/** Error of a publisher that another one preceded, or whose lock another one took over. */
 const REFUSED = expect.stringMatching(/published versions are never changed|another publisher/) as string;
 
 const outcomeOf = ({ code, signal, stderr }: Ended): Outcome =>
@@ -254,7 +254,7 @@ const settled = (publication: Promise<unknown>): Promise<Outcome> =>
     (error: unknown) => (error as Error).message,
   );
 
-/** Waits until a publisher has made so many requests more, or has ended. */
+/** Waits until a publisher has sent this many more requests, or has ended. */
 async function reached(tap: Tap, requests: number, publisher: PublishProcess): Promise<void> {
   const last = tap.requests.length + requests;
   const there = new Promise<void>((resolve) => {

@@ -27,9 +27,9 @@ let place: Place;
 let tap: Tap;
 let urls: string[];
 let traffic: Traffic;
-/** Number of the version in service. */
+/** Number of the served version. */
 let serving = 1;
-/** The last one that was made. */
+/** Number of the newest version that was written. */
 let newest = 1;
 
 beforeAll(async () => {
@@ -41,7 +41,7 @@ beforeAll(async () => {
   await ensurePlaceholder(store, place.location);
   const repository = tritonRepositoryUrl(place.location, endpoint);
   urls = [];
-  // One load at a time: with several, this release may crash when one fails (docs/operations.md).
+  // One load at a time: with parallel loads, this Triton release may crash when one fails (docs/operations.md).
   for (const name of SERVERS) urls.push((await testTriton(scratch, repository, { name, loadThreads: 1 })).httpUrl);
   traffic = new Traffic(urls, ['adds', 'through']);
   writeVersion(1);
@@ -58,7 +58,7 @@ afterEach(async () => {
 
 const amountOf = (version: number): number => 10 * version;
 
-/** A folder whose model has this version alone; `prelude` is Python that runs when it is loaded. */
+/** Writes a folder whose model has only this version. `prelude` is Python code that runs when the model is loaded. */
 function writeVersion(version: number, prelude = ''): void {
   rmSync(folder, { recursive: true, force: true });
   const files = { ...addingModel('adds', { [version]: amountOf(version) }), ...addingEnsemble('through', 'adds') };
@@ -66,10 +66,10 @@ function writeVersion(version: number, prelude = ''): void {
   writeRepository(folder, files);
 }
 
-/** Python that fails on the servers where `condition` is true. */
+/** Python code that fails on the servers where `condition` is true. */
 const failsOn = (condition: string): string => onLoad(condition, 'raise RuntimeError("the weights are broken")');
 
-/** While `work` goes on both versions may answer, afterwards only the one that is in service then. */
+/** While `work` runs both versions may answer; afterwards only the version that is then served. */
 async function towards<T>(version: number, work: () => Promise<T>): Promise<T> {
   if (version !== serving) traffic.admit(amountOf(version));
   const before = serving;
@@ -90,14 +90,14 @@ async function publishNext(): Promise<void> {
   await towards(newest, () => place.publish(folder, replicas()));
 }
 
-/** To the release before, which need not be the one of the version before. */
+/** Rolls back to the previous release, which need not have the previous version. */
 async function rollBack(): Promise<void> {
   const previous = (await place.head())?.previous as string;
   const version = (await place.release(previous)).models['adds']?.served[0] as number;
   await towards(version, () => place.rollBack(previous, replicas()));
 }
 
-/** Every server is in service, with what the release says. */
+/** Expects that every server is ready and serves the versions of the release. */
 async function expectInService(): Promise<void> {
   const status = await repositoryStatus(store, place.location, testReplicas(urls));
   expect(status.replicas.map(({ versions }) => versions.filter(({ ok }) => !ok))).toEqual(urls.map(() => []));
@@ -105,7 +105,7 @@ async function expectInService(): Promise<void> {
   for (const url of urls) expect((await fetch(`${url}/v2/health/ready`)).status).toBe(200);
 }
 
-/** The command, on the servers, killed when `killed` settles. */
+/** Runs sync-models on the servers, and kills the process when `killed` resolves. */
 async function sync(endpoint: string, killed?: (child: PublishProcess) => Promise<unknown>): Promise<Ended> {
   const target = [...place.flags(endpoint), ...urls.flatMap((url) => ['--triton', url])];
   const child = new PublishProcess(scratch, 'sync-models', ['--repo', folder, ...target]);
@@ -137,7 +137,7 @@ test.each([
       const failed = towards(broken, () => place.publish(folder, replicas()));
       await expect(failed).rejects.toThrow(/could not load adds[\s\S]*the weights are broken/);
       expect((await place.head())?.models['adds']?.served).toEqual([serving]);
-      await publishNext(); // The same version, with weights that can be loaded.
+      await publishNext(); // The same version with valid weights.
     }
   },
   patience(1, 60_000),
@@ -162,7 +162,7 @@ test(
   patience(2, 60_000),
 );
 
-/** Right before the configuration is written, or while the servers are told. */
+/** Resolves immediately after the configuration was written, or while the servers load it. */
 async function randomMoment(): Promise<void> {
   await new Promise<void>((resolve) => {
     tap.set({

@@ -23,14 +23,14 @@ const LOCATION = { bucket: 'container-test', prefix: 'models' };
 const KEY = 'a-key-of-a-test-0123';
 const HEADER = 'triton-model-control-key';
 
-/** What of the container matters here. */
+/** The fields of the container that the test uses. */
 interface Container {
   command: string[];
   args: string[];
   env: { name: string; value?: string }[];
 }
 
-/** The container of the Deployment, as a process on this machine: its own command, arguments and environment. */
+/** Runs the container of the Deployment as a process on this machine, with its command, arguments and environment. */
 describe('the container that the Deployment describes, with a real tritonserver and S3', () => {
   const scratch = new Scratch();
   const models = join(scratch.directory, 'models');
@@ -70,7 +70,7 @@ describe('the container that the Deployment describes, with a real tritonserver 
     metrics: string;
   }
 
-  /** Starts it as a container runtime would, but for the folders and ports that are this machine's. */
+  /** Starts the container like a container runtime, except that folders and ports are those of this machine. */
   async function start(name: string): Promise<Running> {
     const [http, grpc, metrics] = (await freePorts(3)) as [number, number, number];
     const backends = join(scratch.directory, 'backends');
@@ -107,7 +107,7 @@ describe('the container that the Deployment describes, with a real tritonserver 
     return { process: server, client, url, grpc: `127.0.0.1:${grpc}`, metrics: `http://127.0.0.1:${metrics}/metrics` };
   }
 
-  /** As Kubernetes puts variables into arguments. */
+  /** Expands variables in arguments like Kubernetes. */
   const expand = (argument: string): string => argument.replaceAll('$(MODEL_CONTROL_KEY)', KEY);
 
   function environment(): NodeJS.ProcessEnv {
@@ -202,7 +202,7 @@ describe('the container that the Deployment describes, with a real tritonserver 
       const x = { name: 'x', datatype: 'FP32', shape: [1], data: new Float32Array([1]) } as const;
       expect((await running.client.infer('more', [x])).outputs[0]?.data).toEqual(new Float32Array([21]));
       expect((await run('status', [])).stdout).toMatch(/refuses model control without its key/);
-      // It also serves what was not published here.
+      // The server also serves a model that was not published here.
       expect((await run('status', [], KEY)).stdout).toMatch(/more +1 +READY +as released/);
     });
 
@@ -243,7 +243,7 @@ describe('the container that the Deployment describes, with a real tritonserver 
   });
 });
 
-/** Asks for the repository's index; what the server says against it. */
+/** Requests the repository index. @returns the error of the server */
 function callGrpc(address: string, key: string | undefined): Promise<string> {
   const client = new Client(address, credentials.createInsecure());
   const metadata = new Metadata();

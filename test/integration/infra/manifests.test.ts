@@ -21,7 +21,7 @@ const INGRESS: Omit<Extract<Exposure, { kind: 'ingress' }>, 'authentication'> = 
   tls: { kind: 'acm', certificateArn: 'arn:aws:acm:eu-central-1:123456789012:certificate/1' },
 };
 
-/** Every choice that makes an object, or makes it another one. */
+/** All options that add or change an object. */
 const CHOICES: Record<string, Partial<TritonServerArgs>> = {
   'nothing chosen': {},
   'CPUs, keys, an endpoint': {
@@ -77,7 +77,7 @@ const CHOICES: Record<string, Partial<TritonServerArgs>> = {
   },
 };
 
-/** No definition of it is published. */
+/** Kinds without a published definition. */
 const ONLY_ON_EKS = ['IngressClassParams'];
 
 interface Manifest {
@@ -89,9 +89,9 @@ interface Manifest {
 
 interface Answer {
   status: number;
-  /** What a user of kubectl would be warned of. */
+  /** Warnings that kubectl would print. */
   warnings: string;
-  /** Why it is refused. */
+  /** Why the object was rejected. */
   message: string;
 }
 
@@ -116,7 +116,7 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
 
   async function define(kind: CustomKind): Promise<void> {
     const [definition] = loadAll(await customResourceDefinition(kind)) as [Manifest];
-    // Some lack what a controller would fill in.
+    // The status of some definitions is invalid, because it lacks fields that a controller would fill in.
     delete definition['status'];
     expect(await create(definition)).toMatchObject({ status: 201, message: '' });
     const { group, names, versions } = definition['spec'] as {
@@ -128,7 +128,7 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
     await until(`${kind} is served`, async () => (await call('GET', path)).status === 200);
   }
 
-  /** Applies it, or only asks whether it would be taken. */
+  /** Creates an object, or only validates it with a dry run. */
   function create(manifest: Manifest, dryRun = false): Promise<Answer> {
     const { apiVersion, kind, metadata } = manifest;
     const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
@@ -185,7 +185,7 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
   });
 });
 
-/** A secret value in the open, and a name where Pulumi makes one up. */
+/** Replaces secrets with their values, and adds a name where Pulumi would generate one. */
 function applicable(manifest: Record<string, unknown>): Manifest {
   const { metadata, data, stringData, ...rest } = manifest as Manifest & Record<'data' | 'stringData', Secret | object>;
   return {
@@ -195,12 +195,12 @@ function applicable(manifest: Record<string, unknown>): Manifest {
   };
 }
 
-/** As render() marks what is secret. */
+/** A secret value as render() marks it. */
 interface Secret {
   secret: object;
 }
 
-/** The data of a Secret or a ConfigMap, with what is secret as it is. */
+/** The data of a Secret or a ConfigMap, with secret values in plain text. */
 const secretFields = (fields: Record<string, Secret | object | undefined>): object =>
   Object.fromEntries(
     Object.entries(fields).flatMap(([name, value]) =>

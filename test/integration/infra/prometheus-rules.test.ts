@@ -21,7 +21,7 @@ const settings = withDefaults('triton', {
 } satisfies TritonServerArgs);
 const OF = { namespace: 'triton', name: 'triton', scrapeSeconds: 15 };
 
-/** One reading in 15 s, from minute 0. */
+/** A time series with one value per 15 s, from minute 0. */
 interface Series {
   series: string;
   values: string;
@@ -34,7 +34,7 @@ const ofModel = (metric: string, pod: string, values: string, model = 'bert'): S
   values,
 });
 
-/** So many requests in 15 s, each of which waited so many milliseconds. */
+/** Series of `count` requests per 15 s, each of which waited for `milliseconds`. */
 const requests = (pod: string, count: number, milliseconds: number, model = 'bert'): Series[] => [
   ofModel('nv_inference_request_success', pod, `0+${count}x400`, model),
   ofModel('nv_inference_queue_duration_us', pod, `0+${count * milliseconds * 1000}x400`, model),
@@ -47,7 +47,7 @@ const POD = 'triton-6d5f7c9b8-x2x4z';
 const OTHER = 'triton-6d5f7c9b8-abcde';
 const quiet = [up(POD), up(OTHER), ...requests(POD, 150, 5), ...requests(OTHER, 150, 5)];
 
-/** Prometheus itself reads the rules, and evaluates them on series that are made up. */
+/** Prometheus's promtool reads the rules and evaluates them on constructed series. */
 describeUnless(whyNoGo(['promtool']), 'the rules', () => {
   const scratch = new Scratch();
   let promtool: string;
@@ -55,12 +55,12 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   beforeAll(async () => {
     promtool = await ensurePromtool();
-    // JSON is YAML.
+    // JSON is valid YAML.
     writeFileSync(rules, JSON.stringify({ groups: ruleGroups(settings) }));
   }, BUILD_MS);
   afterAll(() => scratch.clean());
 
-  /** Runs `promtool test rules` on one test; the text of what fails, or nothing. */
+  /** Runs `promtool test rules` on one test. @returns the failures, or an empty string */
   async function check(test: object): Promise<string> {
     const file = join(scratch.directory, 'test.json');
     writeFileSync(

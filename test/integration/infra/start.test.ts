@@ -19,7 +19,7 @@ test('a start of the program loads nothing that runs servers or gets tools', () 
   expect(ours.filter((file) => /src\/(install|local|core\/exec)\b/.test(file))).toEqual([]);
 });
 
-/** What a Node of its own prints as JSON. */
+/** Runs a program in a separate Node.js process and parses its JSON output. */
 const answerOf = (program: string): unknown =>
   JSON.parse(execFileSync(process.execPath, ['--no-warnings', '-e', program], { cwd: paths.root, encoding: 'utf8' }));
 
