@@ -175,7 +175,7 @@ test.each([
   );
   // Uploaded files stay for the next attempt. There is none here, and a starting server would take them for a model.
   await store.delete(['models/new/1/model.py']);
-  // Next test: the version number can be reused with a valid model, because the broken one was never released.
+  // The version number can be reused with a valid model (next test), because the broken one was never released.
   rmSync(repository, { recursive: true });
   writeRepository(repository, addingModel('adds', { 1: 10, 2: 20 }));
 });
@@ -278,7 +278,7 @@ test.each(['adds', 'fresh'])(
     expect(await two.client.ready()).toBe(true);
     replicas[0] = await one.startAgain();
     expect(await answers('adds', 4)).toEqual([41, 41]);
-    // The first server could not restore the previous version, so the next run verifies it.
+    // The crashed server could not be told to reload the old configuration, so the model stays marked as unfinished.
     expect((await status()).unfinished).toEqual([model]);
     writeRepository(repository, files);
     await publishNow();
