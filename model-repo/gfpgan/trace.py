@@ -1,4 +1,4 @@
-"""GFPGAN v1 for batches; `--weights gfpgan=GFPGANv1.pth` for trained weights."""
+"""Exports GFPGAN v1 for batches. For trained weights: `--weights gfpgan=GFPGANv1.pth`."""
 
 from tracing import TorchScriptExport, TraceContext
 from tracing.restoration import export_restoration

@@ -1,4 +1,7 @@
-"""GFPGAN v1, one image at a time; `--weights infer_face_restoration_v2.1=GFPGANv1.pth` for trained weights."""
+"""Exports GFPGAN v1 for one image at a time.
+
+For trained weights: `--weights infer_face_restoration_v2.1=GFPGANv1.pth`.
+"""
 
 from tracing import TorchScriptExport, TraceContext
 from tracing.restoration import export_restoration

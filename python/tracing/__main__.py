@@ -294,7 +294,7 @@ def _make(model: Model, options: Options, emit: Report) -> Record:
 
 
 def _make_in_child(model: Model, options: Options, emit: Report, children: list[subprocess.Popen[str]]) -> bool:
-    """The same in a process of its own, whose events are passed on and which is added to `children`."""
+    """Make one model in a separate process, which is added to `children`, and pass its events to `emit`."""
     command = [sys.executable, "-m", "tracing", "--json", "--force", "--models", model.name]
     command += ["--repo", str(options.repo), "--seed", str(options.seed)]
     if options.fit_config:
@@ -306,11 +306,11 @@ def _make_in_child(model: Model, options: Options, emit: Report, children: list[
     reported = False
     search_path = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(search_path)}
-    # Waiting threads of one model must not take the cores from another: two at a time are slower than one without this.
+    # Waiting threads must not take cores from another model. Without this, two models in parallel are slower than one.
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", env=environment) as child:
         children.append(child)
-        assert child.stdout is not None  # asked for above
+        assert child.stdout is not None  # PIPE above
         try:
             for line in child.stdout:
                 event = json.loads(line)

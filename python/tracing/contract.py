@@ -165,7 +165,7 @@ class _Export:
 
     @property
     def allowed_served(self) -> float:
-        """The tolerance of a server's answers."""
+        """The tolerance for a server's answers."""
         return max(self.allowed, self.serving_tolerance or 0)
 
 

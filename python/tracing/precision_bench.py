@@ -134,7 +134,7 @@ def _describe(device: torch.device) -> str:
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tracing.precision_bench")
     parser.add_argument("--repo", type=Path, required=True)
     parser.add_argument("--models", type=lambda text: text.split(","))

@@ -67,7 +67,7 @@ def explanation(event: Event) -> str:
 
 
 def nothing(model: str, own: str | None) -> Event:
-    """A model without a trace.py; own: the file that it has instead."""
+    """A model without a trace.py. own: the model's own file, if there is one."""
     return {"event": "nothing", "model": model, "file": own}
 
 

@@ -121,7 +121,7 @@ function apiServerArguments(access: Access, etcdPort: number, port: number, user
     '--allow-privileged=true',
     // Nothing in the cluster connects to the API server, and a loopback address would be invalid as an endpoint.
     '--endpoint-reconciler-type=none',
-    // The nodes' names do not resolve.
+    // The names of the nodes do not resolve.
     '--kubelet-preferred-address-types=InternalIP',
   ];
 }

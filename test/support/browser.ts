@@ -49,7 +49,7 @@ export async function openFile(browser: Browser, path: string, { width, colorSch
   return opened;
 }
 
-/** The cells of each row of the table in a section, by their text. */
+/** Texts of the cells in each row of a section's table. */
 export async function rowsOf(page: Page, section: string): Promise<string[][]> {
   const rows = await page.locator(`section[aria-labelledby=${section}] tbody tr`).all();
   return Promise.all(
@@ -65,7 +65,7 @@ export interface DecodedPicture {
   pixels: Buffer;
 }
 
-/** Every picture of the page as the browser decoded it; one that it could not decode has size 0. */
+/** All pictures of the page as decoded by the browser. A picture that could not be decoded has size 0. */
 export async function decodedPictures(page: Page): Promise<DecodedPicture[]> {
   // As base64, because lists of numbers take the driver half a minute.
   const decoded = await page.evaluate<(Omit<DecodedPicture, 'pixels'> & { base64: string })[]>(`

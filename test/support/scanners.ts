@@ -61,7 +61,7 @@ interface KubeScoreReport {
   checks:
     | {
         check: { id: string; name: string };
-        /** 10 is fine, 5 a warning, 1 critical; 7 almost fine. */
+        /** 10: OK, 7: almost OK, 5: warning, 1: critical. */
         grade: number;
         skipped: boolean;
         comments: { path: string; summary: string }[] | null;

@@ -1,6 +1,6 @@
 import type { ScannerFinding } from './scanners';
 
-/** A check whose failure is accepted. */
+/** A check that may fail. */
 export interface Waiver {
   check: string;
   /** Part of the name of the resource. Default: all resources. */
