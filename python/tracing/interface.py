@@ -106,7 +106,7 @@ def compare_with_config(
         if declared:
             slots = _paired(kind, declared, names, len(cases[0]), artifact)
         elif artifact.endswith(".onnx") and names is not None:
-            slots = [Slot(position, name) for position, name in enumerate(names)]  # Triton completes the others
+            slots = [Slot(position, name) for position, name in enumerate(names)]  # Triton completes their fields
         else:
             raise TraceError(f"model.yaml: {kind} is missing, and the network has {len(cases[0])}", f"Add {kind}.")
         named.append(slots)

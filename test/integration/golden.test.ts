@@ -137,7 +137,7 @@ test('a wrong answer, also to requests that alone were changed, leaves the relea
       'largest difference 1, 1 of 1 values differ\n  -> fix adds and publish it again',
   );
   expect(await head()).toEqual(before);
-  // --no-ask publishes the wrong model, and status --ask finds the wrong answer.
+  // --no-ask publishes the wrong golden request, and status --ask reports the difference.
   const unasked = await runCommandLine('sync-models', ['--repo', repository, ...flags(), '--no-ask'], environment);
   expect(unasked).toMatchObject({ code: 0 });
   expect((await listReleases(store, LOCATION, 1))[0]).toMatchObject({
