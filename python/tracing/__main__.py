@@ -19,6 +19,7 @@ from pathlib import Path
 
 from model_packages.install import REQUIREMENTS
 from tracing import report
+from tracing.child import child_environment
 from tracing.contract import ConfigError, TraceError
 from tracing.fit import neighbours, set_dims
 from tracing.imports import importable
@@ -304,8 +305,7 @@ def _make_in_child(model: Model, options: Options, emit: Report, children: list[
     if model.name in options.weights:
         command += ["--weights", f"{model.name}={options.weights[model.name]}"]
     reported = False
-    search_path = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(search_path)}
+    environment = child_environment()
     # Waiting threads must not take cores from another model. Without this, two models in parallel are slower than one.
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", env=environment) as child:

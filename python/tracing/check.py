@@ -47,7 +47,7 @@ def require_repeatable(
     again = answers(module, [inputs[number]])[0]
     try:
         differences = [_difference(*pair, "it") for pair in zip(expected[number], again, strict=True)]
-        largest = max((float(difference.max()) for difference in differences if difference.numel()), default=0.0)
+        largest = max(map(_largest, differences), default=0.0)
         fault = f"the largest difference is {largest:.3g}, and the model's tolerance {tolerance:g}"
     except (TraceError, ValueError):
         largest, fault = math.inf, "its outputs differ in number, shape, data type or in places of NaN"
@@ -78,7 +78,7 @@ def compare(
         for index, (want, got) in enumerate(zip(wanted, gotten, strict=True)):
             where = f"output {index} on inputs of shape {shapes}"
             difference = _difference(want, got, where)
-            largest = float(difference.max()) if difference.numel() else 0.0
+            largest = _largest(difference)
             if largest > tolerance:
                 raise TraceError(
                     f"{where} is {largest:.3g} away from the eager module's; the model's tolerance is {tolerance:g}",
@@ -139,8 +139,12 @@ def _how_other(want: Tensor, got: Tensor, allowed: float) -> str | None:
         difference = _difference(want, got, "")
     except TraceError:
         return "has NaN or infinity in other places than"
-    largest = float(difference.max()) if difference.numel() else 0.0
+    largest = _largest(difference)
     return f"is {largest:.3g} away from" if largest > allowed else None
+
+
+def _largest(difference: Tensor) -> float:
+    return float(difference.max()) if difference.numel() else 0.0
 
 
 def _difference(want: Tensor, got: Tensor, where: str) -> Tensor:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import warnings
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from tracing.activations import measured
 from tracing.check import Tensors, as_tuple
+from tracing.child import child_environment
 from tracing.contract import TraceError
 from tracing.interface import Signature
 
@@ -35,9 +35,8 @@ def ask(
     """
     given, gave = folder / "inputs", folder / "answers"
     torch.save([tuple(case) for case in inputs], given)
-    search_path = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     command = [sys.executable, "-m", "tracing.served", kind, str(artifact), str(given), str(gave)]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(search_path)}, check=False)
+    done = subprocess.run(command, env=child_environment(), check=False)
     given.unlink()
     if done.returncode != 0 or not gave.is_file():
         raise TraceError(

@@ -1,6 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { CONFIG_FILE } from '../publish/keys';
+import { parentOf, processIds, readProcess } from './process/proc';
 
 /** Time for one model to load while others wait. The models of this package load faster on two busy cores. */
 export const LOAD_LIMIT_MS = 30_000;
@@ -44,19 +45,7 @@ export class LoadLimit {
 
 /** Running processes that a tritonserver started for a model (Linux). */
 function modelProcesses(serverPid: number | undefined, model: string): number[] {
-  return readdirSync('/proc')
-    .filter((entry) => /^\d+$/.test(entry))
-    .map(Number)
-    .filter((pid) => parentOf(pid) === serverPid && modelOf(pid) === model);
-}
-
-function parentOf(pid: number): number | undefined {
-  try {
-    // State and parent follow the name, which is in parentheses and may contain any character.
-    return Number(/^.*\) \S (\d+)/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]);
-  } catch {
-    return undefined; // The process has ended.
-  }
+  return processIds().filter((pid) => parentOf(pid) === serverPid && modelOf(pid) === model);
 }
 
 /**
@@ -64,11 +53,11 @@ function parentOf(pid: number): number | undefined {
  * is read from config.pbtxt, because we publish configurations with names.
  */
 function modelOf(pid: number): string | undefined {
+  const [, file = ''] = readProcess(pid, 'cmdline')?.split('\0') ?? [];
   try {
-    const [, file = ''] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
     return /^name: "(.*)"$/m.exec(readFileSync(join(dirname(dirname(file)), CONFIG_FILE), 'utf8'))?.[1];
   } catch {
-    return undefined; // The process has ended.
+    return undefined; // Not a model's process, or it has ended.
   }
 }
 

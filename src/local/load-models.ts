@@ -25,6 +25,8 @@ export interface Loaded {
   versions: ServedVersion[];
   /** Ensembles that were not loaded, because a model that they need failed. */
   failed: FailedModel[];
+  /** Model -> milliseconds from the start of its first load to READY. */
+  milliseconds: ReadonlyMap<string, number>;
 }
 
 /**
@@ -32,8 +34,7 @@ export interface Loaded {
  * hangs does not affect other models. A server that loads models at start is not ready before the last load ends.
  */
 export class ModelLoads {
-  /** Model -> milliseconds from the start of its first load to READY. */
-  readonly milliseconds = new Map<string, number>();
+  private readonly milliseconds = new Map<string, number>();
   private readonly started = new Map<string, number>();
   private readonly waiting = new Map<string, () => void>();
   private turn = Promise.resolve();
@@ -95,7 +96,7 @@ export class ModelLoads {
       const isExplained = reason !== '' && !this.stopped.has(model);
       return state === 'READY' || isExplained ? version : { ...version, reason: this.errors.get(model) ?? '' };
     });
-    return { models: tried, versions, failed };
+    return { models: tried, versions, failed, milliseconds: this.milliseconds };
   }
 
   private async loadOne(server: TritonServer, model: string): Promise<void> {

@@ -123,7 +123,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
   defer(() => store.close());
   await store.ensureBucket();
   await ensurePlaceholder(store, LOCATION);
-  const { triton, loaded, loadMs } = await publishAll(store, names, options, async (models, signal) => {
+  const { triton, loaded } = await publishAll(store, names, options, async (models, signal) => {
     // Tracing may take minutes, so another process may have taken the ports.
     const { 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics } = ports;
     await claimPorts({ 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics });
@@ -144,7 +144,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
         // If the start is interrupted here, the server is stopped with all processes that still run.
         const triton = await abortable(starts, signal);
         defer(() => triton.stop());
-        return { triton, loaded: await loads.loadAll(triton, models), loadMs: loads.milliseconds };
+        return { triton, loaded: await loads.loadAll(triton, models) };
       }),
     );
   });
@@ -172,7 +172,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
     models,
     versions,
     failed: [...failed, ...loaded.failed],
-    loadMs,
+    loadMs: loaded.milliseconds,
   };
 }
 
@@ -306,8 +306,6 @@ export const hasTrace = (repository: string, model: string): boolean =>
 interface Serving {
   triton: TritonServer;
   loaded: Loaded;
-  /** Model -> milliseconds from the start of its first load to READY. */
-  loadMs: ReadonlyMap<string, number>;
 }
 
 /**

@@ -92,7 +92,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
       cwd: paths.python,
       env: {
         ...process.env,
-        PYTHONPATH: [paths.python, process.env['PYTHONPATH']].filter(Boolean).join(delimiter),
+        PYTHONPATH: tracingPath(),
         // Installs the packages of a requirements.txt.
         TRITON_SERVING_UV: await ensureUv(options.python),
       },
@@ -190,3 +190,6 @@ function parseEvent(line: string): TraceEvent | undefined {
     return undefined; // A library printed something of its own.
   }
 }
+
+/** The PYTHONPATH of `python -m tracing` and of the other modules of python/tracing. */
+export const tracingPath = (): string => [paths.python, process.env['PYTHONPATH']].filter(Boolean).join(delimiter);

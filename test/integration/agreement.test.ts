@@ -163,7 +163,7 @@ async function compare(name: string, models: ReadonlyMap<string, RandomModel>, p
   const isLive = unanswered.length === 0 && (await server.client.live().catch(() => false));
   await server.stop();
   if (isLive) return verdicts;
-  // This server sometimes crashes when a load fails, whatever the model (docs/operations.md). If a model caused the
+  // This server sometimes crashes when the load of any model fails (docs/operations.md). If a model caused the
   // crash, the model will crash the server again, and sequential loads show which one.
   const again = await start('triton-again');
   for (const model of unanswered.length === 0 ? asked : unanswered) {

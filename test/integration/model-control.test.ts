@@ -1,9 +1,10 @@
 import { Client, credentials } from '@grpc/grpc-js';
-import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { Root } from 'protobufjs';
+import { processIds, readProcess } from '../../src/local/process/proc';
 import { findLocalStack, type LocalState } from '../../src/local/state';
 import { CONTROL_HEADER } from '../../src/triton/control-key';
 import protocol from '../../src/triton/protocol.json';
@@ -140,13 +141,9 @@ test('model code gets nothing of the environment that may be a secret', () => {
 });
 
 /** Process ids of Triton's processes with this folder in their command line. */
-function processesOf(directory: string): string[] {
-  return readdirSync('/proc').filter((pid) => {
-    try {
-      const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-      return words.includes(directory) && /bin\/tritonserver|triton_python_backend_stub/.test(words);
-    } catch {
-      return false; // Not a process, or the process has ended.
-    }
+function processesOf(directory: string): number[] {
+  return processIds().filter((pid) => {
+    const words = readProcess(pid, 'cmdline') ?? '';
+    return words.includes(directory) && /bin\/tritonserver|triton_python_backend_stub/.test(words);
   });
 }

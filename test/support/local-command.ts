@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { processIds, readProcess } from '../../src/local/process/proc';
 import { localDirectory } from '../../src/local/stack';
 import { paths } from '../../src/core/paths';
 import { addingModel, writeRepository } from './repository';
@@ -90,14 +91,4 @@ export function addressOf({ said }: RunningLocal, what: string): string {
 }
 
 /** Command lines of all processes. */
-function processes(): string[] {
-  return readdirSync('/proc')
-    .filter((pid) => /^\d+$/.test(pid))
-    .map((pid) => {
-      try {
-        return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
-      } catch {
-        return ''; // The process has ended in the meantime.
-      }
-    });
-}
+const processes = (): string[] => processIds().map((pid) => readProcess(pid, 'cmdline')?.replaceAll('\0', ' ') ?? '');

@@ -1,12 +1,10 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { parentOf, processIds, readProcess } from '../../src/local/process/proc';
 
 /** A process and all its descendants. */
 function processTree(root: number): number[] {
   const children = new Map<number, number[]>();
-  for (const pid of readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)) {
-    const parent = Number(/^.*\) \S (\d+)/s.exec(read(`/proc/${pid}/stat`))?.[1] ?? 0);
+  for (const pid of processIds()) {
+    const parent = parentOf(pid);
     children.set(parent, [...(children.get(parent) ?? []), pid]);
   }
   const tree = [root];
@@ -16,7 +14,7 @@ function processTree(root: number): number[] {
 
 /** Present memory of a process and its descendants, without pages of mapped files, in bytes. */
 export const memoryOf = (root: number): number =>
-  processTree(root).reduce((sum, pid) => sum + field(read(`/proc/${pid}/smaps_rollup`), 'Pss_Anon'), 0);
+  processTree(root).reduce((sum, pid) => sum + field(readProcess(pid, 'smaps_rollup'), 'Pss_Anon'), 0);
 
 /**
  * The peak memory of a server and its model processes, in bytes: the sum of the peaks of all processes. Pages of
@@ -26,8 +24,8 @@ export function peakMemoryOf(root: number): number {
   let [own, shared] = [0, 0];
   const files = new Map<string, number>();
   for (const pid of processTree(root)) {
-    const status = read(`/proc/${pid}/status`);
-    const program = /^Name:\s+(.*)/.exec(status)?.[1] ?? '';
+    const status = readProcess(pid, 'status');
+    const program = /^Name:\s+(.*)/.exec(status ?? '')?.[1] ?? '';
     const [mapped, inShm] = [field(status, 'RssFile'), field(status, 'RssShmem')];
     own += field(status, 'VmHWM') - mapped - inShm;
     shared = Math.max(shared, inShm);
@@ -37,14 +35,5 @@ export function peakMemoryOf(root: number): number {
 }
 
 /** The bytes of a line such as `RssFile:   123 kB`; 0 if the process has ended. */
-const field = (text: string, key: string): number =>
-  1024 * Number(new RegExp(`^${key}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? 0);
-
-/** Content of a file in /proc; empty if the process has ended. */
-function read(file: string): string {
-  try {
-    return readFileSync(file, 'latin1');
-  } catch {
-    return '';
-  }
-}
+const field = (text: string | undefined, key: string): number =>
+  1024 * Number(new RegExp(`^${key}:\\s+(\\d+) kB`, 'm').exec(text ?? '')?.[1] ?? 0);

@@ -95,7 +95,7 @@ export function randomWarmup(name: string, random: Random): RandomModel {
       () => (sample['inputs'] = { x: tensor, y: tensor }),
       () => remove(sample, 'inputs'),
       () => remove(sample, 'name'),
-      // The server skips this request, whatever else is wrong in it.
+      // The server skips this request, so its other errors have no effect.
       () =>
         Object.assign(sample, {
           batch_size: 0,

@@ -1,8 +1,8 @@
-import { delimiter } from 'node:path';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/install/python';
+import { tracingPath } from '../../src/trace/trace';
 import { print } from './print';
 
 interface Row {
@@ -22,7 +22,7 @@ export async function benchPrecision(repetitions: number, models: readonly strin
   const { python } = await progress.run('Python environment', (step) => ensurePython(step));
   const args = ['-m', 'tracing.precision_bench', '--repo', paths.modelRepository, '--repetitions', `${repetitions}`];
   const { stdout } = await exec(python, models === undefined ? args : [...args, '--models', models.join(',')], {
-    env: { ...process.env, PYTHONPATH: [paths.python, process.env['PYTHONPATH'] ?? ''].join(delimiter) },
+    env: { ...process.env, PYTHONPATH: tracingPath() },
     onStderrLine: (line) => process.stderr.write(`${line}\n`),
   });
   const lines = stdout.split('\n').filter((line) => line.startsWith('{'));

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, rmdirSync, rmSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { processIds, readProcess } from './proc';
 
 /**
  * Files that a server creates outside its own folder and does not delete. Their names are noted in a file before the
@@ -66,12 +67,4 @@ export function removeEnvironmentFolders(folder = '/tmp', server = 'tritonserver
 }
 
 /** Whether a program of this name is running on this machine. */
-function runs(program: string): boolean {
-  return readdirSync('/proc').some((pid) => {
-    try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === program;
-    } catch {
-      return false; // The process has ended.
-    }
-  });
-}
+const runs = (program: string): boolean => processIds().some((pid) => readProcess(pid, 'comm')?.trim() === program);

@@ -3,6 +3,7 @@ import { createSocket } from 'node:dgram';
 import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { UserError } from '../../core/errors';
+import { processIds, readProcess } from './proc';
 
 const LOOPBACK = '127.0.0.1';
 
@@ -102,8 +103,8 @@ function owner(port: number): string {
         .filter((row) => row[1]?.endsWith(`:${hex}`) === true && row[3] === '0A')
         .map((row) => `socket:[${row[9]}]`),
     );
-    for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
-      if (holds(pid, inodes)) return ` by ${readFileSync(`/proc/${pid}/comm`, 'utf8').trim()} (process ${pid})`;
+    for (const pid of processIds()) {
+      if (holds(pid, inodes)) return ` by ${readProcess(pid, 'comm')?.trim() ?? 'a program'} (process ${pid})`;
     }
   } catch {
     // Not Linux, or no permission.
@@ -111,7 +112,7 @@ function owner(port: number): string {
   return '';
 }
 
-function holds(pid: string, inodes: readonly string[]): boolean {
+function holds(pid: number, inodes: readonly string[]): boolean {
   try {
     return readdirSync(`/proc/${pid}/fd`).some((fd) => {
       try {

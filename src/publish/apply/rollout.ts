@@ -59,10 +59,10 @@ export interface RolloutOptions {
   signal?: AbortSignal;
   /**
    * Loads without an answer, as `REPLICA MODEL`. A rollout adds and deletes entries. A later rollout loads these models
-   * whatever the index shows, because their state may still change.
+   * also if the index shows them as READY, because their state may still change.
    */
   unsure?: Set<string>;
-  /** Load models again whatever a replica reports, because a killed publisher may have requested another state. */
+  /** Load models again also if a replica reports them as READY, because a killed publisher may have requested another state. */
   reload?: boolean;
   /**
    * Verifies the answers of a model that a replica serves. An error ends the rollout, like a failed load. `isNew`: the

@@ -1,0 +1,12 @@
+"""The environment of processes that run a module of this package."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def child_environment() -> dict[str, str]:
+    """Return the environment of this process with this package on the PYTHONPATH."""
+    search_path = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(search_path)}
