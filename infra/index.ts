@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import * as pulumi from '@pulumi/pulumi';
 import { explained } from './explained';
-import { memoryWarnings } from './memory-warnings';
 import { readSettings } from './settings';
 import { program } from './stack';
 
@@ -9,7 +8,8 @@ import { program } from './stack';
 export = async (): Promise<object> => {
   const settings = explained(() => readSettings());
   const outputs = explained(() => program(settings));
-  // The engine processes the resources while this reads the models.
+  // The engine processes the resources while this loads the code for models and reads them.
+  const { memoryWarnings } = await import('./memory-warnings');
   const repository = join(pulumi.getRootDirectory(), 'model-repo');
   for (const warning of await memoryWarnings(settings, repository)) void pulumi.log.warn(warning);
   return outputs;

@@ -7,7 +7,7 @@ import { TEMPORARY_GIB } from './environment';
 type PodSpec = input.core.v1.PodSpec;
 type ResourceRequirements = input.core.v1.ResourceRequirements;
 
-/** Tolerates the taint of all GPU nodes, whatever its value, including nodes that this package did not create. */
+/** Tolerates the taint of all GPU nodes with any value, including nodes that this package did not create. */
 const GPU_TOLERATION = { key: GPU_TAINT.key, operator: 'Exists', effect: GPU_TAINT.effect };
 
 /** Node selection, tolerations and spreading of the pods. */
