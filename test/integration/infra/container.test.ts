@@ -164,7 +164,7 @@ describe('the container that the Deployment describes, with a real tritonserver 
       ['GET', 'v2/models/stats'],
       ['GET', 'v2/models/adds/stats'],
     ])('without the key %s %s is refused', async (method, path) => {
-      for (const headers of [{}, { [HEADER]: `${KEY}x` }]) {
+      for (const headers of [new Headers(), new Headers({ [HEADER]: `${KEY}x` })]) {
         expect((await fetch(`${running.url}/${path}`, { method, headers })).status).toBe(403);
       }
     });
