@@ -99,7 +99,7 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
     const template = async (): Promise<V1Pod> => {
       const { spec } = await plane.client.apps.readNamespacedDeployment({ name: DEPLOYMENT, namespace: NAMESPACE });
       const { metadata, spec: pod } = structuredClone(spec?.template) ?? {};
-      return { metadata: { labels: metadata?.labels ?? {}, name: 'mutant' }, spec: pod } as V1Pod;
+      return { metadata: { labels: metadata?.labels ?? {}, name: 'mutant' }, spec: pod };
     };
     const admit = async (body: V1Pod): Promise<string> => {
       try {

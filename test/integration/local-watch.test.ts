@@ -13,8 +13,10 @@ const scratch = new Scratch();
 const command = new LocalCommand(scratch);
 const { repository } = command;
 
+// After the tests, because the run after a killed one removes what that left in shared memory.
+afterAll(() => command.expectNothingLeft());
 afterAll(() => scratch.clean());
-afterEach(() => command.expectNothingLeft());
+afterEach(() => expect(command.processes()).toEqual([]));
 
 /** Files of a model, with the first statement of `execute` replaced. */
 const answering = (name: string, statement: string): Record<string, string> => {
@@ -68,7 +70,6 @@ test('killed while a model hangs in its load: the system ends the servers and th
   local.child.kill('SIGKILL');
   await local.ended;
   await until('its servers ended', () => command.processes().length === 0);
-  // The run of the next test removes leftovers in shared memory.
 });
 
 test('models that fail leave the others served, and are served once their files are fixed', async () => {
