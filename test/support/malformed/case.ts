@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { configText, type ModelConfig } from '../../../src/model';
 import { torchScript } from '../model-files';
 
 /** The content of a file, or a special file. */
@@ -12,10 +13,8 @@ export interface MalformedCase {
   name: string;
   /** Path in the repository -> content. A path that ends in `/` is an empty folder. */
   files: Record<string, Malformed>;
-  /** The problem as printed, with paths relative to the repository. */
-  problem: RegExp;
-  /** Number of problems. Default: 1, because the mistake causes no other problems. */
-  problems?: number;
+  /** All problems as printed, with paths relative to the repository: exact texts, or patterns. */
+  problems: readonly (string | RegExp)[];
   /** Skipped for root, who may read every file. */
   notForRoot?: true;
 }
@@ -38,8 +37,45 @@ export function writeMalformed(directory: string, files: MalformedCase['files'])
 
 export type Fields = Record<string, unknown>;
 
-/** Name of the case, replaced fields of a valid model, the reported field, and its problem. */
-export type RuleRow = readonly [name: string, fields: Fields, field: string, says: string];
+/** A configuration with one thing wrong in it. */
+export interface RuleCase {
+  name: string;
+  /** Replaced fields of a valid model; undefined removes a field. */
+  fields: Fields;
+  /** All problems as printed, without the name of the file. */
+  problems: readonly string[];
+  /** The problems in config.pbtxt, if they differ there. None: the configuration is valid there. */
+  inText?: readonly string[];
+}
+
+/** The case as model.yaml and as config.pbtxt of the model m. */
+export function inBothLanguages(
+  prefix: string,
+  { name, fields, problems, inText = problems }: RuleCase,
+  files: MalformedCase['files'],
+): MalformedCase[] {
+  const languages = [
+    ['m/model.yaml', JSON.stringify(fields), problems],
+    ['m/config.pbtxt', configText(JSON.parse(JSON.stringify(fields)) as ModelConfig), inText],
+  ] as const;
+  return languages
+    .filter(([, , expected]) => expected.length > 0)
+    .map(([file, content, expected]) => ({
+      name: `${prefix}${file.slice(2)}: ${name}`,
+      files: { ...files, [file]: content },
+      problems: expected.map((problem) => `${file}: ${problem}`),
+    }));
+}
+
+/** Lists and hints of several problems. */
+export const PLATFORMS =
+  'pytorch_libtorch, torch_aoti, tensorrt_plan, onnxruntime_onnx, tensorflow_savedmodel, tensorflow_graphdef, ensemble';
+export const TYPES =
+  'TYPE_BOOL, TYPE_UINT8, TYPE_UINT16, TYPE_UINT32, TYPE_UINT64, TYPE_INT8, TYPE_INT16, TYPE_INT32, TYPE_INT64, ' +
+  'TYPE_FP16, TYPE_FP32, TYPE_FP64, TYPE_STRING, TYPE_BF16';
+export const SIZES = '1 or more, or -1 for any size';
+export const positionHint = (side: string): string =>
+  `\n    -> TorchScript keeps no names: name them by position, ${side}__0, ${side}__1, ...`;
 
 /** Files of the model `sound`, for either backend. */
 export const ARTIFACT = {
@@ -71,6 +107,5 @@ export function sound(fields: Fields = {}): Fields {
   return Object.fromEntries(Object.entries(config).filter(([, value]) => value !== undefined));
 }
 
-export const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 /** Matches a problem that begins with `text`, which is not a pattern. */
-export const begins = (text: string): RegExp => new RegExp(`^${escaped(text)}`);
+export const begins = (text: string): RegExp => new RegExp(`^${text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}`);

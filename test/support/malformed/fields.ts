@@ -168,7 +168,7 @@ function wrongKinds(): MalformedCase[] {
       cases.push({
         name: `model.yaml: ${at} is ${what}`,
         files: repositoryOf(put(field.name, inList ? [value] : value)),
-        problem: begins(`m/model.yaml: ${at}: ${says}`),
+        problems: [begins(`m/model.yaml: ${at}: ${says}`)],
       });
     }
     return cases;
@@ -183,17 +183,17 @@ function unknownFields(): MalformedCase[] {
     {
       name: `model.yaml: no field ${parent}no_such_field`,
       files: repositoryOf(put('no_such_field', 0)),
-      problem: begins(`m/model.yaml: ${parent}no_such_field: unknown field of ${type.name}; allowed: `),
+      problems: [begins(`m/model.yaml: ${parent}no_such_field: unknown field of ${type.name}; allowed: `)],
     },
     {
       name: `model.yaml: ${parent}${field.name} has no value`,
       files: repositoryOf(put(field.name, null)),
-      problem: begins(`m/model.yaml: ${parent}${field.name}: has no value`),
+      problems: [begins(`m/model.yaml: ${parent}${field.name}: has no value`)],
     },
     {
       name: `config.pbtxt: no field ${parent}no_such_field`,
       files: { ...ARTIFACT, 'm/config.pbtxt': `platform: "pytorch_libtorch"\n${text('no_such_field: 1')}\n` },
-      problem: new RegExp(`^m/config\\.pbtxt: line 2: .*${type.name}: unknown field 'no_such_field'`),
+      problems: [new RegExp(`^m/config\\.pbtxt: line 2: .*${type.name}: unknown field 'no_such_field'`)],
     },
   ]);
 }

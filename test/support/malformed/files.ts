@@ -1,5 +1,5 @@
 import { torchScript, torchScriptOf, zip } from '../model-files';
-import { ARTIFACT, begins, escaped, sound, type Malformed, type MalformedCase } from './case';
+import { ARTIFACT, begins, sound, type Malformed, type MalformedCase } from './case';
 import { state } from './rules/sequence';
 import { warmup } from './rules/warmup';
 import { SOUND_YAML } from './yaml';
@@ -13,7 +13,7 @@ const file = (
 ): MalformedCase => ({
   name: `files: ${name}`,
   files: { ...YAML, ...files },
-  problem: typeof problem === 'string' ? begins(problem) : problem,
+  problems: [typeof problem === 'string' ? begins(problem) : problem],
   ...more,
 });
 
@@ -138,7 +138,7 @@ export const FILES: readonly MalformedCase[] = [
     'a version that leads out',
     { ...ARTIFACT, 'm/2': { link: '/usr' } },
     'm/2: is a link that leaves the model folder',
-    { problems: 2 },
+    { problems: [begins('m/2: is a link that leaves the model folder'), begins('m/2/model.pt: is missing')] },
   ),
   file('a pipe', { ...ARTIFACT, 'm/1/pipe': { pipe: true } }, 'm/1/pipe: is not a regular file'),
   file('a pipe as artifact', { 'm/1/model.pt': { pipe: true } }, 'm/1/model.pt: is not a regular file'),
@@ -202,43 +202,43 @@ export const FILES: readonly MalformedCase[] = [
   {
     name: 'files: no configuration',
     files: ARTIFACT,
-    problem: begins('m: has neither model.yaml nor config.pbtxt'),
+    problems: [begins('m: has neither model.yaml nor config.pbtxt')],
   },
   {
     name: 'files: a trace.py alone',
     files: { 'm/trace.py': '', 'n/README': '' },
-    problem: begins('m: has neither model.yaml nor config.pbtxt'),
+    problems: [begins('m: has neither model.yaml nor config.pbtxt')],
   },
   {
     name: 'files: a folder as model.yaml',
     files: { ...ARTIFACT, 'm/model.yaml/': '' },
-    problem: begins('m/model.yaml: cannot be read: it is a folder'),
+    problems: [begins('m/model.yaml: cannot be read: it is a folder')],
   },
   {
     name: 'files: a folder as config.pbtxt',
     files: { ...ARTIFACT, 'm/config.pbtxt/': '' },
-    problem: begins('m/config.pbtxt: cannot be read: it is a folder'),
+    problems: [begins('m/config.pbtxt: cannot be read: it is a folder')],
   },
   {
     name: 'files: a pipe as model.yaml',
     files: { ...ARTIFACT, 'm/model.yaml': { pipe: true } },
-    problem: begins('m/model.yaml: is not a regular file'),
+    problems: [begins('m/model.yaml: is not a regular file')],
   },
   {
     name: 'files: a pipe as config.pbtxt',
     files: { ...ARTIFACT, 'm/config.pbtxt': { pipe: true } },
-    problem: begins('m/config.pbtxt: is not a regular file'),
+    problems: [begins('m/config.pbtxt: is not a regular file')],
   },
   {
     name: 'files: a configuration that leads out',
     files: { ...ARTIFACT, 'm/model.yaml': { link: '/etc/hostname' } },
-    problem: begins('m/model.yaml: is a link that leaves the model folder'),
+    problems: [begins('m/model.yaml: is a link that leaves the model folder')],
   },
-  { name: 'files: nothing', files: { README: 'x' }, problem: begins('.: holds no model') },
+  { name: 'files: nothing', files: { README: 'x' }, problems: [begins('.: holds no model')] },
   {
     name: 'files: a model that leads out',
     files: { m: { link: '/usr' }, 'n/1/': '' },
-    problem: begins('n: has neither'),
+    problems: [begins('n: has neither')],
   },
 ];
 
@@ -266,5 +266,8 @@ export const NAMES: readonly MalformedCase[] = [
 ].map((name) => ({
   name: `names: a model called ${name}`,
   files: { [`${name}/model.yaml`]: JSON.stringify(sound()), [`${name}/1/model.pt`]: torchScript() },
-  problem: new RegExp(`^${escaped(name)}/model\\.yaml: name: cannot be used as a name in S3`),
+  problems: [
+    `${name}/model.yaml: name: cannot be used as a name in S3 and in Triton's URLs, got ${JSON.stringify(name)}; ` +
+      'allowed: letters, digits, "_", "-" and ".", not starting with "-" or "."\n    -> rename the folder',
+  ],
 }));

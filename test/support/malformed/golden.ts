@@ -15,7 +15,7 @@ const text = (content: unknown): string => JSON.stringify(content);
 const golden = (name: string, files: Record<string, Malformed>, problem: string): MalformedCase => ({
   name: `golden requests: ${name}`,
   files: { ...MODEL, ...files },
-  problem: begins(problem),
+  problems: [begins(problem)],
 });
 
 /** A case whose golden request differs from a valid one in the input, the output or another field. */

@@ -4,7 +4,7 @@ import { SOUND_YAML } from './yaml';
 const pbtxt = (name: string, text: string | Buffer, problem: string | RegExp): MalformedCase => ({
   name: `config.pbtxt: ${name}`,
   files: { ...ARTIFACT, 'm/config.pbtxt': text },
-  problem: typeof problem === 'string' ? begins(`m/config.pbtxt: ${problem}`) : problem,
+  problems: [typeof problem === 'string' ? begins(`m/config.pbtxt: ${problem}`) : problem],
 });
 
 const SOUND_TEXT = `platform: "pytorch_libtorch"

@@ -1,4 +1,4 @@
-import { type Fields, type RuleRow } from '../case';
+import { positionHint, type Fields, type RuleCase } from '../case';
 
 export const sequence = (fields: Fields): Fields => ({ sequence_batching: { direct: {}, ...fields } });
 const control = (...controls: Fields[]): Fields => sequence({ control_input: [{ name: 'c__1', control: controls }] });
@@ -14,144 +14,163 @@ export const state = (fields: Fields = {}, initial: Fields = {}): Fields =>
     ],
   });
 
+const CORRELATION_TYPES = 'TYPE_UINT64, TYPE_INT64, TYPE_UINT32, TYPE_INT32, TYPE_STRING';
+
 /** Sequences: their controls and their state between requests. */
-export const SEQUENCE: readonly RuleRow[] = [
-  [
-    'a preferred size of sequences',
-    sequence({ direct: undefined, oldest: { preferred_batch_size: [9] } }),
-    'sequence_batching.oldest.preferred_batch_size[0]',
-    'does not fit',
-  ],
-  [
-    'a use of slots above 1',
-    sequence({ direct: { minimum_slot_utilization: 1.5 } }),
-    'sequence_batching.direct.minimum_slot_utilization',
-    'is not a fraction, got 1.5',
-  ],
-  [
-    'a use of slots below 0',
-    sequence({ direct: { minimum_slot_utilization: -0.5 } }),
-    'sequence_batching.direct.minimum_slot_utilization',
-    'is not a fraction, got -0.5',
-  ],
-  [
-    'a control without a name',
-    sequence({ control_input: [{ control: [start] }] }),
-    'sequence_batching.control_input[0].name',
-    'is missing',
-  ],
-  [
-    'a control twice',
-    control(start, start),
-    'sequence_batching.control_input[0].control[1].kind',
-    'is given by sequence_batching.control_input[0].control[0] too',
-  ],
-  [
-    'a control without values',
-    control({ kind: 'CONTROL_SEQUENCE_END' }),
-    'sequence_batching.control_input[0].control[0]',
-    'says no values for false and true',
-  ],
-  [
-    'a control with one value',
-    control({ kind: 'CONTROL_SEQUENCE_READY', fp32_false_true: [0] }),
-    'sequence_batching.control_input[0].control[0].fp32_false_true',
-    'must be the value for false and the one for true, got 1',
-  ],
-  [
-    'a control of two types',
-    control({ ...start, bool_false_true: [false, true] }),
-    'sequence_batching.control_input[0].control[0].bool_false_true',
-    'cannot stand beside int32_false_true',
-  ],
-  [
-    'a correlation id without a type',
-    control({ kind: 'CONTROL_SEQUENCE_CORRID' }),
-    'sequence_batching.control_input[0].control[0].data_type',
-    'is no type of a correlation id, got nothing',
-  ],
-  [
-    'a correlation id that is a fraction',
-    control({ kind: 'CONTROL_SEQUENCE_CORRID', data_type: 'TYPE_FP32' }),
-    'sequence_batching.control_input[0].control[0].data_type',
-    'is no type of a correlation id, got TYPE_FP32',
-  ],
-  [
-    'a correlation id with values',
-    control({ kind: 'CONTROL_SEQUENCE_CORRID', data_type: 'TYPE_UINT64', int32_false_true: [0, 1] }),
-    'sequence_batching.control_input[0].control[0].int32_false_true',
-    'cannot be given for a correlation id',
-  ],
-  [
-    'an initial state without a name',
-    state({}, { name: undefined }),
-    'sequence_batching.state[0].initial_state[0].name',
-    'is missing',
-  ],
-  [
-    'an initial state of another type',
-    state({}, { data_type: 'TYPE_INT32' }),
-    'sequence_batching.state[0].initial_state[0].data_type',
-    "differs from the state's, got TYPE_INT32",
-  ],
-  [
-    'an initial state of another shape',
-    state({}, { dims: [3] }),
-    'sequence_batching.state[0].initial_state[0].dims',
-    'is no shape of the state, got [3]',
-  ],
-  [
-    'an initial state of any size',
-    state({}, { dims: [-1] }),
-    'sequence_batching.state[0].initial_state[0].dims',
-    'must be sizes, got [-1]',
-  ],
-  [
-    'an initial state of a terabyte',
-    state({ dims: [-1] }, { dims: [2 ** 40] }),
-    'sequence_batching.state[0].initial_state[0].dims',
-    'is larger than a server has memory for',
-  ],
-  [
-    'an initial state without values',
-    state({}, { zero_data: undefined }),
-    'sequence_batching.state[0].initial_state[0]',
-    'says no values',
-  ],
-  [
-    'an initial state that is not there',
-    state({}, { zero_data: undefined, data_file: 'zeros' }),
-    'sequence_batching.state[0].initial_state[0].data_file',
-    'names a file that is not in the model folder',
-  ],
-  [
-    'two initial states',
-    state({ initial_state: Array(2).fill({ name: 'z', data_type: 'TYPE_FP32', dims: [2], zero_data: true }) }),
-    'sequence_batching.state[0].initial_state',
-    'must be one, got 2',
-  ],
-  [
-    'too many sequences',
-    sequence({ direct: undefined, oldest: { max_candidate_sequences: 1_000_000 } }),
-    'sequence_batching.oldest.max_candidate_sequences',
-    'is the number of sequences that are kept at a time',
-  ],
-  [
-    'too many slots',
-    { max_batch_size: 1_000_000, ...sequence({}) },
-    'max_batch_size',
-    'is the number of sequences that are kept at a time',
-  ],
-  [
-    'a batching library beside sequences',
-    { ...sequence({}), parameters: { TRITON_BATCH_STRATEGY_PATH: { string_value: '/x.so' } } },
-    'parameters.TRITON_BATCH_STRATEGY_PATH',
-    'cannot stand beside sequence_batching',
-  ],
-  [
-    'cached answers of sequences',
-    { ...sequence({}), response_cache: { enable: true } },
-    'response_cache.enable',
-    'cannot stand beside sequence_batching',
-  ],
+export const SEQUENCE: readonly RuleCase[] = [
+  {
+    name: 'a preferred size of sequences',
+    fields: sequence({ direct: undefined, oldest: { preferred_batch_size: [9] } }),
+    problems: [
+      'sequence_batching.oldest.preferred_batch_size[0]: does not fit max_batch_size 8, got 9; allowed: 1 to 8',
+    ],
+  },
+  {
+    name: 'a use of slots above 1',
+    fields: sequence({ direct: { minimum_slot_utilization: 1.5 } }),
+    problems: ['sequence_batching.direct.minimum_slot_utilization: is not a fraction, got 1.5; allowed: 0 to 1'],
+  },
+  {
+    name: 'a use of slots below 0',
+    fields: sequence({ direct: { minimum_slot_utilization: -0.5 } }),
+    problems: ['sequence_batching.direct.minimum_slot_utilization: is not a fraction, got -0.5; allowed: 0 to 1'],
+  },
+  {
+    name: 'a control without a name',
+    fields: sequence({ control_input: [{ control: [start] }] }),
+    problems: ['sequence_batching.control_input[0].name: is missing'],
+  },
+  {
+    name: 'a control twice',
+    fields: control(start, start),
+    problems: [
+      'sequence_batching.control_input[0].control[1].kind: is given by sequence_batching.control_input[0].control[0] too, got CONTROL_SEQUENCE_START',
+    ],
+  },
+  {
+    name: 'a control without values',
+    fields: control({ kind: 'CONTROL_SEQUENCE_END' }),
+    problems: [
+      'sequence_batching.control_input[0].control[0]: says no values for false and true; allowed: one of int32_false_true, fp32_false_true, bool_false_true',
+    ],
+  },
+  {
+    name: 'a control with one value',
+    fields: control({ kind: 'CONTROL_SEQUENCE_READY', fp32_false_true: [0] }),
+    problems: [
+      'sequence_batching.control_input[0].control[0].fp32_false_true: must be the value for false and the one for true, got 1; allowed: 2 values',
+    ],
+  },
+  {
+    name: 'a control of two types',
+    fields: control({ ...start, bool_false_true: [false, true] }),
+    problems: [
+      'sequence_batching.control_input[0].control[0].bool_false_true: cannot stand beside int32_false_true; allowed: one of int32_false_true, fp32_false_true, bool_false_true',
+    ],
+  },
+  {
+    name: 'a correlation id without a type',
+    fields: control({ kind: 'CONTROL_SEQUENCE_CORRID' }),
+    problems: [
+      `sequence_batching.control_input[0].control[0].data_type: is no type of a correlation id, got nothing; allowed: ${CORRELATION_TYPES}`,
+    ],
+  },
+  {
+    name: 'a correlation id that is a fraction',
+    fields: control({ kind: 'CONTROL_SEQUENCE_CORRID', data_type: 'TYPE_FP32' }),
+    problems: [
+      `sequence_batching.control_input[0].control[0].data_type: is no type of a correlation id, got TYPE_FP32; allowed: ${CORRELATION_TYPES}`,
+    ],
+  },
+  {
+    name: 'a correlation id with values',
+    fields: control({ kind: 'CONTROL_SEQUENCE_CORRID', data_type: 'TYPE_UINT64', int32_false_true: [0, 1] }),
+    problems: ['sequence_batching.control_input[0].control[0].int32_false_true: cannot be given for a correlation id'],
+  },
+  {
+    name: 'an initial state without a name',
+    fields: state({}, { name: undefined }),
+    problems: ['sequence_batching.state[0].initial_state[0].name: is missing'],
+  },
+  {
+    name: 'an initial state of another type',
+    fields: state({}, { data_type: 'TYPE_INT32' }),
+    problems: [
+      "sequence_batching.state[0].initial_state[0].data_type: differs from the state's, got TYPE_INT32; allowed: TYPE_FP32",
+    ],
+  },
+  {
+    name: 'an initial state of another shape',
+    fields: state({}, { dims: [3] }),
+    problems: ['sequence_batching.state[0].initial_state[0].dims: is no shape of the state, got [3]; allowed: [2]'],
+  },
+  {
+    name: 'an initial state of any size',
+    fields: state({}, { dims: [-1] }),
+    problems: ['sequence_batching.state[0].initial_state[0].dims: must be sizes, got [-1]; allowed: 1 or more each'],
+  },
+  {
+    name: 'an initial state of a terabyte',
+    fields: state({ dims: [-1] }, { dims: [2 ** 40] }),
+    problems: [
+      'sequence_batching.state[0].initial_state[0].dims: is larger than a server has memory for, got [1099511627776]; allowed: at most 268435456 elements',
+    ],
+  },
+  {
+    name: 'an initial state without values',
+    fields: state({}, { zero_data: undefined }),
+    problems: [
+      'sequence_batching.state[0].initial_state[0]: says no values; allowed: one of zero_data: true, data_file',
+    ],
+  },
+  {
+    name: 'an initial state that is not there',
+    fields: state({}, { zero_data: undefined, data_file: 'zeros' }),
+    problems: [
+      'sequence_batching.state[0].initial_state[0].data_file: names a file that is not in the model folder: "initial_state/zeros"\n    -> put it at m/initial_state/zeros',
+    ],
+  },
+  {
+    name: 'two initial states',
+    fields: state({ initial_state: Array(2).fill({ name: 'z', data_type: 'TYPE_FP32', dims: [2], zero_data: true }) }),
+    problems: ['sequence_batching.state[0].initial_state: must be one, got 2'],
+  },
+  {
+    name: 'too many sequences',
+    fields: sequence({ direct: undefined, oldest: { max_candidate_sequences: 1_000_000 } }),
+    problems: [
+      'sequence_batching.oldest.max_candidate_sequences: is the number of sequences that are kept at a time, got 1000000; allowed: at most 100000 with sequence_batching',
+    ],
+  },
+  {
+    name: 'too many slots',
+    fields: { max_batch_size: 1_000_000, ...sequence({}) },
+    problems: [
+      'max_batch_size: is the number of sequences that are kept at a time, got 1000000; allowed: at most 100000 with sequence_batching',
+    ],
+  },
+  {
+    name: 'a batching library beside sequences',
+    fields: { ...sequence({}), parameters: { TRITON_BATCH_STRATEGY_PATH: { string_value: '/x.so' } } },
+    problems: ['parameters.TRITON_BATCH_STRATEGY_PATH: cannot stand beside sequence_batching'],
+  },
+  {
+    name: 'cached answers of sequences',
+    fields: { ...sequence({}), response_cache: { enable: true } },
+    problems: ['response_cache.enable: cannot stand beside sequence_batching\n    -> remove response_cache'],
+  },
+  {
+    name: 'a preferred size without a batch axis',
+    fields: { max_batch_size: 0, sequence_batching: { oldest: { preferred_batch_size: [1] } } },
+    problems: [
+      'sequence_batching.oldest.preferred_batch_size[0]: does not fit max_batch_size 0, got 1; allowed: none without a batch axis',
+    ],
+  },
+  {
+    name: 'a control that leaves a position out',
+    fields: { sequence_batching: { control_input: [{ name: 'START__2' }] } },
+    problems: [
+      `sequence_batching.control_input[0].name: leaves positions out, got "START__2"; allowed: input__0 to input__1${positionHint('input')}`,
+    ],
+  },
 ];
