@@ -3,7 +3,8 @@
 type Properties = Record<string, unknown>;
 
 const REGION = 'us-east-1';
-const ACCOUNT = '111122223333';
+/** AWS account of the mocks. */
+export const ACCOUNT = '123456789012';
 
 const arn = (service: string, rest: string): string => `arn:aws:${service}:${REGION}:${ACCOUNT}:${rest}`;
 

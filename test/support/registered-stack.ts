@@ -1,12 +1,22 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
-import { program } from '../../infra/stack';
+import * as pulumi from '@pulumi/pulumi';
+import * as debuggable from '@pulumi/pulumi/runtime/debuggable';
 import { readSettings, type ConfigSource } from '../../infra/settings';
 import { tagsOf } from '../../infra/settings/source';
+import { program } from '../../infra/stack';
 import { paths } from '../../src/core/paths';
-import { mockedState } from './mocked-state';
-import { plain, runMocked } from './mocked-engine';
+import { ACCOUNT, mockedState } from './mocked-state';
+
+export { ACCOUNT };
+
+// Pulumi records a stack trace for each promise and each resource. Jest looks up each frame in source maps, which takes
+// longer than the program itself. Tests do not need these traces.
+Object.assign(pulumi.Resource, { callsites: () => [] });
+Object.assign(debuggable, { debuggablePromise: <T>(promise: T): T => promise });
+
+type Properties = Record<string, unknown>;
 
 /** A resource that a program registered with Pulumi. */
 export interface RegisteredResource {
@@ -17,12 +27,19 @@ export interface RegisteredResource {
   /** URN; empty for the stack itself. */
   parent: string;
   /** Properties, with secrets in plain text. */
-  inputs: Record<string, unknown>;
-  /** Inputs, and properties that AWS would add. */
-  state: Record<string, unknown>;
+  inputs: Properties;
+  /** Like `inputs`, but a secret value is `{ secret: VALUE }`. */
+  marked: Properties;
+  /** Inputs, and properties that a provider would add. */
+  state: Properties;
   protect: boolean;
   /** Whether a provider creates the resource; false for components. */
   custom: boolean;
+  /** Name of the given provider; empty for the default one. */
+  provider: string;
+  ignoreChanges: string[];
+  deleteBeforeReplace: boolean;
+  timeouts: { create: string; update: string };
   /** URNs. */
   dependencies: string[];
   /** Property -> URNs of the resources on which its value depends. */
@@ -31,58 +48,71 @@ export interface RegisteredResource {
 
 export interface RegisteredStack {
   resources: RegisteredResource[];
-  outputs: Record<string, unknown>;
+  /** A secret value is `{ secret: VALUE }`. */
+  outputs: Properties;
+  all(type: string): RegisteredResource[];
+  /** The only resource of a type, or of a type with that name. Fails if there is not exactly one. */
+  only(type: string, name?: string): RegisteredResource;
 }
 
 const PROJECT = 'triton-serving';
+const SECRETS = ['kubeconfig', 's3AccessKeyId', 's3SecretAccessKey', 'modelControlKey', 'ingressOidcClientSecret'];
 
-/** The stack file as the program reads it, with some keys replaced; null removes a key. */
-function stackConfig(stack: string, changes: Readonly<Record<string, unknown>> = {}): ConfigSource {
+/** A stack file of the repository as Pulumi passes it to the program, with some values replaced. */
+export function configOf(stack: string, values: Readonly<Record<string, unknown>> = {}): ConfigSource {
   const { config } = load(readFileSync(join(paths.root, `Pulumi.${stack}.yaml`), 'utf8')) as {
     config: Record<string, unknown>;
   };
-  const own = Object.entries(config).filter(([key]) => key.startsWith(`${PROJECT}:`));
-  const values = {
-    ...Object.fromEntries(own.map(([key, value]) => [key.slice(PROJECT.length + 1), value])),
-    ...changes,
-  };
+  const own = Object.entries(config)
+    .filter(([key]) => key.startsWith(`${PROJECT}:`))
+    .map(([key, value]) => [key.slice(PROJECT.length + 1), value] as const);
+  const all = Object.entries({ ...Object.fromEntries(own), ...values });
   return {
     stack,
     region: config['aws:region'] as string | undefined,
     tags: tagsOf(config['aws:defaultTags']),
-    values: Object.fromEntries(Object.entries(values).filter(([, value]) => value !== null)),
-    encrypted: new Set(Object.keys(values)),
+    values: Object.fromEntries(
+      all.map(([key, value]) => [key, typeof value === 'string' ? value : JSON.stringify(value)]),
+    ),
+    encrypted: new Set(SECRETS),
   };
 }
 
-/** Runs the program of a stack against mocks, and returns all resources that it registers. */
-export async function registeredStack(
+/** Runs the program of a stack against mocks, with some values of its stack file replaced. */
+export function registeredStack(
   stack: string,
-  changes: Readonly<Record<string, unknown>> = {},
+  values: Readonly<Record<string, unknown>> = {},
+  source: Partial<ConfigSource> = {},
 ): Promise<RegisteredStack> {
-  const settings = readSettings(stackConfig(stack, changes));
-  return registered(() => program(settings), stack);
+  return registered(() => program(readSettings({ ...configOf(stack, values), ...source })), stack);
 }
 
 /** Like registeredStack, for any program. Its result may contain Pulumi outputs. */
-export async function registered(run: () => Record<string, unknown>, stack: string): Promise<RegisteredStack> {
-  const made = new Map<string, { inputs: Record<string, unknown>; state: Record<string, unknown> }>();
-  // Suppress warnings of the program.
-  const warnings = jest.spyOn(console, 'warn').mockImplementation();
-  const { registrations, outputs } = await runMocked(
+export async function registered(run: () => object, stack: string): Promise<RegisteredStack> {
+  const made = new Map<string, Pick<RegisteredResource, 'inputs' | 'marked' | 'state'>>();
+  await pulumi.runtime.setMocks(
     {
-      project: PROJECT,
-      stack,
-      newResource: (type, name, inputs) => {
-        const given = plain(inputs) as Record<string, unknown>;
+      newResource: ({ type, name, inputs }) => {
+        const given = plain(inputs) as Properties;
         const { id, state } = mockedState(type, name, given);
-        made.set(`${type} ${name}`, { inputs: given, state: { ...state, id } });
+        made.set(`${type} ${name}`, {
+          inputs: given,
+          marked: plain(inputs, (secret) => ({ secret })) as Properties,
+          state: { ...state, id },
+        });
         return { id, state };
       },
-      call: (token, inputs) => (token === CALLER ? { accountId: ACCOUNT } : inputs),
+      call: ({ token, inputs }) => (token === CALLER ? { accountId: ACCOUNT } : (inputs as Properties)),
     },
-    run,
+    PROJECT,
+    stack,
   );
+  const registrations = recordRegistrations();
+  // The warnings of the program have tests of their own.
+  const warnings = jest.spyOn(console, 'warn').mockImplementation();
+  const outputs = await plainOutputs(run());
+  // Also waits for registrations after the outputs were resolved.
+  await pulumi.runtime.disconnect();
   warnings.mockRestore();
   const resources = registrations.map(({ request, urn }): RegisteredResource => {
     const [type, name] = [request.getType(), request.getName()];
@@ -95,16 +125,88 @@ export async function registered(run: () => Record<string, unknown>, stack: stri
       name,
       urn,
       parent: request.getParent(),
-      ...(made.get(`${type} ${name}`) ?? { inputs: {}, state: {} }),
+      ...(made.get(`${type} ${name}`) ?? { inputs: {}, marked: {}, state: {} }),
       protect: request.getProtect(),
       custom: request.getCustom(),
+      provider: request.getProvider().split('::').at(-2) ?? '',
+      ignoreChanges: request.getIgnorechangesList(),
+      deleteBeforeReplace: request.getDeletebeforereplace(),
+      timeouts: {
+        create: request.getCustomtimeouts()?.getCreate() ?? '',
+        update: request.getCustomtimeouts()?.getUpdate() ?? '',
+      },
       dependencies: request.getDependenciesList(),
       propertyDependencies,
     };
   });
-  return { resources, outputs: plain(outputs) as Record<string, unknown> };
+  const all = (type: string): RegisteredResource[] => resources.filter((one) => one.type === type);
+  return {
+    resources,
+    outputs,
+    all,
+    only: (type, name) => {
+      const found = all(type).filter((one) => name === undefined || one.name === name);
+      expect([type, name, found.length]).toEqual([type, name, 1]);
+      return found[0] as RegisteredResource;
+    },
+  };
 }
 
-/** AWS account of the mocks. */
-const ACCOUNT = '111122223333';
 const CALLER = 'aws:index/getCallerIdentity:getCallerIdentity';
+
+/** The fields of a request to register a resource that tests use. */
+interface RegisterRequest {
+  getType(): string;
+  getName(): string;
+  getParent(): string;
+  getProvider(): string;
+  getCustom(): boolean;
+  getProtect(): boolean;
+  getIgnorechangesList(): string[];
+  getDeletebeforereplace(): boolean;
+  getCustomtimeouts(): { getCreate(): string; getUpdate(): string } | undefined;
+  getDependenciesList(): string[];
+  getPropertydependenciesMap(): {
+    forEach(visit: (dependencies: { getUrnsList(): string[] }, property: string) => void): void;
+  };
+}
+
+type Answered = (error: unknown, response: { getUrn(): string } | undefined) => void;
+
+/** All requests to register a resource from now on, in order. */
+function recordRegistrations(): { request: RegisterRequest; urn: string }[] {
+  const registrations: { request: RegisterRequest; urn: string }[] = [];
+  const monitor = pulumi.runtime.getMonitor() as unknown as {
+    registerResource(request: RegisterRequest, answered: Answered): Promise<void>;
+  };
+  const register = monitor.registerResource.bind(monitor);
+  monitor.registerResource = async (request, answered) => {
+    const registration = { request, urn: '' };
+    registrations.push(registration);
+    await register(request, (error, response) => {
+      registration.urn = response?.getUrn() ?? '';
+      answered(error, response);
+    });
+  };
+  return registrations;
+}
+
+async function plainOutputs(value: object): Promise<Properties> {
+  const entries = Object.entries(value).map(async ([key, one]) => {
+    const output = pulumi.output(one) as pulumi.Output<unknown>;
+    const inner = await new Promise((resolve) => output.apply(resolve));
+    return [key, (await pulumi.isSecret(output)) ? { secret: inner } : inner] as const;
+  });
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+/**
+ * Converts properties so that they can be compared.
+ * @param shown replacement of a secret value; default: the value itself
+ */
+function plain(value: unknown, shown: (secret: unknown) => unknown = (secret) => secret): unknown {
+  if (Array.isArray(value)) return value.map((one) => plain(one, shown));
+  if (typeof value !== 'object' || value === null) return value;
+  if (pulumi.runtime.isRpcSecret(value)) return shown(plain(pulumi.runtime.unwrapRpcSecret(value), shown));
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, plain(one, shown)]));
+}

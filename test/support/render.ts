@@ -1,6 +1,5 @@
-import * as pulumi from '@pulumi/pulumi';
 import { TritonServer, type TritonServerArgs } from '../../infra/triton/server';
-import { marked, runMocked } from './mocked-engine';
+import { registered } from './registered-stack';
 
 /** A registered object. */
 export interface Registered {
@@ -24,7 +23,7 @@ export interface Rendered {
     podSelector: string;
     serviceUrl: string;
     externalUrl: string | undefined;
-    modelControlKey: string;
+    modelControlKey: { secret: string };
   };
   /** The only object of a kind, optionally with this name in Pulumi. Fails if there is not exactly one. */
   only: (kind: string, name?: string) => Record<string, unknown>;
@@ -51,39 +50,22 @@ export const LABELS = {
 
 /** Runs the component against mocks, and returns all objects that it registers. */
 export async function render(more: Partial<TritonServerArgs> = {}, name = 'triton'): Promise<Rendered> {
-  const manifests = new Map<string, Record<string, unknown>>();
-  const { registrations, outputs } = await runMocked(
-    {
-      newResource: (type, logical, inputs) => {
-        manifests.set(`${type} ${logical}`, marked(inputs) as Record<string, unknown>);
-        const metadata = { name: `${logical}-a1b2c3d4`, ...(inputs as { metadata?: object }).metadata };
-        return { id: logical, state: { ...inputs, metadata } };
-      },
-      call: () => ({}),
-    },
-    () => {
-      const server = new TritonServer(name, { ...ARGS, ...more });
-      const { namespace, podSelector, serviceUrl, externalUrl, modelControlKey } = server;
-      return pulumi.output({ namespace, podSelector, serviceUrl, externalUrl, modelControlKey });
-    },
-  );
-  const objects = registrations.map(({ request }): Registered => {
-    const [type, logical] = [request.getType(), request.getName()];
-    return {
-      type,
-      name: logical,
-      manifest: manifests.get(`${type} ${logical}`) ?? {},
-      parent: request.getParent().split('::')[2] ?? '',
-      timeouts: {
-        create: request.getCustomtimeouts()?.getCreate() ?? '',
-        update: request.getCustomtimeouts()?.getUpdate() ?? '',
-      },
-      ignoreChanges: request.getIgnorechangesList(),
-    };
-  });
+  const { resources, outputs } = await registered(() => {
+    const server = new TritonServer(name, { ...ARGS, ...more });
+    const { namespace, podSelector, serviceUrl, externalUrl, modelControlKey } = server;
+    return { namespace, podSelector, serviceUrl, externalUrl, modelControlKey };
+  }, 'test');
+  const objects = resources.map(({ type, name: logical, marked, parent, timeouts, ignoreChanges }) => ({
+    type,
+    name: logical,
+    manifest: marked,
+    parent: parent.split('::')[2] ?? '',
+    timeouts,
+    ignoreChanges,
+  }));
   return {
     objects,
-    outputs,
+    outputs: outputs as unknown as Rendered['outputs'],
     only: (kind, wanted) => {
       const found = objects.filter((one) => one.type.endsWith(`:${kind}`) && (wanted ?? one.name) === one.name);
       expect([kind, found.length]).toEqual([kind, 1]);

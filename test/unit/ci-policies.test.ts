@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { findings } from '../../policy/rule';
 import { iamRules } from '../../policy/rules/iam';
 import { paths } from '../../src/core/paths';
-import { configOf, registerStack } from './infra/program';
+import { registeredStack } from '../support/registered-stack';
 import { resource } from './policy/cases/case';
 
 interface Statement {
@@ -60,13 +60,11 @@ const CREATES: Readonly<Record<string, string>> = {
 
 test('the policy of the role deploy allows to make each kind of resource of a stack', async () => {
   const stacks = await Promise.all([
-    registerStack(configOf('prod')),
-    registerStack(
-      configOf('staging', {
-        autoMode: false,
-        gpuNodePools: [{ name: 'group', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'] }],
-      }),
-    ),
+    registeredStack('prod'),
+    registeredStack('staging', {
+      autoMode: false,
+      gpuNodePools: [{ name: 'group', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'] }],
+    }),
   ]);
   const types = new Set(stacks.flatMap(({ resources }) => resources.map(({ type }) => type)));
   const made = [...types].filter((type) => type.startsWith('aws:'));
@@ -76,7 +74,7 @@ test('the policy of the role deploy allows to make each kind of resource of a st
 });
 
 test('the roles attach only policies that the policy of the role deploy names', async () => {
-  const { resources } = await registerStack(configOf('prod'));
+  const { resources } = await registeredStack('prod');
   const patterns = read('deploy').find(({ Sid }) => Sid === 'ManagedPolicies')?.Condition?.['ArnLike']?.[
     'iam:PolicyARN'
   ] as string[];

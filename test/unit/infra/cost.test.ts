@@ -2,7 +2,7 @@ import { estimateCost, type CostEstimate } from '../../../infra/cost/cost';
 import { GPU_INSTANCE_USD_PER_HOUR, PRICES_AS_OF } from '../../../infra/cost/prices';
 import { readSettings } from '../../../infra/settings';
 import { main } from '../../../scripts/cost';
-import { configOf } from './program';
+import { configOf } from '../../support/registered-stack';
 
 const estimate = (values: Record<string, unknown> = {}, stack = 'staging'): CostEstimate =>
   estimateCost(readSettings(configOf(stack, values)));

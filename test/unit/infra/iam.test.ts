@@ -1,6 +1,6 @@
 import { callsOf, PUBLISHER_PERMISSIONS, READER_PERMISSIONS, TRITON_PERMISSIONS } from '../../support/aws-permissions';
 import { decide, smallerPolicies, type Call, type PolicyDocument, type Statement } from '../../support/iam';
-import { registeredStack, type RegisteredResource } from '../../support/registered-stack';
+import { ACCOUNT, registeredStack, type RegisteredResource } from '../../support/registered-stack';
 
 const POLICIES = ['aws:iam/rolePolicy:RolePolicy', 'aws:iam/policy:Policy'];
 
@@ -83,8 +83,8 @@ describe.each(['staging', 'prod'])('roles of %s', (stack) => {
           : []),
         { action: 'kms:ScheduleKeyDeletion', resource: at.key },
         { action: 'kms:PutKeyPolicy', resource: at.key },
-        { action: 'iam:PassRole', resource: 'arn:aws:iam::111122223333:role/admin' },
-        { action: 'sts:AssumeRole', resource: 'arn:aws:iam::111122223333:role/admin' },
+        { action: 'iam:PassRole', resource: `arn:aws:iam::${ACCOUNT}:role/admin` },
+        { action: 'sts:AssumeRole', resource: `arn:aws:iam::${ACCOUNT}:role/admin` },
       ];
       expect(more.filter((call) => decide([policy], call) === 'allowed')).toEqual([]);
     });

@@ -1,7 +1,7 @@
 import { memoryWarnings } from '../../../infra/memory-warnings';
 import { readSettings } from '../../../infra/settings';
 import { folder, modelYaml, removeFolders, torchScript } from '../../support/model-files';
-import { configOf } from './program';
+import { configOf } from '../../support/registered-stack';
 
 afterEach(removeFolders);
 

@@ -1,6 +1,6 @@
 import { readSettings, type ConfigSource } from '../../../infra/settings';
 import { formatProblem, UserError } from '../../../src/core/errors';
-import { configOf } from './program';
+import { configOf } from '../../support/registered-stack';
 
 /** What is said about a stack's configuration with these values, one line for each problem. */
 export function problemsOf(

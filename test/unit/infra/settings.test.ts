@@ -1,6 +1,6 @@
 import { readSettings } from '../../../infra/settings';
 import { UserError } from '../../../src/core/errors';
-import { configOf } from './program';
+import { configOf } from '../../support/registered-stack';
 import { POOL, problemsOf } from './settings-problems';
 import { NARROW_SUBJECTS, WIDE_SUBJECTS } from './subjects';
 

@@ -1,22 +1,32 @@
 import { formatTable } from '../../../src/core/format';
 import { STACK_OUTPUTS } from '../../../src/cluster/stack-outputs';
-import { ACCOUNT, configOf, registerStack, type Registered, type RegisteredStack } from './program';
+import {
+  ACCOUNT,
+  registeredStack,
+  type RegisteredResource,
+  type RegisteredStack,
+} from '../../support/registered-stack';
+
+const roleArn = (name: string): string => `arn:aws:iam::${ACCOUNT}:role/${name}-a1b2c3d`;
+
+/** A policy or another document in JSON. */
+const json = (text: unknown): unknown => JSON.parse(text as string);
 
 /** What tells one resource from the others: its plain inputs, shortened. */
-function essence({ inputs, protect, ignoreChanges }: Registered): string {
+function essence({ inputs, protect, ignoreChanges }: RegisteredResource): string {
   const shown = Object.entries({ ...inputs, ...(inputs['metadata'] as object | undefined) })
-    .filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value))
+    .filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value) && !String(value).startsWith('{'))
     .map(([key, value]) => `${key}=${String(value)}`.slice(0, 50))
     .sort();
   return [...(protect ? ['PROTECTED'] : []), ...ignoreChanges.map((path) => `ignores ${path}`), ...shown].join(' ');
 }
 
 /** One row for each resource, below the one that it belongs to. */
-function table(resources: readonly Registered[]): string {
-  const below = (parent: Registered | undefined, depth: number): string[][] =>
+function table(resources: readonly RegisteredResource[]): string {
+  const below = (parent: RegisteredResource | undefined, depth: number): string[][] =>
     resources
       .filter((one) => one !== parent && one.type !== 'pulumi:pulumi:Stack')
-      .filter((one) => one.parentUrn === (parent?.urn ?? ''))
+      .filter((one) => one.parent === (parent?.urn ?? ''))
       .sort((a, b) => (`${a.type} ${a.name}` < `${b.type} ${b.name}` ? -1 : 1))
       .flatMap((one) => [
         [`${'  '.repeat(depth)}${one.type.split(':').at(-1)}`, one.name, essence(one)],
@@ -28,7 +38,7 @@ function table(resources: readonly Registered[]): string {
 describe.each(['staging', 'prod'])('stack %s', (stack) => {
   let made: RegisteredStack;
   beforeAll(async () => {
-    made = await registerStack(configOf(stack));
+    made = await registeredStack(stack);
   });
 
   test('is made of these resources', () => {
@@ -48,7 +58,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
       expect([name, contract.accepts(plain)]).toEqual([name, true]);
     }
     expect(made.outputs).toMatchObject({
-      modelRepository: `s3://triton-${stack}-models/models`,
+      modelRepository: `s3://triton-${stack}-models-a1b2c3d/models`,
       region: 'us-east-1',
       clusterName: `triton-${stack}`,
       namespace: 'triton',
@@ -60,21 +70,23 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
   test('has the key of its model control API as a secret output: the one that is set, else a random one', async () => {
     const random = expect.stringMatching(/^[0-9a-f]{48}$/) as string;
     expect(made.outputs['modelControlKey']).toEqual({ secret: random });
-    const guarded = await registerStack(configOf(stack, { modelControlKey: 'a-key-of-a-test-0123' }));
+    const guarded = await registeredStack(stack, { modelControlKey: 'a-key-of-a-test-0123' });
     expect(guarded.outputs['modelControlKey']).toEqual({ secret: 'a-key-of-a-test-0123' });
   });
 
   test('EKS: Auto Mode with all of its switches together, API access, encrypted secrets, all logs', () => {
     const { inputs } = made.only('aws:eks/cluster:Cluster');
-    const prefix = `arn:aws:test::${ACCOUNT}:triton-${stack}`;
     expect(inputs).toEqual({
       name: `triton-${stack}`,
       version: '1.35',
-      roleArn: `${prefix}-cluster-control-plane`,
+      roleArn: roleArn(`triton-${stack}-cluster-control-plane`),
       accessConfig: { authenticationMode: 'API', bootstrapClusterCreatorAdminPermissions: true },
       bootstrapSelfManagedAddons: false,
       enabledClusterLogTypes: ['api', 'audit', 'authenticator', 'controllerManager', 'scheduler'],
-      encryptionConfig: { provider: { keyArn: `${prefix}-secrets` }, resources: ['secrets'] },
+      encryptionConfig: {
+        provider: { keyArn: `arn:aws:kms:us-east-1:${ACCOUNT}:key/triton-${stack}-secrets` },
+        resources: ['secrets'],
+      },
       vpcConfig: {
         subnetIds: ['a', 'b', 'c'].map((zone) => `triton-${stack}-network-private-us-east-1${zone}-id`),
         endpointPrivateAccess: true,
@@ -83,7 +95,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
       computeConfig: {
         enabled: true,
         nodePools: ['general-purpose', 'system'],
-        nodeRoleArn: `${prefix}-cluster-system-nodes`,
+        nodeRoleArn: roleArn(`triton-${stack}-cluster-system-nodes`),
       },
       storageConfig: { blockStorage: { enabled: true } },
       kubernetesNetworkConfig: { elasticLoadBalancing: { enabled: true } },
@@ -94,7 +106,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
 
   test('the role of the cluster is what Auto Mode acts with', () => {
     const name = `triton-${stack}-cluster-control-plane`;
-    expect(made.only('aws:iam/role:Role', name).inputs['assumeRolePolicy']).toEqual({
+    expect(json(made.only('aws:iam/role:Role', name).inputs['assumeRolePolicy'])).toEqual({
       Version: '2012-10-17',
       Statement: [
         { Effect: 'Allow', Principal: { Service: 'eks.amazonaws.com' }, Action: ['sts:AssumeRole', 'sts:TagSession'] },
@@ -102,7 +114,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
     const policies = made
       .all('aws:iam/rolePolicyAttachment:RolePolicyAttachment')
-      .filter(({ inputs }) => inputs['role'] === name)
+      .filter(({ inputs }) => inputs['role'] === `${name}-a1b2c3d`)
       .map(({ inputs }) => inputs['policyArn']);
     expect(policies.sort()).toEqual([
       'arn:aws:iam::aws:policy/AmazonEKSBlockStoragePolicy',
@@ -164,7 +176,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
       },
     });
     expect(custom('eks.amazonaws.com/v1:NodeClass')['spec']).toEqual({
-      role: `triton-${stack}-gpu-auto-mode`,
+      role: `triton-${stack}-gpu-auto-mode-a1b2c3d`,
       subnetSelectorTerms: ['a', 'b', 'c'].map((zone) => ({
         id: `triton-${stack}-network-private-us-east-1${zone}-id`,
       })),
@@ -177,8 +189,8 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
 
   test('Auto Mode may set the tags of the nodes, for its own cluster only', () => {
     const { role, policy } = made.only('aws:iam/rolePolicy:RolePolicy', `triton-${stack}-cluster-node-tags`).inputs;
-    expect(role).toBe(`triton-${stack}-cluster-control-plane-id`);
-    expect(policy).toMatchObject({
+    expect(role).toBe(`triton-${stack}-cluster-control-plane-a1b2c3d`);
+    expect(json(policy)).toMatchObject({
       Statement: [
         {
           Action: ['ec2:CreateFleet', 'ec2:CreateLaunchTemplate', 'ec2:RunInstances'],
@@ -193,7 +205,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
 
   test('the cluster admits the role of the GPU nodes, and enforces network policies', () => {
     const entry = made.all('aws:eks/accessEntry:AccessEntry').find(({ inputs }) => inputs['type'] === 'EC2');
-    expect(entry?.inputs['principalArn']).toBe(`arn:aws:test::${ACCOUNT}:triton-${stack}-gpu-auto-mode`);
+    expect(entry?.inputs['principalArn']).toBe(roleArn(`triton-${stack}-gpu-auto-mode`));
     expect(made.only('aws:eks/accessPolicyAssociation:AccessPolicyAssociation').inputs).toMatchObject({
       policyArn: 'arn:aws:eks::aws:cluster-access-policy/AmazonEKSAutoNodePolicy',
       accessScope: { type: 'cluster' },
@@ -213,13 +225,13 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(tolerations).toContainEqual({ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' });
     expect(made.only('kubernetes:core/v1:ServiceAccount').inputs['metadata']).toMatchObject({
       name: 'triton',
-      annotations: { 'eks.amazonaws.com/role-arn': `arn:aws:test::${ACCOUNT}:triton-${stack}-server` },
+      annotations: { 'eks.amazonaws.com/role-arn': roleArn(`triton-${stack}-server`) },
     });
   });
 
   test('only the service account of the servers takes their role', () => {
-    const issuer = 'oidc.eks.us-east-1.amazonaws.com/id/ABC';
-    expect(made.only('aws:iam/role:Role', `triton-${stack}-server`).inputs['assumeRolePolicy']).toEqual({
+    const issuer = 'oidc.eks.us-east-1.amazonaws.com/id/A1B2C3';
+    expect(json(made.only('aws:iam/role:Role', `triton-${stack}-server`).inputs['assumeRolePolicy'])).toEqual({
       Version: '2012-10-17',
       Statement: [
         {
@@ -239,7 +251,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
 
   test('only tokens of the named subjects take the role of the publisher', () => {
     const issuer = 'token.actions.githubusercontent.com';
-    expect(made.only('aws:iam/role:Role', `triton-${stack}-publisher`).inputs['assumeRolePolicy']).toEqual({
+    expect(json(made.only('aws:iam/role:Role', `triton-${stack}-publisher`).inputs['assumeRolePolicy'])).toEqual({
       Version: '2012-10-17',
       Statement: [
         {
@@ -255,13 +267,14 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
     const entry = made.all('aws:eks/accessEntry:AccessEntry').find(({ inputs }) => inputs['kubernetesGroups']);
     expect(entry?.inputs).toMatchObject({
-      principalArn: `arn:aws:test::${ACCOUNT}:triton-${stack}-publisher`,
+      principalArn: roleArn(`triton-${stack}-publisher`),
       kubernetesGroups: ['triton-publishers'],
     });
   });
 
   test('the bucket: versions, KMS, no public access, TLS and this account only, lifecycle, logs', () => {
     const models = `triton-${stack}-models`;
+    const [bucket, logs] = [`${models}-a1b2c3d`, `${models}-access-logs-a1b2c3d`];
     const of = (type: string): Record<string, unknown> => made.only(`aws:s3/${type}`, models).inputs;
     expect(of('bucket:Bucket')).toEqual({ forceDestroy: stack === 'staging' });
     expect(of('bucketVersioning:BucketVersioning')['versioningConfiguration']).toEqual({ status: 'Enabled' });
@@ -269,13 +282,13 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
       {
         applyServerSideEncryptionByDefault: {
           sseAlgorithm: 'aws:kms',
-          kmsMasterKeyId: `arn:aws:test::${ACCOUNT}:${models}-key`,
+          kmsMasterKeyId: `arn:aws:kms:us-east-1:${ACCOUNT}:key/${models}-key`,
         },
         bucketKeyEnabled: true,
       },
     ]);
     expect(of('bucketPublicAccessBlock:BucketPublicAccessBlock')).toEqual({
-      bucket: models,
+      bucket,
       blockPublicAcls: true,
       blockPublicPolicy: true,
       ignorePublicAcls: true,
@@ -284,8 +297,8 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(of('bucketOwnershipControls:BucketOwnershipControls')['rule']).toEqual({
       objectOwnership: 'BucketOwnerEnforced',
     });
-    const everything = [`arn:aws:s3:::${models}`, `arn:aws:s3:::${models}/*`];
-    expect(of('bucketPolicy:BucketPolicy')['policy']).toEqual({
+    const everything = [`arn:aws:s3:::${bucket}`, `arn:aws:s3:::${bucket}/*`];
+    expect(json(of('bucketPolicy:BucketPolicy')['policy'])).toEqual({
       Version: '2012-10-17',
       Statement: [
         {
@@ -325,10 +338,10 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
       },
     ]);
     const notifications = made.all('aws:s3/bucketNotification:BucketNotification').map(({ inputs }) => inputs);
-    expect(notifications).toEqual([models, `${models}-access-logs`].map((bucket) => ({ bucket, eventbridge: true })));
+    expect(notifications).toEqual([bucket, logs].map((one) => ({ bucket: one, eventbridge: true })));
     expect(of('bucketLogging:BucketLogging')).toEqual({
-      bucket: models,
-      targetBucket: `${models}-access-logs`,
+      bucket,
+      targetBucket: logs,
       targetPrefix: 'models/',
     });
   });
@@ -336,22 +349,22 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
   test('only S3 writes access logs, and only those of this bucket; only the service of flow logs writes flow logs', () => {
     const logs = `triton-${stack}-models-access-logs`;
     const [, delivery] = (
-      made.only('aws:s3/bucketPolicy:BucketPolicy', logs).inputs['policy'] as { Statement: object[] }
+      json(made.only('aws:s3/bucketPolicy:BucketPolicy', logs).inputs['policy']) as { Statement: object[] }
     ).Statement;
     expect(delivery).toEqual({
       Sid: 'LogDelivery',
       Effect: 'Allow',
       Principal: { Service: 'logging.s3.amazonaws.com' },
       Action: 's3:PutObject',
-      Resource: `arn:aws:s3:::${logs}/*`,
+      Resource: `arn:aws:s3:::${logs}-a1b2c3d/*`,
       Condition: {
-        ArnLike: { 'aws:SourceArn': `arn:aws:s3:::triton-${stack}-models` },
+        ArnLike: { 'aws:SourceArn': `arn:aws:s3:::triton-${stack}-models-a1b2c3d` },
         StringEquals: { 'aws:SourceAccount': ACCOUNT },
       },
     });
     const flowLogs = `triton-${stack}-network-flow-logs`;
-    const group = `arn:aws:test::${ACCOUNT}:${flowLogs}`;
-    expect(made.only('aws:iam/rolePolicy:RolePolicy', flowLogs).inputs['policy']).toEqual({
+    const group = `arn:aws:logs:us-east-1:${ACCOUNT}:log-group:${flowLogs}-a1b2c3d`;
+    expect(json(made.only('aws:iam/rolePolicy:RolePolicy', flowLogs).inputs['policy'])).toEqual({
       Version: '2012-10-17',
       Statement: [
         {
@@ -366,8 +379,8 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
 
   test('the repository is never empty, and Triton waits for that', () => {
     const placeholder = made.only('aws:s3/bucketObjectv2:BucketObjectv2');
-    expect(placeholder.inputs).toMatchObject({ bucket: `triton-${stack}-models`, key: 'models/.keep' });
-    expect(made.only('triton-serving:infra:TritonServer').dependsOn).toContain(placeholder.name);
+    expect(placeholder.inputs).toMatchObject({ bucket: `triton-${stack}-models-a1b2c3d`, key: 'models/.keep' });
+    expect(made.only('triton-serving:infra:TritonServer').dependencies).toContain(placeholder.urn);
   });
 
   test('protection is of what cannot be made again, and of the settings of buckets', () => {
@@ -398,7 +411,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(kubernetes.length).toBeGreaterThan(10);
     for (const { name, provider } of kubernetes) expect([name, provider]).toEqual([name, `triton-${stack}-kubernetes`]);
     const { inputs } = made.only('pulumi:providers:kubernetes');
-    expect(inputs).toMatchObject({ clusterIdentifier: `arn:aws:test::${ACCOUNT}:triton-${stack}-cluster` });
+    expect(inputs).toMatchObject({ clusterIdentifier: `arn:aws:eks:us-east-1:${ACCOUNT}:cluster/triton-${stack}` });
     expect(JSON.stringify(inputs['kubeconfig'])).toContain('get-token');
   });
 });

@@ -1,7 +1,11 @@
-import { configOf, registerStack, type RegisteredStack } from './program';
+import { ACCOUNT, registeredStack, type RegisteredStack } from '../../support/registered-stack';
 
 const variant = (values: Record<string, unknown>, stack = 'staging'): Promise<RegisteredStack> =>
-  registerStack(configOf(stack, values));
+  registeredStack(stack, values);
+
+/** Names of the resources that the first one waits for. */
+const dependenciesOf = ({ dependencies }: { dependencies: string[] }): (string | undefined)[] =>
+  dependencies.map((urn) => urn.split('::').at(-1));
 
 const GROUP = {
   name: 'fixed',
@@ -31,13 +35,13 @@ describe('a managed node group', () => {
     ]);
     expect(groups[0]?.inputs).toEqual({
       clusterName: 'triton-staging',
-      nodeRoleArn: 'arn:aws:test::123456789012:triton-staging-gpu-groups',
+      nodeRoleArn: `arn:aws:iam::${ACCOUNT}:role/triton-staging-gpu-groups-a1b2c3d`,
       version: '1.35',
       subnetIds: ['a', 'b', 'c'].map((zone) => `triton-staging-network-private-us-east-1${zone}-id`),
       amiType: 'AL2023_x86_64_NVIDIA',
       capacityType: 'SPOT',
       instanceTypes: ['g5.xlarge'],
-      launchTemplate: { id: 'triton-staging-gpu-fixed-spot-id', version: '1' },
+      launchTemplate: { id: 'lt-triton-staging-gpu-fixed-spot', version: '1' },
       scalingConfig: { minSize: 1, maxSize: 2, desiredSize: 1 },
       updateConfig: { maxUnavailable: 1 },
       labels: { team: 'vision', 'triton-serving/gpu': 'true', 'triton-serving/gpu-pool': 'fixed' },
@@ -141,7 +145,7 @@ test('machines of groups have the tags of the stack, those of the system too', a
 });
 
 test('without tags Auto Mode is allowed none, and asked for none', async () => {
-  const made = await registerStack({ ...configOf('staging'), tags: {} });
+  const made = await registeredStack('staging', {}, { tags: {} });
   expect(made.all('aws:iam/rolePolicy:RolePolicy').map(({ name }) => name)).not.toContain(
     'triton-staging-cluster-node-tags',
   );
@@ -183,9 +187,9 @@ test('without Auto Mode: its switches are off together, add-ons and untainted sy
   expect(system.ignoreChanges).toEqual([]);
   // Nodes are not ready without a network, and CoreDNS has no place without nodes.
   const coredns = made.only('aws:eks/addon:Addon', 'triton-staging-cluster-addons-coredns');
-  expect(coredns.dependsOn).toContain(system.name);
+  expect(dependenciesOf(coredns)).toContain(system.name);
   const group = made.only('triton-serving:infra:NodeGroup', 'triton-staging-cluster-addons-system');
-  expect(group.dependsOn).toEqual(
+  expect(dependenciesOf(group)).toEqual(
     expect.arrayContaining(['triton-staging-cluster-addons-vpc-cni', 'triton-staging-cluster-addons-kube-proxy']),
   );
   expect(made.all('kubernetes:core/v1:ConfigMap').map(({ name }) => name)).not.toContain(
@@ -266,7 +270,7 @@ describe('an existing cluster', () => {
 
   test('its keys and kubeconfig are secret wherever they go', async () => {
     const made = await variant(local, 'local');
-    const shown = JSON.stringify(made.resources.map(({ inputs }) => withoutSecrets(inputs)));
+    const shown = JSON.stringify(made.resources.map(({ marked }) => withoutSecrets(marked)));
     expect(shown).not.toContain('hidden-key');
     expect(shown).not.toContain('secret-token');
     expect(JSON.stringify(made.resources)).toContain('secret-token');

@@ -1,6 +1,6 @@
 import { readSettings } from '../../../infra/settings';
 import { warningsOf } from '../../../infra/warnings';
-import { configOf } from './program';
+import { configOf } from '../../support/registered-stack';
 
 const TODAY = new Date('2026-06-01');
 const of = (values: Record<string, unknown>, stack = 'staging', today = TODAY): string[] =>

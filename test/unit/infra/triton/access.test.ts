@@ -4,7 +4,7 @@ import { LABELS, render } from '../../../support/render';
 test('what is made when nothing is chosen, and nothing else', async () => {
   const { kinds, outputs: made, objects } = await render();
   const { modelControlKey, ...outputs } = made;
-  expect(modelControlKey).not.toBe('');
+  expect(modelControlKey.secret).not.toBe('');
   expect(kinds()).toEqual([
     'Deployment',
     'Namespace',
@@ -104,16 +104,16 @@ describe('who the pods are', () => {
     const { only, objects, outputs } = await render({ modelControl: { key: 'a-key-of-a-test-0123' } });
     const data = { secret: { key: Buffer.from('a-key-of-a-test-0123').toString('base64') } };
     expect(only('Secret', 'triton-model-control')['data']).toEqual(data);
-    expect(outputs.modelControlKey).toBe('a-key-of-a-test-0123');
+    expect(outputs.modelControlKey).toEqual({ secret: 'a-key-of-a-test-0123' });
     expect(objects.find(({ name }) => name === 'triton-model-control')?.ignoreChanges).toEqual(['type']);
   });
 
   test('without one a random key is made, and the next runs leave it as it is', async () => {
     const [one, two] = [await render(), await render()];
     const { secret } = one.only('Secret', 'triton-model-control')['data'] as { secret: { key: string } };
-    expect(Buffer.from(secret.key, 'base64').toString()).toBe(one.outputs.modelControlKey);
-    expect(one.outputs.modelControlKey).toMatch(/^[0-9a-f]{48}$/);
-    expect(two.outputs.modelControlKey).not.toBe(one.outputs.modelControlKey);
+    expect(Buffer.from(secret.key, 'base64').toString()).toBe(one.outputs.modelControlKey.secret);
+    expect(one.outputs.modelControlKey.secret).toMatch(/^[0-9a-f]{48}$/);
+    expect(two.outputs.modelControlKey).not.toEqual(one.outputs.modelControlKey);
     expect(one.objects.find(({ name }) => name === 'triton-model-control')?.ignoreChanges).toEqual(['data', 'type']);
   });
 });

@@ -3,7 +3,7 @@ import { LABELS, SELECTOR, render, type Registered } from '../../../support/rend
 const GUARD = 'model-repository,shared-memory,statistics,trace,logging:triton-model-control-key=$(MODEL_CONTROL_KEY)';
 const CONTROL_KEY = {
   name: 'MODEL_CONTROL_KEY',
-  valueFrom: { secretKeyRef: { name: 'triton-model-control-a1b2c3d4', key: 'key' } },
+  valueFrom: { secretKeyRef: { name: 'triton-model-control-a1b2c3d', key: 'key' } },
 };
 
 interface Deployment {
@@ -312,11 +312,11 @@ describe('the program', () => {
     expect(container.env.slice(5)).toEqual([
       {
         name: 'AWS_ACCESS_KEY_ID',
-        valueFrom: { secretKeyRef: { name: 'triton-credentials-a1b2c3d4', key: 'accessKeyId' } },
+        valueFrom: { secretKeyRef: { name: 'triton-credentials-a1b2c3d', key: 'accessKeyId' } },
       },
       {
         name: 'AWS_SECRET_ACCESS_KEY',
-        valueFrom: { secretKeyRef: { name: 'triton-credentials-a1b2c3d4', key: 'secretAccessKey' } },
+        valueFrom: { secretKeyRef: { name: 'triton-credentials-a1b2c3d', key: 'secretAccessKey' } },
       },
       CONTROL_KEY,
     ]);

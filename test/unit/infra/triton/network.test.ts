@@ -280,14 +280,14 @@ describe('an ingress', () => {
         authorizationEndpoint: 'https://id.example.com/authorize',
         tokenEndpoint: 'https://id.example.com/token',
         userInfoEndpoint: 'https://id.example.com/me',
-        secretName: 'triton-oidc-a1b2c3d4',
+        secretName: 'triton-oidc-a1b2c3d',
       }),
     });
     expect(only('Secret', 'triton-oidc')['stringData']).toEqual({
       secret: { clientID: 'triton', clientSecret: 'of a test' },
     });
     expect(only('Role')['rules']).toEqual([
-      { apiGroups: [''], resources: ['secrets'], resourceNames: ['triton-oidc-a1b2c3d4'], verbs: ['get'] },
+      { apiGroups: [''], resources: ['secrets'], resourceNames: ['triton-oidc-a1b2c3d'], verbs: ['get'] },
     ]);
     expect(only('RoleBinding')).toMatchObject({
       roleRef: { kind: 'Role', name: 'triton-oidc' },

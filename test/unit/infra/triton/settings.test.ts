@@ -1,5 +1,5 @@
 import { readSettings } from '../../../../infra/settings';
-import { configOf } from '../program';
+import { configOf } from '../../../support/registered-stack';
 import { POOL, problemsOf } from '../settings-problems';
 
 describe('settings of the servers', () => {
