@@ -1,10 +1,10 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync, existsSync, statfsSync, unlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../core/errors';
 import { formatBytes } from '../core/format';
-import { isAlive } from '../core/exec';
+import { tryLock } from '../launch/lock.cjs';
 
 const COMPLETE = '.complete';
 
@@ -44,48 +44,31 @@ export async function cached(name: string, build: (directory: string) => Promise
  * @returns the function that releases the lock
  */
 export async function acquireLock(path: string, what: string, options: { wait?: boolean } = {}): Promise<() => void> {
-  for (let announced = false; ;) {
-    makeDirectory(dirname(path));
-    try {
-      writeFileSync(path, String(process.pid), { flag: 'wx' });
-      const release = (): void => rmSync(path, { force: true });
+  for (let announced = false; ; announced = true) {
+    const lock = tryToLock(path);
+    if ('release' in lock) {
+      const { release } = lock;
       process.once('exit', release);
       return () => {
         process.off('exit', release);
         release();
       };
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw cannotWrite(path, error);
     }
-    const owner = lockOwner(path);
-    if (owner === undefined) continue;
-    if (owner !== process.pid && !isAlive(owner)) {
-      removeStale(path);
-      continue;
-    }
+    const { owner } = lock;
     if (options.wait === false) {
-      throw new UserError(`${what} is in use by process ${owner}`, { hint: `stop it first (kill ${owner})` });
+      throw new UserError(`${what} is in use by process ${owner}`, { hint: `stop that process first: kill ${owner}` });
     }
-    if (!announced) process.stderr.write(`Waiting for process ${owner}, which is making ${what} ...\n`);
-    announced = true;
+    if (!announced) process.stderr.write(`Waiting for process ${owner}, which creates ${what} ...\n`);
     await sleep(500);
   }
 }
 
-function lockOwner(path: string): number | undefined {
+function tryToLock(path: string): ReturnType<typeof tryLock> {
+  makeDirectory(dirname(path));
   try {
-    const pid = Number(readFileSync(path, 'utf8'));
-    return Number.isInteger(pid) && pid > 0 ? pid : -1;
-  } catch {
-    return undefined; // Released between our two checks.
-  }
-}
-
-function removeStale(path: string): void {
-  try {
-    unlinkSync(path);
-  } catch {
-    // Another process removed the file first.
+    return tryLock(path);
+  } catch (error) {
+    throw cannotWrite(path, error);
   }
 }
 

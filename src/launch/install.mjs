@@ -1,8 +1,9 @@
 import { spawn } from 'node:child_process';
-import { lstatSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { lstatSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { clearInterval, setInterval } from 'node:timers';
 import { LaunchError } from './errors.mjs';
+import { tryLock } from './lock.cjs';
 
 /** How often a long installation is reported, on a terminal and elsewhere. */
 const REDRAW_MS = 1000;
@@ -75,31 +76,22 @@ async function withSignOfLife(title, work) {
   }
 }
 
-/** Locks the installation with a file that names its owner, because two `npm ci` at a time would disturb each other. */
+/** Locks the installation, because two concurrent `npm ci` would disturb each other. */
 function lockInstall(root) {
-  const lock = join(root, '.npm-ci.lock');
-  for (let announced = false; ;) {
-    try {
-      writeFileSync(lock, String(process.pid), { flag: 'wx' });
-      return () => rmSync(lock, { force: true });
-    } catch (error) {
-      if (error.code !== 'EEXIST') throw new LaunchError(`cannot write to ${root}: ${error.message}`);
-    }
-    if (!ownerLives(lock)) {
-      rmSync(lock, { force: true }); // The owner was interrupted or killed.
-      continue;
-    }
-    if (!announced) process.stderr.write('Waiting for another "npm ci" in this folder ...\n');
-    announced = true;
+  const path = join(root, '.npm-ci.lock');
+  for (let announced = false; ; announced = true) {
+    const lock = tryInstallLock(path);
+    if ('release' in lock) return lock.release;
+    if (!announced)
+      process.stderr.write(`Waiting for process ${lock.owner}, which installs node modules (npm ci) ...\n`);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);
   }
 }
 
-function ownerLives(lock) {
+function tryInstallLock(path) {
   try {
-    process.kill(Number(readFileSync(lock, 'utf8')), 0);
-    return true;
+    return tryLock(path);
   } catch (error) {
-    return error.code === 'EPERM';
+    throw new LaunchError(`cannot lock the installation with ${path}: ${error.message}`);
   }
 }

@@ -1,4 +1,4 @@
-import { mkdtempSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { acquireLock, cached, requireFreeSpace } from '../../../src/install/cache';
@@ -17,7 +17,7 @@ afterEach(() => {
 });
 
 describe('cached', () => {
-  test('builds once', async () => {
+  test('builds a folder once', async () => {
     let builds = 0;
     const build = async (directory: string): Promise<void> => {
       builds += 1;
@@ -29,7 +29,7 @@ describe('cached', () => {
     expect(readFileSync(join(first, 'file'), 'utf8')).toBe('content');
   });
 
-  test('two callers at once build once', async () => {
+  test('builds a folder once for two concurrent callers', async () => {
     let builds = 0;
     const build = async (): Promise<void> => {
       builds += 1;
@@ -39,7 +39,7 @@ describe('cached', () => {
     expect(builds).toBe(1);
   });
 
-  test('a build that failed is started afresh', async () => {
+  test('starts with an empty folder after a failed build', async () => {
     const failing = cached('tool-1', async (directory) => {
       writeFileSync(join(directory, 'half'), '');
       throw new Error('network');
@@ -51,25 +51,43 @@ describe('cached', () => {
 });
 
 describe('acquireLock', () => {
-  test('a lock whose owner is gone is taken over', async () => {
+  test.each([
+    ['of a process that has ended', '999999999'],
+    ['without an owner', ''],
+    ['that is damaged', '\0\0'],
+  ])('takes over a lock %s', async (_, content) => {
     const path = join(home, 'lock');
-    writeFileSync(path, '999999999');
+    writeFileSync(path, content);
     const release = await acquireLock(path, 'test');
     expect(readFileSync(path, 'utf8')).toBe(String(process.pid));
     release();
-    expect(existsSync(path)).toBe(false);
+    expect(readdirSync(home)).toEqual([]);
   });
 
-  test('without waiting, the owner is named', async () => {
+  test('reports a lock that cannot be read', async () => {
+    const path = join(home, 'lock');
+    mkdirSync(path);
+    await expect(acquireLock(path, 'test')).rejects.toThrow(`cannot write ${path}: EISDIR`);
+  });
+
+  test('reports the owner if it may not wait', async () => {
     const release = await acquireLock(join(home, 'lock'), 'test');
     await expect(acquireLock(join(home, 'lock'), 'the test', { wait: false })).rejects.toThrow(
       `the test is in use by process ${process.pid}`,
     );
     release();
   });
+
+  test('does not delete the lock of a later owner', async () => {
+    const path = join(home, 'lock');
+    const release = await acquireLock(path, 'test');
+    writeFileSync(path, '1');
+    release();
+    expect(readFileSync(path, 'utf8')).toBe('1');
+  });
 });
 
-test('requireFreeSpace says what is needed and what there is', () => {
+test('requireFreeSpace reports the required and the free space', () => {
   expect(() => requireFreeSpace(home, 1e18, 'PyTorch')).toThrow(/PyTorch needs 1000000.0 TB in .* where .* are free/);
   expect(() => requireFreeSpace(home, 1, 'PyTorch')).not.toThrow();
 });
@@ -82,15 +100,18 @@ test.each([
   ['linux', 'arm64', '2.39', 'its PyPI build is for x86-64, and this is arm64'],
   ['darwin', 'arm64', '', 'it runs on Linux only, and this is darwin'],
   ['win32', 'x64', '', 'it runs on Linux only, and this is win32'],
-])('whyTritonCannotRun(%s, %s, glibc %s)', (platform, architecture, glibc, reason) => {
-  expect(whyTritonCannotRun(platform, architecture, glibc)).toBe(reason);
-});
+])(
+  'whyTritonCannotRun checks system, processor and C library (%s, %s, glibc %s)',
+  (platform, architecture, glibc, reason) => {
+    expect(whyTritonCannotRun(platform, architecture, glibc)).toBe(reason);
+  },
+);
 
 test.each([
   ['2.35', '2.35', 0],
   ['2.9', '2.35', -1],
   ['2.36', '2.35', 1],
   ['3', '2.35', 1],
-])('compareVersions(%s, %s)', (a, b, sign) => {
+])('compareVersions compares numbers, not text (%s, %s)', (a, b, sign) => {
   expect(Math.sign(compareVersions(a, b))).toBe(sign);
 });
