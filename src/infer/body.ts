@@ -32,9 +32,10 @@ export function bodyValues(model: TritonModel, body: RequestBody): Record<string
       throw new UserError(`${model.name} has no input ${name}; allowed: ${known}`);
     }
     if (datatype !== undefined && datatype !== input.datatype) {
-      throw new UserError(`input ${name} is given as ${datatype}; ${model.name} takes ${describe(input)}`);
+      throw new UserError(`the request has ${datatype} for input ${name}; ${model.name} takes ${describe(input)}`);
     }
-    if (data === undefined) throw new UserError(`input ${name} has no data`, { hint: 'write "data": [...]' });
+    if (data === undefined)
+      throw new UserError(`input ${name} has no data`, { hint: 'add "data": [...] to this input' });
     const tensor = tensorFromJson(name, input.datatype, data, shape);
     values[name] = { data: tensor.data, shape: tensor.shape };
   }

@@ -15,7 +15,7 @@ import { readLetters, transcripts } from '../media/letters';
 import { generateLoad, WARM_UP_MS, type LoadResult } from './load';
 import { labelledOutputs } from './model-facts';
 import type { PixelKind } from '../media/pictures';
-import { requestOf, usualSource } from './request';
+import { requestOf, shortSoundHint, usualSource } from './request';
 import {
   classesOf,
   classTable,
@@ -74,7 +74,7 @@ export async function inferCommand(command: InferCommand): Promise<number> {
       ),
     );
     const inputs = sources.length === 0 ? zeros(model) : model.inputs(await values(model, sources, command));
-    if (command.load !== undefined) return await bench(model, inputs, command, command.load);
+    if (command.load !== undefined) return await bench(model, inputs, sources, command, command.load);
     const asked = sources.flatMap((source) => (source.kind === 'body' ? (source.body.outputs ?? []) : []));
     const outputs = command.outputs ?? (asked.length === 0 ? undefined : asked.map(({ name }) => name));
     return await ask(model, inputs, sources, { ...command, outputs });
@@ -125,7 +125,7 @@ async function explained(client: InferenceClient, connection: Connection, error:
   // Some servers do not permit every client to list their models.
   const index = await client.repositoryIndex({ timeoutMs: connection.timeoutMs }).catch(() => []);
   const hint = whatThereIs(error.model, index);
-  return new UserError(error.message, { ...(hint === undefined ? {} : { hint }), cause: error });
+  return new UserError(error.message, { hint, cause: error });
 }
 
 /** Timeout of probing the other protocol. */
@@ -133,17 +133,17 @@ const LOOK_MS = 3000;
 
 /** A hint for an address at which Triton did not answer. */
 async function whereToAsk(connection: Connection, { status }: TritonError): Promise<string> {
-  const local = 'npm run local serves the models here; --url or --grpc for another server';
+  const local = 'start the local server with npm run local, or name another server with --url or --grpc';
   const isSilent = status === 'unreachable' || status === 'timeout';
-  return (await otherProtocol(connection)) ?? (isSilent ? local : `it is not Triton that answers there; ${local}`);
+  return (await otherProtocol(connection)) ?? (isSilent ? local : `the server at this address is not Triton; ${local}`);
 }
 
 /** A hint with the right flag if Triton speaks its other protocol at the address; otherwise undefined. */
 async function otherProtocol({ address, headers }: Connection): Promise<string | undefined> {
   const [other, hint] =
     'url' in address
-      ? [new TritonGrpcClient(address.url, { headers }), `gRPC: --grpc ${address.url.replace('http://', '')}`]
-      : [new TritonHttpClient(httpOf(address.grpc), { headers }), `HTTP: --url ${httpOf(address.grpc)}`];
+      ? [new TritonGrpcClient(address.url, { headers }), `gRPC; use --grpc ${address.url.replace('http://', '')}`]
+      : [new TritonHttpClient(httpOf(address.grpc), { headers }), `HTTP; use --url ${httpOf(address.grpc)}`];
   try {
     return (await other.live({ timeoutMs: LOOK_MS })) ? `this address speaks ${hint}` : undefined;
   } catch {
@@ -159,13 +159,13 @@ const httpOf = (address: string): string => (address.includes('://') ? address :
 function whatThereIs(model: string, index: readonly ModelIndexEntry[]): string | undefined {
   const ready = index.filter(({ state }) => state === 'READY');
   const versions = ready.filter(({ name }) => name === model).map(({ version }) => version);
-  if (versions.length > 0) return `versions of it that are ready: ${versions.join(', ')}`;
+  if (versions.length > 0) return `ready versions of ${model}: ${versions.join(', ')}`;
   const own = index.find(({ name }) => name === model);
   if (own !== undefined) {
-    return `it is in the repository and not served${own.state === '' ? '' : `: ${own.state} ${withoutFrames(model, own.reason)}`.trimEnd()}`;
+    return `${model} is in the repository but not served${own.state === '' ? '' : `: ${own.state} ${withoutFrames(model, own.reason)}`.trimEnd()}`;
   }
   const names = [...new Set(ready.map(({ name }) => name))];
-  return didYouMean(model, names) ?? (names.length === 0 ? undefined : `models that are ready: ${names.join(', ')}`);
+  return didYouMean(model, names) ?? (names.length === 0 ? undefined : `ready models: ${names.join(', ')}`);
 }
 
 async function values(model: TritonModel, sources: readonly Source[], command: InferCommand) {
@@ -187,8 +187,7 @@ async function ask(
   const started = performance.now();
   const options = { ...inferOptions(model, command, labelled, top), ...ofBodies(sources) };
   const result = await model.inferTensors(inputs, options).catch((error: unknown) => {
-    if (!(error instanceof TritonError) || !error.answered) throw error;
-    throw new UserError(explainRequestFailure(model.name, error.message), { cause: error });
+    throw rejected(model, shortSoundHint(sources), error);
   });
   const took = performance.now() - started;
   const classes: Record<string, Class[][]> = {};
@@ -197,22 +196,22 @@ async function ask(
     if (labelled.includes(output.name) && output.datatype === 'BYTES') classes[output.name] = classesOf(output);
     else plain.push(output);
   }
-  if (command.out !== undefined) await saveResult(command.out, result, command.pixels);
   const letters = readLetters(versionFile(join(command.repository, model.name), Number(result.version), 'vocab.json'));
   const heard = letters === undefined ? undefined : transcripts(plain, letters);
+  const answer = resultJson({ ...result, outputs: plain }, classes, heard);
+  if (command.out !== undefined) await saveResult(command.out, result, { pixels: command.pixels, json: answer });
   if (command.json) {
-    const answer = resultJson({ ...result, outputs: plain }, classes, heard);
     process.stdout.write(`${JSON.stringify(answer, exactValue, 2)}\n`);
     return EXIT.ok;
   }
   const texts = sources.flatMap((source) => (source.kind === 'text' ? [source.text] : []));
   const files = sources.flatMap((source) => (source.kind === 'picture' ? [source.file] : []));
-  const alike = similarities(plain, texts);
+  const similar = similarities(plain, texts);
   const parts = [
     `${result.model}, version ${result.version}, answered in ${formatDuration(took)}`,
     ...Object.values(classes).map((rows) => classTable(rows, files)),
     ...(plain.length === 0 ? [] : [outputTable(plain)]),
-    ...(alike === undefined ? [] : [alike]),
+    ...(similar === undefined ? [] : [similar]),
     ...(heard === undefined ? [] : [heard.map((text) => `text: ${JSON.stringify(text)}`).join('\n')]),
     ...(command.out === undefined ? [] : [`written to ${command.out}`]),
   ];
@@ -220,12 +219,18 @@ async function ask(
   return EXIT.ok;
 }
 
+/** The error for a request that the model rejected, in words for the user. Other errors stay as they are. */
+function rejected(model: TritonModel, hint: string | undefined, error: unknown): unknown {
+  if (!(error instanceof TritonError) || !error.answered) return error;
+  return new UserError(explainRequestFailure(model.name, error.message), { hint, cause: error });
+}
+
 /** The id and parameters of the request bodies. */
 function ofBodies(sources: readonly Source[]): Pick<InferOptions, 'requestId' | 'parameters'> {
   const bodies = sources.flatMap((source) => (source.kind === 'body' ? [source.body] : []));
   const [id] = bodies.flatMap((body) => body.id ?? []);
   const parameters = Object.assign({}, ...bodies.map((body) => body.parameters ?? {})) as InferOptions['parameters'];
-  return { ...(id === undefined ? {} : { requestId: id }), ...(parameters === undefined ? {} : { parameters }) };
+  return { requestId: id, parameters };
 }
 
 function inferOptions(
@@ -238,7 +243,7 @@ function inferOptions(
   const known = model.metadata.outputs.map(({ name }) => name);
   for (const name of outputs ?? []) {
     if (!known.includes(name)) {
-      throw new UserError(`--outputs ${name}: ${model.name} has no such output`, { hint: known.join(', ') });
+      throw new UserError(`--outputs ${name}: ${model.name} has no such output; allowed: ${known.join(', ')}`);
     }
   }
   if (outputs === undefined && labelled.length === 0) return { timeoutMs };
@@ -249,15 +254,25 @@ function inferOptions(
 async function bench(
   model: TritonModel,
   inputs: readonly Tensor[],
+  sources: readonly Source[],
   command: InferCommand,
   load: { concurrency: number; seconds: number },
 ): Promise<number> {
   const options = inferOptions(model, command, [], 0);
-  const title = `${load.concurrency} requests at any time, for ${WARM_UP_MS / 1000} s that do not count and ${load.seconds} s`;
-  const result = await new Progress().run(title, () => generateLoad(() => model.inferTensors(inputs, options), load));
+  const title = `load test: concurrency ${load.concurrency}, ${WARM_UP_MS / 1000} s of warm-up and ${load.seconds} s of measurement`;
+  const hint =
+    sources.length > 0
+      ? shortSoundHint(sources)
+      : `the request had zeros and a length of 1 for each variable dimension; give an input: npm run infer -- ${model.name} ${usualSource(model, command.repository)} --bench`;
+  const result = await new Progress()
+    .run(title, () => generateLoad(() => model.inferTensors(inputs, options), load))
+    .catch((error: unknown) => {
+      throw rejected(model, hint, error);
+    });
   if (command.json) process.stdout.write(`${JSON.stringify({ model: model.name, ...load, ...result }, null, 2)}\n`);
   else process.stdout.write(`${loadTable(model, inputs, load.concurrency, result)}\n`);
-  for (const [message, count] of Object.entries(result.messages)) process.stderr.write(`${count} times: ${message}\n`);
+  for (const [message, count] of Object.entries(result.messages))
+    process.stderr.write(`${count} requests failed: ${message}\n`);
   return result.errors === 0 ? EXIT.ok : EXIT.failed;
 }
 
@@ -265,7 +280,7 @@ function loadTable(model: TritonModel, inputs: readonly Tensor[], concurrency: n
   const request = inputs.map((input) => `${input.name} ${describe(input)}`).join(', ');
   const milliseconds = (value: number): string => `${value.toFixed(2)} ms`;
   const table = formatTable(
-    ['concurrency', 'requests/s', 'p50', 'p95', 'p99', 'longest', 'requests', 'errors'],
+    ['concurrency', 'requests/s', 'p50', 'p95', 'p99', 'max', 'requests', 'errors'],
     [
       [
         String(concurrency),
@@ -287,7 +302,7 @@ function takes(model: TritonModel): string {
     ...metadata.outputs.map((output) => ['output', output.name, output.datatype, `[${output.shape.join(', ')}]`]),
   ];
   const batch = maxBatchSize > 0 ? `, batches of up to ${maxBatchSize}` : '';
-  return `${metadata.name}, ${metadata.platform}, versions ${metadata.versions.join(', ')}${batch}; -1 is any length\n\n${formatTable(['', 'name', 'type', 'shape'], rows)}`;
+  return `${metadata.name}, ${metadata.platform}, versions ${metadata.versions.join(', ')}${batch}; -1 means any length\n\n${formatTable(['', 'name', 'type', 'shape'], rows)}`;
 }
 
 /** One row of zeros or empty strings; a variable length is 1. */

@@ -23,6 +23,7 @@ export const WARM_UP_MS = 2000;
 /**
  * Sends requests for `seconds` from `concurrency` senders. Each sender waits for an answer before its next request.
  * @param send sends one request and resolves with its answer
+ * @throws the error of `send` if every request of the warm-up fails
  */
 export async function generateLoad(
   send: () => Promise<unknown>,
@@ -43,9 +44,19 @@ export async function generateLoad(
   const atOnce = (work: () => Promise<void>): Promise<unknown> =>
     Promise.all(Array.from({ length: concurrency }, work));
   const warm = performance.now() + warmUpMs;
+  let answered = false;
+  let failure: unknown;
   await atOnce(async () => {
-    for (let i = 0; i < WARM_UP_REQUESTS || performance.now() < warm; i += 1) await send();
+    for (let i = 0; i < WARM_UP_REQUESTS || (answered && performance.now() < warm); i += 1) {
+      try {
+        await send();
+        answered = true;
+      } catch (error) {
+        failure = error;
+      }
+    }
   });
+  if (!answered) throw failure;
   const started = performance.now();
   const end = started + seconds * 1000;
   await atOnce(async () => {

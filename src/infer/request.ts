@@ -72,7 +72,7 @@ export async function requestOf(
   const { inputs } = model.metadata;
   const nowhere = (what: string): UserError =>
     new UserError(`${model.name} takes no ${what}`, {
-      hint: `it takes ${inputs.map((input) => `${input.name} ${describe(input)}`).join(', ')}; NAME=FILE.npy or NAME=[[1, 2]] gives any of them`,
+      hint: `its inputs are ${inputs.map((input) => `${input.name} ${describe(input)}`).join(', ')}; give any input as NAME=FILE.npy or NAME=[[1, 2]]`,
     });
 
   for (const [name, group] of byTarget(sources)) {
@@ -155,15 +155,15 @@ async function pictureValue(
   if (layout === undefined || !isDataType(input.datatype)) throw new Error(`${input.name} is not a picture`);
   const isSingle = !layout.batched || input.shape[0] === 1;
   if (isSingle && sources.length > 1) {
-    throw new UserError(`${model.name} takes one picture a request, and ${sources.length} were given`);
+    throw new UserError(`${model.name} takes one picture per request, but ${sources.length} were given`);
   }
   const { width, height } = layout;
   const crop = width > 0 && height > 0 ? { width, height, crop: true as const } : undefined;
   const pictures = await Promise.all(
     sources.map(({ file }) =>
       readImage(file, crop).catch((cause: unknown) => {
-        throw new UserError(`${file} is not a picture that can be read: ${(cause as Error).message}`, {
-          hint: `save it again, as one of ${PICTURES.join(' ')}`,
+        throw new UserError(`cannot read the picture ${file}: ${(cause as Error).message}`, {
+          hint: `save the picture in one of these formats: ${PICTURES.join(' ')}`,
           cause,
         });
       }),
@@ -173,13 +173,24 @@ async function pictureValue(
   return encodePictures(input.datatype, layout, pixels ?? usual, pictures);
 }
 
+/** Networks for speech reject sounds that are shorter than their first windows: Wav2Vec2 needs 25 ms. */
+const SHORT_SOUND_S = 0.1;
+
+/** A hint for a rejected request with a short sound: a model's description does not contain the minimum length. */
+export function shortSoundHint(sources: readonly Source[]): string | undefined {
+  const [short] = ofKind(sources, 'sound').filter(({ sound }) => sound.samples.length < SHORT_SOUND_S * sound.rate);
+  if (short === undefined) return undefined;
+  const { length } = short.sound.samples;
+  return `the sound has only ${length} samples (${((length / short.sound.rate) * 1000).toFixed(1)} ms); send at least ${SHORT_SOUND_S} s`;
+}
+
 /** Normalises the samples to mean 0 and deviation 1, as Wav2Vec2 takes them. */
 function soundValue(input: TensorMetadata, sources: readonly OfKind<'sound'>[]): InputValue {
   const [{ sound }] = sources as [OfKind<'sound'>];
-  if (sources.length > 1) throw new UserError(`one sound a request, and ${sources.length} were given`);
+  if (sources.length > 1) throw new UserError(`a request takes one sound, but ${sources.length} were given`);
   if (sound.rate !== SPEECH_HZ) {
-    throw new UserError(`the sound has ${sound.rate} samples a second, ${SPEECH_HZ} are needed`, {
-      hint: `ffmpeg -i OLD.wav -ar ${SPEECH_HZ} -ac 1 -c:a pcm_s16le NEW.wav`,
+    throw new UserError(`the sound has a sample rate of ${sound.rate} Hz; speech models take ${SPEECH_HZ} Hz`, {
+      hint: `convert the file: ffmpeg -i OLD.wav -ar ${SPEECH_HZ} -ac 1 -c:a pcm_s16le NEW.wav`,
     });
   }
   const { samples } = sound;
@@ -207,8 +218,8 @@ async function textValues(
   if (inputs.length === 0 || !inputs.every(isTokens)) throw nowhere('text');
   const file = tokenizerFile(model, repository);
   if (!existsSync(file)) {
-    throw new UserError(`${model.name} takes the ids of a tokenizer, and ${file} is not there`, {
-      hint: `trace the model, ${traceCommand(join(repository, model.name))}, or name its repository with --repo DIR`,
+    throw new UserError(`${model.name} takes token ids, but its tokenizer ${file} is missing`, {
+      hint: `trace the model with ${traceCommand(join(repository, model.name))}, or name its repository with --repo DIR`,
     });
   }
   const { ids, mask } = await tokenize(file, texts);

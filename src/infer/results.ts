@@ -85,7 +85,7 @@ function rangeOf(output: Exclude<Tensor, { datatype: 'BYTES' }>): string {
     most = Math.max(most, value);
     sum += value;
   }
-  if (odd > 0) return `${odd} of ${values.length} are no finite numbers`;
+  if (odd > 0) return `${odd} of ${values.length} values are not finite`;
   return `from ${short(least)} to ${short(most)}, mean ${short(sum / values.length)}`;
 }
 
@@ -111,7 +111,7 @@ export function similarities(outputs: readonly Tensor[], texts: readonly string[
     if (Math.abs(product(a, a) - 1) > 1e-3) return undefined;
     for (let b = a + 1; b < rows; b += 1) lines.push([product(a, b).toFixed(3), texts[a] ?? '', texts[b] ?? '']);
   }
-  return formatTable(['alike', 'one text', 'the other'], lines);
+  return formatTable(['similarity', 'text', 'other text'], lines);
 }
 
 /** The whole answer as JSON for programs. `texts` has the text of each row of a speech recogniser's answer. */
@@ -129,19 +129,26 @@ export function resultJson(
       shape: output.shape,
       data: nestedOf(output),
     })),
-    ...(Object.keys(classes).length === 0 ? {} : { classes }),
-    ...(texts === undefined ? {} : { texts }),
+    classes: Object.keys(classes).length === 0 ? undefined : classes,
+    texts,
   };
 }
 
 /** File extensions that saveResult supports. */
 export const SAVED_AS = ['.png', '.jpg', '.jpeg', '.webp', '.npy', '.json'];
 
-/** Writes the outputs to a file in the format of its extension. */
-export async function saveResult(file: string, result: InferResult, pixels: PixelKind | undefined): Promise<void> {
+/**
+ * Writes the outputs to a file in the format of its extension.
+ * @param options.json the answer as `resultJson` returns it, for a .json file
+ */
+export async function saveResult(
+  file: string,
+  result: InferResult,
+  { pixels, json }: { pixels: PixelKind | undefined; json: object },
+): Promise<void> {
   const end = extname(file).toLowerCase();
   if (end === '.json') {
-    writeFileSync(file, `${JSON.stringify(resultJson(result, {}), exactValue, 2)}\n`);
+    writeFileSync(file, `${JSON.stringify(json, exactValue, 2)}\n`);
     return;
   }
   const isPicture = end !== '.npy';
@@ -170,9 +177,11 @@ function theOne(candidates: readonly Tensor[], { model, outputs }: InferResult):
   if (only !== undefined && others.length === 0) return only;
   const names = (only === undefined ? outputs : candidates).map(({ name }) => name).join(', ');
   throw new UserError(
-    only === undefined ? `${model} answers no picture: ${names}` : `${model} answers several: ${names}`,
+    only === undefined
+      ? `${model} has no picture among its outputs: ${names}`
+      : `${model} has several outputs: ${names}`,
     {
-      hint: only === undefined ? 'write a .npy or .json file' : 'name the one to write: --outputs NAME',
+      hint: only === undefined ? 'write a .npy or .json file' : 'choose the output to write with --outputs NAME',
     },
   );
 }

@@ -57,21 +57,19 @@ export function readSource(argument: string, inputs: readonly string[]): Source 
 function refuseOtherName(name: string, value: string, inputs: readonly string[]): void {
   if (!/^[\w.-]+$/.test(name) || !(/^\s*[[{]/.test(value) || existsSync(value))) return;
   const hint = didYouMean(name, inputs);
-  throw new UserError(
-    `the model has no input ${name}; allowed: ${inputs.join(', ')}`,
-    hint === undefined ? {} : { hint },
-  );
+  throw new UserError(`the model has no input ${name}; allowed: ${inputs.join(', ')}`, { hint });
 }
 
 function readValue(value: string): Source | undefined {
   const read = READERS[extname(value).toLowerCase()];
   if (existsSync(value)) {
-    if (statSync(value).isDirectory()) throw new UserError(`${value} is a folder`, { hint: 'name the files in it' });
+    if (statSync(value).isDirectory())
+      throw new UserError(`${value} is a folder`, { hint: 'name the files in this folder' });
     if (read !== undefined) return read(value);
-    throw new UserError(`${value}: a file of this kind is not known; allowed: ${Object.keys(READERS).join(' ')}`);
+    throw new UserError(`${value}: unsupported file type; allowed: ${Object.keys(READERS).join(' ')}`);
   }
   // "See report.txt" is a text; a value without a space is the name of a missing file.
-  if (read !== undefined && !/\s/.test(value)) throw new UserError(`${value}: there is no such file`);
+  if (read !== undefined && !/\s/.test(value)) throw new UserError(`the file ${value} does not exist`);
   return undefined;
 }
 
@@ -82,7 +80,7 @@ const jsonSource = (value: Nested | Record<string, Nested>): Source =>
 function textSource(what: string, text: string): Source {
   if (text.trim() !== '') return { name: undefined, kind: 'text', text };
   throw new UserError(`${what} is empty`, {
-    hint: 'give a text or a file; an empty string, for a model that takes strings, is NAME=[""]',
+    hint: 'give a text or a file; to send an empty string, write NAME=[""]',
   });
 }
 
@@ -90,7 +88,7 @@ function bytesOf(file: string): Buffer {
   try {
     return readFileSync(file);
   } catch (cause) {
-    throw new UserError(`${file} cannot be read: ${(cause as Error).message}`, { cause });
+    throw new UserError(`cannot read ${file}: ${(cause as Error).message}`, { cause });
   }
 }
 
@@ -99,7 +97,7 @@ function parseJson(file: string, text: string): Nested | Record<string, Nested> 
     return JSON.parse(text) as Nested | Record<string, Nested>;
   } catch (cause) {
     throw new UserError(`${file}: ${(cause as Error).message}`, {
-      hint: 'JSON is needed: [[1, 2]], {"NAME": [[1, 2]]} for several inputs, or a request {"inputs": [{"name": ...}]}',
+      hint: 'write valid JSON: [[1, 2]], {"NAME": [[1, 2]]} for several inputs, or a request {"inputs": [{"name": ...}]}',
       cause,
     });
   }

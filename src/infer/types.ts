@@ -19,7 +19,7 @@ export async function writeTypes(
   { timeoutMs, address }: { timeoutMs: number; address: string },
 ): Promise<string[]> {
   const wanted = names ?? (await readyModels(client, timeoutMs));
-  if (wanted.length === 0) throw new UserError(`no model of ${address} is ready`, { hint: 'npm run status' });
+  if (wanted.length === 0) throw new UserError(`no model is ready at ${address}`, { hint: 'npm run status shows why' });
   const models = await Promise.all(wanted.map((name) => TritonModel.open(client, name, { timeoutMs })));
   writeFileSync(file, typesText(models, address));
   return [...wanted];
@@ -28,7 +28,7 @@ export async function writeTypes(
 async function readyModels(client: InferenceClient, timeoutMs: number): Promise<string[]> {
   const index = await client.repositoryIndex({ timeoutMs }).catch((cause: unknown) => {
     if (!(cause instanceof TritonError) || !cause.message.includes('restricted')) throw cause;
-    throw new UserError(`the models cannot be listed without the server's key: ${cause.message}`, {
+    throw new UserError(`cannot list the models without the server's control key: ${cause.message}`, {
       hint: `name the models, or set ${CONTROL_KEY_VARIABLE}`,
       cause,
     });
@@ -41,8 +41,8 @@ type Described = Pick<TritonModel, 'name' | 'metadata' | 'optionalInputs'>;
 /** TypeScript source with the types of these models. */
 export function typesText(models: readonly Described[], address: string): string {
   return [
-    `// What the models of ${address} take and answer, by "npm run infer -- --types".`,
-    `// For TritonModel.open<Models['NAME']>(client, 'NAME'). Lengths: -1 is any.`,
+    `// Inputs and outputs of the models at ${address}, written by "npm run infer -- --types".`,
+    `// For TritonModel.open<Models['NAME']>(client, 'NAME'). A length of -1 means any length.`,
     'export interface Models {',
     ...models.flatMap(modelLines),
     '}',
@@ -65,7 +65,8 @@ function modelLines({ name, metadata, optionalInputs }: Described): string[] {
 
 function tensorLines(model: string, { name, datatype, shape }: TensorMetadata): string[] {
   // The server's text becomes source code, so only known data types are accepted.
-  if (!isDataType(datatype)) throw new UserError(`${model}: '${name}' is of ${JSON.stringify(datatype)}`);
+  if (!isDataType(datatype))
+    throw new UserError(`${model}: tensor '${name}' has an unknown data type: ${JSON.stringify(datatype)}`);
   return [`      /** [${shape.join(', ')}] */`, `      ${property(name)}: '${datatype}';`];
 }
 

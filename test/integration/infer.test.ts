@@ -136,7 +136,7 @@ test('writes what models take and answer as types', async () => {
     stderr: `${file}: adds, colours, negative, small, sound, speech, whole, words\n`,
   });
   const text = readFileSync(file, 'utf8');
-  expect(text).toContain(`// What the models of ${server.httpUrl} take and answer`);
+  expect(text).toContain(`// Inputs and outputs of the models at ${server.httpUrl}`);
   expect(text).toContain(`  colours: {
     inputs: {
       /** [-1, 3, 4, 4] */
@@ -161,7 +161,7 @@ test('writes what models take and answer as types', async () => {
 test('tells what a model takes', async () => {
   const { code, stdout } = await infer('colours');
   expect(code).toBe(0);
-  expect(stdout).toContain('colours, python, versions 1, batches of up to 2; -1 is any length\n');
+  expect(stdout).toContain('colours, python, versions 1, batches of up to 2; -1 means any length\n');
   expect(stdout).toMatch(
     /input +x +FP32 +\[-1, 3, 4, 4\]\noutput +y +FP32 +\[-1, 3\]\n\nnpm run infer -- colours PICTURE.jpg --url /,
   );
@@ -360,13 +360,13 @@ describe('refused', () => {
       'a version that is not there',
       () => ['adds', '--version', '9'],
       1,
-      /version 9[^]*\n {2}-> versions of it that are ready: 1, 2/,
+      /version 9[^]*\n {2}-> ready versions of adds: 1, 2/,
     ],
     [
       'a model that is not served',
       () => ['broken'],
       1,
-      /\n {2}-> it is in the repository and not served: UNAVAILABLE /,
+      /\n {2}-> broken is in the repository but not served: UNAVAILABLE /,
     ],
     ['a folder that is not there', () => ['adds', 'x=[1]', '-o', path('no/x.npy')], 2, /--out .*: there is no folder /],
     ['an input of another name', () => ['adds', 'xs=[1]'], 1, /the model has no input xs; allowed: x\n/],
@@ -377,7 +377,7 @@ describe('refused', () => {
       'a picture that is none',
       () => ['colours', path('none.jpg')],
       1,
-      /none\.jpg is not a picture that can be read: .*\n {2}-> save it again, as one of \.jpg /,
+      /cannot read the picture .*none\.jpg: .*\n {2}-> save the picture in one of these formats: \.jpg /,
     ],
     [
       'an array that is none',
@@ -391,12 +391,12 @@ describe('refused', () => {
       1,
       /folder\.npy is a folder\n {2}-> name the files/,
     ],
-    ['a folder', () => ['adds', scratch.directory], 1, /is a folder\n {2}-> name the files in it/],
+    ['a folder', () => ['adds', scratch.directory], 1, /is a folder\n {2}-> name the files in this folder/],
     [
       'a text for numbers',
       () => ['negative', 'text'],
       1,
-      /negative takes no text\n {2}-> it takes x UINT8 \[-1, -1, 3\]/,
+      /negative takes no text\n {2}-> its inputs are x UINT8 \[-1, -1, 3\]/,
     ],
     ['a picture for numbers', () => ['adds', path('warm.png')], 1, /adds takes no picture/],
     [
@@ -429,13 +429,28 @@ describe('refused', () => {
       1,
       /inputs: .*no such input; allowed: x, mask/,
     ],
-    ['JSON that is cut short', () => ['adds', '{"x": ['], 1, /the input: .*\n {2}-> JSON is needed: /],
-    ['a request of another type', () => ['adds', body({ datatype: 'INT32' })], 1, /x is given as INT32; adds takes x?/],
+    ['JSON that is cut short', () => ['adds', '{"x": ['], 1, /the input: .*\n {2}-> write valid JSON: /],
+    [
+      'a request of another type',
+      () => ['adds', body({ datatype: 'INT32' })],
+      1,
+      /the request has INT32 for input x; adds takes FP32/,
+    ],
     ['a request for another input', () => ['adds', body({ name: 'z' })], 1, /adds has no input z; allowed: x\n/],
     ['a request without data', () => ['adds', body({ data: undefined })], 1, /input x has no data\n/],
     ['a request whose data has another shape', () => ['adds', body({ shape: [3] })], 1, /2 elements for shape \[3\]/],
-    ['an output that is not there', () => ['adds', 'x=[1]', '--outputs', 'z'], 1, /adds has no such output\n {2}-> y/],
-    ['a picture of what is none', () => ['adds', 'x=[1]', '-o', path('x.png')], 1, /adds answers no picture: y/],
+    [
+      'an output that is not there',
+      () => ['adds', 'x=[1]', '--outputs', 'z'],
+      1,
+      /adds has no such output; allowed: y\n/,
+    ],
+    [
+      'a picture of what is none',
+      () => ['adds', 'x=[1]', '-o', path('x.png')],
+      1,
+      /adds has no picture among its outputs: y/,
+    ],
   ];
 
   beforeAll(() => {
@@ -456,10 +471,10 @@ describe('refused', () => {
   test('the port of the other protocol: the right flag', async () => {
     const http = await runCommandLine('infer', ['adds', '--url', `http://${server.grpcAddress}`]);
     expect(http).toMatchObject({ code: 1, stdout: '' });
-    expect(http.stderr).toContain(`\n  -> this address speaks gRPC: --grpc ${server.grpcAddress}\n`);
+    expect(http.stderr).toContain(`\n  -> this address speaks gRPC; use --grpc ${server.grpcAddress}\n`);
     const grpc = await runCommandLine('infer', ['adds', '--grpc', server.httpUrl.replace('http://', '')]);
     expect(grpc).toMatchObject({ code: 1, stdout: '' });
-    expect(grpc.stderr).toContain(`\n  -> this address speaks HTTP: --url ${server.httpUrl}\n`);
+    expect(grpc.stderr).toContain(`\n  -> this address speaks HTTP; use --url ${server.httpUrl}\n`);
   });
 
   test('the port of something else', async () => {
@@ -469,12 +484,14 @@ describe('refused', () => {
       server.metricsUrl.replace('/metrics', ''),
     ]);
     expect(code).toBe(1);
-    expect(stderr).toMatch(/\n {2}-> it is not Triton that answers there; npm run local serves the models here/);
+    expect(stderr).toMatch(
+      /\n {2}-> the server at this address is not Triton; start the local server with npm run local/,
+    );
   });
 
   test('a server that is not there', async () => {
     const { code, stderr } = await runCommandLine('infer', ['adds', '--url', 'http://127.0.0.1:9']);
     expect(code).toBe(1);
-    expect(stderr).toMatch(/127\.0\.0\.1:9 cannot be reached: .*\n {2}-> npm run local serves the models here/);
+    expect(stderr).toMatch(/127\.0\.0\.1:9 cannot be reached: .*\n {2}-> start the local server with npm run local/);
   });
 });

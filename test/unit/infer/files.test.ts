@@ -181,8 +181,8 @@ describe('an argument', () => {
   });
 
   it.each([
-    ['of a kind that is not known', 'data.bin', /data\.bin: a file of this kind is not known; allowed: \.jpg/],
-    ['that is not there', 'missing.png', /missing\.png: there is no such file/],
+    ['of a kind that is not known', 'data.bin', /data\.bin: unsupported file type; allowed: \.jpg/],
+    ['that is not there', 'missing.png', /the file .*missing\.png does not exist/],
     ['that is no JSON', 'broken.json', /broken\.json: /],
   ])('refuses a file %s', (_, name, message) => {
     expect(() => readSource(path(name), [])).toThrow(message);

@@ -8,15 +8,15 @@ it.each([
   [10, 1],
   [11, 2],
   [100, 10],
-])('percentile %d of ten values', (percent, value) => {
+])('percentile %d of ten values is one of them', (percent, value) => {
   expect(percentile([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], percent)).toBe(value);
 });
 
-it('percentiles of nothing', () => {
+it('percentile of no values is NaN', () => {
   expect(percentile([], 50)).toBeNaN();
 });
 
-it('keeps as many requests in flight as it is told, and no more', async () => {
+it('generateLoad keeps exactly `concurrency` requests in flight', async () => {
   let inFlight = 0;
   let most = 0;
   const send = async (): Promise<void> => {
@@ -35,12 +35,12 @@ it('keeps as many requests in flight as it is told, and no more', async () => {
   expect(requestsPerSecond * seconds).toBeCloseTo(requests);
 });
 
-it('counts failures by their message, and not as requests', async () => {
+it('generateLoad counts failures by their message, and not as requests', async () => {
   const seen = { ok: 0, busy: 0 };
   let sent = 0;
   const send = async (): Promise<void> => {
     await sleep(1);
-    // What is sent in front is not counted, and must not fail.
+    // Requests of the warm-up are not counted.
     if ((sent += 1) <= WARM_UP_REQUESTS) return;
     const kind = seen.ok > seen.busy ? 'busy' : 'ok';
     seen[kind] += 1;
@@ -53,7 +53,18 @@ it('counts failures by their message, and not as requests', async () => {
   expect(seen.busy).toBeGreaterThan(0);
 });
 
-it('does not begin where the first requests fail', async () => {
+it('generateLoad ignores failed requests of the warm-up if others are answered', async () => {
+  let sent = 0;
+  const send = async (): Promise<void> => {
+    await sleep(1);
+    if ((sent += 1) === 1) throw new Error('busy');
+  };
+  const result = await generateLoad(send, { concurrency: 1, seconds: 0.05, warmUpMs: 0 });
+  expect(result).toMatchObject({ errors: 0, messages: {} });
+  expect(result.requests).toBeGreaterThan(0);
+});
+
+it('generateLoad throws if every request of the warm-up fails', async () => {
   await expect(generateLoad(() => Promise.reject(new Error('no')), { concurrency: 2, seconds: 10 })).rejects.toThrow(
     'no',
   );

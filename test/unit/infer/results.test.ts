@@ -3,7 +3,7 @@ import { tensorOf } from '../../../src/triton/nested';
 
 const lines = (text: string | undefined): string[] => (text ?? '').split('\n');
 
-it('reads classes, with labels that have colons and without labels', () => {
+it('classesOf reads labels with colons, and classes without labels', () => {
   const output = tensorOf('y', 'BYTES', [
     ['2.5:2:zebra: striped', '-0.25:0'],
     ['1.0:1:dog', '0.5:0:cat'],
@@ -23,7 +23,7 @@ it('reads classes, with labels that have colons and without labels', () => {
 
 it.each([
   [tensorOf('y', 'INT32', [3, 1, 2]), 'y       INT32  [3]    3, 1, 2 (from 1 to 3, mean 2)'],
-  [tensorOf('y', 'FP32', [0.123456, NaN]), 'y       FP32  [2]    0.1235, NaN (1 of 2 are no finite numbers)'],
+  [tensorOf('y', 'FP32', [0.123456, NaN]), 'y       FP32  [2]    0.1235, NaN (1 of 2 values are not finite)'],
   [tensorOf('y', 'BYTES', ['a', 'b"']), 'y       BYTES  [2]    "a", "b\\""'],
   [tensorOf('y', 'FP32', []), 'y       FP32  [0]    none'],
   [tensorOf('y', 'INT64', [1, 2, 3, 4, 5]), 'y       INT64  [5]    1, 2, 3, 4, ... (from 1 to 5, mean 3)'],
@@ -42,17 +42,17 @@ it.each([
     'y       INT8  [3, 2, 1]  0',
     ...['1', '2', '3', '...', '(from 0 to 5, mean 2.5)'].map((line) => `                         ${line}`),
   ],
-])('sums up %j', (output, ...expected) => {
+])('outputTable summarises %j', (output, ...expected) => {
   expect(lines(outputTable([output])).slice(2)).toEqual(expected);
 });
 
-it('compares texts by embeddings of length 1', () => {
+it('similarities compares rows only if they are embeddings of norm 1', () => {
   const states = tensorOf('states', 'FP32', [[[1]], [[2]]]);
   const embeddings = tensorOf('y', 'FP32', [
     [1, 0],
     [0.6, 0.8],
   ]);
-  expect(lines(similarities([states, embeddings], ['one', 'two']))[2]).toBe('0.600  one       two');
+  expect(lines(similarities([states, embeddings], ['one', 'two']))[2]).toBe('     0.600  one   two');
   expect(
     similarities(
       [
@@ -68,7 +68,7 @@ it('compares texts by embeddings of length 1', () => {
   expect(similarities([states], ['one', 'two'])).toBeUndefined();
 });
 
-it('JSON keeps numbers that JSON does not have, as text', () => {
+it('resultJson with exactValue writes numbers as text if JSON cannot express them', () => {
   const outputs = [tensorOf('y', 'FP32', [1.5, NaN, -Infinity]), tensorOf('n', 'INT64', [1n, 2n ** 60n])];
   const json = JSON.stringify(resultJson({ model: 'm', version: '1', requestId: '', outputs }, {}), exactValue);
   expect((JSON.parse(json) as { outputs: { data: unknown }[] }).outputs.map(({ data }) => data)).toEqual([

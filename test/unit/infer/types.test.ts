@@ -19,8 +19,8 @@ it('writes the inputs and outputs of each model, and which inputs may be left ou
   );
   const empty = model('empty', [], [{ name: 'y', datatype: 'BYTES', shape: [] }]);
   expect(typesText([bert, empty], 'http://127.0.0.1:8000')).toBe(
-    `// What the models of http://127.0.0.1:8000 take and answer, by "npm run infer -- --types".
-// For TritonModel.open<Models['NAME']>(client, 'NAME'). Lengths: -1 is any.
+    `// Inputs and outputs of the models at http://127.0.0.1:8000, written by "npm run infer -- --types".
+// For TritonModel.open<Models['NAME']>(client, 'NAME'). A length of -1 means any length.
 export interface Models {
   bert: {
     inputs: {
@@ -61,5 +61,5 @@ it.each([
 
 it('refuses a data type that is none: what a server says becomes code', () => {
   const odd = model('odd', [{ name: 'x', datatype: `FP32'; evil: '`, shape: [1] }], []);
-  expect(() => typesText([odd], 'here')).toThrow(`odd: 'x' is of "FP32'; evil: '"`);
+  expect(() => typesText([odd], 'here')).toThrow(`odd: tensor 'x' has an unknown data type: "FP32'; evil: '"`);
 });
