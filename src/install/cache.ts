@@ -58,7 +58,7 @@ export async function acquireLock(path: string, what: string, options: { wait?: 
     if (options.wait === false) {
       throw new UserError(`${what} is in use by process ${owner}`, { hint: `stop that process first: kill ${owner}` });
     }
-    if (!announced) process.stderr.write(`Waiting for process ${owner}, which creates ${what} ...\n`);
+    if (!announced) process.stderr.write(`Waiting for process ${owner}, which prepares ${what} ...\n`);
     await sleep(500);
   }
 }
@@ -94,8 +94,8 @@ export function requireFreeSpace(directory: string, bytes: number, what: string)
   const { bavail, bsize } = statfsSync(directory);
   const free = bavail * bsize;
   if (free < bytes) {
-    throw new UserError(`${what} needs ${formatBytes(bytes)} in ${directory}, where ${formatBytes(free)} are free`, {
-      hint: 'free some space, or choose another disk with XDG_CACHE_HOME',
+    throw new UserError(`${what} needs ${formatBytes(bytes)} in ${directory}, but only ${formatBytes(free)} are free`, {
+      hint: 'free disk space, or choose another disk with XDG_CACHE_HOME',
     });
   }
 }

@@ -61,7 +61,7 @@ async function installRuntime(uv: string, python: string, lock: string, step: St
     await uvInstall(uv, python, ['--torch-backend', 'cpu', '-r', lock], step, { UV_HTTP_RETRIES: '0' });
   } catch {
     // If the cause is not the index, the second attempt fails too and reports the cause.
-    step.update('installing PyTorch (the build on PyPI, with CUDA: 5 GB)');
+    step.update('installing PyTorch (CUDA build from PyPI, 5 GB)');
     await uvInstall(uv, python, ['-r', lock], step);
   }
 }
@@ -86,7 +86,7 @@ function explainInstall(error: unknown): unknown {
   if (!(error instanceof CommandError)) return error;
   const said = error.output.stderr.trim().split('\n').at(-1) ?? '';
   if (/No space left/i.test(error.output.stderr)) {
-    return new UserError('the disk is full: the Python packages could not be installed', {
+    return new UserError('the disk is full: cannot install the Python packages', {
       hint: 'free about 8 GB, or choose another disk with XDG_CACHE_HOME and UV_CACHE_DIR',
       cause: error,
     });
@@ -96,8 +96,8 @@ function explainInstall(error: unknown): unknown {
       error.output.stderr,
     )
   ) {
-    return new UserError(`the Python package index could not be reached, or lacks a package (${said.trim()})`, {
-      hint: 'check the network, or the settings of pip and uv (PIP_INDEX_URL, UV_DEFAULT_INDEX, HTTPS_PROXY), and run this again',
+    return new UserError(`cannot reach the Python package index, or it lacks a package (${said.trim()})`, {
+      hint: 'check the network and the settings of pip and uv (PIP_INDEX_URL, UV_DEFAULT_INDEX, HTTPS_PROXY), then run the command again',
       cause: error,
     });
   }
@@ -114,7 +114,7 @@ async function ensureDevelopment(environment: PythonEnvironment, step: Step): Pr
   try {
     if (existsSync(marker)) return;
     const uv = await ensureUv(environment.python);
-    step.update('installing what the tests need');
+    step.update('installing the packages for tests');
     await uvInstall(uv, environment.python, ['-r', lock], step);
     writeFileSync(marker, '');
   } finally {
@@ -156,7 +156,9 @@ async function findPython(embeddable: boolean): Promise<BasePython> {
   if (fallback !== undefined && !embeddable) return fallback;
   const [oldest, newest] = [PYTHON_VERSIONS.at(-1), PYTHON_VERSIONS[0]];
   throw new UserError(
-    refused.length === 0 ? 'no Python found on PATH' : `no Python on PATH will do: ${[...new Set(refused)].join('; ')}`,
+    refused.length === 0
+      ? 'no Python found on PATH'
+      : `no suitable Python on PATH: ${[...new Set(refused)].join('; ')}`,
     {
       hint:
         `install Python ${oldest} to ${newest} with its shared library and put it on PATH ` +
@@ -226,14 +228,14 @@ export async function ensureUv(python: string): Promise<string> {
     } catch (error) {
       if (!(error instanceof CommandError) || !error.output.stderr.includes('No module named pip'))
         throw explainInstall(error);
-      throw new UserError(`${python} has no pip, which is needed once to install uv`, {
-        hint: 'install pip (Debian, Ubuntu: apt install python3-pip) or uv itself, then run this again',
+      throw new UserError(`cannot install uv: ${python} has no pip`, {
+        hint: 'install pip (Debian, Ubuntu: apt install python3-pip) or uv itself, then run the command again',
         cause: error,
       });
     }
   });
   const binary = join(directory, 'bin', 'uv');
-  if (!existsSync(binary)) throw new UserError(`uv was installed, but ${binary} is not there`);
+  if (!existsSync(binary)) throw new UserError(`uv was installed, but ${binary} is missing`);
   return binary;
 }
 

@@ -38,11 +38,11 @@ export function whyTritonCannotRun(
   architecture: string = process.arch,
   glibc: string = glibcVersion(),
 ): string | undefined {
-  if (platform !== 'linux') return `it runs on Linux only, and this is ${platform}`;
-  if (architecture !== 'x64') return `its PyPI build is for x86-64, and this is ${architecture}`;
-  if (glibc === '') return `it needs glibc ${MINIMUM_GLIBC} or newer, and this system has none (musl?)`;
+  if (platform !== 'linux') return `it runs only on Linux; this system is ${platform}`;
+  if (architecture !== 'x64') return `its PyPI build needs x86-64; this processor is ${architecture}`;
+  if (glibc === '') return `it needs glibc ${MINIMUM_GLIBC} or newer; this system has another C library`;
   if (compareVersions(glibc, MINIMUM_GLIBC) < 0)
-    return `it needs glibc ${MINIMUM_GLIBC} or newer, and this is ${glibc}`;
+    return `it needs glibc ${MINIMUM_GLIBC} or newer; this system has ${glibc}`;
   return undefined;
 }
 
@@ -51,7 +51,7 @@ export function requireTritonPlatform(): void {
   const reason = whyTritonCannotRun();
   if (reason === undefined) return;
   throw new UserError(`the Triton server binary cannot run here: ${reason}`, {
-    hint: 'with a container engine, compose.yaml serves the same repository: see docs/docker.md',
+    hint: 'with a container engine, compose.yaml serves the same model repository (docs/docker.md)',
   });
 }
 

@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname, join, normalize } from 'node:path';
+import { staysInside } from '../model/paths';
 import { isVersion } from '../model/versions';
 
 const HEADER =
@@ -22,7 +23,12 @@ export function ignoreMadeFiles(folder: string, fetched: readonly string[] = [])
     ? versions.flatMap((version) => tracedFiles(folder, version))
     : [];
   const made = [...traced, ...fetched].filter((path) => existsSync(join(folder, path)));
-  const places = ['.', ...versions, ...versions.map((version) => join('golden', version)), ...fetched.map(dirname)];
+  const places = [
+    '.',
+    ...versions,
+    ...versions.map((version) => join('golden', version)),
+    ...[...made, ...fetched].map(dirname),
+  ];
   for (const place of new Set(places)) {
     const names = made.filter((path) => dirname(path) === place).map((path) => basename(path));
     update(join(folder, place), names);
@@ -37,23 +43,32 @@ function tracedFiles(folder: string, version: string): string[] {
 
 /** Returns the files of one record that still have the recorded size; others may have been replaced by the user. */
 function recordedFiles(folder: string, record: string): string[] {
-  interface File {
-    path: string;
-    bytes: number;
-  }
-  let files: File[];
+  return readRecord(join(folder, record))
+    .filter(({ path, bytes }) => {
+      const file = statSync(join(folder, path), { throwIfNoEntry: false });
+      return file?.isFile() === true && file.size === bytes;
+    })
+    .map(({ path }) => normalize(path));
+}
+
+interface RecordedFile {
+  path: string;
+  bytes: number;
+}
+
+/** The entries of a trace record that name a file in the model folder. A user may have damaged the record. */
+function readRecord(file: string): RecordedFile[] {
   try {
-    const read = JSON.parse(readFileSync(join(folder, record), 'utf8')) as Record<
-      'data_files' | 'extra_files' | 'golden',
-      File[]
-    > & { artifact: File };
-    files = [read.artifact, ...read.data_files, ...read.extra_files, ...read.golden];
+    const record = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
+    return [record['artifact'], record['data_files'], record['extra_files'], record['golden']].flat().filter(isInside);
   } catch {
     return []; // Not a trace record.
   }
-  return files
-    .filter(({ path, bytes }) => statSync(join(folder, path), { throwIfNoEntry: false })?.size === bytes)
-    .map(({ path }) => path);
+}
+
+function isInside(entry: unknown): entry is RecordedFile {
+  const { path, bytes } = (entry ?? {}) as Partial<Record<keyof RecordedFile, unknown>>;
+  return typeof path === 'string' && typeof bytes === 'number' && staysInside(path) && !path.includes('\0');
 }
 
 function update(directory: string, names: readonly string[]): void {

@@ -19,7 +19,7 @@ export interface TraceOptions {
   force?: boolean;
   /** Set dims in model.yaml if the weights need other dims. */
   fitConfig?: boolean;
-  /** Only report why each model would be made, or not. */
+  /** Only report why each model would be traced again, or not. */
   explain?: boolean;
   /** Numbers as on the command line; the tracing process checks them. */
   seed?: string | undefined;
@@ -100,8 +100,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
         const event = parseEvent(line);
         if (event === undefined) return;
         if (event.event === 'failed') {
-          const hint = event.hint ?? undefined;
-          failures.push({ file: event.model, message: event.error, ...(hint === undefined ? {} : { hint }) });
+          failures.push({ file: event.model, message: event.error, hint: event.hint ?? undefined });
         }
         // Written immediately, because this process may be killed while the next model is traced.
         if (event.event === 'done') ignoreMade(event.model);
@@ -142,10 +141,10 @@ async function fetchAll({ repository, models, exclude = [], weights, onEvent }: 
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       const { message, hint } = error;
-      problems.push({ file: model, message, ...(hint === undefined ? {} : { hint }) });
+      problems.push({ file: model, message, hint });
     }
   }
-  if (problems.length > 0) throw new UserError('weights cannot be had', { problems });
+  if (problems.length > 0) throw new UserError('cannot get the weights', { problems });
   return found;
 }
 
@@ -162,7 +161,7 @@ function usageError(said: string): UsageError {
     .trim()
     .replace(/^usage: [^]*?: error: /, '')
     .split('\n    -> ');
-  return new UsageError(message, hint === undefined ? {} : { hint });
+  return new UsageError(message, { hint });
 }
 
 /** Resolves FILE in MODEL=FILE from our working directory. A hub id, which is no existing file, stays unchanged. */

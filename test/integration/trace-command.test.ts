@@ -187,7 +187,7 @@ describe('with a weights.yaml', () => {
     const { code, stderr } = await trace(repository);
     expect(code).toBe(1);
     expect(stderr).toContain(`second.bin has SHA-256 ${sha256(second)}; `);
-    expect(stderr).toContain(`says ${sha256(first)}\n`);
+    expect(stderr).toContain(`requires ${sha256(first)}\n`);
     expect(record()).toMatchObject({ given_weights: { name: 'second.bin' } });
   });
 });

@@ -143,7 +143,7 @@ test.each<[what: string, source: () => Pinned, message: RegExp, hint: RegExp]>([
   [
     'another content',
     () => pinned('s3://weights/a/w.bin', OTHER),
-    new RegExp(`has SHA-256 ${SHA}; .*says ${OTHER}`),
+    new RegExp(`has SHA-256 ${SHA}; .*requires ${OTHER}`),
     /^to accept the new content, write its SHA-256 into .*weights\.yaml/,
   ],
   [
@@ -155,7 +155,12 @@ test.each<[what: string, source: () => Pinned, message: RegExp, hint: RegExp]>([
   ['no such bucket', () => pinned('s3://no-such-bucket/none'), /s3:\/\/no-such-bucket\/none/, /./],
   ['no such file on the hub', () => pinned('hf://o/n@main/none'), /answered 404/, /check the address, the revision/],
   ['a gated repository', () => pinned('hf://o/n@main/gated.bin'), /answered 401/, /set HF_TOKEN/],
-  ['a download that breaks off', () => pinned(`${address}/cut.bin`), /cut\.bin broke off/, /run it again/],
+  [
+    'a download that breaks off',
+    () => pinned(`${address}/cut.bin`),
+    /cut\.bin was interrupted/,
+    /run the command again/,
+  ],
   [
     'no server',
     () => pinned('http://127.0.0.1:1/w.bin'),
@@ -166,7 +171,7 @@ test.each<[what: string, source: () => Pinned, message: RegExp, hint: RegExp]>([
     'no such path',
     () => pinned('nowhere.bin'),
     /^cannot read .*nowhere\.bin: there is no such file/,
-    /from the model folder/,
+    /relative to the model folder/,
   ],
 ])('%s: an error with the next step, and nothing is left', async (_, source, message, hint) => {
   const at = folder();
@@ -180,8 +185,8 @@ test.each<[what: string, content: string | Buffer, message: RegExp, hint: RegExp
   [
     'another file in its place',
     'mine',
-    new RegExp(`model\\.pt has SHA-256 ${sha256(Buffer.from('mine'))}; .*weights\\.yaml says ${SHA}`),
-    /delete the file to have it downloaded/,
+    new RegExp(`model\\.pt has SHA-256 ${sha256(Buffer.from('mine'))}; .*weights\\.yaml requires ${SHA}`),
+    /delete the file to download it again/,
   ],
   ['a pointer of Git LFS', POINTER, /is a pointer of Git LFS, not the file itself/, /git lfs pull/],
 ])('%s is reported, and kept', async (_, content, message, hint) => {

@@ -24,7 +24,7 @@ export async function fetchWeights({ source, sha256 }: Pinned, options: FetchOpt
   if (source.kind === 'hub' && source.file === undefined) return `${source.repository}@${source.revision}`;
   if (source.kind === 'path') {
     const file = resolve(options.folder, source.text);
-    await requireContent(file, sha256, options.folder, 'correct one of them');
+    await requireContent(file, sha256, options.folder, 'correct the path or the SHA-256');
     return file;
   }
   // One folder per content, so that the file keeps its name, which the trace record contains.
@@ -44,7 +44,7 @@ export async function fetchFiles({ files }: WeightsFile, options: FetchOptions):
         target,
         pinned.sha256,
         options.folder,
-        'delete the file to have it downloaded, put the new content into a new version folder, or correct the SHA-256',
+        'delete the file to download it again, put the new content into a new version folder, or correct the SHA-256',
       );
       continue;
     }
@@ -74,7 +74,7 @@ async function download({ source, sha256 }: Pinned, target: string, { folder, on
     }
     const received = hash.digest('hex');
     if (sha256 !== undefined && received !== sha256) {
-      throw new UserError(`${source.text} has SHA-256 ${received}; ${WEIGHTS_FILE} says ${sha256}`, {
+      throw new UserError(`${source.text} has SHA-256 ${received}; ${WEIGHTS_FILE} requires ${sha256}`, {
         hint: `to accept the new content, write its SHA-256 into ${displayPath(join(folder, WEIGHTS_FILE))}`,
       });
     }
@@ -97,23 +97,26 @@ const LFS_POINTER = 'version https://git-lfs.github.com/spec/';
 async function requireContent(file: string, sha256: string | undefined, folder: string, hint: string): Promise<void> {
   const name = displayPath(file);
   if (!existsSync(file)) {
-    throw new UserError(`${name} is missing`, { hint: `put it there, or correct its path in ${WEIGHTS_FILE}` });
+    throw new UserError(`${name} is missing`, { hint: `add the file, or correct its path in ${WEIGHTS_FILE}` });
   }
   if (statSync(file).isDirectory()) {
     if (sha256 === undefined) return;
-    throw new UserError(`${name} is a folder, which has no SHA-256`, { hint: `leave sha256 out of ${WEIGHTS_FILE}` });
+    throw new UserError(`${name} is a folder, which has no SHA-256`, { hint: `remove sha256 from ${WEIGHTS_FILE}` });
   }
   if (await isPointer(file)) {
     throw new UserError(`${name} is a pointer of Git LFS, not the file itself`, {
-      hint: 'git lfs pull; in CI: actions/checkout with lfs: true',
+      hint: 'run git lfs pull; in CI, use actions/checkout with lfs: true',
     });
   }
   if (sha256 === undefined) return;
   const received = await sha256Of(file);
   if (received === sha256) return;
-  throw new UserError(`${name} has SHA-256 ${received}; ${displayPath(join(folder, WEIGHTS_FILE))} says ${sha256}`, {
-    hint,
-  });
+  throw new UserError(
+    `${name} has SHA-256 ${received}; ${displayPath(join(folder, WEIGHTS_FILE))} requires ${sha256}`,
+    {
+      hint,
+    },
+  );
 }
 
 async function isPointer(path: string): Promise<boolean> {

@@ -41,7 +41,7 @@ async function* readFile(path: string): AsyncGenerator<Uint8Array> {
   try {
     yield* createReadStream(path) as AsyncIterable<Buffer>;
   } catch (error) {
-    throw new UserError(`cannot read ${path}: ${reasonOf(error)}`, { hint: 'a path is taken from the model folder' });
+    throw new UserError(`cannot read ${path}: ${reasonOf(error)}`, { hint: 'paths are relative to the model folder' });
   }
 }
 
@@ -50,7 +50,10 @@ async function* download(url: string, headers: Record<string, string>): AsyncGen
   try {
     if (answer.body !== null) yield* answer.body as unknown as AsyncIterable<Uint8Array>;
   } catch (error) {
-    throw new UserError(`the download of ${url} broke off: ${causeOf(error)}`, { hint: 'run it again', cause: error });
+    throw new UserError(`the download of ${url} was interrupted: ${causeOf(error)}`, {
+      hint: 'run the command again',
+      cause: error,
+    });
   }
 }
 
@@ -78,7 +81,7 @@ async function request(url: string, headers: Record<string, string>): Promise<Re
 function refused(url: string, status: number): UserError {
   const hint =
     status === 401 || status === 403
-      ? 'of a private or gated repository of Hugging Face: set HF_TOKEN'
+      ? 'for a private or gated repository of Hugging Face, set HF_TOKEN'
       : status === 404
         ? 'check the address, the revision and the name of the file'
         : 'try again later';

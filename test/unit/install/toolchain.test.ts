@@ -88,18 +88,20 @@ describe('acquireLock', () => {
 });
 
 test('requireFreeSpace reports the required and the free space', () => {
-  expect(() => requireFreeSpace(home, 1e18, 'PyTorch')).toThrow(/PyTorch needs 1000000.0 TB in .* where .* are free/);
+  expect(() => requireFreeSpace(home, 1e18, 'PyTorch')).toThrow(
+    /PyTorch needs 1000000.0 TB in .*, but only .* are free/,
+  );
   expect(() => requireFreeSpace(home, 1, 'PyTorch')).not.toThrow();
 });
 
 test.each([
   ['linux', 'x64', '2.36', undefined],
   ['linux', 'x64', '2.35', undefined],
-  ['linux', 'x64', '2.31', 'it needs glibc 2.35 or newer, and this is 2.31'],
-  ['linux', 'x64', '', 'it needs glibc 2.35 or newer, and this system has none (musl?)'],
-  ['linux', 'arm64', '2.39', 'its PyPI build is for x86-64, and this is arm64'],
-  ['darwin', 'arm64', '', 'it runs on Linux only, and this is darwin'],
-  ['win32', 'x64', '', 'it runs on Linux only, and this is win32'],
+  ['linux', 'x64', '2.31', 'it needs glibc 2.35 or newer; this system has 2.31'],
+  ['linux', 'x64', '', 'it needs glibc 2.35 or newer; this system has another C library'],
+  ['linux', 'arm64', '2.39', 'its PyPI build needs x86-64; this processor is arm64'],
+  ['darwin', 'arm64', '', 'it runs only on Linux; this system is darwin'],
+  ['win32', 'x64', '', 'it runs only on Linux; this system is win32'],
 ])(
   'whyTritonCannotRun checks system, processor and C library (%s, %s, glibc %s)',
   (platform, architecture, glibc, reason) => {
