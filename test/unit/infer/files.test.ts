@@ -11,13 +11,13 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 const path = (name: string): string => join(scratch.directory, name);
 
-describe('.npy', () => {
+describe('readNpy and writeNpy', () => {
   const TYPES: DataType[] = [
     ...(['BOOL', 'UINT8', 'UINT16', 'UINT32', 'UINT64', 'INT8', 'INT16', 'INT32', 'INT64'] as const),
     ...(['FP16', 'FP32', 'FP64'] as const),
   ];
 
-  it.each(TYPES)('%s there and back', (datatype) => {
+  it.each(TYPES)('restore a tensor of %s', (datatype) => {
     for (const nested of [
       1,
       [1, 0],
@@ -42,7 +42,7 @@ describe('.npy', () => {
   };
   const DATA = Buffer.from(Int16Array.of(1, 2, 3, 4).buffer);
 
-  it.each([1, 2] as const)('reads version %d', (version) => {
+  it.each([1, 2] as const)('read version %d of the format', (version) => {
     expect(readNpy('x', saved(version, '<i2', 'False', DATA))).toEqual(
       tensorOf('x', 'INT16', [
         [1, 2],
@@ -52,26 +52,31 @@ describe('.npy', () => {
   });
 
   it.each([
-    ['a matrix', [2, 2], [1, 2, 3, 4], [1, 3, 2, 4]],
-    ['three axes', [2, 3, 2], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], [1, 7, 3, 9, 5, 11, 2, 8, 4, 10, 6, 12]],
-    ['a vector', [3], [1, 2, 3], [1, 2, 3]],
-    ['no elements', [2, 0], [], []],
-  ])('reads columns first: %s', (_, shape, stored, data) => {
+    { what: 'a matrix', shape: [2, 2], stored: [1, 2, 3, 4], data: [1, 3, 2, 4] },
+    {
+      what: 'three axes',
+      shape: [2, 3, 2],
+      stored: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+      data: [1, 7, 3, 9, 5, 11, 2, 8, 4, 10, 6, 12],
+    },
+    { what: 'a vector', shape: [3], stored: [1, 2, 3], data: [1, 2, 3] },
+    { what: 'an array without elements', shape: [2, 0], stored: [], data: [] },
+  ])('read $what in Fortran order', ({ shape, stored, data }) => {
     const bytes = saved(1, '<i2', 'True', Buffer.from(Int16Array.from(stored).buffer), shape);
     expect(readNpy('x', bytes)).toEqual({ name: 'x', datatype: 'INT16', shape, data: Int16Array.from(data) });
   });
 
-  it('writes BF16 as float32, and begins the data at a multiple of 64', () => {
+  it('write BF16 as float32, and align the data to 64 bytes', () => {
     const bytes = writeNpy(tensorOf('x', 'BF16', [1.5, 2]));
     expect(readNpy('x', bytes)).toEqual(tensorOf('x', 'FP32', [1.5, 2]));
     expect((bytes.length - 8) % 64).toBe(0);
   });
 
   it.each<[string, () => unknown, string]>([
-    ['another file', () => readNpy('f', Buffer.from('PK')), 'f is not a file of numpy.save'],
+    ['a file of another format', () => readNpy('f', Buffer.from('PK')), 'f is not a file of numpy.save'],
     ['strings', () => readNpy('f', saved(1, '<U3', 'False', DATA)), 'f: type <U3; allowed: |b1'],
     ['big endian numbers', () => readNpy('f', saved(1, '>i2', 'False', DATA)), 'f: type >i2; allowed: |b1'],
-    ['a file that is cut short', () => readNpy('f', saved(1, '<i2', 'False', DATA.subarray(2))), "tensor 'f': 6 bytes"],
+    ['a truncated file', () => readNpy('f', saved(1, '<i2', 'False', DATA.subarray(2))), "tensor 'f': 6 bytes"],
     [
       'a file without its header',
       () => readNpy('f', writeNpy(tensorOf('x', 'FP32', [1])).subarray(0, 7)),
@@ -83,12 +88,12 @@ describe('.npy', () => {
       'f is cut short',
     ],
     ['BYTES to write', () => writeNpy(tensorOf('x', 'BYTES', ['a'])), 'output x is BYTES, which .npy does not hold'],
-  ])('refuses %s', (_, act, message) => {
+  ])('reject %s', (_, act, message) => {
     expect(act).toThrow(message);
   });
 });
 
-describe('.wav', () => {
+describe('readWav', () => {
   interface Form {
     code: number;
     channels: number;
@@ -110,8 +115,8 @@ describe('.wav', () => {
   const PCM = { code: 1, channels: 1, bits: 16 };
   const SOUND = Buffer.from(Int16Array.of(0, 16_384, -32_768).buffer);
 
-  it('reads 16-bit samples, behind chunks that it does not know', () => {
-    const list = Buffer.from('LIST\x03\0\0\0abc\0', 'latin1'); // Of odd length: a byte is left out behind it.
+  it('reads 16-bit samples after unknown chunks', () => {
+    const list = Buffer.from('LIST\x03\0\0\0abc\0', 'latin1'); // Of odd length, so one byte of padding follows.
     expect(readWav('f', wav(PCM, SOUND, list))).toEqual({ rate: 16_000, samples: Float32Array.of(0, 0.5, -1) });
   });
 
@@ -120,24 +125,24 @@ describe('.wav', () => {
     expect(readWav('f', wav({ code: 3, channels: 1, bits: 32 }, data)).samples).toEqual(Float32Array.of(0.25, -1));
   });
 
-  it('takes the mean of the channels', () => {
+  it('averages the channels', () => {
     const data = Buffer.from(Int16Array.of(16_384, 0, -16_384, -16_384).buffer);
     expect(readWav('f', wav({ ...PCM, channels: 2 }, data)).samples).toEqual(Float32Array.of(0.25, -0.5));
   });
 
   it.each([
-    ['another file', Buffer.from('OggS'), 'f: not a WAV file'],
+    ['a file of another format', Buffer.from('OggS'), 'f: not a WAV file'],
     ['8-bit samples', wav({ ...PCM, bits: 8 }, SOUND), 'f: samples of 8 bits, format 1; allowed: 16-bit whole'],
     ['a file without sound', wav(PCM, SOUND).subarray(0, 36), 'f: it holds no sound'],
     ['sound without a sample', wav(PCM, Buffer.alloc(0)), 'f: it holds no sound'],
-    ['a format that is cut short', wav(PCM, SOUND).subarray(0, 22), 'f: it is broken or cut short'],
+    ['a truncated format', wav(PCM, SOUND).subarray(0, 22), 'f: it is broken or cut short'],
     ['sound without a channel', wav({ ...PCM, channels: 0 }, SOUND), 'f: it is broken or cut short'],
-  ])('refuses %s', (_, bytes, message) => {
+  ])('rejects %s', (_, bytes, message) => {
     expect(() => readWav('f', bytes)).toThrow(message);
   });
 });
 
-describe('an argument', () => {
+describe('readSource', () => {
   beforeAll(() => {
     writeFileSync(path('a.json'), '[1, 2]');
     writeFileSync(path('broken.json'), '[1');
@@ -170,7 +175,7 @@ describe('an argument', () => {
     ['note.txt', { name: undefined, kind: 'text', text: 'from a file' }],
     ['photo.JPG', { name: undefined, kind: 'picture', file: 'photo.JPG' }],
     ['a.npy', { name: undefined, kind: 'array', tensor: tensorOf('a.npy', 'FP32', [1]) }],
-  ])('%s', (argument, source) => {
+  ])('reads the argument %s', (argument, source) => {
     const here = process.cwd();
     process.chdir(scratch.directory);
     try {
@@ -181,10 +186,10 @@ describe('an argument', () => {
   });
 
   it.each([
-    ['of a kind that is not known', 'data.bin', /data\.bin: unsupported file type; allowed: \.jpg/],
-    ['that is not there', 'missing.png', /the file .*missing\.png does not exist/],
-    ['that is no JSON', 'broken.json', /broken\.json: /],
-  ])('refuses a file %s', (_, name, message) => {
+    ['of an unsupported type', 'data.bin', /data\.bin: unsupported file type; allowed: \.jpg/],
+    ['that does not exist', 'missing.png', /the file .*missing\.png does not exist/],
+    ['that is not JSON', 'broken.json', /broken\.json: /],
+  ])('rejects a file %s', (_, name, message) => {
     expect(() => readSource(path(name), [])).toThrow(message);
   });
 });

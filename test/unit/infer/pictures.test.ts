@@ -14,24 +14,29 @@ it.each([
   ['FP32', [-1, 1, 28, 28], undefined],
   ['FP32', [3], undefined],
   ['FP32', [1, 1, 3, 2, 2], undefined],
-])('the layout of %s %j', (datatype, shape, layout) => {
+])('pictureLayout returns the layout of %s %j', (datatype, shape, layout) => {
   expect(pictureLayout({ datatype, shape })).toEqual(layout);
 });
 
 const LAST = { channelsLast: true, height: -1, width: -1, batched: false };
 const FIRST = { channelsLast: false, height: -1, width: -1, batched: true };
 
-it.each<[PixelKind, DataType, typeof LAST, number[]]>([
-  ['bgr', 'UINT8', LAST, [10, 20, 30, 255, 128, 0]],
-  ['rgb', 'UINT8', LAST, [30, 20, 10, 0, 128, 255]],
-  ['rgb', 'FP32', FIRST, [30, 0, 20, 128, 10, 255]],
-  ['unit', 'FP32', FIRST, [30 / 255, 0, 20 / 255, 128 / 255, 10 / 255, 1]],
-  ['signed', 'FP32', FIRST, [30 / 127.5 - 1, -1, 20 / 127.5 - 1, 128 / 127.5 - 1, 10 / 127.5 - 1, 1]],
-  [
-    'imagenet',
-    'FP32',
-    FIRST,
-    [
+it.each<{ kind: PixelKind; datatype: DataType; layout: typeof LAST; values: number[] }>([
+  { kind: 'bgr', datatype: 'UINT8', layout: LAST, values: [10, 20, 30, 255, 128, 0] },
+  { kind: 'rgb', datatype: 'UINT8', layout: LAST, values: [30, 20, 10, 0, 128, 255] },
+  { kind: 'rgb', datatype: 'FP32', layout: FIRST, values: [30, 0, 20, 128, 10, 255] },
+  { kind: 'unit', datatype: 'FP32', layout: FIRST, values: [30 / 255, 0, 20 / 255, 128 / 255, 10 / 255, 1] },
+  {
+    kind: 'signed',
+    datatype: 'FP32',
+    layout: FIRST,
+    values: [30 / 127.5 - 1, -1, 20 / 127.5 - 1, 128 / 127.5 - 1, 10 / 127.5 - 1, 1],
+  },
+  {
+    kind: 'imagenet',
+    datatype: 'FP32',
+    layout: FIRST,
+    values: [
       (30 / 255 - 0.485) / 0.229,
       -0.485 / 0.229,
       (20 / 255 - 0.456) / 0.224,
@@ -39,34 +44,34 @@ it.each<[PixelKind, DataType, typeof LAST, number[]]>([
       (10 / 255 - 0.406) / 0.225,
       (1 - 0.406) / 0.225,
     ],
-  ],
-])('%s as %s', (kind, datatype, layout, values) => {
+  },
+])('encodePictures encodes $kind as $datatype', ({ kind, datatype, layout, values }) => {
   const { data, shape } = encodePictures(datatype, layout, kind, [PICTURE]);
   expect(shape).toEqual(layout.batched ? [1, 3, 1, 2] : [1, 2, 3]);
   expect(data).toHaveLength(values.length);
   values.forEach((value, i) => expect(Number(data[i])).toBeCloseTo(value, 5));
 });
 
-it.each(Object.keys(PIXELS) as PixelKind[])('%s there and back', (kind) => {
+it.each(Object.keys(PIXELS) as PixelKind[])('decodePicture restores a picture encoded as %s', (kind) => {
   for (const layout of [LAST, FIRST]) {
     const tensor = { name: 'x', datatype: 'FP32', ...encodePictures('FP32', layout, kind, [PICTURE]) } as Tensor;
     expect(decodePicture(tensor, kind)).toEqual(PICTURE);
   }
 });
 
-it('puts several pictures one behind the other', () => {
+it('encodePictures concatenates the pictures of a batch', () => {
   const other = { ...PICTURE, data: Uint8Array.from(PICTURE.data).reverse() };
   const { data, shape } = encodePictures('UINT8', { ...LAST, batched: true }, 'bgr', [PICTURE, other]);
   expect(shape).toEqual([2, 1, 2, 3]);
   expect(data).toEqual(Uint8Array.of(...PICTURE.data, ...other.data));
 });
 
-it('cuts off what a byte does not hold', () => {
+it('decodePicture clamps values to a byte', () => {
   const tensor: Tensor = { name: 'x', datatype: 'FP32', shape: [3, 1, 1], data: Float32Array.of(-1.5, 0, 7) };
   expect(decodePicture(tensor, 'signed').data).toEqual(Uint8Array.of(255, 128, 0));
 });
 
-it('refuses pictures of several sizes, and tensors that are none', () => {
+it('encodePictures rejects pictures of different sizes, decodePicture other tensors', () => {
   const other = { width: 1, height: 1, data: new Uint8Array(3) };
   expect(() => encodePictures('UINT8', { ...LAST, batched: true }, 'bgr', [PICTURE, other])).toThrow('differ in size');
   const tensor: Tensor = { name: 'y', datatype: 'FP32', shape: [2, 4], data: new Float32Array(8) };

@@ -7,7 +7,7 @@ const model = (name: string, inputs: TensorMetadata[], outputs: TensorMetadata[]
   optionalInputs,
 });
 
-it('writes the inputs and outputs of each model, and which inputs may be left out', () => {
+it('typesText writes inputs, optional inputs and outputs of each model', () => {
   const bert = model(
     'bert',
     [
@@ -55,11 +55,11 @@ it.each([
   [`it's`, `'it\\'s'`],
   ['a\\b', `'a\\\\b'`],
   ['a\nb', `'a\\nb'`],
-])('the name %j is a property', (name, property) => {
+])('typesText writes the name %j as a property', (name, property) => {
   expect(typesText([model(name, [], [])], 'here')).toContain(`  ${property}: {\n`);
 });
 
-it('refuses a data type that is none: what a server says becomes code', () => {
+it('typesText rejects an unknown data type, because the text of a server becomes code', () => {
   const odd = model('odd', [{ name: 'x', datatype: `FP32'; evil: '`, shape: [1] }], []);
   expect(() => typesText([odd], 'here')).toThrow(`odd: tensor 'x' has an unknown data type: "FP32'; evil: '"`);
 });

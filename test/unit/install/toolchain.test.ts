@@ -95,16 +95,31 @@ test('requireFreeSpace reports the required and the free space', () => {
 });
 
 test.each([
-  ['linux', 'x64', '2.36', undefined],
-  ['linux', 'x64', '2.35', undefined],
-  ['linux', 'x64', '2.31', 'it needs glibc 2.35 or newer; this system has 2.31'],
-  ['linux', 'x64', '', 'it needs glibc 2.35 or newer; this system has another C library'],
-  ['linux', 'arm64', '2.39', 'its PyPI build needs x86-64; this processor is arm64'],
-  ['darwin', 'arm64', '', 'it runs only on Linux; this system is darwin'],
-  ['win32', 'x64', '', 'it runs only on Linux; this system is win32'],
+  { platform: 'linux', architecture: 'x64', glibc: '2.36', reason: undefined },
+  { platform: 'linux', architecture: 'x64', glibc: '2.35', reason: undefined },
+  {
+    platform: 'linux',
+    architecture: 'x64',
+    glibc: '2.31',
+    reason: 'it needs glibc 2.35 or newer; this system has 2.31',
+  },
+  {
+    platform: 'linux',
+    architecture: 'x64',
+    glibc: '',
+    reason: 'it needs glibc 2.35 or newer; this system has another C library',
+  },
+  {
+    platform: 'linux',
+    architecture: 'arm64',
+    glibc: '2.39',
+    reason: 'its PyPI build needs x86-64; this processor is arm64',
+  },
+  { platform: 'darwin', architecture: 'arm64', glibc: '', reason: 'it runs only on Linux; this system is darwin' },
+  { platform: 'win32', architecture: 'x64', glibc: '', reason: 'it runs only on Linux; this system is win32' },
 ])(
-  'whyTritonCannotRun checks system, processor and C library (%s, %s, glibc %s)',
-  (platform, architecture, glibc, reason) => {
+  'whyTritonCannotRun checks system, processor and C library ($platform, $architecture, glibc "$glibc")',
+  ({ platform, architecture, glibc, reason }) => {
     expect(whyTritonCannotRun(platform, architecture, glibc)).toBe(reason);
   },
 );
