@@ -66,7 +66,7 @@ export class ModelLoads {
   async loadAll(server: TritonServer, models: readonly WantedModel[]): Promise<Loaded> {
     const ended = server.ended.then((how) => {
       throw new UserError(`tritonserver ended (${how}):\n${server.lastLines(8)}`, {
-        hint: `its log is ${server.logFile}`,
+        hint: `read the log: ${server.logFile}`,
       });
     });
     const loaded = this.load(server, models).catch(async (error: unknown) => {
@@ -129,4 +129,4 @@ export class ModelLoads {
   }
 }
 
-const stoppedAfter = (limitMs: number): string => `its load was stopped after ${limitMs / 1000} s (--load-timeout)`;
+const stoppedAfter = (limitMs: number): string => `the load was stopped after ${limitMs / 1000} s (--load-timeout)`;

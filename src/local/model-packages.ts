@@ -31,7 +31,7 @@ export async function installModelPackages(
     } catch (error) {
       if (!(error instanceof CommandError) || error.output.stderr.trim() === '') throw error;
       throw new UserError(error.output.stderr.trim(), {
-        hint: `correct the file; the local server needs numpy<2, and packages for the Python that is here`,
+        hint: 'correct the file; the local server needs numpy<2, and packages for its version of Python',
         cause: error,
       });
     }

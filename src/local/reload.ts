@@ -53,10 +53,10 @@ export function isSelected(
 export async function reloadModel(name: string, options: ReloadOptions): Promise<Reloaded | undefined> {
   const { progress, repository, stack, signal } = options;
   if (!existsSync(join(repository, name))) {
-    progress.line(`${name}: its folder is gone; what is served stays until "npm run local" starts again`);
+    progress.line(`${name}: the folder was deleted; the model stays served until "npm run local" starts again`);
     return undefined;
   }
-  progress.line(`${name}: its files changed`);
+  progress.line(`${name}: files changed`);
   const started = Date.now();
   const limit = new LoadLimit(stack.triton.pid, LOAD_LIMIT_MS, options.isWaitedFor);
   // Empty until Triton is involved, because its log does not explain earlier failures.
@@ -72,7 +72,7 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
     await trace(names, options);
     signal.throwIfAborted();
     await readSoundRepository(repository, { models: names }, 'served');
-    hint = `\n-> Triton's log is ${stack.triton.logFile}`;
+    hint = `\n-> read Triton's log: ${stack.triton.logFile}`;
     // A model that failed before, or was added, is new to the stack.
     const { models: published } = await publish({
       repository,
@@ -99,15 +99,15 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
     stack.failed = stack.failed.filter((one) => !names.includes(one.name));
     stack.versions = await versionsNow(stack, names);
     const { models } = await readRepository(repository, { models: names });
-    progress.line(`     ${name} is served as its files are now (${formatDuration(Date.now() - started)})`);
+    progress.line(`     ${name} is served with the changed files (${formatDuration(Date.now() - started)})`);
     return { models, answers: askAndPrint(models, options) };
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof UserError)) throw error;
     const isServed = stack.versions.some(({ model, state }) => model === name && state === 'READY');
-    const what = isServed ? 'what was served before is still served' : 'it is still not served';
+    const what = isServed ? 'the previous files are still served' : 'the model is still not served';
     const stopped = limit.ended
-      ? `its load was stopped after ${LOAD_LIMIT_MS / 1000} s: other reloads wait for it\n`
+      ? `the load was stopped after ${LOAD_LIMIT_MS / 1000} s, because other reloads were waiting\n`
       : '';
     progress.line(`FAIL ${name}: ${what}\n${indented(`${stopped}${formatUserError(error)}${hint}`)}`);
     return undefined;

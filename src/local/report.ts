@@ -25,7 +25,7 @@ export function printModels(stack: LocalStack, selection: LocalSelection): void 
     ...selection.notServed.map(({ model, reason }) => `${model.name} is not served here: ${reason}.`),
     ...stack.failed.map(({ name, details }) => `${name} FAILED: ${details}`),
     ...unloaded(stack).map(
-      ({ name, details }) => `${name} FAILED: ${details}\n  -> Triton's log is ${stack.triton.logFile}`,
+      ({ name, details }) => `${name} FAILED: ${details}\n  -> read Triton's log: ${stack.triton.logFile}`,
     ),
   ];
   process.stdout.write(`\n${[table, ...notes].join('\n')}\n\n`);
@@ -52,18 +52,20 @@ export function printAnswers(answers: readonly Answer[], timings: Timings): void
     model,
     protocol,
     formatDuration(milliseconds),
-    error === undefined ? result : `${isZeros === true ? 'READY, zero request failed' : 'FAILED'}: ${firstLine(error)}`,
+    error === undefined
+      ? result
+      : `${isZeros === true ? 'READY, request of zeros failed' : 'FAILED'}: ${firstLine(error)}`,
   ]);
-  process.stdout.write(`${formatTable(['model', 'over', 'took', 'answer'], rows)}\n\n`);
+  process.stdout.write(`${formatTable(['model', 'protocol', 'time', 'answer'], rows)}\n\n`);
   const refused = new Set(answers.filter((answer) => isZerosRefused(answer)).map(({ model }) => model));
   for (const model of refused) {
     process.stdout.write(
-      `${model} refused a request of zeros: add golden/CASE.json to its folder, with a request that it answers (golden/VERSION/CASE.json: for that version alone).\n\n`,
+      `${model} rejected a request of zeros. Add a golden request that the model answers to its folder: golden/CASE.json for all versions, golden/VERSION/CASE.json for one version.\n\n`,
     );
   }
   const steps = timings.steps.map(({ name, milliseconds }) => [name, formatDuration(milliseconds)]);
   process.stdout.write(
-    `${formatTable(['step', 'took'], [...steps, ['all, with what ran side by side', formatDuration(timings.total)]])}\n\n`,
+    `${formatTable(['step', 'time'], [...steps, ['total (steps overlap)', formatDuration(timings.total)]])}\n\n`,
   );
 }
 
@@ -71,8 +73,8 @@ export function printAnswers(answers: readonly Answer[], timings: Timings): void
 export function describeFailures(names: readonly string[], repository: string, isWatched: boolean): string {
   const folders = names.map((name) => displayPath(join(repository, name))).join(', ');
   const again = isWatched
-    ? 'They are loaded again when files of theirs change.'
-    : `Then: npm run sync-models -- ${localFlags(repository)} --models ${names.join(',')}`;
+    ? '"npm run local" loads them again when their files change.'
+    : `Then run: npm run sync-models -- ${localFlags(repository)} --models ${names.join(',')}`;
   return `FAILED: ${names.join(', ')}. Fix ${folders}. ${again}`;
 }
 
@@ -89,7 +91,7 @@ export function printEndpoints({ triton, s3, location, versions }: LocalStack, r
   const next = nextCommands(ready, repository);
   const parts = [
     formatTable(['endpoint', 'address'], rows),
-    'In another terminal:',
+    'Run in another terminal:',
     next.map((command) => `  ${command}`).join('\n'),
     'Ctrl-C stops everything.',
   ];
@@ -98,7 +100,7 @@ export function printEndpoints({ triton, s3, location, versions }: LocalStack, r
 
 /** Prints a link to the page that terminals make clickable. */
 export function printPage(path: string): void {
-  process.stdout.write(`The same with pictures: ${pathToFileURL(path).href}\n\n`);
+  process.stdout.write(`Results with pictures: ${pathToFileURL(path).href}\n\n`);
 }
 
 /** Prints the result as one JSON object, for scripts. */

@@ -58,7 +58,7 @@ async function askModel(clients: readonly Client[], model: RepositoryModel): Pro
   try {
     sample = await sampleFor(model);
   } catch (error) {
-    const message = `no request could be made: ${(error as Error).message}`;
+    const message = `cannot create a request: ${(error as Error).message}`;
     return clients.map(({ protocol }) => ({
       model: model.name,
       protocol,
@@ -71,8 +71,7 @@ async function askModel(clients: readonly Client[], model: RepositoryModel): Pro
   let first: Tensor[] | undefined;
   for (const { protocol, client } of clients) {
     const started = performance.now();
-    const isZeros = sample.isZeros === true ? { isZeros: true as const } : {};
-    const answer: Answer = { model: model.name, protocol, milliseconds: 0, result: '', ...isZeros };
+    const answer: Answer = { model: model.name, protocol, milliseconds: 0, result: '', isZeros: sample.isZeros };
     answers.push(answer);
     try {
       const { outputs } = await infer(client, model.name, sample);
@@ -88,8 +87,8 @@ async function askModel(clients: readonly Client[], model: RepositoryModel): Pro
   return answers;
 }
 
-const infer = (client: InferenceClient, model: string, { inputs, parameters = {} }: Sample): Promise<InferResult> =>
-  client.infer(model, inputs, Object.keys(parameters).length === 0 ? {} : { parameters });
+const infer = (client: InferenceClient, model: string, { inputs, parameters }: Sample): Promise<InferResult> =>
+  client.infer(model, inputs, { parameters });
 
 /** @throws UserError for the first answer that differs from the expected one */
 async function askGolden(client: InferenceClient, model: RepositoryModel): Promise<void> {
@@ -105,13 +104,15 @@ function sameAs(first: readonly Tensor[], outputs: readonly Tensor[], sample: Sa
       other.datatype !== output.datatype ||
       String(other.shape) !== String(output.shape)
     ) {
-      throw new Error(`answers other tensors than over HTTP (${output.name} instead of ${other?.name ?? 'none'})`);
+      throw new Error(
+        `the answer over gRPC has other tensors than over HTTP (${output.name} instead of ${other?.name ?? 'none'})`,
+      );
     }
     if (Buffer.compare(encodeTensor(other), encodeTensor(output)) !== 0 && !isClose(other, output)) {
-      throw new Error(`output ${output.name} differs from the one over HTTP`);
+      throw new Error(`output ${output.name} differs between HTTP and gRPC`);
     }
   }
-  return 'the same';
+  return 'same as over HTTP';
 }
 
 function isClose(a: Tensor, b: Tensor): boolean {

@@ -85,8 +85,9 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
       ],
       read: (outputs) => {
         const [same, other] = compared(outputs);
-        if (!(Number.isFinite(same) && Number.isFinite(other))) throw new UserError('the embeddings are not numbers');
-        return `${TEXTS.length} texts: like meanings ${same?.toFixed(3)}, unlike ${other?.toFixed(3)} (cosine)`;
+        if (!(Number.isFinite(same) && Number.isFinite(other)))
+          throw new UserError('the embeddings are not finite numbers');
+        return `cosine similarity of texts: ${same?.toFixed(3)} for similar meanings, ${other?.toFixed(3)} for different ones`;
       },
       show: (outputs) => ({ kind: 'texts', texts: TEXTS, similarities: compared(outputs) }),
     };
@@ -202,7 +203,7 @@ function describeRange(tensor: Tensor | undefined): string {
   let least = Infinity;
   let most = -Infinity;
   for (const value of values) {
-    if (!Number.isFinite(value)) throw new UserError(`the answer holds ${value}`);
+    if (!Number.isFinite(value)) throw new UserError(`the answer contains ${value}`);
     least = Math.min(least, value);
     most = Math.max(most, value);
   }
@@ -213,17 +214,18 @@ function describeRange(tensor: Tensor | undefined): string {
 /** @throws UserError if the values differ by more than rounding */
 function compare(output: Tensor, expected: readonly number[]): string {
   const values = numbersOf(output);
-  if (values.length !== expected.length) throw new UserError(`${values.length} values came, not ${expected.length}`);
+  if (values.length !== expected.length)
+    throw new UserError(`the answer has ${values.length} values instead of ${expected.length}`);
   let most = 0;
   values.forEach((value, i) => (most = Math.max(most, Math.abs(value - (expected[i] ?? NaN)))));
-  if (!(most < 1e-6)) throw new UserError(`the answer differs by ${most} from what it should be`);
+  if (!(most < 1e-6)) throw new UserError(`the answer differs by ${most} from the expected values`);
   return 'equal';
 }
 
 /** The values of an output, as numbers. */
 export function numbersOf({ name, data }: Tensor): number[] {
   return Array.from<number | bigint | Buffer>(data).map((value) => {
-    if (Buffer.isBuffer(value)) throw new UserError(`output ${name} holds strings where numbers were expected`);
+    if (Buffer.isBuffer(value)) throw new UserError(`output ${name} contains strings instead of numbers`);
     return Number(value);
   });
 }

@@ -22,33 +22,33 @@ const LOCAL_PLATFORMS = ['pytorch_libtorch', 'onnxruntime_onnx', 'ensemble', 'py
 
 /** Reasons for platforms that need a GPU or a container. */
 const REASONS: Record<string, string> = {
-  tensorrt_plan: 'a TensorRT plan runs only on the kind of GPU that it was built on',
+  tensorrt_plan: 'a TensorRT plan runs only on the GPU type that built it',
 };
 
 /** Features that the local replacements for libtorch and ONNX Runtime lack. docs/testing.md has the full comparison. */
 const LACKS: [reason: string, lacks: (model: RepositoryModel) => boolean][] = [
   // Tensors are passed as DLPack, which has no strings.
   [
-    'it takes strings, which the local stand-in for its backend cannot hand over',
+    'it has string inputs, which the local replacement for its backend does not support',
     ({ config }) => (config.input ?? []).some(({ data_type: type }) => type === 'TYPE_STRING'),
   ],
   // Triton provides state only to backends of its C interface.
   [
-    'it keeps state between requests (sequence_batching.state), which the local stand-in for its backend cannot',
+    'it keeps state between requests (sequence_batching.state), which the local replacement for its backend does not support',
     ({ config }) => (config.sequence_batching?.state ?? []).length > 0,
   ],
   [
-    'it has ragged batches or batch inputs and outputs, which the local stand-in for its backend cannot read',
+    'it has ragged batches or batch inputs and outputs, which the local replacement for its backend does not support',
     ({ config: { input = [], batch_input: more = [], batch_output: results = [] } }) =>
       more.length + results.length > 0 || input.some(({ allow_ragged_batch: isRagged }) => isRagged === true),
   ],
   [
-    'its inputs and outputs are not in its configuration, and the local stand-in for its backend does not read them from the file',
+    'its configuration lacks inputs or outputs, and the local replacement for its backend does not read them from the model file',
     ({ config }) => (config.input ?? []).length === 0 || (config.output ?? []).length === 0,
   ],
 ];
 
-const NUMPY_REASON = `its ${REQUIREMENTS_FILE} requires NumPy 2, and Triton 2.51, the local server, reads arrays of NumPy 1 only`;
+const NUMPY_REASON = `its ${REQUIREMENTS_FILE} requires NumPy 2, but the local server (Triton 2.51) supports only NumPy 1`;
 
 /**
  * Reads the configurations before any model is traced, and separates the models that cannot be served here. That is no
@@ -83,7 +83,7 @@ export async function selectModels(
   }
   if (reasons.size === models.length && failed.length === 0) {
     const why = [...reasons].map(([name, reason]) => `${name}: ${reason}`);
-    throw new UserError(`nothing of this can be served here\n  ${why.join('\n  ')}`);
+    throw new UserError(`none of these models can be served here\n  ${why.join('\n  ')}`);
   }
   return {
     served: models.filter(({ name }) => !reasons.has(name)),
@@ -107,7 +107,7 @@ function needsNumpy2({ platform, directory }: RepositoryModel): boolean {
 }
 
 function reasonFor({ platform, directory }: RepositoryModel): string {
-  const reason = REASONS[platform] ?? `there is no backend for ${platform} on this machine`;
+  const reason = REASONS[platform] ?? `this machine has no backend for ${platform}`;
   const builder = join(directory, 'build-plan.sh');
-  return existsSync(builder) ? `${reason}; there, run ${displayPath(builder)}` : reason;
+  return existsSync(builder) ? `${reason}; build the plan there with ${displayPath(builder)}` : reason;
 }

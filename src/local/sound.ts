@@ -34,7 +34,7 @@ export async function readSoundModels(repository: string, selection: Selection):
     const needs = steps.find((step) => broken.some((other) => other.name === step));
     return needs === undefined ? failedModel(name, own) : failedWith(name, needs);
   });
-  if (failed.length === 0) throw new UserError(`${repository} is not ready to be served`, { problems });
+  if (failed.length === 0) throw new UserError(`cannot serve ${repository}`, { problems });
   const sound = asked.filter((name) => !exclude.includes(name) && !failed.some((one) => one.name === name));
   if (sound.length === 0) return { models: [], added: [], failed };
   const read = await readRepository(repository, { models: sound, exclude, artifacts });

@@ -88,7 +88,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
   makeDirectory(directory);
   writeFileSync(
     join(directory, 'README'),
-    `Bucket and logs of "npm run local" for ${options.repository}. May be deleted.\n`,
+    `Bucket and logs of "npm run local" for ${options.repository}. You can delete this folder.\n`,
   );
   defer(await acquireLock(join(directory, 'lock'), `the local stack of ${options.repository}`, { wait: false }));
   const ports = await claimPorts(options.ports);
@@ -294,7 +294,7 @@ async function trace(environment: PythonEnvironment, options: StackOptions): Pro
       throw error;
     }
   }
-  step.done(`${made} made, ${upToDate} up to date${failed.length === 0 ? '' : `, ${failed.length} FAILED`}`);
+  step.done(`${made} traced, ${upToDate} up to date${failed.length === 0 ? '' : `, ${failed.length} FAILED`}`);
   return failed;
 }
 
@@ -324,7 +324,9 @@ async function publishAll(
   const held = Object.keys((await readHead(store, LOCATION))?.release.models ?? {});
   const others = held.filter((name) => !names.includes(name));
   if (others.length > 0) {
-    progress.line(`     ${others.join(', ')} of an earlier run leave the local release; a rollback brings them back`);
+    progress.line(
+      `     ${others.join(', ')} of an earlier run are removed from the local release; a rollback restores them`,
+    );
   }
   const step = progress.step('publish to S3');
   const written = timings.begin('publish');
@@ -347,7 +349,7 @@ async function publishAll(
       if (problems.length > 0 && !leaveOut) {
         throw new UserError('tritonserver could not load every model', {
           problems,
-          hint: `its log is ${triton.logFile}`,
+          hint: `read the log: ${triton.logFile}`,
         });
       }
       return models.map(({ name }) => name).filter((name) => !isReady(loaded, name));

@@ -61,18 +61,18 @@ export function findLocalStack(repository?: string): LocalState {
   if (found !== undefined) return found;
   const start = nextCommand('local', ...repoFlag(repository ?? paths.modelRepository));
   if (running.length === 0) {
-    throw new UserError('--local: no "npm run local" runs', {
+    throw new UserError('--local: "npm run local" is not running', {
       hint: `start it in another terminal: ${start}`,
     });
   }
   const known = running.map((state) => state.repository).join(', ');
   if (repository === undefined) {
     throw new UserError(`--local: "npm run local" serves ${running.length} repositories: ${known}`, {
-      hint: 'name one of them with --repo DIR',
+      hint: 'choose one with --repo DIR',
     });
   }
-  throw new UserError(`--local: no "npm run local" serves ${repository}; running: ${known}`, {
-    hint: `name one of these with --repo DIR, or start it: ${start}`,
+  throw new UserError(`--local: "npm run local" does not serve ${repository}; it serves ${known}`, {
+    hint: `choose one of these with --repo DIR, or start another: ${start}`,
   });
 }
 

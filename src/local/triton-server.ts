@@ -85,7 +85,7 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
     python: options.environment.python,
     // While models load, tritonserver ignores SIGTERM. Its model processes end after it.
     deathSignal: 'SIGKILL',
-    ...(options.onEvent === undefined ? {} : { onLine: logReader(options.onEvent) }),
+    onLine: options.onEvent === undefined ? undefined : logReader(options.onEvent),
   });
   const stop = async (): Promise<void> => {
     await server.stop((EXIT_TIMEOUT_S + 10) * 1000);

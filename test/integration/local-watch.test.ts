@@ -91,7 +91,7 @@ test('models that fail leave the others served, and are served once their files 
   await untilUp(local);
   expect(await ask(local, 'adds')).toBe(11);
   expect(await ask(local, 'picky')).toBe(2);
-  expect(said()).toMatch(/\n *never_loads +1 +python +FAILED: UNAVAILABLE its load was stopped after 20 s/);
+  expect(said()).toMatch(/\n *never_loads +1 +python +FAILED: UNAVAILABLE the load was stopped after 20 s/);
   expect(said()).toMatch(/\n *on_never .*FAILED: needs never_loads, which failed/);
   // A release must be usable for rollbacks, so it has no model that failed.
   const { stdout } = await runCommandLine('releases', ['--local', '--repo', repository, '--json']);
@@ -101,55 +101,55 @@ test('models that fail leave the others served, and are served once their files 
   expect(said()).toMatch(/\n *adds +1 +python +READY/);
   expect(said()).toMatch(/\n *breaks +1 +python +FAILED: UNAVAILABLE Internal: RuntimeError: no weights /);
   expect(said()).toMatch(
-    /breaks FAILED: .*no weights \(breaks\/1\/model\.py, line 1, in <module>\)\n {2}-> Triton's log is \S+triton\.log/,
+    /breaks FAILED: .*no weights \(breaks\/1\/model\.py, line 1, in <module>\)\n {2}-> read Triton's log: \S+triton\.log/,
   );
   expect(said()).toMatch(/\n *invalid +FAILED: max_batch_size: must not be negative, got -1/);
   expect(said()).toMatch(/\n *on_invalid .*FAILED: needs invalid, which failed/);
   expect(said()).toMatch(
-    /picky +HTTP .*READY, zero request failed: .*x must not be zero \(picky\/1\/model\.py, line \d+, in execute\)/,
+    /picky +HTTP .*READY, request of zeros failed: .*x must not be zero \(picky\/1\/model\.py, line \d+, in execute\)/,
   );
   expect(said()).toContain('add golden/CASE.json');
   expect(said()).toMatch(
-    /FAILED: breaks, invalid, never_loads, on_invalid, on_never\. Fix .*loaded again when files of theirs change/,
+    /FAILED: breaks, invalid, never_loads, on_invalid, on_never\. Fix .*loads them again when their files change/,
   );
-  expect(pageOf(local)).toContain('No right answer from breaks, invalid, never_loads, on_invalid, on_never, picky');
+  expect(pageOf(local)).toContain('No correct answer from breaks, invalid, never_loads, on_invalid, on_never, picky');
 
   // Another edit that fails: the model was not served before, so nothing is restored.
   writeRepository(repository, { 'breaks/1/model.py': 'raise RuntimeError("still no weights")\n' });
-  await untilLocal(local, () => /FAIL breaks: it is still not served/.test(said()));
+  await untilLocal(local, () => /FAIL breaks: the model is still not served/.test(said()));
   expect(said()).toMatch(/could not load breaks: .*still no weights/);
   expect(said()).not.toMatch(/Putting back/);
-  expect(pageOf(local)).toContain('its load was stopped after 20 s');
+  expect(pageOf(local)).toContain('the load was stopped after 20 s');
 
   // Fix all models. Each ensemble is loaded after the model that it needs.
   writeRepository(repository, addingModel('never_loads', { 1: 7 }));
-  await untilLocal(local, () => /on_never is served as its files are now/.test(said()));
+  await untilLocal(local, () => /on_never is served with the changed files/.test(said()));
   expect(await ask(local, 'on_never')).toBe(8);
   writeRepository(repository, addingModel('breaks', { 1: 5 }));
   writeRepository(repository, addingModel('invalid', { 1: 6 }));
-  await untilLocal(local, () => /on_invalid is served as its files are now/.test(said()));
-  await untilLocal(local, () => /breaks is served as its files are now/.test(said()));
+  await untilLocal(local, () => /on_invalid is served with the changed files/.test(said()));
+  await untilLocal(local, () => /breaks is served with the changed files/.test(said()));
   expect(await ask(local, 'breaks')).toBe(6);
   expect(await ask(local, 'on_invalid')).toBe(7);
   await untilLocal(
     local,
-    () => !/FAILED|No right answer from [^<]*breaks/.test(pageOf(local).replace(/picky[^<]*/g, '')),
+    () => !/FAILED|No correct answer from [^<]*breaks/.test(pageOf(local).replace(/picky[^<]*/g, '')),
   );
 
   // Change the files of a version, add a model, then break a model.
   writeRepository(repository, { ...addingModel('adds', { 1: 20 }), ...addingModel('fresh', { 1: 3 }) });
-  await untilLocal(local, () => /fresh is served as its files are now/.test(said()));
+  await untilLocal(local, () => /fresh is served with the changed files/.test(said()));
   expect(await ask(local, 'adds')).toBe(21);
   expect(await ask(local, 'fresh')).toBe(4);
   writeRepository(repository, { 'adds/1/model.py': 'this is no Python\n' });
-  await untilLocal(local, () => /FAIL adds: what was served before is still served/.test(said()));
+  await untilLocal(local, () => /FAIL adds: the previous files are still served/.test(said()));
   expect(await ask(local, 'adds')).toBe(21);
   writeRepository(repository, { 'adds/config.pbtxt': 'nonsense: 1\n' });
   await untilLocal(local, () => (said().match(/FAIL adds/g) ?? []).length === 2);
   expect(await ask(local, 'adds')).toBe(21);
   // Only the first failure is in Triton's log.
   const [first = '', second = ''] = said().split('FAIL adds').slice(1);
-  expect([first, second].map((text) => text.includes("Triton's log is"))).toEqual([true, false]);
+  expect([first, second].map((text) => text.includes("read Triton's log"))).toEqual([true, false]);
 
   child.kill('SIGINT');
   expect(await ended).toBe(0);
@@ -165,24 +165,24 @@ test('a model that hangs in its load or its answer does not keep the others from
   await untilUp(local);
 
   writeRepository(repository, hanging('never_answers', 'execute(self, requests)'));
-  await untilLocal(local, () => /never_answers is served as its files are now/.test(said()));
+  await untilLocal(local, () => /never_answers is served with the changed files/.test(said()));
   writeRepository(repository, addingModel('other', { 1: 6 }));
-  await untilLocal(local, () => /other is served as its files are now/.test(said()));
+  await untilLocal(local, () => /other is served with the changed files/.test(said()));
   expect(said()).not.toMatch(/never_answers (answered|FAILED)/);
   expect(await ask(local, 'other')).toBe(7);
 
   writeRepository(repository, hanging('never_loads', 'initialize(self, args)'));
-  await untilLocal(local, () => /never_loads: its files changed/.test(said()));
+  await untilLocal(local, () => /never_loads: files changed/.test(said()));
   writeRepository(repository, addingModel('adds', { 1: 20 }));
-  await untilLocal(local, () => /adds is served as its files are now/.test(said()));
+  await untilLocal(local, () => /adds is served with the changed files/.test(said()));
   expect(said()).toMatch(
-    /FAIL never_loads: it is still not served\n *its load was stopped after 30 s: other reloads wait/,
+    /FAIL never_loads: the model is still not served\n *the load was stopped after 30 s, because other reloads/,
   );
   expect(await ask(local, 'adds')).toBe(21);
   expect(await ask(local, 'other')).toBe(7);
 
   writeRepository(repository, addingModel('never_loads', { 1: 7 }));
-  await untilLocal(local, () => /never_loads is served as its files are now/.test(said()));
+  await untilLocal(local, () => /never_loads is served with the changed files/.test(said()));
   expect(await ask(local, 'never_loads')).toBe(8);
   child.kill('SIGINT');
   expect(await ended).toBe(0);
@@ -199,7 +199,9 @@ test('another selection of models takes the others out of the release, and keeps
   const found = JSON.parse(stdout) as { changes: string[] }[];
   expect(found.length).toBeGreaterThan(2);
   expect(found[0]?.changes.join()).toMatch(/breaks/);
-  expect(local.said()).toMatch(/breaks.* of an earlier run leave the local release; a rollback brings them back/);
+  expect(local.said()).toMatch(
+    /breaks.* of an earlier run are removed from the local release; a rollback restores them/,
+  );
   writeRepository(repository, addingModel('adds', { 1: 30 }));
   expect(await ask(local, 'adds')).toBe(11);
   local.child.kill('SIGINT');

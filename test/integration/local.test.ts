@@ -66,17 +66,17 @@ describe('--once', () => {
       ['resnet', '1', 'python', 'READY'],
     ]);
     expect(notServed).toEqual([
-      { model: 'on_a_gpu', reason: 'a TensorRT plan runs only on the kind of GPU that it was built on' },
+      { model: 'on_a_gpu', reason: 'a TensorRT plan runs only on the GPU type that built it' },
     ]);
     expect(answers?.map(({ model, protocol, result }) => [model, protocol, result])).toEqual([
       ['adds', 'HTTP', 'y FP32 [1]'],
-      ['adds', 'gRPC', 'the same'],
+      ['adds', 'gRPC', 'same as over HTTP'],
       ['ens_face_restoration_v2.1', 'HTTP', 'UINT8 [256, 256, 3] restored picture, from 0 to 255'],
-      ['ens_face_restoration_v2.1', 'gRPC', 'the same'],
+      ['ens_face_restoration_v2.1', 'gRPC', 'same as over HTTP'],
       ['negative', 'HTTP', 'y UINT8 [1, 1, 3]'],
-      ['negative', 'gRPC', 'the same'],
+      ['negative', 'gRPC', 'same as over HTTP'],
       ['resnet', 'HTTP', 'FP32 [1, 3], highest "b <b>" (50.00)'],
-      ['resnet', 'gRPC', 'the same'],
+      ['resnet', 'gRPC', 'same as over HTTP'],
     ]);
   });
 
@@ -98,12 +98,7 @@ describe('--once', () => {
         ['adds', 'python', '1', 'READY'],
         ['ens_face_restoration_v2.1', 'ensemble', '1', 'READY'],
         ['negative', 'python', '1', 'READY'],
-        [
-          'on_a_gpu',
-          'tensorrt_plan',
-          '-',
-          'not served here a TensorRT plan runs only on the kind of GPU that it was built on',
-        ],
+        ['on_a_gpu', 'tensorrt_plan', '-', 'not served here a TensorRT plan runs only on the GPU type that built it'],
         ['resnet', 'python', '1', 'READY'],
       ]);
       expect((await rowsOf(page, 'requests')).map(([model, answer]) => [model, answer])).toEqual([
@@ -125,7 +120,7 @@ describe('--once', () => {
       const { page } = await open({ width: 1200, colorScheme: 'light' });
       const pictures = await decodedPictures(page);
       expect(pictures.map(({ size, alt }) => [size, alt])).toEqual([
-        [[256, 256], 'Photograph of a face, as it was sent'],
+        [[256, 256], 'Photograph of a face: the input'],
         [[256, 256], 'The answer: the restored face'],
         [[224, 224], 'The part of the photograph that was classified'],
       ]);
@@ -189,7 +184,7 @@ test('stays up until Ctrl-C, which is a good end', async () => {
   for (const one of commands) expect((await exec('sh', ['-c', one])).stdout).toContain('adds');
 
   // The commands in the terminal work when they are pasted together.
-  const printed = /In another terminal:\n\n(.*?)\n\nCtrl-C/s.exec(said())?.[1] ?? '';
+  const printed = /Run in another terminal:\n\n(.*?)\n\nCtrl-C/s.exec(said())?.[1] ?? '';
   expect(printed.split('\n')).toHaveLength(2);
   const { stdout } = await exec('sh', ['-ec', printed], { cwd: paths.root });
   expect(stdout).toContain(`npm run infer -- adds x=FILE.npy --local --repo ${repository}\n`);
@@ -221,7 +216,7 @@ test('stays up until Ctrl-C, which is a good end', async () => {
   expect(await onLocal('status')).toMatchObject({ code: 1, stderr: expect.stringMatching(NOT_RUNNING) as string });
 });
 
-const NOT_RUNNING = /--local: no "npm run local" .*\n {2}-> .*npm run local -- --repo /;
+const NOT_RUNNING = /--local: "npm run local" (is not running|does not serve .*)\n {2}-> .*npm run local -- --repo /;
 
 test('interrupted while the server starts: stops what was started', async () => {
   const local = command.start();
@@ -258,7 +253,7 @@ test('killed: the system ends the servers, and the next run cleans up and works'
   await untilUp(local);
   child.kill('SIGKILL');
   await ended;
-  expect(() => findLocalStack(repository)).toThrow(/--local: no "npm run local"/);
+  expect(() => findLocalStack(repository)).toThrow(/--local: "npm run local" (is not running|does not serve)/);
   await until('its servers ended', () => command.processes().length === 0);
   expect(await command.run(['--once'])).toMatchObject({ code: 0 });
 });

@@ -20,7 +20,7 @@ export async function answersSection({ models, answers }: LocalResult): Promise<
     cards.push(card(answer.exhibit.kind, answer.model, times, await exhibit(answer.exhibit, row, models)));
   }
   if (cards.length === 0) return undefined;
-  return section('answers', 'What the models answered', html`<div class="exhibits">${cards}</div>`);
+  return section('answers', 'Answers of the models', html`<div class="exhibits">${cards}</div>`);
 }
 
 const TITLES: Record<Exhibit['kind'], string> = {
@@ -64,7 +64,7 @@ async function restoration(
   weights: readonly string[],
 ): Promise<Html> {
   const random = weights.some(isRandom);
-  const sent = await pictureTag(before, 'Photograph of a face, as it was sent');
+  const sent = await pictureTag(before, 'Photograph of a face: the input');
   const alt = random
     ? 'The answer: the face as a network with random weights renders it'
     : 'The answer: the restored face';
@@ -72,19 +72,19 @@ async function restoration(
   return html`<div class="pictures">
       <figure>
         ${sent}
-        <figcaption>Photograph in the public domain, as sent</figcaption>
+        <figcaption>Input: a photograph in the public domain</figcaption>
       </figure>
       <figure>
         ${answered}
-        <figcaption>${random ? 'Answer, with random weights' : 'Answer, restored'}</figcaption>
+        <figcaption>${random ? 'Answer with random weights' : 'Answer: the restored face'}</figcaption>
       </figure>
     </div>
     ${steps.length === 0 ? undefined : pipeline(steps)}
     ${
       random
         ? html`<p class="note">
-            <strong>Random weights.</strong> The network's weights are drawn from a fixed seed, so the picture shows
-            that the whole pipeline answers, not how well GFPGAN restores. Real ones are given with
+            <strong>Random weights.</strong> The weights of the network are random numbers from a fixed seed. The
+            picture shows that the whole pipeline works, not how well GFPGAN restores faces. Pass real weights with
             <code>--weights</code>.
           </p>`
         : undefined
@@ -114,7 +114,7 @@ async function classification(
     </div>
     ${
       weights.some(isRandom)
-        ? html`<p class="note"><strong>Random weights.</strong> The labels mean nothing until real ones are given.</p>`
+        ? html`<p class="note"><strong>Random weights.</strong> The labels mean nothing without real weights.</p>`
         : undefined
     }`;
 }
@@ -126,12 +126,12 @@ function similarity({ texts, similarities }: Extract<Exhibit, { kind: 'texts' }>
     return html`<li><span>“${text}”</span><span>${value.toFixed(3)}</span>${bar(value)}</li> `;
   });
   const random = weights.some(isRandom);
-  return html`<p class="text">“${first}” is as near to</p>
+  return html`<p class="text">Similarity of “${first}” to</p>
     <ul class="values">
       ${rows}
     </ul>
     <p class="note quiet">
-      Cosine of the embeddings, 1 is the same.
-      ${random ? html`<strong>Random weights:</strong> they mean nothing.` : html`Weights: ${weights.join(', ')}.`}
+      Cosine similarity of the embeddings; 1 means equal.
+      ${random ? html`<strong>Random weights:</strong> the values mean nothing.` : html`Weights: ${weights.join(', ')}.`}
     </p>`;
 }

@@ -16,19 +16,22 @@ export function commandsSection({ result, repository, once }: LocalPage): Html {
   const { http, metrics } = once ? STANDARD : endpoints;
   const served = [...new Set(models.filter(({ version }) => version !== '').map(({ model }) => model))];
   const commands: [string, string][] = [
-    ...[...askCommands(served, repository)].map(([model, command]): [string, string] => [`Ask ${model}`, command]),
+    ...[...askCommands(served, repository)].map(([model, command]): [string, string] => [
+      `Send a request to ${model}`,
+      command,
+    ]),
     ['State of every model', `npm run status -- ${localFlags(repository)}`],
     ...served
       .slice(0, 1)
       .map((model): [string, string] => [
-        `Tensors of ${model}`,
+        `Inputs and outputs of ${model}`,
         `curl -s ${shellWord(`${http}/v2/models/${encodeURIComponent(model)}`)}`,
       ]),
-    ['Requests so far', `curl -s ${metrics} | grep nv_inference_request_success`],
+    ['Number of requests so far', `curl -s ${metrics} | grep nv_inference_request_success`],
   ];
   const ended = html`<p>
-    This run ended after one request to each model (<code>--once</code>). With <code>npm run local</code> the servers
-    stay, and these work:
+    This run ended after one request to each model (<code>--once</code>). Start the servers with
+    <code>npm run local</code>, then use these commands:
   </p>`;
   const list = commands.map(
     ([what, command]) =>

@@ -29,9 +29,9 @@ const STYLES = ['page.css', 'answers.css', 'tables.css', 'narrow.css'];
  */
 export function requirePageFolder(path: string): void {
   const isDirectory = (of: string): boolean => statSync(of, { throwIfNoEntry: false })?.isDirectory() === true;
-  const hint = 'name a file in a folder that is there';
+  const hint = 'name a file in an existing folder';
   if (!isDirectory(dirname(path))) throw new UserError(`--page ${path}: ${dirname(path)} is not a folder`, { hint });
-  if (isDirectory(path)) throw new UserError(`--page ${path}: this is a folder`, { hint });
+  if (isDirectory(path)) throw new UserError(`--page ${path}: the path is a folder`, { hint });
 }
 
 /**
@@ -47,7 +47,7 @@ export async function writePage(path: string, page: LocalPage): Promise<void> {
   } catch (error) {
     rmSync(half, { force: true });
     throw new UserError(`cannot write the page ${path}: ${(error as Error).message}`, {
-      hint: 'name another place with --page FILE',
+      hint: 'choose another path with --page FILE',
       cause: error,
     });
   }
@@ -94,7 +94,7 @@ function heading({ result, repository, made }: LocalPage): Html {
   const verdict =
     failed.length === 0
       ? html`<p class="verdict good">Every served model answered</p>`
-      : html`<p class="verdict bad">No right answer from ${failed.join(', ')}</p>`;
+      : html`<p class="verdict bad">No correct answer from ${failed.join(', ')}</p>`;
   return html`<div>
       <p class="project">triton-serving</p>
       <h1>Models on this machine</h1>
@@ -121,7 +121,7 @@ function figures(result: LocalResult): Html {
   const tiles: [string, string][] = [
     [`${served} of ${all}`, 'models READY'],
     [`${answered} of ${result.answers.length}`, 'requests answered'],
-    ...(load === undefined ? [] : [[formatDuration(load), 'to load them from S3'] as [string, string]]),
+    ...(load === undefined ? [] : [[formatDuration(load), 'to load the models from S3'] as [string, string]]),
     [formatDuration(result.milliseconds), 'from the start to the last answer'],
   ];
   return html`<dl class="figures">

@@ -26,8 +26,8 @@ function fate(row: ModelRow, longest: number): Cell[] {
 }
 
 function weightsOf({ weights, composedOf }: ModelRow): Html {
-  if (composedOf.length > 0) return html`those of ${composedOf.join(', ')}`;
-  return isRandom(weights) ? html`<em>${weights}</em>` : html`${weights === '' ? 'not known' : weights}`;
+  if (composedOf.length > 0) return html`weights of ${composedOf.join(', ')}`;
+  return isRandom(weights) ? html`<em>${weights}</em>` : html`${weights === '' ? 'unknown' : weights}`;
 }
 
 /** The section with each model's answers over HTTP and gRPC. */
@@ -42,7 +42,7 @@ export function requestsSection({ answers }: LocalResult): Html {
     return { name, heading: html`<code>${name}</code>`, cells: [outcome(http, grpc), ...times] };
   });
   const body = table(['Model', 'Answer', 'Over HTTP', 'Over gRPC'], rows);
-  return section('requests', 'One request each', body);
+  return section('requests', 'One request per model', body);
 }
 
 /** The answer over HTTP, which the answer over gRPC was compared with. */
@@ -76,5 +76,5 @@ export function timesSection({ steps, milliseconds }: LocalResult): Html {
   const body = html`<ul class="card steps">
     ${rows}
   </ul>`;
-  return section('times', `Where ${formatDuration(milliseconds)} went`, body);
+  return section('times', `Time of each step (${formatDuration(milliseconds)} in total)`, body);
 }

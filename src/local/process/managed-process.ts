@@ -67,7 +67,7 @@ export class ManagedProcess {
   private endedBecause: string | undefined;
 
   constructor(options: ManagedProcessOptions) {
-    if (ending) throw new Error(`${options.name} is not started: we are ending`);
+    if (ending) throw new Error(`${options.name} is not started, because this process is ending`);
     this.name = options.name;
     this.logFile = options.logFile;
     mkdirSync(dirname(options.logFile), { recursive: true });
@@ -137,7 +137,7 @@ export class ManagedProcess {
             : `ended (${this.endedBecause})`;
         const said = this.lastLines();
         await stop();
-        throw new UserError(`${this.name} ${how}:\n${said}`, { hint: `its log is ${this.logFile}` });
+        throw new UserError(`${this.name} ${how}:\n${said}`, { hint: `read the log: ${this.logFile}` });
       }
       await sleep(POLL_MS);
     }

@@ -75,7 +75,9 @@ export async function claimPorts<Name extends string>(wanted: Record<Name, numbe
     }
   }
   if (busy.length > 0) {
-    throw new UserError(busy.join('; '), { hint: 'stop what uses it, or choose another port (0 takes any free one)' });
+    throw new UserError(busy.join('; '), {
+      hint: 'stop the program that uses the port, or choose another port (0: any free port)',
+    });
   }
   const free = await freePorts(names.filter((name) => wanted[name] === 0).length);
   return Object.fromEntries(names.map((name) => [name, wanted[name] === 0 ? free.shift() : wanted[name]])) as Record<

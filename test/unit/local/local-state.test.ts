@@ -27,68 +27,86 @@ const ALIVE = process.pid;
 /** Greater than any process id of Linux. */
 const DEAD = 2 ** 22 + 1;
 
-test.each([
-  [
-    'the one of this package',
-    [
+interface Case {
+  title: string;
+  stacks: [repository: string, pid: number][];
+  /** The repository that the user named. */
+  named?: string;
+}
+
+test.each<Case & { found: string }>([
+  {
+    title: 'the stack of this package',
+    stacks: [
       [paths.modelRepository, ALIVE],
       ['/one', ALIVE],
     ],
-    undefined,
-    paths.modelRepository,
-  ],
-  ['the only one', [['/one', ALIVE]], undefined, '/one'],
-  [
-    'the only one that lives',
-    [
+    found: paths.modelRepository,
+  },
+  { title: 'the only stack', stacks: [['/one', ALIVE]], found: '/one' },
+  {
+    title: 'the only running stack',
+    stacks: [
       ['/one', ALIVE],
       ['/two', DEAD],
     ],
-    undefined,
-    '/one',
-  ],
-  [
-    'the one that is named',
-    [
+    found: '/one',
+  },
+  {
+    title: 'the stack of the named repository',
+    stacks: [
       ['/one', ALIVE],
       ['/two', ALIVE],
     ],
-    '/two',
-    '/two',
-  ],
-] as [string, [string, number][], string | undefined, string][])('found: %s', (_, stacks, named, expected) => {
+    named: '/two',
+    found: '/two',
+  },
+])('findLocalStack returns $title', ({ stacks, named, found }) => {
   cacheWith(...stacks);
-  expect(findLocalStack(named).repository).toBe(expected);
+  expect(findLocalStack(named).repository).toBe(found);
 });
 
-test.each([
-  ['none runs', [], undefined, /no "npm run local" runs/, /^start it in another terminal: npm run local$/],
-  ['what was killed', [['/one', DEAD]], '/one', /no "npm run local" runs/, /npm run local -- --repo \/one$/],
-  [
-    'several',
-    [
+test.each<Case & { message: RegExp; hint: RegExp }>([
+  {
+    title: 'no stack runs',
+    stacks: [],
+    message: /"npm run local" is not running/,
+    hint: /^start it in another terminal: npm run local$/,
+  },
+  {
+    title: 'the stack was killed',
+    stacks: [['/one', DEAD]],
+    named: '/one',
+    message: /"npm run local" is not running/,
+    hint: /npm run local -- --repo \/one$/,
+  },
+  {
+    title: 'several stacks run and none is named',
+    stacks: [
       ['/one', ALIVE],
       ['/two', ALIVE],
     ],
-    undefined,
-    /serves 2 repositories: \/one, \/two/,
-    /--repo DIR/,
-  ],
-  ['another', [['/one', ALIVE]], '/two', /serves \/two; running: \/one$/, /npm run local -- --repo \/two$/],
-] as [string, [string, number][], string | undefined, RegExp, RegExp][])(
-  'not found: %s',
-  (_, stacks, named, message, hint) => {
-    cacheWith(...stacks);
-    expect(() => findLocalStack(named)).toThrow(
-      expect.objectContaining({
-        message: expect.stringMatching(message) as string,
-        hint: expect.stringMatching(hint) as string,
-      }) as Error,
-    );
+    message: /serves 2 repositories: \/one, \/two/,
+    hint: /--repo DIR/,
   },
-);
+  {
+    title: 'another stack runs',
+    stacks: [['/one', ALIVE]],
+    named: '/two',
+    message: /does not serve \/two; it serves \/one$/,
+    hint: /npm run local -- --repo \/two$/,
+  },
+])('findLocalStack throws if $title', ({ stacks, named, message, hint }) => {
+  cacheWith(...stacks);
+  expect(() => findLocalStack(named)).toThrow(
+    expect.objectContaining({
+      message: expect.stringMatching(message) as string,
+      hint: expect.stringMatching(hint) as string,
+    }) as Error,
+  );
+});
 
-test('not found: one that ended in order', () => {
+test('findLocalStack ignores a stack that has ended', () => {
   for (const end of cacheWith(['/one', ALIVE])) end();
-  expect(() => findLocalStack()).toThrow(/no "npm run local" runs/);
+  expect(() => findLocalStack()).toThrow(/"npm run local" is not running/);
 });

@@ -69,21 +69,21 @@ const grey = (size: number, value: number) => ({
   data: new Uint8Array(size * size * 3).fill(value),
 });
 
-describe('what is put into a template', () => {
+describe('html', () => {
   test.each([
     ['<script>alert(1)</script>', '&lt;script&gt;alert(1)&lt;/script&gt;'],
     [`" onload='x' &amp;`, '&quot; onload=&#39;x&#39; &amp;amp;'],
     ['&lt;b&gt;', '&amp;lt;b&amp;gt;'],
-  ])('%s is text', (content, escaped) => {
+  ])('escapes the value %s', (content, escaped) => {
     expect(html`<b title="${content}">${content}</b>`.text).toBe(`<b title="${escaped}">${escaped}</b>`);
   });
 
-  test('other templates, lists of them and nothing', () => {
+  test('inserts templates and lists, and nothing for undefined', () => {
     expect(html`${['<', 1].map((x) => html`<i>${x}</i>`)}${undefined}`.text).toBe('<i>&lt;</i><i>1</i>');
   });
 });
 
-test('every text that comes from outside is escaped', async () => {
+test('renderPage escapes every text of models and users', async () => {
   const hostile = (place: string): string => `</td><i id="${place}">'`;
   const text = await renderPage(
     page(
@@ -124,7 +124,7 @@ test('every text that comes from outside is escaped', async () => {
   for (const place of places.split(' ')) expect(text).toContain(`&lt;/td&gt;&lt;i id=&quot;${place}&quot;&gt;&#39;`);
 });
 
-test('it needs nothing from outside, and allows nothing', async () => {
+test('renderPage loads nothing from outside, and its policy forbids it', async () => {
   const text = await renderPage(page({ models: [row('adds')], answers: [answer('adds')] }));
   expect(text).toMatch(/^<!doctype html>/);
   expect(text).toContain(`content="default-src 'none'; img-src data:; style-src 'sha256-`);
@@ -133,8 +133,8 @@ test('it needs nothing from outside, and allows nothing', async () => {
   );
 });
 
-describe('what it tells', () => {
-  test('what is served, and why not the rest', async () => {
+describe('renderPage shows', () => {
+  test('the served models, and the reason for each other model', async () => {
     const models = [
       row('adds', { weights: RANDOM }),
       row('both', { platform: 'ensemble', loadMs: 0, weights: '', composedOf: ['adds', 'more'] }),
@@ -149,36 +149,36 @@ describe('what it tells', () => {
     const text = textOf(await renderPage(page({ models, answers: [answer('adds'), answer('both')] })));
     expect(text).toContain('2 of 3');
     expect(text).toContain(`adds pytorch_libtorch 1 READY 1.2 s ${RANDOM}`);
-    expect(text).toContain('both ensemble 1 READY 0 ms those of adds, more');
+    expect(text).toContain('both ensemble 1 READY 0 ms weights of adds, more');
     expect(text).toContain('plan tensorrt_plan - not served here it runs elsewhere');
     expect(text).toContain('Every served model answered');
     expect(text).toContain('model-repo on a real Triton');
     expect(text).toContain('2026-01-02 03:04 UTC');
   });
 
-  test('which model failed, over which protocol and why', async () => {
+  test('which model failed, over which protocol, and the error', async () => {
     const answers = [
       answer('good'),
-      answer('good', { protocol: 'gRPC', result: 'the same' }),
+      answer('good', { protocol: 'gRPC', result: 'same as over HTTP' }),
       answer('poor', { result: '', error: 'HTTP 500: out of memory' }),
       answer('poor', { protocol: 'gRPC', milliseconds: 99_000, result: 'fine' }),
     ];
     const text = textOf(await renderPage(page({ models: [row('good'), row('poor')], answers })));
-    expect(text).toContain('No right answer from poor');
+    expect(text).toContain('No correct answer from poor');
     expect(text).not.toContain('Every served model answered');
     expect(text).toContain('3 of 4');
     expect(text).toContain('good an answer 12 ms 12 ms');
     expect(text).toContain('poor HTTP failed: HTTP 500: out of memory - 1 min 39 s');
   });
 
-  test('nothing but the state where there is nothing to show', async () => {
+  test('no section of answers if no model has one', async () => {
     const text = await renderPage(page({}));
     expect(textOf(text)).toContain('0 of 0');
     expect(text).not.toContain('<img');
-    expect(textOf(text)).not.toContain('What the models answered');
+    expect(textOf(text)).not.toContain('Answers of the models');
   });
 
-  test('commands for the servers that are there, or for those that the next run will start', async () => {
+  test('commands for the running servers, or for those of the next run', async () => {
     const models = [row("it's"), row('resnet')];
     const now = textOf(await renderPage(page({ models })));
     expect(now).toContain(String.raw`curl -s 'http://127.0.0.1:8123/v2/models/it'\''s'`);
@@ -192,7 +192,7 @@ describe('what it tells', () => {
   });
 });
 
-describe('pictures', () => {
+describe('pictures of the page', () => {
   const restored = (weights: string): Partial<LocalResult> => ({
     models: [
       row('ensemble', { weights: '', composedOf: ['network'] }),
@@ -202,20 +202,20 @@ describe('pictures', () => {
     answers: [answer('ensemble', { exhibit: { kind: 'restoration', before: grey(4, 10), after: grey(8, 200) } })],
   });
 
-  test('with random weights it says so, and calls nothing restored', async () => {
+  test('are labelled as random if the weights are random', async () => {
     const text = textOf(await renderPage(page(restored(RANDOM))));
-    expect(text).toContain('Answer, with random weights');
-    expect(text).toContain('Random weights. The network');
+    expect(text).toContain('Answer with random weights');
+    expect(text).toContain('Random weights. The weights of the network');
     expect(text).not.toMatch(/restored/i);
   });
 
-  test('with real weights it does not, whatever other models have', async () => {
+  test('are labelled as restored if the weights of the model are real', async () => {
     const text = textOf(await renderPage(page(restored('GFPGANv1.pth'))));
-    expect(text).toContain('Answer, restored');
+    expect(text).toContain('Answer: the restored face');
     expect(text).not.toContain('Random weights.');
   });
 
-  test('have their own size and a text', async () => {
+  test('have their size and an alternative text', async () => {
     const text = await renderPage(page(restored(RANDOM)));
     const images = [...text.matchAll(/<img[^>]*>/g)].map(([tag]) => tag.replace(/base64,[^"]*/, ''));
     expect(images).toEqual([
@@ -226,7 +226,7 @@ describe('pictures', () => {
     ]);
   });
 
-  test('of an output that is none', () => {
+  test('pictureOf rejects a tensor that is not a picture', () => {
     expect(() => pictureOf({ name: 'y', datatype: 'FP32', shape: [1, 1, 3], data: new Float32Array(3) })).toThrow(
       'output y is FP32 [1, 1, 3], not a picture (UINT8 [height, width, 3])',
     );
@@ -234,7 +234,7 @@ describe('pictures', () => {
   });
 });
 
-test('classes: the five likeliest by softmax, in order, also for scores that are too large for exp', () => {
+test('classes returns the five most probable classes by softmax, also for scores too large for exp', () => {
   expect(classes([1000, 1001, 999, 0, 0, 0, 0], ['a', 'b', 'c'])).toEqual([
     { label: 'b', probability: expect.closeTo(0.66524, 5) as number },
     { label: 'a', probability: expect.closeTo(0.24473, 5) as number },
@@ -244,17 +244,17 @@ test('classes: the five likeliest by softmax, in order, also for scores that are
   ]);
 });
 
-test('random weights are known by the words of the tracing', () => {
+test('isRandom recognises the description that tracing writes', () => {
   const said = /cls\("random", f"([^"]*)"/.exec(readFileSync(join(paths.python, 'tracing', 'contract.py'), 'utf8'));
   expect(isRandom(said?.[1] ?? '')).toBe(true);
   expect(isRandom('all-MiniLM-L6-v2')).toBe(false);
 });
 
-describe('writing it', () => {
+describe('writePage', () => {
   const folder = mkdtempSync(join(tmpdir(), 'page-test-'));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  test('replaces the one before, and leaves nothing else', async () => {
+  test('replaces the previous page, and leaves no other file', async () => {
     const path = join(folder, 'page.html');
     writeFileSync(path, 'old');
     await writePage(path, page({}));
@@ -262,18 +262,18 @@ describe('writing it', () => {
     expect(readdirSync(folder)).toEqual(['page.html']);
   });
 
-  test('where that cannot be: says what to do', async () => {
+  test('reports a path that cannot be written, with the next step', async () => {
     await expect(writePage(folder, page({}))).rejects.toMatchObject({
       message: expect.stringContaining(`cannot write the page ${folder}`) as string,
-      hint: 'name another place with --page FILE',
+      hint: 'choose another path with --page FILE',
     });
     expect(existsSync(`${folder}.${process.pid}.new`)).toBe(false);
   });
 
   test.each([
     [join(folder, 'not-there', 'page.html'), `${join(folder, 'not-there')} is not a folder`],
-    [folder, 'this is a folder'],
-  ])('--page %s is refused before anything is started', (path, message) => {
+    [folder, 'the path is a folder'],
+  ])('requirePageFolder rejects --page %s', (path, message) => {
     expect(() => requirePageFolder(path)).toThrow(message);
   });
 });

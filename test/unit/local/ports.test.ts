@@ -9,14 +9,14 @@ import { Scratch } from '../../support/scratch';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-test('a port is given once, also before its server has opened it', async () => {
+test('freePorts returns each port once, also before a server has opened it', async () => {
   const ports: number[] = [];
   for (let i = 0; i < 20; i += 1) ports.push(...(await freePorts(20)));
   ports.push(...Object.values(await claimPorts({ one: 0, other: 0 })));
   expect(new Set(ports).size).toBe(402);
 });
 
-test('a port that another process was given is left to it while it lives', async () => {
+test('freePorts skips the ports of another process while that process runs', async () => {
   const program = join(scratch.directory, 'ports.cjs');
   buildSync({
     stdin: {
@@ -50,7 +50,7 @@ test('a port that another process was given is left to it while it lives', async
   expect((await start(first + 1)).ports.some((port) => one.ports.includes(port))).toBe(true);
 });
 
-test('a port that is asked for by its number may be reserved by who asks', async () => {
+test('claimPorts accepts a port that the same process has reserved', async () => {
   const [port = 0] = await freePorts(1);
   expect(await claimPorts({ one: port })).toEqual({ one: port });
 });

@@ -34,42 +34,42 @@ sequence_batching { direct {} state { input_name: "s" output_name: "t" data_type
   'words/config.pbtxt': `backend: "python"\n${tensors('TYPE_STRING')}`,
 });
 
-test('serves what this machine can, and says why not the rest: ensembles of such models included', async () => {
+test('selectModels gives a reason for each model that cannot be served, and for its ensembles', async () => {
   const { served, notServed } = await selectModels(repository, {});
   expect(served.map(({ name }) => name)).toEqual(['adds', 'on_adds', 'words']);
   expect(notServed.map(({ model, reason }) => [model.name, reason])).toEqual([
     [
       'bare',
-      'its inputs and outputs are not in its configuration, and the local stand-in for its backend does not read them from the file',
+      'its configuration lacks inputs or outputs, and the local replacement for its backend does not read them from the model file',
     ],
-    ['newer', 'its requirements.txt requires NumPy 2, and Triton 2.51, the local server, reads arrays of NumPy 1 only'],
+    ['newer', 'its requirements.txt requires NumPy 2, but the local server (Triton 2.51) supports only NumPy 1'],
     ['on_on_plan', 'it needs on_plan, which is not served here'],
     ['on_plan', 'it needs plan, which is not served here'],
-    ['plan', 'a TensorRT plan runs only on the kind of GPU that it was built on'],
+    ['plan', 'a TensorRT plan runs only on the GPU type that built it'],
     [
       'ragged',
-      'it has ragged batches or batch inputs and outputs, which the local stand-in for its backend cannot read',
+      'it has ragged batches or batch inputs and outputs, which the local replacement for its backend does not support',
     ],
     [
       'remembers',
-      'it keeps state between requests (sequence_batching.state), which the local stand-in for its backend cannot',
+      'it keeps state between requests (sequence_batching.state), which the local replacement for its backend does not support',
     ],
-    ['text', 'it takes strings, which the local stand-in for its backend cannot hand over'],
+    ['text', 'it has string inputs, which the local replacement for its backend does not support'],
   ]);
 });
 
-test('models that are asked for bring along what their ensembles need', async () => {
+test('selectModels adds the models that a selected ensemble needs', async () => {
   const { served, added } = await selectModels(repository, { models: ['on_adds'] });
   expect([served.map(({ name }) => name), added]).toEqual([['adds', 'on_adds'], ['adds']]);
 });
 
-test('nothing that can be served is an error with every reason', async () => {
+test('selectModels throws with every reason if no model can be served', async () => {
   await expect(selectModels(repository, { models: ['on_plan', 'text'] })).rejects.toThrow(
-    /nothing of this can be served here[\s\S]*plan: a TensorRT plan[\s\S]*text: it takes strings/,
+    /none of these models can be served here[\s\S]*plan: a TensorRT plan[\s\S]*text: it has string inputs/,
   );
 });
 
-test('problems of a configuration are all told', async () => {
+test('selectModels reports the problems of configurations', async () => {
   await expect(selectModels(repository, { models: ['plans'] })).rejects.toMatchObject({
     problems: [{ message: 'has no model "plans"', hint: 'did you mean plan?' }],
   });

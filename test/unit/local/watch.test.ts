@@ -29,7 +29,7 @@ test.each([
   ['b/1/model.py', true],
   ['b/2/model.pt', true],
   ['c/config.pbtxt', true],
-])('a change of %s counts as one of the user: %p', async (file, expected) => {
+])('fingerprints: a change of %s counts as a change by the user: %p', async (file, expected) => {
   const before = await fingerprints(repository);
   writeRepository(repository, { [file]: `${A_FILE}${file}` });
   const after = await fingerprints(repository);
@@ -37,7 +37,7 @@ test.each([
   expect(changed).toEqual(expected ? [file.slice(0, 1)] : []);
 });
 
-test('models are reported once their files rest, those that are gone too, and no others', async () => {
+test('watchModels reports changed and deleted models once their files are at rest', async () => {
   const stop = new AbortController();
   const seen = await fingerprints(repository);
   writeRepository(repository, { 'a/labels.txt': 'cat\ndog\n' });
@@ -55,7 +55,7 @@ test('models are reported once their files rest, those that are gone too, and no
   expect(calls).toEqual([['a', 'b']]);
 });
 
-test('linked models and linked folders of a version are watched, also where a link leads back', async () => {
+test('fingerprints follow links to models and version folders, also in a circle of links', async () => {
   const [linked, elsewhere] = [mkdtempSync(join(tmpdir(), 'watch-test-')), mkdtempSync(join(tmpdir(), 'watch-test-'))];
   try {
     writeRepository(elsewhere, { 'model/config.pbtxt': '', 'version/model.py': 'pass\n' });
