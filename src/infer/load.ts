@@ -44,19 +44,19 @@ export async function generateLoad(
   const atOnce = (work: () => Promise<void>): Promise<unknown> =>
     Promise.all(Array.from({ length: concurrency }, work));
   const warm = performance.now() + warmUpMs;
-  let answered = false;
+  let answered = 0;
   let failure: unknown;
   await atOnce(async () => {
-    for (let i = 0; i < WARM_UP_REQUESTS || (answered && performance.now() < warm); i += 1) {
+    for (let i = 0; i < WARM_UP_REQUESTS || (answered > 0 && performance.now() < warm); i += 1) {
       try {
         await send();
-        answered = true;
+        answered += 1;
       } catch (error) {
         failure = error;
       }
     }
   });
-  if (!answered) throw failure;
+  if (answered === 0) throw failure;
   const started = performance.now();
   const end = started + seconds * 1000;
   await atOnce(async () => {
