@@ -1,6 +1,6 @@
 import { formatDuration, shortened } from '../core/format';
 
-/** How often long steps are reported as running if there is no terminal to redraw. */
+/** Interval of the lines that report running steps if the output is not a terminal. */
 const HEARTBEAT_MS = 15_000;
 
 /** Width of a terminal that does not report its width. */
@@ -25,7 +25,8 @@ export interface Step {
 export class Progress {
   private readonly running = new Map<symbol, { title: string; detail: string; started: number }>();
   private timer: NodeJS.Timeout | undefined;
-  private lastBeat = Date.now();
+  /** Time of the last report of running steps; at first the start of the first of them. */
+  private lastBeat = 0;
   private drawn = false;
 
   constructor(
@@ -36,6 +37,7 @@ export class Progress {
   step(title: string): Step {
     const key = Symbol(title);
     const entry = { title, detail: '', started: Date.now() };
+    if (this.running.size === 0) this.lastBeat = entry.started;
     this.running.set(key, entry);
     this.timer ??= setInterval(() => this.tick(), this.stream.isTTY ? 200 : 1000).unref();
     const end = (mark: string, result: string): void => {
@@ -107,15 +109,13 @@ export class Progress {
 }
 
 /**
- * The running steps on one line. If they do not fit, titles are shortened first, so that the state of each step stays
- * visible.
+ * The running steps on one line. If they do not fit, the longest titles are shortened first, so that the state of each
+ * step stays visible.
  */
 export function stepsLine(steps: readonly { title: string; state: string }[], columns = Infinity): string {
   const line = (most: number): string =>
     `...  ${steps.map(({ title, state }) => `${shortened(title, most)}${state}`).join(' | ')}`;
-  const whole = line(Infinity);
-  if (whole.length <= columns) return whole;
-  const titles = steps.reduce((sum, { title }) => sum + title.length, 0);
-  const room = Math.floor((columns - (whole.length - titles)) / steps.length);
-  return line(Math.max(LEAST_TITLE, room)).slice(0, columns);
+  let most = Math.max(0, ...steps.map(({ title }) => title.length));
+  while (most > LEAST_TITLE && line(most).length > columns) most -= 1;
+  return line(most).slice(0, columns);
 }

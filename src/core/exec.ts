@@ -47,15 +47,19 @@ export function stopCommands(): void {
  * @throws CommandError if it fails, with the last lines of its output
  */
 export async function exec(command: string, args: readonly string[], options: ExecOptions = {}): Promise<Output> {
-  if (ending) throw new Error(`${command} is not started: we are ending`);
+  if (ending) throw new Error(`${command} was not started, because this command is stopping`);
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
       cwd: options.cwd,
       env: options.env ?? process.env,
       stdio: ['ignore', 'pipe', 'pipe'],
-      timeout: options.timeoutMs,
-      killSignal: 'SIGKILL',
     });
+    const { timeoutMs } = options;
+    let late: string | undefined;
+    const kill = (ms: number): void => {
+      if (child.kill('SIGKILL')) late = `did not end within ${ms / 1000} s`;
+    };
+    const timer = timeoutMs === undefined ? undefined : setTimeout(kill, timeoutMs, timeoutMs);
     const output: Output = { stdout: '', stderr: '' };
     const stdout = splitLines(options.onStdoutLine);
     const stderr = splitLines(options.onStderrLine);
@@ -68,21 +72,21 @@ export async function exec(command: string, args: readonly string[], options: Ex
       stderr(text);
     });
     running.add(child);
-    child.once('close', () => running.delete(child));
+    child.once('close', () => {
+      running.delete(child);
+      clearTimeout(timer);
+    });
     child.once('error', (error) => reject(new CommandError(command, null, output, error.message)));
     child.once('close', (code, signal) => {
       if (code === 0) return resolve(output);
-      const said = (output.stderr.trim() === '' ? output.stdout : output.stderr)
+      const lastLines = (output.stderr.trim() === '' ? output.stdout : output.stderr)
         .trim()
         .split('\n')
         .slice(-8)
         .join('\n');
-      const { timeoutMs } = options;
-      const isLate = timeoutMs !== undefined && signal === 'SIGKILL';
-      const ended = code === null ? `ended by ${signal}` : `exit code ${code}`;
-      const how = isLate ? `did not end within ${timeoutMs / 1000} s` : ended;
-      const detail = said === '' ? how : `${how}\n${said}`;
-      reject(new (isLate ? CommandTimeout : CommandError)(command, code, output, detail));
+      const how = late ?? (code === null ? `killed by ${signal}` : `exit code ${code}`);
+      const detail = lastLines === '' ? how : `${how}\n${lastLines}`;
+      reject(new (late === undefined ? CommandError : CommandTimeout)(command, code, output, detail));
     });
   });
 }

@@ -19,7 +19,8 @@ export interface HttpCall {
   /** For the error message. */
   model?: string;
   /**
-   * Uses a new connection, for a call that must not be sent twice. The server may just have closed a reused connection.
+   * Uses a new connection. For a call that must not be sent twice, because the server may just have closed a reused
+   * connection, and the call would fail.
    */
   ownConnection?: boolean;
 }
@@ -101,11 +102,16 @@ export class HttpTransport {
           });
           response.on('error', fail);
         });
+        let writtenBefore: number | undefined;
+        request.on('socket', (socket) => (writtenBefore = socket.bytesWritten));
         request.on('error', (error: NodeJS.ErrnoException) => {
-          // A reset of a reused connection is taken to mean that the server closed it while idle, and received nothing
-          // of this call.
-          const stale = request.reusedSocket && error.code === 'ECONNRESET';
-          if (stale && !settled && !this.closed) start();
+          // RFC 9110, section 9.2.2: a client must not repeat a request by itself unless the request is idempotent, or
+          // the client can detect that the server never applied it. A reset of a reused connection usually means that
+          // the server closed it while it was idle, but the server may also have run the request before. So only a safe
+          // request is repeated, or one of which nothing was written.
+          const isStale = request.reusedSocket && error.code === 'ECONNRESET';
+          const isUnsent = request.socket?.bytesWritten === writtenBefore;
+          if (isStale && (call.method === 'GET' || isUnsent) && !settled && !this.closed) start();
           else fail(error);
         });
         current = request;

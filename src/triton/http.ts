@@ -97,6 +97,7 @@ export class TritonHttpClient implements InferenceClient {
       body: [Buffer.from(JSON.stringify({ parameters: { unload_dependents: options.unloadDependents ?? false } }))],
       timeoutMs: timeoutOf(options),
       model,
+      ownConnection: true,
       repeatable: 'once',
     });
   }
@@ -110,8 +111,8 @@ export class TritonHttpClient implements InferenceClient {
       headers: {
         'Content-Type': 'application/octet-stream',
         [JSON_LENGTH_HEADER]: jsonLength,
-        ...(requestCompression === undefined ? {} : { 'Content-Encoding': requestCompression }),
-        ...(responseCompression === undefined ? {} : { 'Accept-Encoding': responseCompression }),
+        ...(requestCompression && { 'Content-Encoding': requestCompression }),
+        ...(responseCompression && { 'Accept-Encoding': responseCompression }),
       },
       body: requestCompression === undefined ? parts : [await compress(requestCompression, parts)],
       timeoutMs: timeoutOf(options),

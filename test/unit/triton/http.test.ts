@@ -1,4 +1,4 @@
-import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
+import { createServer, type Agent, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { TritonHttpClient } from '../../../src/triton/http';
 import type { Tensor } from '../../../src/triton/tensor';
@@ -194,6 +194,14 @@ describe('failures', () => {
 });
 
 describe('connections', () => {
+  /** Makes the server reset the connection after it has read the request number `reset`. */
+  function resetAt(reset: number): void {
+    answer = (response) => {
+      if (seen.length === reset) (response.socket as Socket).resetAndDestroy();
+      else json(200, { model_name: 'm', model_version: '1', outputs: [] })(response);
+    };
+  }
+
   it('are kept open between calls', async () => {
     answer = json(200, []);
     await client.repositoryIndex();
@@ -201,16 +209,36 @@ describe('connections', () => {
     expect(sockets.size).toBe(1);
   });
 
-  it('are opened again when the server has closed an idle one', async () => {
-    let calls = 0;
-    answer = (response) => {
-      calls += 1;
-      // The second request reaches a connection that is torn down at that moment.
-      if (calls === 2) (response.socket as Socket).resetAndDestroy();
-      else json(200, [])(response);
-    };
-    await client.repositoryIndex();
-    await expect(client.repositoryIndex()).resolves.toEqual([]);
+  it('are replaced if the server resets a reused one, and a GET request is sent again', async () => {
+    resetAt(2);
+    await client.infer('m', INPUTS);
+    await expect(client.ready()).resolves.toBe(true);
+    expect(seen.map(({ method }) => method)).toEqual(['POST', 'GET', 'GET']);
+    expect(sockets.size).toBe(2);
+  });
+
+  it('do not repeat infer after the request was written, because the model may have run', async () => {
+    resetAt(2);
+    await client.infer('m', INPUTS);
+    await expect(client.infer('m', INPUTS)).rejects.toMatchObject({ status: 'unreachable', nothingSent: false });
+    expect(seen).toHaveLength(2);
+  });
+
+  it('repeat infer if a reused connection is closed before anything of the request was written', async () => {
+    resetAt(-1);
+    await client.infer('m', INPUTS);
+    const { agent } = (client as unknown as { transport: { agent: Agent } }).transport;
+    const call = client.infer('m', INPUTS);
+    for (const socket of Object.values(agent.sockets).flat()) socket?.destroy();
+    await expect(call).resolves.toMatchObject({ model: 'm' });
+    expect(seen).toHaveLength(2);
+    expect(sockets.size).toBe(2);
+  });
+
+  it.each(['loadModel', 'unloadModel'] as const)('of %s are new ones, because it is never sent again', async (call) => {
+    resetAt(-1);
+    await client.infer('m', INPUTS);
+    await client[call]('m');
     expect(sockets.size).toBe(2);
   });
 });
