@@ -6,15 +6,27 @@ import { UsageError } from '../src/core/errors';
 import { formatTable } from '../src/core/format';
 import { paths } from '../src/core/paths';
 
-const HELP = `Estimates what a stack costs in a month, from its stack file and the prices in infra/cost/prices.ts. Asks AWS nothing.
+const FLAGS = {
+  'models-gib': { type: 'string', default: '50' },
+  'stack-dir': { type: 'string' },
+  json: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false },
+} as const;
+
+const HELP = `Estimates the monthly cost of a stack from its stack file and the prices in infra/cost/prices.ts. Does not call AWS.
 
   npm run cost -- STACK [options]
 
-  STACK              a stack with a file of settings, Pulumi.STACK.yaml
-  --models-gib N     models in the bucket, old versions included (default: 50)
+  STACK              name of the stack; its settings are in Pulumi.STACK.yaml
+  --models-gib N     size of the models in the bucket, including old versions, in GiB (default: ${FLAGS['models-gib'].default})
   --stack-dir DIR    folder of Pulumi.yaml (default: this package)
-  --json             as JSON
-  --help
+  --json             print the estimate as JSON
+  --help             print this text
+
+Examples:
+  npm run cost -- staging
+  npm run cost -- prod --models-gib 200                 # with 200 GiB of models in the bucket
+  npm run cost -- prod --stack-dir ../serving --json    # a stack of another folder, for a script
 
 Exit codes: 0 done, 1 failed, 2 wrong command line.
 `;
@@ -24,23 +36,14 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 function cost(argv: readonly string[]): number {
-  const { flags, positionals } = parseFlagsAndArguments(
-    argv,
-    {
-      'models-gib': { type: 'string', default: '50' },
-      'stack-dir': { type: 'string' },
-      json: { type: 'boolean', default: false },
-      help: { type: 'boolean', default: false },
-    },
-    1,
-    ['STACK'],
-  );
+  const { flags, positionals } = parseFlagsAndArguments(argv, FLAGS, 1, ['STACK']);
   if (flags.help) {
     process.stdout.write(HELP);
     return EXIT.ok;
   }
   const [stack] = positionals;
-  if (stack === undefined) throw new UsageError('no stack is named', { hint: 'npm run cost -- staging' });
+  if (stack === undefined)
+    throw new UsageError('no stack is given', { hint: 'add its name, for example: npm run cost -- staging' });
   const modelsGiB = parseInteger('models-gib', flags['models-gib'], 0, 1_000_000);
   const settings = readSettings(stackFile(stack, flags['stack-dir'] ?? paths.root));
   const estimate = estimateCost(settings, modelsGiB);
@@ -52,16 +55,16 @@ function describe(estimate: CostEstimate): string {
   const { items, usdPerMonth, mostUsdPerMonth, limitUsdPerMonth, notes } = estimate;
   const rows = [
     ...items.map(({ item, basis, usdPerMonth: usd }) => [item, basis, dollars(usd)]),
-    ['all', 'with the usual number of servers', dollars(usdPerMonth)],
+    ['all', 'with the configured number of replicas', dollars(usdPerMonth)],
     ...(mostUsdPerMonth === usdPerMonth
       ? []
-      : [['all, scaled up', 'with as many servers as there may be', dollars(mostUsdPerMonth)]]),
+      : [['all, scaled up', 'with the maximum number of replicas', dollars(mostUsdPerMonth)]]),
     ...(limitUsdPerMonth === mostUsdPerMonth
       ? []
-      : [['all, upper bound', 'with each pool at its limit, at on-demand prices', dollars(limitUsdPerMonth)]]),
+      : [['all, upper bound', 'with every pool at its limit, at on-demand prices', dollars(limitUsdPerMonth)]]),
   ];
   return [
-    `Stack ${estimate.stack}, a month of serving, at prices of ${estimate.pricesAsOf} in ${estimate.pricesRegion}:`,
+    `Stack ${estimate.stack}, cost of one month at the prices of ${estimate.pricesAsOf} in ${estimate.pricesRegion}:`,
     '',
     formatTable(['item', 'for', 'US dollars'], rows),
     '',

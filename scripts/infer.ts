@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
-import { dirname, extname, resolve } from 'node:path';
+import { basename, dirname, extname, resolve } from 'node:path';
 import { EXIT, parseFlagsAndArguments, parseInteger, parseList, runCommand } from '../src/cli/cli';
 import { givenControlKey } from '../src/commands/target';
 import { UsageError } from '../src/core/errors';
 import { shellWord } from '../src/core/format';
-import { inferCommand, typesCommand, type Connection } from '../src/infer/command';
+import { DEFAULT_TOP, inferCommand, typesCommand, type Connection } from '../src/infer/command';
 import { PIXELS, type PixelKind } from '../src/media/pictures';
 import { SAVED_AS } from '../src/infer/results';
 import { STANDARD_HTTP } from '../src/local/next-commands';
@@ -12,39 +12,68 @@ import { findLocalStack, runningStacks } from '../src/local/state';
 import { paths } from '../src/core/paths';
 import { CONTROL_HEADER, GRPC_CONTROL_HEADER } from '../src/triton/control-key';
 
-const HELP = `Sends a request to a model and shows the answer. Without an INPUT it tells what the model takes.
+const FLAGS = {
+  out: { type: 'string', short: 'o' },
+  json: { type: 'boolean', default: false },
+  outputs: { type: 'string' },
+  top: { type: 'string' },
+  pixels: { type: 'string' },
+  repo: { type: 'string' },
+  local: { type: 'boolean', default: false },
+  version: { type: 'string' },
+  url: { type: 'string' },
+  grpc: { type: 'string' },
+  header: { type: 'string', multiple: true, default: [] as string[] },
+  timeout: { type: 'string', default: '60' },
+  bench: { type: 'boolean', default: false },
+  concurrency: { type: 'string' },
+  duration: { type: 'string' },
+  types: { type: 'string' },
+  help: { type: 'boolean', default: false },
+} as const;
+
+/** Defaults of flags that are allowed only with --bench. */
+const BENCH_DEFAULTS = { concurrency: '1', duration: '10' } as const;
+
+const HELP = `Sends a request to a model and prints the answer. Without an INPUT, prints the inputs and outputs of the model.
 
   npm run infer -- MODEL [INPUT...] [options]
   npm run infer -- [MODEL...] --types FILE.ts
 
-  INPUT              a picture, a .wav, .npy, .json or .txt file, JSON, or a text; what the model takes says how it is sent
-                     NAME=INPUT says for which input: NAME=[[1, 2]]; a text that is JSON goes into a .txt file
-                     {"inputs": [...]}, also as a .json file, is a whole request as curl sends it
-  -o, --out FILE     writes the answer: ${SAVED_AS.join(' ')}
-  --json             the answer as JSON on stdout
-  --outputs A,B      only these outputs (default: all)
-  --top N            of outputs with labels the N best classes (default 5, with --out 0; 0: the values)
-  --pixels KIND      what pictures become: ${Object.keys(PIXELS).join(', ')}
-                     (default: bgr for bytes, imagenet for classifiers, else signed: RGB in [-1, 1])
-  --repo DIR         model repository, for tokenizers (default: model-repo)
-  --version N        version of the model (default: what its policy prefers)
-  --local            asks the running npm run local, wherever its ports are; of several --repo names one
-  --url URL          Triton's HTTP address (default http://127.0.0.1:8000, as npm run local has it)
+  INPUT              a picture, a .wav, .npy, .json or .txt file, JSON, or a text; the model determines how it is sent
+                     NAME=INPUT is the input NAME of the model: NAME=[[1, 2]]; put a text that is JSON into a .txt file
+                     {"inputs": [...]}, or a .json file with it, is a whole request, as curl sends it
+  -o, --out FILE     save the answer: ${SAVED_AS.join(' ')}
+  --json             print the answer as JSON
+  --outputs A,B      request only these outputs (default: all)
+  --top N            for outputs with labels, print the N best classes (default: ${DEFAULT_TOP}, or 0 with --out); 0 prints the values
+  --pixels KIND      format of pictures: ${Object.keys(PIXELS).join(', ')}
+                     (default: bgr for bytes, imagenet for classifiers, else signed, which is RGB in [-1, 1])
+  --repo DIR         model repository with the tokenizers (default: ${basename(paths.modelRepository)})
+  --version N        version of the model (default: the version that its policy selects)
+  --local            send to the running "npm run local", whatever its ports are; if several run, --repo selects one
+  --url URL          Triton's HTTP address (default: ${STANDARD_HTTP}, the address of npm run local)
   --grpc HOST:PORT   Triton's gRPC address, instead of HTTP
-  --header "A: B"    sent with each request; may be given again
-  --timeout SECONDS  for each request (default 60)
-  --bench            sends the request again and again; zeros where no INPUT is given
-  --concurrency N    requests at any time, with --bench (default 1)
-  --duration SECONDS with --bench (default 10)
-  --types FILE.ts    writes what the models take and answer (default: all that are ready) as types for TypeScript
-  --help
+  --header "A: B"    header of each request; repeat the flag for several headers
+  --timeout SECONDS  timeout of each request (default: ${FLAGS.timeout.default})
+  --bench            send the request repeatedly and measure the time; without an INPUT, send zeros
+  --concurrency N    requests in flight, with --bench (default: ${BENCH_DEFAULTS.concurrency})
+  --duration SECONDS duration of the measurement, with --bench (default: ${BENCH_DEFAULTS.duration})
+  --types FILE.ts    write the TypeScript types of the inputs and outputs of the models (default: all ready models)
+  --help             print this text
 
-Exit codes: 0 answered, 1 failed (with --bench: any request), 2 wrong command line.
+Examples:
+  npm run infer -- resnet                                   # print the inputs and outputs
+  npm run infer -- resnet photo.jpg --top 3
+  npm run infer -- bert "How do I get home?" "Show me the way" --url http://10.0.0.5:8000
+  npm run infer -- resnet photo.jpg --bench --concurrency 8 --duration 20
+
+Exit codes: 0 answered, 1 failed (with --bench: at least one request failed), 2 wrong command line.
 `;
 
 const MOST_INPUTS = 1000;
 const LONGEST_S = 86_400;
-/** Flags that describe a request. */
+/** Flags of a request, which --types does not send. */
 const NOT_FOR_TYPES = [
   'out',
   'json',
@@ -62,29 +91,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 async function infer(argv: readonly string[]): Promise<number> {
-  const { flags, positionals } = parseFlagsAndArguments(
-    argv,
-    {
-      out: { type: 'string', short: 'o' },
-      json: { type: 'boolean', default: false },
-      outputs: { type: 'string' },
-      top: { type: 'string' },
-      pixels: { type: 'string' },
-      repo: { type: 'string' },
-      local: { type: 'boolean', default: false },
-      version: { type: 'string' },
-      url: { type: 'string' },
-      grpc: { type: 'string' },
-      header: { type: 'string', multiple: true, default: [] },
-      timeout: { type: 'string', default: '60' },
-      bench: { type: 'boolean', default: false },
-      concurrency: { type: 'string' },
-      duration: { type: 'string' },
-      types: { type: 'string' },
-      help: { type: 'boolean', default: false },
-    },
-    MOST_INPUTS,
-  );
+  const { flags, positionals } = parseFlagsAndArguments(argv, FLAGS, MOST_INPUTS);
   if (flags.help) {
     process.stdout.write(HELP);
     return EXIT.ok;
@@ -92,16 +99,18 @@ async function infer(argv: readonly string[]): Promise<number> {
   const server = serverOf(flags);
   if (flags.types !== undefined) {
     const other = NOT_FOR_TYPES.find((name) => flags[name] !== undefined && flags[name] !== false);
-    if (other !== undefined) throw new UsageError(`--types and --${other} do not go together`);
+    if (other !== undefined)
+      throw new UsageError(`--types and --${other} cannot be combined`, { hint: 'omit one of them' });
     return typesCommand({ ...server, file: typesFile(flags.types), models: positionals });
   }
   const [model, ...inputs] = positionals;
   if (model === undefined || model.trim() === '')
-    throw new UsageError('no model is named', { hint: 'npm run infer -- MODEL [INPUT...]' });
+    throw new UsageError('no model is given', { hint: 'npm run infer -- MODEL [INPUT...]' });
   if (!flags.bench && (flags.concurrency ?? flags.duration) !== undefined) {
-    throw new UsageError('--concurrency and --duration are for --bench');
+    throw new UsageError('--concurrency and --duration need --bench', { hint: 'add --bench' });
   }
-  if (flags.bench && flags.out !== undefined) throw new UsageError('--out and --bench do not go together');
+  if (flags.bench && flags.out !== undefined)
+    throw new UsageError('--out and --bench cannot be combined', { hint: 'omit one of them' });
   return inferCommand({
     model,
     inputs,
@@ -116,8 +125,8 @@ async function infer(argv: readonly string[]): Promise<number> {
     repeated: repeatedFlags(flags),
     load: flags.bench
       ? {
-          concurrency: parseInteger('concurrency', flags.concurrency ?? '1', 1, 1024),
-          seconds: parseInteger('duration', flags.duration ?? '10', 1, LONGEST_S),
+          concurrency: parseInteger('concurrency', flags.concurrency ?? BENCH_DEFAULTS.concurrency, 1, 1024),
+          seconds: parseInteger('duration', flags.duration ?? BENCH_DEFAULTS.duration, 1, LONGEST_S),
         }
       : undefined,
   });
@@ -125,9 +134,9 @@ async function infer(argv: readonly string[]): Promise<number> {
 
 interface ServerFlags {
   local: boolean;
-  repo?: string | undefined;
-  url?: string | undefined;
-  grpc?: string | undefined;
+  repo?: string;
+  url?: string;
+  grpc?: string;
   header: string[];
   timeout: string;
 }
@@ -136,7 +145,8 @@ interface ServerFlags {
 function serverOf(flags: ServerFlags): Connection & { repository: string } {
   const repo = flags.repo === undefined ? undefined : resolve(flags.repo);
   const given = flags.url === undefined ? 'grpc' : 'url';
-  if (flags.local && flags[given] !== undefined) throw new UsageError(`--local and --${given} do not go together`);
+  if (flags.local && flags[given] !== undefined)
+    throw new UsageError(`--local and --${given} cannot be combined`, { hint: 'omit one of them' });
   const local = flags.local ? findLocalStack(repo) : undefined;
   const address =
     flags.grpc === undefined
@@ -151,7 +161,7 @@ function serverOf(flags: ServerFlags): Connection & { repository: string } {
 }
 
 /** The flags that select the server, version and repository, repeated for the next command. */
-function repeatedFlags(flags: ServerFlags & { version?: string | undefined }): string {
+function repeatedFlags(flags: ServerFlags & { version?: string }): string {
   const values = (['url', 'grpc', 'header', 'version', 'repo'] as const).flatMap((name) =>
     [flags[name] ?? []].flat().map((value) => ` --${name} ${shellWord(value)}`),
   );
@@ -170,45 +180,45 @@ function controlHeader(address: Connection['address']): Record<string, string> {
 
 function httpUrl(text: string): string {
   if (!/^https?:\/\/[^/]/.test(text) || !URL.canParse(text)) {
-    throw new UsageError(`--url ${text}: http://HOST:PORT or https://HOST:PORT is needed`);
+    throw new UsageError(`--url ${text}: must be http://HOST:PORT or https://HOST:PORT`);
   }
   return text;
 }
 
 function grpcAddress(text: string): string {
   if (!/^(https?:\/\/)?[^/\s]+:\d+$/.test(text)) {
-    throw new UsageError(`--grpc ${text}: HOST:PORT is needed, https://HOST:PORT for TLS`);
+    throw new UsageError(`--grpc ${text}: must be HOST:PORT, or https://HOST:PORT for TLS`);
   }
   return text;
 }
 
 function header(text: string): [string, string] {
   const [, name, value] = /^([\w!#$%&'*+.^`|~-]+):\s*(.*)$/.exec(text) ?? [];
-  if (name === undefined || value === undefined) throw new UsageError(`--header "${text}": "NAME: VALUE" is needed`);
+  if (name === undefined || value === undefined) throw new UsageError(`--header "${text}": must be "NAME: VALUE"`);
   return [name, value];
 }
 
 function pixelKind(text: string): PixelKind {
   if (!Object.hasOwn(PIXELS, text)) {
-    throw new UsageError(`--pixels ${text}: no such kind`, { hint: Object.keys(PIXELS).join(', ') });
+    throw new UsageError(`--pixels ${text}: unknown format; allowed: ${Object.keys(PIXELS).join(', ')}`);
   }
   return text as PixelKind;
 }
 
 function outFile(file: string): string {
   if (!SAVED_AS.includes(extname(file).toLowerCase())) {
-    throw new UsageError(`--out ${file}: the end of its name says what is written: ${SAVED_AS.join(' ')}`);
+    throw new UsageError(`--out ${file}: unknown file type; allowed: ${SAVED_AS.join(' ')}`);
   }
   return inFolder('out', file);
 }
 
 function typesFile(file: string): string {
-  if (!file.endsWith('.ts')) throw new UsageError(`--types ${file}: the name of a .ts file is needed`);
+  if (!file.endsWith('.ts')) throw new UsageError(`--types ${file}: must be the name of a .ts file`);
   return inFolder('types', file);
 }
 
 function inFolder(flag: string, file: string): string {
   const folder = dirname(resolve(file));
-  if (!existsSync(folder)) throw new UsageError(`--${flag} ${file}: there is no folder ${folder}`);
+  if (!existsSync(folder)) throw new UsageError(`--${flag} ${file}: the folder ${folder} does not exist`);
   return file;
 }

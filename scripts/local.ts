@@ -1,4 +1,4 @@
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EXIT, parseFlags, parseInteger, parseSelection, runCommand } from '../src/cli/cli';
 import { Interrupted, watchInterrupts } from '../src/cli/interrupts';
@@ -29,31 +29,57 @@ import { Progress } from '../src/cli/progress';
 import { requireTritonPlatform } from '../src/install/triton';
 import { Undo } from '../src/core/undo';
 
-const HELP = `Serves the models of this repository on this machine: a real Triton on a real S3 API, no container, no GPU.
+const FLAGS = {
+  once: { type: 'boolean', default: false },
+  models: { type: 'string' },
+  exclude: { type: 'string' },
+  'no-watch': { type: 'boolean', default: false },
+  repo: { type: 'string', default: paths.modelRepository },
+  weights: { type: 'string', multiple: true, default: [] as string[] },
+  'load-timeout': { type: 'string', default: '300' },
+  'fit-config': { type: 'boolean', default: false },
+  'http-port': { type: 'string', default: '8000' },
+  'grpc-port': { type: 'string', default: '8001' },
+  'metrics-port': { type: 'string', default: '8002' },
+  's3-port': { type: 'string', default: '9000' },
+  page: { type: 'string' },
+  json: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false },
+} as const;
+
+const HELP = `Serves the models of a repository on this machine, with a real Triton and a real S3 API, without containers or a GPU.
 
   npm run local [-- options]
 
-  --once                stop after the first answers; exit code 0 only if every model was served and answered
-  --models A,B          only these; what an ensemble is made of comes along (default: all)
-  --exclude A,B         all but these
-  --no-watch            do not load models again when their files change
-  --repo DIR            model repository (default: model-repo)
-  --weights MODEL=FILE  weights for one model: a file, a folder or a hub id; may be given again
-  --load-timeout N      seconds for the first load of one model (default 300); then it is marked FAILED
-  --fit-config          where weights need other dims than model.yaml has, set them there and say so
-  --http-port N         Triton HTTP (default 8000; 0 takes a free one)
-  --grpc-port N         Triton gRPC (default 8001)
-  --metrics-port N      Triton metrics (default 8002)
-  --s3-port N           S3 (default 9000)
-  --page FILE           where to write the page with the answers (default: in the cache; its address is printed)
-  --json                the result as JSON on stdout
-  --help
+  --once                 stop after each model was asked once; exit code 0 only if every model was served and answered
+  --models A,B           serve only these models, and the models that their ensembles use (default: all)
+  --exclude A,B          serve all models except these
+  --no-watch             do not reload models when their files change
+  --repo DIR             model repository (default: ${basename(paths.modelRepository)})
+  --weights MODEL=FILE   weights of one model: a file, a folder or a hub id; repeat the flag for several models
+  --load-timeout SECONDS time for the first load of one model, which then is marked FAILED (default: ${FLAGS['load-timeout'].default})
+  --fit-config           if weights need other dims than model.yaml has, change model.yaml and report the change
+  --http-port N          port of Triton's HTTP API (default: ${FLAGS['http-port'].default}; 0 selects a free port)
+  --grpc-port N          port of Triton's gRPC API (default: ${FLAGS['grpc-port'].default})
+  --metrics-port N       port of Triton's metrics (default: ${FLAGS['metrics-port'].default})
+  --s3-port N            port of the S3 API (default: ${FLAGS['s3-port'].default})
+  --page FILE            file for the HTML page with the answers (default: a file in the cache; the command prints its address)
+  --json                 print the result as JSON
+  --help                 print this text
 
-A model that fails is marked FAILED and the others are served; with --once it ends the command. When files of a model change, it is traced,
-checked, loaded and asked again; if it cannot be loaded, what was served before stays.
-Bucket, releases and logs of a repository stay in ~/.cache/triton-serving/local for the next run; delete the folder to start afresh.
+A model that fails is marked FAILED, and the other models are served; with --once the command then fails. If files of a
+model change, the model is traced, validated, loaded and asked again. If the new files cannot be loaded, the former
+version stays loaded.
+The bucket, releases and logs of a repository stay in ~/.cache/triton-serving/local for the next run. To start with an
+empty bucket, delete this folder.
 
-Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted before all was up.
+Examples:
+  npm run local
+  npm run local -- --models resnet,bert --http-port 0
+  npm run local -- --repo ../models --weights ranker=/srv/weights/ranker.pth
+  npm run local -- --once --json
+
+Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted before all models were asked.
 `;
 
 export async function main(argv: readonly string[]): Promise<number> {
@@ -61,23 +87,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 async function local(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, {
-    once: { type: 'boolean', default: false },
-    models: { type: 'string' },
-    exclude: { type: 'string' },
-    'no-watch': { type: 'boolean', default: false },
-    repo: { type: 'string', default: paths.modelRepository },
-    weights: { type: 'string', multiple: true, default: [] },
-    'load-timeout': { type: 'string', default: '300' },
-    'fit-config': { type: 'boolean', default: false },
-    'http-port': { type: 'string', default: '8000' },
-    'grpc-port': { type: 'string', default: '8001' },
-    'metrics-port': { type: 'string', default: '8002' },
-    's3-port': { type: 'string', default: '9000' },
-    page: { type: 'string' },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  });
+  const flags = parseFlags(argv, FLAGS);
   if (flags.help) {
     process.stdout.write(HELP);
     return EXIT.ok;
@@ -136,7 +146,7 @@ async function local(argv: readonly string[]): Promise<number> {
       printPage(page);
     }
     const wrong = answers.filter(({ error }) => error !== undefined).map(({ model }) => model);
-    if (flags.once && wrong.length > 0) throw new UserError(`no right answer from ${[...new Set(wrong)].join(', ')}`);
+    if (flags.once && wrong.length > 0) throw new UserError(`no correct answer from ${[...new Set(wrong)].join(', ')}`);
     if (flags.once) return EXIT.ok;
 
     interruption.becomeOrdinary();
@@ -166,7 +176,7 @@ async function local(argv: readonly string[]): Promise<number> {
       await Promise.race([reloads.idle(), sleep(END_OF_RELOAD_MS)]);
     });
     const ended = (name: string, { ended, logFile }: { ended: Promise<string>; logFile: string }): Promise<UserError> =>
-      ended.then((how) => new UserError(`${name} ended by itself (${how})`, { hint: `its log is ${logFile}` }));
+      ended.then((how) => new UserError(`${name} ended unexpectedly (${how})`, { hint: `see its log, ${logFile}` }));
     const early = await Promise.race([
       ended('tritonserver', stack.triton),
       ended('the S3 server', stack.s3),
@@ -188,7 +198,7 @@ async function local(argv: readonly string[]): Promise<number> {
     stopCommands();
     const stopServers = (): Promise<void> => undo.run().finally(() => stopAll());
     try {
-      if (anyProcessRuns()) await progress.run('stop what was started', stopServers);
+      if (anyProcessRuns()) await progress.run('stop the servers', stopServers);
       else await stopServers();
     } finally {
       interruption.stopWatching();

@@ -2,23 +2,29 @@ import { EXIT, parseFlags, parseList, runCommand } from '../src/cli/cli';
 import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from '../src/commands/change-command';
 import { openTarget, SERVER_FLAGS, SERVER_HELP, type CommandTarget, type TargetFlags } from '../src/commands/target';
 import { UsageError } from '../src/core/errors';
+import { nextCommand } from '../src/core/next-command';
 import { formatLocation, parseLocation } from '../src/publish/location';
 import { promote } from '../src/publish/promote';
 
-const HELP = `Publishes a release of one repository to another one: the same bytes, copied by S3.
+const HELP = `Publishes a release of one repository to another repository. S3 copies the files, so that both are identical.
 
-  npm run promote -- --from staging --to prod [options]
+  npm run promote -- --from STACK --to STACK [options]
 
-  --from STACK | s3://NAME/PREFIX  where the release is
-  --to STACK | s3://NAME/PREFIX    where to publish it
-  --release ID               which release (default: the one that --from is at)
-  --models A,B               only these models of it
-  --require-pretrained       refuse models whose weights were drawn at random
+  --from STACK               stack that has the release; or its repository, s3://NAME/PREFIX
+  --to STACK                 stack to publish the release to; or its repository, s3://NAME/PREFIX
+  --release ID               id of the release, or a unique part of it (default: the current release of --from)
+  --models A,B               publish only these models of the release
+  --require-pretrained       fail if a model has random weights
   --stack-dir DIR            folder of the Pulumi program (default: this package)
-  --endpoint-url URL         an S3 API other than AWS's, for both
+  --endpoint-url URL         an S3 API other than that of AWS, for both repositories
   --region NAME              region of both buckets
-The servers of --to (default: those of the stack):
-${SERVER_HELP}${CHANGE_HELP}`;
+Replicas of --to (default: the replicas of its stack):
+${SERVER_HELP}${CHANGE_HELP}
+Examples:
+  npm run promote -- --from staging --to prod
+  npm run promote -- --from staging --to prod --release 1f2e3d4c --require-pretrained
+  npm run promote -- --from s3://staging-models/models --to prod --dry-run
+`;
 
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => runPromote(argv));
@@ -26,8 +32,8 @@ export async function main(argv: readonly string[]): Promise<number> {
 
 async function runPromote(argv: readonly string[]): Promise<number> {
   if (argv.includes('--local')) {
-    throw new UsageError('promote has no --local: it copies from one place to another', {
-      hint: 'npm run sync-models -- --local publishes to the running "npm run local"; here name both places, --from and --to',
+    throw new UsageError('promote has no --local, because it copies from one repository to another', {
+      hint: 'to publish to the running "npm run local": npm run sync-models -- --local; to promote, give --from and --to',
     });
   }
   const flags = parseFlags(argv, {
@@ -52,7 +58,7 @@ async function runPromote(argv: readonly string[]): Promise<number> {
   const { triton, namespace, selector, kubeconfig, context } = flags;
   const servers = { triton, namespace, selector, kubeconfig, context };
   // Both flags are checked before Pulumi is asked about the first stack.
-  const places = { from: place('from', flags.from), to: place('to', flags.to) };
+  const places = { from: place('from', flags), to: place('to', flags) };
   const opened: CommandTarget[] = [];
   try {
     const from = await openTarget({ ...places.from, ...shared });
@@ -60,25 +66,25 @@ async function runPromote(argv: readonly string[]): Promise<number> {
     const to = await openTarget({ ...places.to, ...shared, ...servers }, { concurrency: parseConcurrency(flags) });
     opened.push(to);
     if (formatLocation(from.location) === formatLocation(to.location)) {
-      throw new UsageError(`--from and --to are the same place, ${formatLocation(to.location)}`);
+      throw new UsageError(`--from and --to are the same repository, ${formatLocation(to.location)}`);
     }
-    return await runChange(`promote ${from.name} to ${to.name}`, flags, to, (options) =>
-      promote({
-        ...options,
-        from,
-        requirePretrained: flags['require-pretrained'],
-        ...(release === undefined ? {} : { release }),
-        ...(models === undefined ? {} : { models }),
-      }),
+    return await runChange(
+      `promote ${from.name} to ${to.name}`,
+      flags,
+      to,
+      (options) => promote({ ...options, from, requirePretrained: flags['require-pretrained'], release, models }),
+      from,
     );
   } finally {
     for (const target of opened) await target.close();
   }
 }
 
-function place(flag: string, text: string | undefined): TargetFlags {
+function place(flag: 'from' | 'to', flags: { from?: string; to?: string }): TargetFlags {
+  const text = flags[flag];
   if (text === undefined) {
-    throw new UsageError(`--${flag} is missing`, { hint: 'npm run promote -- --from staging --to prod' });
+    const { from = 'STACK', to = 'STACK' } = flags;
+    throw new UsageError(`--${flag} is missing`, { hint: nextCommand('promote', '--from', from, '--to', to) });
   }
   if (!text.startsWith('s3://')) return { stack: text };
   parseLocation(text, flag);

@@ -3,13 +3,25 @@ import { releaseTable } from '../src/commands/release-table';
 import { openTarget, STORE_FLAGS, STORE_HELP } from '../src/commands/target';
 import { listReleases } from '../src/publish/release/list';
 
-const HELP = `Lists the releases of a repository in S3, the newest first.
+const FLAGS = {
+  ...STORE_FLAGS,
+  limit: { type: 'string', default: '20' },
+  json: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false },
+} as const;
+
+const HELP = `Lists the releases of a model repository in S3, newest first.
 
   npm run releases -- --stack NAME [options]
 
-${STORE_HELP}  --limit N                  at most so many (default: 20)
-  --json                     as JSON, with all that the table shortens
-  --help
+${STORE_HELP}  --limit N                  number of releases to list (default: ${FLAGS.limit.default})
+  --json                     print the releases as JSON, with the values that the table shortens
+  --help                     print this text
+
+Examples:
+  npm run releases -- --stack prod
+  npm run releases -- --local --limit 5
+  npm run releases -- --bucket s3://my-models/models --json
 
 Exit codes: 0 done, 1 failed, 2 wrong command line.
 `;
@@ -19,12 +31,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 async function releases(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, {
-    ...STORE_FLAGS,
-    limit: { type: 'string', default: '20' },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  });
+  const flags = parseFlags(argv, FLAGS);
   if (flags.help) {
     process.stdout.write(HELP);
     return EXIT.ok;

@@ -3,13 +3,19 @@ import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from '../src/c
 import { openTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
 import { rollBack } from '../src/publish/rollback';
 
-const HELP = `Brings a repository in S3 and the servers back to an earlier release. It becomes a release of its own.
+const HELP = `Restores an earlier release in S3 and on the replicas. The rollback is recorded as a new release.
 
   npm run rollback -- [RELEASE] --stack NAME [options]
 
-  RELEASE                    id, or a part of it that is enough (default: the one before; after a rollback one further back)
-  --models A,B               only these models of it; the others stay as they are
-${TARGET_HELP}${CHANGE_HELP}`;
+  RELEASE                    id of the release, or a unique part of the id; "npm run releases" lists the ids
+                             (default: the previous release; after a rollback, the one before the restored release)
+  --models A,B               restore only these models; the others stay as they are
+${TARGET_HELP}${CHANGE_HELP}
+Examples:
+  npm run rollback -- --stack prod                            # to the previous release
+  npm run rollback -- 1f2e3d4c --stack prod --dry-run         # print the plan for a release
+  npm run rollback -- 1f2e3d4c --stack prod --models resnet   # restore one model
+`;
 
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => rollback(argv));
@@ -27,8 +33,8 @@ async function rollback(argv: readonly string[]): Promise<number> {
   const target = await openTarget(flags, { concurrency: parseConcurrency(flags) });
   try {
     const what = models === undefined ? target.name : `${models.join(', ')} of ${target.name}`;
-    return await runChange(`roll ${what} back to ${release ?? 'the release before'}`, flags, target, (options) =>
-      rollBack(release, { ...options, ...(models === undefined ? {} : { models }) }),
+    return await runChange(`roll ${what} back to ${release ?? 'the previous release'}`, flags, target, (options) =>
+      rollBack(release, { ...options, models }),
     );
   } finally {
     await target.close();

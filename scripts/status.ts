@@ -1,18 +1,31 @@
 import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
-import { NAME_SERVERS, openTarget, TARGET_FLAGS, TARGET_HELP, type CommandTarget } from '../src/commands/target';
-import { firstLines, formatTable, shellWord } from '../src/core/format';
+import {
+  NAME_SERVERS,
+  openTarget,
+  TARGET_FLAGS,
+  TARGET_HELP,
+  targetCommand,
+  type CommandTarget,
+} from '../src/commands/target';
+import { firstLines, formatTable } from '../src/core/format';
 import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from '../src/publish/status';
 
-const HELP = `Shows what each server serves, against what the repository in S3 says. Changes nothing.
+const HELP = `Compares the models that each replica serves with the current release. Changes nothing.
 
   npm run status -- --stack NAME [options]
 
-${TARGET_HELP}  --ask                      ask each model its golden requests, or zeros where it has none, on every replica
-  --differences              and how far each answer is from eager PyTorch's, within the tolerance or not
-  --json                     as JSON
-  --help
+${TARGET_HELP}  --ask                      send each model its golden requests (or zeros, if it has none) on every replica
+  --differences              the same, and print the largest difference of each answer from that of PyTorch
+  --json                     print the status as JSON
+  --help                     print this text
 
-Exit codes: 0 all is as released, 1 something is not, answers wrongly, or could not be read, 2 wrong command line.
+Examples:
+  npm run status -- --stack prod
+  npm run status -- --stack prod --ask
+  npm run status -- --bucket s3://my-models/models --triton http://10.0.0.5:8000 --json
+
+Exit codes: 0 every replica serves the release, 1 a replica differs from it, answers wrongly or cannot be read,
+2 wrong command line.
 `;
 
 export async function main(argv: readonly string[]): Promise<number> {
@@ -40,10 +53,10 @@ async function status(argv: readonly string[]): Promise<number> {
     const { release, ...rest } = found;
     const summary = { release: release?.id ?? null, asReleased: isAsReleased(found), ...rest };
     if (flags.json) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
-    else process.stdout.write(`${[describeStatus(target, found), ...nextSteps(found, argv)].join('\n')}\n`);
-    const nobody = target.replicas !== undefined && found.replicas.length === 0;
-    if (nobody) process.stderr.write(`There is no replica: ${target.replicas?.describe()}\n`);
-    return isAsReleased(found) && !nobody ? EXIT.ok : EXIT.failed;
+    else process.stdout.write(`${[describeStatus(target, found), ...nextSteps(found, target)].join('\n')}\n`);
+    const isEmpty = target.replicas !== undefined && found.replicas.length === 0;
+    if (isEmpty) process.stderr.write(`No replica was found: ${target.replicas?.describe()}\n`);
+    return isAsReleased(found) && !isEmpty ? EXIT.ok : EXIT.failed;
   } finally {
     await target.close();
   }
@@ -57,14 +70,14 @@ export function describeStatus(
   const { release, publishing, unfinished, drift, replicas } = status;
   return [
     release === undefined ? `${name} has no release yet.` : `${name} is at release ${release.id} (${release.origin}).`,
-    ...(publishing === undefined ? [] : [`Being published to by ${publishing}.`]),
+    ...(publishing === undefined ? [] : [`Another publisher is active: ${publishing}.`]),
     ...(unfinished.length === 0
       ? []
       : [
-          `A publisher was interrupted while it activated ${unfinished.join(', ')}: the next sync-models or rollback repairs it.`,
+          `A publisher was interrupted while it activated ${unfinished.join(', ')}. The next sync-models or rollback restores a consistent state.`,
         ]),
     ...firstLines(drift.map((text) => `In the bucket: ${text}`)),
-    ...(source === undefined ? [`No replica was looked at: ${NAME_SERVERS}.`] : []),
+    ...(source === undefined ? [`No replica was checked: ${NAME_SERVERS}.`] : []),
     ...(replicas.length === 0 ? [] : ['', table(replicas)]),
     ...restOfCells(replicas),
     ...(replicas.some(({ answers }) => answers !== undefined) ? ['', answersTable(replicas)] : []),
@@ -74,13 +87,12 @@ export function describeStatus(
 }
 
 /** Commands that bring the replicas to the release. */
-function nextSteps({ replicas }: RepositoryStatus, argv: readonly string[]): string[] {
+function nextSteps({ replicas }: RepositoryStatus, target: CommandTarget): string[] {
   const wrong = replicas.flatMap(({ versions }) => versions.filter(({ ok }) => !ok));
   const missing = new Set(wrong.filter(({ verdict }) => verdict !== 'not in the release').map(({ model }) => model));
   if (missing.size === 0) return [];
-  const flags = argv.filter((flag) => !['--ask', '--differences', '--json'].includes(flag)).map(shellWord);
-  const [list, names] = [[...missing].join(', '), [...missing].join(',')];
-  return [`  -> load ${list} as released: npm run sync-models -- ${flags.join(' ')} --models ${names}`];
+  const command = targetCommand('sync-models', target, '--models', [...missing].join(','));
+  return [`  -> load ${[...missing].join(', ')} as released: ${command}`];
 }
 
 const answersTable = (replicas: readonly ReplicaStatus[]): string =>
@@ -108,8 +120,8 @@ const differencesTable = (replicas: readonly ReplicaStatus[]): string =>
   );
 
 const ABOUT_TF32 =
-  'GPUs since Ampere compute convolutions in TF32, which keeps 10 bits of a number. For the difference without it, start the\n' +
-  'servers with NVIDIA_TF32_OVERRIDE=0 in their environment and ask again: docs/guides/gpu.md';
+  'GPUs since Ampere compute convolutions in TF32, with 10 bits of precision. To measure the difference without TF32, start\n' +
+  'the replicas with NVIDIA_TF32_OVERRIDE=0 in their environment and run this command again. See docs/guides/gpu.md.';
 
 const table = (replicas: readonly ReplicaStatus[]): string =>
   formatTable(

@@ -1,21 +1,29 @@
+import { basename } from 'node:path';
 import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
 import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from '../src/commands/change-command';
 import { openTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
 import { paths } from '../src/core/paths';
 import { publish } from '../src/publish/publish';
 
-const HELP = `Publishes a model repository to S3 and gets every running Triton server to serve it, or leaves both as they were.
+const HELP = `Publishes a model repository to S3 and loads its models on every replica. If a replica rejects a model, restores the
+previous state everywhere.
 
   npm run sync-models -- --stack NAME [options]
   npm run sync-models -- --bucket s3://NAME/PREFIX [--triton URL ...] [options]
 
-${TARGET_HELP}  --repo DIR                 model repository to publish (default: model-repo; with --local the one that it serves)
-  --models A,B               only these; what an ensemble is made of comes along
-  --exclude A,B              all but these
-  --prune                    delete from the bucket what the repository does not have: models (not with --models), versions,
-                             files
-  --yes                      do not ask before that
-${CHANGE_HELP}`;
+${TARGET_HELP}  --repo DIR                 model repository to publish (default: ${basename(paths.modelRepository)}; with --local, the one that is served)
+  --models A,B               publish only these models, and the models that their ensembles use
+  --exclude A,B              publish all models except these
+  --prune                    delete versions and files from the bucket that the model repository does not have; without
+                             --models also models
+  --yes                      do not ask for confirmation before --prune deletes
+${CHANGE_HELP}
+Examples:
+  npm run sync-models -- --stack staging                      # all models, to the replicas of a stack
+  npm run sync-models -- --stack prod --dry-run               # print the plan only
+  npm run sync-models -- --local --models resnet,bert         # two models, to the running "npm run local"
+  npm run sync-models -- --bucket s3://my-models/models --triton http://10.0.0.5:8000 --triton http://10.0.0.6:8000
+`;
 
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => syncModels(argv));

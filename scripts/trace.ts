@@ -1,5 +1,5 @@
 import { readdirSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { basename, resolve } from 'node:path';
 import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
 import { UsageError } from '../src/core/errors';
 import { formatBytes, formatCount, formatDuration } from '../src/core/format';
@@ -9,23 +9,43 @@ import { Progress } from '../src/cli/progress';
 import { ensurePython } from '../src/install/python';
 import { describeFitted, describeTrace, traceModels, type TraceEvent } from '../src/trace/trace';
 
-const HELP = `Traces or exports the models of a repository that have a trace.py, and checks them against PyTorch.
-Downloads first what a weights.yaml beside it names.
+const FLAGS = {
+  repo: { type: 'string', default: paths.modelRepository },
+  models: { type: 'string' },
+  exclude: { type: 'string' },
+  weights: { type: 'string', multiple: true, default: [] as string[] },
+  force: { type: 'boolean', default: false },
+  'fit-config': { type: 'boolean', default: false },
+  explain: { type: 'boolean', default: false },
+  version: { type: 'string' },
+  seed: { type: 'string' },
+  jobs: { type: 'string' },
+  help: { type: 'boolean', default: false },
+} as const;
+
+const HELP = `Traces or exports the models of a repository that have a trace.py, and compares the result with PyTorch.
+If a model has a weights.yaml, downloads its weights first.
 
   npm run trace -- [options]
 
-  --repo DIR            model repository (default: model-repo)
-  --models A,B          only these
-  --exclude A,B         all but these
-  --weights MODEL=FILE  weights for one model: a file, a folder or a hub id, OWNER/NAME@REVISION;
-                        instead of what its weights.yaml names; may be given again
-  --force               also those that are up to date
-  --fit-config          where weights need other dims than model.yaml has, set them there and say so
-  --explain             say why each model would be made, or why it is up to date, and make none
+  --repo DIR            model repository (default: ${basename(paths.modelRepository)})
+  --models A,B          trace only these models
+  --exclude A,B         trace all models except these
+  --weights MODEL=FILE  weights of one model, instead of those in its weights.yaml: a file, a folder or a hub id,
+                        OWNER/NAME@REVISION; repeat the flag for several models
+  --force               also trace models that are up to date
+  --fit-config          if weights need other dims than model.yaml has, change model.yaml and report the change
+  --explain             report why each model would be traced or is up to date; trace nothing
   --version N           version folder to write (default: the newest that version_policy names, or 1)
-  --seed N              of random weights and of the check's inputs (default: 0)
-  --jobs N              models made at the same time (default: 2 where there is memory for it, else 1)
-  --help
+  --seed N              seed of random weights and of the inputs of the comparison (default: 0)
+  --jobs N              number of models to trace in parallel (default: 2 if there is enough memory, else 1)
+  --help                print this text
+
+Examples:
+  npm run trace
+  npm run trace -- --models resnet --force
+  npm run trace -- --weights resnet=/srv/weights/resnet50.pth
+  npm run trace -- --explain
 
 Exit codes: 0 done, 1 a model failed, 2 wrong command line.
 `;
@@ -35,19 +55,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 async function trace(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, {
-    repo: { type: 'string', default: paths.modelRepository },
-    models: { type: 'string' },
-    exclude: { type: 'string' },
-    weights: { type: 'string', multiple: true, default: [] },
-    force: { type: 'boolean', default: false },
-    'fit-config': { type: 'boolean', default: false },
-    explain: { type: 'boolean', default: false },
-    version: { type: 'string' },
-    seed: { type: 'string' },
-    jobs: { type: 'string' },
-    help: { type: 'boolean', default: false },
-  });
+  const flags = parseFlags(argv, FLAGS);
   if (flags.help) {
     process.stdout.write(HELP);
     return EXIT.ok;
@@ -80,7 +88,7 @@ async function trace(argv: readonly string[]): Promise<number> {
     }),
   );
   if (lines.length === 0)
-    process.stdout.write(`no model of ${displayPath(resolve(flags.repo))} has a trace.py: nothing to trace\n`);
+    process.stdout.write(`Nothing to trace: no selected model of ${displayPath(resolve(flags.repo))} has a trace.py\n`);
   return EXIT.ok;
 }
 
@@ -90,7 +98,7 @@ function requireRepository(folder: string): void {
     readdirSync(folder);
   } catch (cause) {
     throw new UsageError(`model repository ${displayPath(resolve(folder))} cannot be read: ${reasonOf(cause)}`, {
-      hint: 'name one with --repo',
+      hint: 'give the folder of a model repository with --repo',
       cause,
     });
   }
@@ -101,8 +109,8 @@ function describe(event: TraceEvent): string | undefined {
   switch (event.event) {
     case 'explain':
       return event.reasons.length === 0
-        ? `${event.model}: up to date: ${event.files} files that it is made from, ${event.packages} packages, the seed and the weights are as they were`
-        : `${event.model}: would be made: ${event.reasons.join('; ')}`;
+        ? `${event.model}: up to date: its ${event.files} source files, ${event.packages} packages, seed and weights did not change`
+        : `${event.model}: would be traced: ${event.reasons.join('; ')}`;
     case 'warning':
       return `${event.model}: warning: ${event.text}`;
     case 'fitted':

@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
 import { formatProblem, type Problem } from '../src/core/errors';
 import { formatBytes, formatCount, formatTable } from '../src/core/format';
@@ -13,17 +14,30 @@ import {
 } from '../src/model';
 import { paths } from '../src/core/paths';
 
-const HELP = `Checks a model repository without a server: configurations, ensembles, versions, files.
+const FLAGS = {
+  repo: { type: 'string', default: paths.modelRepository },
+  models: { type: 'string' },
+  exclude: { type: 'string' },
+  json: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false },
+} as const;
+
+const HELP = `Checks a model repository without a server: configurations, ensembles, versions and files.
 
   npm run validate -- [options]
 
-  --repo DIR     model repository to check (default: model-repo)
-  --models A,B   only these; what an ensemble is made of comes along
-  --exclude A,B  all but these
-  --json         models and problems as JSON
-  --help
+  --repo DIR     model repository to check (default: ${basename(paths.modelRepository)})
+  --models A,B   check only these models, and the models that their ensembles use
+  --exclude A,B  check all models except these
+  --json         print models and problems as JSON
+  --help         print this text
 
-Exit codes: 0 all is well, 1 there are problems, 2 wrong command line.
+Examples:
+  npm run validate
+  npm run validate -- --models resnet,bert
+  npm run validate -- --repo ../models --json
+
+Exit codes: 0 no problems, 1 problems were found, 2 wrong command line.
 `;
 
 /** Prints the models of a repository and their problems. Returns the exit code. */
@@ -32,13 +46,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 async function validate(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, {
-    repo: { type: 'string', default: paths.modelRepository },
-    models: { type: 'string' },
-    exclude: { type: 'string' },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  });
+  const flags = parseFlags(argv, FLAGS);
   if (flags.help) {
     process.stdout.write(HELP);
     return EXIT.ok;
@@ -51,7 +59,7 @@ async function validate(argv: readonly string[]): Promise<number> {
 
 function print({ models, problems, added }: Repository): void {
   if (models.length > 0) process.stdout.write(`${table(models)}\n\n${memoryText(models)}`);
-  if (added.length > 0) process.stdout.write(`Added, because an ensemble needs them: ${added.join(', ')}\n`);
+  if (added.length > 0) process.stdout.write(`Added, because an ensemble uses them: ${added.join(', ')}\n`);
   for (const problem of problems) process.stderr.write(`${formatProblem(problem)}\n`);
   for (const advice of adviceOn(models)) process.stderr.write(`hint: ${formatProblem(advice)}\n`);
   process.stdout.write(`${formatCount(models.length, 'model')}, ${formatCount(problems.length, 'problem')}\n`);
@@ -66,8 +74,8 @@ const adviceOn = (models: readonly RepositoryModel[]): Problem[] => [
 function memoryText(models: readonly RepositoryModel[]): string {
   const memory = serverMemory(models);
   if (memory.models.every(({ weights }) => weights === 0)) return '';
-  const gpu = memory.gpu > 0 ? `, and ${formatGiB(memory.gpu)} of each GPU` : '';
-  return `Memory at the peak, about: ${formatGiB(memory.local)} for npm run local; in a pod ${formatGiB(memory.main)} of main memory${gpu}\n`;
+  const gpu = memory.gpu > 0 ? ` and ${formatGiB(memory.gpu)} of each GPU` : '';
+  return `Estimated peak memory: ${formatGiB(memory.local)} for npm run local; ${formatGiB(memory.main)} of main memory${gpu} in a pod\n`;
 }
 
 const table = (models: readonly RepositoryModel[]): string =>

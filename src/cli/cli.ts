@@ -27,8 +27,8 @@ export function parseFlagsAndArguments<const T extends Options>(
   const known = 'help' in options ? { ...options, help: { ...options['help'], short: 'h' } } : options;
   try {
     const { values, positionals } = parseArgs({ args, options: known, allowPositionals: most > 0, strict: true });
-    const surplus = positionals[most];
-    if (surplus !== undefined) throw new Error(`Unexpected argument '${surplus}'`);
+    const extra = positionals[most];
+    if (extra !== undefined) throw new Error(`Unexpected argument '${extra}'`);
     refuseEmptyValues(values);
     return { flags: values, positionals };
   } catch (cause) {
@@ -48,14 +48,14 @@ function hintFor(message: string, argv: readonly string[], flags: readonly strin
   const argument = /^Unexpected argument '(.*?)'(\. |$)/.exec(message)?.[1];
   if (argument !== undefined) {
     const flag = flagFor(argument, argv, flags);
-    // npm takes a flag that is not behind "--" for itself and passes on its value alone.
-    const lost = 'flags for a command come after "--": npm run NAME -- --FLAG';
+    // npm keeps a flag that is not after "--", and passes on only the value of the flag.
+    const lost = 'write flags after "--": npm run NAME -- --FLAG';
     return flag === undefined ? `${lost}; ${all}` : `did you mean --${flag} ${argument}? ${lost}`;
   }
   const unknown = /'--([\w-]+)/.exec(message)?.[1];
   if (unknown === undefined) return all;
   const name = names.find((one) => one.toLowerCase() === unknown);
-  if (name !== undefined) return `${name} has no flag: write ${valueOf(unknown, argv) ?? 'it'} alone`;
+  if (name !== undefined) return `${name} is not a flag: write ${valueOf(unknown, argv) ?? name} without --${unknown}`;
   const near = nearest(unknown, flags);
   return near === undefined ? all : `did you mean --${near}?`;
 }
@@ -76,12 +76,12 @@ function flagFor(argument: string, argv: readonly string[], flags: readonly stri
 
 const isFlag = (text: string, name: string): boolean => text === `--${name}` || text.startsWith(`--${name}=`);
 
-/** The value of a flag: behind its `=`, or the argument after it. */
+/** The value of a flag: after its `=`, or the next argument. */
 function valueOf(name: string, argv: readonly string[]): string | undefined {
   const at = argv.findIndex((one) => isFlag(one, name));
-  const [, inIt] = /=(.+)/s.exec(argv[at] ?? '') ?? [];
-  const behind = argv[at + 1];
-  return inIt ?? (behind?.startsWith('-') === true ? undefined : behind);
+  const [, value] = /=(.+)/s.exec(argv[at] ?? '') ?? [];
+  const next = argv[at + 1];
+  return value ?? (next?.startsWith('-') === true ? undefined : next);
 }
 
 /**
@@ -90,14 +90,14 @@ function valueOf(name: string, argv: readonly string[]): string | undefined {
  */
 const FLAGS_OF_NPM = new Set(['all', 'force', 'json', 'only', 'version', 'yes']);
 
-/** Rejects flags that are not behind "--": npm does not pass them on, it only sets environment variables for them. */
+/** Rejects flags that are not after "--": npm does not pass them on, it only sets environment variables for them. */
 function refuseLostFlags(argv: readonly string[], names: readonly string[]): void {
   for (const name of names) {
     const kept = process.env[`npm_config_${name.replaceAll('-', '_')}`] ?? '';
     const given = argv.some((one) => isFlag(one, name));
     if (FLAGS_OF_NPM.has(name) || ['', 'false'].includes(kept) || given) continue;
     throw new UsageError(`npm took --${name} for itself`, {
-      hint: `write it behind "--": npm run NAME -- --${name}`,
+      hint: `write it after "--": npm run NAME -- --${name}`,
     });
   }
 }
@@ -106,7 +106,7 @@ function refuseLostFlags(argv: readonly string[], names: readonly string[]): voi
 function refuseEmptyValues(values: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(values)) {
     if (name === 'message' || ![value].flat().includes('')) continue;
-    throw new UsageError(`--${name} is empty`, { hint: 'give it a value, or leave it out' });
+    throw new UsageError(`--${name} is empty`, { hint: `give --${name} a value, or omit the flag` });
   }
 }
 
@@ -117,10 +117,10 @@ function refuseEmptyValues(values: Readonly<Record<string, unknown>>): void {
 function wrongValue(message: string, cause: unknown): UsageError {
   const flag = /--[\w-]+/.exec(message)?.[0] ?? message;
   if (message.includes('does not take an argument')) {
-    return new UsageError(`${flag} takes no value`, { hint: `write ${flag} alone`, cause });
+    return new UsageError(`${flag} takes no value`, { hint: `write ${flag} without a value`, cause });
   }
   return new UsageError(`${flag} needs a value`, {
-    hint: `write ${flag} VALUE; one that begins with "-": ${flag}=-VALUE`,
+    hint: `write ${flag} VALUE, or ${flag}=-VALUE if the value begins with "-"`,
     cause,
   });
 }
@@ -130,22 +130,22 @@ export function parseList(flag: string, text: string | undefined): string[] | un
   if (text === undefined) return undefined;
   const names = text.split(',').map((name) => name.trim());
   if (names.includes(''))
-    throw new UsageError(`--${flag} "${text}" has an empty name`, { hint: `write --${flag} a,b` });
+    throw new UsageError(`--${flag} "${text}" has an empty name`, {
+      hint: `separate the names with one comma: --${flag} a,b`,
+    });
   return names;
 }
 
-/** The selection of models from the flags --models and --exclude. A flag that was not given is left out. */
-export function parseSelection(flags: { models?: string | undefined; exclude?: string | undefined }) {
-  const models = parseList('models', flags.models);
-  const exclude = parseList('exclude', flags.exclude);
-  return { ...(models === undefined ? {} : { models }), ...(exclude === undefined ? {} : { exclude }) };
+/** The selection of models from the flags --models and --exclude. */
+export function parseSelection(flags: { models?: string; exclude?: string }) {
+  return { models: parseList('models', flags.models), exclude: parseList('exclude', flags.exclude) };
 }
 
 /** A whole number within bounds. */
 export function parseInteger(flag: string, text: string, minimum: number, maximum: number): number {
   const value = Number(text);
   if (!/^\d+$/.test(text) || value < minimum || value > maximum) {
-    throw new UsageError(`--${flag} ${text}: a whole number from ${minimum} to ${maximum} is needed`);
+    throw new UsageError(`--${flag} ${text}: must be a whole number from ${minimum} to ${maximum}`);
   }
   return value;
 }

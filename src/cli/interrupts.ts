@@ -45,7 +45,7 @@ export async function withInterrupts<T>(work: (signal: AbortSignal) => Promise<T
   const controller = new AbortController();
   const stopWatching = watchInterrupts({
     first: () => {
-      process.stderr.write('\ninterrupted: ending in order; once more ends at once\n');
+      process.stderr.write('\ninterrupted: cleaning up; interrupt again to exit at once\n');
       controller.abort(new Interrupted('interrupted'));
     },
     again: () => process.exit(EXIT.interrupted),

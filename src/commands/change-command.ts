@@ -15,10 +15,10 @@ import {
 import { weightKindOf } from '../publish/release/list';
 import { stillLoadedError, type RolloutResult } from '../publish/apply/rollout';
 import { Interrupted, withInterrupts } from '../cli/interrupts';
-import { NAME_SERVERS, type CommandTarget } from './target';
+import { NAME_SERVERS, withTargetFlags, type CommandTarget } from './target';
 import { Transfer } from '../cli/transfer';
 
-/** Flags of every command that changes what is published: sync-models, rollback, promote. */
+/** Flags of every command that publishes: sync-models, rollback, promote. */
 export const CHANGE_FLAGS = {
   'no-load': { type: 'boolean', default: false },
   'no-ask': { type: 'boolean', default: false },
@@ -32,26 +32,26 @@ export const CHANGE_FLAGS = {
   help: { type: 'boolean', default: false },
 } as const;
 
-export const CHANGE_HELP = `  --no-load                  change the repository only; servers are not told
-  --no-ask                   do not ask models their golden requests, or zeros where they have none
-  --message TEXT             of the release (default: the subject of the commit)
-  --load-timeout SECONDS     for one model to become READY on one server (default: 600)
-  --lock-timeout SECONDS     to wait for another publisher (default: 600)
-  --concurrency N            S3 requests at a time (default: 32)
-  --dry-run                  show what would be done, write nothing
-  --json                     plan and result as JSON on stdout
-  --quiet                    no progress; errors only
-  --help
+export const CHANGE_HELP = `  --no-load                  publish to the repository only; do not load models on the replicas
+  --no-ask                   do not send each model its golden requests (or zeros, if it has none)
+  --message TEXT             message of the release (default: the subject of the current commit)
+  --load-timeout SECONDS     time for one model to become READY on one replica (default: ${CHANGE_FLAGS['load-timeout'].default})
+  --lock-timeout SECONDS     time to wait for another publisher (default: ${CHANGE_FLAGS['lock-timeout'].default})
+  --concurrency N            S3 requests in flight (default: ${CHANGE_FLAGS.concurrency.default})
+  --dry-run                  print the plan; change nothing
+  --json                     print plan and result as JSON
+  --quiet                    print errors only
+  --help                     print this text
 
-Exit codes: 0 done; 1 failed, and everything is as it was before; 2 wrong command line; 3 neither: see the message and
-"npm run status"; 130 interrupted, and as it was before.
-Credentials come from where the AWS tools look for them: environment, profile, SSO, the role of a pod or machine.
+Exit codes: 0 done; 1 failed, and the previous state was restored; 2 wrong command line; 3 incomplete: the message and
+"npm run status" report the state; 130 interrupted, and the previous state was restored.
+Credentials are read from the same places as by the AWS tools: environment, profile, SSO, role of the pod or machine.
 `;
 
 export interface ChangeFlags {
   'no-load': boolean;
   'no-ask': boolean;
-  message?: string | undefined;
+  message?: string;
   'load-timeout': string;
   'lock-timeout': string;
   concurrency: string;
@@ -65,14 +65,16 @@ export interface ChangeFlags {
 export const parseConcurrency = (flags: ChangeFlags): number => parseInteger('concurrency', flags.concurrency, 1, 256);
 
 /**
- * Runs a command that changes what is published: prints progress on stderr, plan and result on stdout. Ctrl-C aborts
+ * Runs a command that publishes: prints progress on stderr, plan and result on stdout. Ctrl-C aborts
  * the command and restores the previous state.
+ * @param source the repository that a promoted release comes from
  */
 export async function runChange(
   what: string,
   flags: ChangeFlags,
   target: CommandTarget,
   work: (options: ChangeOptions) => Promise<Changed>,
+  source = target,
 ): Promise<number> {
   const timeouts = {
     loadTimeoutMs: parseInteger('load-timeout', flags['load-timeout'], 1, 86_400) * 1000,
@@ -98,7 +100,7 @@ export async function runChange(
           ...timeouts,
           dryRun: flags['dry-run'],
           noAsk: flags['no-ask'],
-          ...(flags.message === undefined ? {} : { message: flags.message }),
+          message: flags.message,
           signal,
           onPlan: (plan) => {
             transfer = new Transfer(bytesToWrite(plan));
@@ -111,7 +113,7 @@ export async function runChange(
           },
           confirmPrune: (plan) => (flags.yes === true ? Promise.resolve(true) : confirm(plan, progress, signal)),
           onBytes: (key, bytes) => step.update(`${key}, ${transfer.add(bytes)}`),
-          onStage: (text) => progress.line(`     ${text}`),
+          onStage: (text) => progress.line(`     ${withTargetFlags(text, target, source)}`),
           onLoading: (replica, model) => step.update(`load ${model} on ${replica}`),
           onReady: (replica, model, ms) => progress.line(`     ${replica}: ${model} READY (${formatDuration(ms)})`),
           onAsked: (replica, model, result) => progress.line(`     ${replica}: ${model} ${result}`),
@@ -125,17 +127,22 @@ export async function runChange(
     else print(`${describeResult(changed, flags, target)}\n`);
   } catch (error) {
     if (error instanceof Interrupted) {
-      process.stderr.write('interrupted; what is served is what was served before\n');
+      process.stderr.write('interrupted; the repository and the replicas are as they were before\n');
       return EXIT.interrupted;
     }
-    if (flags.json && error instanceof UserError)
-      process.stdout.write(`${JSON.stringify(errorAsJson(error), null, 2)}\n`);
+    if (!(error instanceof UserError)) throw error;
+    const { message, hint } = error;
+    Object.assign(error, {
+      message: withTargetFlags(message, target, source),
+      hint: hint === undefined ? undefined : withTargetFlags(hint, target, source),
+    });
+    if (flags.json) process.stdout.write(`${JSON.stringify(errorAsJson(error), null, 2)}\n`);
     throw error;
   }
   const { stillLoaded = [], release } = changed;
   if (stillLoaded.length === 0) return EXIT.ok;
   throw stillLoadedError(
-    `release ${release?.id} is in service, but not every removed model could be unloaded`,
+    `release ${release?.id} is active, but not every removed model could be unloaded`,
     stillLoaded,
   );
 }
@@ -163,7 +170,7 @@ function describePlan(plan: Plan): string {
     [...rows, ...removed],
   );
   if (plan.prune.length === 0) return table;
-  const what = plan.keepPruned ? 'Objects to move aside (a rollback can bring them back)' : 'Objects to delete';
+  const what = plan.keepPruned ? 'Objects to archive (a rollback can restore them)' : 'Objects to delete';
   return [table, `${what}: ${plan.prune.length}`, listed(plan.prune), ...warningOfLoss(plan)].join('\n');
 }
 
@@ -172,7 +179,7 @@ const warningOfLoss = ({ lost }: Plan): string[] =>
   lost.length === 0
     ? []
     : [
-        `rollback cannot restore a release that serves ${lost.join(', ')} afterwards: the bucket keeps no copy of these files.`,
+        `After the deletion no rollback can restore a release that serves ${lost.join(', ')}, because the bucket keeps no copy of these files.`,
       ];
 
 /** `1 -> 2`, or `2` if the served versions do not change. */
@@ -198,32 +205,34 @@ function describeResult(
   target: CommandTarget,
 ): string {
   if (flags['dry-run']) return 'Dry run: nothing was written.';
-  const servers = flags['no-load'] ? 'No replica was told.' : describeServers(replicas, target);
+  const servers = flags['no-load']
+    ? 'No replica was updated, because of --no-load.'
+    : describeServers(replicas, target);
   if (!isNew) return `Nothing to publish: ${target.name} is at release ${release?.id}. ${servers}`;
   const names = plan.models.filter(isChanged).map(({ model }) => `${model.name} ${model.served.join(' ')}`);
   const done = [
     ...(names.length > 0 ? [`serves ${names.join(', ')}`] : []),
     ...(plan.remove.length > 0 ? [`removed ${[...plan.remove].sort().join(', ')}`] : []),
     ...(plan.prune.length > 0
-      ? [`${formatCount(plan.prune.length, 'object')} ${plan.keepPruned ? 'moved aside' : 'deleted'}`]
+      ? [`${formatCount(plan.prune.length, 'object')} ${plan.keepPruned ? 'archived' : 'deleted'}`]
       : []),
   ].join(', ');
-  const rest = (asked?.size ?? 0) > 0 ? 'other golden requests' : 'what was found there';
+  const rest = (asked?.size ?? 0) > 0 ? 'golden requests changed' : 'records the models that the bucket already had';
   return `Release ${release?.id}: ${done === '' ? rest : done}. ${servers}`;
 }
 
 function describeServers(replicas: RolloutResult | undefined, target: CommandTarget): string {
-  if (replicas === undefined) return `No replica was told: ${NAME_SERVERS}.`;
+  if (replicas === undefined) return `No replica was updated: ${NAME_SERVERS}.`;
   const { settled, starting } = replicas;
-  if (settled.length + starting.length === 0) return `There is no replica: ${target.replicas?.describe()}.`;
+  if (settled.length + starting.length === 0) return `No replica was found: ${target.replicas?.describe()}.`;
   const done = `${formatCount(settled.length, 'replica')} ${settled.length === 1 ? 'serves' : 'serve'} it`;
   if (starting.length === 0) return `Every replica serves it: ${settled.join(', ')}.`;
-  return `${done}; still starting, and not seen yet: ${starting.join(', ')}.`;
+  return `${done}. Not verified, because still starting: ${starting.join(', ')}.`;
 }
 
 function errorAsJson(error: UserError): object {
   const { message, hint, problems } = error;
-  return { error: message, ...(hint === undefined ? {} : { hint }), ...(problems.length === 0 ? {} : { problems }) };
+  return { error: message, hint, problems: problems.length === 0 ? undefined : problems };
 }
 
 function asJson(
@@ -265,9 +274,12 @@ const bytesToWrite = (plan: Plan): number => sumBytes(plan.models.flatMap(object
 async function confirm(plan: Plan, progress: Progress, signal: AbortSignal): Promise<boolean> {
   const what = formatCount(plan.prune.length, 'object');
   if (!process.stdin.isTTY) {
-    throw new UsageError(`${what} would be deleted, and there is no terminal to ask on`, {
-      hint: 'say --yes, or look at the list first with --dry-run',
-    });
+    throw new UsageError(
+      `${what} would be deleted, but stdin is not a terminal, so the command cannot ask for confirmation`,
+      {
+        hint: 'list the objects with --dry-run, then confirm with --yes',
+      },
+    );
   }
   progress.erase();
   const { createInterface } = await import('node:readline/promises');
@@ -280,7 +292,7 @@ async function confirm(plan: Plan, progress: Progress, signal: AbortSignal): Pro
   interrupted.catch(() => undefined);
   try {
     process.stderr.write(`${[listed(plan.prune), ...warningOfLoss(plan)].join('\n')}\n`);
-    const asked = terminal.question(`Delete ${what} from the bucket for good? (yes/no) `, { signal });
+    const asked = terminal.question(`Delete ${what} from the bucket permanently? (yes/no) `, { signal });
     return /^y(es)?$/i.test((await Promise.race([asked, closed, interrupted])).trim());
   } catch (error) {
     if ((error as Error).name === 'AbortError') throw new Interrupted('interrupted');

@@ -43,7 +43,7 @@ function explainLost(found: readonly ListedRelease[]): string[] {
   const lost = [...new Set(found.flatMap((release) => (release.isCurrent ? [] : release.lost)))].sort();
   if (lost.length === 0) return [];
   return [
-    `x: rollback cannot restore it. Of these versions the files were deleted or replaced since: ${lost.join(', ')}`,
+    `x: rollback cannot restore it, because files of these versions were deleted or replaced: ${lost.join(', ')}`,
   ];
 }
 

@@ -3,6 +3,7 @@ import { UsageError, UserError } from '../core/errors';
 import { withShortWarmUp } from '../local/short-warm-up';
 import { findLocalStack } from '../local/state';
 import type { RepositoryModel } from '../model';
+import { nextCommand } from '../core/next-command';
 import { paths } from '../core/paths';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../publish/location';
 import { CONTROL_KEY_VARIABLE, fixedReplicas, guardedReplicas, type ReplicaSource } from '../cluster/source';
@@ -19,7 +20,7 @@ export const STORE_FLAGS = {
   repo: { type: 'string' },
 } as const;
 
-/** Flags that say where the replicas are. */
+/** Flags that select the replicas. */
 export const SERVER_FLAGS = {
   triton: { type: 'string', multiple: true },
   namespace: { type: 'string' },
@@ -31,45 +32,50 @@ export const SERVER_FLAGS = {
 /** Flags of every command that works on a repository in S3 and its replicas. */
 export const TARGET_FLAGS = { ...STORE_FLAGS, ...SERVER_FLAGS };
 
-export const STORE_HELP = `  --local                    the running "npm run local": its bucket, keys and server; of several --repo DIR names one
-  --stack NAME               take bucket, region and cluster from the outputs of this Pulumi stack; flags go before them
+export const STORE_HELP = `  --local                    the bucket and the replica of the running "npm run local"; if several run, --repo DIR selects one
+  --stack NAME               bucket, region and cluster from the outputs of this Pulumi stack; other flags override them
   --stack-dir DIR            folder of the Pulumi program (default: this package)
-  --bucket s3://NAME/PREFIX  where the repository is in S3
-  --endpoint-url URL         an S3 API other than AWS's (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL)
+  --bucket s3://NAME/PREFIX  location of the model repository in S3
+  --endpoint-url URL         an S3 API other than that of AWS (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL)
   --region NAME              region of the bucket (default: AWS_REGION, AWS_DEFAULT_REGION, us-east-1)
 `;
 
-export const SERVER_HELP = `  --triton URL               a running server, http://HOST:PORT; may be given again
-  --selector LABELS          or: the servers are the pods with these labels, app=triton, reached through the Kubernetes API
-  --namespace NAME           of those pods (default: default)
-  --kubeconfig FILE, --context NAME  which cluster (default: as kubectl)
-                             TRITON_MODEL_CONTROL_KEY in the environment: the key of servers whose model control is guarded
+const DEFAULT_NAMESPACE = 'default';
+
+export const SERVER_HELP = `  --triton URL               a replica, http://HOST:PORT; repeat the flag for several replicas
+  --selector LABELS          instead of --triton: the replicas are the pods with these labels, for example app=triton
+  --namespace NAME           namespace of these pods (default: ${DEFAULT_NAMESPACE})
+  --kubeconfig FILE          kubeconfig of the cluster (default: as kubectl)
+  --context NAME             context in the kubeconfig (default: its current context)
+  ${CONTROL_KEY_VARIABLE}   environment variable: the key, if model control of the replicas needs one
 `;
 
 export const TARGET_HELP = STORE_HELP + SERVER_HELP;
 
-/** Hint for a user who changed a repository alone, and may have meant its replicas too. */
-export const NAME_SERVERS = 'name them with --triton URL or --selector LABELS, or a --stack that has servers';
+/** Hint for a user who named a repository without its replicas. */
+export const NAME_SERVERS = 'add --triton URL or --selector LABELS, or use a --stack that has replicas';
 
 export interface TargetFlags {
-  local?: boolean | undefined;
-  repo?: string | undefined;
-  stack?: string | undefined;
-  'stack-dir'?: string | undefined;
-  bucket?: string | undefined;
-  'endpoint-url'?: string | undefined;
-  region?: string | undefined;
-  triton?: string[] | undefined;
-  namespace?: string | undefined;
-  selector?: string | undefined;
-  kubeconfig?: string | undefined;
-  context?: string | undefined;
+  local?: boolean;
+  repo?: string;
+  stack?: string;
+  'stack-dir'?: string;
+  bucket?: string;
+  'endpoint-url'?: string;
+  region?: string;
+  triton?: string[];
+  namespace?: string;
+  selector?: string;
+  kubeconfig?: string;
+  context?: string;
 }
 
 /** A repository in S3 and its replicas. */
 export interface CommandTarget {
   /** For messages. */
   name: string;
+  /** The flags that selected the target, for the commands that messages suggest. */
+  flags: TargetFlags;
   /** Folder that a local stack was started from. */
   repository?: string;
   /** For a local stack: changes each model before it is published. */
@@ -83,11 +89,38 @@ export interface CommandTarget {
   close(): Promise<void>;
 }
 
+/** A command for the same target, ready to copy. */
+export function targetCommand(script: string, { flags }: Pick<CommandTarget, 'flags'>, ...words: string[]): string {
+  const names = Object.keys(script === 'releases' ? STORE_FLAGS : TARGET_FLAGS) as (keyof TargetFlags)[];
+  const given = names.flatMap((name) =>
+    [flags[name] ?? false].flat().flatMap((value) => {
+      if (typeof value === 'string') return [`--${name}`, value];
+      return value ? [`--${name}`] : [];
+    }),
+  );
+  return nextCommand(script, ...given, ...words);
+}
+
+/**
+ * Adds flags to the commands in a message of the library, which does not know the flags: those of `target` to
+ * `npm run status`, those of `source`, which has the releases, to the others.
+ */
+export const withTargetFlags = (
+  text: string,
+  target: Pick<CommandTarget, 'flags'>,
+  source: Pick<CommandTarget, 'flags'> = target,
+): string =>
+  text.replace(/\bnpm run (status|releases|sync-models|rollback)\b(?! -- )/g, (_, script: string) =>
+    targetCommand(script, script === 'status' ? target : source),
+  );
+
 /** Opens the repository and replicas that a command works on. A flag takes precedence over the stack's output. */
 export async function openTarget(flags: TargetFlags, options: { concurrency?: number } = {}): Promise<CommandTarget> {
   if (flags.local === true) return openLocal(flags, options);
   if (flags.repo !== undefined) {
-    throw new UsageError('--repo is given without --local', { hint: 'it says which running "npm run local" is meant' });
+    throw new UsageError('--repo is given without --local', {
+      hint: '--repo selects one of several running "npm run local": add --local, or omit --repo',
+    });
   }
   const given = { ...flags };
   let modelControlKey = givenControlKey();
@@ -108,7 +141,7 @@ export async function openTarget(flags: TargetFlags, options: { concurrency?: nu
   }
   if (given.bucket === undefined) {
     throw new UsageError('none of --stack, --bucket and --local is given', {
-      hint: 'name the stack, --stack staging, or the place, --bucket s3://NAME/PREFIX, or take the running "npm run local", --local',
+      hint: 'add --stack NAME, --bucket s3://NAME/PREFIX, or --local for the running "npm run local"',
     });
   }
   const location = parseLocation(given.bucket);
@@ -118,13 +151,14 @@ export async function openTarget(flags: TargetFlags, options: { concurrency?: nu
     found === undefined || modelControlKey === undefined ? found : guardedReplicas(found, modelControlKey);
   const store = new S3Store({
     bucket: location.bucket,
-    ...(given.region === undefined ? {} : { region: given.region }),
-    ...(endpointUrl === undefined ? {} : { endpointUrl }),
-    ...(options.concurrency === undefined ? {} : { concurrency: options.concurrency }),
+    region: given.region,
+    endpointUrl,
+    concurrency: options.concurrency,
   });
   return {
+    flags,
     name: flags.stack === undefined ? formatLocation(location) : `${flags.stack} (${formatLocation(location)})`,
-    ...(flags.stack === undefined ? {} : { stack: flags.stack }),
+    stack: flags.stack,
     location,
     store,
     replicas,
@@ -139,7 +173,7 @@ export async function openTarget(flags: TargetFlags, options: { concurrency?: nu
 function openLocal(flags: TargetFlags, options: { concurrency?: number }): CommandTarget {
   const other = NOT_WITH_LOCAL.find((flag) => flags[flag] !== undefined);
   if (other !== undefined) {
-    throw new UsageError(`--local and --${other} do not go together`, { hint: 'leave one of them out' });
+    throw new UsageError(`--local and --${other} cannot be combined`, { hint: 'omit one of them' });
   }
   const stack = findLocalStack(flags.repo === undefined ? undefined : resolve(flags.repo));
   const location = parseLocation(stack.bucket);
@@ -149,9 +183,10 @@ function openLocal(flags: TargetFlags, options: { concurrency?: number }): Comma
     endpointUrl,
     region,
     credentials,
-    ...(options.concurrency === undefined ? {} : { concurrency: options.concurrency }),
+    concurrency: options.concurrency,
   });
   return {
+    flags,
     name: `the local stack of ${stack.repository}`,
     repository: stack.repository,
     adapt: withShortWarmUp,
@@ -176,20 +211,22 @@ export function givenControlKey(): string | undefined {
   if (key === undefined || key === '') return undefined;
   if (/^[\x21-\x7e]+$/.test(key)) return key;
   throw new UserError(
-    `${CONTROL_KEY_VARIABLE} is ${key.length} characters that are not shown; allowed: printable ASCII, no spaces`,
-    {
-      hint: 'check it for a line break at its end',
-    },
+    `${CONTROL_KEY_VARIABLE} (${key.length} characters, not shown) has other characters than printable ASCII without spaces`,
+    { hint: 'check whether the value ends with a line break' },
   );
 }
 
 function requireOneWay(flags: TargetFlags): void {
   if (flags.triton !== undefined && flags.selector !== undefined) {
-    throw new UsageError('--triton and --selector both say where the servers are', { hint: 'leave one of them out' });
+    throw new UsageError('--triton and --selector cannot be combined, because both select the replicas', {
+      hint: 'omit one of them',
+    });
   }
   const alone = (['namespace', 'kubeconfig', 'context'] as const).find((flag) => flags[flag] !== undefined);
   if (alone !== undefined && flags.selector === undefined && flags.stack === undefined) {
-    throw new UsageError(`--${alone} is given without --selector`, { hint: 'add for example --selector app=triton' });
+    throw new UsageError(`--${alone} is given without --selector`, {
+      hint: 'add --selector, for example --selector app=triton',
+    });
   }
 }
 
@@ -200,9 +237,9 @@ async function openReplicas(flags: TargetFlags): Promise<ReplicaSource | undefin
   const { kubernetesReplicas } = await import('../cluster/kubernetes');
   return kubernetesReplicas({
     selector: flags.selector,
-    namespace: flags.namespace ?? 'default',
-    ...(flags.kubeconfig === undefined ? {} : { kubeconfig: flags.kubeconfig }),
-    ...(flags.context === undefined ? {} : { context: flags.context }),
+    namespace: flags.namespace ?? DEFAULT_NAMESPACE,
+    kubeconfig: flags.kubeconfig,
+    context: flags.context,
   });
 }
 
@@ -210,7 +247,7 @@ function parseHttpUrl(flag: string, text: string | undefined): string | undefine
   if (text === undefined) return undefined;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol)) {
-    throw new UsageError(`--${flag} ${text}: not an address`, { hint: 'write it as http://HOST:PORT' });
+    throw new UsageError(`--${flag} ${text}: not an address of a server`, { hint: 'write it as http://HOST:PORT' });
   }
   return text.replace(/\/+$/, '');
 }

@@ -12,17 +12,17 @@ export class ProblemList {
   add(field: string, message: string, more: { allowed?: string; hint?: string | undefined } = {}): void {
     this.problems.push({
       file: this.file,
-      ...(field === '' ? {} : { field }),
+      field: field === '' ? undefined : field,
       message,
-      ...(more.allowed === undefined ? {} : { allowed: more.allowed }),
-      ...(more.hint === undefined ? {} : { hint: more.hint }),
+      allowed: more.allowed,
+      hint: more.hint,
     });
   }
 
   /** @throws UserError with all problems, if there are any */
   refuse(message: string, hint?: string): void {
     if (this.problems.length === 0) return;
-    throw new UserError(message, { problems: this.problems, ...(hint === undefined ? {} : { hint }) });
+    throw new UserError(message, { problems: this.problems, hint });
   }
 }
 

@@ -54,7 +54,8 @@ export interface InferCommand extends Connection {
   repeated: string;
 }
 
-const DEFAULT_TOP = 5;
+/** Number of classes to show, unless the answer is saved. */
+export const DEFAULT_TOP = 5;
 
 /** Sends the request of the command line to one model, prints the answer and returns the exit code. */
 export async function inferCommand(command: InferCommand): Promise<number> {

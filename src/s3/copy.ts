@@ -173,14 +173,14 @@ async function removeWrong(bucket: Bucket, key: string, { etag, versionId }: Wri
     what: `delete ${nameOf(bucket, key)}`,
     method: 'DELETE',
     key,
-    ...(versionId === undefined ? {} : { query: { versionId } }),
+    query: versionId === undefined ? undefined : { versionId },
     read: () => undefined,
   });
 }
 
 function otherContent(source: CopySource): UserError {
-  return new UserError(`cannot copy ${textOf(source)}: its content is not what was recorded of it`, {
-    hint: 'publish the model anew from its files',
+  return new UserError(`cannot copy ${textOf(source)}: its content does not match its recorded checksum`, {
+    hint: 'publish the model again from its files',
   });
 }
 

@@ -44,6 +44,6 @@ function fromEnvironment(): Credentials | undefined {
   return {
     accessKeyId: AWS_ACCESS_KEY_ID,
     secretAccessKey: AWS_SECRET_ACCESS_KEY,
-    ...(AWS_SESSION_TOKEN === undefined || AWS_SESSION_TOKEN === '' ? {} : { sessionToken: AWS_SESSION_TOKEN }),
+    sessionToken: AWS_SESSION_TOKEN === '' ? undefined : AWS_SESSION_TOKEN,
   };
 }

@@ -41,7 +41,7 @@ async function deleteSome(bucket: Bucket, keys: readonly string[]): Promise<void
   const others = errors.length === 1 ? '' : `, and ${errors.length - 1} more`;
   const reason = `${childText(first, 'Code')} ${childText(first, 'Message')}`.trim();
   throw new UserError(`cannot delete ${nameOf(bucket, childText(first, 'Key') ?? '')}${others}: ${reason}`, {
-    hint: 'the credentials in use may not do this, or the object is locked: check the publisher role',
+    hint: 'the credentials lack the permission, or the object is locked: check the publisher role',
   });
 }
 
@@ -51,8 +51,8 @@ async function deleteSome(bucket: Bucket, keys: readonly string[]): Promise<void
 function readResult(answer: Answer, keys: readonly string[]): XmlElement[] {
   const root = readXml(answer, 'DeleteResult');
   const errors = childrenNamed(root, 'Error');
-  const told = new Set([...childrenNamed(root, 'Deleted'), ...errors].map((entry) => childText(entry, 'Key')));
-  const forgotten = keys.find((key) => !told.has(key));
-  if (forgotten !== undefined) throw new MalformedXml(`the answer does not say whether "${forgotten}" was deleted`);
+  const reported = new Set([...childrenNamed(root, 'Deleted'), ...errors].map((entry) => childText(entry, 'Key')));
+  const omitted = keys.find((key) => !reported.has(key));
+  if (omitted !== undefined) throw new MalformedXml(`the answer does not report whether "${omitted}" was deleted`);
   return errors;
 }

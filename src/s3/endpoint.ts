@@ -35,7 +35,7 @@ function customEndpoint(bucket: string, endpointUrl: string): Endpoint {
   const extra = url === undefined ? '' : url.username + url.password + url.search + url.hash;
   if (url === undefined || !['http:', 'https:'].includes(url.protocol) || extra !== '') {
     throw new UserError(`the S3 endpoint "${endpointUrl}" is not the address of a server`, {
-      hint: 'allowed is http://HOST:PORT or https://HOST[:PORT]: correct --endpoint-url',
+      hint: 'write --endpoint-url http://HOST:PORT or https://HOST[:PORT]',
     });
   }
   const secure = url.protocol === 'https:';

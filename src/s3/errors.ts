@@ -39,9 +39,8 @@ export class S3Error extends UserError {
   constructor(what: string, endpoint: string, details: FailureDetails) {
     const { code, status, text, cause } = details;
     const parts = [code, status === undefined ? '' : `(HTTP ${status})`, text === code ? '' : (text ?? '')];
-    const hint = adviceFor(details, endpoint);
     super(`cannot ${what} at ${endpoint}: ${parts.filter((part) => part !== '').join(' ')}`, {
-      ...(hint === undefined ? {} : { hint }),
+      hint: adviceFor(details, endpoint),
       cause,
     });
     this.code = code;
@@ -50,48 +49,55 @@ export class S3Error extends UserError {
   }
 }
 
-const NO_ROOM = 'the server has no room left: make some, and run it again';
+const NO_BUCKET = 'create the bucket ("pulumi up" or "aws s3 mb s3://NAME"), or correct its name';
+const NO_SPACE = 'the server has no space left: free some, and run the command again';
+
+const SERVER_FAILED = 'the server failed: try again later';
 
 /** Next step, by error code. */
 const ADVICE: Record<string, string> = {
-  NoSuchBucket: 'create it ("pulumi up", or aws s3 mb s3://NAME), or correct its name',
-  NotFound: 'create it ("pulumi up", or aws s3 mb s3://NAME), or correct its name',
-  AccessDenied: 'the credentials in use may not do this: check the publisher role and the bucket policy',
-  Forbidden: 'the credentials in use may not do this: check the publisher role, the bucket policy and --region',
+  NoSuchBucket: NO_BUCKET,
+  NotFound: NO_BUCKET,
+  AccessDenied: 'the credentials lack the permission: check the publisher role and the bucket policy',
+  Forbidden: 'the credentials lack the permission: check the publisher role, the bucket policy and --region',
   AllAccessDisabled: 'access to the bucket is disabled: check its name',
-  InvalidBucketName: 'correct its name',
+  InvalidBucketName: 'correct the name of the bucket',
   InvalidAccessKeyId: 'the access key is unknown to this endpoint: check AWS_ACCESS_KEY_ID or AWS_PROFILE',
   XAdminUserNotFound: 'the access key is unknown to this endpoint: check AWS_ACCESS_KEY_ID or AWS_PROFILE',
   SignatureDoesNotMatch: 'the secret key is wrong: check AWS_SECRET_ACCESS_KEY or AWS_PROFILE',
   InvalidToken: 'the session token is wrong: check AWS_SESSION_TOKEN, or sign in again ("aws sso login")',
   ExpiredToken: 'the credentials have expired: sign in again ("aws sso login")',
   ExpiredTokenException: 'the credentials have expired: sign in again ("aws sso login")',
-  RequestTimeTooSkewed: 'the clock of this machine is wrong: set it',
+  RequestTimeTooSkewed: 'the clock of this machine is wrong: correct it',
   PermanentRedirect: 'the bucket is in another region: set --region',
   TemporaryRedirect: 'the bucket is in another region, or was created just now: set --region, or try again later',
   AuthorizationHeaderMalformed: 'the bucket is in another region: set --region',
   IllegalLocationConstraintException: 'the bucket is in another region: set --region',
-  BadDigest: 'the bytes that arrived are not those that were sent: something on the way changes them; run it again',
-  SlowDown: 'S3 asks for fewer requests: try again later',
-  EntityTooLarge: 'S3 does not take an object of this size',
-  InternalError: 'the server has a problem: try again later',
-  QuotaExceeded: NO_ROOM,
-  InsufficientStorage: NO_ROOM,
-  NotImplemented: 'this S3 server lacks an operation that is needed here: use another one',
-  MalformedAnswer: 'is this an S3 API? check --endpoint-url, and proxies on the way',
-  ECONNREFUSED: 'nothing listens there: check --endpoint-url',
+  BadDigest: 'the data was changed in transit: run the command again; if it fails again, check proxies',
+  SlowDown: 'S3 limits the rate of requests: lower --concurrency, or try again later',
+  EntityTooLarge: 'S3 does not accept an object of this size',
+  InternalError: SERVER_FAILED,
+  QuotaExceeded: NO_SPACE,
+  InsufficientStorage: NO_SPACE,
+  NotImplemented: 'this S3 server does not support a required operation: use another server',
+  MalformedAnswer: 'the answer is not that of an S3 API: check --endpoint-url, and proxies',
+  ECONNREFUSED: 'no server listens at this address: check --endpoint-url',
   ENOTFOUND: 'the host is unknown: check --endpoint-url, --region and the network',
-  EAI_AGAIN: 'the name service does not answer: check the network',
+  EAI_AGAIN: 'DNS does not answer: check the network',
   EHOSTUNREACH: 'the host cannot be reached: check --endpoint-url and the network',
-  ENETUNREACH: 'the network cannot be reached: check it',
-  ECONNRESET: 'the connection broke again and again: check the network, and try again later',
+  ENETUNREACH: 'the network cannot be reached: check the network of this machine',
+  ECONNRESET: 'the connection was reset repeatedly: check the network, and try again later',
   ETIMEDOUT: 'the server does not answer: check --endpoint-url and the network, and try again later',
   EPROTO: 'the server does not speak TLS: check whether --endpoint-url begins with http or https',
   ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS: check whether --endpoint-url begins with http or https',
-  DEPTH_ZERO_SELF_SIGNED_CERT: 'the certificate is not trusted: name its authority in NODE_EXTRA_CA_CERTS',
-  SELF_SIGNED_CERT_IN_CHAIN: 'the certificate is not trusted: name its authority in NODE_EXTRA_CA_CERTS',
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'the certificate is not trusted: name its authority in NODE_EXTRA_CA_CERTS',
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'the certificate is not trusted: name its authority in NODE_EXTRA_CA_CERTS',
+  DEPTH_ZERO_SELF_SIGNED_CERT:
+    'the certificate is not trusted: set NODE_EXTRA_CA_CERTS to the file of its certificate authority',
+  SELF_SIGNED_CERT_IN_CHAIN:
+    'the certificate is not trusted: set NODE_EXTRA_CA_CERTS to the file of its certificate authority',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    'the certificate is not trusted: set NODE_EXTRA_CA_CERTS to the file of its certificate authority',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    'the certificate is not trusted: set NODE_EXTRA_CA_CERTS to the file of its certificate authority',
 };
 
 /** Whether the server has no space left for a write. */
@@ -141,6 +147,6 @@ function credentialsAdvice(endpoint: string): string {
 function adviceFor({ code, status, region }: FailureDetails, endpoint: string): string | undefined {
   if (code === 'CredentialsProviderError') return credentialsAdvice(endpoint);
   if (region !== undefined && OTHER_REGION.includes(code)) return `the bucket is in ${region}: set --region ${region}`;
-  if (status !== undefined && status >= 500) return ADVICE[code] ?? 'the server has a problem: try again later';
+  if (status !== undefined && status >= 500) return ADVICE[code] ?? SERVER_FAILED;
   return ADVICE[code];
 }

@@ -61,11 +61,11 @@ export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireReques
       else reject(new ConnectionFailure(code, message, request.reusedSocket && code === 'ECONNRESET', cause));
       request.destroy();
     };
-    const timer = setTimeout(() => fail('ETIMEDOUT', 'it took too long'), wire.timeoutMs);
+    const timer = setTimeout(() => fail('ETIMEDOUT', 'the request took too long'), wire.timeoutMs);
     // A reused connection would keep the idle timeout that the server announced (Keep-Alive: timeout=5), so set ours.
     const { timeout = 0 } = (agent as http.Agent & { options: http.AgentOptions }).options;
     request.on('socket', (socket) => socket.setTimeout(timeout));
-    request.on('timeout', () => fail('ETIMEDOUT', 'no byte came or went for too long'));
+    request.on('timeout', () => fail('ETIMEDOUT', 'no data was transferred for too long'));
     request.on('error', (error: NodeJS.ErrnoException) => {
       // A server that refused may stop reading. The rest of its answer, and its end, still arrive.
       if (refusal === undefined) fail(codeOf(error), firstLine(error.message), error);
@@ -80,7 +80,7 @@ export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireReques
       response.on('end', () => {
         if (!response.complete) return fail('ECONNRESET', 'the answer was cut short');
         if (!request.writableFinished) {
-          if (status < 300) return fail('ECONNRESET', 'the answer came before the request was sent');
+          if (status < 300) return fail('ECONNRESET', 'the answer arrived before the request was sent');
           request.destroy();
         }
         clearTimeout(timer);

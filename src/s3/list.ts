@@ -99,7 +99,7 @@ class Lister {
     for (let next = token; next !== undefined;) {
       const page = await this.page({ 'continuation-token': next });
       for (const object of page.objects) objects.push(object);
-      if (page.token === next) this.fail('the server gives the same page again and again');
+      if (page.token === next) this.fail('the server returned the same page twice');
       next = isLast(page) ? undefined : page.token;
     }
     return objects;
@@ -157,7 +157,7 @@ function tokenOf(root: XmlElement): string | undefined {
   const truncated = required(root, 'IsTruncated');
   if (truncated === 'false') return undefined;
   const token = childText(root, 'NextContinuationToken') ?? '';
-  if (truncated !== 'true' || token === '') throw new MalformedXml('the listing ends in the middle');
+  if (truncated !== 'true' || token === '') throw new MalformedXml('the listing is incomplete');
   return token;
 }
 

@@ -28,7 +28,7 @@ export interface StoredPart {
 /** Begins a multipart upload and returns its id. */
 export async function createUpload(bucket: Bucket, key: string): Promise<string> {
   const { id, tries } = await bucket.requester.send({
-    what: `begin to write ${nameOf(bucket, key)}`,
+    what: `begin the upload of ${nameOf(bucket, key)}`,
     method: 'POST',
     key,
     query: { uploads: '' },
@@ -200,7 +200,7 @@ async function listUploads(bucket: Bucket, prefix: string): Promise<OpenUpload[]
 export async function abortUpload(bucket: Bucket, { key, id }: { key: string; id: string }): Promise<void> {
   try {
     await bucket.requester.send({
-      what: `give up the unfinished upload of ${nameOf(bucket, key)}`,
+      what: `abort the unfinished upload of ${nameOf(bucket, key)}`,
       method: 'DELETE',
       key,
       query: { uploadId: id },
@@ -246,5 +246,5 @@ function emptyToUndefined(text: string | undefined): string | undefined {
 /** Verifies the checksum that the server stored, if the server reports one. */
 export function checkKept(kept: string | undefined, ours: string): void {
   if (kept === undefined || kept === '' || kept === ours) return;
-  throw new S3Failure({ code: 'BadDigest', text: `S3 has the checksum ${kept}, and ${ours} was sent` });
+  throw new S3Failure({ code: 'BadDigest', text: `S3 stored the checksum ${kept} instead of ${ours}` });
 }

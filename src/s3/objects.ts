@@ -21,7 +21,7 @@ const MODE = { 'x-amz-checksum-mode': 'ENABLED' };
 export async function headObject(bucket: Bucket, key: string): Promise<Head | undefined> {
   try {
     return await bucket.requester.send({
-      what: `look at ${nameOf(bucket, key)}`,
+      what: `read the metadata of ${nameOf(bucket, key)}`,
       method: 'HEAD',
       key,
       headers: MODE,
@@ -53,7 +53,7 @@ export interface GetOptions {
   etag?: string;
   /** Expected size, for the deadline. */
   bytes?: number;
-  versionId?: string | undefined;
+  versionId?: string;
 }
 
 /**
@@ -71,10 +71,10 @@ export async function getObject(
       what: `read ${nameOf(bucket, key)}`,
       method: 'GET',
       key,
-      ...(versionId === undefined ? {} : { query: { versionId } }),
+      query: versionId === undefined ? undefined : { versionId },
       headers: {
         ...(range === undefined ? MODE : { range }),
-        ...(etag === undefined ? {} : { 'if-match': etag }),
+        ...(etag && { 'if-match': etag }),
       },
       answerBytes: bytes,
       read: (answer) => {
@@ -94,7 +94,7 @@ function checkBody({ headers, body }: Answer): void {
   const kept = header(headers, 'x-amz-checksum-sha256');
   if (kept === undefined || kept.includes('-')) return;
   if (kept !== sha256(body).toString('base64')) {
-    throw new S3Failure({ code: 'BadDigest', text: 'the bytes that came are not those that S3 keeps' });
+    throw new S3Failure({ code: 'BadDigest', text: 'the received bytes do not match the checksum that S3 stores' });
   }
 }
 
@@ -148,7 +148,7 @@ async function comparable(bucket: Bucket, key: string, head: Head): Promise<stri
 
 function lengthOf(headers: Answer['headers']): number {
   const length = header(headers, 'content-length');
-  if (length === undefined) throw new MalformedXml('the answer does not say how long the object is');
+  if (length === undefined) throw new MalformedXml('the answer has no Content-Length');
   return Number(length);
 }
 
@@ -156,7 +156,7 @@ function lengthOf(headers: Answer['headers']): number {
 async function firstPartBytes(bucket: Bucket, key: string): Promise<number | undefined> {
   try {
     return await bucket.requester.send({
-      what: `look at ${nameOf(bucket, key)}`,
+      what: `read the metadata of ${nameOf(bucket, key)}`,
       method: 'HEAD',
       key,
       query: { partNumber: '1' },
@@ -174,7 +174,9 @@ async function checksumFromBytes(bucket: Bucket, key: string, { bytes, etag }: H
     const range = `bytes=${part.start}-${part.start + part.bytes - 1}`;
     const got = await getObject(bucket, key, { range, etag, bytes: part.bytes });
     if (got?.body.byteLength !== part.bytes) {
-      throw new UserError(`cannot read ${nameOf(bucket, key)}: it changed meanwhile`, { hint: 'run it again' });
+      throw new UserError(`cannot read ${nameOf(bucket, key)}: it changed while it was read`, {
+        hint: 'run the command again',
+      });
     }
     digests.push(sha256(got.body));
   }
@@ -198,8 +200,8 @@ export function isRefused(error: unknown, condition: PutCondition, copies = fals
 }
 
 export function preconditionFailed(bucket: Bucket, key: string, cause?: unknown): PreconditionFailed {
-  return new PreconditionFailed(`cannot write ${nameOf(bucket, key)}: somebody else wrote it meanwhile`, {
-    hint: 'look at what is there now, and run it again',
+  return new PreconditionFailed(`cannot write ${nameOf(bucket, key)}: another program wrote it in the meantime`, {
+    hint: 'check its present content, then run the command again',
     cause,
   });
 }

@@ -10,8 +10,8 @@ const AHEAD = 8;
 export async function* readObject(bucket: Bucket, key: string): AsyncGenerator<Buffer> {
   const head = await headObject(bucket, key);
   if (head === undefined) {
-    throw new UserError(`cannot read ${nameOf(bucket, key)}: there is no such object`, {
-      hint: 'check bucket and key',
+    throw new UserError(`cannot read ${nameOf(bucket, key)}: the object does not exist`, {
+      hint: 'check the bucket and the key',
     });
   }
   const { bytes: length, etag, versionId } = head;
@@ -31,7 +31,9 @@ export async function* readObject(bucket: Bucket, key: string): AsyncGenerator<B
   for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
     const got = await next.got;
     if (got?.body.byteLength !== next.bytes) {
-      throw new UserError(`cannot read ${nameOf(bucket, key)}: it changed meanwhile`, { hint: 'run it again' });
+      throw new UserError(`cannot read ${nameOf(bucket, key)}: it changed while it was read`, {
+        hint: 'run the command again',
+      });
     }
     yield got.body;
     ask();

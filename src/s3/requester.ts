@@ -204,17 +204,15 @@ function failureOf({ status, headers, body }: Answer): FailureDetails {
   } catch {
     error = undefined;
   }
-  const code = error === undefined ? undefined : childText(error, 'Code');
-  const text = error === undefined ? undefined : childText(error, 'Message');
-  const region =
-    header(headers, 'x-amz-bucket-region') ?? (error === undefined ? undefined : childText(error, 'Region'));
+  const field = (name: string): string | undefined => error && childText(error, name);
+  const region = header(headers, 'x-amz-bucket-region') ?? field('Region');
   const date = Date.parse(header(headers, 'date') ?? '');
   return {
-    code: code ?? codeOfStatus(status),
+    code: field('Code') ?? codeOfStatus(status),
     status,
-    ...(text === undefined ? {} : { text }),
-    ...(region === undefined || region === '' ? {} : { region }),
-    ...(Number.isNaN(date) ? {} : { clockOffsetMs: date - Date.now() }),
+    text: field('Message'),
+    region: region === '' ? undefined : region,
+    clockOffsetMs: Number.isNaN(date) ? undefined : date - Date.now(),
   };
 }
 

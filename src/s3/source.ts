@@ -13,6 +13,9 @@ export interface Source {
   close(): Promise<void>;
 }
 
+/** Hint if a file changed while it was read. */
+export const WAIT_FOR_WRITER = 'run the command again when no program writes to the file';
+
 /** Bytes in memory. */
 export function memorySource(body: Uint8Array): Source {
   return {
@@ -78,7 +81,9 @@ export function readWholeFile(path: string, bytes: number): Uint8Array {
   return withDescriptor(path, (descriptor) => {
     const count = readSync(descriptor, whole, 0, bytes + 1, 0);
     if (count !== bytes) {
-      throw new FileChanged(`${path} does not have ${bytes} bytes any more: it changed meanwhile`, { hint: HINT });
+      throw new FileChanged(`${path} no longer has ${bytes} bytes: it changed in the meantime`, {
+        hint: WAIT_FOR_WRITER,
+      });
     }
     return whole.subarray(0, bytes);
   });
@@ -112,7 +117,9 @@ async function readFully(handle: FileHandle, path: string, start: number, buffer
 function checkSize(path: string, stats: Stats, bytes: number): void {
   if (!stats.isFile()) throw new UserError(`${path} is not a file`);
   if (stats.size !== bytes) {
-    throw new FileChanged(`${path} has ${stats.size} bytes instead of ${bytes}: it changed meanwhile`, { hint: HINT });
+    throw new FileChanged(`${path} has ${stats.size} bytes instead of ${bytes}: it changed in the meantime`, {
+      hint: WAIT_FOR_WRITER,
+    });
   }
 }
 
@@ -124,15 +131,13 @@ function checkSame(path: string, before: Stats, after: Stats | undefined): void 
     after.ctimeMs === before.ctimeMs &&
     after.ino === before.ino &&
     after.dev === before.dev;
-  if (!same) throw new FileChanged(`${path} changed while it was read`, { hint: HINT });
+  if (!same) throw new FileChanged(`${path} changed while it was read`, { hint: WAIT_FOR_WRITER });
 }
 
 function shorter(path: string): never {
-  throw new FileChanged(`${path} became shorter while it was read`, { hint: HINT });
+  throw new FileChanged(`${path} became shorter while it was read`, { hint: WAIT_FOR_WRITER });
 }
 
 function cannotRead(path: string, error: unknown): never {
   throw new UserError(`cannot read ${path}: ${(error as Error).message}`, { cause: error });
 }
-
-const HINT = 'run it again when nothing writes to the file any more';

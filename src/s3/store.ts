@@ -58,7 +58,7 @@ export class S3Store {
       await this.at.requester.send({
         what: `create bucket ${this.bucket}`,
         method: 'PUT',
-        ...(region === 'us-east-1' ? {} : { body: Buffer.from(body) }),
+        body: region === 'us-east-1' ? undefined : Buffer.from(body),
         read: () => undefined,
       });
     } catch (error) {

@@ -16,7 +16,7 @@ import {
 } from './multipart';
 import { checkObject, conditionHeaders, headObject, isRefused, preconditionFailed, versionIdOf } from './objects';
 import { header, quoted } from './requester';
-import type { Source } from './source';
+import { WAIT_FOR_WRITER, type Source } from './source';
 import type { PutCondition, Written } from './types';
 
 export interface UploadOptions {
@@ -218,11 +218,11 @@ export async function acceptOurs(
 
 function refuseOtherContent(bucket: Bucket, key: string, checksum: string, expected: string | undefined): void {
   if (expected === undefined || expected === checksum) return;
-  throw new FileChanged(`cannot write ${nameOf(bucket, key)}: the content changed since its checksum was taken`, {
-    hint: 'run it again when nothing writes to the file any more',
+  throw new FileChanged(`cannot write ${nameOf(bucket, key)}: the content changed after its checksum was computed`, {
+    hint: WAIT_FOR_WRITER,
   });
 }
 
 export function writtenAs(etag: string, checksum: string, versionId: string | undefined): Written {
-  return { etag, checksum, ...(versionId === undefined ? {} : { versionId }) };
+  return { etag, checksum, versionId };
 }

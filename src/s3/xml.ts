@@ -89,7 +89,7 @@ function unescapeXml(text: string): string {
       if (code <= 0x10ffff) return String.fromCodePoint(code);
     }
     const character = name.endsWith(';') ? NAMED[name.slice(0, -1)] : undefined;
-    if (character === undefined) throw new MalformedXml(`"${whole}" is no character`);
+    if (character === undefined) throw new MalformedXml(`"${whole}" is not a character reference`);
     return character;
   });
 }

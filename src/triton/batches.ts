@@ -21,7 +21,7 @@ export async function inferInBatches(
   if (maxBatchSize === 0 || rows <= maxBatchSize) return client.infer(model, inputs, options);
   for (const { name, shape } of inputs) {
     if (shape[0] !== rows) {
-      throw new UserError(`tensor '${name}' has ${shape[0]} rows, and '${inputs[0]?.name}' has ${rows}`);
+      throw new UserError(`tensor '${name}' has ${shape[0]} rows, but '${inputs[0]?.name}' has ${rows}`);
     }
   }
   const results: InferResult[] = [];

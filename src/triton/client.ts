@@ -144,8 +144,7 @@ export class TritonError extends UserError {
   readonly nothingSent: boolean;
 
   constructor(message: string, details: TritonErrorDetails) {
-    const { hint, cause } = details;
-    super(message, { cause, ...(hint === undefined ? {} : { hint }) });
+    super(message, { cause: details.cause, hint: details.hint });
     this.status = details.status;
     this.model = details.model;
     this.answered = details.answered ?? false;
@@ -196,7 +195,7 @@ export function unreadable(model: string | undefined, cause: unknown): TritonErr
 
 interface TritonErrorDetails {
   status: string;
-  model?: string | undefined;
+  model?: string;
   answered?: boolean;
   nothingSent?: boolean;
   hint?: string;

@@ -12,6 +12,6 @@ export async function compress(algorithm: Compression, parts: readonly Buffer[])
 
 /** @throws Error if `encoding` is not supported or the data is corrupt */
 export async function uncompress(encoding: string, bytes: Buffer): Promise<Buffer> {
-  if (encoding !== 'gzip' && encoding !== 'deflate') throw new Error(`it is compressed as ${encoding}`);
+  if (encoding !== 'gzip' && encoding !== 'deflate') throw new Error(`unsupported compression ${encoding}`);
   return UNCOMPRESS[encoding](bytes);
 }

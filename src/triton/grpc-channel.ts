@@ -34,7 +34,7 @@ export interface GrpcCall {
   timeoutMs: number;
   /** For the error message. */
   model?: string;
-  compression?: Compression | undefined;
+  compression?: Compression;
 }
 
 /** Callbacks of an open call. After onEnd or onError, no callback is called. */
@@ -86,7 +86,7 @@ export class GrpcChannel {
         onMessage: (message, encoding) => (answer = { message, encoding }),
         onError: reject,
         onEnd: () => {
-          if (answer === undefined) reject(unreadable(call.model, new Error('it holds no message')));
+          if (answer === undefined) reject(unreadable(call.model, new Error('it has no message')));
           else if (!answer.message.compressed) resolve(answer.message.bytes);
           else {
             const { message, encoding } = answer;
@@ -127,7 +127,7 @@ export class GrpcChannel {
       this.end(session);
       error ??=
         this.failure(call, status, cause) ??
-        (reader.isInside ? unreadable(call.model, new Error('it is cut short')) : undefined);
+        (reader.isInside ? unreadable(call.model, new Error('it is incomplete')) : undefined);
       if (error === undefined) listener.onEnd();
       else listener.onError(error);
     };
@@ -196,7 +196,7 @@ export class GrpcChannel {
       te: 'trailers',
       'grpc-timeout': grpcTimeout(deadline - performance.now()),
       'grpc-accept-encoding': 'identity,gzip,deflate',
-      ...(compression === undefined ? {} : { 'grpc-encoding': compression }),
+      ...(compression && { 'grpc-encoding': compression }),
     };
   }
 
@@ -211,7 +211,7 @@ export class GrpcChannel {
     if (code !== undefined) return code === '0' ? undefined : this.refused(call, Number(code), status);
     if (status !== undefined) {
       const http = `HTTP ${String(status[':status'])}`;
-      return new TritonError(`${this.address} answered ${http} and no gRPC`, { status: http, model });
+      return new TritonError(`${this.address} answered ${http} instead of gRPC`, { status: http, model });
     }
     // A call that waited for a connection fails with its own error, whose cause is the connection's error.
     const root = (cause?.cause ?? cause) as NodeJS.ErrnoException | undefined;
@@ -220,7 +220,7 @@ export class GrpcChannel {
       status: 'unreachable',
       model,
       nothingSent: root?.code === 'ECONNREFUSED' || root?.code === 'ERR_HTTP2_GOAWAY_SESSION',
-      hint: 'check the address, and that the server runs and is not starting or ending',
+      hint: 'check the address, and whether the server is running',
       cause,
     });
   }
@@ -237,7 +237,7 @@ export class GrpcChannel {
     const { method, model } = call;
     const details = decodeMessage(String(status?.['grpc-message'] ?? ''));
     // Triton 2.51 refuses a wrong shape without a message.
-    const message = details === '' ? `${this.address} refused ${method} without a reason` : details;
+    const message = details === '' ? `${this.address} rejected ${method} without a reason` : details;
     return new TritonError(message, { status: `gRPC ${name}`, model, answered: true });
   }
 }

@@ -98,7 +98,7 @@ function readAnswer(bytes: Buffer): StreamAnswer {
       });
       return { error, requestId: response?.id ?? '' };
     }
-    if (response === null) throw new Error('it holds no response');
+    if (response === null) throw new Error('it has no response');
     // Models that answer each request once do not mark their answer as the final one.
     const isFinal = response.parameters['triton_final_response']?.bool_param ?? true;
     return { result: inferResult(response), isFinal };

@@ -62,8 +62,8 @@ export class HttpTransport {
     this.target = {
       protocol,
       hostname: hostname.replace(/^\[(.*)\]$/, '$1'),
-      ...(port === '' ? {} : { port }),
-      ...(username === '' ? {} : { auth: `${decodeURIComponent(username)}:${decodeURIComponent(password)}` }),
+      port: port === '' ? undefined : port,
+      auth: username === '' ? undefined : `${decodeURIComponent(username)}:${decodeURIComponent(password)}`,
     };
     this.basePath = pathname.replace(/\/+$/, '');
     this.headers = headers;
@@ -154,7 +154,7 @@ export class HttpTransport {
       status: 'unreachable',
       model: call.model,
       nothingSent: code === 'ECONNREFUSED',
-      hint: 'check the URL, and that the server runs and is not starting or ending',
+      hint: 'check the URL, and whether the server is running',
       cause,
     });
   }

@@ -39,7 +39,7 @@ export function explainLoadFailure(model: string, reason: string): LoadFailure {
   if (/KIND_GPU but no GPUs/.test(message)) {
     return {
       message,
-      hint: 'leave "kind" out of its instance_group: Triton then takes the GPUs that there are, and the CPU without one',
+      hint: 'omit "kind" in its instance_group: Triton then uses every GPU, or the CPU if there is no GPU',
     };
   }
   if (module === undefined) return { message };
@@ -47,7 +47,7 @@ export function explainLoadFailure(model: string, reason: string): LoadFailure {
   return {
     message: `no package ${name} (${message})`,
     hint:
-      `add ${name} to ${model}/requirements.txt, which npm run local installs; servers of a stack need it in their ` +
+      `add ${name} to ${model}/requirements.txt, which npm run local installs; replicas of a stack need it in their ` +
       'image or in EXECUTION_ENV_PATH: docs/guides/python-models.md',
   };
 }
@@ -56,5 +56,5 @@ export function explainLoadFailure(model: string, reason: string): LoadFailure {
 export function explainRequestFailure(model: string, reason: string): string {
   const message = withoutFrames(model, reason);
   if (!/stub process .* is not healthy/i.test(message)) return message;
-  return `${message} The process of its model.py has ended: a crash, os._exit or too little memory. Triton's log has its last lines`;
+  return `${message} The process of its model.py ended, for example after a crash, os._exit or lack of memory. Triton's log has its last output`;
 }

@@ -32,7 +32,7 @@ export class TritonModel<Types extends ModelTypes = ModelTypes> {
   static async open<Types extends ModelTypes = ModelTypes>(
     client: InferenceClient,
     model: string,
-    options: CallOptions & { version?: number | undefined } = {},
+    options: CallOptions & { version?: number } = {},
   ): Promise<TritonModel<Types>> {
     const { version, ...call } = options;
     const [metadata, config] = await Promise.all([
@@ -73,9 +73,8 @@ export class TritonModel<Types extends ModelTypes = ModelTypes> {
 
   /** Like infer, but takes tensors. */
   inferTensors(inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
-    const version = options.version ?? this.version;
-    const wanted = { ...options, ...(version === undefined ? {} : { version }) };
-    return inferInBatches(this.client, this.name, inputs, this.maxBatchSize, wanted);
+    const { version = this.version } = options;
+    return inferInBatches(this.client, this.name, inputs, this.maxBatchSize, { ...options, version });
   }
 
   /**
@@ -93,7 +92,9 @@ export class TritonModel<Types extends ModelTypes = ModelTypes> {
     }
     const declared = this.metadata.outputs.find((one) => one.name === name)?.datatype;
     if (output.datatype !== declared) {
-      throw new UserError(`output '${name}' of ${this.name} was asked for as classes: it is ${output.datatype}`);
+      throw new UserError(
+        `output '${name}' of ${this.name} has data type ${output.datatype} instead of ${declared}, because classes were requested`,
+      );
     }
     return output as TensorOf<Types['outputs'][Name]>;
   }
@@ -108,9 +109,12 @@ export function inputsFor(
   const problems: InputProblem[] = [];
   const names = model.inputs.map(({ name }) => name);
   for (const name of Object.keys(values).filter((name) => !names.includes(name))) {
-    const hint = didYouMean(name, names);
-    const problem = { input: name, message: 'the model has no such input', allowed: names.join(', ') };
-    problems.push(hint === undefined ? problem : { ...problem, hint });
+    problems.push({
+      input: name,
+      message: 'the model has no such input',
+      allowed: names.join(', '),
+      hint: didYouMean(name, names),
+    });
   }
   const tensors: Tensor[] = [];
   for (const input of model.inputs) {
@@ -140,18 +144,18 @@ export function describe({ datatype, shape }: { datatype: string; shape: readonl
 function inputFor(input: TensorMetadata, value: InputValue): Tensor {
   const { name, datatype } = input;
   if (!isDataType(datatype)) {
-    throw new UserError(`it is of ${datatype}; known: ${Object.keys(DATA_TYPES).join(', ')}`);
+    throw new UserError(`its data type ${datatype} is unknown; known: ${Object.keys(DATA_TYPES).join(', ')}`);
   }
   const tensor = isFlat(value, datatype)
     ? ({ name, datatype, ...withShape(input, value) } as Tensor)
     : tensorOf(name, datatype, value);
   const { ArrayType } = DATA_TYPES[datatype];
   if (!(tensor.data instanceof ArrayType)) {
-    throw new UserError(`${tensor.data.constructor.name} was given; ${datatype} is a ${ArrayType.name}`);
+    throw new UserError(`got a ${tensor.data.constructor.name}; ${datatype} needs a ${ArrayType.name}`);
   }
-  if (!fits(tensor.shape, input.shape)) throw new UserError(`shape [${tensor.shape.join(', ')}] was given`);
+  if (!fits(tensor.shape, input.shape)) throw new UserError(`got shape [${tensor.shape.join(', ')}]`);
   if (tensor.data.length !== elementCount(tensor.shape)) {
-    throw new UserError(`${tensor.data.length} elements were given for shape [${tensor.shape.join(', ')}]`);
+    throw new UserError(`got ${tensor.data.length} elements for shape [${tensor.shape.join(', ')}]`);
   }
   return tensor;
 }
@@ -171,7 +175,7 @@ function withShape(input: TensorMetadata, value: Flat): { data: TensorData[DataT
   if (open === 0) return { data: value, shape: input.shape };
   const left = value.length / elementCount(input.shape.filter((length) => length !== -1));
   if (open > 1 || !Number.isInteger(left)) {
-    throw new UserError(`${value.length} elements do not tell its shape: give { data, shape }`);
+    throw new UserError(`${value.length} elements do not determine its shape: pass { data, shape }`);
   }
   return { data: value, shape: input.shape.map((length) => (length === -1 ? left : length)) };
 }

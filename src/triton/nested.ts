@@ -61,7 +61,7 @@ function asSent(datatype: 'FP32', data: Float32Array): Float32Array {
 function convert(name: string, datatype: DataType, elements: readonly Scalar[]): TensorData[DataType] {
   const refuse = (value: Scalar): UserError =>
     new UserError(
-      `tensor '${name}': ${typeof value === 'string' ? JSON.stringify(value) : String(value)} is no ${datatype}`,
+      `tensor '${name}': ${typeof value === 'string' ? JSON.stringify(value) : String(value)} is not a valid ${datatype} value`,
     );
   if (datatype === 'BYTES') {
     return elements.map((value) => {

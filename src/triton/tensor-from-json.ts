@@ -41,7 +41,7 @@ function elements(data: unknown, datatype: DataType, flat: boolean): Nested {
 function element(value: unknown, datatype: DataType): Nested {
   if (isFloat(datatype) && SPECIAL.has(value)) return SPECIAL.get(value) as number;
   if (typeof value === 'number' || typeof value === 'string' || typeof value === 'boolean') return value;
-  throw new UserError(`${JSON.stringify(value)} is no element of a ${datatype} tensor`);
+  throw new UserError(`${JSON.stringify(value)} cannot be an element of a tensor of ${datatype}`);
 }
 
 const isNumber = (datatype: DataType): boolean => datatype !== 'BOOL' && datatype !== 'BYTES';
@@ -59,7 +59,8 @@ export const isConvertible = (from: DataType, to: DataType): boolean =>
 export function convertTensor(tensor: Tensor, datatype: DataType): Tensor {
   if (tensor.datatype === datatype) return tensor;
   const [fromFloat, toFloat] = [isFloat(tensor.datatype), isFloat(datatype)];
-  if (!isConvertible(tensor.datatype, datatype)) throw new UserError(`it holds ${tensor.datatype}`);
+  if (!isConvertible(tensor.datatype, datatype))
+    throw new UserError(`${tensor.datatype} cannot be converted to ${datatype}`);
   const { ArrayType, encode, decode } = DATA_TYPES[datatype as 'FP32'];
   const data = new ArrayType(tensor.data.length) as unknown as (number | bigint)[];
   const isWide = datatype === 'INT64' || datatype === 'UINT64';

@@ -98,7 +98,7 @@ const bytesType: DataTypeFacts<'BYTES'> = {
     for (let offset = 0; offset < bytes.length;) {
       const start = offset + 4;
       const end = start <= bytes.length ? start + bytes.readUInt32LE(offset) : Infinity;
-      if (end > bytes.length) throw new UserError(`tensor '${name}': element ${elements.length} is cut short`);
+      if (end > bytes.length) throw new UserError(`tensor '${name}': element ${elements.length} is incomplete`);
       elements.push(bytes.subarray(start, end));
       offset = end;
     }
@@ -163,7 +163,9 @@ export function encodeTensor(tensor: Tensor): Buffer {
  */
 export function decodeTensor(name: string, datatype: string, shape: readonly number[], bytes: Buffer): Tensor {
   if (!isDataType(datatype)) {
-    throw new UserError(`tensor '${name}': data type ${datatype}; known: ${Object.keys(DATA_TYPES).join(', ')}`);
+    throw new UserError(
+      `tensor '${name}': unknown data type ${datatype}; known: ${Object.keys(DATA_TYPES).join(', ')}`,
+    );
   }
   const { elementBytes, decode } = DATA_TYPES[datatype];
   const count = elementCount(shape);

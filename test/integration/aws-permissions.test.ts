@@ -126,7 +126,7 @@ test('the publisher asks for what is listed of it, and stays in its place', asyn
   for (const { key, bytes } of await store.list(keptKey(LOCATION, ''))) {
     await store.putBytes(key, Buffer.alloc(bytes, '#'));
   }
-  await expect(rollBack(second, options())).rejects.toThrow(/its content is not what was recorded/);
+  await expect(rollBack(second, options())).rejects.toThrow(/its content does not match its recorded checksum/);
   store.close();
 
   const calls = callsOf(tap);

@@ -341,20 +341,20 @@ describe('--bench', () => {
 
 describe('refused', () => {
   const REFUSED: [string, () => string[], number, RegExp][] = [
-    ['an empty model', () => [''], 2, /no model is named\n {2}-> npm run infer -- MODEL/],
-    ['no model', () => [], 2, /no model is named\n {2}-> npm run infer -- MODEL/],
-    ['a flag without --bench', () => ['adds', '--duration', '1'], 2, /--concurrency and --duration are for --bench/],
-    ['types of an answer', () => ['adds', '--types', 'x.ts', '--json'], 2, /--types and --json do not go together/],
+    ['an empty model', () => [''], 2, /no model is given\n {2}-> npm run infer -- MODEL/],
+    ['no model', () => [], 2, /no model is given\n {2}-> npm run infer -- MODEL/],
+    ['a flag without --bench', () => ['adds', '--duration', '1'], 2, /--concurrency and --duration need --bench/],
+    ['types of an answer', () => ['adds', '--types', 'x.ts', '--json'], 2, /--types and --json cannot be combined/],
+    ['types in a file of another kind', () => ['--types', 'x.py'], 2, /--types x\.py: must be the name of a \.ts file/],
     [
-      'types in a file of another kind',
-      () => ['--types', 'x.py'],
+      'types in a folder that is not there',
+      () => ['--types', path('no/x.ts')],
       2,
-      /--types x\.py: the name of a \.ts file is needed/,
+      /--types .*: the folder \S+ does not exist/,
     ],
-    ['types in a folder that is not there', () => ['--types', path('no/x.ts')], 2, /--types .*: there is no folder /],
     ['a file that nothing is written to', () => ['adds', '-o', 'x.exe'], 2, /--out x\.exe: .*\.png \.jpg/],
-    ['pixels of no kind', () => ['adds', '--pixels', 'hsv'], 2, /--pixels hsv: no such kind\n {2}-> bgr, rgb/],
-    ['a header that is none', () => ['adds', '--header', 'x'], 2, /--header "x": "NAME: VALUE" is needed/],
+    ['pixels of no kind', () => ['adds', '--pixels', 'hsv'], 2, /--pixels hsv: unknown format; allowed: bgr, rgb/],
+    ['a header that is none', () => ['adds', '--header', 'x'], 2, /--header "x": must be "NAME: VALUE"/],
     ['a model that is not there', () => ['add'], 1, /unknown model: 'add' .*\n {2}-> did you mean "adds"\?/],
     [
       'a version that is not there',
@@ -368,7 +368,12 @@ describe('refused', () => {
       1,
       /\n {2}-> broken is in the repository but not served: UNAVAILABLE /,
     ],
-    ['a folder that is not there', () => ['adds', 'x=[1]', '-o', path('no/x.npy')], 2, /--out .*: there is no folder /],
+    [
+      'a folder that is not there',
+      () => ['adds', 'x=[1]', '-o', path('no/x.npy')],
+      2,
+      /--out .*: the folder \S+ does not exist/,
+    ],
     ['an input of another name', () => ['adds', 'xs=[1]'], 1, /the model has no input xs; allowed: x\n/],
     ['JSON that is broken', () => ['adds', 'x=[1,'], 1, /error: x=: .*JSON/],
     ['an empty text', () => ['words', 'one', ''], 1, /error: the input is empty\n {2}-> give a text or a file; /],
@@ -409,7 +414,7 @@ describe('refused', () => {
       'fractions for whole numbers',
       () => ['negative', `x=${path('f.npy')}`],
       1,
-      /f\.npy is float32; x is UINT8: it holds FP32\n {2}-> save it with \.astype\(numpy\.uint8\)/,
+      /f\.npy is float32; x is UINT8: FP32 cannot be converted to UINT8\n {2}-> save it with \.astype\(numpy\.uint8\)/,
     ],
     [
       'a whole number that would change',

@@ -29,7 +29,7 @@ describe('clear errors, and nothing started', () => {
     expect(finished.code).toBe(1);
     expect(finished.stderr).toContain(`port ${busy} (--grpc-port) is in use by`);
     expect(finished.stderr).toContain(`(process ${process.pid})`);
-    expect(finished.stderr).not.toContain('stop what was started');
+    expect(finished.stderr).not.toContain('stop the servers');
   });
 
   test('no Python', async () => {

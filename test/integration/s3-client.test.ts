@@ -198,7 +198,9 @@ describeOnEachS3('with', (start, name) => {
       const refused = store.copy(from, 'copy/other', { bytes, checksum, condition: { ifAbsent: true } });
       await expect(refused).rejects.toBeInstanceOf(PreconditionFailed);
       const wrong = checksumOfBytes(randomBytes(bytes));
-      await expect(store.copy(from, 'copy/wrong', { bytes, checksum: wrong })).rejects.toThrow(/not what was recorded/);
+      await expect(store.copy(from, 'copy/wrong', { bytes, checksum: wrong })).rejects.toThrow(
+        /does not match its recorded checksum/,
+      );
       expect(await store.get('copy/wrong')).toBeUndefined();
       await expect(store.copy({ key: 'copy/none' }, 'copy/x', { bytes, checksum })).rejects.toThrow(UserError);
     }

@@ -66,11 +66,11 @@ test('a plan as a table, and nothing but errors with --quiet', async () => {
 
 test('what was published where nobody named a server, and a server that does not answer, come with a next step', async () => {
   writeRepository(repository, ONE_MODEL);
-  expect((await sync()).stdout).toMatch(/serves a 1\. No replica was told: name them with --triton URL /);
+  expect((await sync()).stdout).toMatch(/serves a 1\. No replica was updated: add --triton URL /);
   const status = (...flags: string[]) => runCommandLine('status', [...where, ...flags], S3_ENVIRONMENT);
   const unasked = await status();
   expect(unasked).toMatchObject({ code: 0 });
-  expect(unasked.stdout).toMatch(/\nNo replica was looked at: name them with --triton URL /);
+  expect(unasked.stdout).toMatch(/\nNo replica was checked: add --triton URL /);
   const unanswered = await status('--triton', 'http://127.0.0.1:9');
   expect(unanswered).toMatchObject({ code: 1 });
   expect(unanswered.stdout).toMatch(/the replica http:\/\/127\.0\.0\.1:9 does not answer.*\n {2}-> check its address/);
@@ -82,11 +82,11 @@ test('what --prune would delete is shown; without a terminal to ask on, --yes is
   rmSync(join(repository, 'b'), { recursive: true });
   const shown = await sync('--prune', '--dry-run');
   expect(shown.stdout).toMatch(/b +- +remove[\s\S]*Objects to delete: 2\n {2}b\/1\/weights.bin\n {2}b\/config.pbtxt/);
-  expect(shown.stdout).toContain('rollback cannot restore a release that serves b 1 afterwards');
+  expect(shown.stdout).toContain('no rollback can restore a release that serves b 1');
   const asked = await sync('--prune');
   expect(asked).toMatchObject({
     code: 2,
-    stderr: expect.stringMatching(/no terminal to ask on[\s\S]*--yes/) as string,
+    stderr: expect.stringMatching(/stdin is not a terminal[\s\S]*--yes/) as string,
   });
   expect(await models()).toContain('b/1/weights.bin');
   expect(await sync('--prune', '--yes')).toMatchObject({
@@ -102,7 +102,7 @@ test('what --prune would delete is shown; without a terminal to ask on, --yes is
   );
   expect((await rollback(/rollback (\S+) --models a/.exec(refused.stderr)?.[1] ?? '', '--models', 'a')).code).toBe(0);
   const { stdout } = await runCommandLine('releases', where, S3_ENVIRONMENT);
-  expect(stdout).toMatch(/\nx {2}[^]*\nx: rollback cannot restore it\. .*: b 1\n/);
+  expect(stdout).toMatch(/\nx {2}[^]*\nx: rollback cannot restore it, because .*: b 1\n/);
 });
 
 /** Runs a command in a terminal, sends Ctrl-C at its prompt, and exits with its exit code. */
@@ -130,7 +130,7 @@ test('Ctrl-C at the question of --prune: exit code 130, and nothing is deleted',
   });
   expect({ status, stderr }).toEqual({ status: 130, stderr: '' });
   const question =
-    /\n {2}b\/config\.pbtxt\s+rollback cannot restore a release that serves b 1 afterwards: .*\s+[^\n]*Delete 2 objects/;
+    /\n {2}b\/config\.pbtxt\s+After the deletion no rollback can restore a release that serves b 1, .*\s+[^\n]*Delete 2 objects/;
   expect(stdout).toMatch(question);
   expect(await models()).toContain('b/1/weights.bin');
 });
@@ -161,7 +161,7 @@ test('Ctrl-C while servers are told: exit code 130, and what was there before is
   const finished = await child.finished;
   expect(finished).toMatchObject({
     code: 130,
-    stderr: expect.stringMatching(/interrupted: ending in order/) as string,
+    stderr: expect.stringMatching(/interrupted: cleaning up/) as string,
   });
   expect(await text('models/a/config.pbtxt')).toBe(before);
   expect(loads).toBe(2);
@@ -171,15 +171,15 @@ test.each([
   [['--bukket', 'x'], 2, /Unknown option '--bukket'/],
   [['--bucket', 's3://Bad/models'], 2, /"Bad" cannot be a bucket name/],
   [['--triton', 'localhost:8000'], 2, /--triton localhost:8000: not an address/],
-  [['--concurrency', '0'], 2, /--concurrency 0: a whole number from 1 to 256/],
+  [['--concurrency', '0'], 2, /--concurrency 0: must be a whole number from 1 to 256/],
   [['--namespace', 'x'], 2, /--namespace is given without --selector/],
-  [['--triton', 'http://127.0.0.1:9', '--selector', 'a=b'], 2, /--triton and --selector both/],
+  [['--triton', 'http://127.0.0.1:9', '--selector', 'a=b'], 2, /--triton and --selector cannot be combined/],
   [['extra'], 2, /extra/],
-  [['--load-timeout', 'soon'], 2, /--load-timeout soon: a whole number/],
+  [['--load-timeout', 'soon'], 2, /--load-timeout soon: must be a whole number/],
   [['--models', 'nope'], 1, /nope/],
   [['--models', 'a', '--exclude', 'a'], 1, /has no model left/],
   [['--repo', '/nope'], 1, /^(?![^]*--exclude)[^]*\/nope: cannot be read: there is no such file or folder\n/],
-  [['--bucket', 's3://not-there/models'], 1, /NoSuchBucket[\s\S]*create it \("pulumi up"/],
+  [['--bucket', 's3://not-there/models'], 1, /NoSuchBucket[\s\S]*create the bucket \("pulumi up"/],
   [['--triton', 'http://127.0.0.1:9'], 1, /http:\/\/127.0.0.1:9 does not answer/],
 ])('%p: exit code %d and one clear error', async (extra, code, message) => {
   writeRepository(repository, ONE_MODEL);

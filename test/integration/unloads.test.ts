@@ -44,7 +44,7 @@ test('rollback from a model whose process died: the release before is in service
     stderr: expect.stringContaining(`unload dies on ${triton.httpUrl}`) as string,
   });
   expect(stdout).toMatch(/^Release \S+: removed dies, .*\. Every replica serves it: /m);
-  expect(stderr).toMatch(/error: release \S+ is in service, but not every removed model could be unloaded/);
+  expect(stderr).toMatch(/error: release \S+ is active, but not every removed model could be unloaded/);
   expect(stderr).toContain(`${triton.httpUrl}: dies is still loaded (UNLOADING after 30 s)`);
   expect(stderr).toContain(`-> restart the server at ${triton.httpUrl}`);
   expect(await answer('adds')).toBe(11);

@@ -149,8 +149,8 @@ test.each<[what: string, source: () => Pinned, message: RegExp, hint: RegExp]>([
   [
     'no such object',
     () => pinned('s3://weights/none'),
-    /^cannot read s3:\/\/weights\/none: there is no such object/,
-    /check bucket and key/,
+    /^cannot read s3:\/\/weights\/none: the object does not exist/,
+    /check the bucket and the key/,
   ],
   ['no such bucket', () => pinned('s3://no-such-bucket/none'), /s3:\/\/no-such-bucket\/none/, /./],
   ['no such file on the hub', () => pinned('hf://o/n@main/none'), /answered 404/, /check the address, the revision/],

@@ -1,5 +1,5 @@
 import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import * as util from 'node:util';
 import { paths } from '../../src/core/paths';
 
@@ -10,16 +10,57 @@ jest.mock('node:util', () => {
 
 const COMMANDS = readdirSync(paths.scripts).flatMap((file) => /^([\w-]+)\.ts$/.exec(file)?.[1] ?? []);
 
-test.each(COMMANDS)('npm run %s -- --help names every flag that the command takes', async (name) => {
-  let printed = '';
-  jest.spyOn(process.stdout, 'write').mockImplementation((text) => ((printed += String(text)), true));
+/** The help of a command, and the configuration with which it parses its command line. */
+async function helpOf(name: string): Promise<{ help: string; config: util.ParseArgsConfig }> {
+  let help = '';
+  jest.spyOn(process.stdout, 'write').mockImplementation((text) => ((help += String(text)), true));
   const parse = jest.mocked(util.parseArgs).mockClear();
   const { main } = (await import(join(paths.scripts, `${name}.ts`))) as {
     main: (argv: readonly string[]) => Promise<number>;
   };
   expect(await main(['--help'])).toBe(0);
   jest.restoreAllMocks();
-  const flags = parse.mock.calls.flatMap(([config]) => Object.keys(config?.options ?? {}));
-  expect(flags).toContain('help');
-  expect(flags.filter((flag) => !new RegExp(`--${flag}(?![\\w-])`).test(printed))).toEqual([]);
+  const config = parse.mock.calls[0]?.[0];
+  if (config === undefined) throw new Error(`${name} does not parse its command line`);
+  return { help, config };
+}
+
+describe.each(COMMANDS)('the help of %s', (name) => {
+  test('names every flag', async () => {
+    const { help, config } = await helpOf(name);
+    const flags = Object.keys(config.options ?? {});
+    expect(flags).toContain('help');
+    expect(flags.filter((flag) => !new RegExp(`--${flag}(?![\\w-])`).test(help))).toEqual([]);
+  });
+
+  test('names the defaults', async () => {
+    const { help, config } = await helpOf(name);
+    for (const [flag, option] of Object.entries(config.options ?? {})) {
+      if (typeof option.default !== 'string') continue;
+      const shown = option.default.startsWith(paths.root) ? relative(paths.root, option.default) : option.default;
+      expect(help).toMatch(new RegExp(`--${flag} .*\\(default: ${shown}\\b`));
+    }
+  });
+
+  test('has examples that the command line accepts', async () => {
+    const { help, config } = await helpOf(name);
+    const [, examples = ''] = /\nExamples:\n((?: {2}.*\n)+)/.exec(help) ?? [];
+    const lines = examples.split('\n').filter((line) => line !== '');
+    expect(lines.length).toBeGreaterThanOrEqual(2);
+    expect(lines.length).toBeLessThanOrEqual(4);
+    for (const line of lines) {
+      const [command = '', args = ''] = line
+        .replace(/ +# .*/, '')
+        .trim()
+        .split(' -- ');
+      expect(command).toBe(`npm run ${name}`);
+      const words = args.match(/"[^"]*"|\S+/g) ?? [];
+      expect(() => util.parseArgs({ ...config, args: words })).not.toThrow();
+    }
+  });
+
+  test('has lines of at most 130 columns', async () => {
+    const { help } = await helpOf(name);
+    expect(help.split('\n').filter((line) => line.length > 130)).toEqual([]);
+  });
 });

@@ -102,8 +102,16 @@ export const GOLDEN: readonly MalformedCase[] = [
   input('rows of two lengths', { data: [[1, 2, 3], [1]] }, "inputs[0].data: tensor 'input__0': rows of axis 1 differ"),
   input('a shape of another size', { data: [1, 2], shape: [1, 3] }, 'inputs[0].data: 2 elements for shape [1, 3]'),
   input('a shape that is none', { shape: [-1, 3] }, 'inputs[0].shape: is [-1,3]; allowed: a list of whole numbers'),
-  input('a value that is none', { data: [[1, null, 3]] }, 'inputs[0].data: null is no element of a FP32 tensor'),
-  input('text for a number', { data: [[1, 'two', 3]] }, 'inputs[0].data: tensor \'input__0\': "two" is no FP64'),
+  input(
+    'a value that is none',
+    { data: [[1, null, 3]] },
+    'inputs[0].data: null cannot be an element of a tensor of FP32',
+  ),
+  input(
+    'text for a number',
+    { data: [[1, 'two', 3]] },
+    'inputs[0].data: tensor \'input__0\': "two" is not a valid FP64 value',
+  ),
   input('a value beyond the data type', { data: [[1, 1e39, 3]] }, 'inputs[0].data: 1e+39 does not fit into FP32'),
   input(
     'a file that is missing',

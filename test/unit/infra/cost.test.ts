@@ -119,9 +119,9 @@ describe('npm run cost', () => {
 
   test('prints a table that tells of when its prices are', async () => {
     expect(await main(['staging'])).toBe(0);
-    expect(printed).toMatch(/^Stack staging, a month of serving, at prices of 2026-08-17 in us-east-1:\n/);
-    expect(printed).toMatch(/\nall +with the usual number of servers +1130\.70\n/);
-    expect(printed).toMatch(/\nall, upper bound +with each pool at its limit, at on-demand prices +3204\.86\n/);
+    expect(printed).toMatch(/^Stack staging, cost of one month at the prices of 2026-08-17 in us-east-1:\n/);
+    expect(printed).toMatch(/\nall +with the configured number of replicas +1130\.70\n/);
+    expect(printed).toMatch(/\nall, upper bound +with every pool at its limit, at on-demand prices +3204\.86\n/);
   });
 
   test('a stack without a file is told which have one in that folder', async () => {
@@ -142,6 +142,6 @@ describe('npm run cost', () => {
   test('says what is wrong', async () => {
     expect(await main([])).toBe(2);
     expect(await main(['nowhere'])).toBe(1);
-    expect(warned).toMatch(/no stack is named[^]*there is no .*Pulumi\.nowhere\.yaml/);
+    expect(warned).toMatch(/no stack is given[^]*there is no .*Pulumi\.nowhere\.yaml/);
   });
 });

@@ -126,7 +126,7 @@ test.each([
 });
 
 test.each([
-  ["Stub process 'pystr_0' is not healthy.", /pystr_0.*The process of its model\.py has ended/],
+  ["Stub process 'pystr_0' is not healthy.", /pystr_0.*The process of its model\.py ended/],
   ['the input is empty', /^the input is empty$/],
 ])('explainRequestFailure(%p)', (message, expected) => {
   expect(explainRequestFailure('m', message)).toMatch(expected);

@@ -45,7 +45,7 @@ describe('validate', () => {
         'adder         1       1  python            -                     1    1 B',
         `m           1 3       3  pytorch_libtorch  up to 8, dynamic      2  ${2 * torchScript().length} B`,
         '',
-        'Memory at the peak, about: 0.6 GiB for npm run local; in a pod 0.7 GiB of main memory, and 0.4 GiB of each GPU',
+        'Estimated peak memory: 0.6 GiB for npm run local; 0.7 GiB of main memory and 0.4 GiB of each GPU in a pod',
         '2 models, 0 problems',
         '',
       ].join('\n'),
@@ -101,7 +101,7 @@ describe('validate', () => {
     // Whether the models are traced yet is not the question here.
     expect([0, 1]).toContain(code);
     expect(out).toContain(
-      'Added, because an ensemble needs them: infer_face_restoration_v2.1, post_gfpgan, pre_gfpgan\n4 models, ',
+      'Added, because an ensemble uses them: infer_face_restoration_v2.1, post_gfpgan, pre_gfpgan\n4 models, ',
     );
   });
 
@@ -109,14 +109,14 @@ describe('validate', () => {
     [['--bad'], "error: Unknown option '--bad'"],
     [
       ['extra'],
-      'error: Unexpected argument \'extra\'\n  -> did you mean --models extra? flags for a command come after "--": npm run NAME -- --FLAG\n',
+      'error: Unexpected argument \'extra\'\n  -> did you mean --models extra? write flags after "--": npm run NAME -- --FLAG\n',
     ],
     [
       ['--models'],
-      'error: --models needs a value\n  -> write --models VALUE; one that begins with "-": --models=-VALUE\n',
+      'error: --models needs a value\n  -> write --models VALUE, or --models=-VALUE if the value begins with "-"\n',
     ],
-    [['--models', '--json'], 'error: --models needs a value\n  -> write --models VALUE;'],
-    [['--json=yes'], 'error: --json takes no value\n  -> write --json alone\n'],
+    [['--models', '--json'], 'error: --models needs a value\n  -> write --models VALUE,'],
+    [['--json=yes'], 'error: --json takes no value\n  -> write --json without a value\n'],
     [['--models', 'a,'], 'error: --models "a," has an empty name'],
   ])('exits with 2 at %j', async (argv, message) => {
     const { code, out, err } = await run(...argv);
@@ -126,7 +126,7 @@ describe('validate', () => {
   });
 
   it.each([
-    ['models', 'm', 2, 'error: npm took --models for itself\n  -> write it behind "--": npm run NAME -- --models\n'],
+    ['models', 'm', 2, 'error: npm took --models for itself\n  -> write it after "--": npm run NAME -- --models\n'],
     ['json', 'true', 0, HINT], // npm's own flag, which its settings may hold
     ['models', 'false', 0, HINT],
   ])('refuses flags that npm kept: npm_config_%s=%s', async (name, value, code, err) => {

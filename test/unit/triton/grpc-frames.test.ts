@@ -16,42 +16,48 @@ function read(chunks: readonly Buffer[]): { messages: ReceivedMessage[]; reader:
   return { messages, reader };
 }
 
-it('writes a length in front, and the parts behind', () => {
+it('frame writes the length, then the parts', () => {
   expect(Buffer.concat(frame([Buffer.from('ab'), Buffer.from('c')])).toString('hex')).toBe('0000000003616263');
 });
 
-it.each(Array.from({ length: WIRE.length + 1 }, (_, at) => at))('reads messages that are cut at byte %d', (at) => {
-  const { messages, reader } = read([WIRE.subarray(0, at), WIRE.subarray(at)]);
-  expect(messages.map(({ bytes }) => bytes.toString())).toEqual(MESSAGES.map(String));
-  expect(reader.isInside).toBe(false);
-});
+it.each(Array.from({ length: WIRE.length + 1 }, (_, at) => at))(
+  'MessageReader reads messages that are split at byte %d',
+  (at) => {
+    const { messages, reader } = read([WIRE.subarray(0, at), WIRE.subarray(at)]);
+    expect(messages.map(({ bytes }) => bytes.toString())).toEqual(MESSAGES.map(String));
+    expect(reader.isInside).toBe(false);
+  },
+);
 
-it('reads them byte by byte', () => {
+it('MessageReader reads messages byte by byte', () => {
   const { messages } = read(Array.from(WIRE, (byte) => Buffer.of(byte)));
   expect(messages.map(({ bytes }) => bytes.toString())).toEqual(MESSAGES.map(String));
 });
 
-it.each([1, 5, 7])('knows that it is inside of a message after %d bytes', (count) => {
+it.each([1, 5, 7])('MessageReader.isInside is true after %d bytes of a message', (count) => {
   expect(read([WIRE.subarray(0, count)]).reader.isInside).toBe(true);
 });
 
-it('puts the end of a message where the elements of its last tensor need no copy', () => {
+it('MessageReader aligns the end of a message, so that the elements of its last tensor need no copy', () => {
   const { messages } = read(frame([Buffer.alloc(13)]));
   const [{ bytes }] = messages as [ReceivedMessage];
   expect((bytes.byteOffset + bytes.length) % 8).toBe(0);
 });
 
-it.each(['gzip', 'deflate'] as const)('%s there and back', async (compression) => {
-  const text = 'again and '.repeat(100);
-  const wire = Buffer.concat(await compressedFrame([Buffer.from(text), Buffer.from('again')], compression));
-  expect(wire.length).toBeLessThan(text.length / 4);
-  const [message] = read([wire]).messages as [ReceivedMessage];
-  expect(message.compressed).toBe(true);
-  expect((await uncompressedMessage(message, compression)).toString()).toBe(`${text}again`);
-});
+it.each(['gzip', 'deflate'] as const)(
+  'uncompressedMessage restores a message that compressedFrame compressed with %s',
+  async (compression) => {
+    const text = 'again and '.repeat(100);
+    const wire = Buffer.concat(await compressedFrame([Buffer.from(text), Buffer.from('again')], compression));
+    expect(wire.length).toBeLessThan(text.length / 4);
+    const [message] = read([wire]).messages as [ReceivedMessage];
+    expect(message.compressed).toBe(true);
+    expect((await uncompressedMessage(message, compression)).toString()).toBe(`${text}again`);
+  },
+);
 
-it('refuses a compression that nobody asked for', async () => {
+it('uncompressedMessage rejects an unsupported compression', async () => {
   await expect(uncompressedMessage({ compressed: true, bytes: Buffer.alloc(1) }, 'zstd')).rejects.toThrow(
-    'it is compressed as zstd',
+    'unsupported compression zstd',
   );
 });

@@ -45,23 +45,23 @@ it.each<[string, InputValue]>([
       ],
     ],
   ],
-  ['elements, where one length is open', Float32Array.of(1, 2, 3, 4)],
-  ['elements and their shape', { data: Float32Array.of(1, 2, 3, 4), shape: [1, 2, 2] }],
-])('takes %s, with the names and types of the model', (_, image) => {
+  ['elements for a shape with one variable length', Float32Array.of(1, 2, 3, 4)],
+  ['elements with their shape', { data: Float32Array.of(1, 2, 3, 4), shape: [1, 2, 2] }],
+])('inputsFor converts %s to tensors with the names and data types of the model', (_, image) => {
   expect(inputsFor(METADATA, { label: [['a']], image })).toEqual([
     { name: 'image', datatype: 'FP32', shape: [1, 2, 2], data: Float32Array.of(1, 2, 3, 4) },
     { name: 'label', datatype: 'BYTES', shape: [1, 1], data: [Buffer.from('a')] },
   ]);
 });
 
-it('takes a Buffer for bytes', () => {
+it('inputsFor accepts a Buffer for UINT8', () => {
   const inputs = [{ name: 'x', datatype: 'UINT8', shape: [-1] }];
   expect(inputsFor({ name: 'm', inputs }, { x: Buffer.of(1, 2) })).toMatchObject([{ shape: [2] }]);
 });
 
 it.each<[string, Record<string, InputValue>, string[]]>([
   [
-    'everything at once',
+    'all problems at once',
     { imagee: [1] },
     [
       'imagee: the model has no such input; allowed: image, label\n    -> did you mean "image"?',
@@ -69,27 +69,27 @@ it.each<[string, Record<string, InputValue>, string[]]>([
       'label: this input is missing; allowed: BYTES [-1, 1]',
     ],
   ],
-  ['another shape', { image: [[1, 2]], ...LABEL }, ['image: shape [1, 2] was given; allowed: FP32 [-1, 2, 2]']],
+  ['another shape', { image: [[1, 2]], ...LABEL }, ['image: got shape [1, 2]; allowed: FP32 [-1, 2, 2]']],
   [
     'another type',
     { image: Float64Array.of(1, 2, 3, 4), ...LABEL },
-    ['image: Float64Array was given; FP32 is a Float32Array; allowed: FP32 [-1, 2, 2]'],
+    ['image: got a Float64Array; FP32 needs a Float32Array; allowed: FP32 [-1, 2, 2]'],
   ],
   [
     'elements that do not fill the shape',
     { image: Float32Array.of(1, 2, 3), ...LABEL },
-    ['image: 3 elements do not tell its shape: give { data, shape }; allowed: FP32 [-1, 2, 2]'],
+    ['image: 3 elements do not determine its shape: pass { data, shape }; allowed: FP32 [-1, 2, 2]'],
   ],
   [
     'a shape that the elements do not fill',
     { image: { data: Float32Array.of(1), shape: [1, 2, 2] }, ...LABEL },
-    ['image: 1 elements were given for shape [1, 2, 2]; allowed: FP32 [-1, 2, 2]'],
+    ['image: got 1 elements for shape [1, 2, 2]; allowed: FP32 [-1, 2, 2]'],
   ],
-])('tells %s, and what is allowed', (_, values, problems) => {
+])('inputsFor reports %s with the allowed values', (_, values, problems) => {
   expect(problemsOf(values)).toEqual(problems);
 });
 
-describe('a model', () => {
+describe('TritonModel', () => {
   let sent: { inputs: readonly Tensor[]; version: number | undefined }[];
   const rowsAnswer = (inputs: readonly Tensor[]): Tensor => ({ ...(inputs[0] as Tensor), name: 'y' });
 
@@ -112,7 +112,7 @@ describe('a model', () => {
     label: Array.from({ length: count }, (_, i) => [String(i)]),
   });
 
-  it('sends a batch in parts of what it takes, and joins the answers in their order', async () => {
+  it('splits a batch into requests of max_batch_size rows, and joins the answers in order', async () => {
     const model = await TritonModel.open(clientOf({ max_batch_size: 2 }), 'm', { version: 3 });
     const { outputs } = await model.infer(rows(5));
     expect(sent.map(({ inputs, version }) => [inputs.map(({ shape }) => shape[0]), version])).toEqual([
@@ -127,16 +127,16 @@ describe('a model', () => {
   });
 
   it.each([
-    ['a batch that it takes', { max_batch_size: 8 }],
-    ['anything where it has no batch axis', { max_batch_size: 0 }],
-    ['anything where the configuration leaves it out', {}],
-  ])('sends %s as it is', async (_, config) => {
+    ['of at most max_batch_size rows', { max_batch_size: 8 }],
+    ['of a model without a batch axis', { max_batch_size: 0 }],
+    ['of a model without max_batch_size in its configuration', {}],
+  ])('sends a batch %s unchanged', async (_, config) => {
     const model = await TritonModel.open(clientOf(config), 'm');
     await model.infer(rows(5));
     expect(sent).toMatchObject([{ inputs: [{ shape: [5, 2, 2] }, { shape: [5, 1] }] }]);
   });
 
-  describe('one output of an answer', () => {
+  describe('output', () => {
     const metadata = { ...METADATA, outputs: [{ name: 'y', datatype: 'FP32', shape: [-1, 2, 2] }] };
     const open = () =>
       TritonModel.open<{ inputs: Record<string, 'FP32'>; outputs: { y: 'FP32'; z: 'FP32' } }>(
@@ -144,28 +144,28 @@ describe('a model', () => {
         'm',
       );
 
-    it('is found by its name', async () => {
+    it('returns an output by its name', async () => {
       const model = await open();
       const data: Float32Array = model.output(await model.infer(rows(1)), 'y').data;
       expect(data).toEqual(Float32Array.of(0, 1, 2, 3));
     });
 
-    it('is missing where it was not asked for', async () => {
+    it('rejects an output that the answer lacks', async () => {
       const model = await open();
       const answer = await model.infer(rows(1));
       expect(() => model.output(answer, 'z')).toThrow(`the answer of m has no output 'z'`);
     });
 
-    it('has classes instead of values where it was asked for so', async () => {
+    it('rejects an output that has classes instead of values', async () => {
       const model = await open();
       const classes: Tensor = { name: 'y', datatype: 'BYTES', shape: [1], data: [Buffer.from('0.5:1')] };
       expect(() => model.output({ outputs: [classes] }, 'y')).toThrow(
-        `output 'y' of m was asked for as classes: it is BYTES`,
+        `output 'y' of m has data type BYTES instead of FP32, because classes were requested`,
       );
     });
   });
 
-  it('does without an optional input', async () => {
+  it('inputs omits an optional input', async () => {
     const model = await TritonModel.open(clientOf({ input: [{ name: 'label', optional: true }] }), 'm');
     expect(
       model
@@ -181,10 +181,10 @@ describe('a model', () => {
     ).toEqual(['image']);
   });
 
-  it('refuses a batch whose inputs differ in rows', async () => {
+  it('rejects a batch whose inputs differ in rows', async () => {
     const model = await TritonModel.open(clientOf({ max_batch_size: 2 }), 'm');
     await expect(model.infer({ ...rows(5), label: [['a']] })).rejects.toThrow(
-      "tensor 'label' has 1 rows, and 'image' has 5",
+      "tensor 'label' has 1 rows, but 'image' has 5",
     );
     expect(sent).toEqual([]);
   });

@@ -1,7 +1,7 @@
-import { nestedOf, tensorOf } from '../../../src/triton/nested';
+import { nestedOf, tensorOf, type Nested } from '../../../src/triton/nested';
 import type { DataType } from '../../../src/triton/tensor';
 
-it('takes the shape from the nesting', () => {
+it('tensorOf takes the shape from the nesting', () => {
   expect(
     tensorOf('x', 'FP32', [
       [1, 2, 3],
@@ -32,29 +32,29 @@ it.each<[DataType, unknown]>([
   ['BF16', Float32Array.of(1, 0)],
   ['FP32', Float32Array.of(1, 0)],
   ['FP64', Float64Array.of(1, 0)],
-])('holds the elements of %s as they are held', (datatype, data) => {
+])('tensorOf stores %s in its array type', (datatype, data) => {
   expect(tensorOf('x', datatype, [1, 0]).data).toStrictEqual(data);
   expect(nestedOf(tensorOf('x', datatype, [1, 0]))).toEqual([1, 0]);
 });
 
-it('makes bytes of strings, and strings of bytes', () => {
+it('tensorOf converts strings to BYTES, and nestedOf converts them back', () => {
   const tensor = tensorOf('x', 'BYTES', [['naïve', '']]);
   expect(tensor).toMatchObject({ shape: [1, 2], data: [Buffer.from('naïve'), Buffer.alloc(0)] });
   expect(nestedOf(tensor)).toEqual([['naïve', '']]);
 });
 
-it('keeps whole numbers beyond 2^53 whole', () => {
+it('tensorOf and nestedOf keep integers above 2^53 exact', () => {
   const tensor = tensorOf('x', 'INT64', [2n ** 60n, 5]);
   expect(tensor.data).toEqual(BigInt64Array.of(2n ** 60n, 5n));
   expect(nestedOf(tensor)).toEqual([2n ** 60n, 5]);
 });
 
-it('rounds fractions, and keeps what is infinite', () => {
+it('tensorOf rounds fractions and keeps infinity and NaN', () => {
   expect(tensorOf('x', 'FP32', [0.1, -Infinity]).data).toEqual(Float32Array.of(0.1, -Infinity));
   expect(tensorOf('x', 'FP16', [65519, NaN]).data).toEqual(Float32Array.of(65519, NaN));
 });
 
-it('nests as deep as the shape', () => {
+it('nestedOf nests as deep as the shape', () => {
   const nested = [
     [[1], [2]],
     [[3], [4]],
@@ -65,22 +65,87 @@ it('nests as deep as the shape', () => {
   expect(nestedOf({ name: 'x', datatype: 'FP32', shape: [2, 0], data: new Float32Array(0) })).toEqual([[], []]);
 });
 
-describe('refuses', () => {
-  it.each<[string, DataType, Parameters<typeof tensorOf>[2], string]>([
-    ['uneven rows', 'FP32', [[1, 2], [3]], "tensor 'x': rows of axis 1 differ in length; the first ones give [2, 2]"],
-    ['a row less deep', 'FP32', [[1], 2], "tensor 'x': rows of axis 1 differ in length; the first ones give [2, 1]"],
-    ['a row too deep', 'FP32', [1, [2]], "tensor 'x': rows of axis 1 differ in length; the first ones give [2]"],
-    ['what an integer type does not hold', 'UINT8', [256], "tensor 'x': 256 is no UINT8"],
-    ['a fraction', 'INT32', [1.5], "tensor 'x': 1.5 is no INT32"],
-    ['a fraction of 64 bits', 'INT64', [0.5], "tensor 'x': 0.5 is no INT64"],
-    ['a number that JSON has rounded', 'INT64', [2 ** 53], "tensor 'x': 9007199254740992 is no INT64"],
-    ['what 64 bits do not hold', 'UINT64', [-1n], "tensor 'x': -1 is no UINT64"],
-    ['what becomes infinite', 'FP32', [1e39], "tensor 'x': 1e+39 is no FP32"],
-    ['what becomes infinite with 16 bits', 'FP16', [65520], "tensor 'x': 65520 is no FP16"],
-    ['a string for a number', 'FP32', ['1'], `tensor 'x': "1" is no FP32`],
-    ['a number for a string', 'BYTES', [1], "tensor 'x': 1 is no BYTES"],
-    ['neither true nor false', 'BOOL', [2], "tensor 'x': 2 is no BOOL"],
-  ])('%s', (_, datatype, nested, message) => {
+describe('tensorOf rejects', () => {
+  it.each<{ values: string; datatype: DataType; nested: Nested; message: string }>([
+    {
+      values: 'uneven rows',
+      datatype: 'FP32',
+      nested: [[1, 2], [3]],
+      message: "tensor 'x': rows of axis 1 differ in length; the first ones give [2, 2]",
+    },
+    {
+      values: 'a row that is less deep',
+      datatype: 'FP32',
+      nested: [[1], 2],
+      message: "tensor 'x': rows of axis 1 differ in length; the first ones give [2, 1]",
+    },
+    {
+      values: 'a row that is too deep',
+      datatype: 'FP32',
+      nested: [1, [2]],
+      message: "tensor 'x': rows of axis 1 differ in length; the first ones give [2]",
+    },
+    {
+      values: 'an integer out of range',
+      datatype: 'UINT8',
+      nested: [256],
+      message: "tensor 'x': 256 is not a valid UINT8 value",
+    },
+    {
+      values: 'a fraction for an integer',
+      datatype: 'INT32',
+      nested: [1.5],
+      message: "tensor 'x': 1.5 is not a valid INT32 value",
+    },
+    {
+      values: 'a fraction for a 64-bit integer',
+      datatype: 'INT64',
+      nested: [0.5],
+      message: "tensor 'x': 0.5 is not a valid INT64 value",
+    },
+    {
+      values: 'an integer that JSON rounds',
+      datatype: 'INT64',
+      nested: [2 ** 53],
+      message: "tensor 'x': 9007199254740992 is not a valid INT64 value",
+    },
+    {
+      values: 'a 64-bit integer out of range',
+      datatype: 'UINT64',
+      nested: [-1n],
+      message: "tensor 'x': -1 is not a valid UINT64 value",
+    },
+    {
+      values: 'a float that becomes infinite',
+      datatype: 'FP32',
+      nested: [1e39],
+      message: "tensor 'x': 1e+39 is not a valid FP32 value",
+    },
+    {
+      values: 'a 16-bit float that becomes infinite',
+      datatype: 'FP16',
+      nested: [65520],
+      message: "tensor 'x': 65520 is not a valid FP16 value",
+    },
+    {
+      values: 'a string for a number',
+      datatype: 'FP32',
+      nested: ['1'],
+      message: `tensor 'x': "1" is not a valid FP32 value`,
+    },
+    {
+      values: 'a number for a string',
+      datatype: 'BYTES',
+      nested: [1],
+      message: "tensor 'x': 1 is not a valid BYTES value",
+    },
+    {
+      values: 'a number that is neither 0 nor 1 for BOOL',
+      datatype: 'BOOL',
+      nested: [2],
+      message: "tensor 'x': 2 is not a valid BOOL value",
+    },
+  ])('$values', ({ datatype, nested, message }) => {
     expect(() => tensorOf('x', datatype, nested)).toThrow(
       expect.objectContaining({ name: 'UserError', message }) as Error,
     );

@@ -21,27 +21,27 @@ const KNOWN: [tensor: Tensor, hex: string][] = [
   ],
 ];
 
-describe.each(KNOWN)('%j', (tensor, hex) => {
-  it('has these bytes', () => {
+describe.each(KNOWN)('the tensor %j', (tensor, hex) => {
+  it('is encoded as in the documentation of Triton', () => {
     expect(encodeTensor(tensor).toString('hex')).toBe(hex);
   });
 
-  it('comes back from them', () => {
+  it('is decoded from these bytes', () => {
     expect(decodeTensor('x', tensor.datatype, tensor.shape, Buffer.from(hex, 'hex'))).toEqual(tensor);
   });
 
-  it('comes back from bytes that do not lie on an element boundary', () => {
+  it('is decoded from unaligned bytes', () => {
     const shifted = Buffer.concat([Buffer.of(0), Buffer.from(hex, 'hex')]).subarray(1);
     expect(decodeTensor('x', tensor.datatype, tensor.shape, shifted)).toEqual(tensor);
   });
 });
 
-it('encodes only the window of a larger buffer that a typed array shows', () => {
+it('encodeTensor encodes only the part of a buffer that a typed array views', () => {
   const data = Float32Array.of(1, 2, 3, 4).subarray(1, 3);
   expect(encodeTensor({ name: 'x', datatype: 'FP32', shape: [2], data }).toString('hex')).toBe('0000004000004040');
 });
 
-it('carries tensors without elements', () => {
+it('encodeTensor and decodeTensor accept tensors without elements', () => {
   const empty: Tensor = { name: 'x', datatype: 'FP32', shape: [2, 0], data: new Float32Array(0) };
   expect(encodeTensor(empty)).toEqual(Buffer.alloc(0));
   expect(decodeTensor('x', 'FP32', [2, 0], Buffer.alloc(0))).toEqual(empty);
@@ -52,11 +52,11 @@ it.each([
   [[3], 3],
   [[2, 3, 4], 24],
   [[2, 0, 4], 0],
-])('counts the elements of %j as %d', (shape, count) => {
+])('elementCount of %j is %d', (shape, count) => {
   expect(elementCount(shape)).toBe(count);
 });
 
-describe('refuses', () => {
+describe('encodeTensor and decodeTensor reject', () => {
   const fp32 = (shape: number[]): Tensor => ({ name: 'x', datatype: 'FP32', shape, data: new Float32Array(6) });
 
   it.each([
@@ -71,7 +71,7 @@ describe('refuses', () => {
       "tensor 'x': shape [-1, 6]; allowed: whole numbers from 0",
     ],
     [
-      'a fraction of a length',
+      'a fraction as length',
       () => encodeTensor(fp32([1.5, 4])),
       "tensor 'x': shape [1.5, 4]; allowed: whole numbers from 0",
     ],
@@ -86,19 +86,19 @@ describe('refuses', () => {
       "tensor 'x': 2 elements for shape [1], which holds 1",
     ],
     [
-      'a BYTES element that is cut short',
+      'an incomplete BYTES element',
       () => decodeTensor('x', 'BYTES', [1], Buffer.from('0200000061', 'hex')),
-      "tensor 'x': element 0 is cut short",
+      "tensor 'x': element 0 is incomplete",
     ],
     [
-      'a BYTES length that is cut short',
+      'an incomplete length of a BYTES element',
       () => decodeTensor('x', 'BYTES', [1], Buffer.from('0200', 'hex')),
-      "tensor 'x': element 0 is cut short",
+      "tensor 'x': element 0 is incomplete",
     ],
     [
-      'a data type it does not know',
+      'an unknown data type',
       () => decodeTensor('x', 'FP8', [1], Buffer.alloc(1)),
-      "tensor 'x': data type FP8; known: BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, BF16, FP32, FP64, BYTES",
+      "tensor 'x': unknown data type FP8; known: BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, BF16, FP32, FP64, BYTES",
     ],
   ])('%s', (_, act, message) => {
     expect(act).toThrow(expect.objectContaining({ name: 'UserError', message }) as Error);

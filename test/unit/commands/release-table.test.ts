@@ -40,7 +40,7 @@ const found = [
 
 const widest = (table: string): number => Math.max(...table.split('\n').map((line) => line.length));
 
-test('ids by their last part, and what made a release without what stands elsewhere', () => {
+test('releaseTable shortens ids and origins', () => {
   expect(releaseTable(found, 150).split('\n')).toEqual([
     '   release   UTC                  by                commit    from                              changes',
     '-  --------  -------------------  ----------------  --------  --------------------------------  ----------------------------------------------',
@@ -50,20 +50,20 @@ test('ids by their last part, and what made a release without what stands elsewh
   ]);
 });
 
-test.each([80, 100, 120, 160])('fits a terminal of %d columns', (columns) => {
+test.each([80, 100, 120, 160])('releaseTable fits a terminal of %d columns', (columns) => {
   const table = releaseTable(found, columns);
   expect(widest(table)).toBeLessThanOrEqual(columns);
   expect(table).toMatch(/\* {2}0a1b2c3d .* rollback to 1f2e3d4c +resnet 2 -> 1\n/);
 });
 
-test('of many changes it shows as many as fit, and how many more there are', () => {
+test('releaseTable shows as many changes as fit, and the number of the others', () => {
   expect(releaseTable(found.slice(2), 100)).toContain('new bert 1, new gfpgan 1, 2 more');
   expect(releaseTable(found.slice(2), 60)).toContain('not asked: sync-m...  4 changes');
 });
 
-test('marks releases that a rollback cannot restore, and says why', () => {
+test('releaseTable marks releases that a rollback cannot restore, and gives the reason', () => {
   const lost = [release({ isCurrent: true, lost: ['no 1'] }), release({ lost: ['bert 1', 'resnet 2'] }), release({})];
   const lines = releaseTable(lost, 100).split('\n');
   expect(lines.map((line) => line[0])).toEqual([' ', '-', '*', 'x', ' ', 'x']);
-  expect(lines.at(-1)).toMatch(/^x: rollback cannot restore it\. .*: bert 1, resnet 2$/);
+  expect(lines.at(-1)).toMatch(/^x: rollback cannot restore it, because .*: bert 1, resnet 2$/);
 });

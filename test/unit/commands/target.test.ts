@@ -1,0 +1,78 @@
+import { openTarget, targetCommand, withTargetFlags } from '../../../src/commands/target';
+
+const STAGING = { flags: { stack: 'staging', 'stack-dir': '/my stacks' } };
+const BUCKET = {
+  flags: {
+    bucket: 's3://my-bucket/models',
+    'endpoint-url': 'http://127.0.0.1:9000',
+    triton: ['http://h:1', 'http://h:2'],
+  },
+};
+const LOCAL = { flags: { local: true, repo: '/srv/models', triton: undefined } };
+
+test.each([
+  { script: 'status', target: STAGING, command: "npm run status -- --stack staging --stack-dir '/my stacks'" },
+  {
+    script: 'status',
+    target: BUCKET,
+    command:
+      'npm run status -- --bucket s3://my-bucket/models --endpoint-url http://127.0.0.1:9000 --triton http://h:1 --triton http://h:2',
+  },
+  // releases takes no flags for replicas.
+  {
+    script: 'releases',
+    target: BUCKET,
+    command: 'npm run releases -- --bucket s3://my-bucket/models --endpoint-url http://127.0.0.1:9000',
+  },
+  { script: 'rollback', target: LOCAL, command: 'npm run rollback -- --local --repo /srv/models' },
+])('targetCommand repeats the flags of the target: $command', ({ script, target, command }) => {
+  expect(targetCommand(script, target)).toBe(command);
+});
+
+test('targetCommand omits other flags of the command', () => {
+  const flags = { stack: 'prod', ask: true, json: false, 'lock-timeout': '600' };
+  expect(targetCommand('sync-models', { flags }, '--models', 'a,b')).toBe(
+    'npm run sync-models -- --stack prod --models a,b',
+  );
+});
+
+test('withTargetFlags completes the commands in a message', () => {
+  expect(withTargetFlags('"npm run status" reports it; list them: npm run releases', LOCAL)).toBe(
+    '"npm run status -- --local --repo /srv/models" reports it; list them: npm run releases -- --local --repo /srv/models',
+  );
+});
+
+test('withTargetFlags leaves commands that have flags, and commands without a target', () => {
+  const text = 'npm run sync-models -- --models a; npm run local; npm run trace';
+  expect(withTargetFlags(text, LOCAL)).toBe(text);
+});
+
+test('withTargetFlags gives the flags of the source to commands about its releases', () => {
+  expect(withTargetFlags('npm run status; npm run releases', { flags: { stack: 'prod' } }, STAGING)).toBe(
+    "npm run status -- --stack prod; npm run releases -- --stack staging --stack-dir '/my stacks'",
+  );
+});
+
+test('openTarget keeps the flags for messages', async () => {
+  const target = await openTarget(BUCKET.flags);
+  await target.close();
+  expect(targetCommand('status', target)).toBe(targetCommand('status', BUCKET));
+});
+
+test.each([
+  { problem: 'no target', flags: {}, message: /^none of --stack, --bucket and --local is given$/ },
+  { problem: '--repo alone', flags: { repo: 'r' }, message: /^--repo is given without --local$/ },
+  { problem: '--local with --stack', flags: { local: true, stack: 's' }, message: /^--local and --stack cannot/ },
+  {
+    problem: 'two ways to select replicas',
+    flags: { bucket: 's3://my-bucket/models', triton: ['http://h:1'], selector: 'a=b' },
+    message: /^--triton and --selector cannot be combined/,
+  },
+  {
+    problem: 'a context alone',
+    flags: { bucket: 's3://my-bucket/models', context: 'c' },
+    message: /^--context is given without/,
+  },
+])('openTarget rejects $problem', async ({ flags, message }) => {
+  await expect(openTarget(flags)).rejects.toThrow(message);
+});
