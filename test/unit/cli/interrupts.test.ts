@@ -1,6 +1,6 @@
 import { watchInterrupts } from '../../../src/cli/interrupts';
 
-test('one Ctrl-C that comes twice is one; a later one is another; afterwards nobody listens', () => {
+test('watchInterrupts counts signals within a second as one, and removes its listeners', () => {
   const now = jest.spyOn(Date, 'now').mockReturnValue(0);
   const calls: string[] = [];
   const listeners = process.listenerCount('SIGINT');

@@ -40,7 +40,7 @@ test('formatTable aligns numbers right and leaves no trailing blanks', () => {
   ).toBe(['model  bytes  note', '-----  -----  ----', 'a        1 B  x', 'bert    10 B'].join('\n'));
 });
 
-test('counts, shortened texts, and the first of many lines', () => {
+test('formatCount, shortened and firstLines shorten text for people', () => {
   expect([0, 1, 2].map((number) => formatCount(number, 'model'))).toEqual(['0 models', '1 model', '2 models']);
   expect(shortened('promote', 7)).toBe('promote');
   expect(shortened('promote', 6)).toBe('pro...');

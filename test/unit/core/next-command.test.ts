@@ -6,6 +6,6 @@ test.each([
   ['a word with a space', nextCommand('local', '--repo', '/my models'), "npm run local -- --repo '/my models'"],
   ['a model of this package', traceCommand(`${paths.modelRepository}/bert`), 'npm run trace -- --models bert'],
   ['of another folder', traceCommand("/it's/m"), "npm run trace -- --models m --repo '/it'\\''s'"],
-])('commands in messages can be copied: %s', (_, command, expected) => {
+])('nextCommand and traceCommand quote the words of %s', (_, command, expected) => {
   expect(command).toBe(expected);
 });

@@ -38,22 +38,22 @@ test.each([
     { ...KEYS, AWS_SESSION_TOKEN: '', AWS_PROFILE: '' },
     { accessKeyId: 'id', secretAccessKey: 'secret' },
   ],
-])('the environment has %s', async (_, environment, expected) => {
+])('CredentialSource reads %s from the environment', async (_, environment, expected) => {
   Object.assign(process.env, environment);
   expect(await new CredentialSource(undefined).get()).toEqual(expected);
   expect(mockFetched).toBe(0);
 });
 
 test.each([
-  ['a profile, beside keys', { ...KEYS, AWS_PROFILE: 'work' }],
+  ['a profile and keys', { ...KEYS, AWS_PROFILE: 'work' }],
   ['a key without its secret', { AWS_ACCESS_KEY_ID: 'id' }],
   ['an empty secret', { ...KEYS, AWS_SECRET_ACCESS_KEY: '' }],
-])('the environment has %s: the chain of AWS is asked', async (_, environment) => {
+])('CredentialSource uses the AWS chain if the environment has %s', async (_, environment) => {
   Object.assign(process.env, environment);
   expect(await new CredentialSource(undefined).get()).toMatchObject({ accessKeyId: 'fetched 1' });
 });
 
-test('fetched credentials are used until five minutes before they expire', async () => {
+test('CredentialSource uses fetched credentials until five minutes before they expire', async () => {
   const source = new CredentialSource(undefined);
   await source.get();
   await source.get();
@@ -64,7 +64,7 @@ test('fetched credentials are used until five minutes before they expire', async
   expect(await short.get()).toMatchObject({ accessKeyId: 'fetched 3' });
 });
 
-test('requests at the same time fetch once', async () => {
+test('CredentialSource fetches once for concurrent requests', async () => {
   const source = new CredentialSource(undefined);
   await Promise.all([source.get(), source.get()]);
   expect(mockFetched).toBe(1);

@@ -10,7 +10,7 @@ afterEach(() => {
   for (const step of undo.splice(0).reverse()) step();
 });
 
-/** A server on bare TCP, which does what the test says once it has the first bytes of a request. */
+/** A TCP server that calls `act` when it has received the first bytes of a request. */
 async function serverThat(act: (socket: net.Socket) => void): Promise<{ url: string; connections: () => number }> {
   let connections = 0;
   const server = net.createServer((socket) => {
@@ -25,7 +25,7 @@ async function serverThat(act: (socket: net.Socket) => void): Promise<{ url: str
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, connections: () => connections };
 }
 
-/** PUTs a body, if none is given one that no socket takes in one go. */
+/** PUTs a body; by default one that is larger than the buffers of a socket. */
 function put(url: string, body: Buffer = Buffer.alloc(PART_BYTES), idleTimeoutMs = 10_000): Promise<Answer> {
   const agent = new http.Agent({ keepAlive: true, timeout: idleTimeoutMs });
   undo.push(() => agent.destroy());
@@ -42,28 +42,28 @@ const xml = (code: string): string => `<Error><Code>${code}</Code></Error>`;
 const answer = (status: string, body: string, length = body.length): string =>
   `HTTP/1.1 ${status}\r\nContent-Length: ${length}\r\n\r\n${body}`;
 
-/** What a server may do after an answer to a request that it does not read to its end. */
+/** Actions of a server after it answered a request that it did not read completely. */
 const ENDS: [string, (socket: net.Socket) => void][] = [
   ['resets the connection', (socket) => socket.resetAndDestroy()],
-  ['resets it a little later', (socket) => void setTimeout(() => socket.resetAndDestroy(), 20)],
-  ['closes it', (socket) => socket.destroy()],
-  ['goes on reading', (socket) => socket.resume()],
+  ['resets the connection 20 ms later', (socket) => void setTimeout(() => socket.resetAndDestroy(), 20)],
+  ['closes the connection', (socket) => socket.destroy()],
+  ['reads the rest', (socket) => socket.resume()],
   ['does nothing', () => undefined],
 ];
 
-describe.each(ENDS)('a server that refuses a request before it was sent whole, and %s', (_, end) => {
+describe.each(ENDS)('exchange, if the server rejects a request early and %s', (_, end) => {
   test.each([
     ['503 Slow Down', xml('SlowDown')],
     ['403 Forbidden', xml('AccessDenied')],
     ['400 Bad Request', xml('EntityTooLarge')],
-  ])('%s is the answer', async (status, body) => {
+  ])('returns the answer %s', async (status, body) => {
     const { url } = await serverThat((socket) => socket.write(answer(status, body), () => end(socket)));
     const got = await put(url);
     expect([got.status, got.body.toString()]).toEqual([Number(status.slice(0, 3)), body]);
   });
 });
 
-test('of a refusal that is cut short the status counts', async () => {
+test('exchange returns the status of a truncated rejection', async () => {
   const { url } = await serverThat((socket) =>
     socket.write(answer('503 Slow Down', '<Error><Co', 100), () => setTimeout(() => socket.resetAndDestroy(), 20)),
   );
@@ -71,7 +71,7 @@ test('of a refusal that is cut short the status counts', async () => {
 });
 
 test.each(['400 Bad Request', '403 Forbidden', '409 Conflict'])(
-  '%s that is cut short may be one to try again: the connection failed',
+  'exchange throws ConnectionFailure for a truncated %s, because the request may be retried',
   async (status) => {
     const { url } = await serverThat((socket) =>
       socket.write(answer(status, '<Error><Co', 100), () => setTimeout(() => socket.resetAndDestroy(), 20)),
@@ -80,21 +80,21 @@ test.each(['400 Bad Request', '403 Forbidden', '409 Conflict'])(
   },
 );
 
-test('a refusal whose body never comes counts when the time is up', async () => {
+test('exchange returns a rejection whose body does not arrive before the timeout', async () => {
   const { url } = await serverThat((socket) => socket.write(answer('503 Slow Down', '', 100)));
   expect(await put(url, undefined, 1000)).toMatchObject({ status: 503 });
 });
 
-describe('a failure of the connection', () => {
+describe('exchange throws ConnectionFailure', () => {
   test.each<[string, (socket: net.Socket) => void, Buffer | undefined]>([
-    ['without an answer', (socket) => socket.resetAndDestroy(), undefined],
+    ['if the connection is reset without an answer', (socket) => socket.resetAndDestroy(), undefined],
     [
-      'with a good answer to a request that was not sent whole',
+      'for a successful answer before the whole request was sent',
       (socket) => socket.end(answer('200 OK', '')),
       undefined,
     ],
     [
-      'with a refusal that is cut short, of a request that was sent whole',
+      'for a truncated rejection after the whole request was sent',
       (socket) => socket.write(answer('404 Not Found', '<Err', 100), () => socket.resetAndDestroy()),
       Buffer.from('small'),
     ],
@@ -104,13 +104,13 @@ describe('a failure of the connection', () => {
   });
 });
 
-test('a connection that is used again has as much time as a new one, whatever the server keeps idle ones for', async () => {
+test('exchange gives a reused connection the timeout of a new one, whatever keep-alive time the server announces', async () => {
   let requests = 0;
   const server = http.createServer((_, reply) => {
     requests += 1;
     setTimeout(() => reply.end(String(requests)), requests === 1 ? 0 : 1500);
   });
-  // Told as "Keep-Alive: timeout=2", of which Node takes one second off.
+  // Announced as "Keep-Alive: timeout=2", from which Node subtracts one second.
   server.keepAliveTimeout = 2000;
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   undo.push(() => server.close());
@@ -129,7 +129,7 @@ test('a connection that is used again has as much time as a new one, whatever th
   expect((await get()).body.toString()).toBe('2');
 });
 
-describe('a client', () => {
+describe('S3Store', () => {
   const store = (url: string): S3Store => {
     const keys = { accessKeyId: 'a', secretAccessKey: 'b' };
     const opened = new S3Store({ bucket: 'bucket', endpointUrl: url, credentials: keys, attempts: 3 });
@@ -141,7 +141,7 @@ describe('a client', () => {
     ['503 Slow Down', 'SlowDown', 3],
     ['403 Forbidden', 'AccessDenied', 1],
     ['400 Bad Request', 'EntityTooLarge', 1],
-  ])('that gets an early %s says so, after as many tries as are of use', async (status, code, tries) => {
+  ])('reports an early %s with code %s after %d tries', async (status, code, tries) => {
     const { url, connections } = await serverThat((socket) =>
       socket.write(answer(status, xml(code)), () => socket.resetAndDestroy()),
     );

@@ -8,13 +8,13 @@ afterEach(() => {
   for (const step of undo.splice(0).reverse()) step();
 });
 
-/** As S3 sorts keys, and as servers do that keep them in folders: all of `a/` before `a-b`. */
+/** The order of S3, and the order of servers that store keys in folders: all of `a/` before `a-b`. */
 const ORDERS = {
   'by key': (key: string) => key,
   'by folder': (key: string) => key.replaceAll('/', '\u0001'),
 };
 
-/** A store on a server that has these keys. `at` is how many requests it had open at a time, at most. */
+/** A store on a server that has these keys. `atOnce` returns the maximum number of concurrent requests. */
 async function storeOn(
   keys: readonly string[],
   order: (key: string) => string = ORDERS['by key'],
@@ -61,7 +61,7 @@ const numbered = (count: number): string[] =>
 const keysIn = async (store: S3Store, expected?: readonly string[]): Promise<string[]> =>
   (await store.list('m/', expected === undefined ? undefined : Promise.resolve(expected))).map(({ key }) => key);
 
-test('what is expected is listed in as many requests as without, but at the same time', async () => {
+test('list with expected keys requests its pages in parallel, in as many requests as without', async () => {
   const keys = numbered(4000);
   const plain = await storeOn(keys);
   expect(await keysIn(plain.store)).toEqual(keys);
@@ -69,25 +69,25 @@ test('what is expected is listed in as many requests as without, but at the same
   const cut = await storeOn(keys);
   expect(await keysIn(cut.store, keys)).toEqual(keys);
   expect(cut.requests).toHaveLength(4);
-  // On a busy machine not all three may be under way at the same moment.
+  // On a busy machine the three requests need not all overlap.
   expect(cut.atOnce()).toBeGreaterThan(1);
   expect(cut.requests.map((query) => query.get('start-after')).sort()).toEqual(['m/00999', 'm/01999', 'm/02999', null]);
 });
 
-test('nothing more is asked for when all is on one page', async () => {
+test('list with expected keys sends one request if all keys are on one page', async () => {
   const { store, requests } = await storeOn(numbered(1000));
   expect(await keysIn(store, numbered(3000))).toEqual(numbered(1000));
   expect(requests).toHaveLength(1);
 });
 
-test('what was expected and is not there is not listed', async () => {
+test('list omits expected keys that do not exist', async () => {
   const keys = numbered(5000);
   const present = keys.filter((_, i) => i % 3 > 0);
   const { store } = await storeOn(present);
   expect(await keysIn(store, keys)).toEqual(present);
 });
 
-test('a server that sorts by folder is asked page by page, as a cut could pass over a key', async () => {
+test('list requests the pages sequentially from a server that sorts by folder, because a cut could skip a key', async () => {
   const known = [...numbered(1000), ...numbered(3000).map((key) => key.replace('m/', 'm/a-'))];
   const { store, requests } = await storeOn([...known, 'm/a/unknown'], ORDERS['by folder']);
   expect(await keysIn(store, known)).toContain('m/a/unknown');
@@ -95,7 +95,7 @@ test('a server that sorts by folder is asked page by page, as a cut could pass o
 });
 
 test.each(Object.entries(ORDERS))(
-  'whatever is expected, all that is there is listed once, from a server that sorts %s',
+  'list returns every key once, whichever keys are expected, from a server that sorts %s',
   async (_, order) => {
     const random = new SeededRandom(7);
     const name = (): string =>

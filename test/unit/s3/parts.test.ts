@@ -6,21 +6,21 @@ import { Slots } from '../../../src/s3/slots';
 
 const MIB = 1024 ** 2;
 
-describe('parts', () => {
+describe('partsOf', () => {
   test.each([
     [0, [0]],
     [1, [1]],
     [PART_BYTES, [PART_BYTES]],
     [PART_BYTES + 1, [PART_BYTES, 1]],
     [3 * PART_BYTES, [PART_BYTES, PART_BYTES, PART_BYTES]],
-  ])('of %d bytes', (bytes, sizes) => {
+  ])('splits %d bytes', (bytes, sizes) => {
     const parts = partsOf(bytes);
     expect(parts.map((part) => part.bytes)).toEqual(sizes);
     expect(parts.map(({ number }) => number)).toEqual(sizes.map((_, i) => i + 1));
     expect(parts.map(({ start }) => start)).toEqual(sizes.map((_, i) => i * PART_BYTES));
   });
 
-  test('grow only where 10,000 would not do', () => {
+  test('uses larger parts only for objects of more than 10,000 parts', () => {
     expect(partBytesFor(10_000 * PART_BYTES)).toBe(PART_BYTES);
     expect(partBytesFor(10_000 * PART_BYTES + 1)).toBe(PART_BYTES + MIB);
     for (const bytes of [1e11, 1e12, 5 * 1024 ** 4]) {
@@ -30,7 +30,7 @@ describe('parts', () => {
     }
   });
 
-  test('the checksum is that of S3', () => {
+  test('checksumOfBytes computes the checksum of S3', () => {
     const digest = (data: Uint8Array): Buffer => createHash('sha256').update(data).digest();
     const body = Buffer.alloc(2 * PART_BYTES + 1, 'abc');
     const each = [0, 1, 2].map((i) => digest(body.subarray(i * PART_BYTES, (i + 1) * PART_BYTES)));
@@ -39,7 +39,7 @@ describe('parts', () => {
   });
 });
 
-test('the budget lends in the order of asking, and the whole of it to who asks for more', async () => {
+test('Budget.acquire serves requests in order, and gives the whole budget to a larger request', async () => {
   const budget = new Budget(10);
   const order: string[] = [];
   const take = async (name: string, bytes: number): Promise<void> => {
@@ -58,7 +58,7 @@ test('the budget lends in the order of asking, and the whole of it to who asks f
   expect(order).toEqual(['a', 'huge', 'b']);
 });
 
-test('slots: fewer after an overload, more again with success', () => {
+test('Slots halves its limit after an overload, and raises it after successes', () => {
   const slots = new Slots(8);
   let running = 0;
   const ask = (): void => {
@@ -79,28 +79,33 @@ test('slots: fewer after an overload, more again with success', () => {
   });
 });
 
-describe('addresses', () => {
+describe('endpointOf', () => {
   test.each([
-    ['bucket', 'eu-west-1', undefined, 'https://bucket.s3.eu-west-1.amazonaws.com', ''],
-    ['with.dots', 'eu-west-1', undefined, 'https://s3.eu-west-1.amazonaws.com', '/with.dots'],
-    ['bucket', 'cn-north-1', undefined, 'https://bucket.s3.cn-north-1.amazonaws.com.cn', ''],
-    ['bucket', 'r', 'http://127.0.0.1:9000', 'http://127.0.0.1:9000', '/bucket'],
-    ['bucket', 'r', 'https://host/base/', 'https://host/base/', '/base/bucket'],
-  ])('of %s in %s at %s', (bucket, region, endpointUrl, url, bucketPath) => {
-    expect(endpointOf(bucket, region, endpointUrl)).toMatchObject({ url, bucketPath });
+    { bucket: 'bucket', region: 'eu-west-1', url: 'https://bucket.s3.eu-west-1.amazonaws.com', bucketPath: '' },
+    { bucket: 'with.dots', region: 'eu-west-1', url: 'https://s3.eu-west-1.amazonaws.com', bucketPath: '/with.dots' },
+    { bucket: 'bucket', region: 'cn-north-1', url: 'https://bucket.s3.cn-north-1.amazonaws.com.cn', bucketPath: '' },
+  ])('addresses $bucket in $region as $url$bucketPath', ({ bucket, region, ...expected }) => {
+    expect(endpointOf(bucket, region, undefined)).toMatchObject(expected);
   });
 
-  test('the Host header leaves out the usual port', () => {
+  test.each([
+    { url: 'http://127.0.0.1:9000', bucketPath: '/bucket' },
+    { url: 'https://host/base/', bucketPath: '/base/bucket' },
+  ])('addresses a bucket of another S3 API, $url, in path style', (expected) => {
+    expect(endpointOf('bucket', 'r', expected.url)).toMatchObject(expected);
+  });
+
+  test('omits the default port from the Host header', () => {
     expect(endpointOf('b', 'r', 'https://host:443')).toMatchObject({ host: 'host', port: 443, secure: true });
     expect(endpointOf('b', 'r', 'http://[::1]:80')).toMatchObject({ host: '[::1]', hostname: '::1', port: 80 });
     expect(endpointOf('b', 'r', 'http://host:81')).toMatchObject({ host: 'host:81', port: 81, secure: false });
   });
 
-  test.each(['', 'host:9000', 'ftp://host', 'http://user:word@host', 'http://host/?a=b'])('"%s" is refused', (url) => {
+  test.each(['', 'host:9000', 'ftp://host', 'http://user:word@host', 'http://host/?a=b'])('rejects "%s"', (url) => {
     expect(() => endpointOf('b', 'r', url)).toThrow(/is not the address of a server/);
   });
 
-  test('keys and queries are percent-encoded', () => {
+  test('encodeKey and encodeQuery percent-encode', () => {
     expect(encodeKey(`a b/+%'()*!~é`)).toBe('a%20b/%2B%25%27%28%29%2A%21~%C3%A9');
     expect(encodeQuery({ prefix: 'a/b c', delete: '', 'a-b': '&=' })).toBe('a-b=%26%3D&delete=&prefix=a%2Fb%20c');
   });

@@ -3,7 +3,7 @@ import { SignatureV4 } from '@smithy/signature-v4';
 import { encodeKey, encodeQuery } from '../../../src/s3/endpoint';
 import { Signer } from '../../../src/s3/sign';
 
-/** The hash that AWS's own signer asks for. */
+/** The hash that the signer of AWS requires. */
 class Sha256 {
   private readonly hash: ReturnType<typeof createHash> | ReturnType<typeof createHmac>;
   constructor(secret?: string | ArrayBuffer | ArrayBufferView) {
@@ -21,16 +21,40 @@ class Sha256 {
 const credentials = { accessKeyId: 'AKIAEXAMPLE', secretAccessKey: 'secret/Key+1' };
 const EMPTY = createHash('sha256').digest('hex');
 
-test.each([
-  ['a plain GET', 'GET', 'models/a.txt', {}, {}, {}],
-  ['odd keys', 'PUT', `a b+c%20/ü/日本!'()*~$&,;=:@?#`, {}, { 'if-none-match': '*' }, {}],
-  ['a query', 'GET', '', { prefix: 'a b/+%ü', 'list-type': '2', uploads: '', 'max-keys': '1000' }, {}, {}],
-  ['headers with blanks', 'PUT', 'k', {}, { 'x-amz-meta-a': '  a   b  ', 'if-match': '"abc"' }, {}],
-  ['a session', 'DELETE', 'k', { uploadId: 'a/b==' }, {}, { sessionToken: 'token/+=' }],
-] as [string, string, string, Record<string, string>, Record<string, string>, { sessionToken?: string }][])(
-  "%s: the signature of AWS's own signer",
-  async (_, method, key, query, headers, session) => {
-    const used = { ...credentials, ...session };
+interface Case {
+  request: string;
+  method: string;
+  key: string;
+  query?: Record<string, string>;
+  headers?: Record<string, string>;
+  sessionToken?: string;
+}
+
+test.each<Case>([
+  { request: 'a plain GET', method: 'GET', key: 'models/a.txt' },
+  {
+    request: 'a key with special characters',
+    method: 'PUT',
+    key: `a b+c%20/ü/日本!'()*~$&,;=:@?#`,
+    headers: { 'if-none-match': '*' },
+  },
+  {
+    request: 'a query',
+    method: 'GET',
+    key: '',
+    query: { prefix: 'a b/+%ü', 'list-type': '2', uploads: '', 'max-keys': '1000' },
+  },
+  {
+    request: 'headers with blanks',
+    method: 'PUT',
+    key: 'k',
+    headers: { 'x-amz-meta-a': '  a   b  ', 'if-match': '"abc"' },
+  },
+  { request: 'a session', method: 'DELETE', key: 'k', query: { uploadId: 'a/b==' }, sessionToken: 'token/+=' },
+])(
+  'Signer.sign signs $request as the signer of AWS does',
+  async ({ method, key, query = {}, headers = {}, sessionToken }) => {
+    const used = { ...credentials, sessionToken };
     const path = `/bucket/${encodeKey(key)}`;
     const host = 's3.eu-west-1.amazonaws.com';
     for (const now of [new Date('2026-01-02T03:04:05.678Z'), new Date('2026-01-03T00:00:00Z')]) {
@@ -62,7 +86,7 @@ test.each([
   },
 );
 
-test('one signer over midnight, and with other credentials', () => {
+test('Signer.sign renews its key after midnight and for other credentials', () => {
   const request = { method: 'GET', path: '/', query: '', headers: { host: 'h' }, bodySha256: EMPTY };
   const signer = new Signer('r');
   const other = { ...credentials, secretAccessKey: 'other' };

@@ -9,7 +9,7 @@ const LISTING = `<?xml version="1.0" encoding="UTF-8"?>
 </ListBucketResult>
 `;
 
-test('elements, text and characters', () => {
+test('parseXml reads elements, text and character references', () => {
   const root = parseXml(LISTING);
   expect(root.name).toBe('ListBucketResult');
   expect(root.text).toBe('');
@@ -19,7 +19,7 @@ test('elements, text and characters', () => {
   expect(childrenNamed(root, 'Contents').map((entry) => childText(entry, 'ETag'))).toEqual(['"1"', '"2"']);
 });
 
-test('the same as a general parser', () => {
+test('parseXml agrees with a general parser', () => {
   const keys = Array.from({ length: 300 }, (_, i) => `models/m ${i}/é&<${String.fromCodePoint(33 + i)}>`);
   const contents = keys.map((key) => `<Contents><Key>${escapeXml(key)}</Key><Size>${key.length}</Size></Contents>`);
   const text = `<ListBucketResult><IsTruncated>false</IsTruncated>${contents.join('')}</ListBucketResult>`;
@@ -34,7 +34,7 @@ test('the same as a general parser', () => {
   expect(ours.map(({ Key }) => Key)).toEqual(keys);
 });
 
-test('a document that does not go on to its end is refused, wherever it ends', () => {
+test('parseXml rejects a document that is cut off, at every position', () => {
   const whole = LISTING.trimEnd();
   for (let length = 0; length < whole.length; length += 1) {
     expect(() => parseXml(whole.slice(0, length))).toThrow(MalformedXml);
@@ -42,25 +42,25 @@ test('a document that does not go on to its end is refused, wherever it ends', (
 });
 
 test.each([
-  ['a wrong end', '<a><b></a></b>'],
+  ['a wrong end tag', '<a><b></a></b>'],
   ['two roots', '<a></a><b></b>'],
-  ['text behind the root', '<a></a>x'],
-  ['an end alone', '</a>'],
+  ['text after the root', '<a></a>x'],
+  ['an end tag alone', '</a>'],
   ['a document type', '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'],
   ['an unknown character', '<a>&b;</a>'],
   ['a lone ampersand', '<a>b & c</a>'],
-  ['a character that is none', '<a>&#x110000;</a>'],
-  ['a web page', '<html><body><br>Sign in<p></body></html>'],
+  ['a reference to an invalid character', '<a>&#x110000;</a>'],
+  ['an HTML page', '<html><body><br>Sign in<p></body></html>'],
   ['JSON', '{"a": 1}'],
-])('%s is refused', (_, text) => {
+])('parseXml rejects %s', (_, text) => {
   expect(() => parseXml(text)).toThrow(MalformedXml);
 });
 
-test('white space before the document is no harm: S3 sends it while it works', () => {
+test('parseXml ignores white space before the document, which S3 sends while it works', () => {
   expect(parseXml('\n  \n<?xml version="1.0"?>\n<a>b</a>\n').text).toBe('b');
 });
 
-test('what is escaped comes back', () => {
+test('parseXml restores text that escapeXml escaped', () => {
   const text = `<a> & "b" 'c'\r\n\td`;
   expect(parseXml(`<x>${escapeXml(text)}</x>`).text).toBe(text);
 });

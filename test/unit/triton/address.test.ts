@@ -13,7 +13,7 @@ test.each([
 });
 
 test.each(['', 'http://', 'ftp://127.0.0.1:21', '127.0.0.1:port', 'http:///path'])(
-  'both clients refuse %p',
+  'both clients reject the address %p',
   (address) => {
     const error = {
       name: 'UserError',

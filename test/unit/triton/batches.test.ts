@@ -7,7 +7,7 @@ test.each<[string, Tensor]>([
   ['name', { ...ROW, name: 'z' }],
   ['data type', { ...ROW, datatype: 'INT32', data: Int32Array.of(1, 2) }],
   ['shape of its rows', { ...ROW, shape: [1, 3], data: Float32Array.of(1, 2, 3) }],
-])('joinRows refuses a part with another %s', (_, part) => {
+])('joinRows rejects a part with another %s', (_, part) => {
   expect(() => joinRows([ROW, ROW, part])).toThrow(/^the parts of a batch cannot be joined: 'y' FP32 \[1, 2\] and '/);
 });
 

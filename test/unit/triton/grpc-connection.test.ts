@@ -13,7 +13,7 @@ function answer(stream: ServerHttp2Stream | undefined): void {
   stream?.end(Buffer.alloc(5));
 }
 
-test('an idle connection keeps no program running, also where the server gave up the one before it', async () => {
+test('an idle gRPC connection does not keep the process running, nor after the server closed an earlier connection', async () => {
   const sessions: ServerHttp2Session[] = [];
   const calls: ServerHttp2Stream[] = [];
   const server = createServer()
@@ -28,7 +28,7 @@ test('an idle connection keeps no program running, also where the server gave up
     await until('the first call is there', () => calls.length === 1);
     expect(busySockets()).toBe(before + 1);
     sessions[0]?.goaway();
-    // Until the client has heard of it, its calls go over the same connection.
+    // The client uses the same connection until it receives the GOAWAY frame.
     const others: Promise<unknown>[] = [];
     await until('a call over another connection is there', () => {
       others.push(client.repositoryIndex());

@@ -21,7 +21,7 @@ async function connectedTo(
   return { client, close };
 }
 
-test('a compressed answer that is broken is a bad response', async () => {
+test('TritonGrpcClient reports a corrupt compressed answer as a bad response', async () => {
   const { client, close } = await connectedTo((stream) => {
     stream.respond({ ':status': 200, 'grpc-encoding': 'gzip' }, { waitForTrailers: true });
     stream.once('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
@@ -35,7 +35,7 @@ test('a compressed answer that is broken is a bad response', async () => {
   }
 });
 
-test('a stream that is not read to its end is closed', async () => {
+test('InferStream closes the call when iteration stops before the end', async () => {
   const closed: string[] = [];
   const { client, close } = await connectedTo((stream) => {
     stream.respond({ ':status': 200 });

@@ -60,7 +60,7 @@ afterEach(() => {
 const INPUT: Tensor = { name: 'a', datatype: 'FP32', shape: [1, 2], data: Float32Array.of(1, -2) };
 
 describe('infer', () => {
-  it('sends the bytes of each input beside the message', async () => {
+  it('sends the bytes of each input as raw contents', async () => {
     answer = () => ({ model_name: 'm', model_version: '3' });
     await client.infer('m', [INPUT], {
       version: 3,
@@ -77,7 +77,7 @@ describe('infer', () => {
     });
   });
 
-  it('takes the outputs from the bytes beside the message', async () => {
+  it('reads the outputs from the raw contents', async () => {
     answer = () => ({
       model_name: 'm',
       model_version: '3',
@@ -99,7 +99,7 @@ describe('infer', () => {
     });
   });
 
-  it('says so where an output has no bytes', async () => {
+  it('reports an output without raw contents', async () => {
     answer = () => ({ outputs: [{ name: 'y', datatype: 'FP32', shape: [2] }] });
     await expect(client.infer('m', [INPUT])).rejects.toMatchObject({
       status: 'bad response',
@@ -107,7 +107,7 @@ describe('infer', () => {
     });
   });
 
-  it('carries more than the 4 MiB that gRPC allows by default, both ways', async () => {
+  it('sends and receives messages above the default limit of 4 MiB', async () => {
     const data = new Float32Array(2_000_000).fill(1.5);
     answer = ({ request }) => ({
       outputs: [{ name: 'y', datatype: 'FP32', shape: [data.length] }],
@@ -119,7 +119,7 @@ describe('infer', () => {
   });
 });
 
-it("carries the server's own words, its status and the model", async () => {
+it('TritonError has the message and the status of the server, and the model', async () => {
   answer = () => ({
     code: grpc.status.UNAVAILABLE,
     details: "Request for unknown model: 'm' version 2 is not at ready state",
@@ -132,7 +132,7 @@ it("carries the server's own words, its status and the model", async () => {
   });
 });
 
-it('ends at the deadline', async () => {
+it('TritonGrpcClient ends a call at its deadline', async () => {
   answer = () => undefined;
   await expect(client.repositoryIndex({ timeoutMs: 50 })).rejects.toMatchObject({
     status: 'timeout',
@@ -140,7 +140,7 @@ it('ends at the deadline', async () => {
   });
 });
 
-it('waits as long as timers can where it is given longer', async () => {
+it('TritonGrpcClient accepts a longer timeout than timers support', async () => {
   answer = () => ({ models: [] });
   await expect(client.repositoryIndex({ timeoutMs: Infinity })).resolves.toEqual([]);
 });
@@ -156,7 +156,7 @@ it.each([
   expect(grpcTimeout(milliseconds)).toBe(text);
 });
 
-it('reports a server that is not there', async () => {
+it('TritonGrpcClient reports a server that is not running', async () => {
   server.forceShutdown();
   await expect(client.ready({ timeoutMs: 5000 })).rejects.toMatchObject({
     status: 'unreachable',
@@ -164,7 +164,7 @@ it('reports a server that is not there', async () => {
   });
 });
 
-it('reads what a message leaves out as its default', async () => {
+it('TritonGrpcClient reads omitted fields as their defaults', async () => {
   answer = () => ({});
   expect([
     await client.live(),
@@ -175,14 +175,14 @@ it('reads what a message leaves out as its default', async () => {
   expect(seen[2]?.request).toEqual({ name: 'm', version: '2' });
 });
 
-it('takes its address as a URL too', async () => {
+it('TritonGrpcClient accepts a URL as address', async () => {
   answer = () => ({ ready: true });
   const other = new TritonGrpcClient(`http://${address}`);
   expect(await other.ready()).toBe(true);
   other.close();
 });
 
-it('asks to unload dependents', async () => {
+it('TritonGrpcClient.unloadModel sends unload_dependents', async () => {
   answer = () => ({});
   await client.unloadModel('m', { unloadDependents: true });
   expect(seen[0]?.request).toEqual({ model_name: 'm', parameters: { unload_dependents: { bool_param: true } } });

@@ -28,11 +28,11 @@ describe('binary16', () => {
     expect(bitsOfFloat16(value)).toBe(bits);
   });
 
-  it('keeps NaN', () => {
+  it('round-trips NaN', () => {
     expect(decodeFloat16(encodeFloat16(Float32Array.of(NaN)))).toEqual(Float32Array.of(NaN));
   });
 
-  it('gives every bit pattern back', () => {
+  it('round-trips every bit pattern', () => {
     const numbers = Uint16Array.from({ length: 0x10000 }, (_, bits) => bits).filter(
       (bits) => (bits & 0x7fff) <= 0x7c00,
     );
@@ -53,12 +53,12 @@ describe('bfloat16', () => {
     expect(bitsOfBfloat16(value)).toBe(bits);
   });
 
-  it('keeps a NaN whose bits are all in the lower half', () => {
+  it('encodes a NaN whose fraction bits are all in the lower half as NaN', () => {
     const lowNaN = new Float32Array(Uint32Array.of(0x7f800001).buffer);
     expect(decodeBfloat16(encodeBfloat16(lowNaN))).toEqual(Float32Array.of(NaN));
   });
 
-  it('gives every bit pattern back', () => {
+  it('round-trips every bit pattern', () => {
     const numbers = Uint16Array.from({ length: 0x10000 }, (_, bits) => bits).filter(
       (bits) => (bits & 0x7fff) <= 0x7f80,
     );

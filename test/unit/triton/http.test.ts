@@ -86,14 +86,14 @@ describe('infer', () => {
     expect(seen[0]?.body.subarray(jsonLength()).toString('hex')).toBe('0000803f000000c007');
   });
 
-  it('asks for every output and the preferred version where none is named', async () => {
+  it('requests every output and the preferred version by default', async () => {
     answer = result({ outputs: [] }, Buffer.alloc(0));
     await client.infer('m', INPUTS);
     expect(seen[0]?.url).toBe('/v2/models/m/infer');
     expect(Object.keys(sentJson())).toEqual(['parameters', 'inputs']);
   });
 
-  it('cuts the outputs out of the answer', async () => {
+  it('reads the outputs from the binary part of the answer', async () => {
     const outputs = [
       { name: 'y', datatype: 'INT8', shape: [1, 3], parameters: { binary_data_size: 3 } },
       { name: 'none', datatype: 'FP32', shape: [1, 0], parameters: { binary_data_size: 0 } },
@@ -112,7 +112,7 @@ describe('infer', () => {
     });
   });
 
-  it('says so where the answer holds fewer bytes than it promises', async () => {
+  it('reports an answer with fewer bytes than it announces', async () => {
     answer = result(
       { outputs: [{ name: 'y', datatype: 'FP32', shape: [2], parameters: { binary_data_size: 8 } }] },
       Buffer.alloc(4),
@@ -124,7 +124,7 @@ describe('infer', () => {
     });
   });
 
-  it('sends nothing where data and shape disagree', async () => {
+  it('sends nothing if data and shape disagree', async () => {
     await expect(
       client.infer('m', [{ name: 'a', datatype: 'INT8', shape: [2], data: new Int8Array(1) }]),
     ).rejects.toThrow("tensor 'a': 1 elements for shape [2], which holds 2");
@@ -133,7 +133,7 @@ describe('infer', () => {
 });
 
 describe('failures', () => {
-  it("carries the server's own words, its status and the model", async () => {
+  it('have the message and the status of the server, and the model', async () => {
     answer = json(404, { error: "Request for unknown model: 'm' is not found" });
     await expect(client.modelMetadata('m')).rejects.toMatchObject({
       name: 'TritonError',
@@ -148,7 +148,7 @@ describe('failures', () => {
     ['a text', 'Bad Gateway: port-forward failed\nmore', ': Bad Gateway: port-forward failed'],
     ['a page', '<html>\n<style>b {}</style><h1>502 Bad Gateway</h1>\n', ': 502 Bad Gateway'],
     ['JSON of another form', '{"message":"no route"}', ': {"message":"no route"}'],
-  ])('says status and first line where a proxy answers with %s', async (_, body, said) => {
+  ])('have the status and the first line of a proxy that answers with %s', async (_, body, said) => {
     answer = (response) => response.writeHead(502).end(body);
     const error = await client.loadModel('m').catch((reason: unknown) => reason);
     expect(error).toMatchObject({ status: 'HTTP 502', answered: false });
@@ -157,7 +157,7 @@ describe('failures', () => {
     );
   });
 
-  it('ends at the deadline while waiting for an answer', async () => {
+  it('end a call at its deadline before an answer', async () => {
     answer = () => undefined;
     await expect(client.loadModel('m', { timeoutMs: 50 })).rejects.toMatchObject({
       status: 'timeout',
@@ -166,17 +166,17 @@ describe('failures', () => {
     });
   });
 
-  it('waits as long as timers can where it is given longer', async () => {
+  it('do not include a longer timeout than timers support', async () => {
     answer = json(200, []);
     await expect(client.repositoryIndex({ timeoutMs: Infinity })).resolves.toEqual([]);
   });
 
-  it('ends at the deadline in the middle of an answer', async () => {
+  it('end a call at its deadline during an answer', async () => {
     answer = (response) => response.writeHead(200, { 'Content-Length': 100 }).write('{');
     await expect(client.repositoryIndex({ timeoutMs: 50 })).rejects.toMatchObject({ status: 'timeout' });
   });
 
-  it('reports a connection that breaks in the middle of an answer', async () => {
+  it('include a connection that breaks during an answer', async () => {
     answer = (response) => {
       response.writeHead(200, { 'Content-Length': 100 }).write('{');
       setTimeout(() => response.destroy(), 20);
@@ -184,7 +184,7 @@ describe('failures', () => {
     await expect(client.repositoryIndex()).rejects.toMatchObject({ status: 'unreachable' });
   });
 
-  it('reports a server that is not there', async () => {
+  it('include a server that is not running', async () => {
     await new Promise((resolve) => server.close(resolve));
     await expect(client.ready()).rejects.toMatchObject({
       status: 'unreachable',
@@ -261,7 +261,7 @@ describe('paths', () => {
     expect(seen.map(({ method, url }) => `${method} ${url}`)).toEqual([expected]);
   });
 
-  it('keeps a path that the URL has', async () => {
+  it('begin with the path of the URL', async () => {
     answer = json(200, []);
     const proxied = new TritonHttpClient(`127.0.0.1:${(server.address() as AddressInfo).port}/triton/`);
     await proxied.ready();
@@ -275,12 +275,12 @@ it.each([
   [400, false],
   [404, false],
   [503, false],
-])('reads readiness from status %d', async (status, ready) => {
+])('modelReady reads status %d as %s', async (status, ready) => {
   answer = json(status, {});
   expect(await client.modelReady('m')).toBe(ready);
 });
 
-it('fills in what the index leaves out for a model that was never loaded', async () => {
+it('repositoryIndex fills in the fields that Triton omits for a model that was never loaded', async () => {
   answer = json(200, [{ name: 'm' }, { name: 'n', version: '1', state: 'READY', reason: '' }]);
   expect(await client.repositoryIndex()).toEqual([
     { name: 'm', version: '', state: '', reason: '' },
@@ -291,7 +291,7 @@ it('fills in what the index leaves out for a model that was never loaded', async
 it.each([
   [undefined, false],
   [true, true],
-])('asks to unload dependents: %s', async (unloadDependents, sent) => {
+])('unloadModel with unloadDependents %s sends %s', async (unloadDependents, sent) => {
   answer = json(200, {});
   await client.unloadModel('m', unloadDependents === undefined ? {} : { unloadDependents });
   expect(JSON.parse(seen[0]?.body.toString() ?? '')).toEqual({ parameters: { unload_dependents: sent } });

@@ -8,7 +8,7 @@ import { TritonHttpClient } from '../../../src/triton/http';
 import { withRetries } from '../../../src/triton/retry';
 import type { Tensor } from '../../../src/triton/tensor';
 
-/** What the server does with each request, in turn; the last one again and again. */
+/** Reaction of the server to each request in turn; the last one repeats. */
 type Behaviour = 'unavailable' | 'reset' | 'ok';
 
 let server: Server;
@@ -55,13 +55,13 @@ async function clientOf(options: ClientOptions = {}): Promise<TritonHttpClient> 
 
 const INPUT: Tensor = { name: 'a', datatype: 'FP32', shape: [1], data: Float32Array.of(1) };
 
-it.each<Behaviour>(['unavailable', 'reset'])('what only reads is asked again: %s', async (failure) => {
+it.each<Behaviour>(['unavailable', 'reset'])('a call that only reads is retried: %s', async (failure) => {
   serverThat(failure, failure, 'ok');
   await expect((await clientOf()).modelMetadata('m')).resolves.toMatchObject({ versions: [] });
   expect(seen).toHaveLength(3);
 });
 
-it('gives up after the tries that it has, with the last reason', async () => {
+it('a call fails with the last error after its retries', async () => {
   serverThat('unavailable');
   await expect((await clientOf({ retries: 1 })).repositoryIndex()).rejects.toMatchObject({
     status: 'HTTP 503',
@@ -70,7 +70,7 @@ it('gives up after the tries that it has, with the last reason', async () => {
   expect(seen).toHaveLength(2);
 });
 
-it('asks once where there are no retries', async () => {
+it('a call with retries 0 is sent once', async () => {
   serverThat('unavailable');
   await expect((await clientOf({ retries: 0 })).repositoryIndex()).rejects.toMatchObject({ message: 'busy' });
   expect(seen).toHaveLength(1);
@@ -82,24 +82,24 @@ it.each<Behaviour>(['unavailable', 'reset'])('infer is sent once: %s', async (fa
   expect(seen).toHaveLength(1);
 });
 
-it.each<Behaviour>(['unavailable', 'reset'])('infer is sent again by choice: %s', async (failure) => {
+it.each<Behaviour>(['unavailable', 'reset'])('infer is retried with retryInfer: %s', async (failure) => {
   serverThat(failure, 'ok');
   await expect((await clientOf({ retryInfer: true })).infer('m', [INPUT])).resolves.toMatchObject({ model: 'm' });
   expect(seen).toHaveLength(2);
 });
 
-it.each(['loadModel', 'unloadModel'] as const)('%s is never sent again', async (call) => {
+it.each(['loadModel', 'unloadModel'] as const)('%s is never retried', async (call) => {
   serverThat('unavailable', 'ok');
   await expect((await clientOf({ retryInfer: true }))[call]('m')).rejects.toMatchObject({ status: 'HTTP 503' });
   expect(seen).toHaveLength(1);
 });
 
-it('readiness is of this moment', async () => {
+it('ready is not retried, because it reports the current state', async () => {
   serverThat('unavailable', 'ok');
   await expect((await clientOf()).ready()).resolves.toBe(false);
 });
 
-it('what a server says of a request is not asked again', async () => {
+it('a call is not retried after the server rejected the request', async () => {
   server = createServer((request, response) => {
     seen.push(request.url ?? '');
     response.writeHead(400).end('{"error":"no"}');
@@ -108,7 +108,7 @@ it('what a server says of a request is not asked again', async () => {
   expect(seen).toHaveLength(1);
 });
 
-it('is not tried again behind the deadline, which would hide the reason', async () => {
+it('withRetries does not retry after the deadline, which would hide the error', async () => {
   let tries = 0;
   const refused = new TritonError('refused', { status: 'unreachable', nothingSent: true });
   const call = withRetries({ retries: 5 }, 'read', performance.now(), () => {
@@ -119,15 +119,15 @@ it('is not tried again behind the deadline, which would hide the reason', async 
   expect(tries).toBe(1);
 });
 
-describe('a server that is not there yet', () => {
-  /** An address at which a server is going to be. */
+describe('a server that does not run yet', () => {
+  /** The address at which `listen` will start the server. */
   async function addressToBe(): Promise<{ url: string; port: number }> {
     serverThat('ok');
     const [port = 0] = await freePorts(1);
     return { url: `http://127.0.0.1:${port}`, port };
   }
 
-  it('gets infer too, which it has not seen', async () => {
+  it('receives an infer that was retried, because nothing was sent before', async () => {
     const { url, port } = await addressToBe();
     const client = new TritonHttpClient(url, { retries: 6 });
     clients.push(client);
@@ -140,14 +140,14 @@ describe('a server that is not there yet', () => {
   it.each([
     ['HTTP', (url: string): TritonHttpClient => new TritonHttpClient(url, { retries: 1 })],
     ['gRPC', (url: string): TritonGrpcClient => new TritonGrpcClient(url.replace('http://', ''), { retries: 1 })],
-  ])('is given up over %s', async (_, connect) => {
+  ])('is reported over %s after the retries', async (_, connect) => {
     const { url } = await addressToBe();
     const client = connect(url);
     clients.push(client);
     await expect(client.infer('m', [INPUT])).rejects.toMatchObject({ status: 'unreachable', nothingSent: true });
   });
 
-  it('is not waited for beyond the deadline', async () => {
+  it('is not waited for after the deadline', async () => {
     const { url } = await addressToBe();
     const client = new TritonHttpClient(url, { retries: 1000 });
     clients.push(client);

@@ -12,7 +12,7 @@ import { Scratch } from '../../support/scratch';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-const missing = spawnSync('openssl', ['version']).status === 0 ? undefined : 'there is no openssl on PATH';
+const missing = spawnSync('openssl', ['version']).status === 0 ? undefined : 'openssl is not on PATH';
 
 /** A certificate of its own authority, for 127.0.0.1. */
 function certificate(name: string): { cert: Buffer; key: Buffer } {
@@ -46,7 +46,7 @@ describeUnless(missing, 'TLS', () => {
   beforeAll(async () => {
     own = certificate('server');
     client = certificate('client');
-    // Asks for a certificate of the client's, and takes that one only.
+    // Requires a client certificate, and accepts only this one.
     const options = { ...own, ca: client.cert, requestCert: true, rejectUnauthorized: true };
     servers.HTTP.port = await listen(https.createServer(options, (_, response) => response.end()));
     const grpc = createSecureServer(options);
@@ -69,18 +69,18 @@ describeUnless(missing, 'TLS', () => {
       }
     };
 
-    it('trusts the authority that it is given, and shows its own certificate', async () => {
+    it('the client trusts the given authority and sends its certificate', async () => {
       await expect(live({ ca: own.cert, ...client })).resolves.toBe(true);
     });
 
-    it('trusts nobody else', async () => {
+    it('the client trusts no other authority', async () => {
       await expect(live({ ca: client.cert, ...client })).rejects.toMatchObject({
         status: 'unreachable',
         message: expect.stringMatching(/self-signed certificate/) as string,
       });
     });
 
-    it('is turned away without its own certificate', async () => {
+    it('the server rejects a client without a certificate', async () => {
       await expect(live({ ca: own.cert })).rejects.toMatchObject({ status: 'unreachable' });
     });
   });
