@@ -1,41 +1,38 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
-import { benchBatching } from './bench/batching';
-import { benchClient, cellJson, cellTable, type CellResult } from './bench/client';
-import { median } from './bench/compare';
-import { benchEnsemble } from './bench/ensemble';
+import { benchClient } from './bench/client';
+import { benchBatching, benchEnsemble } from './bench/gfpgan';
 import { benchPrecision } from './bench/precision';
 import { benchPreview, whyNoPreview } from './bench/preview';
-import { print } from './bench/print';
 import { benchStart } from './bench/start';
 import { benchSync } from './bench/sync';
-import { syncChart } from './bench/sync/chart';
-import { rowJson } from './bench/sync/report';
 import { EXIT, parseFlags, parseInteger, parseList, runCommand } from '../src/cli/cli';
 import { withInterrupts } from '../src/cli/interrupts';
 import { UsageError } from '../src/core/errors';
-import { stopCommands } from '../src/core/exec';
-import { stopAll } from '../src/local/process/managed-process';
+import { exec, stopCommands } from '../src/core/exec';
 import { paths } from '../src/core/paths';
-import { Progress } from '../src/cli/progress';
+import { stopAll } from '../src/local/process/managed-process';
 
-const HELP = `Measures this package on this machine, always against something in the same run.
+const HELP = `Measures this package on this machine. Each benchmark also measures what its results are compared with.
 
   npm run bench [-- options]
 
-  --only NAME       start: a fresh run (nothing cached, everything downloaded) and a second one of "npm run local", by step
-                    ensemble: images a second of the ensemble against pre, net and post called one by one
-                    batching: images a second of gfpgan in batches against one by one
-                    precision: error against float64 and time of each model in FP32, BF16 and FP16, on the GPU if there is one
-                    preview: "pulumi preview" of the stack staging against an empty program on the same engine
-                    client: requests a second of our client against NVIDIA's tritonclient and perf_analyzer
-                    sync: sync-models against s5cmd, rclone and aws-cli on an S3 server on this machine
+  --only NAME       start: "npm run local" with an empty cache (downloads and traces everything) and again, by step
+                    ensemble: images per second of the ensemble and of calls to its steps one by one
+                    batching: images per second of gfpgan in batches and one by one
+                    precision: time, and error against float64, of each model in FP32, BF16 and FP16, on the GPU if
+                    there is one
+                    preview: "pulumi preview" of the stack staging and of an empty program
+                    client: requests per second of our client and of NVIDIA's tritonclient and perf_analyzer
+                    sync: sync-models, s5cmd, rclone and aws-cli with an S3 server on this machine
+                    Default: all
   --repetitions N   rounds of each comparison (default 7)
-  --rows A,B        sync: only these of cold-1000, cold-10000, large, no-op, changed, ready, start; client: of http, grpc;
-                    precision: of the models
-  --quick           sync: a tenth of the files, to see whether all of it works
-  --out DIR         results as JSON, one file a benchmark (default: docs/benchmarks; nowhere with --rows or --quick)
+  --rows A,B        measures only these rows. sync: cold-1000, cold-10000, large, no-op, changed, ready, start;
+                    client: http, grpc; precision: names of models
+  --quick           sync: a tenth of the files, to test the benchmark
+  --out DIR         folder for the results, one JSON file for each benchmark (default: docs/benchmarks; with --rows or
+                    --quick none)
   --help
 `;
 
@@ -80,21 +77,29 @@ async function bench(argv: readonly string[]): Promise<number> {
   const rows = parseList('rows', flags.rows);
   // A partial run must not replace the complete results.
   const out = flags.out ?? (isPartial ? undefined : join(paths.root, 'docs', 'benchmarks'));
+  const machine = await describeMachine();
   const all = {
     start: benchStart,
     ensemble: () => benchEnsemble(repetitions),
     batching: () => benchBatching(repetitions),
     precision: () => benchPrecision(repetitions, rows),
-    preview: () => benchPreviews(repetitions),
-    client: () => benchClients(repetitions, rows),
-    sync: () => benchSyncRows({ repetitions, rows, quick: flags.quick }, out),
+    preview: () => benchPreview(repetitions),
+    client: () => benchClient(repetitions, rows),
+    sync: () =>
+      benchSync({
+        repetitions,
+        rows,
+        quick: flags.quick,
+        machine,
+        chart: out === undefined ? undefined : join(out, 'sync.svg'),
+      }),
   };
   const names = Object.keys(all) as (keyof typeof all)[];
-  const wanted = names.filter((name) => (flags.only === undefined ? isPossible(name) : flags.only === name));
-  if (wanted.length === 0) throw new UsageError(`--only ${flags.only}: no such benchmark`, { hint: names.join(', ') });
+  const chosen = names.filter((name) => (flags.only === undefined ? isPossible(name) : flags.only === name));
+  if (chosen.length === 0) throw new UsageError(`--only ${flags.only}: unknown benchmark`, { hint: names.join(', ') });
   if (out !== undefined) mkdirSync(out, { recursive: true });
-  for (const name of wanted) {
-    const result = { date: new Date().toISOString().slice(0, 10), machine: describeMachine(), ...(await all[name]()) };
+  for (const name of chosen) {
+    const result = { date: new Date().toISOString().slice(0, 10), machine, ...(await all[name]()) };
     if (out !== undefined) writeFileSync(join(out, `${name}.json`), `${JSON.stringify(result, null, 2)}\n`);
   }
   return EXIT.ok;
@@ -107,53 +112,17 @@ function isPossible(name: string): boolean {
   return reason === undefined;
 }
 
-function describeMachine(): string {
-  return `${cpus().length} x ${cpus()[0]?.model ?? 'unknown processor'}, ${Math.round(totalmem() / 2 ** 30)} GiB, no GPU, Node ${process.versions.node}`;
+export async function describeMachine(): Promise<string> {
+  const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`;
+  const processors = `${cpus().length} x ${cpus()[0]?.model ?? 'unknown processor'}`;
+  return `${processors}, ${memory}, ${await describeGpus()}, Node ${process.versions.node}`;
 }
 
-async function benchSyncRows(
-  options: { repetitions: number; rows: readonly string[] | undefined; quick: boolean },
-  out: string | undefined,
-): Promise<object> {
-  const rows = await benchSync({
-    ...options,
-    progress: new Progress(),
-    onRow: (text) => process.stdout.write(`\n${text}\n\n`),
-  });
-  if (out !== undefined) writeFileSync(join(out, 'sync.svg'), syncChart(rows, describeMachine()));
-  return { repetitions: options.repetitions, quick: options.quick, rows: rows.map(rowJson) };
-}
-
-async function benchPreviews(repetitions: number): Promise<object> {
-  const result = await benchPreview(repetitions, new Progress());
-  const times = Object.entries(result.rows).map(([name, { seconds, fromProgramSeconds }]) => [
-    name,
-    median(seconds).toFixed(2),
-    median(fromProgramSeconds).toFixed(2),
-  ]);
-  print('pulumi preview', ['program', 'seconds', 'from the start of the program'], times);
-  const { beyondProviders: program, whole, overProviders: given } = result;
-  const ratios = [
-    ['start of the program to the end, less the providers', program.emptySeconds, program],
-    ['pulumi preview, less the providers', whole.emptySeconds, whole],
-    ['pulumi preview, against a program with the providers', given.providersSeconds, given],
-  ] as const;
-  print(
-    'staging against an empty program',
-    ['what', 'staging', 'empty', 'ratio'],
-    ratios.map(([what, other, { stagingSeconds, ratio }]) => [
-      what,
-      stagingSeconds.toFixed(2),
-      other.toFixed(2),
-      ratio.toFixed(2),
-    ]),
-  );
-  return { repetitions, ...result };
-}
-
-async function benchClients(repetitions: number, rows: readonly string[] | undefined): Promise<object> {
-  const onCell = (cell: CellResult): void => void process.stdout.write(`\n${cellTable([cell])}\n\n`);
-  const cells = await benchClient({ repetitions, rows, progress: new Progress(), onCell });
-  process.stdout.write(`\n${cellTable(cells)}\n\n`);
-  return { repetitions, cells: cells.map(cellJson) };
+/** The GPUs that NVIDIA's driver reports, such as `2 x NVIDIA L4`. */
+async function describeGpus(): Promise<string> {
+  const query = exec('nvidia-smi', ['--query-gpu=name', '--format=csv,noheader']);
+  const { stdout } = await query.catch(() => ({ stdout: '' }));
+  const names = stdout.split('\n').filter((name) => name !== '');
+  const models = [...new Set(names)].map((model) => `${names.filter((name) => name === model).length} x ${model}`);
+  return models.length === 0 ? 'no GPU' : models.join(' + ');
 }

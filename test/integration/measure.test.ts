@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { measure } from '../../tools/bench/sync/measure';
+import { measure } from '../../tools/bench/sync-environment';
 import { Scratch } from '../support/scratch';
 
 const PYTHON = 'python3';

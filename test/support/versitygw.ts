@@ -1,10 +1,9 @@
 import { join } from 'node:path';
 import type { S3Server } from '../../src/local/s3-server';
-import { startVersitygw, type VersitygwOptions } from '../../tools/bench/sync/versitygw-server';
 import { freePorts } from '../../src/local/process/ports';
 import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/install/python';
-import { ensureVersitygw } from '../../tools/toolchain/versitygw';
+import { ensureVersitygw, startVersitygw, type VersitygwOptions } from '../../tools/toolchain/versitygw';
 import type { Scratch } from './scratch';
 
 /** Starts versitygw, not the S3 server of `npm run local`. Stops when the scratch folder is cleaned. */

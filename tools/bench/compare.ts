@@ -1,11 +1,28 @@
+import { formatTable } from '../../src/core/format';
 import { forEachLimited } from '../../src/core/pool';
 
-/** One of the compared ways to do the same work. */
-export interface Contestant {
-  name: string;
-  /** Does `units` of the work. */
-  run: () => Promise<void>;
-  units: number;
+/**
+ * Runs the entries alternately in rounds, so that other load on the machine affects all of them equally. Each round
+ * starts with a different entry, so that side effects of a run (a warm disk, a busy server) do not always affect the
+ * same successor. An initial round is not counted.
+ * @returns one result for each counted round, by name
+ */
+export async function rounds<T>(
+  entries: ReadonlyMap<string, (round: number) => Promise<T>>,
+  repetitions: number,
+  onRun: (round: number, name: string) => void = () => undefined,
+): Promise<Map<string, T[]>> {
+  const names = [...entries.keys()];
+  const results = new Map(names.map((name): [string, T[]] => [name, []]));
+  for (let round = 0; round <= repetitions; round += 1) {
+    for (let i = 0; i < names.length; i += 1) {
+      const name = names[(i + round) % names.length] as string;
+      onRun(round, name);
+      const result = await entries.get(name)?.(round);
+      if (round > 0) results.get(name)?.push(result as T);
+    }
+  }
+  return results;
 }
 
 export interface Comparison {
@@ -17,29 +34,24 @@ export interface Comparison {
   ratio: number;
 }
 
-/**
- * Runs the entries alternately, so that other load on the machine affects all of them equally, and compares each with
- * the first entry of the same repetition. An initial round is not counted.
- */
-export async function compare(
-  contestants: readonly Contestant[],
+/** Compares the rates of several ways to do the same work, which has `units` units. */
+export async function compareRates(
+  ways: Record<string, () => Promise<unknown>>,
+  units: number,
   repetitions: number,
-  onRound: (round: number) => void = () => undefined,
+  onRun?: (round: number, name: string) => void,
 ): Promise<Comparison[]> {
-  const rates = contestants.map((): number[] => []);
-  for (let round = 0; round <= repetitions; round += 1) {
-    onRound(round);
-    for (const [i, { run, units }] of contestants.entries()) {
+  const entries = Object.entries(ways).map(([name, run]): [string, () => Promise<number>] => [
+    name,
+    async () => {
       const started = performance.now();
       await run();
-      if (round > 0) rates[i]?.push((units * 1000) / (performance.now() - started));
-    }
-  }
-  return contestants.map(({ name }, i) => {
-    const own = rates[i] ?? [];
-    const ratios = own.map((rate, k) => rate / (rates[0]?.[k] ?? NaN));
-    return { name, rates: own, median: median(own), ratio: median(ratios) };
-  });
+      return (units * 1000) / (performance.now() - started);
+    },
+  ]);
+  const results = [...(await rounds(new Map(entries), repetitions, onRun))];
+  const first = results[0]?.[1] ?? [];
+  return results.map(([name, rates]) => ({ name, rates, median: median(rates), ratio: medianRatio(rates, first) }));
 }
 
 /** The median; for an even number of values the mean of the two in the middle. */
@@ -50,9 +62,28 @@ export function median(values: readonly number[]): number {
   return (lower + upper) / 2;
 }
 
+/** Median of the ratios of `values` to `others` in the same round. */
+export function medianRatio(values: readonly number[], others: readonly number[]): number {
+  return median(values.map((value, i) => value / (others[i] ?? NaN)));
+}
+
 /** Calls `work` `count` times, at most `limit` calls at once. */
 export async function inParallel(count: number, limit: number, work: () => Promise<unknown>): Promise<void> {
   await forEachLimited(Array<undefined>(count).fill(undefined), limit, async () => {
     await work();
   });
+}
+
+/** Prints a comparison, with the ratio of each entry to the first. */
+export function printComparison(title: string, results: readonly Comparison[]): void {
+  print(
+    title,
+    ['way', 'median', 'times the first'],
+    results.map(({ name, median, ratio }) => [name, median.toFixed(2), ratio.toFixed(2)]),
+  );
+}
+
+/** Prints a table with a title to stdout. */
+export function print(title: string, headings: readonly string[], rows: readonly (readonly string[])[]): void {
+  process.stdout.write(`\n${title}\n\n${formatTable(headings, rows)}\n\n`);
 }

@@ -3,9 +3,9 @@ import { paths } from '../../src/core/paths';
 import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/install/python';
 import { tracingPath } from '../../src/trace/trace';
-import { print } from './print';
+import { print } from './compare';
 
-interface Row {
+interface Measurement {
   model: string;
   way: string;
   device: string;
@@ -21,15 +21,16 @@ export async function benchPrecision(repetitions: number, models: readonly strin
   const progress = new Progress();
   const { python } = await progress.run('Python environment', (step) => ensurePython(step));
   const args = ['-m', 'tracing.precision_bench', '--repo', paths.modelRepository, '--repetitions', `${repetitions}`];
-  const { stdout } = await exec(python, models === undefined ? args : [...args, '--models', models.join(',')], {
+  if (models !== undefined) args.push('--models', models.join(','));
+  const { stdout } = await exec(python, args, {
     env: { ...process.env, PYTHONPATH: tracingPath() },
     onStderrLine: (line) => process.stderr.write(`${line}\n`),
   });
   const lines = stdout.split('\n').filter((line) => line.startsWith('{'));
-  const rows = lines.map((line) => JSON.parse(line) as Row);
+  const rows = lines.map((line) => JSON.parse(line) as Measurement);
   print(
     `precision, on ${rows[0]?.device ?? 'nothing'}`,
-    ['model', 'way', 'from float64', 'largest value', 'ms'],
+    ['model', 'way', 'error against float64', 'largest value', 'ms'],
     rows.map(({ model, way, difference, largest, milliseconds, error }) =>
       error === undefined
         ? [model, way, digits(difference), digits(largest), milliseconds?.toFixed(1) ?? '-']

@@ -1,4 +1,8 @@
+import { mkdirSync } from 'node:fs';
 import type { Step } from '../../src/cli/progress';
+import { answers } from '../../src/local/process/answers';
+import { ManagedProcess } from '../../src/local/process/managed-process';
+import { LOCAL_CREDENTIALS, LOCAL_REGION, type S3Server } from '../../src/local/s3-server';
 import { ensureGoProgram } from './go';
 
 /** The `versitygw` program, an S3 API for a folder. Only for tests and benchmarks. */
@@ -14,4 +18,59 @@ export function ensureVersitygw(step?: Step): Promise<string> {
     },
     step,
   );
+}
+
+const START_TIMEOUT_MS = 30_000;
+const STOP_GRACE_MS = 2000;
+const HEALTH = '/-/health';
+
+export interface VersitygwOptions {
+  versitygw: string;
+  python: string;
+  /** Each folder in this folder is a bucket, each file an object. */
+  directory: string;
+  logFile: string;
+  port: number;
+  /** File to which each request is logged. Default: no log. */
+  accessLog?: string;
+  /**
+   * Absolute path and arguments of a wrapper program, which gets the command line of versitygw as further arguments.
+   */
+  through?: readonly string[];
+}
+
+/**
+ * Starts versitygw, an S3 API for a folder, on 127.0.0.1, and returns when it answers. Its keys and region are
+ * LOCAL_CREDENTIALS and LOCAL_REGION. For tests and benchmarks only; `npm run local` uses the server of s3-server.ts.
+ */
+export async function startVersitygw(options: VersitygwOptions): Promise<S3Server> {
+  mkdirSync(options.directory, { recursive: true });
+  const [command, ...args] = [...(options.through ?? []), options.versitygw, ...serverArguments(options)] as [string];
+  const server = new ManagedProcess({
+    name: 'versitygw',
+    command,
+    args,
+    logFile: options.logFile,
+    python: options.python,
+  });
+  const stop = (): Promise<void> => server.stop(STOP_GRACE_MS);
+  const endpoint = `http://127.0.0.1:${options.port}`;
+  await server.untilReady(() => answers(`${endpoint}${HEALTH}`), START_TIMEOUT_MS, stop);
+  return { endpoint, ended: server.ended, pid: server.pid, logFile: server.logFile, stop };
+}
+
+function serverArguments({ port, accessLog, directory }: VersitygwOptions): string[] {
+  return [
+    `--port=127.0.0.1:${port}`,
+    `--access=${LOCAL_CREDENTIALS.accessKeyId}`,
+    `--secret=${LOCAL_CREDENTIALS.secretAccessKey}`,
+    `--region=${LOCAL_REGION}`,
+    `--health=${HEALTH}`,
+    // Without this flag every request would need a new connection, unlike S3.
+    '--keep-alive',
+    '--quiet',
+    ...(accessLog === undefined ? [] : [`--access-log=${accessLog}`]),
+    'posix',
+    directory,
+  ];
 }

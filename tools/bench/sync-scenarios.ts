@@ -1,0 +1,400 @@
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Progress } from '../../src/cli/progress';
+import { CONTROL_KEY_VARIABLE, replicaClient } from '../../src/cluster/source';
+import { paths } from '../../src/core/paths';
+import { Undo } from '../../src/core/undo';
+import { ensurePython } from '../../src/install/python';
+import { ensureTriton, requireTritonPlatform } from '../../src/install/triton';
+import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
+import { freeTritonPorts, startTriton, type TritonServer } from '../../src/local/triton-server';
+import type { TritonHttpClient } from '../../src/triton/http';
+import { rounds } from './compare';
+import { BUCKET, countRequests, readRequests, type Context, type Environment } from './sync-environment';
+import { bestOf, countOf, peakOf, ratioTo, type Goal, type Measurement, type Sample } from './sync-report';
+import { changeLabels, labelsFile, modelName, SMALL_FILES, type RepositoryShape } from './sync-repository';
+import { npmScript, SYNC_MODELS, syncModelsCommand, type Command, type SyncTool } from './tools';
+
+/** One kind of work, and its goals. */
+export interface Scenario {
+  name: string;
+  title: string;
+  goals: readonly Goal[];
+  run: (context: Context) => Promise<Measured>;
+}
+
+/** What a scenario measures. */
+type Measured = Omit<Measurement, 'name' | 'title'>;
+
+/** Patterns of the tool names by family. */
+const RCLONE = /^rclone/;
+const S5CMD = /^s5cmd/;
+const AWS = /^aws/;
+const ANY_OTHER = /^(s5cmd|rclone|aws)/;
+
+const timeRatio =
+  (names: RegExp): Goal['value'] =>
+  (measurement) =>
+    ratioTo(measurement, 'seconds', bestOf(measurement, names));
+const peakMegabytes: Goal['value'] = (measurement) => peakOf(measurement, SYNC_MODELS) / 1e6;
+const requests =
+  (operation: string): Goal['value'] =>
+  (measurement) =>
+    countOf(measurement.requests?.[SYNC_MODELS] ?? {}, operation);
+
+export const SCENARIOS: readonly Scenario[] = [
+  {
+    name: 'cold-1000',
+    title: '1,000 files of 64 KiB to an empty prefix',
+    goals: [
+      { what: 'time, of the best rclone', limit: 1, value: timeRatio(RCLONE) },
+      { what: 'time, of aws-cli', limit: 0.3, value: timeRatio(AWS) },
+    ],
+    run: coldThousand,
+  },
+  {
+    name: 'cold-10000',
+    title: '10,000 files of 1 KiB to an empty prefix',
+    goals: [
+      { what: 'time, of the best rclone', limit: 1, value: timeRatio(RCLONE) },
+      { what: 'time, of s5cmd', limit: 0.5, value: timeRatio(S5CMD) },
+      { what: 'peak memory, MB', limit: 100, value: peakMegabytes },
+    ],
+    run: coldTenThousand,
+  },
+  {
+    name: 'large',
+    title: '4 files of 500 MB to an empty prefix',
+    goals: [
+      { what: 'time, of the best other tool', limit: 1.05, value: timeRatio(ANY_OTHER) },
+      {
+        what: 'processor time, of aws-cli',
+        limit: 1,
+        value: (measurement) => ratioTo(measurement, 'cpuSeconds', bestOf(measurement, AWS)),
+      },
+      { what: 'peak memory, MB', limit: 150, value: peakMegabytes },
+      {
+        what: 'peak memory, of that with files of a quarter of the size',
+        limit: 1.1,
+        value: (measurement) =>
+          peakOf(measurement, SYNC_MODELS) / (measurement.figures?.['peak bytes with quarter files'] ?? NaN),
+      },
+    ],
+    run: large,
+  },
+  {
+    name: 'no-op',
+    title: '10,000 files that are already in the bucket',
+    goals: [
+      { what: 'time, of s5cmd', limit: 0.5, value: timeRatio(S5CMD) },
+      { what: 'LIST requests', limit: 10, value: requests('ListObjects') },
+      { what: 'HEAD requests', limit: 0, value: requests('Head') },
+      { what: 'peak memory, MB', limit: 100, value: peakMegabytes },
+    ],
+    run: noOp,
+  },
+  {
+    name: 'changed',
+    title: '1 of 10,000 files changed: same size, older time',
+    goals: [
+      {
+        what: 'time, of sync-models with nothing changed',
+        limit: 1.05,
+        value: (measurement) => ratioTo(measurement, 'seconds', NOTHING_CHANGED),
+      },
+      {
+        what: 'PUT requests for files, not config.pbtxt',
+        limit: 1,
+        value: ({ figures }) => figures?.['files written'] ?? NaN,
+      },
+    ],
+    run: changed,
+  },
+  {
+    name: 'ready',
+    title: 'a new version of one model to READY on a Triton server',
+    goals: [{ what: 'time, of one PUT and a load from a folder', limit: 1.15, value: timeRatio(ANY_OTHER) }],
+    run: ready,
+  },
+  { name: 'start', title: 'start and end of the program, without work', goals: [], run: start },
+];
+
+/** An entry of the scenario `changed`. */
+const NOTHING_CHANGED = `${SYNC_MODELS}, nothing changed`;
+
+/** Converts a name for use in an object key. */
+const slug = (name: string): string => name.replaceAll(/[^\w]+/g, '-');
+
+/** 10,000 objects in total, which fill exactly 10 pages of a listing. */
+function manyFiles({ reduction }: Context): RepositoryShape {
+  const models = 10;
+  return { models, parts: 10_000 / reduction - models * SMALL_FILES, partBytes: 1024 };
+}
+
+const byContent = ({ name }: SyncTool): boolean => name.endsWith('by content');
+
+function coldThousand(context: Context): Promise<Measured> {
+  const shape = { models: 10, parts: 1000 / context.reduction, partBytes: 64 * 1024 };
+  return cold('cold-1000', context, context.source('thousand', shape));
+}
+
+function coldTenThousand(context: Context): Promise<Measured> {
+  return cold('cold-10000', context, context.source('many', manyFiles(context)));
+}
+
+async function cold(name: string, { environment, repetitions, onRun }: Context, source: string): Promise<Measured> {
+  const entries = new Map(
+    // With an empty prefix there is nothing to compare, so this setting makes no difference.
+    environment.tools
+      .filter((tool) => !byContent(tool))
+      .map((tool) => [
+        tool.name,
+        async (round: number): Promise<Sample> => {
+          const prefix = `${name}-${slug(tool.name)}-${round}`;
+          const sample = await environment.sync(tool, source, prefix);
+          environment.requireComplete(tool, source, prefix);
+          environment.remove(prefix);
+          return sample;
+        },
+      ]),
+  );
+  return { samples: await rounds(entries, repetitions, onRun) };
+}
+
+async function large(context: Context): Promise<Measured> {
+  const { environment, reduction } = context;
+  const shape = { models: 4, parts: 4, partBytes: Math.ceil(500e6 / reduction) };
+  const result = await cold('large', context, context.source('large', shape));
+  const quarter = context.source('quarter', { ...shape, partBytes: Math.ceil(shape.partBytes / 4) });
+  const { peakBytes } = await environment.sync(environment.syncModels, quarter, 'quarter');
+  environment.remove('quarter');
+  return { ...result, figures: { 'peak bytes with quarter files': peakBytes } };
+}
+
+async function noOp(context: Context): Promise<Measured> {
+  const { repetitions, onRun } = context;
+  const source = context.source('many', manyFiles(context));
+  const prepare = async (environment: Environment): Promise<Map<string, () => Promise<Sample>>> => {
+    const entries = new Map<string, () => Promise<Sample>>();
+    for (const tool of environment.tools) {
+      const prefix = `no-op-${slug(tool.name)}`;
+      await environment.sync(tool, source, prefix);
+      entries.set(tool.name, () => environment.sync(tool, source, prefix));
+    }
+    return entries;
+  };
+  const samples = await rounds(await prepare(context.environment), repetitions, onRun);
+  const counting = await context.counting();
+  const requests: Measurement['requests'] = {};
+  for (const [name, run] of await prepare(counting.environment)) {
+    requests[name] = countRequests(await readRequests(counting.accessLog, run));
+  }
+  return { samples, requests };
+}
+
+async function changed(context: Context): Promise<Measured> {
+  const { environment, repetitions, onRun } = context;
+  const unchanged = context.source('many', manyFiles(context));
+  const changing = context.source('many-changing', manyFiles(context));
+  const model = modelName(0);
+  let change = 0;
+  const detected: Record<string, boolean> = {};
+  const entries = new Map<string, () => Promise<Sample>>();
+  for (const tool of environment.tools) {
+    const prefix = `changed-${slug(tool.name)}`;
+    await environment.sync(tool, changing, prefix);
+    detected[tool.name] = true;
+    entries.set(tool.name, async () => {
+      changeLabels(changing, model, (change += 1));
+      const sample = await environment.sync(tool, changing, prefix);
+      const published = readFileSync(labelsFile(environment.objects(prefix), model), 'utf8');
+      if (published !== readFileSync(labelsFile(changing, model), 'utf8')) detected[tool.name] = false;
+      return sample;
+    });
+  }
+  await environment.sync(environment.syncModels, unchanged, 'unchanged');
+  entries.set(NOTHING_CHANGED, () => environment.sync(environment.syncModels, unchanged, 'unchanged'));
+  const samples = await rounds(entries, repetitions, onRun);
+  return { samples, detected, ...(await countChanged(context, changing, model, change + 1)) };
+}
+
+/** Counts the requests for one changed file. */
+async function countChanged(
+  context: Context,
+  source: string,
+  model: string,
+  change: number,
+): Promise<Pick<Measurement, 'requests' | 'figures'>> {
+  const { environment, accessLog } = await context.counting();
+  await environment.sync(environment.syncModels, source, 'changed');
+  changeLabels(source, model, change);
+  const log = await readRequests(accessLog, () => environment.sync(environment.syncModels, source, 'changed'));
+  // Counts only objects of the repository, not releases beside it. config.pbtxt is excluded, because writing it
+  // activates the new files.
+  const puts = log.split('\n').filter((line) => line.includes(' s3_PutObject changed/'));
+  const files = puts.filter((line) => !line.includes('/config.pbtxt ')).length;
+  return { requests: { [SYNC_MODELS]: countRequests(log) }, figures: { 'files written': files } };
+}
+
+/** Measures the start-up time of each tool, and the overhead of `npm run` for ours. */
+async function start({ environment, source, repetitions, onRun }: Context): Promise<Measured> {
+  // V8's compile cache of our program is written at the end of its first real run.
+  const tiny = source('tiny', { models: 1, parts: 1, partBytes: 1024 });
+  await environment.sync(environment.syncModels, tiny, 'start');
+
+  const { programs, python } = environment;
+  const run =
+    (...argv: string[]) =>
+    (): Promise<Sample> =>
+      environment.measure({ argv, env: { ...environment.env, PYTHONPATH: programs.aws.packages } });
+  const entries = new Map([
+    [SYNC_MODELS, run(...npmScript(SYNC_MODELS), '--help')],
+    ['npm run sync-models', run('/usr/bin/env', 'npm', '--prefix', paths.root, 'run', 'sync-models', '--', '--help')],
+    ['node alone', run(process.execPath, '-e', '0')],
+    ['s5cmd', run(programs.s5cmd, 'version')],
+    ['rclone', run(programs.rclone, 'version')],
+    ['aws', run(python, programs.aws.program, '--version')],
+  ]);
+  return { samples: await rounds(entries, repetitions, onRun) };
+}
+
+const MODELS = ['first', 'second', 'third'] as const;
+const CHANGING = 'second';
+
+/**
+ * S3 reports modification times in whole seconds, and Triton reloads only files that are newer. sync-models therefore
+ * waits before it replaces a configuration that was written within the last seconds. Users do not publish the same model
+ * every few seconds, so the benchmark waits first and does not measure this.
+ */
+const UNTIL_OLD_MS = 5000;
+
+/**
+ * Measures the time from a new version of one of three models until a real Triton reports READY. For our tool: the
+ * complete publish from the start of the program, with a server that reads the bucket. For the others: one PUT of the
+ * new file, then a load by a server that reads a local folder which already contains the file.
+ */
+async function ready(context: Context): Promise<Measured> {
+  requireTritonPlatform();
+  const { environment, repetitions, onRun } = context;
+  const source = join(environment.directory, 'ready-source');
+  const local = join(environment.directory, 'ready-local');
+  for (const model of MODELS) writeVersion(source, model, 1);
+  cpSync(source, local, { recursive: true });
+  const prefix = 'ready';
+  const publish = (server?: TritonServer): Promise<Sample> =>
+    environment.measure({
+      argv: [
+        ...syncModelsCommand(environment.server.endpoint, source, BUCKET, prefix),
+        ...(server === undefined ? [] : ['--triton', server.httpUrl]),
+      ],
+      env: { ...environment.env, ...(server === undefined ? {} : { [CONTROL_KEY_VARIABLE]: server.modelControlKey }) },
+    });
+  await publish();
+  const undo = new Undo();
+  const start = async (name: string, repository: string): Promise<TritonServer> => {
+    const server = await startServer(join(environment.directory, name), repository);
+    undo.defer(() => server.stop());
+    return server;
+  };
+  try {
+    const fromBucket = await start('triton-s3', `s3://${environment.server.endpoint}/${BUCKET}/${prefix}`);
+    const fromFolder = await start('triton-folder', local);
+    const clients = [fromBucket, fromFolder].map(({ httpUrl, modelControlKey }) =>
+      replicaClient({ url: httpUrl, modelControlKey }),
+    );
+    undo.defer(() => clients.forEach((client) => client.close()));
+    const [bucketClient, folderClient] = clients as [TritonHttpClient, TritonHttpClient];
+    let version = 1;
+    const entries = new Map([
+      [
+        SYNC_MODELS,
+        async () => {
+          writeVersion(source, CHANGING, (version += 1));
+          await sleep(UNTIL_OLD_MS);
+          const sample = await publish(fromBucket);
+          await requireReady(bucketClient, version);
+          return sample;
+        },
+      ],
+      ...uploads(environment).map(([name, upload]): [string, () => Promise<Sample>] => [
+        name,
+        async () => {
+          const file = writeVersion(local, CHANGING, (version += 1));
+          const sample = await environment.measure(upload(file, `s3://${BUCKET}/ready-put/${version}/model.py`));
+          const started = performance.now();
+          await folderClient.loadModel(CHANGING);
+          const seconds = sample.seconds + (performance.now() - started) / 1000;
+          await requireReady(folderClient, version);
+          return { ...sample, seconds };
+        },
+      ]),
+    ]);
+    return { samples: await rounds(entries, repetitions, onRun) };
+  } finally {
+    await undo.run();
+  }
+}
+
+async function requireReady(client: TritonHttpClient, version: number): Promise<void> {
+  if (!(await client.modelReady(CHANGING, version))) throw new Error(`version ${version} was not READY when it should`);
+}
+
+/** The upload of one file with other tools. */
+function uploads(environment: Environment): [string, (file: string, address: string) => Command][] {
+  const { programs, python, server, env } = environment;
+  const endpoint = `--endpoint-url=${server.endpoint}`;
+  return [
+    [
+      's5cmd cp, then load from a folder',
+      (file, address) => ({ argv: [programs.s5cmd, endpoint, 'cp', file, address], env }),
+    ],
+    [
+      'aws s3 cp, then load from a folder',
+      (file, address) => ({
+        argv: [python, programs.aws.program, endpoint, 's3', 'cp', '--only-show-errors', file, address],
+        env: { ...env, PYTHONPATH: programs.aws.packages },
+      }),
+    ],
+  ];
+}
+
+async function startServer(directory: string, repository: string): Promise<TritonServer> {
+  const environment = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
+  return startTriton({
+    installation: await ensureTriton(environment),
+    environment,
+    repository,
+    directory,
+    ports: await freeTritonPorts(),
+    credentials: { ...LOCAL_CREDENTIALS, region: LOCAL_REGION },
+    load: undefined,
+    startTimeoutMs: 300_000,
+  });
+}
+
+/**
+ * Adds a version to a model and configures the model to serve it.
+ * @returns the file of the version
+ */
+function writeVersion(repository: string, model: string, version: number): string {
+  const folder = join(repository, model, String(version));
+  mkdirSync(folder, { recursive: true });
+  const file = join(folder, 'model.py');
+  writeFileSync(file, MODEL.replace('VERSION', String(version)));
+  writeFileSync(join(repository, model, 'config.pbtxt'), CONFIG.replace('VERSION', String(version)));
+  return file;
+}
+
+const CONFIG = `backend: "python"
+input { name: "INPUT" data_type: TYPE_FP32 dims: [ 1 ] }
+output { name: "OUTPUT" data_type: TYPE_FP32 dims: [ 1 ] }
+version_policy { specific { versions: [ VERSION ] } }
+instance_group { kind: KIND_CPU count: 1 }
+`;
+
+const MODEL = `# Version VERSION.
+class TritonPythonModel:
+    def execute(self, requests):
+        return []
+`;

