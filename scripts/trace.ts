@@ -116,7 +116,7 @@ function describe(event: TraceEvent): string | undefined {
     case 'fitted':
       return describeFitted(event);
     case 'fetched':
-      return `${event.model}: ${formatCount(event.files, 'file')} downloaded, as weights.yaml says`;
+      return `${event.model}: downloaded ${formatCount(event.files, 'file')} that weights.yaml names`;
     case 'nothing':
       return `${event.model} ${event.file === null ? 'has no trace.py' : `brings its own ${event.file}`}: nothing to trace`;
     case 'done':

@@ -164,7 +164,7 @@ describe('with a weights.yaml', () => {
   test('trace uses the weights that it names, and downloads the files that it names', async () => {
     const { code, stdout } = await trace(repository);
     expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining('scale: ') as string });
-    expect(stdout).toContain('ranker: 1 file downloaded, as weights.yaml says\n');
+    expect(stdout).toContain('ranker: downloaded 1 file that weights.yaml names\n');
     expect(readFileSync(join(repository, 'ranker', '1', 'model.pt'))).toEqual(artifact);
     expect(readFileSync(join(repository, 'ranker', '1', '.gitignore'), 'utf8')).toContain('\n/model.pt\n');
     expect(record()).toMatchObject({
