@@ -110,7 +110,10 @@ class KubernetesReplicas implements ReplicaSource {
     for (const [uid, forward] of this.forwards) {
       if (pods.some((pod) => pod.uid === uid)) continue;
       this.forwards.delete(uid);
-      await (await forward).close();
+      await forward.then(
+        (open) => open.close(),
+        () => undefined,
+      );
     }
   }
 
@@ -122,6 +125,8 @@ class KubernetesReplicas implements ReplicaSource {
         openStream(cluster, call, pod, output, errors, input),
       );
       this.forwards.set(pod.uid, forward);
+      // The next list tries again.
+      forward.catch(() => this.forwards.delete(pod.uid));
     }
     const { name, uid, ready, started } = pod;
     return { name, uid, url: (await forward).url, ready, started, restart: this.deleteCommand(name) };

@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { kubernetesReplicas } from '../../../src/cluster/kubernetes';
+import { PodForward } from '../../../src/cluster/pod-forward';
 import type { ReplicaSource } from '../../../src/cluster/source';
 
 /** How the API server answers one request for the pods; `close`: not at all. */
@@ -8,16 +9,24 @@ type Answer = number | 'close';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
+  jest.restoreAllMocks();
   for (const close of closing.splice(0)) await close();
 });
 
-/** Replicas of an API server that answers so, one request after the other, and from then on with 200. */
-async function replicasOf(answers: Answer[]): Promise<{ source: ReplicaSource; asked: () => number }> {
+/**
+ * Replicas of an API server that gives one answer after the other to requests for the pods, and from then on 200.
+ * @param items the pods
+ */
+async function replicasOf(
+  answers: Answer[],
+  items: object[] = [],
+): Promise<{ source: ReplicaSource; asked: () => number }> {
   let asked = 0;
   const server: Server = createServer((request, response) => {
+    if (request.url?.includes('/portforward') === true) return void response.writeHead(500).end();
     const answer = answers[asked++] ?? 200;
     if (answer === 'close') return request.socket.destroy();
-    const body = answer === 200 ? { kind: 'PodList', apiVersion: 'v1', items: [] } : { kind: 'Status', message: 'no' };
+    const body = answer === 200 ? { kind: 'PodList', apiVersion: 'v1', items } : { kind: 'Status', message: 'no' };
     response.writeHead(answer, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -30,9 +39,9 @@ async function replicasOf(answers: Answer[]): Promise<{ source: ReplicaSource; a
   });
   const source = kubernetesReplicas({ kubeconfig, namespace: 'serving', selector: 'app=triton' });
   closing.push(
-    () => source.close(),
     () => server.closeAllConnections(),
     () => server.close(),
+    () => source.close(),
   );
   return { source, asked: () => asked };
 }
@@ -58,4 +67,22 @@ test('a cluster that has never answered is asked once', async () => {
   const { source, asked } = await replicasOf([500]);
   await expect(source.list()).rejects.toThrow(/HTTP 500/);
   expect(asked()).toBe(1);
+});
+
+const POD = { metadata: { name: 'triton-0', uid: 'uid-0' }, spec: { containers: [{ name: 'triton' }] }, status: {} };
+
+test('a port-forward that could not listen is tried again by the next list', async () => {
+  const { source } = await replicasOf([], [POD]);
+  const listen = jest.spyOn(PodForward, 'listen').mockRejectedValueOnce(new Error('listen EMFILE'));
+  await expect(source.list()).rejects.toThrow('listen EMFILE');
+  expect(await source.list()).toMatchObject([{ name: 'triton-0', url: expect.stringMatching(/^http:/) as string }]);
+  await source.list();
+  expect(listen).toHaveBeenCalledTimes(2);
+});
+
+test('close does not fail because of a port-forward that could not listen', async () => {
+  const { source } = await replicasOf([], [POD]);
+  jest.spyOn(PodForward, 'listen').mockRejectedValueOnce(new Error('listen EMFILE'));
+  await expect(source.list()).rejects.toThrow('listen EMFILE');
+  await source.close();
 });
