@@ -72,15 +72,13 @@ export interface SeenLock {
 export async function seeLock(store: S3Store, location: RepositoryLocation): Promise<SeenLock> {
   const found = await store.get(lockKey(location));
   if (found === undefined) return { etag: undefined, heldBy: undefined, unfinished: NO_INTENT };
-  const body = parse(found.body);
-  const held = body.state === 'held' && isThere(body.holder, found.ageMs);
-  return {
-    etag: found.etag,
-    heldBy: held
-      ? `${body.holder.user}@${body.holder.host}, process ${body.holder.pid}, since ${body.since}`
-      : undefined,
-    unfinished: body.intent,
-  };
+  const { state, holder, since, intent } = parse(found.body);
+  const held = state === 'held' && isThere(holder, found.ageMs);
+  const name =
+    holder === undefined
+      ? `an unknown publisher (s3://${store.bucket}/${lockKey(location)} is not a lock of this version)`
+      : `${holder.user}@${holder.host}, process ${holder.pid}, since ${since}`;
+  return { etag: found.etag, heldBy: held ? name : undefined, unfinished: intent };
 }
 
 /**
@@ -93,7 +91,7 @@ export class Lock {
   private renewed = performance.now();
   private renewedAt = Date.now();
   private lost: Error | undefined;
-  /** The error of the last failed renewal. */
+  /** Why the last renewal failed; undefined if it succeeded. */
   private trouble: unknown;
   /** Serializes the writes of the lock. */
   private queue: Promise<void> = Promise.resolve();
@@ -174,7 +172,7 @@ export class Lock {
     if (Math.max(performance.now() - this.renewed, Date.now() - this.renewedAt) > EXPIRES_MS) {
       const why = this.trouble instanceof Error ? `: ${this.trouble.message}` : '';
       throw new LockLost(
-        `the lock of the repository could not be renewed in time; another publisher may have it now${why}`,
+        `cannot renew the lock of the repository within ${EXPIRES_MS / 1000} s; another publisher may hold it now${why}`,
         { cause: this.trouble },
       );
     }
@@ -209,11 +207,15 @@ export class Lock {
         this.etag = etag;
         this.renewed = started;
         this.renewedAt = startedAt;
+        this.trouble = undefined;
       } catch (error) {
         if (!(error instanceof PreconditionFailed)) throw error;
-        this.lost = new LockLost('another publisher took over the repository while this one was running', {
-          cause: error,
-        });
+        this.lost = new LockLost(
+          'another publisher took over the lock of the repository while this publisher was running',
+          {
+            cause: error,
+          },
+        );
         throw this.lost;
       }
     });
@@ -223,7 +225,7 @@ export class Lock {
 }
 
 /** Hint for a publisher that lost the lock. */
-export const RUN_AGAIN = 'run it again to publish on top of what the other one published';
+export const RUN_AGAIN = 'run the command again; it then starts from the release of the other publisher';
 
 export class LockLost extends UserError {
   override readonly name = 'LockLost';
@@ -246,8 +248,12 @@ export function isOfBucket(error: unknown): boolean {
   return error instanceof Error && error.cause !== undefined && isOfBucket(error.cause);
 }
 
-/** Whether the holder may still be running. For a holder on this machine, the process id decides at once. */
-function isThere(holder: Holder, ageMs: number): boolean {
+/**
+ * Whether the holder may still be running. For a holder on this machine, the process id decides at once. An unknown
+ * holder may run until the lock expires.
+ */
+function isThere(holder: Holder | undefined, ageMs: number): boolean {
+  if (holder === undefined) return ageMs < EXPIRES_MS;
   if (holder.pid === 0) return false;
   // Without a boot id, `place` is only the host name, which two machines may share.
   const isHere = holder.place === place() && holder.place !== hostname();
@@ -284,12 +290,53 @@ const newId = (): string => randomBytes(8).toString('hex');
 
 const encode = (body: LockBody): Buffer => Buffer.from(`${JSON.stringify(body, null, 2)}\n`);
 
-/** A lock that cannot be parsed counts as free, so the next publisher acquires it. */
-function parse(body: Buffer): LockBody {
+interface ReadLock {
+  state: 'free' | 'held';
+  /** Undefined if the content is not a lock of this version. */
+  holder: Holder | undefined;
+  since: string;
+  intent: Intent;
+}
+
+/**
+ * Content that is not a lock of this version counts as held by an unknown publisher, because another version of the
+ * tool may have written it. Like any lock, it expires.
+ */
+function parse(body: Buffer): ReadLock {
+  const { state, holder, since, intent } = fieldsOf(body);
+  const isLock = (state === 'held' || state === 'free') && isHolder(holder) && typeof since === 'string';
+  return {
+    state: state === 'free' ? 'free' : 'held',
+    holder: isLock ? holder : undefined,
+    since: isLock ? since : '',
+    intent: parseIntent(intent),
+  };
+}
+
+function fieldsOf(body: Buffer): Partial<Record<keyof LockBody, unknown>> {
   try {
-    const content = JSON.parse(body.toString('utf8')) as LockBody;
-    return { ...content, intent: { ...NO_INTENT, ...content.intent } };
+    return (JSON.parse(body.toString('utf8')) as Partial<Record<keyof LockBody, unknown>> | null) ?? {};
   } catch {
-    return { state: 'free', id: '', holder: ourselves(), since: '', intent: NO_INTENT };
+    return {};
   }
+}
+
+function isHolder(value: unknown): value is Holder {
+  const { user, host, pid, place } = (value ?? {}) as Partial<Record<keyof Holder, unknown>>;
+  return typeof pid === 'number' && [user, host, place].every((text) => typeof text === 'string');
+}
+
+/** Omits fields of other types. */
+function parseIntent(value: unknown): Intent {
+  const isTexts = (list: unknown[]): boolean => list.every((one) => typeof one === 'string');
+  const accepts: Partial<Record<string, (field: unknown) => boolean>> = {
+    switching: (field) => Array.isArray(field) && isTexts(field),
+    digests: (field) => typeof field === 'object' && field !== null && isTexts(Object.values(field)),
+    removing: (field) => Array.isArray(field) && isTexts(field),
+    deleting: (field) => Array.isArray(field) && isTexts(field),
+    keepDeleted: (field) => typeof field === 'boolean',
+    uploads: (field) => typeof field === 'boolean',
+  };
+  const valid = Object.entries(value ?? {}).filter(([name, field]) => accepts[name]?.(field));
+  return { ...NO_INTENT, ...(Object.fromEntries(valid) as Partial<Intent>) };
 }

@@ -7,7 +7,7 @@ import type { Plan } from './plan/plan';
 import { releaseHistory, wasReleased } from './release/history';
 import { storedGolden } from './release/golden-object';
 import { CONFIG_FILE, isReplaceable, modelOf, versionOf, versionsOf } from './keys';
-import { formatLocation, keptKey, type RepositoryLocation } from './location';
+import { formatLocation, keptKey, releaseKey, type RepositoryLocation } from './location';
 import type { Provenance } from './release/provenance';
 import {
   readHead,
@@ -39,7 +39,8 @@ export async function rollBack(id: string | undefined, options: RollbackOptions)
     const goal = id ?? (await releaseBefore(store, location, current));
     const release = await findRelease(store, location, goal, current);
     const { createdAt, by, origin } = release;
-    if (announced !== release.id) options.onStage?.(`to release ${release.id} of ${createdAt} by ${by} (${origin})`);
+    if (announced !== release.id)
+      options.onStage?.(`roll back to release ${release.id} of ${createdAt} by ${by} (${origin})`);
     announced = release.id;
     const all = modelsOf(
       release,
@@ -52,7 +53,7 @@ export async function rollBack(id: string | undefined, options: RollbackOptions)
       keepRemoved: true,
       prune: false,
       conflictHint: (keys: readonly string[]) =>
-        `the files of that version were replaced since, and nothing was changed; ${alternatives(release, keys.map(modelOf))}`,
+        `nothing was changed, because the files of that version were replaced after the release; ${alternatives(release, keys.map(modelOf))}`,
       provenance: () => Promise.resolve(carriedProvenance(release, options)),
       check: (plan: Plan) => requireBytes(plan, release, options),
     };
@@ -84,7 +85,7 @@ async function requireBytes(plan: Plan, release: Release, { store, location }: C
   if (gone.length === 0) return;
   const files = gone.map(({ key }) => key);
   throw new UserError(
-    `release ${release.id} cannot be restored: --prune deleted ${versionsOf(files).join(', ')} (${firstLines(files).join(', ')})`,
+    `cannot restore release ${release.id}: --prune deleted ${versionsOf(files).join(', ')} (${firstLines(files).join(', ')})`,
     {
       hint: `nothing was changed; publish that version again from its files, or ${alternatives(release, files.map(modelOf))}`,
     },
@@ -114,18 +115,22 @@ export function modelsOf(
       if (version !== undefined && !served.includes(version)) return [];
       const { bytes, checksum } = object;
       // An object that was never compared has no checksum. S3 is asked for it on demand.
-      return [{ key, bytes, ...origin(key, object), ...(checksum === '' ? {} : { checksum }) }];
+      return [{ key, bytes, ...origin(key, object), checksum: checksum === '' ? undefined : checksum }];
     });
     const config = objects.find(({ key }) => key === `${name}/${CONFIG_FILE}`);
-    if (config === undefined) throw new UserError(`release ${release.id} has no configuration of ${name}`);
+    if (config === undefined) {
+      throw new UserError(`cannot restore release ${release.id}: it has no configuration of ${name}`, {
+        hint: 'choose another release of "npm run releases"',
+      });
+    }
     return {
       name,
       served,
       digest,
       composedOf,
       weights,
-      ...(weightKinds === undefined ? {} : { weightKinds }),
-      ...(golden === undefined ? {} : { golden: storedGolden(from.store, from.location, golden) }),
+      weightKinds,
+      golden: golden && storedGolden(from.store, from.location, golden),
       config,
       objects: objects.filter((object) => object !== config),
     };
@@ -135,8 +140,7 @@ export function modelsOf(
 
 /** A restored or promoted release keeps its commit, and its message unless another message is given. */
 export function carriedProvenance({ commit, message }: Release, options: Pick<ChangeOptions, 'message'>): Provenance {
-  const said = options.message ?? message;
-  return { ...(commit === undefined ? {} : { commit }), ...(said === undefined ? {} : { message: said }) };
+  return { commit, message: options.message ?? message };
 }
 
 /** The places in this bucket that may still have the bytes of a release's object. */
@@ -154,13 +158,22 @@ async function releaseBefore(
 ): Promise<string> {
   const where = formatLocation(location);
   if (release === undefined) {
-    throw new UserError(`${where} has no release yet`, { hint: 'publish one: npm run sync-models' });
+    throw new UserError(`cannot roll back ${where}: the repository has no release`, {
+      hint: 'publish a release first: npm run sync-models',
+    });
   }
-  if (release.restores !== undefined) {
-    return releaseBefore(store, location, await readRelease(store, location, release.restores));
+  const { restores } = release;
+  if (restores !== undefined) {
+    const restored = await readRelease(store, location, restores);
+    if (restored !== undefined) return releaseBefore(store, location, restored);
+    const manifest = `s3://${store.bucket}/${releaseKey(location, restores)}`;
+    throw new UserError(
+      `cannot determine the release before ${release.id}: it restored ${restores}, and ${manifest} is missing`,
+      { hint: 'choose the release yourself: npm run rollback -- ID; "npm run releases" lists the ids' },
+    );
   }
   if (release.previous === undefined) {
-    throw new UserError(`${release.id} is the first release of ${where}: there is none before it`);
+    throw new UserError(`cannot roll back ${where}: ${release.id} is its first release`);
   }
   return release.previous;
 }
@@ -185,9 +198,12 @@ export async function findRelease(
     for await (const release of releaseHistory(store, location, { head: current, ids, most: 5 })) {
       newest.push(release.id);
     }
-    throw new UserError(`${where} has ${only === undefined ? 'no' : 'more than one'} release "${id}"`, {
-      hint: `the newest are: ${newest.join(', ')}; "npm run releases" lists all`,
-    });
+    throw new UserError(
+      `${where} has ${only === undefined ? 'no' : 'more than one'} release whose id contains "${id}"`,
+      {
+        hint: `newest releases: ${newest.join(', ')}; "npm run releases" lists all`,
+      },
+    );
   }
   for (let head = current; ;) {
     if (await wasReleased(store, location, found, { head, ids })) return found;
@@ -196,7 +212,7 @@ export async function findRelease(
     if (now?.id === head?.id) break;
     head = now;
   }
-  throw new UserError(`release ${found.id} of ${where} never was in service: its publisher ended before it was done`, {
-    hint: 'publish it again from its files; "npm run releases" lists those that were in service',
+  throw new UserError(`release ${found.id} of ${where} was never activated: its publisher was interrupted`, {
+    hint: 'publish it again from its files; "npm run releases" lists the releases that were activated',
   });
 }

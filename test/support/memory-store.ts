@@ -1,0 +1,89 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import {
+  checksumOfBytes,
+  PreconditionFailed,
+  type ListedObject,
+  type PutCondition,
+  type S3Store,
+  type StoredPlace,
+  type Written,
+} from '../../src/s3/store';
+
+interface StoredObject {
+  body: Buffer;
+  writtenAt: number;
+}
+
+/** A bucket in memory that enforces the conditions of writes, for unit tests of src/publish. */
+export class MemoryStore {
+  readonly bucket = 'bucket';
+  readonly objects = new Map<string, StoredObject>();
+  /** Called before each write, with the full key; an error that it throws is the result of the write. */
+  onPut: (key: string) => void = () => undefined;
+
+  /** The store as src/publish takes it. */
+  get store(): S3Store {
+    return this as unknown as S3Store;
+  }
+
+  text(key: string): string | undefined {
+    return this.objects.get(key)?.body.toString();
+  }
+
+  async list(prefix: string): Promise<ListedObject[]> {
+    return [...this.objects]
+      .filter(([key]) => key.startsWith(prefix))
+      .map(([key, { body }]) => ({ key, bytes: body.byteLength, etag: etagOf(body) }))
+      .sort((a, b) => (a.key < b.key ? -1 : 1));
+  }
+
+  async get(key: string): Promise<{ body: Buffer; etag: string; ageMs: number } | undefined> {
+    const found = this.objects.get(key);
+    return found && { body: found.body, etag: etagOf(found.body), ageMs: Date.now() - found.writtenAt };
+  }
+
+  async putBytes(key: string, content: Uint8Array | string, condition?: PutCondition): Promise<Written> {
+    this.onPut(key);
+    const body = Buffer.from(content as Uint8Array);
+    const present = this.objects.get(key)?.body;
+    const expected = condition !== undefined && 'ifEtag' in condition ? condition.ifEtag : undefined;
+    const holds = condition === undefined || expected === (present && etagOf(present));
+    if (!holds) throw new PreconditionFailed(`${key} was changed`);
+    this.objects.set(key, { body, writtenAt: Date.now() });
+    return { etag: etagOf(body), checksum: checksumOfBytes(body) };
+  }
+
+  async putFile(
+    key: string,
+    { path }: { path: string },
+    { condition }: { condition?: PutCondition } = {},
+  ): Promise<Written> {
+    return this.putBytes(key, readFileSync(path), condition);
+  }
+
+  async copy(
+    { store, key: from }: StoredPlace,
+    key: string,
+    { condition }: { condition?: PutCondition } = {},
+  ): Promise<Written> {
+    const found = await ((store as unknown as MemoryStore | undefined) ?? this).get(from);
+    if (found === undefined) throw new Error(`${from} does not exist`);
+    return this.putBytes(key, found.body, condition);
+  }
+
+  async checksum(key: string): Promise<string | undefined> {
+    const found = this.objects.get(key);
+    return found && checksumOfBytes(found.body);
+  }
+
+  async delete(keys: readonly string[]): Promise<void> {
+    for (const key of keys) this.objects.delete(key);
+  }
+
+  async abortUploads(): Promise<string[]> {
+    return [];
+  }
+}
+
+const etagOf = (body: Buffer): string => `"${createHash('md5').update(body).digest('hex')}"`;

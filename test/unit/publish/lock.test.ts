@@ -1,0 +1,91 @@
+import { Lock, NO_INTENT, seeLock, type SeenLock } from '../../../src/publish/lock';
+import { lockKey } from '../../../src/publish/location';
+import { MemoryStore } from '../../support/memory-store';
+
+const LOCATION = { bucket: 'bucket', prefix: 'models' };
+const KEY = lockKey(LOCATION);
+const MINUTE_MS = 60_000;
+const HOLDER = { user: 'ana', host: 'build-7', pid: 4711, place: 'elsewhere' };
+const HELD = { state: 'held', id: '1', holder: HOLDER, since: '2026-11-20T10:00:00Z', intent: NO_INTENT };
+
+/** The lock with this content, written some time ago. */
+async function seen(content: unknown, ageMs: number): Promise<SeenLock> {
+  const bucket = new MemoryStore();
+  const body = Buffer.from(typeof content === 'string' ? content : JSON.stringify(content));
+  bucket.objects.set(KEY, { body, writtenAt: Date.now() - ageMs });
+  return seeLock(bucket.store, LOCATION);
+}
+
+const without = (field: keyof typeof HELD): object =>
+  Object.fromEntries(Object.entries(HELD).filter(([key]) => key !== field));
+
+const UNREADABLE = [
+  { title: 'text that is not JSON', content: 'no JSON' },
+  { title: 'JSON null', content: null },
+  { title: 'a JSON list', content: [] },
+  { title: 'an object without a state', content: without('state') },
+  { title: 'an unknown state', content: { ...HELD, state: 'shared' } },
+  { title: 'no holder', content: without('holder') },
+  { title: 'a holder that is text', content: { ...HELD, holder: 'ana' } },
+  { title: 'a process id that is text', content: { ...HELD, holder: { ...HOLDER, pid: '4711' } } },
+  { title: 'a holder without a host', content: { ...HELD, holder: { ...HOLDER, host: undefined } } },
+  { title: 'no start time', content: without('since') },
+];
+
+test.each(UNREADABLE)('seeLock treats a lock with $title as held until it expires', async ({ content }) => {
+  expect((await seen(content, MINUTE_MS / 2)).heldBy).toBe(
+    'an unknown publisher (s3://bucket/models.releases/lock.json is not a lock of this version)',
+  );
+  expect((await seen(content, MINUTE_MS + 1)).heldBy).toBeUndefined();
+});
+
+test('seeLock reads a lock that was released, whatever its holder is', async () => {
+  expect((await seen({ state: 'free', holder: 7 }, 0)).heldBy).toBeUndefined();
+});
+
+test('seeLock names the holder until the lock expires', async () => {
+  expect((await seen(HELD, MINUTE_MS / 2)).heldBy).toBe('ana@build-7, process 4711, since 2026-11-20T10:00:00Z');
+  expect((await seen(HELD, MINUTE_MS + 1)).heldBy).toBeUndefined();
+});
+
+test('seeLock keeps the readable fields of an intent and ignores fields of other types', async () => {
+  const intent = { switching: ['a'], digests: { a: 1 }, removing: 'b', deleting: [1], keepDeleted: 1, uploads: true };
+  expect((await seen({ ...HELD, intent }, 0)).unfinished).toEqual({ ...NO_INTENT, switching: ['a'], uploads: true });
+  expect((await seen({ ...HELD, intent: null }, 0)).unfinished).toEqual(NO_INTENT);
+  expect((await seen({ ...HELD, holder: 'ana', intent: { switching: ['a'] } }, 0)).unfinished.switching).toEqual(['a']);
+});
+
+describe('Lock.requireHeld', () => {
+  beforeEach(() => void jest.useFakeTimers());
+  afterEach(() => void jest.useRealTimers());
+
+  /** A held lock. `fail` makes renewals fail from now on. */
+  async function held() {
+    const bucket = new MemoryStore();
+    const lock = (await Lock.take(bucket.store, LOCATION, await seeLock(bucket.store, LOCATION), NO_INTENT)) as Lock;
+    const fail = (failing: boolean): void => {
+      bucket.onPut = () => {
+        if (failing) throw new Error('the network is down');
+      };
+    };
+    return { lock, fail };
+  }
+
+  test('gives the reason of the failed renewals when the lock expires', async () => {
+    const { lock, fail } = await held();
+    fail(true);
+    await jest.advanceTimersByTimeAsync(MINUTE_MS + 1);
+    expect(() => lock.requireHeld()).toThrow(/the network is down/);
+  });
+
+  test('does not give the reason of a renewal that failed before a successful one', async () => {
+    const { lock, fail } = await held();
+    fail(true);
+    await jest.advanceTimersByTimeAsync(MINUTE_MS / 2);
+    fail(false);
+    await lock.confirm();
+    // The machine is suspended: no timer fires.
+    jest.setSystemTime(Date.now() + 2 * MINUTE_MS);
+    expect(() => lock.requireHeld()).toThrow(/^(?!.*network is down).*another publisher may hold it now$/);
+  });
+});

@@ -1,0 +1,27 @@
+import { releaseKey } from '../../../src/publish/location';
+import { promote } from '../../../src/publish/promote';
+import { newRelease, writeHead } from '../../../src/publish/release/release';
+import { MemoryStore } from '../../support/memory-store';
+
+const FROM = { bucket: 'bucket', prefix: 'staging' };
+const TO = { bucket: 'bucket', prefix: 'prod' };
+
+test('promote needs the manifest of the current release only if no release is named', async () => {
+  const bucket = new MemoryStore();
+  const { store } = bucket;
+  const first = newRelease({ previous: undefined, origin: 'test', models: {} });
+  const second = newRelease({ previous: first.id, origin: 'test', models: {} });
+  await writeHead(store, FROM, second, await writeHead(store, FROM, first, undefined));
+  bucket.objects.delete(releaseKey(FROM, second.id));
+  const options = {
+    store,
+    location: TO,
+    from: { store, location: FROM },
+    replicas: undefined,
+    loadTimeoutMs: 1,
+    lockTimeoutMs: 1,
+    dryRun: true,
+  };
+  await expect(promote({ ...options, release: first.id })).resolves.toMatchObject({ isNew: false });
+  await expect(promote(options)).rejects.toThrow('cannot read the current release');
+});

@@ -1,0 +1,23 @@
+import { headKey, releaseKey } from '../../../src/publish/location';
+import { newRelease, writeHead } from '../../../src/publish/release/release';
+import { rollBack } from '../../../src/publish/rollback';
+import { MemoryStore } from '../../support/memory-store';
+
+const LOCATION = { bucket: 'bucket', prefix: 'models' };
+
+test('rollBack names the missing manifest if the current release restored one that no longer exists', async () => {
+  const bucket = new MemoryStore();
+  const { store } = bucket;
+  const first = newRelease({ previous: undefined, origin: 'test', models: {} });
+  const second = newRelease({ previous: first.id, origin: 'test', restores: first.id, models: {} });
+  await writeHead(store, LOCATION, first, undefined);
+  bucket.objects.delete(headKey(LOCATION));
+  await writeHead(store, LOCATION, second, undefined);
+  bucket.objects.delete(releaseKey(LOCATION, first.id));
+  const options = { store, location: LOCATION, replicas: undefined, loadTimeoutMs: 1, lockTimeoutMs: 1, dryRun: true };
+  await expect(rollBack(undefined, options)).rejects.toMatchObject({
+    name: 'UserError',
+    message: `cannot determine the release before ${second.id}: it restored ${first.id}, and s3://bucket/${releaseKey(LOCATION, first.id)} is missing`,
+    hint: 'choose the release yourself: npm run rollback -- ID; "npm run releases" lists the ids',
+  });
+});
