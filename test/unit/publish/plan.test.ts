@@ -1,6 +1,6 @@
 import { NO_INTENT } from '../../../src/publish/lock';
 import type { SeenRepository } from '../../../src/publish/plan/snapshot';
-import { conflicts, isChanged, makePlan } from '../../../src/publish/plan/plan';
+import { conflicts, isChanged, makePlan, type Action } from '../../../src/publish/plan/plan';
 import type { Release } from '../../../src/publish/release/release';
 import type { WantedModel, WantedObject } from '../../../src/publish/plan/desired';
 import type { S3Store } from '../../../src/s3/store';
@@ -25,6 +25,25 @@ const MODEL: WantedModel = {
   config: object('m/config.pbtxt', 'config'),
 };
 
+/** An object of the bucket. The content stands for its own checksum. */
+interface Stored {
+  content: string;
+  etag: string;
+}
+
+/** An object that the release does not have. */
+const unreleased = (content: string): Stored => ({ content, etag: 'new' });
+/** An object with the ETag that the release has for it. */
+const released = (content: string): Stored => ({ content, etag: 'known' });
+
+/** The bucket after MODEL was published. */
+const PUBLISHED: Record<string, Stored> = {
+  'm/1/model.pt': unreleased('weights'),
+  'm/1/model.pt.trace.json': unreleased('trace'),
+  'm/labels.txt': unreleased('labels'),
+  'm/config.pbtxt': unreleased('config'),
+};
+
 const RELEASED: Release = {
   format: 2,
   id: 'r',
@@ -42,157 +61,203 @@ const RELEASED: Release = {
   },
 };
 
-/** A bucket as key -> [content, etag]; the content stands for its own checksum. */
+/** Plans MODEL for a bucket with these objects, by key under the repository prefix. */
 async function plan(
-  contents: Record<string, [content: string, etag: string]>,
-  options: { release?: Release; prune?: boolean; remove?: string[]; model?: WantedModel } = {},
+  contents: Record<string, Stored>,
+  options: {
+    release?: Release;
+    prune?: boolean;
+    remove?: string[];
+    model?: WantedModel;
+    replacePublished?: boolean;
+  } = {},
 ) {
-  const asked: string[] = [];
+  const { release, prune = false, remove = [], model = MODEL, replacePublished = false } = options;
+  /** Keys whose checksum S3 was asked for. */
+  const compared: string[] = [];
   const store = {
     checksum: (key: string) => {
-      asked.push(key);
-      return Promise.resolve(contents[key.slice('models/'.length)]?.[0]);
+      compared.push(key);
+      return Promise.resolve(contents[key.slice('models/'.length)]?.content);
     },
   } as unknown as S3Store;
   const seen: SeenRepository = {
     lock: { etag: undefined, heldBy: undefined, unfinished: NO_INTENT },
-    head: options.release === undefined ? undefined : { release: options.release, etag: 'head' },
+    head: release && { release, etag: 'head' },
     objects: new Map(
-      Object.entries(contents).map(([key, [content, etag]]) => [key, { key, bytes: content.length, etag }]),
+      Object.entries(contents).map(([key, { content, etag }]) => [key, { key, bytes: content.length, etag }]),
     ),
   };
-  const { prune = false, remove = [], model = MODEL } = options;
-  const made = await makePlan([model], seen, {
-    store,
-    location: LOCATION,
-    prune,
-    remove,
-    keepRemoved: false,
-    replacePublished: false,
-  });
-  const planned = made.models[0];
-  const actions = planned === undefined ? [] : [...planned.objects, planned.config].map(({ action }) => action);
-  return { plan: made, planned, asked, actions };
+  const planOptions = { store, location: LOCATION, prune, remove, keepRemoved: false, replacePublished };
+  const made = await makePlan([model], seen, planOptions);
+  const [planned] = made.models;
+  if (planned === undefined) throw new Error('the plan has no model');
+  const all = [...planned.objects, planned.config];
+  const actions = Object.fromEntries(all.map(({ object: { key }, action }) => [key, action]));
+  return { plan: made, planned, compared, actions };
 }
 
-test('an empty bucket: everything is uploaded', async () => {
-  const { plan: made, actions } = await plan({});
-  expect(actions).toEqual(['upload', 'upload', 'upload', 'upload']);
-  expect(made.models.map(isChanged)).toEqual([true]);
-  expect(conflicts(made)).toEqual([]);
-});
+/** The rows of the table of `Action` in plan.ts, in the same order and with the same words. */
+const ROWS: {
+  inTheBucket: 'no' | 'yes';
+  content: '' | 'same' | 'other';
+  kind: string;
+  keys: string[];
+  release?: Release;
+  replacePublished?: boolean;
+  action: Action;
+}[] = [
+  { inTheBucket: 'no', content: '', kind: 'any', keys: Object.keys(PUBLISHED), action: 'upload' },
+  { inTheBucket: 'yes', content: 'same', kind: 'any', keys: Object.keys(PUBLISHED), action: 'keep' },
+  {
+    inTheBucket: 'yes',
+    content: 'other',
+    kind: 'config, labels, trace record',
+    keys: ['m/config.pbtxt', 'm/labels.txt', 'm/1/model.pt.trace.json'],
+    release: RELEASED,
+    action: 'replace',
+  },
+  {
+    inTheBucket: 'yes',
+    content: 'other',
+    kind: 'in a version that was never published',
+    keys: ['m/1/model.pt'],
+    action: 'replace',
+  },
+  {
+    inTheBucket: 'yes',
+    content: 'other',
+    kind: 'in a published version',
+    keys: ['m/1/model.pt'],
+    release: RELEASED,
+    action: 'conflict',
+  },
+  {
+    inTheBucket: 'yes',
+    content: 'other',
+    kind: 'in a published version, with `replacePublished`',
+    keys: ['m/1/model.pt'],
+    release: RELEASED,
+    replacePublished: true,
+    action: 'replace',
+  },
+];
 
-test('the same content: everything is kept, whatever the ETags are', async () => {
-  const { plan: made, actions } = await plan({
-    'm/1/model.pt': ['weights', 'x'],
-    'm/1/model.pt.trace.json': ['trace', 't'],
-    'm/labels.txt': ['labels', 'y'],
-    'm/config.pbtxt': ['config', 'z'],
-  });
-  expect(actions).toEqual(['keep', 'keep', 'keep', 'keep']);
-  expect(made.models.map(isChanged)).toEqual([false]);
-});
-
-test.each([
-  ['of the same length', 'weightS'],
-  ['of another length', 'weights!'],
-])('other bytes %s in a published version are a conflict; the rest may be replaced', async (_, content) => {
-  const { plan: made, actions } = await plan(
-    {
-      'm/1/model.pt': [content, 'x'],
-      'm/1/model.pt.trace.json': ['tracE', 't'],
-      'm/labels.txt': ['labelS', 'y'],
-      'm/config.pbtxt': ['confiG', 'z'],
+describe('makePlan follows the decision table', () => {
+  test.each(ROWS)(
+    'in the bucket: $inTheBucket | content: $content | kind: $kind | action: $action',
+    async ({ inTheBucket, content, keys, release, replacePublished, action }) => {
+      for (const key of keys) {
+        const same = PUBLISHED[key] as Stored;
+        // Contents of the same length are told apart by their checksums, the others by their sizes.
+        const others = [unreleased(same.content.toUpperCase()), unreleased(`${same.content}!`)];
+        const variants = inTheBucket === 'no' ? [undefined] : content === 'same' ? [same] : others;
+        for (const stored of variants) {
+          const { actions } = await plan(stored === undefined ? {} : { [key]: stored }, { release, replacePublished });
+          expect({ key, stored, action: actions[key] }).toEqual({ key, stored, action });
+        }
+      }
     },
-    { release: RELEASED },
   );
-  expect(actions).toEqual(['conflict', 'replace', 'replace', 'replace']);
+});
+
+test('isChanged is true for a model with an object to upload, and false if every object is kept', async () => {
+  expect((await plan({})).plan.models.map(isChanged)).toEqual([true]);
+  expect((await plan(PUBLISHED)).plan.models.map(isChanged)).toEqual([false]);
+});
+
+test('conflicts names the changed object of a published version', async () => {
+  const { plan: made } = await plan({ 'm/1/model.pt': unreleased('weights!') }, { release: RELEASED });
   expect(conflicts(made)).toEqual([{ key: 'm/1/model.pt', reason: 'is in the bucket with other bytes' }]);
+  expect(conflicts((await plan(PUBLISHED)).plan)).toEqual([]);
 });
 
-describe('what counts as published', () => {
-  const other = { 'm/1/model.pt': ['weightS', 'x'], 'm/1/extra.bin': ['x', 'x'] } as const;
-  const cases: [string, Record<string, [string, string]>, Release | undefined, string, number][] = [
-    ['nothing without a configuration and a release', {}, undefined, 'replace', 1],
-    ['a version that the release has', {}, RELEASED, 'conflict', 0],
-    ['all versions of a model of somebody else', { 'm/config.pbtxt': ['config', 'z'] }, undefined, 'conflict', 0],
-  ];
-  test.each(cases)('%s', async (_, more, release, action, leftovers) => {
-    const { actions, planned } = await plan(
-      { ...(other as unknown as typeof more), ...more },
-      release === undefined ? {} : { release },
-    );
-    expect(actions[0]).toBe(action);
-    expect(planned?.leftovers.length).toBe(leftovers);
-    expect(planned?.surplus.length).toBe(1 - leftovers);
+describe('makePlan takes a version as published', () => {
+  const extra = { 'm/1/model.pt': unreleased('weightS'), 'm/1/extra.bin': unreleased('x') };
+
+  test.each<{ title: string; more: Record<string, Stored>; release: Release | undefined; isPublished: boolean }>([
+    { title: 'never without a release and a configuration', more: {}, release: undefined, isPublished: false },
+    { title: 'if the release has it', more: {}, release: RELEASED, isPublished: true },
+    {
+      title: 'if another tool published the model',
+      more: { 'm/config.pbtxt': unreleased('config') },
+      release: undefined,
+      isPublished: true,
+    },
+  ])('$title', async ({ more, release, isPublished }) => {
+    const { actions, planned } = await plan({ ...extra, ...more }, { release });
+    expect(actions['m/1/model.pt']).toBe(isPublished ? 'conflict' : 'replace');
+    expect(planned.surplus).toEqual(isPublished ? ['m/1/extra.bin'] : []);
+    expect(planned.leftovers).toEqual(isPublished ? [] : ['m/1/extra.bin']);
   });
 
-  test('a version that the release does not have is not published, whatever else the model has', async () => {
-    const two = { ...MODEL, objects: [object('m/2/model.pt', 'weights')] };
-    const { actions } = await plan({ 'm/2/model.pt': ['weightS', 'x'] }, { release: RELEASED, model: two });
-    expect(actions[0]).toBe('replace');
+  test('not if the release has only other versions of the model', async () => {
+    const model = { ...MODEL, objects: [object('m/2/model.pt', 'weights')] };
+    const { actions } = await plan({ 'm/2/model.pt': unreleased('weightS') }, { release: RELEASED, model });
+    expect(actions['m/2/model.pt']).toBe('replace');
   });
 });
 
-test('objects of other models and versions are not looked at', async () => {
-  const { plan: made, asked } = await plan(
-    { 'm/2/model.pt': ['x', 'x'], 'm_1/1/extra.bin': ['x', 'x'], 'm_1/config.pbtxt': ['x', 'x'] },
-    { release: RELEASED },
-  );
+test('makePlan ignores objects of other models and of other versions', async () => {
+  const others = {
+    'm/2/model.pt': unreleased('x'),
+    'm_1/1/extra.bin': unreleased('x'),
+    'm_1/config.pbtxt': unreleased('x'),
+  };
+  const { plan: made, compared } = await plan(others, { release: RELEASED });
   expect(conflicts(made)).toEqual([]);
-  expect(asked).toEqual([]);
+  expect(compared).toEqual([]);
   expect(made.prune).toEqual([]);
 });
 
-describe('with a release', () => {
-  test('S3 is not asked for the checksum of an object that still has the ETag of the release', async () => {
-    const { asked, actions } = await plan({ 'm/1/model.pt': ['weights', 'known'] }, { release: RELEASED });
-    expect(actions[0]).toBe('keep');
-    expect(asked).toEqual([]);
+describe('makePlan compares an object', () => {
+  test('by its ETag if the release has the same one', async () => {
+    const { compared, actions } = await plan({ 'm/1/model.pt': released('weights') }, { release: RELEASED });
+    expect(actions['m/1/model.pt']).toBe('keep');
+    expect(compared).toEqual([]);
   });
 
-  test('an object that somebody else overwrote is looked at', async () => {
-    const { asked, actions } = await plan({ 'm/1/model.pt': ['wEights', 'other'] }, { release: RELEASED });
-    expect(actions[0]).toBe('conflict');
-    expect(asked).toEqual(['models/m/1/model.pt']);
+  test('by its checksum if another tool overwrote it', async () => {
+    const { compared, actions } = await plan({ 'm/1/model.pt': unreleased('wEights') }, { release: RELEASED });
+    expect(actions['m/1/model.pt']).toBe('conflict');
+    expect(compared).toEqual(['models/m/1/model.pt']);
   });
 
-  test('an object of a release that is to be gone back to is told by its ETag', async () => {
+  test('by its ETag if a release that is rolled back to has the same one', async () => {
     const model = { ...MODEL, objects: [{ key: 'm/1/model.pt', bytes: 7, etag: 'known', source: { stored: [] } }] };
-    const { asked, actions } = await plan({ 'm/1/model.pt': ['wEights', 'known'] }, { model });
-    expect(actions[0]).toBe('keep');
-    expect(asked).toEqual([]);
+    const { compared, actions } = await plan({ 'm/1/model.pt': released('wEights') }, { model });
+    expect(actions['m/1/model.pt']).toBe('keep');
+    expect(compared).toEqual([]);
   });
 });
 
-test('pruning takes what the model no longer has, and nothing of the versions it has', async () => {
-  const contents: Record<string, [string, string]> = {
-    'm/1/model.pt': ['weights', 'known'],
-    'm/2/model.pt': ['x', 'x'],
-    'm/old.txt': ['x', 'x'],
-    'm/config.pbtxt': ['config', 'z'],
-    'm2/1/model.pt': ['x', 'x'],
-    'gone/config.pbtxt': ['x', 'x'],
+test('makePlan with prune deletes versions and files that the model no longer has', async () => {
+  const contents = {
+    'm/1/model.pt': released('weights'),
+    'm/2/model.pt': unreleased('x'),
+    'm/old.txt': unreleased('x'),
+    'm/config.pbtxt': unreleased('config'),
+    'm2/1/model.pt': unreleased('x'),
+    'gone/config.pbtxt': unreleased('x'),
   };
   const { plan: made } = await plan(contents, { release: RELEASED, prune: true, remove: ['gone'] });
   expect(made.prune).toEqual(['gone/config.pbtxt', 'm/2/model.pt', 'm/old.txt']);
 });
 
 test.each([
-  { bucket: 'without versioning', kept: {}, lost: ['gone 1'] },
-  { bucket: 'with versioning', kept: { versionId: 'v' }, lost: [] },
-])('of a bucket $bucket a deletion loses $lost', async ({ kept, lost }) => {
-  const object = { bytes: 1, checksum: 'x', etag: 'x' };
+  { bucket: 'without versioning', versionId: undefined, lost: ['gone 1'] },
+  { bucket: 'with versioning', versionId: 'v', lost: [] },
+])('makePlan reports $lost as lost by a deletion from a bucket $bucket', async ({ versionId, lost }) => {
+  const config = { bytes: 1, checksum: 'x', etag: 'x' };
   const gone = {
     ...(RELEASED.models['m'] as Release['models'][string]),
-    objects: { 'gone/config.pbtxt': object, 'gone/1/model.pt': { ...object, ...kept } },
+    objects: { 'gone/config.pbtxt': config, 'gone/1/model.pt': { ...config, versionId } },
   };
   const release = { ...RELEASED, models: { ...RELEASED.models, gone } };
-  const contents = Object.fromEntries(
-    ['gone/config.pbtxt', 'gone/1/model.pt', 'm/2/never-released.pt'].map((key) => [
-      key,
-      ['x', 'x'] as [string, string],
-    ]),
-  );
+  const contents = {
+    'gone/config.pbtxt': unreleased('x'),
+    'gone/1/model.pt': unreleased('x'),
+    'm/2/never-released.pt': unreleased('x'),
+  };
   expect((await plan(contents, { release, prune: true, remove: ['gone'] })).plan.lost).toEqual(lost);
 });
