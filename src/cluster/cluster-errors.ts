@@ -39,22 +39,25 @@ export function explainCluster(call: ClusterCall, error: unknown): UserError {
   const cannot = `cannot ${call.what}`;
   if (typeof failure.code === 'number') return explainStatus(cannot, call, failure.code, statusMessage(failure.body));
   if (failure.syscall?.startsWith('spawn') === true) {
-    return new UserError(`${cannot}: the kubeconfig signs in with "${failure.path}", which cannot be run`, {
-      hint: `install it, or put it on PATH (${failure.code})`,
-      cause: error,
-    });
+    return new UserError(
+      `${cannot}: the kubeconfig signs in with "${failure.path}", which failed to start (${failure.code})`,
+      {
+        hint: `install "${failure.path}", or add its folder to PATH`,
+        cause: error,
+      },
+    );
   }
   // node-fetch also sets `code` to the system's error code.
   if (UNREACHABLE.has(String(failure.code)) || failure.name === 'TimeoutError' || failure.name === 'AbortError') {
-    const why = failure.name === 'TimeoutError' || failure.name === 'AbortError' ? 'no answer in time' : failure.code;
+    const why = failure.name === 'TimeoutError' || failure.name === 'AbortError' ? 'timeout' : failure.code;
     return new UserError(`${cannot}: the cluster at ${call.server} cannot be reached (${why})`, {
-      hint: 'check the network (VPN, private endpoint) and that the context is of this cluster',
+      hint: 'check the network (VPN, private endpoint), and that the context belongs to this cluster',
       cause: error,
     });
   }
   if (/certificate|self.signed|CERT_|ERR_TLS/i.test(`${failure.code} ${failure.message}`)) {
     return new UserError(`${cannot}: the certificate of ${call.server} is not trusted (${failure.message})`, {
-      hint: 'the kubeconfig is of another cluster or out of date: write it anew',
+      hint: 'the kubeconfig belongs to another cluster or is stale: create it again',
       cause: error,
     });
   }
@@ -66,12 +69,12 @@ function explainStatus(cannot: string, call: ClusterCall, status: number, said: 
   switch (status) {
     case 401:
       return new UserError(
-        `${cannot}: ${call.server} does not take the credentials of context "${call.context}" (${detail})`,
-        { hint: 'sign in again (AWS: "aws sso login"), or write the kubeconfig anew' },
+        `${cannot}: ${call.server} rejects the credentials of context "${call.context}" (${detail})`,
+        { hint: 'sign in again (AWS: "aws sso login"), or create the kubeconfig again' },
       );
     case 403:
       return new UserError(`${cannot}: not permitted (${detail})`, {
-        hint: `whom context "${call.context}" signs in as needs a Role in namespace ${call.namespace}: ${PERMISSIONS}`,
+        hint: `grant the user of context "${call.context}" a Role in namespace ${call.namespace}: ${PERMISSIONS}`,
       });
     default:
       return new UserError(`${cannot} at ${call.server} (${detail})`);

@@ -8,7 +8,7 @@ import { UserError } from '../core/errors';
 const SERVICE_ACCOUNT_TOKEN = '/var/run/secrets/kubernetes.io/serviceaccount/token';
 
 const HINT =
-  'write one with "aws eks update-kubeconfig --name CLUSTER" or "pulumi stack output kubeconfig --show-secrets"';
+  'create one with "aws eks update-kubeconfig --name CLUSTER" or "pulumi stack output kubeconfig --show-secrets"';
 
 /**
  * Loads the cluster and the credentials to use.
@@ -37,7 +37,7 @@ function read(config: KubeConfig, kubeconfig: string | undefined): string {
     attempt('the kubeconfig given', () => config.loadFromString(kubeconfig));
     return 'the kubeconfig given';
   }
-  if (!existsSync(kubeconfig)) throw new UserError(`there is no kubeconfig at ${resolve(kubeconfig)}`, { hint: HINT });
+  if (!existsSync(kubeconfig)) throw new UserError(`kubeconfig ${resolve(kubeconfig)} does not exist`, { hint: HINT });
   attempt(kubeconfig, () => config.loadFromFile(kubeconfig));
   return kubeconfig;
 }
@@ -50,10 +50,10 @@ function isText(kubeconfig: string): boolean {
 function readDefault(config: KubeConfig): string {
   const listed = (process.env['KUBECONFIG'] ?? '').split(delimiter).filter((path) => path !== '');
   const missing = listed.find((path) => !existsSync(path));
-  if (missing !== undefined) throw new UserError(`KUBECONFIG names ${missing}, which is not there`, { hint: HINT });
+  if (missing !== undefined) throw new UserError(`KUBECONFIG names ${missing}, which does not exist`, { hint: HINT });
   const home = join(process.env['HOME'] ?? homedir(), '.kube', 'config');
   if (listed.length === 0 && !existsSync(home) && !existsSync(SERVICE_ACCOUNT_TOKEN)) {
-    throw new UserError(`no kubeconfig: KUBECONFIG is not set and ${home} is not there`, { hint: HINT });
+    throw new UserError(`no kubeconfig found: KUBECONFIG is not set, and ${home} does not exist`, { hint: HINT });
   }
   const origin = listed.length > 0 ? listed.join(delimiter) : existsSync(home) ? home : 'the service account';
   // As in kubectl, the first file sets the current context.
@@ -70,7 +70,7 @@ function attempt(origin: string, load: () => void): void {
   } catch (error) {
     const { reason, mark } = error as { reason?: string; mark?: { line?: number } };
     const where = mark?.line === undefined ? '' : ` (line ${mark.line + 1}: ${reason})`;
-    throw new UserError(`${origin}: not a kubeconfig that can be read${where}`, { hint: HINT });
+    throw new UserError(`${origin} is not a valid kubeconfig${where}`, { hint: HINT });
   }
 }
 
@@ -83,11 +83,11 @@ function chooseContext(config: KubeConfig, origin: string, wanted: string | unde
   const name = wanted ?? currentContext(config);
   const names = config.contexts.map((one) => one.name);
   if (name !== undefined && names.includes(name)) return config.setCurrentContext(name);
-  const allowed = names.length === 0 ? 'it has none' : `it has ${names.join(', ')}`;
+  const allowed = names.length === 0 ? 'it has no contexts' : `its contexts are ${names.join(', ')}`;
   throw new UserError(
     name === undefined
       ? `${origin} has no current context; ${allowed}`
       : `${origin} has no context "${name}"; ${allowed}`,
-    { hint: names.length === 0 ? HINT : 'choose one of them' },
+    { hint: names.length === 0 ? HINT : 'choose one of its contexts' },
   );
 }

@@ -53,8 +53,7 @@ export function guardedReplicas(source: ReplicaSource, modelControlKey: string):
 
 /** Replicas at the addresses that the user gave. */
 export function fixedReplicas(urls: readonly string[], modelControlKey?: string): ReplicaSource {
-  const key = modelControlKey === undefined ? {} : { modelControlKey };
-  const replicas = urls.map((url) => ({ name: url, url, ready: true, ...key }));
+  const replicas = urls.map((url) => ({ name: url, url, ready: true, modelControlKey }));
   return {
     describe: () => urls.join(', '),
     list: () => Promise.resolve(replicas),

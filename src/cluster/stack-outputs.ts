@@ -63,14 +63,14 @@ export const STACK_OUTPUTS = {
     accepts: (value) => isText(value) && URL.canParse(value) && /^https?:/.test(value),
   },
   modelControlKey: {
-    what: "the key of the servers' model control API",
+    what: "the key of the replicas' model control API",
     part: 'optional',
     secret: true,
     allowed: CONTROL_KEY_ALLOWED,
     accepts: (value) => typeof value === 'string' && CONTROL_KEY.test(value),
   },
   kubeconfig: {
-    what: 'how to reach the cluster',
+    what: 'the credentials of the cluster',
     part: 'cluster',
     secret: true,
     allowed: 'a kubeconfig, as an object or as text',
@@ -92,7 +92,7 @@ export const STACK_OUTPUTS = {
   },
 } as const satisfies Record<string, OutputContract>;
 
-const WITHOUT_STACK = 'name the bucket instead of a stack: --bucket s3://NAME/PREFIX, of promote --from and --to';
+const WITHOUT_STACK = 'name the bucket instead of a stack: --bucket s3://NAME/PREFIX (promote: --from and --to)';
 
 type OutputName = keyof typeof STACK_OUTPUTS;
 
@@ -103,7 +103,7 @@ type OutputName = keyof typeof STACK_OUTPUTS;
  */
 export async function readStackOutputs(stack: string, cwd: string): Promise<StackOutputs> {
   if (!existsSync(cwd)) {
-    throw new UserError(`there is no folder ${cwd}, where stack ${stack} would be read from`, {
+    throw new UserError(`cannot read stack ${stack}: folder ${cwd} does not exist`, {
       hint: `name the folder of the Pulumi program with --stack-dir, or ${WITHOUT_STACK}`,
     });
   }
@@ -134,25 +134,23 @@ export function parseStackOutputs(stack: string, outputs: Readonly<Record<string
   if (problems.length > 0) {
     throw new UserError(`stack ${stack} does not have the outputs that publishing needs`, {
       problems,
-      hint: 'bring it up to date with "pulumi up", or check that it is the stack of the servers',
+      hint: 'update the stack with "pulumi up", or check that it is the stack with the replicas',
     });
   }
   const text = (name: OutputName): string => outputs[name] as string;
   return {
     modelRepository: text('modelRepository'),
     region: text('region'),
-    ...(isThere('endpointUrl') ? { endpointUrl: text('endpointUrl') } : {}),
-    ...(isThere('modelControlKey') ? { modelControlKey: text('modelControlKey') } : {}),
-    ...(hasCluster
+    endpointUrl: isThere('endpointUrl') ? text('endpointUrl') : undefined,
+    modelControlKey: isThere('modelControlKey') ? text('modelControlKey') : undefined,
+    cluster: hasCluster
       ? {
-          cluster: {
-            kubeconfig:
-              typeof outputs['kubeconfig'] === 'string' ? text('kubeconfig') : JSON.stringify(outputs['kubeconfig']),
-            namespace: text('namespace'),
-            podSelector: text('podSelector'),
-          },
+          kubeconfig:
+            typeof outputs['kubeconfig'] === 'string' ? text('kubeconfig') : JSON.stringify(outputs['kubeconfig']),
+          namespace: text('namespace'),
+          podSelector: text('podSelector'),
         }
-      : {}),
+      : undefined,
   };
 }
 
@@ -173,8 +171,8 @@ function parseObject(stack: string, text: string): Record<string, unknown> {
   } catch {
     // The parser quotes the text, which may be secret.
   }
-  throw new UserError(`the outputs of stack ${stack} are not a JSON object`, {
-    hint: 'look at them with "pulumi stack output"',
+  throw new UserError(`cannot read the outputs of stack ${stack}: they are not a JSON object`, {
+    hint: 'check them with "pulumi stack output"',
   });
 }
 
@@ -191,28 +189,28 @@ async function explain(stack: string, cwd: string, error: unknown): Promise<unkn
   const said = error.output.stderr.trim();
   const reason = said.replace(/^error: /, '');
   if (/no stack named/.test(said)) {
-    return new UserError(`there is no stack ${stack}; ${await describeStacks(cwd)}`, {
-      hint: `name one of them, or make it with "pulumi stack init ${stack}" and "pulumi up"`,
+    return new UserError(`stack ${stack} does not exist; ${await describeStacks(cwd)}`, {
+      hint: `name an existing stack, or create this one with "pulumi stack init ${stack}" and "pulumi up"`,
     });
   }
   if (/PULUMI_ACCESS_TOKEN|pulumi login|not logged in/i.test(said)) {
-    return new UserError(`pulumi is not logged in to where stack ${stack} is kept: ${reason}`, {
+    return new UserError(`pulumi is not logged in to the backend of stack ${stack}: ${reason}`, {
       hint: 'run "pulumi login", or set PULUMI_BACKEND_URL',
     });
   }
   if (/passphrase/i.test(said)) {
-    return new UserError(`the secrets of stack ${stack} cannot be read: ${reason}`, {
+    return new UserError(`cannot decrypt the secrets of stack ${stack}: ${reason}`, {
       hint: 'set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE',
     });
   }
   // Outside of a project Pulumi also asks for a fully qualified stack name.
   if (/no Pulumi\.yaml|fully qualified name/i.test(said)) {
-    return new UserError(`${cwd} holds no Pulumi program: ${reason}`, {
-      hint: 'name the folder that has Pulumi.yaml with --stack-dir',
+    return new UserError(`${cwd} contains no Pulumi program: ${reason}`, {
+      hint: 'name the folder that contains Pulumi.yaml with --stack-dir',
     });
   }
   return new UserError(
-    `the outputs of stack ${stack} cannot be read: ${reason === '' ? `exit code ${error.exitCode}` : reason}`,
+    `cannot read the outputs of stack ${stack}: ${reason === '' ? `exit code ${error.exitCode}` : reason}`,
   );
 }
 
@@ -220,8 +218,8 @@ async function describeStacks(cwd: string): Promise<string> {
   try {
     const stacks = JSON.parse(await runPulumi(['stack', 'ls', '--json'], cwd)) as { name: string }[];
     const names = stacks.map(({ name }) => name);
-    return names.length === 0 ? 'there is none yet' : `there are ${names.join(', ')}`;
+    return names.length === 0 ? 'no stack exists yet' : `existing stacks: ${names.join(', ')}`;
   } catch {
-    return 'which there are could not be found out';
+    return 'the existing stacks cannot be listed';
   }
 }

@@ -30,13 +30,16 @@ export function parseLocation(text: string, flag = 'bucket'): RepositoryLocation
   }
   if (prefix === '') {
     throw new UsageError(`--${flag} ${text}: the prefix is missing`, {
-      hint: `write for example s3://${bucket}/models; releases are kept beside it, in s3://${bucket}/models.releases`,
+      hint: `write for example s3://${bucket}/models; the publisher stores releases in s3://${bucket}/models.releases`,
     });
   }
   if (prefix.endsWith('.releases')) {
-    throw new UsageError(`--${flag} ${text}: what ends in .releases is what the publisher keeps beside a repository`, {
-      hint: `the repository is s3://${bucket}/${prefix.slice(0, -'.releases'.length)}`,
-    });
+    throw new UsageError(
+      `--${flag} ${text}: this prefix is reserved, because the publisher stores the releases of a repository under it`,
+      {
+        hint: `the repository is s3://${bucket}/${prefix.slice(0, -'.releases'.length)}`,
+      },
+    );
   }
   if (!/^[\w!.*'()-]+(\/[\w!.*'()-]+)*$/.test(prefix)) {
     throw new UsageError(

@@ -37,7 +37,9 @@ export async function promote(options: PromoteOptions): Promise<Changed> {
   const release =
     options.release === undefined ? current : await findRelease(from.store, from.location, options.release, current);
   if (release === undefined) {
-    throw new UserError(`${where} has no release yet`, { hint: 'publish one there first: npm run sync-models' });
+    throw new UserError(`cannot promote from ${where}: the repository has no release`, {
+      hint: 'publish to that repository first: npm run sync-models',
+    });
   }
   const sourceOf = (key: string, { checksum }: ReleasedObject): Pick<WantedObject, 'source'> => {
     const kept = { store: from.store, key: keptKey(from.location, checksum) };

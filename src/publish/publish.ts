@@ -38,7 +38,7 @@ export async function publish(options: PublishOptions): Promise<Published> {
   const firstLook = lookAt(store, location, headIsKnown);
   firstLook.catch(() => headIsKnown(undefined));
   const read = await readSoundRepository(repository, options, 'published; nothing was uploaded');
-  if (read.added.length > 0) options.onStage?.(`added, because an ensemble needs them: ${read.added.join(', ')}`);
+  if (read.added.length > 0) options.onStage?.(`also publish the steps of an ensemble: ${read.added.join(', ')}`);
   const models = await wantedModels(options.adapt === undefined ? read.models : read.models.map(options.adapt));
   void head.then((release) => hashAhead(models, release));
   const changed = await change(
@@ -48,7 +48,7 @@ export async function publish(options: PublishOptions): Promise<Published> {
       // With --models, the user asks for a change of the named models only.
       const remove = options.removeOthers === true ? others : options.models === undefined ? gone : [];
       if (gone.length > remove.length) {
-        options.onStage?.(`--prune keeps ${gone.join(', ')}: with --models no model is removed`);
+        options.onStage?.(`--prune keeps ${gone.join(', ')}, because --models removes no model`);
       }
       return Promise.resolve({
         models,

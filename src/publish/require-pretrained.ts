@@ -26,8 +26,8 @@ export function requirePretrained(models: readonly Weighted[], release: string):
       .map(({ version, words }) => ({ file: `${name} ${version}`, message: words === '' ? 'random weights' : words })),
   );
   if (problems.length === 0) return;
-  throw new UserError(`release ${release} serves random weights, which --require-pretrained refuses`, {
+  throw new UserError(`release ${release} serves random weights, which --require-pretrained does not allow`, {
     problems,
-    hint: 'name trained weights in model-repo/MODEL/weights.yaml, trace a new version and publish it; or leave the models out with --models',
+    hint: 'set trained weights in model-repo/MODEL/weights.yaml, trace a new version and publish it; or promote other models with --models',
   });
 }

@@ -66,7 +66,7 @@ export async function repositoryStatus(
     Object.entries(model.objects).flatMap(([key, { etag, bytes }]) => {
       const present = objects.get(key);
       if (present === undefined) return [`${key} is missing`];
-      return present.etag === etag && present.bytes === bytes ? [] : [`${key} is not what was released`];
+      return present.etag === etag && present.bytes === bytes ? [] : [`${key} differs from the release`];
     }),
   );
   const models = released.map(([name, model]) => servedModel(name, model));
@@ -135,11 +135,11 @@ async function askReplica(
       const options = {
         replica: replica.name,
         zerosWereAnswered: asked === 'zeros',
-        ...(measure
-          ? { onAnswer: (...answer: Parameters<typeof measureAnswer>) => differences.push(...measureAnswer(...answer)) }
-          : {}),
+        onAnswer: measure
+          ? (...answer: Parameters<typeof measureAnswer>) => differences.push(...measureAnswer(...answer))
+          : undefined,
       };
-      const measured = measure ? { differences } : {};
+      const measured = { differences: measure ? differences : undefined };
       try {
         const { text, hint } = await askModel(client, { name, served }, await golden(name), options);
         answers.push({
@@ -151,7 +151,7 @@ async function askReplica(
       } catch (error) {
         const mismatch = error instanceof WrongAnswer ? error.mismatch : undefined;
         const result = (error as Error).message;
-        answers.push({ model: name, ok: false, result, ...(mismatch === undefined ? {} : { mismatch }), ...measured });
+        answers.push({ model: name, ok: false, result, mismatch, ...measured });
       }
     }
   } finally {
@@ -194,12 +194,7 @@ async function replicaStatus(
     return { replica: replica.name, versions: explained };
   } catch (error) {
     const hint = error instanceof UserError ? error.hint : undefined;
-    return {
-      replica: replica.name,
-      problem: (error as Error).message,
-      ...(hint === undefined ? {} : { hint }),
-      versions: [],
-    };
+    return { replica: replica.name, problem: (error as Error).message, hint, versions: [] };
   } finally {
     client.close();
   }

@@ -155,7 +155,7 @@ test('promote asks for what is listed of a reader, and stays in its place', asyn
   const to = await openBucket(scratch, tap.endpoint, copies, { create: false });
   const models = join(scratch.directory, 'promoted');
   const { options } = publisher(to, { bucket: to.bucket, prefix: 'models' }, models);
-  await expect(promote({ ...options(), from })).rejects.toThrow(/has no release yet/);
+  await expect(promote({ ...options(), from })).rejects.toThrow(/the repository has no release/);
 
   const direct = await openBucket(scratch, endpoint, LOCATION.bucket, { create: false });
   writeRepository(models, {

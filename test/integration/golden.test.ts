@@ -228,7 +228,7 @@ test('without golden requests zeros are asked: what answers them, and what never
   write(zeroModel(1, REFUSES));
   expect(await publishReported()).toEqual([
     expect.stringMatching(
-      /^z the zero request failed: .*division by zero[\s\S]*-> if zeros are no valid input, add golden requests that are, z\/golden\/CASE.json \(for this version alone z\/golden\/1\/CASE.json\)$/,
+      /^z the zero request failed: .*division by zero[\s\S]*-> if zeros are not valid input, add golden requests with valid input: z\/golden\/CASE.json \(for this version only: z\/golden\/1\/CASE.json\)$/,
     ),
   ]);
   expect((await head())?.models['z']?.asked).toBe('zeros failed');

@@ -212,7 +212,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
         'cannot list pods app=triton in namespace serving: not permitted (HTTP 403: pods is forbidden: User "nobody" cannot list ' +
         'resource "pods" in API group "" in the namespace "serving")',
       hint:
-        'whom context "nobody" signs in as needs a Role in namespace serving: verb "list" on "pods", verbs "get" and ' +
+        'grant the user of context "nobody" a Role in namespace serving: verb "list" on "pods", verbs "get" and ' +
         '"create" on "pods/portforward"',
     });
   });
@@ -232,7 +232,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
   test('a token that is not known is told, and not printed', async () => {
     await expect(open({ kubeconfig: cluster.kubeconfig('stranger') }).list()).rejects.toMatchObject({
       name: 'UserError',
-      message: `cannot list pods app=triton in namespace serving: ${cluster.server} does not take the credentials of context "stranger" (HTTP 401)`,
+      message: `cannot list pods app=triton in namespace serving: ${cluster.server} rejects the credentials of context "stranger" (HTTP 401)`,
     });
   });
 

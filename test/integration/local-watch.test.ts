@@ -118,7 +118,7 @@ test('models that fail leave the others served, and are served once their files 
   writeRepository(repository, { 'breaks/1/model.py': 'raise RuntimeError("still no weights")\n' });
   await untilLocal(local, () => /FAIL breaks: the model is still not served/.test(said()));
   expect(said()).toMatch(/could not load breaks: .*still no weights/);
-  expect(said()).not.toMatch(/Putting back/);
+  expect(said()).not.toMatch(/Restoring the previous release/);
   expect(pageOf(local)).toContain('the load was stopped after 20 s');
 
   // Fix all models. Each ensemble is loaded after the model that it needs.

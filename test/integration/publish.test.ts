@@ -145,7 +145,9 @@ describe('sync-models', () => {
       return store.putBytes(key, body, condition);
     };
     const late = publisher(racing, LOCATION, repository).publish();
-    await expect(late).rejects.toThrow('a/config.pbtxt: somebody else wrote it while this publisher was running');
+    await expect(late).rejects.toThrow(
+      'cannot write a/config.pbtxt: another program changed the object while this publisher was running',
+    );
     expect(await head()).toBeUndefined();
   });
 
@@ -227,7 +229,7 @@ describe('--prune', () => {
     const stages: string[] = [];
     const { plan } = await pruned({ models: ['a'], onStage: (text) => stages.push(text) });
     expect(plan).toMatchObject({ remove: [], prune: ['a/2/weights.bin'] });
-    expect(stages).toContain('--prune keeps b: with --models no model is removed');
+    expect(stages).toContain('--prune keeps b, because --models removes no model');
     expect(await models()).toContain('b/1/weights.bin');
   });
 });
@@ -247,7 +249,7 @@ describe('rollback and promote', () => {
     expect(await models()).toContain('a/2/weights.bin');
     await rollBack(two.id.slice(-8), bucket().options());
     expect((await head())?.models['a']?.served).toEqual([2]);
-    await expect(rollBack('nope', bucket().options())).rejects.toThrow(/has no release "nope"/);
+    await expect(rollBack('nope', bucket().options())).rejects.toThrow(/has no release whose id contains "nope"/);
   });
 
   test('a model that came later is taken out, and comes back with its release', async () => {
@@ -280,7 +282,7 @@ describe('rollback and promote', () => {
     const before = await contents();
     const refusal = await rollBack(one.id, bucket().options()).catch((error: unknown) => error as UserError);
     expect(refusal).toMatchObject({
-      message: `release ${one.id} cannot be restored: --prune deleted a 1, c 1 (a/1/weights.bin, c/1/weights.bin)`,
+      message: `cannot restore release ${one.id}: --prune deleted a 1, c 1 (a/1/weights.bin, c/1/weights.bin)`,
       hint: expect.stringMatching(/nothing was changed; publish .* other models: rollback \S+ --models b$/) as string,
     });
     expect(await contents()).toEqual(before);
@@ -341,7 +343,7 @@ describe('rollback and promote', () => {
       ]);
       expect((await listReleases(store, LOCATION, 1)).map(({ changes }) => changes)).toEqual([['a 1 -> 3']]);
       const before = await contents();
-      const refusal = new RegExp(`^release ${lost} of s3://publish-test/models never was in service`);
+      const refusal = new RegExp(`^release ${lost} of s3://publish-test/models was never activated`);
       await expect(rollBack(lost, bucket().options())).rejects.toThrow(refusal);
       await expect(rollBack(lost.slice(-8), bucket().options())).rejects.toThrow(refusal);
       const to = publisher(store, { bucket: LOCATION.bucket, prefix: 'prod' }, repository);
@@ -386,7 +388,7 @@ test('promote --require-pretrained refuses random weights, and nothing is promot
   expect({ code, stderr }).toEqual({
     code: 1,
     stderr: expect.stringContaining(
-      `release ${release?.id} serves random weights, which --require-pretrained refuses\n` +
+      `release ${release?.id} serves random weights, which --require-pretrained does not allow\n` +
         '  a 1: seeded random weights (seed 0), not pretrained\n' +
         '  -> name trained weights in model-repo/MODEL/weights.yaml',
     ) as string,

@@ -184,7 +184,7 @@ describe('a model that cannot be unloaded', () => {
     const failed = bucket(stuck.url).publish({ unloadTimeoutMs });
     await expect(failed).rejects.toMatchObject({
       name: 'Incomplete',
-      message: expect.stringMatching(/c: it is broken\nEvery replica serves what it served before/) as string,
+      message: expect.stringMatching(/c: it is broken\nEvery replica serves the previous release/) as string,
       problems: [{ file: stuck.url, message: 'b is still loaded (UNLOADING after 0.3 s)' }],
     });
     expect(Object.keys((await head())?.models ?? {})).toEqual(['a']);
@@ -242,11 +242,13 @@ test('a copy that is gone keeps one model from being restored, and nobody from p
   writeRepository(repository, { 'a/config.pbtxt': serving(2), 'a/2/weights.bin': 'b' });
   const { url } = await fakeTriton(scratch, store, () => 'refuse');
   const failed = bucket(url).publish();
-  await expect(failed).rejects.toThrow(/it is broken[\s\S]*Putting back[\s\S]*its copy .* is gone/);
+  await expect(failed).rejects.toThrow(
+    /it is broken[\s\S]*Restoring the previous release failed too[\s\S]*its archived copy .* is missing/,
+  );
   await expect(failed).rejects.toMatchObject({ name: 'Incomplete' });
   const stages: string[] = [];
   await bucket().publish({ onStage: (stage) => stages.push(stage) });
-  expect(stages.join('\n')).toMatch(/a cannot be put back/);
+  expect(stages.join('\n')).toMatch(/cannot restore a: /);
   expect((await head())?.models['a']?.served).toEqual([2]);
 });
 
@@ -311,7 +313,7 @@ test('promote refuses a model that the release does not have, and an ensemble wi
   const attempt = (models: string[]) =>
     promote({ ...publisher(store, to, repository).options(), from: { store, location: LOCATION }, models });
   await expect(attempt(['step', 'hole'])).rejects.toThrow(/has no model "hole"/);
-  await expect(attempt(['whole'])).rejects.toThrow('whole is made of step, which is not among --models');
+  await expect(attempt(['whole'])).rejects.toThrow('ensemble whole contains step, which --models does not name');
   expect(await readHead(store, to)).toBeUndefined();
 });
 
@@ -334,7 +336,7 @@ test('an interrupt ends a recovery', async () => {
     onStage: (stage) => stages.push(stage),
   });
   await expect(publishing).rejects.toThrow('Ctrl-C');
-  expect(stages).toEqual(['an earlier publisher was interrupted: undo what it had begun']);
+  expect(stages).toEqual(['an earlier publisher was interrupted: undo its changes']);
   expect((await seeLock(store, LOCATION)).unfinished.switching).toEqual(['a']);
 });
 

@@ -58,7 +58,11 @@ describeUnless(whyNoGo(['pulumi']), 'outputs of a stack', () => {
       message: 'stack old does not have the outputs that publishing needs',
       problems: [
         { ...problem, field: 'output modelRepository', message: 'is missing (the model repository)' },
-        { ...problem, field: 'output kubeconfig', message: 'is a list that is not shown (how to reach the cluster)' },
+        {
+          ...problem,
+          field: 'output kubeconfig',
+          message: 'is a list that is not shown (the credentials of the cluster)',
+        },
         { ...problem, field: 'output namespace', message: 'is missing (the namespace of the Triton pods)' },
         { ...problem, field: 'output podSelector', message: 'is missing (the label selector of the Triton pods)' },
       ],
@@ -67,13 +71,13 @@ describeUnless(whyNoGo(['pulumi']), 'outputs of a stack', () => {
 
   test('a stack that is not there: those that are', async () => {
     const { message } = await failure('dev');
-    expect(message).toMatch(/^there is no stack dev; there are bucket, old, prod$/);
+    expect(message).toMatch(/^stack dev does not exist; existing stacks: bucket, old, prod$/);
   });
 
   test('Pulumi that is not logged in', async () => {
     delete process.env['PULUMI_BACKEND_URL'];
     expect(await failure('prod')).toMatchObject({
-      message: expect.stringMatching(/^pulumi is not logged in to where stack prod is kept/) as string,
+      message: expect.stringMatching(/^pulumi is not logged in to the backend of stack prod/) as string,
       hint: 'run "pulumi login", or set PULUMI_BACKEND_URL',
     });
   });
@@ -81,11 +85,11 @@ describeUnless(whyNoGo(['pulumi']), 'outputs of a stack', () => {
   test('a passphrase that is missing or wrong', async () => {
     process.env['PULUMI_CONFIG_PASSPHRASE'] = 'another';
     expect(await failure('prod')).toMatchObject({
-      message: expect.stringMatching(/^the secrets of stack prod cannot be read: .*passphrase/) as string,
+      message: expect.stringMatching(/^cannot decrypt the secrets of stack prod: .*passphrase/) as string,
     });
     delete process.env['PULUMI_CONFIG_PASSPHRASE'];
     expect(await failure('prod')).toMatchObject({
-      message: expect.stringMatching(/^the secrets of stack prod cannot be read: .*passphrase/) as string,
+      message: expect.stringMatching(/^cannot decrypt the secrets of stack prod: .*passphrase/) as string,
     });
   });
 
@@ -99,10 +103,8 @@ describeUnless(whyNoGo(['pulumi']), 'outputs of a stack', () => {
 
   test('a folder that is not there, or holds no Pulumi program', async () => {
     const nowhere = join(scratch.directory, 'nowhere');
-    expect((await failure('prod', nowhere)).message).toBe(
-      `there is no folder ${nowhere}, where stack prod would be read from`,
-    );
+    expect((await failure('prod', nowhere)).message).toBe(`cannot read stack prod: folder ${nowhere} does not exist`);
     mkdirSync(nowhere);
-    expect((await failure('prod', nowhere)).message).toMatch(/holds no Pulumi program/);
+    expect((await failure('prod', nowhere)).message).toMatch(/contains no Pulumi program/);
   });
 });

@@ -73,7 +73,7 @@ test('what was published where nobody named a server, and a server that does not
   expect(unasked.stdout).toMatch(/\nNo replica was checked: add --triton URL /);
   const unanswered = await status('--triton', 'http://127.0.0.1:9');
   expect(unanswered).toMatchObject({ code: 1 });
-  expect(unanswered.stdout).toMatch(/the replica http:\/\/127\.0\.0\.1:9 does not answer.*\n {2}-> check its address/);
+  expect(unanswered.stdout).toMatch(/replica http:\/\/127\.0\.0\.1:9 does not answer.*\n {2}-> check its address/);
 });
 
 test('what --prune would delete is shown; without a terminal to ask on, --yes is needed', async () => {
@@ -98,7 +98,7 @@ test('what --prune would delete is shown; without a terminal to ask on, --yes is
   const refused = await rollback();
   expect(refused.code).toBe(1);
   expect(refused.stderr).toMatch(
-    /cannot be restored: --prune deleted b 1 [^]*-> .* other models: rollback \S+ --models a\n/,
+    /cannot restore release \S+: --prune deleted b 1 [^]*-> .* other models: rollback \S+ --models a\n/,
   );
   expect((await rollback(/rollback (\S+) --models a/.exec(refused.stderr)?.[1] ?? '', '--models', 'a')).code).toBe(0);
   const { stdout } = await runCommandLine('releases', where, S3_ENVIRONMENT);

@@ -73,8 +73,8 @@ export async function change(
     }
     if (plan.prune.some((key) => !confirmed.has(key)) && !plan.keepPruned) {
       if ((await options.confirmPrune?.(plan)) === false) {
-        throw new UserError('nothing was done: the deletion was not confirmed', {
-          hint: 'leave out --prune, or say --yes',
+        throw new UserError('nothing was published, because the deletion was not confirmed', {
+          hint: 'omit --prune, or confirm the deletion with --yes',
         });
       }
       confirmed = new Set(plan.prune);
@@ -110,10 +110,7 @@ class Change {
   constructor(private readonly begun: Begun) {
     const { options, lock, plan, seen } = begun;
     const { onBytes, signal } = options;
-    this.writer = new RepositoryWriter(options.store, options.location, lock, {
-      ...(onBytes === undefined ? {} : { onBytes }),
-      ...(signal === undefined ? {} : { signal }),
-    });
+    this.writer = new RepositoryWriter(options.store, options.location, lock, { onBytes, signal });
     this.changed = plan.models.filter(isChanged);
     this.head = seen.head;
     if (options.noAsk !== true) this.asker = this.newAsker();
@@ -167,12 +164,12 @@ class Change {
         isNew: !idle,
         replicas: this.replicas,
         stillLoaded: [...this.stuck.values()],
-        ...(this.asker === undefined ? {} : { asked: this.asker.asked }),
+        asked: this.asker?.asked,
       };
     } finally {
       await lock.release({ unfinished, tidy: this.tidy }).catch((error: unknown) => {
         // The lock expires without a release.
-        options.onStage?.(`the lock could not be given back: ${(error as Error).message}`);
+        options.onStage?.(`cannot release the lock, which expires after a minute: ${(error as Error).message}`);
       });
     }
   }
@@ -215,11 +212,11 @@ class Change {
     for (const planned of this.changed) await this.writer.switchModel(planned);
     const failed = (await options.activate?.(plan.models.map(({ model }) => model))) ?? [];
     for (const name of failed) await this.writer.restoreModel(name, undefined);
-    const asking = this.asker === undefined ? {} : { ask: this.asker.ask };
-    await this.load({ ...this.newTarget(), removed: [] }, asking);
+    const ask = this.asker?.ask;
+    await this.load({ ...this.newTarget(), removed: [] }, { ask });
     // Unload models only after every replica accepted the new ones, because an unloaded model cannot be restored
     // without an interruption.
-    if (plan.remove.length > 0) await this.load(this.newTarget(), { patient: false, ...asking });
+    if (plan.remove.length > 0) await this.load(this.newTarget(), { patient: false, ask });
     await keeping;
     await this.giveUpUploads();
     if (!idle || failed.length > 0) await this.release(failed);
@@ -262,7 +259,7 @@ class Change {
     } catch (error) {
       // Not every publisher may abort uploads. After a 403, the next run has no permission either and need not try.
       this.tidy = error instanceof S3Error && error.status === 403;
-      options.onStage?.(`unfinished uploads are left: ${(error as Error).message}`);
+      options.onStage?.(`cannot abort unfinished uploads: ${(error as Error).message}`);
     }
   }
 
@@ -292,25 +289,26 @@ class Change {
       // An unchanged model keeps the result that an earlier release recorded.
       const stays = !isChanged(planned) && !isGoldenChanged(planned.model, before[name]);
       const asked = this.asker?.asked.get(name) ?? (stays ? before[name]?.asked : undefined);
-      models[name] = { ...described, ...(asked === undefined ? {} : { asked }) };
+      models[name] = { ...described, asked };
     }
-    if (failed.length > 0 && isDeepStrictEqual(models, before)) return;
+    // The previous release was read from JSON, which omits undefined fields.
+    if (failed.length > 0 && isDeepStrictEqual(JSON.parse(JSON.stringify(models)), before)) return;
     const { origin, restores } = target;
     const provenance = await target.provenance?.();
     const release = newRelease({
       previous: this.head?.release.id,
       origin,
       models,
-      ...(restores === undefined ? {} : { restores }),
-      ...(provenance === undefined ? {} : { provenance }),
-      ...(options.noAsk === true ? { notAsked: true } : {}),
+      restores,
+      provenance,
+      notAsked: options.noAsk === true ? true : undefined,
     });
     lock.requireHeld();
     try {
       this.head = await writeHead(options.store, options.location, release, this.head);
     } catch (error) {
       if (!(error instanceof PreconditionFailed)) throw error;
-      throw new LockLost('another publisher finished a release while this one was running', {
+      throw new LockLost('another publisher wrote a release while this publisher was running', {
         hint: RUN_AGAIN,
         cause: error,
       });
@@ -324,7 +322,7 @@ class Change {
     const { plan, options, seen, lock } = this.begun;
     if (plan.prune.length === 0) return;
     options.onStage?.(
-      `${plan.keepPruned ? 'move aside' : 'delete'} what is no longer needed: ${formatCount(plan.prune.length, 'object')}`,
+      `${plan.keepPruned ? 'archive' : 'delete'} ${formatCount(plan.prune.length, 'object')} that the release no longer needs`,
     );
     try {
       await lock.confirm();
@@ -335,8 +333,8 @@ class Change {
       await this.load(this.newTarget(), { patient: false });
     } catch (error) {
       const { message } = (await this.explained(error)) as Error;
-      throw new Incomplete(`release ${this.head?.release.id} is in service, but not all was deleted: ${message}`, {
-        hint: 'the next sync-models or rollback goes on with it',
+      throw new Incomplete(`release ${this.head?.release.id} is active, but not every object was deleted: ${message}`, {
+        hint: 'the next sync-models or rollback continues the deletion',
         cause: error,
       });
     }
@@ -355,16 +353,18 @@ class Change {
       await this.putBack(trouble);
     } catch (error) {
       throw new Incomplete(
-        `${(reason as Error).message}\nPutting back what was there before failed too: ${(error as Error).message}`,
+        `${(reason as Error).message}\nRestoring the previous release failed too: ${(error as Error).message}`,
         {
-          hint: '"npm run status" tells what each replica serves; the next sync-models or rollback tries again',
+          hint: '"npm run status" shows what each replica serves; the next sync-models or rollback tries again',
           cause: reason,
         },
       );
     }
-    options.onStage?.(`restored: the repository is at ${this.head?.release.id ?? 'no release'}`);
+    options.onStage?.(
+      `restored ${this.head === undefined ? 'the repository, which has no release' : `release ${this.head.release.id}`}`,
+    );
     if (this.stuck.size === 0) return reason;
-    const message = `${(reason as Error).message}\nEvery replica serves what it served before, but not every new model could be unloaded:`;
+    const message = `${(reason as Error).message}\nEvery replica serves the previous release, but not every new model could be unloaded:`;
     return stillLoadedError(message, [...this.stuck.values()], reason);
   }
 
@@ -374,14 +374,10 @@ class Change {
     const names = this.changed.map(({ model }) => model.name);
     if (trouble instanceof LockLost) return putRight(names, options);
     if (trouble !== undefined) throw trouble;
-    options.onStage?.('it failed: restore what was served before');
+    options.onStage?.('the change failed: restore the previous release');
     for (const name of [...names].reverse()) await this.writer.restoreModel(name, before[name]);
     await this.writer.delete(this.deadly(before).flatMap(({ objects }) => objects.map(({ object }) => object.key)));
     if (options.replicas === undefined) return;
-    const withoutSignal = { ...options };
-    delete withoutSignal.signal;
-    // A replica that rejected a new version still serves the previous one, which need not be loaded again.
-    delete withoutSignal.reload;
     const failed: string[] = [];
     const target = {
       models: [...servedModels([...names, ...plan.remove], before), ...this.dependents()],
@@ -391,13 +387,17 @@ class Change {
         .reverse(),
     };
     await rollOut(options.replicas, target, {
-      ...withoutSignal,
+      ...options,
+      signal: undefined,
+      // A replica that rejected a new version still serves the previous one, which need not be loaded again.
+      reload: false,
       patient: false,
       unsure: this.unsure,
       onFailure: (replica, error) => failed.push(`${replica}: ${error.message}`),
       onStillLoaded: this.onStillLoaded,
     });
-    if (failed.length > 0) throw new UserError(`not every replica serves it\n  ${failed.join('\n  ')}`);
+    if (failed.length > 0)
+      throw new UserError(`not every replica serves the previous release\n  ${failed.join('\n  ')}`);
   }
 
   /**

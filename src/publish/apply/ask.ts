@@ -93,8 +93,8 @@ function whyNotSingly({
   sequence_batching: sequence,
   model_transaction_policy: policy,
 }: ServedConfig): string | undefined {
-  if (sequence !== undefined) return 'its requests belong to sequences';
-  return policy?.decoupled === true ? 'it is decoupled: a request has any number of answers' : undefined;
+  if (sequence !== undefined) return 'it uses sequence batching, so a request needs its sequence';
+  return policy?.decoupled === true ? 'it is decoupled, so a request can have any number of answers' : undefined;
 }
 
 /** Asks one version on one replica. */
@@ -125,13 +125,13 @@ class VersionAsker {
   private async askGolden(request: GoldenRequest): Promise<void> {
     const { inputs, outputs, parameters } = request;
     const hint =
-      `fix ${this.name} and publish it again, under the same version number if you like; if the answer is right, ` +
-      `correct ${this.name}/golden/${request.name}.json; --no-ask publishes without asking`;
+      `fix ${this.name} and publish it again (the version number can be reused); if the answer is right, ` +
+      `correct ${this.name}/golden/${request.name}.json; --no-ask publishes without verifying answers`;
     let answer: Tensor[];
     try {
       answer = await this.infer(inputs, {
         outputs: outputs.map(({ name }) => ({ name })),
-        ...(Object.keys(parameters).length === 0 ? {} : { parameters }),
+        parameters,
       });
     } catch (cause) {
       const message = `${this.where} did not answer golden request ${request.name}: ${withoutFrames(this.name, (cause as Error).message)}`;
@@ -151,7 +151,7 @@ class VersionAsker {
   async askZeros(): Promise<Answered> {
     const { zerosWereAnswered } = this.options;
     const { name, version } = this;
-    const golden = `add golden requests that are, ${name}/golden/CASE.json (for this version alone ${name}/golden/${version}/CASE.json)`;
+    const golden = `add golden requests with valid input: ${name}/golden/CASE.json (for this version only: ${name}/golden/${version}/CASE.json)`;
     try {
       const wrong = contradiction(this.config, await this.infer(zeroInputs(this.config), {}));
       if (wrong === undefined) return { asked: 'zeros', text: 'answered zeros' };
@@ -165,14 +165,14 @@ class VersionAsker {
       if (contradicts(reason)) {
         throw this.failed(message, cause, `correct the output in the configuration of ${this.name}, or the model`);
       }
-      if (isLost(cause)) throw this.failed(message, cause, `fix ${this.name}; if zeros are no valid input, ${golden}`);
+      if (isLost(cause)) throw this.failed(message, cause, `fix ${this.name}; if zeros are not valid input, ${golden}`);
       if (zerosWereAnswered) {
-        const hint = `zeros were answered before: fix ${this.name}; if they are no valid input any more, ${golden}`;
+        const hint = `the previous release answered zeros: fix ${this.name}; if zeros are no longer valid input, ${golden}`;
         throw this.failed(message, cause, hint);
       }
       this.options.signal?.throwIfAborted();
       const text = `the zero request failed: ${reason}`;
-      return { asked: 'zeros failed', text, hint: `if zeros are no valid input, ${golden}` };
+      return { asked: 'zeros failed', text, hint: `if zeros are not valid input, ${golden}` };
     }
   }
 

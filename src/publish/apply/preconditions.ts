@@ -21,7 +21,7 @@ export function requireNoConflict(plan: Plan, hint: Target['conflictHint']): voi
   const found = conflicts(plan);
   if (found.length === 0) return;
   const lines = found.map(({ key, reason }) => `${key} ${reason}`);
-  throw new VersionConflict(`published versions are never changed, and these would be:\n  ${lines.join('\n  ')}`, {
+  throw new VersionConflict(`cannot change published versions:\n  ${lines.join('\n  ')}`, {
     hint:
       hint?.(found.map(({ key }) => key)) ??
       `put the new files into a new version folder, ${nextFolder(plan)}; nothing was uploaded`,
@@ -48,7 +48,7 @@ export function requireRemovable(target: Target, release: Release | undefined): 
   for (const [name, composedOf] of wanted) {
     const missing = composedOf.find((step) => removed.has(step));
     if (missing === undefined) continue;
-    throw new UserError(`${missing} would be removed, and ${name} is made of it`, {
+    throw new UserError(`cannot remove ${missing}, because ensemble ${name} contains it`, {
       hint: `remove ${name} too, or keep ${missing}`,
     });
   }
@@ -61,7 +61,8 @@ export function requireRemovable(target: Target, release: Release | undefined): 
 export async function requireReplicas({ replicas, onStage }: ChangeOptions): Promise<void> {
   if (replicas === undefined) return;
   const found = await replicas.list();
-  if (found.length === 0)
-    onStage?.(`no replica yet in ${replicas.describe()}: those that start later load it by themselves`);
+  if (found.length === 0) {
+    onStage?.(`no replica is running (${replicas.describe()}); replicas that start later load the release themselves`);
+  }
   for (const replica of found) if (replica.ready) await requireAnswers(replica);
 }

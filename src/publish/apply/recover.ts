@@ -25,7 +25,7 @@ export async function recover(
   const { unfinished } = seen.lock;
   const lock = await Lock.take(store, location, seen.lock, { ...NO_INTENT, switching: [...ours] });
   if (lock === undefined) return false;
-  if (isUnfinished(unfinished)) onStage?.('an earlier publisher was interrupted: undo what it had begun');
+  if (isUnfinished(unfinished)) onStage?.('an earlier publisher was interrupted: undo its changes');
   const attempt = async (what: string, work: () => Promise<unknown>): Promise<void> => {
     try {
       await work();
@@ -39,15 +39,15 @@ export async function recover(
     const released = seen.head?.release.models ?? {};
     const switching = [...new Set([...unfinished.switching, ...ours])];
     for (const name of [...switching].reverse()) {
-      await attempt(`${name} cannot be put back`, () => writer.restoreModel(name, released[name]));
+      await attempt(`cannot restore ${name}`, () => writer.restoreModel(name, released[name]));
     }
-    await attempt('not every server could be put back', () => recoverServers(unfinished, released, options));
+    await attempt('cannot restore every replica', () => recoverServers(unfinished, released, options));
     const kept = new Set(Object.values(released).flatMap(({ objects }) => Object.keys(objects)));
     const gone = unfinished.deleting.filter((key) => !kept.has(key));
     const { keepDeleted: keep } = unfinished;
-    await attempt('not everything could be deleted', () => writer.removeObjects(gone, seen, { keep }));
+    await attempt('cannot delete every object', () => writer.removeObjects(gone, seen, { keep }));
     // Abort unfinished copies; they are never resumed. Unfinished uploads are resumed by uploadVersions.
-    await attempt('unfinished copies are left', () => store.abortUploads(`${releasesPrefix(location)}/`));
+    await attempt('cannot abort unfinished copies', () => store.abortUploads(`${releasesPrefix(location)}/`));
   } catch (error) {
     await lock.release({ unfinished: true });
     throw error;
@@ -65,7 +65,7 @@ async function recoverServers(
   const names = [...new Set([...switching, ...removing])];
   if (names.length === 0) return;
   if (options.replicas === undefined) {
-    options.onStage?.(`servers may serve ${names.join(', ')} other than released: "npm run status" tells`);
+    options.onStage?.(`replicas may not serve ${names.join(', ')} as released; check with "npm run status"`);
     return;
   }
   const unknown = names.filter((name) => released[name] === undefined && (digests[name] ?? '') !== '');

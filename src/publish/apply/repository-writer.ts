@@ -137,7 +137,7 @@ export class RepositoryWriter {
       const kept = await this.store.get(keptKey(this.location, wanted.checksum));
       if (kept === undefined) {
         throw new UserError(
-          `${key} cannot be put back: its copy in ${keptKey(this.location, wanted.checksum)} is gone`,
+          `cannot restore ${key}: its archived copy ${keptKey(this.location, wanted.checksum)} is missing`,
           {
             hint: 'publish the model again',
           },
@@ -251,10 +251,8 @@ export class RepositoryWriter {
       digest,
       composedOf,
       weights,
-      ...(weightKinds === undefined ? {} : { weightKinds }),
-      ...(golden === undefined
-        ? {}
-        : { golden: { sha256: golden.sha256, bytes: golden.bytes, requests: golden.requests } }),
+      weightKinds,
+      golden: golden && { sha256: golden.sha256, bytes: golden.bytes, requests: golden.requests },
       objects: Object.fromEntries(objects.sort(([a], [b]) => (a < b ? -1 : 1))),
     } satisfies ReleasedModel;
   }
@@ -291,8 +289,7 @@ export class RepositoryWriter {
     const { source, bytes, checksum } = object;
     if ('body' in source) return this.store.putBytes(key, source.body, options.condition);
     if ('stored' in source) return this.copyFrom(source.stored, key, object, options);
-    const expected = checksum === undefined ? {} : { checksum };
-    return this.store.putFile(key, { path: source.file, bytes }, { ...options, ...expected });
+    return this.store.putFile(key, { path: source.file, bytes }, { ...options, checksum });
   }
 
   private async copyFrom(
@@ -314,7 +311,7 @@ export class RepositoryWriter {
       }
     }
     throw new UserError(
-      `${object.key} cannot be brought back: ${(last as Error | undefined)?.message ?? 'it was deleted'}`,
+      `cannot restore ${object.key}: ${(last as Error | undefined)?.message ?? 'the object was deleted'}`,
       {
         // Unless the bytes are gone, the error of S3 has its own hint.
         hint: (last instanceof UserError ? last.hint : undefined) ?? 'publish that version again from its files',
@@ -348,7 +345,7 @@ export async function ensurePlaceholder(store: S3Store, location: RepositoryLoca
 const isHere = (place: StoredPlace, key: string): boolean => place.store === undefined && place.key === key;
 
 const raced = (key: string, cause?: unknown): UserError =>
-  new UserError(`${key}: somebody else wrote it while this publisher was running`, {
-    hint: 'run it again to publish on top of what is there now',
+  new UserError(`cannot write ${key}: another program changed the object while this publisher was running`, {
+    hint: 'run the command again; it then starts from the new content of the bucket',
     cause,
   });

@@ -10,7 +10,7 @@ import { DIGEST_PARAMETER } from '../plan/desired';
 const POLL_MS = 100;
 const WAIT_FOR_PODS_MS = 1000;
 
-const ELSEWHERE = 'check that its --model-repository is the place that is published to';
+const ELSEWHERE = 'check that --model-repository of this replica is the repository that you publish to';
 
 /** Time for a version to appear in the index after the server reported that it was loaded. */
 const APPEARS_MS = 3000;
@@ -218,7 +218,7 @@ export async function readIndex(client: TritonHttpClient, replica: Replica): Pro
     return await client.repositoryIndex();
   } catch (cause) {
     if (cause instanceof TritonError && cause.status === 'HTTP 403') throw refused(replica, cause);
-    throw new UserError(`the replica ${replica.name} does not answer: ${(cause as Error).message}`, {
+    throw new UserError(`replica ${replica.name} does not answer: ${(cause as Error).message}`, {
       hint: 'check its address, and that the server runs with --model-control-mode=explicit',
       cause,
     });
@@ -226,9 +226,9 @@ export async function readIndex(client: TritonHttpClient, replica: Replica): Pro
 }
 
 function refused({ name, modelControlKey }: Replica, cause: TritonError): UserError {
-  const how = modelControlKey === undefined ? 'without its key' : 'with the key that was given';
-  return new UserError(`the replica ${name} refuses model control ${how}: ${cause.message}`, {
-    hint: `set ${CONTROL_KEY_VARIABLE} to its key; --stack and --local know it`,
+  const how = modelControlKey === undefined ? 'without its key' : 'with the given key';
+  return new UserError(`replica ${name} denies model control ${how}: ${cause.message}`, {
+    hint: `set ${CONTROL_KEY_VARIABLE} to the key of the replica, or use --stack or --local, which read the key`,
     cause,
   });
 }
@@ -283,8 +283,8 @@ async function requirePublished(client: TritonHttpClient, replica: Replica, mode
   const digest = await loadedDigest(client, model);
   if (digest === model.digest) return;
   throw new UserError(
-    `${replica.name} loaded ${model.name}, but not what was published (its configuration has ` +
-      `${DIGEST_PARAMETER} ${digest ?? 'not set'}, the published one ${model.digest})`,
+    `${replica.name} loaded ${model.name} with another configuration than the published one ` +
+      `(${DIGEST_PARAMETER} is ${digest ?? 'not set'}, expected ${model.digest})`,
     { hint: ELSEWHERE },
   );
 }
@@ -305,7 +305,7 @@ async function loadModel(
     const { message, hint } = explainLoadFailure(model.name, (cause as Error).message);
     throw new UserError(`${replica.name} could not load ${model.name}: ${message}`, {
       hint: /explicit/i.test(message)
-        ? 'start that server with --model-control-mode=explicit'
+        ? 'start the replica with --model-control-mode=explicit'
         : /failed to poll/.test(message)
           ? ELSEWHERE
           : (hint ?? `fix ${model.name} ${model.served.join(' ')} and publish again; the version number can be reused`),
@@ -335,7 +335,7 @@ async function waitUntilReady(
       const elsewhere = state === 'absent' || reason === 'unloaded';
       throw new UserError(
         `${replica.name}: ${model.name} version ${version} is ${state}${reason === '' ? '' : `: ${reason}`}`,
-        elsewhere ? { hint: ELSEWHERE } : {},
+        { hint: elsewhere ? ELSEWHERE : undefined },
       );
     }
     await sleep(POLL_MS);
@@ -378,11 +378,11 @@ export function stillLoadedError(message: string, stuck: readonly StillLoaded[],
   const problems = replicas.map((file) => {
     const models = stuck.filter(({ replica }) => replica === file);
     const held = models.map(({ model, reason }) => `${model} is still loaded (${reason})`).join(', ');
-    return { file, message: held, ...(models[0] === undefined ? {} : { hint: models[0].restart }) };
+    return { file, message: held, hint: models[0]?.restart };
   });
   return new Incomplete(message, {
     problems,
-    hint: 'restart these replicas one after the other: each of them loads the release',
+    hint: 'restart these replicas one after the other; each of them then loads the release',
     cause,
   });
 }

@@ -93,14 +93,14 @@ async function toWanted(model: RepositoryModel): Promise<WantedModel> {
     objects: [...inVersions, ...beside].sort((a, b) => (a.key < b.key ? -1 : 1)),
     config: { ...object(CONFIG_FILE, body.byteLength, { body }), checksum: checksumOfBytes(body) },
     ...(await describeWeights(model)),
-    ...wantedGolden(model),
+    golden: wantedGolden(model),
   };
 }
 
-function wantedGolden({ golden: requests }: RepositoryModel): Pick<WantedModel, 'golden'> {
-  if (requests.length === 0) return {};
+function wantedGolden({ golden: requests }: RepositoryModel): WantedGolden | undefined {
+  if (requests.length === 0) return undefined;
   const { body, golden } = encodeGolden(requests);
-  return { golden: { ...golden, body: () => Promise.resolve(body) } };
+  return { ...golden, body: () => Promise.resolve(body) };
 }
 
 function digestOf(text: string, beside: readonly WantedObject[]): string {

@@ -188,8 +188,7 @@ class ModelPlanner {
       return { object, action: 'keep', etag, checksum };
     }
     const replaceable = isReplaceable(object.key) || !this.isCommitted(object.key);
-    const recent = present.recent === true ? { recent: true as const } : {};
-    return { object, action: replaceable ? 'replace' : 'conflict', etag, ...recent };
+    return { object, action: replaceable ? 'replace' : 'conflict', etag, recent: present.recent };
   }
 
   result(planned: (object: WantedObject) => PlannedObject): PlannedModel {

@@ -16,14 +16,16 @@ export function selectModels(
   const unknown = selection.find((name) => release.models[name] === undefined);
   if (unknown !== undefined) {
     throw new UserError(`release ${release.id} of ${where} has no model "${unknown}"`, {
-      hint: `it has ${Object.keys(release.models).join(', ')}`,
+      hint: `models of the release: ${Object.keys(release.models).join(', ')}`,
     });
   }
   const models = all.filter(({ name }) => selection.includes(name));
   for (const { name, composedOf } of models) {
     const missing = composedOf.find((step) => !selection.includes(step));
     if (missing !== undefined) {
-      throw new UserError(`${name} is made of ${missing}, which is not among --models`, { hint: `add ${missing}` });
+      throw new UserError(`ensemble ${name} contains ${missing}, which --models does not name`, {
+        hint: `add ${missing} to --models`,
+      });
     }
   }
   return models;

@@ -16,8 +16,8 @@ export function storedGolden(store: S3Store, location: RepositoryLocation, golde
     body: async () => {
       const found = await store.get(goldenKey(location, golden.sha256));
       if (found === undefined) {
-        throw new UserError(`${where} is missing: golden requests of the release`, {
-          hint: 'restore that object, publish the model again, or ask nothing with --no-ask',
+        throw new UserError(`cannot read the golden requests of the release: ${where} is missing`, {
+          hint: 'restore that object, publish the model again, or skip the verification of answers with --no-ask',
         });
       }
       verifyGolden(found.body, golden, where);

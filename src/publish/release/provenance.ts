@@ -14,7 +14,6 @@ const GIT_TIMEOUT_MS = 10_000;
  * tree, there is no commit.
  */
 export async function provenanceOf(folder: string, message: string | undefined): Promise<Provenance> {
-  const given = message === undefined ? {} : { message };
   try {
     const git = async (...args: string[]): Promise<string> =>
       (await exec('git', ['-C', folder, ...args], { timeoutMs: GIT_TIMEOUT_MS })).stdout.trim();
@@ -23,8 +22,8 @@ export async function provenanceOf(folder: string, message: string | undefined):
       git('status', '--porcelain', '--', '.'),
     ]);
     const [hash = '', subject = ''] = log.split('\n');
-    return { commit: `${hash}${changes === '' ? '' : '+'}`, message: subject, ...given };
+    return { commit: `${hash}${changes === '' ? '' : '+'}`, message: message ?? subject };
   } catch {
-    return given;
+    return { message };
   }
 }

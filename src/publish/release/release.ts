@@ -84,9 +84,12 @@ export async function readHead(store: S3Store, location: RepositoryLocation): Pr
   const { release: id } = parse(found.body, `s3://${store.bucket}/${key}`) as { release: string };
   const release = await readRelease(store, location, id);
   if (release === undefined) {
-    throw new UserError(`s3://${store.bucket}/${releaseKey(location, id)} is missing, and the repository is at it`, {
-      hint: `restore that object, or delete s3://${store.bucket}/${key} to have what is in the bucket taken as it is`,
-    });
+    throw new UserError(
+      `cannot read the current release: s3://${store.bucket}/${releaseKey(location, id)} is missing`,
+      {
+        hint: `restore that object, or delete s3://${store.bucket}/${key}; sync-models then adopts the models in the bucket`,
+      },
+    );
   }
   return { release, etag: found.etag };
 }
@@ -125,12 +128,12 @@ export function newRelease(
     format: FORMAT,
     id: `${now.toISOString().replace(/[-:.]/g, '')}-${randomBytes(4).toString('hex')}`,
     createdAt: now.toISOString(),
-    ...(content.previous === undefined ? {} : { previous: content.previous }),
+    previous: content.previous,
     origin: content.origin,
     by: ourName(),
     ...content.provenance,
-    ...(content.restores === undefined ? {} : { restores: content.restores }),
-    ...(content.notAsked === undefined ? {} : { notAsked: content.notAsked }),
+    restores: content.restores,
+    notAsked: content.notAsked,
     models: Object.fromEntries(models),
   };
 }
@@ -157,12 +160,18 @@ function parse(body: Buffer, where: string): object {
   try {
     content = JSON.parse(body.toString('utf8')) as { format?: unknown };
   } catch (cause) {
-    throw new UserError(`${where} is not JSON: it was not written by this tool`, { cause });
+    throw new UserError(`cannot read ${where}: it is not JSON, so this tool did not write it`, {
+      hint: 'restore an earlier version of that object',
+      cause,
+    });
   }
   if (content.format !== FORMAT) {
-    throw new UserError(`${where} has format ${String(content.format)}, and this version of the tool reads ${FORMAT}`, {
-      hint: 'update this checkout',
-    });
+    throw new UserError(
+      `cannot read ${where}: its format is ${String(content.format)}, and this version of the tool reads format ${FORMAT}`,
+      {
+        hint: 'update this checkout to the version that wrote the release',
+      },
+    );
   }
   return content;
 }

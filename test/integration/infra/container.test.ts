@@ -194,14 +194,14 @@ describe('the container that the Deployment describes, with a real tritonserver 
       const refused = await run('sync-models', publishing);
       expect(refused).toMatchObject({ code: 1 });
       expect(refused.stderr).toMatch(
-        /refuses model control without its key: .*restricted.*\n.*TRITON_MODEL_CONTROL_KEY/,
+        /denies model control without its key: .*restricted.*\n.*TRITON_MODEL_CONTROL_KEY/,
       );
       expect((await run('sync-models', publishing, `${KEY}x`)).stderr).toMatch(/with the key that was given/);
       expect((await run('sync-models', publishing, `${KEY}\n`)).stderr).toMatch(/not shown; allowed: printable ASCII/);
       expect(await run('sync-models', publishing, KEY)).toMatchObject({ code: 0 });
       const x = { name: 'x', datatype: 'FP32', shape: [1], data: new Float32Array([1]) } as const;
       expect((await running.client.infer('more', [x])).outputs[0]?.data).toEqual(new Float32Array([21]));
-      expect((await run('status', [])).stdout).toMatch(/refuses model control without its key/);
+      expect((await run('status', [])).stdout).toMatch(/denies model control without its key/);
       // The server also serves a model that was not published here.
       expect((await run('status', [], KEY)).stdout).toMatch(/more +1 +READY +as released/);
     });

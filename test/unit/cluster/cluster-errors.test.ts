@@ -17,7 +17,7 @@ test.each([
   [
     'not signed in',
     status(401, 'Unauthorized'),
-    `${CANNOT}: https://cluster.example does not take the credentials of context "prod" (HTTP 401: Unauthorized)`,
+    `${CANNOT}: https://cluster.example rejects the credentials of context "prod" (HTTP 401: Unauthorized)`,
     /sign in again/,
   ],
   [
@@ -47,20 +47,20 @@ test.each([
   [
     'no answer',
     failure({ name: 'TimeoutError' }),
-    `${CANNOT}: the cluster at https://cluster.example cannot be reached (no answer in time)`,
+    `${CANNOT}: the cluster at https://cluster.example cannot be reached (timeout)`,
     /VPN/,
   ],
   [
     'another certificate',
     failure({ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }, 'self-signed certificate'),
     `${CANNOT}: the certificate of https://cluster.example is not trusted (self-signed certificate)`,
-    /write it anew/,
+    /create it again/,
   ],
   [
     'the program to sign in with is missing',
     failure({ code: 'ENOENT', syscall: 'spawn aws', path: 'aws' }, 'spawn aws ENOENT'),
-    `${CANNOT}: the kubeconfig signs in with "aws", which cannot be run`,
-    /ENOENT/,
+    `${CANNOT}: the kubeconfig signs in with "aws", which failed to start (ENOENT)`,
+    /install "aws"/,
   ],
   ['anything else', failure({}, 'odd'), `${CANNOT} at https://cluster.example: odd`, null],
 ])('%s', (_, error, message, hint) => {

@@ -67,20 +67,20 @@ test('the context that is asked for', () => {
 });
 
 test.each([
-  ['no file at the path', '/nowhere/config', undefined, 'there is no kubeconfig at /nowhere/config'],
+  ['no file at the path', '/nowhere/config', undefined, 'kubeconfig /nowhere/config does not exist'],
   [
     'no such context',
     yaml('one', ['staging', 'prod']),
     'dev',
-    'the kubeconfig given has no context "dev"; it has staging, prod',
+    'the kubeconfig given has no context "dev"; its contexts are staging, prod',
   ],
   [
     'no current context',
     yaml('one').replace(/current-context.*/, ''),
     undefined,
-    'the kubeconfig given has no current context; it has one',
+    'the kubeconfig given has no current context; its contexts are one',
   ],
-  ['nothing in it', '{}', 'dev', 'the kubeconfig given has no context "dev"; it has none'],
+  ['nothing in it', '{}', 'dev', 'the kubeconfig given has no context "dev"; it has no contexts'],
   [
     'a context without its cluster',
     yaml('one').replace('clusters: [{ name: one,', 'clusters: [{ name: other,'),
@@ -95,11 +95,11 @@ test('none at all', () => {
   process.env['HOME'] = join(scratch.directory, 'empty');
   expect(failure(() => loadKubeconfig())).toMatchObject({
     name: 'UserError',
-    message: `no kubeconfig: KUBECONFIG is not set and ${join(scratch.directory, 'empty')}/.kube/config is not there`,
+    message: `no kubeconfig found: KUBECONFIG is not set, and ${join(scratch.directory, 'empty')}/.kube/config does not exist`,
     hint: expect.stringContaining('aws eks update-kubeconfig') as string,
   });
   process.env['KUBECONFIG'] = '/nowhere/config';
-  expect(() => loadKubeconfig()).toThrow('KUBECONFIG names /nowhere/config, which is not there');
+  expect(() => loadKubeconfig()).toThrow('KUBECONFIG names /nowhere/config, which does not exist');
 });
 
 test('a mistake in its text is told by its line, without the text, which may be secret', () => {
@@ -107,7 +107,7 @@ test('a mistake in its text is told by its line, without the text, which may be 
   const error = failure(() => loadKubeconfig(broken));
   expect(error).toMatchObject({
     name: 'UserError',
-    message: expect.stringMatching(/^the kubeconfig given: not a kubeconfig that can be read \(line \d+: /) as string,
+    message: expect.stringMatching(/^the kubeconfig given is not a valid kubeconfig \(line \d+: /) as string,
   });
   expect(JSON.stringify(error, Object.getOwnPropertyNames(error as object))).not.toContain('very-secret');
 });

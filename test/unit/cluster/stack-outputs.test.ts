@@ -61,14 +61,14 @@ test.each(['models', 's3://bucket', 's3://bucket/', 's3:///models', '', ['s3://b
 
 test('a cluster is all of its outputs', () => {
   expect(problemsOf({ ...bucket, podSelector: 'app=triton' })).toEqual([
-    ['output kubeconfig', 'is missing (how to reach the cluster)'],
+    ['output kubeconfig', 'is missing (the credentials of the cluster)'],
     ['output namespace', 'is missing (the namespace of the Triton pods)'],
   ]);
 });
 
 test('a secret of the wrong type is not shown', () => {
   expect(problemsOf({ ...bucket, modelControlKey: 'short', ...cluster, kubeconfig: ['very-secret-token'] })).toEqual([
-    ['output modelControlKey', "is a string that is not shown (the key of the servers' model control API)"],
-    ['output kubeconfig', 'is a list that is not shown (how to reach the cluster)'],
+    ['output modelControlKey', "is a string that is not shown (the key of the replicas' model control API)"],
+    ['output kubeconfig', 'is a list that is not shown (the credentials of the cluster)'],
   ]);
 });

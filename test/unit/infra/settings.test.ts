@@ -218,7 +218,7 @@ describe('what is wrong', () => {
       'a prefix that the publisher refuses',
       { modelRepositoryPrefix: 'models.releases' },
       [
-        'modelRepositoryPrefix: what ends in .releases is what the publisher keeps beside a repository; ' +
+        'modelRepositoryPrefix: this prefix is reserved, because the publisher stores the releases of a repository under it; ' +
           'allowed: the repository is s3://bucket/models',
       ],
     ],

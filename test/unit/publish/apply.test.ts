@@ -41,6 +41,6 @@ test.each([
   const models = [{ objects: [{ object, action: 'upload' }], leftovers: [] }] as unknown as PlannedModel[];
   const error = await writer.uploadVersions(models).catch((caught: unknown) => caught);
   expect(error).toBeInstanceOf(UserError);
-  expect((error as UserError).message).toMatch(new RegExp(`^m/1/weights.bin cannot be brought back: .*${code}`));
+  expect((error as UserError).message).toMatch(new RegExp(`^cannot restore m/1/weights.bin: .*${code}`));
   expect((error as UserError).hint).toMatch(hint);
 });

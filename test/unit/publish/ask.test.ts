@@ -140,7 +140,7 @@ test('askModel reports an error to zeros, and refuses it where zeros were answer
   expect(await ask(refuses('the id 0 is unknown'))).toEqual({
     asked: 'zeros failed',
     text: 'the zero request failed: the id 0 is unknown',
-    hint: 'if zeros are no valid input, add golden requests that are, m/golden/CASE.json (for this version alone m/golden/1/CASE.json)',
+    hint: 'if zeros are not valid input, add golden requests with valid input: m/golden/CASE.json (for this version only: m/golden/1/CASE.json)',
   });
   await expect(ask(refuses('the id 0 is unknown'), [], { zerosWereAnswered: true })).rejects.toThrow(
     'pod-0: m version 1 failed on the zero request: the id 0 is unknown',
@@ -148,11 +148,15 @@ test('askModel reports an error to zeros, and refuses it where zeros were answer
 });
 
 test.each([
-  ['sequence batching', { sequence_batching: { direct: {} } }, 'its requests belong to sequences'],
+  [
+    'sequence batching',
+    { sequence_batching: { direct: {} } },
+    'it uses sequence batching, so a request needs its sequence',
+  ],
   [
     'a decoupled model',
     { model_transaction_policy: { decoupled: true } },
-    'it is decoupled: a request has any number of answers',
+    'it is decoupled, so a request can have any number of answers',
   ],
 ])('askModel does not ask %s', async (_, more, reason) => {
   const infer = jest.fn();
