@@ -63,14 +63,14 @@ test.each([
     /install "aws"/,
   ],
   ['anything else', failure({}, 'odd'), `${CANNOT} at https://cluster.example: odd`, null],
-])('%s', (_, error, message, hint) => {
+])('explainCluster explains: %s', (_, error, message, hint) => {
   const explained = explainCluster(call, error);
   expect(explained.message).toBe(message);
   if (hint === null) expect(explained.hint).toBeUndefined();
   else expect(explained.hint).toMatch(hint);
 });
 
-test('what is already in our words stays', () => {
+test('explainCluster returns a UserError as it is', () => {
   const error = new UserError('no kubeconfig');
   expect(explainCluster(call, error)).toBe(error);
 });

@@ -40,7 +40,7 @@ const failure = (work: () => unknown): unknown => {
   }
 };
 
-test('text in YAML, text in JSON, or a path', () => {
+test('loadKubeconfig accepts YAML text, JSON text and a path', () => {
   expect(serverOf(yaml('one'))).toBe('https://one.example:6443');
   const json = JSON.stringify({
     clusters: [{ name: 'two', cluster: { server: 'https://two.example:6443' } }],
@@ -51,7 +51,7 @@ test('text in YAML, text in JSON, or a path', () => {
   expect(serverOf(file('three', yaml('three')))).toBe('https://three.example:6443');
 });
 
-test('without one: the files of KUBECONFIG, of which the first decides; else the one at home', () => {
+test('loadKubeconfig reads the files of KUBECONFIG, the first of which sets the context, else ~/.kube/config', () => {
   mkdirSync(join(scratch.directory, '.kube'), { recursive: true });
   file('.kube/config', yaml('home'));
   expect(serverOf()).toBe('https://home.example:6443');
@@ -61,7 +61,7 @@ test('without one: the files of KUBECONFIG, of which the first decides; else the
   expect(serverOf(undefined, 'second')).toBe('https://second.example:6443');
 });
 
-test('the context that is asked for', () => {
+test('loadKubeconfig uses the given context', () => {
   const config = loadKubeconfig(yaml('one', ['staging', 'prod']), 'prod');
   expect(config.getCurrentContext()).toBe('prod');
 });
@@ -87,11 +87,11 @@ test.each([
     undefined,
     'the kubeconfig given: context "one" names no cluster with a server address',
   ],
-])('%s', (_, kubeconfig, context, message) => {
+])('loadKubeconfig rejects: %s', (_, kubeconfig, context, message) => {
   expect(failure(() => loadKubeconfig(kubeconfig, context))).toMatchObject({ name: 'UserError', message });
 });
 
-test('none at all', () => {
+test('loadKubeconfig names the places it searched if no kubeconfig exists', () => {
   process.env['HOME'] = join(scratch.directory, 'empty');
   expect(failure(() => loadKubeconfig())).toMatchObject({
     name: 'UserError',
@@ -102,7 +102,7 @@ test('none at all', () => {
   expect(() => loadKubeconfig()).toThrow('KUBECONFIG names /nowhere/config, which does not exist');
 });
 
-test('a mistake in its text is told by its line, without the text, which may be secret', () => {
+test('loadKubeconfig reports the line of a syntax error without the text, which may be secret', () => {
   const broken = `${yaml('one')}users: [ { token: very-secret-token\n`;
   const error = failure(() => loadKubeconfig(broken));
   expect(error).toMatchObject({

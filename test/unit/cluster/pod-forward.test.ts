@@ -1,5 +1,5 @@
 import { EventEmitter, once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { connect, Server, type Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import { PodForward, type OpenStream, type PodStream } from '../../../src/cluster/pod-forward';
 
@@ -23,7 +23,7 @@ class FakeStream extends EventEmitter implements PodStream {
     this.close();
   }
   ping(): void {
-    // Nobody counts them.
+    // No test counts pings.
   }
   pause(): void {
     this.paused = true;
@@ -69,7 +69,7 @@ const textOf = async (socket: Socket): Promise<string> => {
   return text;
 };
 
-test('each connection has a stream of its own, and both directions pass', async () => {
+test('PodForward gives each connection its own stream, in both directions', async () => {
   await listen();
   const [one, two] = [await dial(), await dial()];
   const [first, second] = [await accepted(1), await accepted(2)];
@@ -81,7 +81,7 @@ test('each connection has a stream of its own, and both directions pass', async 
   two.destroy();
 });
 
-test('a local connection that ends closes its stream alone', async () => {
+test('PodForward closes only the stream of a local connection that ends', async () => {
   await listen();
   const [one, two] = [await dial(), await dial()];
   const [first, second] = [await accepted(1), await accepted(2)];
@@ -91,7 +91,7 @@ test('a local connection that ends closes its stream alone', async () => {
   two.destroy();
 });
 
-test('a stream that ends before an answer: status 502 says so', async () => {
+test('PodForward answers 502 if the stream ends before an answer', async () => {
   await listen();
   const socket = await dial();
   socket.write('GET / HTTP/1.1\r\n\r\n');
@@ -102,7 +102,7 @@ test('a stream that ends before an answer: status 502 says so', async () => {
   );
 });
 
-test('an error of the pod before an answer: status 502 with its text', async () => {
+test('PodForward answers 502 with the error of the pod if there was no answer before', async () => {
   await listen();
   const socket = await dial();
   const stream = await accepted();
@@ -111,7 +111,7 @@ test('an error of the pod before an answer: status 502 with its text', async () 
   expect(stream.closed).toBe(true);
 });
 
-test('what ends in the middle of an answer ends there, with nothing added', async () => {
+test('PodForward adds nothing to an answer that is cut off', async () => {
   await listen();
   const socket = await dial();
   const stream = await accepted();
@@ -120,14 +120,14 @@ test('what ends in the middle of an answer ends there, with nothing added', asyn
   expect(await textOf(socket)).toBe('HTTP/1.1 200 OK\r\n');
 });
 
-test('a stream that cannot be opened: status 502, and the next connection is tried anew', async () => {
+test('PodForward answers 502 if a stream cannot be opened, and tries again for the next connection', async () => {
   let tries = 0;
   await listen(() => Promise.reject(new Error(`no way ${(tries += 1)}`)));
   expect(await textOf(await dial())).toMatch(/no way 1\n$/);
   expect(await textOf(await dial())).toMatch(/no way 2\n$/);
 });
 
-test('a reader that does not keep up stops the stream until it does', async () => {
+test('PodForward pauses the stream while the client reads too slowly', async () => {
   await listen();
   const socket = await dial();
   socket.pause();
@@ -148,7 +148,7 @@ test('a reader that does not keep up stops the stream until it does', async () =
   socket.destroy();
 });
 
-test('a stream that opens after its connection has ended is closed', async () => {
+test('PodForward closes a stream that opens after its connection ended', async () => {
   let give: (stream: FakeStream) => void = () => undefined;
   let asked: () => void;
   const wasAsked = new Promise<void>((resolve) => (asked = resolve));
@@ -170,10 +170,19 @@ test('a stream that opens after its connection has ended is closed', async () =>
   expect(late.closed).toBe(true);
 });
 
-test('close ends the connections there are', async () => {
+test('close ends the open connections', async () => {
   await listen();
   const socket = await dial();
   const stream = await accepted();
   await Promise.all([once(stream, 'close'), once(socket.resume(), 'close'), forward.close()]);
   await expect(dial()).rejects.toThrow('ECONNREFUSED');
+});
+
+test('listen rejects if the listener fails', async () => {
+  await listen();
+  jest.spyOn(Server.prototype, 'listen').mockImplementationOnce(function (this: Server) {
+    process.nextTick(() => this.emit('error', new Error('listen EMFILE')));
+    return this;
+  });
+  await expect(PodForward.listen('pod triton-0', () => Promise.reject(new Error('unused')))).rejects.toThrow('EMFILE');
 });

@@ -20,7 +20,7 @@ const pod = ({ name = 'triton-0', phase = 'Running', ready = 'True', ending = fa
   },
 });
 
-test('a running pod with its name, uid, port and readiness', () => {
+test('servingPods returns name, uid, port and readiness of a running pod', () => {
   const { status, ...rest } = pod();
   const running = { ...rest, status: { ...status, containerStatuses: [{ state: {} }, { state: { running: {} } }] } };
   const found = { name: 'triton-0', uid: 'uid of triton-0', port: 8000, ready: true };
@@ -28,40 +28,40 @@ test('a running pod with its name, uid, port and readiness', () => {
   expect(servingPods([pod()])).toEqual([{ ...found, started: false }]);
 });
 
-test('by name, whatever the order of the answer', () => {
+test('servingPods sorts by name', () => {
   const names = servingPods([pod({ name: 'c' }), pod({ name: 'a' }), pod({ name: 'b' })]).map(({ name }) => name);
   expect(names).toEqual(['a', 'b', 'c']);
 });
 
 test.each([
-  ['is ending', pod({ ending: true })],
+  ['is terminating', pod({ ending: true })],
   ['has failed', pod({ phase: 'Failed' })],
   ['has succeeded', pod({ phase: 'Succeeded' })],
-])('a pod that %s is no replica', (_, one) => {
+])('servingPods omits a pod that %s', (_, one) => {
   expect(servingPods([one])).toEqual([]);
 });
 
 test.each([
   ['the Ready condition is False', pod({ ready: 'False' })],
-  ['the node no longer says', pod({ ready: 'Unknown' })],
+  ['the state of its node is unknown', pod({ ready: 'Unknown' })],
   ['it has no node yet', pod({ phase: 'Pending', ready: 'False' })],
   ['it has no status yet', { metadata: { name: 'new', uid: '1' }, spec: { containers: [] } }],
-])('a replica that is not ready: %s', (_, one) => {
+])('servingPods reports a replica as not ready if %s', (_, one) => {
   expect(servingPods([one]).map(({ ready }) => ready)).toEqual([false]);
 });
 
-describe('the port', () => {
+describe('the port of servingPods', () => {
   const ports = [
     { containerPort: 8002, name: 'metrics' },
     { containerPort: 9000, name: 'http' },
   ];
-  test('is the one that the pod names http', () => {
+  test('is the container port named http', () => {
     expect(servingPods([pod({ ports })])[0]?.port).toBe(9000);
   });
-  test('is the one asked for before that', () => {
+  test('is the given port, if there is one', () => {
     expect(servingPods([pod({ ports })], 7000)[0]?.port).toBe(7000);
   });
-  test('is 8000 where the pod names others only', () => {
+  test('is 8000 if the pod has no port named http', () => {
     expect(servingPods([pod({ ports: ports.slice(0, 1) })])[0]?.port).toBe(8000);
   });
 });

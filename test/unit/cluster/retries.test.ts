@@ -1,5 +1,6 @@
+import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { connect, type AddressInfo } from 'node:net';
 import { kubernetesReplicas } from '../../../src/cluster/kubernetes';
 import { PodForward } from '../../../src/cluster/pod-forward';
 import type { ReplicaSource } from '../../../src/cluster/source';
@@ -46,7 +47,7 @@ async function replicasOf(
   return { source, asked: () => asked };
 }
 
-test('a cluster that has answered is asked again after 500, 429 and a closed connection', async () => {
+test('list retries after 500, 429 and a closed connection if the cluster answered before', async () => {
   const { source, asked } = await replicasOf([200, 500, 429, 'close']);
   expect(await source.list()).toEqual([]);
   expect(await source.list()).toEqual([]);
@@ -56,14 +57,14 @@ test('a cluster that has answered is asked again after 500, 429 and a closed con
 test.each([
   { title: 'a refusal', answers: [200, 403], message: /HTTP 403/, asked: 2 },
   { title: 'four failures in a row', answers: [200, 500, 503, 500, 500], message: /HTTP 500/, asked: 5 },
-])('$title is told', async ({ answers, message, asked: expected }) => {
+])('list reports $title', async ({ answers, message, asked: expected }) => {
   const { source, asked } = await replicasOf(answers);
   await source.list();
   await expect(source.list()).rejects.toThrow(message);
   expect(asked()).toBe(expected);
 });
 
-test('a cluster that has never answered is asked once', async () => {
+test('list does not retry if the cluster never answered', async () => {
   const { source, asked } = await replicasOf([500]);
   await expect(source.list()).rejects.toThrow(/HTTP 500/);
   expect(asked()).toBe(1);
@@ -71,7 +72,7 @@ test('a cluster that has never answered is asked once', async () => {
 
 const POD = { metadata: { name: 'triton-0', uid: 'uid-0' }, spec: { containers: [{ name: 'triton' }] }, status: {} };
 
-test('a port-forward that could not listen is tried again by the next list', async () => {
+test('list tries again to open a port-forward that could not listen', async () => {
   const { source } = await replicasOf([], [POD]);
   const listen = jest.spyOn(PodForward, 'listen').mockRejectedValueOnce(new Error('listen EMFILE'));
   await expect(source.list()).rejects.toThrow('listen EMFILE');
@@ -85,4 +86,23 @@ test('close does not fail because of a port-forward that could not listen', asyn
   jest.spyOn(PodForward, 'listen').mockRejectedValueOnce(new Error('listen EMFILE'));
   await expect(source.list()).rejects.toThrow('listen EMFILE');
   await source.close();
+});
+
+test('list closes the port-forwards of pods that are gone', async () => {
+  const pods: object[] = [POD];
+  const { source } = await replicasOf([], pods);
+  const [replica] = await source.list();
+  const port = Number(new URL(replica?.url ?? '').port);
+  pods.pop();
+  expect(await source.list()).toEqual([]);
+  const socket = connect(port, '127.0.0.1');
+  await expect(once(socket, 'connect')).rejects.toThrow('ECONNREFUSED');
+});
+
+test('list leaves no timer that would keep the command running', async () => {
+  const { source } = await replicasOf([]);
+  const timers = (): number => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+  const before = timers();
+  await source.list();
+  expect(timers()).toBeLessThanOrEqual(before);
 });

@@ -5,11 +5,11 @@ const bucket = { modelRepository: 's3://bucket/models', region: 'eu-central-1' }
 const kubeconfig = { apiVersion: 'v1', clusters: [], users: [{ name: 'me', user: { token: 'very-secret-token' } }] };
 const cluster = { kubeconfig, namespace: 'serving', podSelector: 'app=triton' };
 
-test('a bucket alone', () => {
+test('parseStackOutputs accepts a stack with only a bucket', () => {
   expect(parseStackOutputs('dev', bucket)).toEqual(bucket);
 });
 
-test('an endpoint and a cluster; outputs of no concern are left out', () => {
+test('parseStackOutputs returns endpoint and cluster, and omits other outputs', () => {
   const outputs = { ...bucket, endpointUrl: 'http://127.0.0.1:9000', ...cluster, vpcId: 'vpc-1' };
   expect(parseStackOutputs('dev', outputs)).toEqual({
     ...bucket,
@@ -18,17 +18,17 @@ test('an endpoint and a cluster; outputs of no concern are left out', () => {
   });
 });
 
-test('a kubeconfig that is text stays as it is', () => {
+test('parseStackOutputs keeps a kubeconfig that is text', () => {
   const outputs = { ...bucket, ...cluster, kubeconfig: 'apiVersion: v1\nkind: Config\n' };
   expect(parseStackOutputs('dev', outputs).cluster?.kubeconfig).toBe('apiVersion: v1\nkind: Config\n');
 });
 
-test('the key of a guarded model control API', () => {
+test('parseStackOutputs returns the key of the model control API', () => {
   const modelControlKey = 'a-key-of-a-test-0123';
   expect(parseStackOutputs('dev', { ...bucket, modelControlKey })).toEqual({ ...bucket, modelControlKey });
 });
 
-test('null is an output that is not there', () => {
+test('parseStackOutputs treats null as a missing output', () => {
   expect(parseStackOutputs('dev', { ...bucket, endpointUrl: null, kubeconfig: null })).toEqual(bucket);
 });
 
@@ -41,7 +41,7 @@ const problemsOf = (outputs: Record<string, unknown>): [string | undefined, stri
   return [];
 };
 
-test('all that is wrong is told at once, by output and stack', () => {
+test('parseStackOutputs reports all problems at once, by output and stack', () => {
   expect(problemsOf({ endpointUrl: 'localhost:9000', region: 7 })).toEqual([
     ['output modelRepository', 'is missing (the model repository)'],
     ['output region', 'is 7 (the AWS region of its bucket)'],
@@ -51,7 +51,7 @@ test('all that is wrong is told at once, by output and stack', () => {
 });
 
 test.each(['models', 's3://bucket', 's3://bucket/', 's3:///models', '', ['s3://bucket/models']])(
-  'a model repository is not %j',
+  'parseStackOutputs rejects the model repository %j',
   (modelRepository) => {
     expect(problemsOf({ ...bucket, modelRepository })).toEqual([
       ['output modelRepository', `is ${JSON.stringify(modelRepository)} (the model repository)`],
@@ -59,14 +59,14 @@ test.each(['models', 's3://bucket', 's3://bucket/', 's3:///models', '', ['s3://b
   },
 );
 
-test('a cluster is all of its outputs', () => {
+test('parseStackOutputs requires all outputs of a cluster if one exists', () => {
   expect(problemsOf({ ...bucket, podSelector: 'app=triton' })).toEqual([
     ['output kubeconfig', 'is missing (the credentials of the cluster)'],
     ['output namespace', 'is missing (the namespace of the Triton pods)'],
   ]);
 });
 
-test('a secret of the wrong type is not shown', () => {
+test('parseStackOutputs does not show a secret of the wrong type', () => {
   expect(problemsOf({ ...bucket, modelControlKey: 'short', ...cluster, kubeconfig: ['very-secret-token'] })).toEqual([
     ['output modelControlKey', "is a string that is not shown (the key of the replicas' model control API)"],
     ['output kubeconfig', 'is a list that is not shown (the credentials of the cluster)'],

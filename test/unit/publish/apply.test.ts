@@ -1,10 +1,22 @@
+import { rmSync } from 'node:fs';
 import * as http from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { UserError } from '../../../src/core/errors';
 import { RepositoryWriter } from '../../../src/publish/apply/repository-writer';
 import type { Lock } from '../../../src/publish/lock';
 import type { PlannedModel } from '../../../src/publish/plan/plan';
+import type { SeenRepository } from '../../../src/publish/plan/snapshot';
+import type { ReleasedModel } from '../../../src/publish/release/release';
 import { S3Store } from '../../../src/s3/store';
+import { fakeTriton } from '../../support/fake-triton';
+import { MemoryStore } from '../../support/memory-store';
+import { publisher, TWO_MODELS } from '../../support/publish';
+import { writeRepository } from '../../support/repository';
+import { Scratch } from '../../support/scratch';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
 
 const undo: (() => void)[] = [];
 afterEach(() => {
@@ -30,9 +42,9 @@ async function storeThatRefuses(code: string, status: number): Promise<S3Store> 
 }
 
 test.each([
-  ['AccessDenied', 403, /check the publisher role/],
-  ['NoSuchKey', 404, /^publish that version again from its files$/],
-])('of a copy that S3 refuses with %s the next step is that of the reason', async (code, status, hint) => {
+  { code: 'AccessDenied', status: 403, hint: /check the publisher role/ },
+  { code: 'NoSuchKey', status: 404, hint: /^publish that version again from its files$/ },
+])('uploadVersions gives the next step for a copy that S3 refuses with $code', async ({ code, status, hint }) => {
   const store = await storeThatRefuses(code, status);
   const lock = { requireHeld: () => undefined } as unknown as Lock;
   const writer = new RepositoryWriter(store, { bucket: 'b', prefix: 'models' }, lock);
@@ -43,4 +55,50 @@ test.each([
   expect(error).toBeInstanceOf(UserError);
   expect((error as UserError).message).toMatch(new RegExp(`^cannot restore m/1/weights.bin: .*${code}`));
   expect((error as UserError).hint).toMatch(hint);
+});
+
+test('describe records the ETag of the bucket for an object that was written again with the same bytes', () => {
+  const { store } = new MemoryStore();
+  const writer = new RepositoryWriter(store, { bucket: 'bucket', prefix: 'models' }, {} as Lock);
+  const keep = (key: string) => ({ object: { key, bytes: 1 }, action: 'keep', etag: 'new', checksum: 'x' });
+  const planned = { model: {}, objects: [keep('m/labels.txt')], config: keep('m/config.pbtxt') };
+  const known = { bytes: 1, checksum: 'x', versionId: 'v' };
+  const objects = { 'm/labels.txt': { ...known, etag: 'old' }, 'm/config.pbtxt': { ...known, etag: 'new' } };
+  const described = writer.describe(
+    planned as unknown as PlannedModel,
+    { objects: new Map() } as SeenRepository,
+    { objects } as unknown as ReleasedModel,
+    new Set(),
+  );
+  expect(described.objects).toEqual({
+    'm/config.pbtxt': { ...known, etag: 'new' },
+    'm/labels.txt': { bytes: 1, checksum: 'x', etag: 'new' },
+  });
+});
+
+test('publish with prune does not wait for replicas that start during the deletion', async () => {
+  const { store } = new MemoryStore();
+  const repository = writeRepository(join(scratch.directory, 'repository'), TWO_MODELS);
+  const triton = await fakeTriton(scratch, store);
+  const bucket = publisher(store, { bucket: 'bucket', prefix: 'models' }, repository, () => [triton.url]);
+  await bucket.publish();
+  rmSync(join(repository, 'b'), { recursive: true });
+  const ready = { name: 'ready', url: triton.url, ready: true };
+  const starting = { name: 'starting', url: 'http://127.0.0.1:1', ready: false };
+  let isDeleting = false;
+  const waiting: (readonly string[])[] = [];
+  await bucket.publish({
+    prune: true,
+    loadTimeoutMs: 1500,
+    replicas: {
+      describe: () => 'replicas',
+      list: () => Promise.resolve(isDeleting ? [ready, starting] : [ready]),
+      close: () => Promise.resolve(),
+    },
+    onStage: (text) => (isDeleting ||= text.startsWith('delete ')),
+    onWaiting: (names) => waiting.push(names),
+  });
+  expect(isDeleting).toBe(true);
+  expect(waiting).toEqual([]);
+  expect((await store.list('models/b/')).length).toBe(0);
 });

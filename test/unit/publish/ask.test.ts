@@ -88,46 +88,59 @@ test('askModel sends zeros to a version that has no golden requests', async () =
   });
 });
 
-test.each<[string, Infer, RegExp]>([
-  [
-    'a wrong answer',
-    answers(3),
-    /^pod-0: m version 1 gives a wrong answer to golden request a: y\[0\] is 3, expected 1/,
-  ],
-  ['an error', refuses('it is broken'), /^pod-0: m version 1 did not answer golden request a: it is broken$/],
-  [
-    'a connection that is lost',
-    (response) => response.destroy(),
-    /did not answer golden request a: .* cannot be reached/,
-  ],
-  ['no answer in time', () => undefined, /did not answer golden request a: .* did not answer within 0.2 s/],
-])('askModel refuses %s to a golden request', async (_, infer, message) => {
-  const failed = ask(infer, [GOLDEN], { timeoutMs: 200 });
+const silent: Infer = () => undefined;
+const lost: Infer = (response) => response.destroy();
+const TIMEOUT = { timeoutMs: 200 };
+
+test.each<{ title: string; infer: Infer; options?: Partial<AskOptions>; message: RegExp }>([
+  {
+    title: 'a wrong answer',
+    infer: answers(3),
+    message: /^pod-0: m version 1 gives a wrong answer to golden request a: y\[0\] is 3, expected 1/,
+  },
+  {
+    title: 'an error',
+    infer: refuses('it is broken'),
+    message: /^pod-0: m version 1 did not answer golden request a: it is broken$/,
+  },
+  { title: 'a lost connection', infer: lost, message: /did not answer golden request a: .* cannot be reached/ },
+  {
+    title: 'no answer in time',
+    infer: silent,
+    options: TIMEOUT,
+    message: /did not answer golden request a: .* did not answer within 0.2 s/,
+  },
+])('askModel refuses $title to a golden request', async ({ infer, options, message }) => {
+  const failed = ask(infer, [GOLDEN], options);
   await expect(failed).rejects.toThrow(message);
   await expect(failed).rejects.toBeInstanceOf(WrongAnswer);
 });
 
-test.each<[string, Infer, RegExp]>([
-  [
-    'that the backend finds in conflict with the configuration',
-    refuses("output 'y' has shape [2, 2], expected [2, 1]"),
-    /expected \[2, 1\]/,
-  ],
-  [
-    'that the backend says has another data type',
-    refuses("unexpected datatype TYPE_FP64 for inference output 'y'"),
-    /unexpected datatype/,
-  ],
-  ['whose process ended', refuses("Stub process 'm_0' is not healthy."), /not healthy/],
-  ['whose connection is lost', (response) => response.destroy(), /cannot be reached/],
-  ['that does not come in time', () => undefined, /did not answer within 0.2 s/],
-])('askModel refuses an answer to zeros %s', async (_, infer, message) => {
-  const failed = ask(infer, [], { timeoutMs: 200 });
+test.each<{ title: string; infer: Infer; options?: Partial<AskOptions>; message: RegExp }>([
+  {
+    title: 'whose shape the backend finds in conflict with the configuration',
+    infer: refuses("output 'y' has shape [2, 2], expected [2, 1]"),
+    message: /expected \[2, 1\]/,
+  },
+  {
+    title: 'whose data type the backend finds in conflict with the configuration',
+    infer: refuses("unexpected datatype TYPE_FP64 for inference output 'y'"),
+    message: /unexpected datatype/,
+  },
+  {
+    title: 'from a process that ended',
+    infer: refuses("Stub process 'm_0' is not healthy."),
+    message: /not healthy/,
+  },
+  { title: 'over a lost connection', infer: lost, message: /cannot be reached/ },
+  { title: 'that does not come in time', infer: silent, options: TIMEOUT, message: /did not answer within 0.2 s/ },
+])('askModel refuses an answer to zeros $title', async ({ infer, options, message }) => {
+  const failed = ask(infer, [], options);
   await expect(failed).rejects.toThrow(message);
   await expect(failed).rejects.toBeInstanceOf(WrongAnswer);
 });
 
-test('askModel takes an input of the wrong shape for a fault of the zeros', async () => {
+test('askModel attributes an input of the wrong shape to the zero request', async () => {
   const reason =
     "in ensemble 'm', unexpected shape for input 'input__0' for model 'step'. Expected [1,3,256,256], got [1,3,1,1].";
   expect(await ask(refuses(reason))).toMatchObject({
@@ -148,19 +161,19 @@ test('askModel reports an error to zeros, and refuses it where zeros were answer
 });
 
 test.each([
-  [
-    'sequence batching',
-    { sequence_batching: { direct: {} } },
-    'it uses sequence batching, so a request needs its sequence',
-  ],
-  [
-    'a decoupled model',
-    { model_transaction_policy: { decoupled: true } },
-    'it is decoupled, so a request can have any number of answers',
-  ],
-])('askModel does not ask %s', async (_, more, reason) => {
+  {
+    title: 'a model with sequence batching',
+    config: { sequence_batching: { direct: {} } },
+    reason: 'it uses sequence batching, so a request needs its sequence',
+  },
+  {
+    title: 'a decoupled model',
+    config: { model_transaction_policy: { decoupled: true } },
+    reason: 'it is decoupled, so a request can have any number of answers',
+  },
+])('askModel does not ask $title', async ({ config, reason }) => {
   const infer = jest.fn();
-  expect(await ask(infer, [GOLDEN], { config: { ...CONFIG, ...more } })).toEqual({
+  expect(await ask(infer, [GOLDEN], { config: { ...CONFIG, ...config } })).toEqual({
     asked: 'impossible',
     text: `was not asked: ${reason}`,
   });

@@ -15,7 +15,7 @@ const release = (id: string, previous?: string): Release => ({
   ...(previous === undefined ? {} : { previous }),
 });
 
-/** Numbers as ids: each is a manifest that comes after the one before it, but for those in `others`. */
+/** A bucket with manifests whose ids are numbers. Each one follows the one before it, except those in `others`. */
 function bucketOf(count: number, { others = [], gone = [] }: { others?: Release[]; gone?: string[] } = {}) {
   const name = (n: number): string => String(n).padStart(4, '0');
   const chain = Array.from({ length: count }, (_, i) => release(name(i), i === 0 ? undefined : name(i - 1)));
@@ -28,7 +28,7 @@ function bucketOf(count: number, { others = [], gone = [] }: { others?: Release[
     bucket: 'b',
     get: async (key: string) => {
       read.push(key);
-      // What is asked for at the same time is one wait.
+      // Parallel reads count as one wait.
       if (!asking) waits += 1;
       asking = true;
       await new Promise((resolve) => setTimeout(resolve, 1));
@@ -54,18 +54,18 @@ async function idsOf(history: AsyncIterable<Release>): Promise<string[]> {
   return ids;
 }
 
-test('goes from the current release to the first one, past manifests that never became current', async () => {
+test('releaseHistory yields the releases from the current one to the first, without manifests that were never current', async () => {
   const { chain, history } = bucketOf(40, { others: [release('0007x', '0007'), release('0039x', '0039')] });
   const all = chain.map(({ id }) => id).reverse();
   expect(await idsOf(history())).toEqual(all);
   expect(await idsOf(history(3))).toEqual(all.slice(0, 3));
 });
 
-test('a repository without a release has none', async () => {
+test('releaseHistory of a repository without a release is empty', async () => {
   expect(await idsOf(bucketOf(0).history())).toEqual([]);
 });
 
-test('reads no more manifests than were asked for, and many at a time', async () => {
+test('releaseHistory reads at most the requested number of manifests, in parallel', async () => {
   const few = bucketOf(1000);
   await idsOf(few.history(2));
   expect(few.read).toHaveLength(1);
@@ -75,25 +75,25 @@ test('reads no more manifests than were asked for, and many at a time', async ()
   expect(page.waits()).toBe(2);
 });
 
-test('ends where a manifest is gone', async () => {
+test('releaseHistory ends at a missing manifest', async () => {
   expect(await idsOf(bucketOf(5, { gone: ['0002'] }).history())).toEqual(['0004', '0003']);
 });
 
-describe('what the repository was at', () => {
+describe('wasReleased', () => {
   test.each([
-    ['the current one', release('0099', '0098'), true],
-    ['the one before', release('0098', '0097'), true],
-    ['the first one', release('0000'), true],
-    ['none that was to follow the current one', release('0100', '0099'), false],
-    ['none that was to follow another one', release('0050x', '0050'), false],
-    ['none that was to be the first one', release('x'), false],
-    ['maybe one of a history of which the pointer was deleted', release('y', 'x'), true],
-  ])('%s', async (_, candidate, was) => {
-    const { wasAt } = bucketOf(100, { others: was ? [] : [candidate] });
-    expect(await wasAt(candidate)).toBe(was);
+    { title: 'the current release', candidate: release('0099', '0098'), expected: true },
+    { title: 'the previous release', candidate: release('0098', '0097'), expected: true },
+    { title: 'the first release', candidate: release('0000'), expected: true },
+    { title: 'a manifest after the current release', candidate: release('0100', '0099'), expected: false },
+    { title: 'a second successor of a release', candidate: release('0050x', '0050'), expected: false },
+    { title: 'a second first release', candidate: release('x'), expected: false },
+    { title: 'a release of a history whose pointer was deleted', candidate: release('y', 'x'), expected: true },
+  ])('is $expected for $title', async ({ candidate, expected }) => {
+    const { wasAt } = bucketOf(100, { others: expected ? [] : [candidate] });
+    expect(await wasAt(candidate)).toBe(expected);
   });
 
-  test('maybe one that is older than a manifest that is gone', async () => {
+  test('is true for a release that is older than a missing manifest, because this cannot be verified', async () => {
     const { wasAt } = bucketOf(10, { gone: ['0005'] });
     expect(await wasAt(release('0000'))).toBe(true);
     expect(await wasAt(release('0003', '0002'))).toBe(true);
@@ -101,7 +101,7 @@ describe('what the repository was at', () => {
     expect(await wasAt(release('0007x', '0007'))).toBe(false);
   });
 
-  test('of a recent one little is read', async () => {
+  test('reads few manifests for a recent release', async () => {
     const { wasAt, read } = bucketOf(1000);
     expect(await wasAt(release('0998', '0997'))).toBe(true);
     expect(read).toHaveLength(0);
@@ -109,14 +109,14 @@ describe('what the repository was at', () => {
     expect(read).toHaveLength(1);
   });
 
-  test('the first one of a history whose pointer was deleted', async () => {
+  test('is true for the first release of a history whose pointer was deleted', async () => {
     // Found by the manifest that names it, though the history ends before.
     const { wasAt } = bucketOf(3, { others: [release('00000', undefined), release('00001', '00000')] });
     expect(await wasAt(release('00000'))).toBe(true);
   });
 });
 
-test('manifests that name each other are no endless history', async () => {
+test('releaseHistory ends if manifests name each other', async () => {
   const [a, b] = [release('a', 'b'), release('b', 'a')];
   const get = async (key: string) => ({ body: Buffer.from(JSON.stringify(key.includes('a.json') ? a : b)) });
   const store = { bucket: 'b', get } as unknown as S3Store;

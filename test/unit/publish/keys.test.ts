@@ -5,25 +5,25 @@ import { newRelease, type ReleasedModel } from '../../../src/publish/release/rel
 import { composingFirst } from '../../../src/publish/plan/desired';
 
 test.each([
-  ['resnet/1/model.pt', 'resnet', 1, false],
-  ['resnet/12/a/b.bin', 'resnet', 12, false],
-  ['resnet/1/model.pt.trace.json', 'resnet', 1, true],
-  ['resnet/config.pbtxt', 'resnet', undefined, true],
-  ['resnet/labels/1/x.txt', 'resnet', undefined, true],
-  ['resnet/01/model.pt', 'resnet', undefined, true],
-  ['resnet/1', 'resnet', undefined, true],
-  ['.keep', '', undefined, true],
-])('%s', (key, model, version, replaceable) => {
+  { key: 'resnet/1/model.pt', model: 'resnet', version: 1, replaceable: false },
+  { key: 'resnet/12/a/b.bin', model: 'resnet', version: 12, replaceable: false },
+  { key: 'resnet/1/model.pt.trace.json', model: 'resnet', version: 1, replaceable: true },
+  { key: 'resnet/config.pbtxt', model: 'resnet', version: undefined, replaceable: true },
+  { key: 'resnet/labels/1/x.txt', model: 'resnet', version: undefined, replaceable: true },
+  { key: 'resnet/01/model.pt', model: 'resnet', version: undefined, replaceable: true },
+  { key: 'resnet/1', model: 'resnet', version: undefined, replaceable: true },
+  { key: '.keep', model: '', version: undefined, replaceable: true },
+])('modelOf, versionOf and isReplaceable read $key', ({ key, model, version, replaceable }) => {
   expect(modelOf(key)).toBe(model);
   expect(versionOf(key)).toBe(version);
   expect(isReplaceable(key)).toBe(replaceable);
 });
 
-test('the name of a kept copy is safe in a key', () => {
+test('keptKey replaces the characters of base64 that are special in a key', () => {
   expect(keptKey({ bucket: 'b', prefix: 'm' }, 'a+/b=')).toBe('m.releases/kept/a-_b');
 });
 
-test('models are ordered so that each comes after what it is made of, and a loop ends', () => {
+test('composingFirst sorts steps before their ensembles and ends at a cycle', () => {
   const model = (name: string, ...composedOf: string[]) => ({ name, composedOf });
   const names = composingFirst([
     model('e', 'd', 'b'),
@@ -36,7 +36,7 @@ test('models are ordered so that each comes after what it is made of, and a loop
   expect(names.map(({ name }) => name)).toEqual(['c', 'd', 'b', 'e', 'a', 'x']);
 });
 
-test('what a release changed, in words', () => {
+test('changesBetween describes new, removed and changed models', () => {
   const model = (served: number[], checksum: string): ReleasedModel => ({
     served,
     digest: checksum,

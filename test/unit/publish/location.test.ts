@@ -5,7 +5,7 @@ describe('parseLocation', () => {
     ['s3://models-prod/models', 'models-prod', 'models'],
     ['s3://models-prod/a/b.c_d-e/', 'models-prod', 'a/b.c_d-e'],
     ['s3://models.prod/models//', 'models.prod', 'models'],
-  ])('%s', (text, bucket, prefix) => {
+  ])('parses %s', (text, bucket, prefix) => {
     expect(parseLocation(text)).toEqual({ bucket, prefix });
   });
 
@@ -20,19 +20,19 @@ describe('parseLocation', () => {
     ['s3://models-prod/', /the prefix is missing/],
     ['s3://models-prod/a//b', /prefix "a\/\/b" has an empty part/],
     ['s3://models-prod/a b', /prefix "a b" has an empty part or characters/],
-  ])('refuses %s', (text, message) => {
+  ])('rejects %s', (text, message) => {
     expect(() => parseLocation(text)).toThrow(message);
   });
 });
 
-test('the same repository as S3 and as Triton write it', () => {
+test('formatLocation and tritonRepositoryUrl write the address for S3 and for Triton', () => {
   const location = { bucket: 'b-1', prefix: 'models' };
   expect(formatLocation(location)).toBe('s3://b-1/models');
   expect(tritonRepositoryUrl(location, undefined)).toBe('s3://b-1/models');
   expect(tritonRepositoryUrl(location, 'http://127.0.0.1:9000/')).toBe('s3://http://127.0.0.1:9000/b-1/models');
 });
 
-test('releases lie outside of the repository prefix, where Triton would take them for a model', () => {
+test('releasesPrefix is outside of the repository, because Triton treats every folder in it as a model', () => {
   const location = { bucket: 'b-1', prefix: 'models' };
   expect(releasesPrefix(location).startsWith(`${location.prefix}/`)).toBe(false);
 });

@@ -38,9 +38,9 @@ test('rollOut asks a model while the next one loads, one model at a time', async
 });
 
 test.each([
-  ['a', ['a', 'b']],
-  ['c', ['a', 'b', 'c']],
-])('rollOut ends with the wrong answer of %s, after the load in progress', async (wrong, loads) => {
+  { wrong: 'a', loads: ['a', 'b'] },
+  { wrong: 'c', loads: ['a', 'b', 'c'] },
+])('rollOut ends with the wrong answer of $wrong, after the load in progress', async ({ wrong, loads }) => {
   const triton = await fakeTriton(scratch, EMPTY);
   const ended = roll(triton, (model) => (model === wrong ? Promise.reject(new Error('wrong')) : Promise.resolve()));
   await expect(ended).rejects.toThrow('wrong');

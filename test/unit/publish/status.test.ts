@@ -1,5 +1,10 @@
+import { NO_INTENT } from '../../../src/publish/lock';
+import { lockKey } from '../../../src/publish/location';
+import { newRelease, writeHead } from '../../../src/publish/release/release';
+import { repositoryStatus } from '../../../src/publish/status';
 import { withFailedSteps } from '../../../src/publish/apply/served';
 import { describeStatus } from '../../../scripts/status';
+import { MemoryStore } from '../../support/memory-store';
 
 const version = (model: string, state: string, reason = '') => ({ model, version: 1, state, reason });
 const MODELS = [
@@ -27,7 +32,7 @@ test.each([
   expect(withFailedSteps(versions, MODELS)).toEqual(versions);
 });
 
-test('status prints one line for each cell, and longer errors as a whole below', () => {
+test('describeStatus prints the first line of an error in the table, and the whole error below', () => {
   const wrong = { ...version('m', 'UNAVAILABLE'), ok: false, verdict: 'first line\nsecond line' };
   const text = describeStatus(
     { name: 's3://b/p', replicas: undefined },
@@ -61,4 +66,22 @@ test('status prints one line for each cell, and longer errors as a whole below',
     '-------  -----  -----  ------',
     'one      m      WRONG  wrong',
   ]);
+});
+
+test.each([
+  { title: 'reports drift', lock: undefined, drift: ['a/config.pbtxt is missing'] },
+  { title: 'reports no drift of a model that a publisher is activating', lock: 'a', drift: [] },
+  { title: 'reports drift of other models meanwhile', lock: 'b', drift: ['a/config.pbtxt is missing'] },
+])('repositoryStatus $title', async ({ lock, drift }) => {
+  const location = { bucket: 'bucket', prefix: 'models' };
+  const { store } = new MemoryStore();
+  const objects = { 'a/config.pbtxt': { bytes: 1, checksum: 'x', etag: 'x' } };
+  const models = { a: { served: [1], digest: 'd', composedOf: [], weights: {}, objects } };
+  await writeHead(store, location, newRelease({ previous: undefined, origin: 'test', models }), undefined);
+  if (lock !== undefined) {
+    const holder = { user: 'ana', host: 'build-7', pid: 1, place: 'elsewhere' };
+    const body = { state: 'held', id: '1', holder, since: '2026', intent: { ...NO_INTENT, switching: [lock] } };
+    await store.putBytes(lockKey(location), Buffer.from(JSON.stringify(body)));
+  }
+  expect((await repositoryStatus(store, location, undefined)).drift).toEqual(drift);
 });
