@@ -10,7 +10,7 @@ afterAll(() => scratch.clean());
 
 const LOCATION = { bucket: 'bucket', prefix: 'models' };
 
-test.each([
+test.each<{ title: string; digests: Record<string, string>; unloads: string[] }>([
   { title: 'unloads a new model of the killed publisher', digests: { c: 'd' }, unloads: ['c'] },
   { title: 'keeps a model of another source under the same name', digests: { c: 'other' }, unloads: [] },
   { title: 'keeps a model whose digest the lock does not have', digests: {}, unloads: [] },
