@@ -8,17 +8,17 @@ import { Progress } from '../src/cli/progress';
 import { ownModels } from './shipped-models';
 import { ensurePython } from '../src/install/python';
 
-const HELP = `Types, lint and format of TypeScript and Python, and the unit tests.
+const HELP = `Checks types, lint and format of TypeScript and Python, imports between folders, and unit tests.
 
   npm run check [-- options]
 
-  --only A,B  only the checks whose names hold one of these words, such as format or Python
-  --fix       let formatters and linters repair files
+  --only A,B  only checks whose name contains one of these words, such as format or Python
+  --fix       formatters and linters repair files
   --help
 
-Models of your own in model-repo/ are left alone here: npm run validate checks them.
+Your own models in model-repo/ are excluded; npm run validate checks them.
 
-Exit codes: 0 all is well, 1 something is not, 2 wrong command line.
+Exit codes: 0 all checks passed, 1 a check failed, 2 wrong command line.
 `;
 
 export async function main(argv: readonly string[]): Promise<number> {
@@ -78,13 +78,13 @@ async function check(argv: readonly string[]): Promise<number> {
   const chosen = checks.filter(({ name }) => words?.some((word) => name.includes(word)) ?? true);
   if (chosen.length === 0) {
     const names = checks.map(({ name }) => name).join(', ');
-    throw new UsageError(`--only ${flags.only}: no check has such a name`, { hint: `the checks are: ${names}` });
+    throw new UsageError(`--only ${flags.only}: unknown check`, { hint: `the checks are: ${names}` });
   }
   // Linters that are Python packages are in this folder.
   const path = [bin, process.env['PATH'] ?? ''].join(delimiter);
   const failed = chosen.filter((one) => !passes(one, path)).map(({ name }) => name);
   if (failed.length === 0) return EXIT.ok;
-  process.stderr.write(`\nfailed: ${failed.join(', ')}\n  -> "npm run check -- --fix" repairs what tools can\n`);
+  process.stderr.write(`\nfailed: ${failed.join(', ')}\n  -> "npm run check -- --fix" repairs lint and format\n`);
   return EXIT.failed;
 }
 

@@ -7,18 +7,14 @@ export interface TestResults {
   passed: number;
   failed: number;
   skipped: number;
-  failures: TestFailure[];
-}
-
-export interface TestFailure {
-  /** File and name of the test. */
-  test: string;
-  message: string;
+  /** File, name and message of each failed test. */
+  failures: string[];
 }
 
 interface JestReport {
   numPassedTests: number;
   numFailedTests: number;
+  /** Files that could not be loaded, or failed after their tests. They contain no failed test. */
   numRuntimeErrorTestSuites: number;
   numPendingTests: number;
   testResults: {
@@ -38,63 +34,34 @@ export function jestResults(json: string, root: string): TestResults {
   const failures = report.testResults.flatMap(({ name, status, message, assertionResults }) => {
     const file = relative(root, name);
     const failed = assertionResults.filter((test) => test.status === 'failed');
-    if (failed.length > 0) {
-      return failed.map((test) => failure(`${file}: ${test.fullName}`, test.failureMessages.join('\n')));
-    }
-    // The file could not be loaded, or failed in a hook.
-    return status === 'failed' ? [failure(file, message)] : [];
+    if (failed.length === 0 && status === 'failed') return [describe(file, message)];
+    return failed.map(({ fullName, failureMessages }) => describe(`${file}: ${fullName}`, failureMessages.join('\n')));
   });
-  return {
-    passed: report.numPassedTests,
-    // A file that cannot be loaded has no failed test, but counts as a failure.
-    failed: report.numFailedTests + report.numRuntimeErrorTestSuites,
-    skipped: report.numPendingTests,
-    failures,
-  };
+  const failed = report.numFailedTests + report.numRuntimeErrorTestSuites;
+  return { passed: report.numPassedTests, failed, skipped: report.numPendingTests, failures };
 }
 
-interface JunitCase {
-  '@classname': string;
-  '@name': string;
-  failure?: JunitProblem;
-  error?: JunitProblem;
-}
-
-interface JunitProblem {
-  '@message'?: string;
-  '#text'?: string;
-}
+type JunitSuite = Record<'tests' | 'failures' | 'errors' | 'skipped', string> & { testcase?: JunitCase[] };
+type JunitCase = Record<'classname' | 'name', string> & Partial<Record<'failure' | 'error', { message: string }>>;
 
 /** @param xml output of `pytest --junitxml` */
 export function junitResults(xml: string): TestResults {
-  const parser = new XMLParser({
-    ignoreAttributes: false,
-    attributeNamePrefix: '@',
-    // Without this option line ends remain &#10;.
-    htmlEntities: true,
-    isArray: (name) => name === 'testcase',
+  const isArray = (name: string): boolean => name === 'testcase';
+  // Without htmlEntities, line ends remain &#10;.
+  const parser = new XMLParser({ ignoreAttributes: false, attributeNamePrefix: '', htmlEntities: true, isArray });
+  const { testcase = [], ...counts } = (parser.parse(xml) as { testsuites: { testsuite: JunitSuite } }).testsuites
+    .testsuite;
+  const failures = testcase.flatMap(({ classname, name, failure, error }) => {
+    const problem = failure ?? error;
+    return problem === undefined ? [] : [describe(`${classname}: ${name}`, problem.message)];
   });
-  const { testsuites } = parser.parse(xml) as {
-    testsuites: { testsuite: Record<string, string> & { testcase?: JunitCase[] } };
-  };
-  const { testcase = [], ...suite } = testsuites.testsuite;
-  const count = (name: string): number => Number(suite[`@${name}`] ?? 0);
-  const failed = count('failures') + count('errors');
-  const failures = testcase.flatMap((test) => {
-    const problem = test.failure ?? test.error;
-    if (problem === undefined) return [];
-    return [failure(`${test['@classname']}: ${test['@name']}`, problem['@message'] ?? problem['#text'] ?? '')];
-  });
-  return { passed: count('tests') - failed - count('skipped'), failed, skipped: count('skipped'), failures };
+  const [failed, skipped] = [Number(counts.failures) + Number(counts.errors), Number(counts.skipped)];
+  return { passed: Number(counts.tests) - failed - skipped, failed, skipped, failures };
 }
 
-/** Number of lines of a message to repeat; the output of the test contains the rest. */
-const MESSAGE_LINES = 30;
-
-function failure(test: string, message: string): TestFailure {
-  // Stack frames in node_modules are not helpful.
-  const lines = stripVTControlCharacters(message)
-    .split('\n')
-    .filter((line) => line.trim() !== '' && !/^\s+at .*node_modules/.test(line));
-  return { test, message: lines.slice(0, MESSAGE_LINES).join('\n') };
+/** The first 30 lines of the message, without stack frames in node_modules. */
+function describe(test: string, message: string): string {
+  const lines = stripVTControlCharacters(message).split('\n');
+  const useful = lines.filter((line) => line.trim() !== '' && !/^\s+at .*node_modules/.test(line));
+  return [test, ...useful.slice(0, 30).map((line) => `    ${line}`)].join('\n');
 }

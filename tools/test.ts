@@ -12,25 +12,25 @@ import { ensureLockedPackages, ensurePython, type PythonEnvironment } from '../s
 import { ensureSeaweedfs } from '../src/install/seaweedfs';
 import { ensureTriton } from '../src/install/triton';
 
-/** Factor by which --soak multiplies the repetitions of the soak tests. */
+/** Factor by which --long multiplies the repetitions of the soak tests. */
 const SOAK_FACTOR = 25;
 /** Test files of each suite that take their repetitions from test/support/soak.ts. */
-const PROOFS: Partial<Record<Suite, string>> = {
+const REPEATED: Partial<Record<Suite, string>> = {
   integration: 'test/integration/(s3-faults|agreement)',
   soak: 'test/soak/',
   e2e: 'test/e2e/disruption',
 };
 
-const HELP = `Runs tests: unit and integration (jest) and Python (pytest), after making what they need.
+const HELP = `Runs unit and integration tests (jest) and Python tests (pytest), and installs what they need.
 
   npm test [-- options]
 
-  --all           the proofs of publishing too, and end-to-end tests: stacks on real engines of Pulumi and Kubernetes and
-                  a mock of AWS (docs/testing.md)
-  --only NAME     unit, integration, python, soak (the proofs) or e2e
-  --filter TEXT   jest: only test files whose path has TEXT; pytest: its -k
-  --soak          only the proofs (or, with --only e2e, that of roll-outs and drains), ${SOAK_FACTOR} times as long, from a new
-                  seed; SOAK_FACTOR and SOAK_SEED in the environment set both
+  --all           also the soak tests of publishing, and end-to-end tests: stacks on real engines of Pulumi and
+                  Kubernetes and a mock of AWS (docs/testing.md)
+  --only NAME     unit, integration, python, soak or e2e
+  --filter TEXT   jest: only test files whose path contains TEXT; pytest: its -k
+  --long          only tests that repeat random cases, with ${SOAK_FACTOR} times the repetitions and a new seed; with --only, those
+                  of that suite, otherwise of integration and soak. SOAK_FACTOR and SOAK_SEED in the environment set both
   --help
 `;
 
@@ -51,7 +51,7 @@ async function test(argv: readonly string[]): Promise<number> {
     all: { type: 'boolean', default: false },
     only: { type: 'string' },
     filter: { type: 'string' },
-    soak: { type: 'boolean', default: false },
+    long: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   });
   if (flags.help) {
@@ -60,19 +60,19 @@ async function test(argv: readonly string[]): Promise<number> {
   }
   const chosen = SUITES.find((suite) => suite === flags.only);
   if (flags.only !== undefined && chosen === undefined) {
-    throw new UsageError(`--only ${flags.only}: no such suite`, { hint: SUITES.join(', ') });
+    throw new UsageError(`--only ${flags.only}: unknown suite`, { hint: SUITES.join(', ') });
   }
-  if (flags.all && (flags.soak || chosen !== undefined)) {
-    throw new UsageError(`--all with ${flags.soak ? '--soak' : '--only'}: which of them?`, { hint: 'leave one out' });
+  if (flags.all && (flags.long || chosen !== undefined)) {
+    throw new UsageError(`--all cannot be combined with ${flags.long ? '--long' : '--only'}`, { hint: 'omit one' });
   }
   const suites = suitesOf(chosen, flags);
   if (suites.length === 0) {
-    throw new UsageError(`--soak with --only ${flags.only}: it has no proofs`, {
-      hint: `--only ${Object.keys(PROOFS).join(' or ')}`,
+    throw new UsageError(`--long with --only ${flags.only}: this suite repeats no random cases`, {
+      hint: `--only ${Object.keys(REPEATED).join(' or ')}`,
     });
   }
-  if (flags.soak) Object.assign(process.env, soakEnvironment());
-  const filterOf = (suite: Suite): string | undefined => flags.filter ?? (flags.soak ? PROOFS[suite] : undefined);
+  if (flags.long) Object.assign(process.env, soakEnvironment());
+  const filterOf = (suite: Suite): string | undefined => flags.filter ?? (flags.long ? REPEATED[suite] : undefined);
   const progress = new Progress();
   const environment = await progress.run('Python environment', (step) =>
     ensurePython(step, { development: true, embeddable: true }),
@@ -101,18 +101,16 @@ async function test(argv: readonly string[]): Promise<number> {
     rmSync(scratch, { recursive: true, force: true });
   }
   // Repeats the failures at the end, because the output can take half an hour.
-  for (const { test, message } of total.failures) {
-    process.stdout.write(`\nFAILED ${test}\n${message.replace(/^/gm, '    ')}\n`);
-  }
+  for (const failure of total.failures) process.stdout.write(`\nFAILED ${failure}\n`);
   const skipped = total.skipped === 0 ? '' : `, ${total.skipped} skipped`;
   process.stdout.write(`\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
   return total.failed === 0 && total.passed > 0 ? EXIT.ok : EXIT.failed;
 }
 
 /** The suites to run, in this order. */
-function suitesOf(chosen: Suite | undefined, { all, soak }: { all: boolean; soak: boolean }): readonly Suite[] {
-  if (soak)
-    return SUITES.filter((suite) => suite in PROOFS && (chosen === undefined ? suite !== 'e2e' : suite === chosen));
+function suitesOf(chosen: Suite | undefined, { all, long }: { all: boolean; long: boolean }): readonly Suite[] {
+  if (long)
+    return SUITES.filter((suite) => suite in REPEATED && (chosen === undefined ? suite !== 'e2e' : suite === chosen));
   return SUITES.filter((suite) => (chosen === undefined ? all || !ON_REQUEST.includes(suite) : suite === chosen));
 }
 
@@ -125,7 +123,9 @@ const PYTHON_WITHOUT_REFERENCE = '3.13';
  */
 async function getReference(environment: PythonEnvironment, progress: Progress): Promise<string | undefined> {
   if (environment.version === PYTHON_WITHOUT_REFERENCE) {
-    progress.line(`     no comparison with PyPI's gfpgan: Python ${environment.version} cannot build basicsr`);
+    progress.line(
+      `     skipped: the comparison with PyPI's gfpgan, because Python ${environment.version} cannot build basicsr`,
+    );
     return undefined;
   }
   return progress.run('GFPGAN of PyPI', (step) => ensureLockedPackages('gfpgan', environment, step, { build: true }));
@@ -140,7 +140,7 @@ async function getBrowser(progress: Progress): Promise<void> {
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     step.failed();
-    progress.line(`     no page is opened: ${error.message}`);
+    progress.line(`     skipped: tests that open a page, because ${error.message}`);
   }
 }
 
@@ -163,8 +163,11 @@ function resultsOf(
   try {
     return read(readFileSync(report, 'utf8'));
   } catch {
-    const message = `no report; they ended with exit code ${status}`;
-    return { ...NOTHING, failed: 1, failures: [{ test: `${suite} tests`, message }] };
+    return {
+      ...NOTHING,
+      failed: 1,
+      failures: [`${suite} tests\n    wrote no report and ended with exit code ${status}`],
+    };
   }
 }
 
