@@ -5,68 +5,10 @@ import { didYouMean } from '../core/nearest';
 import type { ProblemList } from '../core/problems';
 
 /**
- * Returns a configuration as the text of a config.pbtxt. Fields have the order of Triton's definition and maps are
- * sorted by key, so that equal configurations give equal bytes.
+ * Returns a configuration as the text of a config.pbtxt. Fields have the order of their numbers and maps are sorted by
+ * key, so that equal configurations give equal bytes.
  */
-export function configText(config: ModelConfig): string {
-  return `${messageLines(modelConfigType, config, '').join('\n')}\n`;
-}
-
-function messageLines(type: protobuf.Type, message: Record<string, unknown>, indent: string): string[] {
-  return type.fieldsArray.flatMap((field) => {
-    const value = Object.hasOwn(message, field.name) ? message[field.name] : undefined;
-    return value === undefined ? [] : fieldLines(field.resolve(), value, indent);
-  });
-}
-
-function fieldLines(field: protobuf.Field, value: unknown, indent: string): string[] {
-  const { name, resolvedType: type } = field;
-  if (field instanceof protobuf.MapField) return mapLines(field, value as Record<string, unknown>, indent);
-  const items = field.repeated ? (value as unknown[]) : [value];
-  if (type instanceof protobuf.Type) {
-    return items.flatMap((item) =>
-      block(name, messageLines(type, item as Record<string, unknown>, `${indent}  `), indent),
-    );
-  }
-  const texts = items.map((item) => scalarText(field.type, item));
-  if (!field.repeated) return [`${indent}${name}: ${texts[0]}`];
-  return texts.length === 0 ? [] : [`${indent}${name}: [${texts.join(', ')}]`];
-}
-
-function mapLines(field: protobuf.MapField, map: Record<string, unknown>, indent: string): string[] {
-  const inner = `${indent}  `;
-  return Object.keys(map)
-    .sort()
-    .flatMap((key) => {
-      const value = map[key];
-      const keyLine = `${inner}key: ${scalarText(field.keyType, key)}`;
-      const valueLines =
-        field.resolvedType instanceof protobuf.Type
-          ? block('value', messageLines(field.resolvedType, value as Record<string, unknown>, `${inner}  `), inner)
-          : [`${inner}value: ${scalarText(field.type, value)}`];
-      return block(field.name, [keyLine, ...valueLines], indent);
-    });
-}
-
-function block(name: string, lines: string[], indent: string): string[] {
-  return lines.length === 0 ? [`${indent}${name} {}`] : [`${indent}${name} {`, ...lines, `${indent}}`];
-}
-
-function scalarText(type: string, value: unknown): string {
-  if (type === 'string') return quote(String(value));
-  if (typeof value === 'number' && !Number.isFinite(value))
-    return String(value).toLowerCase().replace('infinity', 'inf');
-  return String(value);
-}
-
-/** Quotes a text. Bytes of UTF-8 outside printable ASCII become octal escapes, which every protobuf parser reads. */
-function quote(text: string): string {
-  const bytes = [...Buffer.from(text, 'utf8')].map((byte) => {
-    if (byte === 0x22 || byte === 0x5c) return `\\${String.fromCharCode(byte)}`;
-    return byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : `\\${byte.toString(8).padStart(3, '0')}`;
-  });
-  return `"${bytes.join('')}"`;
-}
+export const configText = (config: ModelConfig): string => `${textformat.toText(modelConfigType, config)}\n`;
 
 /**
  * Reads the text of a config.pbtxt. The parser stops at the first error. Then the error is added to `list` with its

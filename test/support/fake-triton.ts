@@ -37,7 +37,7 @@ export async function fakeTriton(
   const load = async (name: string, how: Loading): Promise<void> => {
     const config = (await store.get(`models/${name}/config.pbtxt`))?.body.toString() ?? '';
     const digest = /published_digest[\s\S]*?string_value: "(\w+)"/.exec(config)?.[1];
-    const versions = /versions: \[([^\]]*)\]/.exec(config)?.[1]?.split(', ') ?? [];
+    const versions = [...config.matchAll(/versions: \[?([\d, ]+)/g)].flatMap(([, list = '']) => list.split(', '));
     fake.loaded.set(name, { digest, versions });
     let looks = 0;
     states.delete(name);

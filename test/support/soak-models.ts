@@ -128,6 +128,7 @@ const isInVersion = (path: string): boolean => /^\w+\/\d+\//.test(path);
 /** The versions that a published configuration names explicitly, as it must. */
 function servedBy(config: string): string[] {
   if (config === '') return [];
-  const [, list = ''] = /specific \{\s*versions: \[([\d, ]*)\]/.exec(config) ?? [];
-  return list.split(',').map((version) => version.trim());
+  const versions = [...config.matchAll(/^ *versions: (\d+)$/gm)].map(([, version = '']) => version);
+  if (versions.length === 0) throw new Error(`a published configuration names no versions:\n${config}`);
+  return versions;
 }

@@ -42,7 +42,7 @@ describe('the models that ship', () => {
 });
 
 describe('configText', () => {
-  it('writes fields in the order of the definition and maps by key', () => {
+  it('writes fields in the order of their numbers and maps by key', () => {
     const config: ModelConfig = {
       backend: 'python',
       parameters: { b: { string_value: '2' }, a: {} },
@@ -54,17 +54,20 @@ describe('configText', () => {
     expect(configText(config)).toBe(
       [
         'name: "m"',
-        'backend: "python"',
         'input {',
         '  name: "x"',
-        '  dims: [-1, 3]',
+        '  dims: -1',
+        '  dims: 3',
         '  optional: false',
         '}',
-        'input {}',
-        'dynamic_batching {}',
+        'input {',
+        '}',
+        'dynamic_batching {',
+        '}',
         'parameters {',
         '  key: "a"',
-        '  value {}',
+        '  value {',
+        '  }',
         '}',
         'parameters {',
         '  key: "b"',
@@ -72,6 +75,7 @@ describe('configText', () => {
         '    string_value: "2"',
         '  }',
         '}',
+        'backend: "python"',
         '',
       ].join('\n'),
     );
@@ -81,7 +85,7 @@ describe('configText', () => {
     const text = `a"b\\c'\n\t\r\0\x7f é 漢 😀 {}#`;
     const config: ModelConfig = { name: text, metric_tags: { [text]: text } };
     expect(configText(config).split('\n')[0]).toBe(
-      String.raw`name: "a\"b\\c'\012\011\015\000\177 \303\251 \346\274\242 \360\237\230\200 {}#"`,
+      String.raw`name: "a\"b\\c'\n\t\r\000\177 \303\251 \346\274\242 \360\237\230\200 {}#"`,
     );
     expect(parse(configText(config))).toEqual(config);
   });

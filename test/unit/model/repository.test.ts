@@ -43,7 +43,7 @@ describe('readRepository', () => {
     });
     expect(models[0]?.config).toMatchObject({ name: 'm', max_batch_size: 8 });
     expect(models[0]?.configText).toMatch(
-      /^name: "m"\nplatform: "pytorch_libtorch"\nversion_policy {\n {2}specific {\n {4}versions: \[10\]\n {2}}\n}\nmax_batch_size: 8\n/,
+      /^name: "m"\nplatform: "pytorch_libtorch"\nversion_policy {\n {2}specific {\n {4}versions: 10\n {2}}\n}\nmax_batch_size: 8\n/,
     );
     expect(models[0]?.versions).toEqual([
       {
@@ -123,7 +123,7 @@ describe('readRepository', () => {
     expect(models[0]).toMatchObject({ name: 'm', platform: 'python' });
     expect(models[0]?.extraFiles.map(({ key }) => key)).toEqual(['utils/helpers.py', 'vocab.txt']);
     expect(models[0]?.configText).toBe(
-      'name: "m"\nbackend: "python"\nversion_policy {\n  specific {\n    versions: [1]\n  }\n}\nmax_batch_size: 4\ninput {\n  name: "logits"\n  data_type: TYPE_FP32\n  dims: [3]\n}\n',
+      'name: "m"\nversion_policy {\n  specific {\n    versions: 1\n  }\n}\nmax_batch_size: 4\ninput {\n  name: "logits"\n  data_type: TYPE_FP32\n  dims: 3\n}\nbackend: "python"\n',
     );
   });
 

@@ -55,6 +55,8 @@ describe('the versions that are served', () => {
     ]);
     for (const { config: own, configText: text, served } of models)
       expect(text).toBe(configText({ ...own, version_policy: { specific: { versions: served } } }));
-    expect(models[1]?.configText).toContain('version_policy {\n  specific {\n    versions: [2, 3]\n  }\n}\n');
+    expect(models[1]?.configText).toContain(
+      'version_policy {\n  specific {\n    versions: 2\n    versions: 3\n  }\n}\n',
+    );
   });
 });
