@@ -31,9 +31,9 @@ export function readLetters(file: string): Letters | undefined {
   if (wrong !== undefined || blank === undefined) {
     throw new UserError(
       wrong === undefined
-        ? `${file} has no blank`
+        ? `${file} has no CTC blank`
         : `${file}: ${JSON.stringify(wrong[0])} is ${JSON.stringify(wrong[1])}, not a number`,
-      { hint: `it maps each letter to its place in the output, ${BLANKS.join(' or ')} among them` },
+      { hint: `map each letter to its index in the output, including ${BLANKS.join(' or ')}` },
     );
   }
   return { names: new Map(places.map(([letter, place]) => [place as number, letter])), blank: blank as number };

@@ -36,21 +36,21 @@ const HINT = 'save it again with numpy.save(FILE, array)';
  */
 export function readNpy(file: string, bytes: Buffer): Tensor {
   if (!bytes.subarray(0, MAGIC.length).equals(MAGIC)) {
-    throw new UserError(`${file} is not a file of numpy.save`, { hint: HINT });
+    throw new UserError(`${file} is not a .npy file`, { hint: HINT });
   }
   // The header's length has two bytes in version 1 and four in later versions.
   const wide = (bytes[6] ?? 0) > 1;
   const start = wide ? 12 : 10;
   const end = bytes.length < start ? Infinity : start + (wide ? bytes.readUInt32LE(8) : bytes.readUInt16LE(8));
-  if (end > bytes.length) throw new UserError(`${file} is cut short`, { hint: HINT });
+  if (end > bytes.length) throw new UserError(`${file} is truncated`, { hint: HINT });
   const header = bytes.toString('latin1', start, end);
   const description = /'descr': *'([^']*)'/.exec(header)?.[1];
   const shape = /'shape': *\(([^)]*)\)/.exec(header)?.[1];
   const known = Object.entries(DESCRIPTIONS).find(([, name]) => name === description)?.[0];
   if (known === undefined || shape === undefined) {
     throw new UserError(
-      `${file}: type ${description ?? 'of a structure'}; allowed: ${Object.values(DESCRIPTIONS).join(' ')}`,
-      { hint: 'save it with .astype(...) of one of these; strings go into a .json file' },
+      `${file} has type ${description ?? 'of a structure'}; allowed: ${Object.values(DESCRIPTIONS).join(' ')}`,
+      { hint: 'convert the array with .astype(...); write strings to a .json file' },
     );
   }
   const lengths = shape
@@ -61,7 +61,7 @@ export function readNpy(file: string, bytes: Buffer): Tensor {
     const tensor = decodeTensor(file, known, lengths, bytes.subarray(end));
     return /'fortran_order': *True/.test(header) ? inRowMajorOrder(tensor) : tensor;
   } catch (cause) {
-    throw new UserError(`${file} is cut short or too long: ${(cause as Error).message}`, { hint: HINT, cause });
+    throw new UserError(`${file} is truncated or too long: ${(cause as Error).message}`, { hint: HINT, cause });
   }
 }
 
@@ -96,11 +96,11 @@ export function convertArray(array: Tensor, name: string, datatype: DataType): T
     if (!(cause instanceof UserError)) throw cause;
     const [is, needed] = [numpyName(array.datatype), numpyName(datatype)];
     const hint = isConvertible(array.datatype, datatype)
-      ? `change the values to those that ${datatype} holds, and save the file again`
+      ? `save the file with values that ${datatype} can represent`
       : needed === undefined
         ? `write a .json file for ${datatype}`
-        : `save it with .astype(numpy.${needed}), if that keeps what the values mean`;
-    throw new UserError(`${array.name} is ${is}; ${name} is ${datatype}: ${cause.message}`, { hint, cause });
+        : `save it with .astype(numpy.${needed}), if the values keep their meaning`;
+    throw new UserError(`${array.name} is ${is}, but ${name} is ${datatype}: ${cause.message}`, { hint, cause });
   }
 }
 
@@ -113,8 +113,8 @@ export function writeNpy(tensor: Tensor): Buffer {
   const held = tensor.datatype === 'BF16' ? { ...tensor, datatype: 'FP32' as const } : tensor;
   const description = DESCRIPTIONS[held.datatype];
   if (description === undefined) {
-    throw new UserError(`output ${tensor.name} is ${tensor.datatype}, which .npy does not hold`, {
-      hint: 'write a .json',
+    throw new UserError(`output ${tensor.name} is ${tensor.datatype}, which .npy does not support`, {
+      hint: 'write it to a .json file',
     });
   }
   const shape = `(${held.shape.join(', ')}${held.shape.length === 1 ? ',' : ''})`;

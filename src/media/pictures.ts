@@ -65,7 +65,9 @@ export function encodePictures(
 ): { data: TensorData[DataType]; shape: number[] } {
   const [{ width, height }] = pictures as [BgrImage];
   if (pictures.some((other) => other.width !== width || other.height !== height)) {
-    throw new UserError('the pictures differ in size, which one request cannot hold', { hint: 'send them one by one' });
+    throw new UserError('the pictures of one request must have the same size', {
+      hint: 'send them in separate requests',
+    });
   }
   const { order, encode } = PIXELS[kind];
   const size = width * height;

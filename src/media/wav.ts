@@ -17,7 +17,7 @@ const FORMATS = { pcm: 1, float: 3, extensible: 0xfffe };
 export function readWav(file: string, bytes: Buffer): Sound {
   const refuse = (what: string): UserError =>
     new UserError(`${file}: ${what}`, {
-      hint: `write it anew: ffmpeg -i ${file} -ar 16000 -ac 1 -c:a pcm_s16le NEW.wav`,
+      hint: `convert it: ffmpeg -i ${file} -ar 16000 -ac 1 -c:a pcm_s16le NEW.wav`,
     });
   if (bytes.toString('latin1', 0, 4) !== 'RIFF' || bytes.toString('latin1', 8, 12) !== 'WAVE') {
     throw refuse('not a WAV file');
@@ -26,7 +26,7 @@ export function readWav(file: string, bytes: Buffer): Sound {
     return readChunks(bytes, refuse);
   } catch (error) {
     // A read beyond the end of the file, or a length that is too large for it.
-    throw (error as Error).name === 'RangeError' ? refuse('it is broken or cut short') : error;
+    throw (error as Error).name === 'RangeError' ? refuse('the file is damaged or truncated') : error;
   }
 }
 
@@ -59,7 +59,7 @@ function readChunks(bytes: Buffer, refuse: (what: string) => UserError): Sound {
     }
     offset = start + size + (size % 2);
   }
-  throw refuse('it holds no sound');
+  throw refuse('the file contains no sound');
 }
 
 function mix(bytes: number, width: number, channels: number, read: (at: number) => number): Float32Array {

@@ -22,8 +22,8 @@ function unwarmedBatches({ name, platform, config }: RepositoryModel): Problem[]
     {
       file: name,
       field: 'model_warmup',
-      message: `does not make two calls of batch size ${ranges(cold)}: the first requests of that size wait for TorchScript's optimiser`,
-      hint: 'give one sample with count: 2 for each batch size, as model-repo/resnet/model.yaml does; or set DISABLE_OPTIMIZED_EXECUTION where lengths vary',
+      message: `lacks two calls of batch size ${ranges(cold)}, so the first requests of that size wait for TorchScript's optimizer`,
+      hint: 'add one sample with count: 2 for each batch size, as in model-repo/resnet/model.yaml, or set DISABLE_OPTIMIZED_EXECUTION if lengths vary',
     },
   ];
 }

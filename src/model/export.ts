@@ -65,8 +65,8 @@ async function modelsOf(out: string): Promise<string[]> {
   });
   if (entries.length === 0) return [];
   if (!entries.includes(MARKER)) {
-    throw new UserError(`${out} has files in it that "npm run export" did not make; nothing was written`, {
-      hint: 'name a new or an empty folder: --out DIR',
+    throw new UserError(`${out} contains files that "npm run export" did not create; nothing was written`, {
+      hint: 'choose a new or empty folder with --out DIR',
     });
   }
   return readMarker(join(out, MARKER));
@@ -79,8 +79,8 @@ async function readMarker(file: string): Promise<string[]> {
   } catch {
     // Invalid JSON is reported below, like a marker without models.
   }
-  throw new UserError(`${file} does not tell which models "npm run export" made; nothing was written`, {
-    hint: 'remove that folder, or name a new or an empty one: --out DIR',
+  throw new UserError(`${file} does not list the models that "npm run export" created; nothing was written`, {
+    hint: 'remove that folder, or choose a new or empty one with --out DIR',
   });
 }
 
@@ -91,8 +91,8 @@ interface Marker {
 async function requireNoForeignModel(out: string, names: readonly string[], ours: readonly string[]): Promise<void> {
   for (const name of names) {
     if (ours.includes(name) || !(await exists(join(out, name)))) continue;
-    throw new UserError(`${join(out, name)} was not made by "npm run export"; nothing was written`, {
-      hint: 'remove it, or name another folder: --out DIR',
+    throw new UserError(`${join(out, name)} was not created by "npm run export"; nothing was written`, {
+      hint: 'remove it, or choose another folder with --out DIR',
     });
   }
 }

@@ -1,5 +1,6 @@
 import { promises as fs } from 'node:fs';
 import { inflateRawSync } from 'node:zlib';
+import { formatCount } from '../core/format';
 import type { ModelConfig } from './model-config';
 import { centralDirectory, read, type ArtifactFault } from './torch-script';
 
@@ -50,8 +51,8 @@ export async function argumentFault(path: string, config: ModelConfig): Promise<
   const odd = given.find(({ type }) => type !== 'Tensor' && !type.startsWith('List['));
   if (odd !== undefined) {
     return {
-      message: `forward() has an argument that Triton's libtorch backend refuses: ${odd.name}, of type ${odd.type}`,
-      hint: 'let forward() take tensors alone, or one Dict[str, Tensor]; what never changes belongs into the module',
+      message: `forward() has the argument ${odd.name} of type ${odd.type}, which Triton's libtorch backend does not support`,
+      hint: 'let forward() take only tensors, or one Dict[str, Tensor]; put constants into the module',
     };
   }
   const { input = [], batch_input: more = [], sequence_batching: batching } = config;
@@ -60,8 +61,8 @@ export async function argumentFault(path: string, config: ModelConfig): Promise<
   if (input.length === 0 || given.length === expected) return undefined;
   const names = given.map(({ name }) => name).join(', ');
   return {
-    message: `forward() takes ${given.length} (${names}), but the configuration has ${expected} inputs`,
-    hint: "give each argument of forward() an input; Triton's libtorch backend fills in none, not even one with a default",
+    message: `forward() takes ${formatCount(given.length, 'argument')} (${names}), but the configuration has ${formatCount(expected, 'input')}`,
+    hint: "add an input for each argument of forward(); Triton's libtorch backend does not use default values",
   };
 }
 

@@ -74,7 +74,7 @@ class Reader {
     for (const [key, item] of value as Map<unknown, unknown>) {
       this.count();
       if (typeof key !== 'string') {
-        this.problem(path, `field names are words, got ${describe(key)}`);
+        this.problem(path, `field names must be strings, got ${describe(key)}`);
         continue;
       }
       const at = fieldPath(path, key);
@@ -101,7 +101,7 @@ class Reader {
     for (const oneof of type.oneofsArray) {
       const both = oneof.oneof.filter((name) => given.has(name));
       if (both.length < 2) continue;
-      this.problem(fieldPath(path, both[1] ?? ''), `cannot stand beside ${both[0]}`, {
+      this.problem(fieldPath(path, both[1] ?? ''), `cannot be combined with ${both[0]}`, {
         allowed: `one of ${oneof.oneof.join(', ')}`,
       });
     }
@@ -181,9 +181,9 @@ class Reader {
   private text(value: unknown, path: string): string | undefined {
     if (typeof value !== 'string') {
       const quotable = typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean';
-      this.wrong(path, 'a text', value, quotable ? `put it in quotes: "${value}"` : undefined);
+      this.wrong(path, 'a string', value, quotable ? `put it in quotes: "${value}"` : undefined);
     } else if (/\p{Surrogate}/u.test(value)) {
-      this.wrong(path, 'a text that UTF-8 can hold', value);
+      this.wrong(path, 'a string that UTF-8 can encode', value);
     } else {
       return value;
     }
@@ -208,13 +208,13 @@ class Reader {
   private problem(path: string, message: string, more: { allowed?: string; hint?: string | undefined } = {}): void {
     this.list.add(path, message, more);
     if (this.list.problems.length < MOST_PROBLEMS) return;
-    this.list.add('', `more than ${MOST_PROBLEMS} problems: the rest was not looked at`);
+    this.list.add('', `more than ${MOST_PROBLEMS} problems; the rest was not checked`);
     throw new Enough();
   }
 
   private count(): void {
     if (++this.values <= MOST_VALUES) return;
-    this.list.add('', `holds more than ${MOST_VALUES} values`, { hint: 'are there aliases of aliases in it?' });
+    this.list.add('', `contains more than ${MOST_VALUES} values`, { hint: 'remove nested YAML aliases' });
     throw new Enough();
   }
 }
@@ -224,12 +224,12 @@ function enumHint(type: protobuf.Enum, value: unknown): string | undefined {
   const names = enumValues(type);
   if (typeof value === 'number') {
     const name = type.valuesById[value];
-    return name === undefined ? undefined : `${name} is meant`;
+    return name === undefined ? undefined : `did you mean "${name}"?`;
   }
   if (typeof value !== 'string') return undefined;
   const word = value.replace(/^(?:torch|np|numpy|tf)\.|^TYPE_/i, '');
   const ending = names.find((name) => name.endsWith(`_${word.toUpperCase()}`));
   const alias = type.name === 'DataType' ? DATA_TYPE_ALIASES[word.toLowerCase()] : undefined;
   const meant = ending ?? alias;
-  return meant === undefined ? didYouMean(value, names) : `${meant} is meant`;
+  return meant === undefined ? didYouMean(value, names) : `did you mean "${meant}"?`;
 }

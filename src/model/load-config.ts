@@ -45,8 +45,8 @@ export async function loadConfig(root: string): Promise<LoadedConfig | undefined
     if (beside.config === undefined || !saySame(beside.config, loaded.config, versions)) {
       loaded.problems.problems.push({
         file: beside.problems.file,
-        message: `says something else than the ${YAML_FILE} beside it`,
-        hint: `remove it: it is made from ${YAML_FILE} when the model is published`,
+        message: `differs from ${YAML_FILE} in the same folder`,
+        hint: `remove it; publishing generates it from ${YAML_FILE}`,
       });
     }
   }
@@ -74,7 +74,7 @@ async function readText(root: string, name: string, problems: ProblemList): Prom
   try {
     const real = await fs.realpath(file);
     if (path.relative(await fs.realpath(root), real).startsWith('..')) {
-      problems.add('', `is a link that leaves the model folder, to ${real}`, { hint: 'copy the file here instead' });
+      problems.add('', `is a link to ${real}, outside the model folder`, { hint: 'copy the file here instead' });
       return undefined;
     }
     const stat = await fs.stat(real);
@@ -85,12 +85,12 @@ async function readText(root: string, name: string, problems: ProblemList): Prom
     }
     const { size } = stat;
     if (size > MOST_BYTES) {
-      problems.add('', `is no configuration: it has ${size} bytes`, { allowed: `at most ${MOST_BYTES}` });
+      problems.add('', `is too large for a configuration, got ${size} bytes`, { allowed: `at most ${MOST_BYTES}` });
       return undefined;
     }
     const bytes = await fs.readFile(file);
     if (isUtf8(bytes)) return bytes.toString('utf8').replace(/^\uFEFF/, '');
-    problems.add('', 'is not text in UTF-8');
+    problems.add('', 'is not UTF-8 text');
   } catch (error) {
     problems.add('', `cannot be read: ${reasonOf(error)}`);
   }

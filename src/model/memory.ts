@@ -146,17 +146,17 @@ function largest({ models }: ServerMemory, key: 'main' | 'gpu'): string {
 /** Describes why the models do not fit into the main memory of a pod; undefined if they fit. */
 export function mainMemoryFault(memory: ServerMemory, podGiB: number): string | undefined {
   if (memory.main <= podGiB * GIB) return undefined;
-  return `the models need about ${formatGiB(memory.main)} of main memory at the peak (${largest(memory, 'main')}), and a pod has ${podGiB} GiB (resources.memoryGiB)`;
+  return `the models need about ${formatGiB(memory.main)} of main memory at the peak (${largest(memory, 'main')}), but a pod has ${podGiB} GiB (resources.memoryGiB)`;
 }
 
 /** Next step for `mainMemoryFault`. */
 export const MAIN_MEMORY_HINT =
-  'raise resources.memoryGiB, lower instance_group.count, or have models loaded one by one: extraArguments with --model-load-thread-count=1';
+  'raise resources.memoryGiB, lower instance_group.count, or load models one at a time: extraArguments with --model-load-thread-count=1';
 
 /** Describes why the models do not fit onto a GPU, with the next step; undefined if they fit. */
 export function gpuMemoryFault(memory: ServerMemory, gpu: string, bytes: number): string | undefined {
   if (memory.gpu <= bytes) return undefined;
-  return `the models need about ${formatGiB(memory.gpu)} of each GPU at the peak (${largest(memory, 'gpu')}), and ${gpu} has ${formatGiB(bytes)}`;
+  return `the models need about ${formatGiB(memory.gpu)} of each GPU at the peak (${largest(memory, 'gpu')}), but ${gpu} has ${formatGiB(bytes)}`;
 }
 
 /** Main memory of a pod if the stack does not set `resources.memoryGiB`. */

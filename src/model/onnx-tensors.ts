@@ -12,7 +12,7 @@ export async function onnxFault(path: string, config: ModelConfig): Promise<Arti
   const graph = await readOnnxGraph(path);
   if (graph === undefined) {
     return {
-      message: 'is not an ONNX file, or is cut short',
+      message: 'is not an ONNX file, or is truncated',
       hint: 'save it with torch.onnx.export(model, inputs, path), or copy it again',
     };
   }
@@ -38,7 +38,7 @@ function missingInput(config: ModelConfig, required: readonly OnnxTensor[]): Art
   if (missing === undefined) return undefined;
   return {
     message: `has an input that the configuration lacks: ${describe(missing)}`,
-    hint: 'add it to input, or leave input out: Triton then reads all of them from the file',
+    hint: 'add it to input, or omit input: Triton then reads all inputs from the file',
   };
 }
 
@@ -58,7 +58,7 @@ function tensorFault(
     if (found === undefined) {
       return {
         message: `has no ${kind} "${tensor.name ?? ''}"; it has ${file.required.map(({ name }) => name).join(', ') || 'none'}`,
-        hint: `give each ${kind} in the configuration the name that it has in the file`,
+        hint: `use the names of the file in the configuration`,
       };
     }
     const fault = typeFault(kind, tensor, found) ?? shapeFault(kind, tensor, found, isBatched);
@@ -70,8 +70,8 @@ function tensorFault(
 function typeFault(kind: Kind, { data_type: type }: TensorConfig, found: OnnxTensor): ArtifactFault | undefined {
   if (found.dataType === undefined) {
     return {
-      message: `has an ${kind} "${found.name}" that Triton has no type for`,
-      hint: 'export the model with tensors of a type that Triton has',
+      message: `has an ${kind} "${found.name}" of a data type that Triton does not support`,
+      hint: 'export the model with a data type that Triton supports',
     };
   }
   if (type === undefined || type === found.dataType) return undefined;
@@ -106,7 +106,7 @@ function shapeFault(
 const hasNoBatchAxis = (shape: readonly number[] | undefined): boolean => shape !== undefined && shape[0] !== -1;
 
 const noBatchAxis = (kind: Kind, found: OnnxTensor): ArtifactFault => ({
-  message: `has shape ${list(found.shape ?? [])} for the ${kind} "${found.name}"; with max_batch_size above 0 its first size must be open`,
+  message: `has shape ${list(found.shape ?? [])} for the ${kind} "${found.name}"; with max_batch_size above 0 its first size must be variable`,
   hint: 'export it with dynamic_axes for axis 0, or set max_batch_size: 0 and give the whole shape in dims',
 });
 

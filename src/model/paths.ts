@@ -34,10 +34,10 @@ export const staysInside = (file: string): boolean =>
 const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
   EPERM: 'not permitted',
-  ENOENT: 'there is no such file or folder',
+  ENOENT: 'no such file or folder',
   ENOTDIR: 'it is not a folder',
   EISDIR: 'it is a folder',
-  ELOOP: 'its links lead in a circle',
+  ELOOP: 'its links form a cycle',
   ENAMETOOLONG: 'its name is too long',
   EMFILE: 'too many open files',
   EIO: 'the disk reports an error',

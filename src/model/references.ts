@@ -13,7 +13,7 @@ interface Reference {
   /** Path in the model folder. */
   key: string;
   /** Minimum size. */
-  bytes?: number | undefined;
+  bytes?: number;
   /** Whether the file may be elsewhere on the server instead. */
   optional?: true;
 }
@@ -80,12 +80,14 @@ export async function readReferences(root: string, config: ModelConfig, problems
     const isThere = await exists(path.join(root, clean));
     if (optional && (path.posix.isAbsolute(clean) || !isThere)) continue;
     if (clean.startsWith('/') || clean === '..' || clean.startsWith('../')) {
-      problems.add(field, `leaves the model folder, got ${JSON.stringify(key)}`, { hint: 'copy the file into it' });
+      problems.add(field, `points outside the model folder, got ${JSON.stringify(key)}`, {
+        hint: 'copy the file into the model folder',
+      });
       continue;
     }
     if (clean.startsWith(`${GOLDEN_FOLDER}/`)) {
       problems.add(field, `names a file of golden requests, which are not published: ${JSON.stringify(clean)}`, {
-        hint: 'move it out of that folder',
+        hint: `move it out of ${GOLDEN_FOLDER}/`,
       });
       continue;
     }

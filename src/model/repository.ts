@@ -110,7 +110,7 @@ export async function readSoundRepository(
   throw new UserError(`${displayPath(directory)} is not ready to be ${purpose}`, {
     problems,
     // Excluding models helps only if some model could be read.
-    ...(models.length === 0 ? {} : { hint: 'put these right, or leave models out with --exclude A,B' }),
+    hint: models.length === 0 ? undefined : 'fix these problems, or exclude models with --exclude A,B',
   });
 }
 
@@ -155,13 +155,13 @@ class RepositoryReader {
 
   async read({ models, exclude = [], artifacts = true }: Selection): Promise<Repository> {
     if (this.names.length === 0) {
-      const hint = `a model is a folder with a ${YAML_FILE} or a ${CONFIG_FILE}; name the folder that the models are in`;
-      this.problems.push(this.problem('', 'holds no model', hint));
+      const hint = `a model is a folder with a ${YAML_FILE} or a ${CONFIG_FILE}; give the folder that contains the models`;
+      this.problems.push(this.problem('', 'contains no model', hint));
     }
     this.checkNames([...(models ?? []), ...exclude]);
     const wanted = (models ?? this.names).filter((name) => this.names.includes(name) && !exclude.includes(name));
     if (wanted.length === 0 && this.problems.length === 0) {
-      this.problems.push(this.problem('', 'has no model left: --exclude names all that were asked for'));
+      this.problems.push(this.problem('', 'has no model left, because --exclude removes all selected models'));
     }
     const { all, added } = await this.withStepModels([...new Set(wanted)], exclude, artifacts);
     const read = all.flatMap((name) => this.modelNamed(name) ?? []);
@@ -211,11 +211,11 @@ class RepositoryReader {
     try {
       const real = await fs.realpath(directory);
       if (path.dirname(real) !== this.directory) {
-        return [this.problem(name, `is a link that leaves the repository, to ${real}`, 'copy the folder here instead')];
+        return [this.problem(name, `is a link to ${real}, outside the repository`, 'copy the folder here instead')];
       }
       const loaded = await loadConfig(directory);
       if (loaded === undefined) {
-        return [this.problem(name, `has neither ${YAML_FILE} nor ${CONFIG_FILE}`, 'write one of them')];
+        return [this.problem(name, `has neither ${YAML_FILE} nor ${CONFIG_FILE}`, 'create one of them')];
       }
       if (loaded.config === undefined) return loaded.problems.problems;
       return await readFolder(directory, { ...loaded, config: loaded.config }, artifacts);
@@ -241,7 +241,7 @@ class RepositoryReader {
     (steps ?? []).forEach(({ model_name: name = '' }, index) => {
       if (!exclude.includes(name)) return;
       const hint = `exclude ${model.name} too`;
-      model.problems.add(`ensemble_scheduling.step[${index}].model_name`, `${name} is excluded, but needed here`, {
+      model.problems.add(`ensemble_scheduling.step[${index}].model_name`, `names ${name}, which is excluded`, {
         hint,
       });
     });
@@ -255,14 +255,14 @@ class RepositoryReader {
         file: displayPath(this.directory),
         message: `has no model ${describe(name)}`,
         allowed: listed(this.names),
-        ...(near === undefined ? {} : { hint: `did you mean ${near}?` }),
+        hint: near && `did you mean ${near}?`,
       });
     }
   }
 
   private problem(name: string, message: string, hint?: string): Problem {
     const file = displayPath(path.join(this.directory, name));
-    return { file, message, ...(hint === undefined ? {} : { hint }) };
+    return { file, message, hint };
   }
 }
 

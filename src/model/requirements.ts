@@ -28,7 +28,7 @@ export async function checkRequirements(
     if (!files.some(({ key }) => key === `${version}/${REQUIREMENTS_FILE}`)) continue;
     problems.problems.push({
       file: displayPath(path.join(root, String(version), REQUIREMENTS_FILE)),
-      message: 'is not read: one file serves all versions',
+      message: 'is not read; one file applies to all versions',
       hint: `move it to ${path.basename(root)}/${REQUIREMENTS_FILE}`,
     });
   }
@@ -36,13 +36,9 @@ export async function checkRequirements(
   if (!(await exists(file))) return;
   const environment = config.parameters?.[ENVIRONMENT_PARAMETER]?.string_value;
   if (environment !== undefined && environment !== '') {
-    problems.add(
-      `parameters.${ENVIRONMENT_PARAMETER}`,
-      `is given beside a ${REQUIREMENTS_FILE}; Triton uses this one only`,
-      {
-        hint: `put the packages into that environment and delete ${REQUIREMENTS_FILE}, or remove the parameter`,
-      },
-    );
+    problems.add(`parameters.${ENVIRONMENT_PARAMETER}`, `is set, so Triton ignores ${REQUIREMENTS_FILE}`, {
+      hint: `put the packages into that environment and delete ${REQUIREMENTS_FILE}, or remove the parameter`,
+    });
   }
   (await fs.readFile(file, 'utf8')).split(/\r?\n/).forEach((line, index) => {
     const text = line.replace(/(^|\s)#.*$/, '').trim();
@@ -53,7 +49,7 @@ export async function checkRequirements(
       field: `line ${index + 1}`,
       message: elsewhere
         ? `names another file or folder, which is not published, got ${JSON.stringify(text)}`
-        : `is no requirement, got ${JSON.stringify(text)}`,
+        : `is not a requirement, got ${JSON.stringify(text)}`,
       allowed: 'NAME, NAME==1.2.3, NAME>=1.2,<2, NAME[extra], NAME @ https://...',
     });
   });

@@ -57,13 +57,13 @@ class FolderReader {
     this.guard(key, (at) => {
       const real = fs.realpathSync(at);
       if (real !== this.root && !real.startsWith(this.root + path.sep)) {
-        this.fault(key, `is a link that leaves the model folder, to ${real}`, 'copy the file here instead');
+        this.fault(key, `is a link to ${real}, outside the model folder`, 'copy the file here instead');
         return;
       }
       const stat = fs.statSync(real);
       if (stat.isFile()) this.file(key);
       else if (!stat.isDirectory()) this.fault(key, 'is not a regular file', 'remove it');
-      else if (above.has(real)) this.fault(key, 'is a link to a folder that it lies in', 'remove it');
+      else if (above.has(real)) this.fault(key, 'is a link to a folder that contains it', 'remove it');
       else this.folder(key, real, above);
     });
   }
@@ -93,9 +93,9 @@ class FolderReader {
   private isPublishable(key: string): boolean {
     const bytes = Buffer.byteLength(key);
     // Control characters, a backslash, or the replacement for bytes that are not UTF-8.
-    if (/[\p{Cc}\\\uFFFD]/u.test(key)) this.fault(key, 'has a name that S3 and Triton cannot take', 'rename it');
+    if (/[\p{Cc}\\\uFFFD]/u.test(key)) this.fault(key, 'has a name that S3 or Triton does not support', 'rename it');
     else if (bytes > LONGEST_KEY_BYTES)
-      this.fault(key, `has a path of ${bytes} bytes`, `S3 takes ${LONGEST_KEY_BYTES}`);
+      this.fault(key, `has a path of ${bytes} bytes`, `shorten it to at most ${LONGEST_KEY_BYTES} bytes`);
     else return true;
     return false;
   }
@@ -110,6 +110,6 @@ class FolderReader {
 
   private fault(key: string, message: string, hint?: string): void {
     const file = displayPath(path.join(this.root, key));
-    this.problems.problems.push({ file, message, ...(hint === undefined ? {} : { hint }) });
+    this.problems.problems.push({ file, message, hint });
   }
 }

@@ -26,18 +26,21 @@ export async function torchScriptFault(path: string): Promise<ArtifactFault | un
     const { size } = await file.stat();
     const start = await read(file, 0, Math.min(size, 4));
     if (start[0] === 0x80) {
-      return { message: 'is a pickle, not TorchScript: torch.save of weights or of a Python object', hint: SAVE };
+      return { message: 'is a pickle (torch.save of weights or of a Python object), not TorchScript', hint: SAVE };
     }
     if (!start.equals(LOCAL_FILE)) {
-      return { message: `is not TorchScript: a zip archive begins with "PK", this with ${quote(start)}`, hint: SAVE };
+      return {
+        message: `is not TorchScript, which is a zip archive and starts with "PK"; the file starts with ${quote(start)}`,
+        hint: SAVE,
+      };
     }
     const directory = await centralDirectory(file, size);
     if (directory === undefined) {
-      return { message: 'is cut short: a zip archive that has no end', hint: 'copy or trace it again' };
+      return { message: 'is truncated: the zip archive has no end', hint: 'copy or trace it again' };
     }
     // torch.jit.save writes the constants of the code to this file, even if there are none.
     if (!directory.includes('/constants.pkl')) {
-      return { message: 'is a zip archive without code: torch.save of weights, not TorchScript', hint: SAVE };
+      return { message: 'is a zip archive without code (torch.save of weights), not TorchScript', hint: SAVE };
     }
     return undefined;
   } finally {

@@ -30,7 +30,7 @@ const isMistakenVersion = (name: string): boolean => /^[-+]?\d|^v\d+$/i.test(nam
 /** The version that such a name was meant to be: 1 for `01` and `v1`. */
 function meantVersion(name: string): string {
   const digits = /[1-9]\d*/.exec(name)?.[0] ?? '';
-  return isVersion(digits) ? digits : 'a number from 1 on';
+  return isVersion(digits) ? digits : 'a number from 1';
 }
 
 /** Returns the version folders of a model with their files, ordered by number. */
@@ -69,7 +69,7 @@ export async function checkArtifacts(
     problems.problems.push({
       file: displayPath(root),
       message: 'has no version folder',
-      hint: ensemble ? 'an ensemble needs one too: make 1/ with a file .keep in it' : await howToMake(root, '1/'),
+      hint: ensemble ? 'an ensemble also needs a version folder: create the file 1/.keep' : await howToMake(root, '1/'),
     });
   }
   for (const { version, files } of versions) {
@@ -103,7 +103,7 @@ async function checkArtifact(
     problems.problems.push({
       file: displayPath(path.join(root, key)),
       message,
-      ...(hint === undefined ? {} : { hint }),
+      hint,
     });
   };
   const kind = facts?.artifact?.kind ?? 'either';
@@ -111,7 +111,7 @@ async function checkArtifact(
   if (file === undefined) {
     const stat = await fs.stat(path.join(root, key)).catch(() => undefined);
     const filled = files.some((one) => one.key.startsWith(`${key}/`));
-    if (stat?.isDirectory() && kind === 'file') fault('is a folder; a file is needed');
+    if (stat?.isDirectory() && kind === 'file') fault('must be a file, but is a folder');
     else if (stat?.isDirectory() && !filled) fault('is an empty folder', await howToMake(root, key));
     else if (stat === undefined && !(await isLink(path.join(root, key))))
       fault('is missing', otherName(key, others) ?? (await howToMake(root, key)));
@@ -119,7 +119,7 @@ async function checkArtifact(
     return;
   }
   if (kind === 'directory') {
-    fault('is a file; a folder is needed');
+    fault('must be a folder, but is a file');
     return;
   }
   if (file.bytes === 0) {
@@ -150,7 +150,7 @@ function otherName(key: string, files: readonly SourceFile[]): string | undefine
   const [only] = alike;
   if (only === undefined || alike.length > 1) return undefined;
   const other = path.basename(only.key);
-  return `${only.key} is there: rename it to ${name}, or set default_model_filename: ${other}`;
+  return `rename ${only.key} to ${name}, or set default_model_filename: ${other}`;
 }
 
 const isLink = (file: string): Promise<boolean> =>
@@ -159,13 +159,13 @@ const isLink = (file: string): Promise<boolean> =>
     () => false,
   );
 
-const WRITE_PYTHON = 'define class TritonPythonModel with execute(self, requests) in it: docs/guides/python-models.md';
+const WRITE_PYTHON = 'define class TritonPythonModel with execute(self, requests); see docs/guides/python-models.md';
 
 /** Returns a hint that tells how to make an artifact, depending on the files of the model folder. */
 async function howToMake(root: string, key: string): Promise<string> {
   const has = (name: string): Promise<boolean> => exists(path.join(root, name));
   if (await has('build-plan.sh')) {
-    return `run ${displayPath(path.join(root, 'build-plan.sh'))} on a machine with the GPU that is to serve it`;
+    return `run ${displayPath(path.join(root, 'build-plan.sh'))} on a machine with the same GPU as the servers`;
   }
   if ((await has(TRACE_FILE)) || (await has(WEIGHTS_FILE))) return traceCommand(root);
   return `put it at ${path.basename(root)}/${key}`;

@@ -57,20 +57,21 @@ function parse(path: string, list: ProblemList): WeightsFile {
   for (const [name, value] of named === undefined ? [] : mapping(named, 'files', undefined, list)) {
     const field = fieldPath('files', name);
     const pinned = parsePinned(value, field, list);
-    if (!staysInside(name)) list.add(field, 'is no path in the model folder', { hint: 'write for example 1/model.pt' });
+    if (!staysInside(name))
+      list.add(field, 'is not a path in the model folder', { hint: 'write for example 1/model.pt' });
     else if (pinned?.source.kind === 'hub' && pinned.source.file === undefined) {
-      list.add(`${field}.source`, 'names a whole repository; one file is needed', {
+      list.add(`${field}.source`, 'must name one file, but names a whole repository', {
         hint: `write ${pinned.source.text}/FILE`,
       });
     } else if (pinned !== undefined) files.set(name, pinned);
   }
   if (weights !== undefined && !existsSync(join(dirname(path), 'trace.py'))) {
-    list.add('weights', 'are read by a trace.py, and there is none', {
+    list.add('weights', 'requires a trace.py, which the folder does not have', {
       hint: 'name the artifact itself: files: { 1/model.pt: { source: ..., sha256: ... } }',
     });
   }
   if (list.problems.length === 0 && weights === undefined && files.size === 0) {
-    list.add('', 'names neither weights nor files', {
+    list.add('', 'has neither weights nor files', {
       hint: 'write for example weights: { source: s3://..., sha256: ... }',
     });
   }
@@ -82,24 +83,25 @@ function parsePinned(value: unknown, field: string, list: ProblemList): Pinned |
   const text = fields.get('source');
   const sha256 = fields.get('sha256');
   if (typeof text !== 'string') {
-    if (fields.size > 0) list.add(`${field}.source`, `is ${describe(text)}`, { allowed: SOURCES });
+    if (fields.size > 0)
+      list.add(`${field}.source`, `is not a source of weights, got ${describe(text)}`, { allowed: SOURCES });
     return undefined;
   }
   const source = parseSource(text);
   if (source === undefined) {
-    list.add(`${field}.source`, `is ${describe(text)}`, { allowed: SOURCES });
+    list.add(`${field}.source`, `is not a source of weights, got ${describe(text)}`, { allowed: SOURCES });
     return undefined;
   }
   if (sha256 !== undefined && (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/.test(sha256))) {
-    list.add(`${field}.sha256`, `is ${describe(sha256)}`, {
-      allowed: '64 digits, 0 to 9 and a to f',
-      hint: 'sha256sum FILE',
+    list.add(`${field}.sha256`, `is not a SHA-256, got ${describe(sha256)}`, {
+      allowed: '64 hexadecimal digits in lower case',
+      hint: 'run sha256sum FILE',
     });
     return undefined;
   }
   if (isWholeRepository(source)) {
     if (/^[0-9a-f]{40}$/.test(source.revision) && sha256 === undefined) return { source, sha256: undefined };
-    list.add(`${field}.source`, `is ${describe(text)}: a whole repository is pinned by its commit alone`, {
+    list.add(`${field}.source`, `must pin a whole repository by its commit alone, got ${describe(text)}`, {
       allowed: 'hf://OWNER/NAME@COMMIT with the 40 digits of a commit, and no sha256',
       hint: 'the page "Files and versions" of the repository lists its commits',
     });
@@ -107,7 +109,7 @@ function parsePinned(value: unknown, field: string, list: ProblemList): Pinned |
   }
   // A path names a file of the repository, whose content Git pins.
   if (sha256 === undefined && source.kind !== 'path') {
-    list.add(`${field}.sha256`, 'is missing: what is at an address may change', { hint: 'sha256sum FILE' });
+    list.add(`${field}.sha256`, 'is missing; the content at an address can change', { hint: 'run sha256sum FILE' });
     return undefined;
   }
   return { source, sha256 };
@@ -126,7 +128,7 @@ function mapping(
   const found = new Map<string, unknown>();
   if (!(value instanceof Map)) {
     // The parser has already reported text that is not YAML.
-    if (value !== undefined) list.add(field, `is ${describe(value)}; a mapping is needed`);
+    if (value !== undefined) list.add(field, `must be a mapping, got ${describe(value)}`);
     return found;
   }
   for (const [key, item] of value as Map<unknown, unknown>) {

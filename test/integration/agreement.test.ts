@@ -28,7 +28,10 @@ afterAll(() => scratch.clean());
  * report another problem shows that we are too strict.
  */
 const STRICTER: [reason: string, problem: RegExp][] = [
-  ['requests address tensors by name: the second of two is never reached', /^(in|out)put\[\d+\]\.name: is the name of/],
+  [
+    'requests address tensors by name: the second of two is never reached',
+    /^(in|out)put\[\d+\]\.name: is also the name of/,
+  ],
   [
     'without a batch axis it does nothing: most likely max_batch_size was forgotten',
     /^dynamic_batching: has no effect/,
@@ -53,7 +56,7 @@ const DEADLY: RegExp[] = [
   /^sequence_batching\.oldest\.max_candidate_sequences: is the number of sequences/,
   /^max_batch_size: is the number of sequences/,
   /^instance_group\[\d+\]\.count: is more than/,
-  /^model_repository_agents: names no agent/,
+  /^model_repository_agents: lists no agent/,
   /^model_warmup\[\d+\]\.(inputs\..*\.dims: is larger|count: would keep)/,
   /^model_warmup\[\d+\]\.batch_size: is more than/,
 ];

@@ -194,7 +194,7 @@ test('a golden object with other bytes than the release names is found, and the 
   write({ ...addingModel('adds', { 4: 10 }) });
   await publishOn([one.httpUrl], { models: ['adds'] });
   await store.putBytes(goldenKey(LOCATION, sha256), Buffer.from('{"format":1,"requests":[]}'));
-  await expect(rollBack(undefined, options())).rejects.toThrow(/has SHA-256 [0-9a-f]{64}, and the release names/);
+  await expect(rollBack(undefined, options())).rejects.toThrow(/has SHA-256 [0-9a-f]{64}, but the release records/);
   expect((await head())?.models['adds']?.served).toEqual([4]);
 });
 
@@ -246,7 +246,7 @@ test.each([
   [
     'has another shape than the configuration says',
     'x[:1]',
-    /z version 3 contradicts its configuration: output y has shape \[1\], and the configuration says \[2\]/,
+    /z version 3 contradicts its configuration: output y has shape \[1\], but the configuration has \[2\]/,
   ],
   [
     'has another data type',

@@ -384,12 +384,7 @@ describe('refused', () => {
       1,
       /cannot read the picture .*none\.jpg: .*\n {2}-> save the picture in one of these formats: \.jpg /,
     ],
-    [
-      'an array that is none',
-      () => ['adds', path('none.npy')],
-      1,
-      /none\.npy is not a file of numpy.save\n {2}-> save/,
-    ],
+    ['an array that is none', () => ['adds', path('none.npy')], 1, /none\.npy is not a \.npy file\n {2}-> save/],
     [
       'a folder of a known name',
       () => ['adds', path('folder.npy')],
@@ -414,19 +409,19 @@ describe('refused', () => {
       'fractions for whole numbers',
       () => ['negative', `x=${path('f.npy')}`],
       1,
-      /f\.npy is float32; x is UINT8: FP32 cannot be converted to UINT8\n {2}-> save it with \.astype\(numpy\.uint8\)/,
+      /f\.npy is float32, but x is UINT8: FP32 cannot be converted to UINT8\n {2}-> save it with \.astype\(numpy\.uint8\)/,
     ],
     [
       'a whole number that would change',
       () => ['adds', path('large.npy')],
       1,
-      /large\.npy is int64; x is FP32: 16777217 /,
+      /large\.npy is int64, but x is FP32: 16777217 /,
     ],
     [
       'a number that becomes infinite',
       () => ['adds', path('1e39.npy')],
       1,
-      /1e39\.npy is float64; x is FP32: 1e\+39 .*\n {2}-> change the values to those that FP32 holds/,
+      /1e39\.npy is float64, but x is FP32: 1e\+39 .*\n {2}-> save the file with values that FP32 can represent/,
     ],
     [
       'JSON that names no input',

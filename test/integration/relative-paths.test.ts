@@ -27,7 +27,7 @@ test('npm --prefix: relative paths start in the folder of the shell', async () =
 });
 
 test.each([
-  ['validate', '--repo ../no-models', '/no-models: cannot be read: there is no such file or folder'],
+  ['validate', '--repo ../no-models', '/no-models: cannot be read: no such file or folder'],
   ['infer', 'a -o gone/answer.json', 'the folder HOME/gone does not exist'],
   ['infer', '--types gone/models.ts', 'the folder HOME/gone does not exist'],
   ['local', '--page gone/page.html', 'HOME/gone'],

@@ -178,7 +178,7 @@ test.each([
   [['--load-timeout', 'soon'], 2, /--load-timeout soon: must be a whole number/],
   [['--models', 'nope'], 1, /nope/],
   [['--models', 'a', '--exclude', 'a'], 1, /has no model left/],
-  [['--repo', '/nope'], 1, /^(?![^]*--exclude)[^]*\/nope: cannot be read: there is no such file or folder\n/],
+  [['--repo', '/nope'], 1, /^(?![^]*--exclude)[^]*\/nope: cannot be read: no such file or folder\n/],
   [['--bucket', 's3://not-there/models'], 1, /NoSuchBucket[\s\S]*create the bucket \("pulumi up"/],
   [['--triton', 'http://127.0.0.1:9'], 1, /http:\/\/127.0.0.1:9 does not answer/],
 ])('%p: exit code %d and one clear error', async (extra, code, message) => {

@@ -170,7 +170,7 @@ test.each<[what: string, source: () => Pinned, message: RegExp, hint: RegExp]>([
   [
     'no such path',
     () => pinned('nowhere.bin'),
-    /^cannot read .*nowhere\.bin: there is no such file/,
+    /^cannot read .*nowhere\.bin: no such file/,
     /relative to the model folder/,
   ],
 ])('%s: an error with the next step, and nothing is left', async (_, source, message, hint) => {

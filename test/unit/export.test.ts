@@ -160,7 +160,7 @@ test("refuses somebody else's folder", async () => {
   mkdirSync(out);
   writeFileSync(join(out, 'thesis.txt'), 'mine');
   await expect(exportModels([model('resnet', { '1/model.pt': 'one' })], out)).rejects.toThrow(
-    `${out} has files in it that "npm run export" did not make; nothing was written`,
+    `${out} contains files that "npm run export" did not create; nothing was written`,
   );
   expect(tree(out)).toEqual({ 'thesis.txt': 'mine' });
 });
@@ -170,7 +170,7 @@ test.each(['', '{}', '{"models": "resnet"}'])('refuses a folder whose list of mo
   writeFileSync(join(out, '.export.json'), text);
   const before = tree(out);
   await expect(exportModels([model('bert', { '1/model.pt': 'one' })], out)).rejects.toThrow(
-    `${join(out, '.export.json')} does not tell which models "npm run export" made; nothing was written`,
+    `${join(out, '.export.json')} does not list the models that "npm run export" created; nothing was written`,
   );
   expect(tree(out)).toEqual(before);
 });
@@ -180,7 +180,7 @@ test("refuses to replace somebody else's model", async () => {
   mkdirSync(join(out, 'resnet'));
   writeFileSync(join(out, 'resnet/config.pbtxt'), 'by hand');
   await expect(exportModels([model('resnet', { '1/model.pt': 'one' })], out)).rejects.toThrow(
-    `${join(out, 'resnet')} was not made by "npm run export"; nothing was written`,
+    `${join(out, 'resnet')} was not created by "npm run export"; nothing was written`,
   );
   expect(tree(out)).toEqual({
     '.export.json': marker('bert'),
@@ -196,7 +196,7 @@ test('a failure leaves the former export as it was', async () => {
   const bert = model('bert', { '1/model.pt': 'new' });
   rmSync(join(scratch, 'source/bert/1/model.pt'));
   await expect(exportModels([model('resnet', { '1/model.pt': 'two' }, 'new\n'), bert], out)).rejects.toThrow(
-    `cannot export to ${out}: bert/1/model.pt: there is no such file or folder`,
+    `cannot export to ${out}: bert/1/model.pt: no such file or folder`,
   );
   // The weights are linked: only the configuration shows which export it is.
   expect(tree(out)['resnet/config.pbtxt']).toBe(before['resnet/config.pbtxt']);

@@ -116,7 +116,7 @@ function compareValues(
     position,
     expected: want,
     received: got,
-    ...(largest === undefined ? {} : { largestDifference: largest }),
+    largestDifference: largest,
     differing,
     elements: wanted.length,
   };
@@ -156,7 +156,7 @@ function compareClasses(
   const { row, highest } = first;
   const wanted = classes[row] as { index: number; label: string };
   const expected = wanted.label === String(wanted.index) ? wanted.label : `${wanted.index} (${wanted.label})`;
-  const got = highest < 0 ? 'none, as a value is NaN' : String(highest);
+  const got = highest < 0 ? 'none (a value is NaN)' : String(highest);
   return {
     tensor,
     problem: `has the highest class ${got} in row ${row}, expected ${expected}`,

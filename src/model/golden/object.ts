@@ -35,7 +35,7 @@ interface StoredRequest extends Pick<GoldenRequest, 'name' | 'version' | 'parame
 export function encodeGolden(requests: readonly GoldenRequest[]): { body: Buffer; golden: ReleasedGolden } {
   const stored = requests.map(({ name, version, inputs, outputs, parameters }): StoredRequest => ({
     name,
-    ...(version === undefined ? {} : { version }),
+    version,
     inputs: inputs.map(storedTensor),
     outputs: outputs.map((output) =>
       'tensor' in output ? { ...storedTensor(output.tensor), tolerance: output.tolerance } : output,
@@ -53,8 +53,8 @@ export function encodeGolden(requests: readonly GoldenRequest[]): { body: Buffer
 export function verifyGolden(body: Buffer, golden: ReleasedGolden, where: string): void {
   const found = sha256(body);
   if (found === golden.sha256) return;
-  throw new UserError(`${where} has SHA-256 ${found}, and the release names ${golden.sha256}`, {
-    hint: 'publish the model again with npm run sync-models, or ask nothing with --no-ask',
+  throw new UserError(`${where} has SHA-256 ${found}, but the release records ${golden.sha256}`, {
+    hint: 'publish the model again with npm run sync-models, or skip golden requests with --no-ask',
   });
 }
 
@@ -66,7 +66,7 @@ export function decodeGolden(body: Buffer, golden: ReleasedGolden, where: string
   verifyGolden(body, golden, where);
   const { format, requests } = JSON.parse(body.toString('utf8')) as { format: number; requests: StoredRequest[] };
   if (format !== FORMAT) {
-    throw new UserError(`${where} has format ${format}, and this version of the tool reads ${FORMAT}`, {
+    throw new UserError(`${where} has format ${format}, but this version of the tool reads format ${FORMAT}`, {
       hint: 'update this checkout',
     });
   }

@@ -43,7 +43,7 @@ export class RequestReader {
   async read(name: string, content: unknown): Promise<GoldenRequest | undefined> {
     const before = this.problems.problems.length;
     if (!isFields(content)) {
-      this.problems.add('', `is ${describe(content)}`, { allowed: 'a mapping with inputs and outputs' });
+      this.problems.add('', `must be a mapping with inputs and outputs, got ${describe(content)}`);
       return undefined;
     }
     this.checkKeys('', content, ['description', 'inputs', 'outputs', 'parameters']);
@@ -63,8 +63,10 @@ export class RequestReader {
   ): Promise<T[]> {
     const entries = content[list];
     if (!Array.isArray(entries) || (list === 'outputs' && entries.length === 0)) {
-      const message = Array.isArray(entries) ? 'is empty' : `is ${describe(entries)}`;
-      this.problems.add(list, message, { allowed: 'a list of tensors' });
+      const message = Array.isArray(entries)
+        ? 'must not be empty'
+        : `must be a list of tensors, got ${describe(entries)}`;
+      this.problems.add(list, message);
       return [];
     }
     const found: T[] = [];
@@ -72,8 +74,8 @@ export class RequestReader {
     for (const [i, entry] of (entries as unknown[]).entries()) {
       const field = `${list}[${i}]`;
       try {
-        if (!isFields(entry)) throw new Fault(field, `is ${describe(entry)}`, { allowed: 'a mapping' });
-        if (names.has(entry['name'])) throw new Fault(`${field}.name`, `${describe(entry['name'])} is there twice`);
+        if (!isFields(entry)) throw new Fault(field, `must be a mapping, got ${describe(entry)}`);
+        if (names.has(entry['name'])) throw new Fault(`${field}.name`, `${describe(entry['name'])} is given twice`);
         names.add(entry['name']);
         found.push(await read(field, entry));
       } catch (error) {
@@ -100,7 +102,7 @@ export class RequestReader {
     }
     for (const other of ['data', 'file', 'shape', 'tolerance']) {
       if (entry[other] !== undefined)
-        throw new Fault(`${field}.${other}`, 'is given beside labels', { allowed: 'one of them' });
+        throw new Fault(`${field}.${other}`, 'cannot be combined with labels', { allowed: 'one of them' });
     }
     const datatype = readDataType(field, entry, configured);
     if (datatype === 'BYTES' || datatype === 'BOOL') {
@@ -111,27 +113,32 @@ export class RequestReader {
 
   private readClasses(field: string, { name, labels }: Fields): ExpectedClass[] {
     if (!Array.isArray(labels) || labels.length === 0) {
-      throw new Fault(field, `is ${describe(labels)}`, { allowed: 'a list with the label of each row' });
+      throw new Fault(
+        field,
+        Array.isArray(labels)
+          ? 'must not be empty'
+          : `must be a list with the label of each row, got ${describe(labels)}`,
+      );
     }
     const known = this.labels.get(name as string);
     return labels.map((value: unknown, i): ExpectedClass => {
       if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) {
         if (known === undefined || value < known.length)
           return { index: value, label: known?.[value] ?? String(value) };
-        throw new Fault(`${field}[${i}]`, `is ${value}`, { allowed: `0 to ${known.length - 1}` });
+        throw new Fault(`${field}[${i}]`, `is out of range, got ${value}`, { allowed: `0 to ${known.length - 1}` });
       }
       if (typeof value !== 'string')
-        throw new Fault(`${field}[${i}]`, `is ${describe(value)}`, { allowed: 'a label, or its index' });
+        throw new Fault(`${field}[${i}]`, `must be a label or its index, got ${describe(value)}`);
       if (known === undefined) {
         const byIndex = /^\d+$/.test(value)
           ? `write ${value} without quotes for the class of that index`
           : 'give its index';
         const hint = `${byIndex}, or name the labels with label_filename of ${name as string}`;
-        throw new Fault(`${field}[${i}]`, `is ${describe(value)}, and the output has no labels`, { hint });
+        throw new Fault(`${field}[${i}]`, `is ${describe(value)}, but the output has no labels`, { hint });
       }
       const index = known.indexOf(value);
       if (index >= 0) return { index, label: value };
-      throw new Fault(`${field}[${i}]`, `is ${describe(value)}, which is no label of ${name as string}`, {
+      throw new Fault(`${field}[${i}]`, `is not a label of ${name as string}, got ${describe(value)}`, {
         allowed: listed(known),
         hint: meant(value, known),
       });
@@ -146,7 +153,7 @@ export class RequestReader {
     kind: 'input' | 'output',
   ): TensorConfig | undefined {
     if (typeof name !== 'string' || name === '') {
-      throw new Fault(`${field}.name`, `is ${describe(name)}`, { allowed: `the name of an ${kind}` });
+      throw new Fault(`${field}.name`, `must be the name of an ${kind}, got ${describe(name)}`);
     }
     if (tensors.length === 0) return undefined;
     const found = tensors.find((tensor) => tensor.name === name);
@@ -192,8 +199,7 @@ export class RequestReader {
     configured: TensorConfig | undefined,
   ): Promise<Tensor> {
     const { file } = entry;
-    if (typeof file !== 'string')
-      throw new Fault(field, `is ${describe(file)}`, { allowed: 'the path of a .npy file' });
+    if (typeof file !== 'string') throw new Fault(field, `must be the path of a .npy file, got ${describe(file)}`);
     try {
       const read = await this.readFile(file);
       const isKnown = configured !== undefined || entry['datatype'] !== undefined;
@@ -216,7 +222,7 @@ export class RequestReader {
     const [rows = 0] = shape;
     const fits = fitsShape(shape, wanted) && (!hasBatchAxis(this.config) || (rows >= 1 && rows <= most));
     if (fits) return;
-    const batch = hasBatchAxis(this.config) ? `, the first axis being the batch, 1 to ${most}` : '';
+    const batch = hasBatchAxis(this.config) ? `, where the first axis is the batch, 1 to ${most}` : '';
     throw new Fault(field, `has shape [${shape.join(', ')}]`, { allowed: `[${wanted.join(', ')}]${batch}` });
   }
 
@@ -240,22 +246,21 @@ export class RequestReader {
     ];
     const odd = others.find((other) => other.rows !== rows);
     if (rows === undefined || odd === undefined) return;
-    this.problems.add(odd.field, `has ${odd.rows} rows, and ${inputs[0]?.name} has ${rows}`, {
-      allowed: 'the same batch in each tensor',
+    this.problems.add(odd.field, `has ${odd.rows} rows, but ${inputs[0]?.name} has ${rows}`, {
+      allowed: 'the same number of rows in each tensor',
     });
   }
 
   private readParameters(value: unknown): GoldenRequest['parameters'] {
     if (value === undefined) return {};
     if (!isFields(value)) {
-      this.problems.add('parameters', `is ${describe(value)}`, { allowed: 'a mapping' });
+      this.problems.add('parameters', `must be a mapping, got ${describe(value)}`);
       return {};
     }
     for (const [key, parameter] of Object.entries(value)) {
       if (['string', 'number', 'boolean'].includes(typeof parameter)) continue;
-      this.problems.add(fieldPath('parameters', key), `is ${describe(parameter)}`, {
-        allowed: 'a string, a number or a boolean',
-      });
+      const message = `must be a string, a number or a boolean, got ${describe(parameter)}`;
+      this.problems.add(fieldPath('parameters', key), message);
     }
     return value as GoldenRequest['parameters'];
   }
@@ -291,8 +296,9 @@ function readDataType(field: string, { datatype: given }: Fields, configured: Te
     });
   }
   if (typeof given === 'string' && isDataType(given) && (wanted ?? given) === given) return given;
-  throw new Fault(`${field}.datatype`, `is ${describe(given)}`, {
-    allowed: wanted === undefined ? Object.keys(DATA_TYPES).join(', ') : `${wanted}, as the configuration says`,
+  const expected = wanted === undefined ? 'a data type' : 'the data type of the configuration';
+  throw new Fault(`${field}.datatype`, `is not ${expected}, got ${describe(given)}`, {
+    allowed: wanted ?? Object.keys(DATA_TYPES).join(', '),
   });
 }
 
@@ -300,24 +306,25 @@ function readShape(field: string, value: unknown): number[] | undefined {
   if (value === undefined) return undefined;
   const isLength = (length: unknown): boolean => Number.isSafeInteger(length) && (length as number) >= 0;
   if (Array.isArray(value) && value.every(isLength)) return value as number[];
-  throw new Fault(field, `is ${JSON.stringify(value)}`, { allowed: 'a list of whole numbers from 0' });
+  throw new Fault(field, `must be a list of whole numbers from 0, got ${JSON.stringify(value)}`);
 }
 
 function readTolerance(field: string, value: unknown, datatype: DataType): Tolerance {
   const usual = isFloat(datatype) ? DEFAULT_TOLERANCE : NO_TOLERANCE;
   if (value === undefined) return usual;
   if (!isFields(value)) {
-    throw new Fault(`${field}.tolerance`, `is ${describe(value)}`, { allowed: '{ "absolute": ..., "relative": ... }' });
+    throw new Fault(`${field}.tolerance`, `must be a mapping, got ${describe(value)}`, {
+      allowed: '{ "absolute": ..., "relative": ... }',
+    });
   }
-  if (datatype === 'BYTES')
-    throw new Fault(`${field}.tolerance`, 'is given for strings, which are compared as they are');
+  if (datatype === 'BYTES') throw new Fault(`${field}.tolerance`, 'cannot be set for strings, which must be equal');
   for (const [key, number] of Object.entries(value)) {
     const at = fieldPath(`${field}.tolerance`, key);
     if (key !== 'absolute' && key !== 'relative') {
       throw new Fault(at, 'is an unknown field', { allowed: 'absolute, relative' });
     }
     if (typeof number !== 'number' || !(number >= 0) || !Number.isFinite(number)) {
-      throw new Fault(at, `is ${describe(number)}`, { allowed: 'a number from 0' });
+      throw new Fault(at, `must be a number from 0, got ${describe(number)}`);
     }
   }
   // If only one of the two is given, the other is 0.

@@ -50,13 +50,13 @@ export async function readGolden(
     const found = new ProblemList(displayPath(file.path));
     const request = await readCase(file, { config, labels, files }, found);
     problems.problems.push(...found.problems);
-    if (request !== undefined) requests.push({ ...request, ...(version === undefined ? {} : { version }) });
+    if (request !== undefined) requests.push({ ...request, version });
   }
   const bytes = requests.reduce((sum, request) => sum + bytesOf(request), 0);
   if (bytes > MOST_BYTES) {
-    problems.add('', `the requests and their answers have ${bytes} bytes`, {
+    problems.add('', `the requests and their answers are too large, got ${bytes} bytes`, {
       allowed: `at most ${MOST_BYTES}`,
-      hint: 'keep fewer requests, or smaller ones',
+      hint: 'remove requests, or make them smaller',
     });
   }
   return { requests, problems: problems.problems };
@@ -71,7 +71,7 @@ function versionFor(key: string, versions: readonly number[], problems: ProblemL
   const file = `${problems.file}/${[first, ...deeper].join('/')}`;
   const message =
     version === undefined
-      ? 'is not asked: its folder is no version of the model'
+      ? 'is never sent, because its folder is not a version of the model'
       : `is for version ${version}, which the model does not have`;
   const allowed = `${GOLDEN_FOLDER}/CASE.json${versions.map((one) => `, ${GOLDEN_FOLDER}/${one}/CASE.json`).join('')}`;
   problems.problems.push({ file, message, allowed, hint: 'move or remove it' });
@@ -97,7 +97,7 @@ async function readCase(
   } catch (error) {
     const message =
       error instanceof SyntaxError ? `is not JSON: ${printable(error.message)}` : `cannot be read: ${reasonOf(error)}`;
-    problems.add('', message, { hint: 'docs/guides/model-management.md has an example' });
+    problems.add('', message, { hint: 'see docs/guides/model-management.md for an example' });
     return undefined;
   }
   const readFile: ReadFile = async (name) => {

@@ -16,7 +16,8 @@ export function zeroInputs(config: RequestConfig): Tensor[] {
   return inputs.map((input) => {
     const { name = '', data_type: type } = input;
     const datatype = dataTypeOf(input);
-    if (datatype === undefined) throw new UserError(`${type ?? 'no type'} of ${name} is not a data type of Triton's`);
+    if (datatype === undefined)
+      throw new UserError(`input ${name} has data type ${type ?? 'nothing'}, which Triton does not have`);
     const shape = requestShape(config, input).map((length) => (length === -1 ? 1 : length));
     return zeroTensor(name, datatype, shape);
   });
@@ -30,13 +31,13 @@ export function contradiction(config: RequestConfig, answer: readonly Tensor[]):
     if (received === undefined) return `output ${name} is missing from the answer`;
     const datatype = dataTypeOf(output);
     if (received.datatype !== datatype) {
-      return `output ${name} has data type ${received.datatype}, and the configuration says ${datatype ?? 'nothing'}`;
+      return `output ${name} has data type ${received.datatype}, but the configuration has ${datatype ?? 'nothing'}`;
     }
     const wanted = requestShape(config, output);
     // A batch_output may have a different number of rows than the request.
     if (hasBatchAxis(config) && (config.batch_output ?? []).length === 0) wanted[0] = 1;
     if (fitsShape(received.shape, wanted)) continue;
-    return `output ${name} has shape [${received.shape.join(', ')}], and the configuration says [${wanted.join(', ')}]`;
+    return `output ${name} has shape [${received.shape.join(', ')}], but the configuration has [${wanted.join(', ')}]`;
   }
   return undefined;
 }

@@ -12,14 +12,14 @@ const optionalInputsAreSupported: ModelRule = (model) => {
     const field = `input[${index}].optional`;
     if (isLibtorch(model)) {
       model.problems.add(field, "is not supported by Triton's libtorch backend", {
-        hint: 'make it an input that each request gives, such as an empty tensor',
+        hint: 'require the input in every request, for example as an empty tensor',
       });
     } else if (isOnnx(model) && (model.config.max_batch_size ?? 0) > 0) {
       model.problems.add(field, 'needs max_batch_size: 0 with ONNX Runtime', {
-        hint: 'serve it without a batch axis, or make it an input that each request gives',
+        hint: 'set max_batch_size: 0, or require the input in every request',
       });
     } else if (isOnnx(model) && isRagged === true) {
-      model.problems.add(field, 'cannot stand beside allow_ragged_batch with ONNX Runtime');
+      model.problems.add(field, 'cannot be combined with allow_ragged_batch in ONNX Runtime');
     }
   });
 };
@@ -49,7 +49,7 @@ const libtorchSequencesHavePositions: ModelRule = (model) => {
     if (name === '' || hasPosition(name) || known.includes(field)) continue;
     model.problems.add(field, `does not end in a position, got ${describe(name)}`, {
       allowed: 'a name such as x__1',
-      hint: "Triton's libtorch backend finds tensors of sequences by their position among the arguments of forward()",
+      hint: "Triton's libtorch backend identifies the tensors of sequences by their position among the arguments of forward()",
     });
   }
 };
@@ -83,7 +83,7 @@ const parametersAreReadable: ModelRule = ({ facts, config, problems }) => {
   for (const [name, { pattern, allowed }] of Object.entries(PARAMETERS[facts?.label ?? ''] ?? {})) {
     const value = config.parameters?.[name]?.string_value;
     if (value === undefined || pattern.test(value)) continue;
-    problems.add(`parameters.${name}`, `cannot be read by the backend, got ${describe(value)}`, { allowed });
+    problems.add(`parameters.${name}`, `cannot be parsed by the backend, got ${describe(value)}`, { allowed });
   }
 };
 

@@ -9,7 +9,7 @@ const batchInputsAreSound: ModelRule = (model) => {
   (model.config.batch_input ?? []).forEach(({ data_type: type, source_input: sources = [] }, index) => {
     const field = `batch_input[${index}]`;
     if (!BATCH_INPUT_TYPES.includes(type ?? '')) {
-      const message = type === undefined ? 'is missing' : `is no type of a batch input, got ${type}`;
+      const message = type === undefined ? 'is missing' : `is not a data type of batch inputs, got ${type}`;
       model.problems.add(`${field}.data_type`, message, { allowed: BATCH_INPUT_TYPES.join(', ') });
     }
     oneSource(model, field, sources);
@@ -22,7 +22,7 @@ const batchOutputsAreSound: ModelRule = (model) => {
     oneSource(model, field, sources);
     targets.forEach((target, place) => {
       const at = `${field}.target_name[${place}]`;
-      if (targets.indexOf(target) < place) model.problems.add(at, `is named twice, got ${describe(target)}`);
+      if (targets.indexOf(target) < place) model.problems.add(at, `is listed twice, got ${describe(target)}`);
       else known(model, at, target, 'output');
     });
   });
@@ -30,7 +30,7 @@ const batchOutputsAreSound: ModelRule = (model) => {
 
 function oneSource(model: CheckedModel, field: string, sources: readonly string[]): void {
   if (sources.length !== 1) {
-    model.problems.add(`${field}.source_input`, `must name one input, got ${sources.length}`);
+    model.problems.add(`${field}.source_input`, `must name exactly one input, got ${sources.length}`);
     return;
   }
   known(model, `${field}.source_input[0]`, sources[0] ?? '', 'input');

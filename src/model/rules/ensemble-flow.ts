@@ -13,7 +13,7 @@ interface End {
   who: string;
   writes: boolean;
   /** Undefined if the backend completes the tensor. */
-  type?: string | undefined;
+  type?: string;
   dims?: readonly number[];
   /** Whether a batch axis precedes `dims`. */
   batched: boolean;
@@ -23,8 +23,7 @@ interface End {
 function flow({ model, steps, find }: Ensemble): Map<string, End[]> {
   const tensors = new Map<string, End[]>();
   const put = (tensor: string, end: Omit<End, 'type' | 'dims'>, facts?: TensorConfig, dims = facts?.dims): void => {
-    const one = { ...end, type: facts?.data_type, ...(dims === undefined ? {} : { dims }) };
-    tensors.set(tensor, [...(tensors.get(tensor) ?? []), one]);
+    tensors.set(tensor, [...(tensors.get(tensor) ?? []), { ...end, type: facts?.data_type, dims }]);
   };
   const batched = (model.config.max_batch_size ?? 0) > 0;
   for (const [side, who, writes] of [
@@ -65,7 +64,7 @@ const tensorsHaveOneWriter: EnsembleRule = (ensemble) => {
   for (const [tensor, ends] of flow(ensemble)) {
     const [first, ...others] = writersOf(ends);
     for (const { field } of others) {
-      ensemble.model.problems.add(field, `writes ${describe(tensor)}, which ${first?.who} writes already`);
+      ensemble.model.problems.add(field, `writes ${describe(tensor)}, which ${first?.who} already writes`);
     }
   }
 };
@@ -92,7 +91,7 @@ const tensorsAreRead: EnsembleRule = (ensemble) => {
     // A name that is misspelt by its writer has been reported for its reader.
     if (read.includes(tensor) || didYouMean(tensor, unwritten) !== undefined) continue;
     for (const { field } of ends) {
-      ensemble.model.problems.add(field, `writes ${describe(tensor)}, which nothing reads`, {
+      ensemble.model.problems.add(field, `writes ${describe(tensor)}, which no step and no output reads`, {
         hint: didYouMean(tensor, read) ?? 'remove the entry',
       });
     }
@@ -114,8 +113,8 @@ const stepsDoNotWaitForEachOther: EnsembleRule = (ensemble) => {
   }
   for (const { step, index } of waiting) {
     const missing = Object.values(step.input_map ?? {}).filter((tensor) => !ready(tensor));
-    model.problems.add(`${STEP}[${index}].input_map`, `never runs: it waits for ${missing.join(', ')}`, {
-      hint: 'steps that wait for each other cannot begin',
+    model.problems.add(`${STEP}[${index}].input_map`, `never runs, because it waits for ${missing.join(', ')}`, {
+      hint: 'break the cycle: steps that wait for each other never start',
     });
   }
 };

@@ -27,7 +27,7 @@ export const areComplete = (steps: readonly EnsembleStep[]): boolean =>
   steps.length > 0 && steps.every((step) => STEP_FIELDS.every((field) => !isEmpty(step[field])));
 
 const stepsAreComplete: EnsembleRule = ({ model: { problems }, steps }) => {
-  if (steps.length === 0) problems.add(STEP, 'is empty: an ensemble has at least one step');
+  if (steps.length === 0) problems.add(STEP, 'is empty; an ensemble needs at least one step');
   steps.forEach((step, index) => {
     for (const field of STEP_FIELDS) {
       const value = step[field];
@@ -39,7 +39,7 @@ const stepsAreComplete: EnsembleRule = ({ model: { problems }, steps }) => {
 const modelsExist: EnsembleRule = ({ model: { problems }, steps, names }) => {
   steps.forEach(({ model_name: name, model_namespace: namespace }, index) => {
     if (!name || namespace || names.includes(name)) return;
-    problems.add(`${STEP}[${index}].model_name`, `is not in the repository, got ${describe(name)}`, {
+    problems.add(`${STEP}[${index}].model_name`, `is not a model of the repository, got ${describe(name)}`, {
       allowed: listed(names),
       hint: didYouMean(name, names),
     });
@@ -53,7 +53,9 @@ const versionsAreServed: EnsembleRule = ({ model: { problems }, steps, find }) =
     const { versions, served } = find(name ?? '') ?? {};
     if (version > 0 && (served === undefined || served.includes(version))) return;
     const isThere = versions?.includes(version) ?? false;
-    const message = isThere ? `is not among the versions that ${name} serves` : `is not a version of ${name}`;
+    // A missing name is reported by another rule.
+    const noVersion = name ? `is not a version of ${name}` : 'is not a version';
+    const message = isThere ? `is not among the versions that ${name} serves` : noVersion;
     problems.add(`${STEP}[${index}].model_version`, `${message}, got ${version}`, {
       allowed: ['-1 for the newest', ...(served ?? [])].join(', '),
     });
@@ -66,7 +68,7 @@ const noEnsembleContainsItself: EnsembleRule = ({ model, steps, find }) => {
     if (way === undefined) return;
     model.problems.add(
       `${STEP}[${index}].model_name`,
-      `leads back to this ensemble: ${[model.name, ...way].join(' -> ')}`,
+      `forms a cycle of ensembles: ${[model.name, ...way].join(' -> ')}`,
     );
   });
 };
@@ -91,9 +93,9 @@ const stepsTakeTheBatch: EnsembleRule = ({ model, steps, find }) => {
     if (limit === 0 || limit >= wanted) return;
     model.problems.add(
       `${STEP}[${index}].model_name`,
-      `${name} takes batches of ${limit} at most, the ensemble ${wanted}`,
+      `${name} accepts batches of at most ${limit}, but the ensemble accepts ${wanted}`,
       {
-        hint: `set max_batch_size: ${limit} here, or more there`,
+        hint: `set max_batch_size: ${limit} in the ensemble, or raise it in ${name}`,
       },
     );
   });

@@ -15,7 +15,7 @@ export const answersBelongTogether: EnsembleRule = (ensemble) => {
     const [first, ...others] = tensors.filter((tensor) => streams.has(tensor));
     const other = others.find((tensor) => first !== undefined && streams.get(tensor) !== streams.get(first));
     if (first === undefined || other === undefined) continue;
-    const message = `joins ${describe(first)} and ${describe(other)}, which come from different decoupled models, or one of them from none`;
+    const message = `joins ${describe(first)} and ${describe(other)}, which do not come from the same decoupled model`;
     model.problems.add(field, message);
   }
 };

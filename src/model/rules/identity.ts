@@ -9,7 +9,7 @@ const nameIsTheFolders: ModelRule = ({ name, config, problems }) => {
   if (config.name === name) return;
   problems.add('name', `must be the name of the folder, got ${describe(config.name)}`, {
     allowed: JSON.stringify(name),
-    hint: 'leave the line out, or rename the folder',
+    hint: 'remove the line, or rename the folder',
   });
 };
 
@@ -26,7 +26,7 @@ const platformIsGiven: ModelRule = ({ config, facts, problems }) => {
   if (config.platform || config.backend || facts !== undefined) return;
   problems.add('platform', 'is missing', {
     allowed: Object.keys(PLATFORMS).join(', '),
-    hint: `or give a backend, for example ${Object.keys(BACKENDS).join(', ')}`,
+    hint: `or set backend, for example ${Object.keys(BACKENDS).join(', ')}`,
   });
 };
 
@@ -47,7 +47,7 @@ const PLATFORM_ALIASES: Readonly<Record<string, string>> = {
 /** With a user's own backend, any platform is accepted. */
 const platformIsKnown: ModelRule = ({ config, facts, problems }) => {
   if (!config.platform || facts !== undefined) return;
-  problems.add('platform', `is not a platform of Triton's, got ${describe(config.platform)}`, {
+  problems.add('platform', `is not a Triton platform, got ${describe(config.platform)}`, {
     allowed: Object.keys(PLATFORMS).join(', '),
     hint: platformHint(config.platform),
   });
@@ -56,18 +56,18 @@ const platformIsKnown: ModelRule = ({ config, facts, problems }) => {
 function platformHint(given: string): string {
   const asBackend = Object.hasOwn(BACKENDS, given) ? BACKENDS[given]?.label : undefined;
   if (asBackend !== undefined && Object.hasOwn(PLATFORMS, asBackend)) {
-    return `${asBackend} is meant, or "backend: ${given}"`;
+    return `did you mean "platform: ${asBackend}" or "backend: ${given}"?`;
   }
   const word = given.toLowerCase();
   const alias = Object.hasOwn(PLATFORM_ALIASES, word) ? PLATFORM_ALIASES[word] : undefined;
-  if (alias !== undefined) return `${alias} is meant`;
-  return didYouMean(given, Object.keys(PLATFORMS)) ?? 'for a backend of your own, write its name as "backend"';
+  if (alias !== undefined) return `did you mean "${alias}"?`;
+  return didYouMean(given, Object.keys(PLATFORMS)) ?? 'for a custom backend, set backend instead of platform';
 }
 
 const platformFitsBackend: ModelRule = ({ config: { platform, backend }, problems }) => {
   if (!platform || !backend) return;
   if (platform === 'ensemble') {
-    problems.add('backend', `an ensemble has none, got ${describe(backend)}`, { hint: 'remove the line' });
+    problems.add('backend', `must not be set for an ensemble, got ${describe(backend)}`, { hint: 'remove the line' });
     return;
   }
   const known = Object.values(PLATFORMS).filter((facts) => facts.backend === backend);
@@ -98,7 +98,7 @@ const fileNamesStayInside: ModelRule = ({ config, problems }) => {
 const agentsHaveNames: ModelRule = ({ config: { model_repository_agents: agents }, problems }) => {
   if (agents === undefined) return;
   if ((agents.agents ?? []).length === 0)
-    problems.add('model_repository_agents', 'names no agent', { hint: 'remove it' });
+    problems.add('model_repository_agents', 'lists no agent', { hint: 'remove it' });
   (agents.agents ?? []).forEach(({ name }, index) => {
     if (!name) problems.add(`model_repository_agents.agents[${index}].name`, 'is missing');
   });
@@ -107,12 +107,12 @@ const agentsHaveNames: ModelRule = ({ config: { model_repository_agents: agents 
 const scheduleFitsPlatform: ModelRule = ({ config, problems }) => {
   const isEnsemble = config.platform === 'ensemble';
   if (config.ensemble_scheduling !== undefined && !isEnsemble) {
-    problems.add('ensemble_scheduling', `is for platform ensemble alone, got ${describe(config.platform)}`, {
-      hint: 'write "platform: ensemble"',
+    problems.add('ensemble_scheduling', `requires platform: ensemble, got ${describe(config.platform)}`, {
+      hint: 'set platform: ensemble',
     });
   }
   if (config.ensemble_scheduling === undefined && isEnsemble) {
-    problems.add('ensemble_scheduling', 'is missing: it names the steps of the ensemble');
+    problems.add('ensemble_scheduling', 'is missing; it lists the steps of the ensemble');
   }
 };
 

@@ -17,8 +17,8 @@ const dynamicBatchingNeedsABatchAxis: ModelRule = (model) => {
   if (batching === undefined || maxBatchSize(model) > 0) return;
   const { default_queue_policy, priority_levels, preserve_ordering } = batching;
   if (default_queue_policy !== undefined || priority_levels !== undefined || preserve_ordering) return;
-  model.problems.add('dynamic_batching', 'has no effect: max_batch_size is 0, so that requests cannot be joined', {
-    hint: 'set max_batch_size and take the batch axis out of dims, or remove dynamic_batching',
+  model.problems.add('dynamic_batching', 'has no effect, because requests cannot be joined with max_batch_size: 0', {
+    hint: 'set max_batch_size and remove the batch axis from dims, or remove dynamic_batching',
   });
 };
 
@@ -61,9 +61,13 @@ const prioritiesAreInRange: ModelRule = ({ config, problems }) => {
 const orderIsKept: ModelRule = ({ config: { dynamic_batching: batching }, problems }) => {
   if (!batching?.preserve_ordering) return;
   if (BigInt(batching.priority_levels ?? 0) > 1n) {
-    problems.add('dynamic_batching.priority_levels', `preserve_ordering allows one, got ${batching.priority_levels}`, {
-      allowed: '0 or 1',
-    });
+    problems.add(
+      'dynamic_batching.priority_levels',
+      `must be 0 or 1 with preserve_ordering, got ${batching.priority_levels}`,
+      {
+        allowed: '0 or 1',
+      },
+    );
   }
   const policies: [string, QueuePolicy | undefined][] = [
     ['dynamic_batching.default_queue_policy', batching.default_queue_policy],
@@ -74,7 +78,7 @@ const orderIsKept: ModelRule = ({ config: { dynamic_batching: batching }, proble
   ];
   for (const [field, policy] of policies) {
     if (policy?.timeout_action !== 'DELAY' || BigInt(policy.default_timeout_microseconds ?? 0) === 0n) continue;
-    problems.add(`${field}.timeout_action`, 'must not be DELAY beside preserve_ordering', { allowed: 'REJECT' });
+    problems.add(`${field}.timeout_action`, 'must not be DELAY with preserve_ordering', { allowed: 'REJECT' });
   }
 };
 
@@ -96,24 +100,24 @@ const instanceGroupsAreSound: ModelRule = ({ config, facts, problems }) => {
     const field = `instance_group[${index}]`;
     if (count < 0) problems.add(`${field}.count`, `must not be negative, got ${count}`, { allowed: '1 or more' });
     if (count > MOST_INSTANCES) {
-      problems.add(`${field}.count`, `is more than any server can run, got ${count}`, {
+      problems.add(`${field}.count`, `exceeds the number of instances that a server can run, got ${count}`, {
         allowed: `1 to ${MOST_INSTANCES}`,
       });
     }
     if ((kind === 'KIND_CPU' || kind === 'KIND_MODEL') && gpus.length > 0) {
-      problems.add(`${field}.gpus`, `cannot stand beside ${kind}`, { hint: 'write "kind: KIND_GPU", or remove gpus' });
+      problems.add(`${field}.gpus`, `cannot be combined with ${kind}`, { hint: 'set kind: KIND_GPU, or remove gpus' });
     }
     gpus.forEach((gpu, place) => {
-      if (gpu < 0) problems.add(`${field}.gpus[${place}]`, `is no GPU's number, got ${gpu}`, { allowed: '0, 1, ...' });
+      if (gpu < 0) problems.add(`${field}.gpus[${place}]`, `is not a GPU number, got ${gpu}`, { allowed: '0, 1, ...' });
     });
     profile.forEach((one, place) => {
       if (facts?.backend !== 'tensorrt' || /^\d+$/.test(one)) return;
-      problems.add(`${field}.profile[${place}]`, `is no profile's number, got ${describe(one)}`, {
+      problems.add(`${field}.profile[${place}]`, `is not a profile number, got ${describe(one)}`, {
         allowed: '"0", "1", ...',
       });
     });
     if (profile.length > 0 && facts?.backend !== 'tensorrt') {
-      problems.add(`${field}.profile`, 'is for platform tensorrt_plan alone', { hint: 'remove it' });
+      problems.add(`${field}.profile`, 'is supported by platform tensorrt_plan only', { hint: 'remove it' });
     }
   });
 };
@@ -124,7 +128,7 @@ const ensembleHasNoInstances: ModelRule = ({ config, problems }) => {
   for (const field of ['instance_group', 'optimization', 'model_warmup']) {
     const value = config[field];
     if (value === undefined || (Array.isArray(value) && value.length === 0)) continue;
-    problems.add(field, 'cannot be given for an ensemble', { hint: 'give it in the models of its steps' });
+    problems.add(field, 'cannot be set for an ensemble', { hint: 'set it in the models of its steps' });
   }
 };
 
@@ -133,9 +137,9 @@ const cachedAnswersStandAlone: ModelRule = ({ config, problems }) => {
   if (!config.response_cache?.enable) return;
   const hint = 'remove response_cache';
   if (config.sequence_batching !== undefined)
-    problems.add('response_cache.enable', 'cannot stand beside sequence_batching', { hint });
+    problems.add('response_cache.enable', 'cannot be combined with sequence_batching', { hint });
   if (config.model_transaction_policy?.decoupled)
-    problems.add('response_cache.enable', 'cannot stand beside a decoupled model_transaction_policy', { hint });
+    problems.add('response_cache.enable', 'cannot be combined with a decoupled model_transaction_policy', { hint });
 };
 
 const metricsAreComplete: ModelRule = ({ config, problems }) => {

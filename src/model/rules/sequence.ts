@@ -17,7 +17,8 @@ const controlsHaveNames: ModelRule = ({ config, problems }) => {
     const before = first.get(name ?? '');
     if (!name) problems.add(`${CONTROLS}[${index}].name`, 'is missing');
     else if (before === undefined) first.set(name, index);
-    else problems.add(`${CONTROLS}[${index}].name`, `is the name of ${CONTROLS}[${before}] too, got ${describe(name)}`);
+    else
+      problems.add(`${CONTROLS}[${index}].name`, `is also the name of ${CONTROLS}[${before}], got ${describe(name)}`);
   });
 };
 
@@ -26,7 +27,7 @@ const controlsAreGivenOnce: ModelRule = (model) => {
   for (const [field, { kind = 'CONTROL_SEQUENCE_START' }] of controls(model)) {
     const before = first.get(kind);
     if (before === undefined) first.set(kind, field);
-    else model.problems.add(`${field}.kind`, `is given by ${before} too, got ${kind}`);
+    else model.problems.add(`${field}.kind`, `is already given by ${before}, got ${kind}`);
   }
 };
 
@@ -38,26 +39,26 @@ const controlsHaveValues: ModelRule = (model) => {
       if (!CORRELATION_TYPES.includes(control.data_type ?? '')) {
         model.problems.add(
           `${field}.data_type`,
-          `is no type of a correlation id, got ${control.data_type ?? 'nothing'}`,
+          `is not a data type of correlation IDs, got ${control.data_type ?? 'nothing'}`,
           {
             allowed: CORRELATION_TYPES.join(', '),
           },
         );
       }
-      for (const name of given) model.problems.add(`${field}.${name}`, 'cannot be given for a correlation id');
+      for (const name of given) model.problems.add(`${field}.${name}`, 'cannot be set for a correlation ID');
       continue;
     }
     const [name, second] = given;
     if (name === undefined) {
-      model.problems.add(field, 'says no values for false and true', { allowed: `one of ${FLAG_VALUES.join(', ')}` });
+      model.problems.add(field, 'has no values for false and true', { allowed: `one of ${FLAG_VALUES.join(', ')}` });
     } else if (second !== undefined) {
-      model.problems.add(`${field}.${second}`, `cannot stand beside ${name}`, {
+      model.problems.add(`${field}.${second}`, `cannot be combined with ${name}`, {
         allowed: `one of ${FLAG_VALUES.join(', ')}`,
       });
     } else if (control[name]?.length !== 2) {
       model.problems.add(
         `${field}.${name}`,
-        `must be the value for false and the one for true, got ${control[name]?.length}`,
+        `must have one value for false and one for true, got ${control[name]?.length}`,
         {
           allowed: '2 values',
         },
@@ -79,10 +80,10 @@ const initialStatesFit: ModelRule = ({ config, problems }) => {
     const at = `${STATES}[${index}]`;
     const { input_name: input = '', initial_state: initial = [] } = state;
     if (initial.length === 0) return;
-    if (initial.length > 1) problems.add(`${at}.initial_state`, `must be one, got ${initial.length}`);
+    if (initial.length > 1) problems.add(`${at}.initial_state`, `must have one entry, got ${initial.length}`);
     const before = first.get(input);
     if (before === undefined) first.set(input, at);
-    else problems.add(`${at}.input_name`, `is the one of ${before} too, got ${describe(input)}`);
+    else problems.add(`${at}.input_name`, `is also the input of ${before}, got ${describe(input)}`);
     initialStateFits(problems, `${at}.initial_state[0]`, initial[0] ?? {}, state);
   });
 };
@@ -96,22 +97,22 @@ function initialStateFits(
   const { dims = [], data_type: type, name, zero_data: zero, data_file: file } = initial;
   if (!name) problems.add(`${field}.name`, 'is missing');
   if (type !== state.data_type) {
-    problems.add(`${field}.data_type`, `differs from the state's, got ${type ?? 'nothing'}`, {
+    problems.add(`${field}.data_type`, `differs from the data type of the state, got ${type ?? 'nothing'}`, {
       allowed: state.data_type ?? 'the type of the state, which is missing',
     });
   }
   if (zero === undefined && file === undefined) {
-    problems.add(field, 'says no values', { allowed: 'one of zero_data: true, data_file' });
+    problems.add(field, 'has no values', { allowed: 'one of zero_data: true, data_file' });
   }
   const wanted = state.dims ?? [];
   if (dims.some((size) => size < 1)) {
-    problems.add(`${field}.dims`, `must be sizes, got [${dims.join(', ')}]`, { allowed: '1 or more each' });
+    problems.add(`${field}.dims`, `must contain sizes only, got [${dims.join(', ')}]`, { allowed: '1 or more each' });
   } else if (dims.length !== wanted.length || dims.some((size, axis) => wanted[axis] !== -1 && wanted[axis] !== size)) {
-    problems.add(`${field}.dims`, `is no shape of the state, got [${dims.join(', ')}]`, {
+    problems.add(`${field}.dims`, `does not match the shape of the state, got [${dims.join(', ')}]`, {
       allowed: `[${wanted.join(', ')}]`,
     });
   } else if (elementsOf(dims) > MOST_ELEMENTS) {
-    problems.add(`${field}.dims`, `is larger than a server has memory for, got [${dims.join(', ')}]`, {
+    problems.add(`${field}.dims`, `is too large for the memory of a server, got [${dims.join(', ')}]`, {
       allowed: `at most ${MOST_ELEMENTS} elements`,
     });
   }
@@ -119,7 +120,7 @@ function initialStateFits(
 
 const noBatchingOfOnesOwn: ModelRule = ({ config, problems }) => {
   if (config.sequence_batching === undefined || config.parameters?.['TRITON_BATCH_STRATEGY_PATH'] === undefined) return;
-  problems.add('parameters.TRITON_BATCH_STRATEGY_PATH', 'cannot stand beside sequence_batching');
+  problems.add('parameters.TRITON_BATCH_STRATEGY_PATH', 'cannot be combined with sequence_batching');
 };
 
 const sequencesAreCountable: ModelRule = ({ config, problems }) => {
@@ -131,7 +132,7 @@ const sequencesAreCountable: ModelRule = ({ config, problems }) => {
       ? ['sequence_batching.oldest.max_candidate_sequences', given]
       : ['max_batch_size', config.max_batch_size ?? 0];
   if (slots <= MOST_SEQUENCES) return;
-  problems.add(field, `is the number of sequences that are kept at a time, got ${slots}`, {
+  problems.add(field, `allows too many concurrent sequences, got ${slots}`, {
     allowed: `at most ${MOST_SEQUENCES} with sequence_batching`,
   });
 };

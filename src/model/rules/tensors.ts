@@ -15,10 +15,10 @@ const tensors = (model: CheckedModel): Tensor[] => [...inputs(model), ...outputs
 const inputsAndOutputsAreGiven: ModelRule = (model) => {
   if (model.facts === undefined || model.facts.completesTensors) return;
   if (inputs(model).length === 0) {
-    model.problems.add('input', `at least one is needed: ${model.facts.label} does not tell them`);
+    model.problems.add('input', `is missing; for ${model.facts.label}, the configuration must list the inputs`);
   }
   if (outputs(model).length === 0) {
-    model.problems.add('output', `at least one is needed: ${model.facts.label} does not tell them`);
+    model.problems.add('output', `is missing; for ${model.facts.label}, the configuration must list the outputs`);
   }
 };
 
@@ -36,7 +36,7 @@ const namesAreUnique: ModelRule = (model) => {
       if (!name) continue;
       const first = seen.get(name);
       if (first !== undefined)
-        model.problems.add(`${field}.name`, `is the name of ${first} too, got ${describe(name)}`);
+        model.problems.add(`${field}.name`, `is also the name of ${first}, got ${describe(name)}`);
       else seen.set(name, field);
     }
   }
@@ -45,7 +45,7 @@ const namesAreUnique: ModelRule = (model) => {
 const dataTypesAreGiven: ModelRule = (model) => {
   for (const [field, { data_type: type }] of tensors(model)) {
     if (type !== undefined && type !== 'TYPE_INVALID') continue;
-    model.problems.add(`${field}.data_type`, type === undefined ? 'is missing' : 'stands for no type at all', {
+    model.problems.add(`${field}.data_type`, type === undefined ? 'is missing' : 'must not be TYPE_INVALID', {
       allowed: DATA_TYPES.join(', '),
     });
   }
@@ -55,7 +55,7 @@ const dimsAreSizes: ModelRule = (model) => {
   for (const [field, { dims }] of tensors(model)) {
     if (dims === undefined) {
       model.problems.add(`${field}.dims`, 'is missing', {
-        hint: 'a single number has dims: [1]; the batch axis is not written where max_batch_size is more than 0',
+        hint: 'write dims: [1] for a single number; omit the batch axis if max_batch_size is more than 0',
       });
     }
     wrongSizes(model, `${field}.dims`, dims ?? []);
@@ -80,12 +80,12 @@ const reshapeKeepsElements: ModelRule = (model) => {
     const shape = reshape.shape ?? [];
     wrongSizes(model, `${field}.reshape.shape`, shape);
     if (shape.length === 0 && (model.config.max_batch_size ?? 0) === 0) {
-      model.problems.add(`${field}.reshape.shape`, 'is empty, which needs a batch axis: max_batch_size is 0');
+      model.problems.add(`${field}.reshape.shape`, 'must not be empty if max_batch_size is 0');
     } else if ([...dims, ...shape].every(isSize) && runs(dims).join() !== runs(shape).join()) {
       model.problems.add(
         `${field}.reshape.shape`,
-        `holds another number of elements than dims, got [${shape.join(', ')}]`,
-        { allowed: `any shape with as many as [${dims.join(', ')}]` },
+        `has a different number of elements than dims, got [${shape.join(', ')}]`,
+        { allowed: `a shape with as many elements as [${dims.join(', ')}]` },
       );
     }
   }
@@ -104,7 +104,10 @@ function runs(dims: readonly number[]): number[] {
 const imageFormatsHaveThreeDims: ModelRule = (model) => {
   for (const [field, { format, dims = [] }] of inputs(model)) {
     if ((format === 'FORMAT_NHWC' || format === 'FORMAT_NCHW') && dims.length !== 3) {
-      model.problems.add(`${field}.dims`, `${format} needs 3 of them (the batch axis not counted), got ${dims.length}`);
+      model.problems.add(
+        `${field}.dims`,
+        `must have 3 sizes for ${format} (without the batch axis), got ${dims.length}`,
+      );
     }
   }
 };
@@ -113,7 +116,7 @@ const imageFormatsHaveThreeDims: ModelRule = (model) => {
 const nonLinearFormatsHaveThreeDims: ModelRule = (model) => {
   for (const [field, { is_non_linear_format_io: isNonLinear, dims = [] }] of tensors(model)) {
     if (isNonLinear === true && model.facts?.backend === 'tensorrt' && dims.length !== 3)
-      model.problems.add(`${field}.dims`, `is_non_linear_format_io needs 3 of them, got ${dims.length}`);
+      model.problems.add(`${field}.dims`, `must have 3 sizes for is_non_linear_format_io, got ${dims.length}`);
   }
 };
 
@@ -121,7 +124,7 @@ const shapeTensorsAreForTensorRt: ModelRule = (model) => {
   if (model.facts?.backend === 'tensorrt') return;
   for (const [field, tensor] of tensors(model)) {
     for (const flag of ['is_shape_tensor', 'is_non_linear_format_io'] as const) {
-      if (tensor[flag] === true) model.problems.add(`${field}.${flag}`, 'is for platform tensorrt_plan alone');
+      if (tensor[flag] === true) model.problems.add(`${field}.${flag}`, 'is supported by platform tensorrt_plan only');
     }
   }
 };
@@ -165,7 +168,7 @@ function sequenceInputs({ config: { sequence_batching: batching } }: CheckedMode
 function checkPositions(model: CheckedModel, side: readonly Tensor[]): void {
   const taken = new Map<number, string>();
   for (const [field, { name = '' }, kind] of side) {
-    const hint = `TorchScript keeps no names: name them by position, ${kind}__0, ${kind}__1, ...`;
+    const hint = `TorchScript files contain no names, so name the tensors by position: ${kind}__0, ${kind}__1, ...`;
     const allowed = side.length === 1 ? `${kind}__0` : `${kind}__0 to ${kind}__${side.length - 1}`;
     const position = positionOf(name);
     if (position === undefined) {
@@ -176,7 +179,7 @@ function checkPositions(model: CheckedModel, side: readonly Tensor[]): void {
     if (first !== undefined) {
       model.problems.add(`${field}.name`, `has the same position as ${first}, got ${describe(name)}`, { allowed });
     } else if (position >= side.length) {
-      model.problems.add(`${field}.name`, `leaves positions out, got ${describe(name)}`, { allowed, hint });
+      model.problems.add(`${field}.name`, `skips a position, got ${describe(name)}`, { allowed, hint });
     }
     taken.set(position, first ?? field);
   }
@@ -200,9 +203,9 @@ const libtorchHasTheType: ModelRule = (model) => {
   if (model.facts?.label !== 'pytorch_libtorch' || model.config.runtime) return;
   for (const [field, { data_type: type }] of tensors(model)) {
     if (type === undefined || type === 'TYPE_INVALID' || LIBTORCH_TYPES.includes(type)) continue;
-    model.problems.add(`${field}.data_type`, `is not a type of Triton's libtorch backend, got ${type}`, {
+    model.problems.add(`${field}.data_type`, `is not supported by Triton's libtorch backend, got ${type}`, {
       allowed: LIBTORCH_TYPES.join(', '),
-      hint: 'convert inside the model',
+      hint: 'convert the data type inside the model',
     });
   }
 };
@@ -214,7 +217,7 @@ const libtorchTextsAreLists: ModelRule = (model) => {
   for (const [field, { data_type: type, dims = [], reshape }] of inputs(model)) {
     const axes = (reshape === undefined ? dims : (reshape.shape ?? [])).length + batchAxes;
     if (type !== 'TYPE_STRING' || axes <= 1) continue;
-    model.problems.add(`${field}.dims`, `a text input of libtorch has one axis in all, got ${axes}`, {
+    model.problems.add(`${field}.dims`, `must have one axis in total for a string input of libtorch, got ${axes}`, {
       allowed: 'dims: [-1] with max_batch_size: 0, or dims: [1] with reshape: { shape: [] }',
     });
   }

@@ -7,7 +7,7 @@ const policySelectsSomething: ModelRule = ({ config: { version_policy: policy },
     problems.add('version_policy.latest.num_versions', `must be at least 1, got ${policy.latest.num_versions ?? 0}`);
   }
   if (policy?.specific !== undefined && (policy.specific.versions ?? []).length === 0) {
-    problems.add('version_policy.specific.versions', 'names no version');
+    problems.add('version_policy.specific.versions', 'lists no version');
   }
 };
 
@@ -27,8 +27,8 @@ const specificVersionsExist: ModelRule = ({
       allowed: versions.join(', '),
       hint:
         version < 1
-          ? 'versions are numbered from 1 on'
-          : `put its files into ${name}/${version}/; from a trace.py "${traceCommand(directory)}" makes it`,
+          ? 'version numbers start at 1'
+          : `put its files into ${name}/${version}/, or run "${traceCommand(directory)}" if the model has a trace.py`,
     });
   });
 };

@@ -12,7 +12,7 @@ const batchSizeIsGiven: ModelRule = (model) => {
   const largest = Math.max(1, model.config.max_batch_size ?? 0);
   for (const [field, { batch_size: size = 0 }] of samples(model)) {
     if (size === 0) {
-      model.problems.add(`${field}.batch_size`, 'is 0: Triton skips this warm-up', { hint: 'write "batch_size: 1"' });
+      model.problems.add(`${field}.batch_size`, 'is 0, so Triton skips this warm-up', { hint: 'set batch_size: 1' });
     } else if (size > largest) {
       const limit = model.config.max_batch_size ?? 0;
       model.problems.add(`${field}.batch_size`, `is more than max_batch_size ${limit} allows, got ${size}`, {
@@ -28,7 +28,7 @@ const MOST_REPETITIONS = 100_000;
 const repetitionsEnd: ModelRule = (model) => {
   for (const [field, { count = 0 }] of samples(model)) {
     if (count <= MOST_REPETITIONS) continue;
-    model.problems.add(`${field}.count`, `would keep the model from being served, got ${count}`, {
+    model.problems.add(`${field}.count`, `repeats the warm-up too often, got ${count}`, {
       allowed: `0 to ${MOST_REPETITIONS}`,
     });
   }
@@ -56,7 +56,7 @@ const inputsAreTheModels: ModelRule = (model) => {
     }
     for (const { name, optional } of model.config.input) {
       if (name === undefined || optional || Object.hasOwn(inputs, name)) continue;
-      model.problems.add(`${field}.inputs`, `gives no value for the input ${describe(name)}`);
+      model.problems.add(`${field}.inputs`, `has no value for the input ${describe(name)}`);
     }
   }
 };
@@ -67,25 +67,31 @@ const inputsHaveTypeAndShape: ModelRule = (model) => {
       const at = fieldPath(`${field}.inputs`, name);
       const tensor = (model.config.input ?? []).find((one) => one.name === name);
       if (tensor !== undefined && tensor.data_type !== input.data_type) {
-        model.problems.add(`${at}.data_type`, `differs from the input's, got ${input.data_type ?? 'nothing'}`, {
-          allowed: tensor.data_type ?? 'the type of the input, which is missing',
-        });
+        model.problems.add(
+          `${at}.data_type`,
+          `differs from the data type of the input, got ${input.data_type ?? 'nothing'}`,
+          {
+            allowed: tensor.data_type ?? 'the type of the input, which is missing',
+          },
+        );
       }
       const dims = input.dims ?? [];
       if (dims.some((size) => size < 1)) {
-        model.problems.add(`${at}.dims`, `must be sizes, got [${dims.join(', ')}]`, { allowed: '1 or more each' });
+        model.problems.add(`${at}.dims`, `must contain sizes only, got [${dims.join(', ')}]`, {
+          allowed: '1 or more each',
+        });
       } else if (tensor !== undefined && !isOneOf(dims, tensor)) {
-        model.problems.add(`${at}.dims`, `is no shape of the input, got [${dims.join(', ')}]`, {
+        model.problems.add(`${at}.dims`, `does not match the shape of the input, got [${dims.join(', ')}]`, {
           allowed: `[${(tensor.dims ?? []).join(', ')}]`,
         });
       }
       if (elementsOf(dims) > MOST_ELEMENTS) {
-        model.problems.add(`${at}.dims`, `is larger than a server has memory for, got [${dims.join(', ')}]`, {
+        model.problems.add(`${at}.dims`, `is too large for the memory of a server, got [${dims.join(', ')}]`, {
           allowed: `at most ${MOST_ELEMENTS} elements`,
         });
       }
       if ([input.zero_data, input.random_data, input.input_data_file].every((one) => one === undefined)) {
-        model.problems.add(at, 'says no values', {
+        model.problems.add(at, 'has no values', {
           allowed: 'one of zero_data: true, random_data: true, input_data_file',
         });
       }

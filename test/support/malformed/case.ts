@@ -75,7 +75,7 @@ export const TYPES =
   'TYPE_FP16, TYPE_FP32, TYPE_FP64, TYPE_STRING, TYPE_BF16';
 export const SIZES = '1 or more, or -1 for any size';
 export const positionHint = (side: string): string =>
-  `\n    -> TorchScript keeps no names: name them by position, ${side}__0, ${side}__1, ...`;
+  `\n    -> TorchScript files contain no names, so name the tensors by position: ${side}__0, ${side}__1, ...`;
 
 /** Files of the model `sound`, for either backend. */
 export const ARTIFACT = {

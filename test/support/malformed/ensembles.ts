@@ -43,33 +43,33 @@ const PARTS = {
 };
 
 const ENSEMBLES: readonly RuleCase[] = [
-  { name: 'no steps', fields: ensemble([]), problems: [`${STEP}: is empty: an ensemble has at least one step`] },
+  { name: 'no steps', fields: ensemble([]), problems: [`${STEP}: is empty; an ensemble needs at least one step`] },
   {
     name: 'no scheduling',
     fields: { ...ensemble([]), ensemble_scheduling: undefined },
-    problems: ['ensemble_scheduling: is missing: it names the steps of the ensemble'],
+    problems: ['ensemble_scheduling: is missing; it lists the steps of the ensemble'],
   },
   {
     name: 'a backend',
     fields: ensemble([step()], { backend: 'python' }),
-    problems: ['backend: an ensemble has none, got "python"\n    -> remove the line'],
+    problems: ['backend: must not be set for an ensemble, got "python"\n    -> remove the line'],
   },
   {
     name: 'instances',
     fields: ensemble([step()], { instance_group: [{ count: 1 }] }),
-    problems: ['instance_group: cannot be given for an ensemble\n    -> give it in the models of its steps'],
+    problems: ['instance_group: cannot be set for an ensemble\n    -> set it in the models of its steps'],
   },
   {
     name: 'optimisation',
     fields: ensemble([step()], { optimization: { eager_batching: true } }),
-    problems: ['optimization: cannot be given for an ensemble\n    -> give it in the models of its steps'],
+    problems: ['optimization: cannot be set for an ensemble\n    -> set it in the models of its steps'],
   },
   {
     name: 'a warm-up',
     fields: ensemble([step()], {
       model_warmup: [{ batch_size: 1, inputs: { x: { data_type: 'TYPE_FP32', dims: [3], zero_data: true } } }],
     }),
-    problems: ['model_warmup: cannot be given for an ensemble\n    -> give it in the models of its steps'],
+    problems: ['model_warmup: cannot be set for an ensemble\n    -> set it in the models of its steps'],
   },
   {
     name: 'a step without a model',
@@ -90,14 +90,14 @@ const ENSEMBLES: readonly RuleCase[] = [
     name: 'a model that is not there',
     fields: ensemble([step({ model_name: 'nobody' })]),
     problems: [
-      `${STEP}[0].model_name: is not in the repository, got "nobody"; allowed: a, any, b, five, ints, join, m, nested, old, small, stream`,
+      `${STEP}[0].model_name: is not a model of the repository, got "nobody"; allowed: a, any, b, five, ints, join, m, nested, old, small, stream`,
     ],
   },
   {
     name: 'a misspelt model',
     fields: ensemble(chain({ model_name: 'smal' })),
     problems: [
-      `${STEP}[1].model_name: is not in the repository, got "smal"; allowed: a, any, b, five, ints, join, m, nested, old, small, stream\n    -> did you mean "small"?`,
+      `${STEP}[1].model_name: is not a model of the repository, got "smal"; allowed: a, any, b, five, ints, join, m, nested, old, small, stream\n    -> did you mean "small"?`,
     ],
   },
   {
@@ -118,13 +118,13 @@ const ENSEMBLES: readonly RuleCase[] = [
   {
     name: 'itself',
     fields: ensemble([step({ model_name: 'm', input_map: { x: 'x' }, output_map: { y: 'y' } })]),
-    problems: [`${STEP}[0].model_name: leads back to this ensemble: m -> m`],
+    problems: [`${STEP}[0].model_name: forms a cycle of ensembles: m -> m`],
   },
   {
     name: 'larger batches than a step',
     fields: ensemble([step({ model_name: 'small' })]),
     problems: [
-      `${STEP}[0].model_name: small takes batches of 2 at most, the ensemble 4\n    -> set max_batch_size: 2 here, or more there`,
+      `${STEP}[0].model_name: small accepts batches of at most 2, but the ensemble accepts 4\n    -> set max_batch_size: 2 in the ensemble, or raise it in small`,
     ],
   },
   {
@@ -156,17 +156,19 @@ const ENSEMBLES: readonly RuleCase[] = [
   {
     name: 'an input that nobody reads',
     fields: ensemble([step()], { input: [tensor('x'), tensor('zzz')] }),
-    problems: ['input[1]: writes "zzz", which nothing reads\n    -> remove the entry'],
+    problems: ['input[1]: writes "zzz", which no step and no output reads\n    -> remove the entry'],
   },
   {
     name: 'a tensor that nobody reads',
     fields: ensemble([step(), step({ model_name: 'b', output_map: { output__0: 'zzz' } })]),
-    problems: [`${STEP}[1].output_map.output__0: writes "zzz", which nothing reads\n    -> remove the entry`],
+    problems: [
+      `${STEP}[1].output_map.output__0: writes "zzz", which no step and no output reads\n    -> remove the entry`,
+    ],
   },
   {
     name: 'a tensor with two writers',
     fields: ensemble([step(), step({ model_name: 'b' })]),
-    problems: [`${STEP}[1].output_map.output__0: writes "y", which output "output__0" of a writes already`],
+    problems: [`${STEP}[1].output_map.output__0: writes "y", which output "output__0" of a already writes`],
   },
   {
     name: 'another type between steps',
@@ -202,13 +204,15 @@ const ENSEMBLES: readonly RuleCase[] = [
   {
     name: 'a step that waits for itself',
     fields: ensemble([step(), step({ model_name: 'b', input_map: { input__0: 'z' }, output_map: { output__0: 'z' } })]),
-    problems: [`${STEP}[1].input_map: never runs: it waits for z\n    -> steps that wait for each other cannot begin`],
+    problems: [
+      `${STEP}[1].input_map: never runs, because it waits for z\n    -> break the cycle: steps that wait for each other never start`,
+    ],
   },
   {
     name: 'no inputs',
     fields: ensemble([step()], { input: undefined }),
     problems: [
-      'input: at least one is needed: ensemble does not tell them',
+      'input: is missing; for ensemble, the configuration must list the inputs',
       `${STEP}[0].input_map.input__0: reads "x", which neither a client nor a step writes; allowed: y`,
     ],
   },
@@ -216,8 +220,8 @@ const ENSEMBLES: readonly RuleCase[] = [
     name: 'no outputs',
     fields: ensemble([step()], { output: undefined }),
     problems: [
-      'output: at least one is needed: ensemble does not tell them',
-      `${STEP}[0].output_map.output__0: writes "y", which nothing reads\n    -> remove the entry`,
+      'output: is missing; for ensemble, the configuration must list the outputs',
+      `${STEP}[0].output_map.output__0: writes "y", which no step and no output reads\n    -> remove the entry`,
     ],
   },
   {
@@ -233,9 +237,7 @@ const ENSEMBLES: readonly RuleCase[] = [
       step({ model_name: 'stream', output_map: { output__0: 's' } }),
       step({ model_name: 'join', input_map: { input__0: 's', input__1: 'x' } }),
     ]),
-    problems: [
-      `${STEP}[1].input_map: joins "s" and "x", which come from different decoupled models, or one of them from none`,
-    ],
+    problems: [`${STEP}[1].input_map: joins "s" and "x", which do not come from the same decoupled model`],
   },
   {
     name: 'answers of two decoupled models',
@@ -244,16 +246,14 @@ const ENSEMBLES: readonly RuleCase[] = [
       step({ model_name: 'nested', input_map: { x: 'x' }, output_map: { y: 't' } }),
       step({ model_name: 'join', input_map: { input__0: 's', input__1: 't' } }),
     ]),
-    problems: [
-      `${STEP}[2].input_map: joins "s" and "t", which come from different decoupled models, or one of them from none`,
-    ],
+    problems: [`${STEP}[2].input_map: joins "s" and "t", which do not come from the same decoupled model`],
   },
   {
     name: 'outputs of which one is decoupled',
     fields: ensemble([step(), step({ model_name: 'stream', output_map: { output__0: 'z' } })], {
       output: [tensor('y'), tensor('z')],
     }),
-    problems: ['output: joins "y" and "z", which come from different decoupled models, or one of them from none'],
+    problems: ['output: joins "y" and "z", which do not come from the same decoupled model'],
   },
   {
     name: 'two readers of another shape, where the writer says none',
@@ -276,7 +276,7 @@ const ENSEMBLES: readonly RuleCase[] = [
       `${STEP}[1].model_name: is missing`,
       `${STEP}[1].input_map: is missing`,
       `${STEP}[1].output_map: is missing`,
-      `${STEP}[1].model_version: is not a version of undefined, got 0; allowed: -1 for the newest`,
+      `${STEP}[1].model_version: is not a version, got 0; allowed: -1 for the newest`,
     ],
   },
   {
@@ -291,10 +291,10 @@ const ENSEMBLES: readonly RuleCase[] = [
       step({ model_name: 'b', input_map: { input__0: 'between' }, output_map: { output__0: 'x' } }),
     ]),
     problems: [
-      `${STEP}[2].output_map.output__0: writes "x", which the ensemble's input writes already`,
-      `${STEP}[0].input_map: never runs: it waits for x\n    -> steps that wait for each other cannot begin`,
-      `${STEP}[1].input_map: never runs: it waits for between\n    -> steps that wait for each other cannot begin`,
-      `${STEP}[2].input_map: never runs: it waits for between\n    -> steps that wait for each other cannot begin`,
+      `${STEP}[2].output_map.output__0: writes "x", which the ensemble's input already writes`,
+      `${STEP}[0].input_map: never runs, because it waits for x\n    -> break the cycle: steps that wait for each other never start`,
+      `${STEP}[1].input_map: never runs, because it waits for between\n    -> break the cycle: steps that wait for each other never start`,
+      `${STEP}[2].input_map: never runs, because it waits for between\n    -> break the cycle: steps that wait for each other never start`,
     ],
   },
   {
@@ -305,8 +305,8 @@ const ENSEMBLES: readonly RuleCase[] = [
       step(),
     ]),
     problems: [
-      `${STEP}[0].input_map: never runs: it waits for p\n    -> steps that wait for each other cannot begin`,
-      `${STEP}[1].input_map: never runs: it waits for q\n    -> steps that wait for each other cannot begin`,
+      `${STEP}[0].input_map: never runs, because it waits for p\n    -> break the cycle: steps that wait for each other never start`,
+      `${STEP}[1].input_map: never runs, because it waits for q\n    -> break the cycle: steps that wait for each other never start`,
       `${STEP}[1].input_map.input__0: "q" is [-1, 3] from output "output__0" of a, but [-1, 5] for input "input__0" of five`,
     ],
   },

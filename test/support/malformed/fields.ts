@@ -5,10 +5,10 @@ import { ARTIFACT, begins, input, output, sound, type Fields, type MalformedCase
 
 const WRONG_KINDS: Record<string, [what: string, value: unknown, says: string][]> = {
   string: [
-    ['a number', 5, 'must be a text, got 5'],
-    ['a list', ['a'], 'must be a text, got a list'],
-    ['a mapping', { a: 1 }, 'must be a text, got a mapping'],
-    ['true', true, 'must be a text, got true'],
+    ['a number', 5, 'must be a string, got 5'],
+    ['a list', ['a'], 'must be a string, got a list'],
+    ['a mapping', { a: 1 }, 'must be a string, got a mapping'],
+    ['true', true, 'must be a string, got true'],
   ],
   integer: [
     ['a text', 'many', 'must be a whole number, got "many"'],

@@ -24,7 +24,7 @@ export const FILES: readonly MalformedCase[] = [
   file('another file', { 'm/1/model.onnx': 'x' }, 'm/1/model.pt: is missing'),
   file('another name', { 'm/1/Model.pt': torchScript() }, 'm/1/model.pt: is missing'),
   file('an empty artifact', { 'm/1/model.pt': '' }, 'm/1/model.pt: is empty'),
-  file('a folder as artifact', { 'm/1/model.pt/x': 'x' }, 'm/1/model.pt: is a folder; a file is needed'),
+  file('a folder as artifact', { 'm/1/model.pt/x': 'x' }, 'm/1/model.pt: must be a file, but is a folder'),
   file('prose as artifact', { 'm/1/model.pt': 'hello world' }, 'm/1/model.pt: is not TorchScript'),
   file(
     'a pointer of Git LFS as artifact',
@@ -32,11 +32,7 @@ export const FILES: readonly MalformedCase[] = [
     'm/1/model.pt: is not TorchScript',
   ),
   file('two bytes as artifact', { 'm/1/model.pt': 'PK' }, 'm/1/model.pt: is not TorchScript'),
-  file(
-    'a pickle as artifact',
-    { 'm/1/model.pt': Buffer.from([0x80, 2, 0x8a]) },
-    'm/1/model.pt: is a pickle, not TorchScript',
-  ),
+  file('a pickle as artifact', { 'm/1/model.pt': Buffer.from([0x80, 2, 0x8a]) }, 'm/1/model.pt: is a pickle'),
   file(
     'weights alone as artifact',
     { 'm/1/model.pt': zip(['model/data.pkl', 'model/data/0']) },
@@ -45,7 +41,7 @@ export const FILES: readonly MalformedCase[] = [
   file(
     'a forward() with more arguments than inputs',
     { 'm/1/model.pt': torchScriptOf('x: Tensor,\n    mask: Tensor') },
-    'm/1/model.pt: forward() takes 2 (x, mask), but the configuration has 1 inputs',
+    'm/1/model.pt: forward() takes 2 arguments (x, mask), but the configuration has 1 input',
   ),
   file(
     'a forward() with fewer arguments than inputs and controls',
@@ -62,25 +58,25 @@ export const FILES: readonly MalformedCase[] = [
       ),
       'm/1/model.pt': torchScriptOf('x: Tensor'),
     },
-    'm/1/model.pt: forward() takes 1 (x), but the configuration has 2 inputs',
+    'm/1/model.pt: forward() takes 1 argument (x), but the configuration has 2 inputs',
   ),
   file(
     'a forward() with an argument that is no tensor',
     { 'm/1/model.pt': torchScriptOf('x: Tensor,\n    flag: bool=True') },
-    "m/1/model.pt: forward() has an argument that Triton's libtorch backend refuses: flag, of type bool",
+    "m/1/model.pt: forward() has the argument flag of type bool, which Triton's libtorch backend does not support",
   ),
   file(
     'a forward() with an argument that may be none',
     { 'm/1/model.pt': torchScriptOf('x: Tensor,\n    y: Optional[Tensor]=None') },
-    "m/1/model.pt: forward() has an argument that Triton's libtorch backend refuses: y, of type Optional[Tensor]",
+    "m/1/model.pt: forward() has the argument y of type Optional[Tensor], which Triton's libtorch backend does not support",
   ),
   file(
     'a forward() with two dictionaries',
     { 'm/1/model.pt': torchScriptOf('x: Dict[str, Tensor],\n    y: Dict[str, Tensor]') },
-    "m/1/model.pt: forward() has an argument that Triton's libtorch backend refuses: x, of type Dict[str, Tensor]",
+    "m/1/model.pt: forward() has the argument x of type Dict[str, Tensor], which Triton's libtorch backend does not support",
   ),
-  file('an archive cut short', { 'm/1/model.pt': torchScript().subarray(0, 90) }, 'm/1/model.pt: is cut short'),
-  file('an archive without its end', { 'm/1/model.pt': torchScript().subarray(0, -10) }, 'm/1/model.pt: is cut short'),
+  file('an archive cut short', { 'm/1/model.pt': torchScript().subarray(0, 90) }, 'm/1/model.pt: is truncated'),
+  file('an archive without its end', { 'm/1/model.pt': torchScript().subarray(0, -10) }, 'm/1/model.pt: is truncated'),
   file('one broken version of two', { ...ARTIFACT, 'm/2/model.pt': 'x' }, 'm/2/model.pt: is not TorchScript'),
   file('version 01', { ...ARTIFACT, 'm/01/model.pt': torchScript() }, 'm/01: is not a version that Triton serves'),
   file('version 0', { ...ARTIFACT, 'm/0/model.pt': torchScript() }, 'm/0: is not a version that Triton serves'),
@@ -106,48 +102,37 @@ export const FILES: readonly MalformedCase[] = [
   file(
     'a link that leads nowhere',
     { ...ARTIFACT, 'm/1/gone': { link: 'nowhere' } },
-    'm/1/gone: cannot be read: there is no such file',
+    'm/1/gone: cannot be read: no such file',
   ),
   file('an artifact that leads nowhere', { 'm/1/model.pt': { link: 'nowhere' } }, 'm/1/model.pt: cannot be read'),
-  file(
-    'a link out of the folder',
-    { ...ARTIFACT, 'm/1/x': { link: '/etc/hostname' } },
-    'm/1/x: is a link that leaves the model folder',
-  ),
+  file('a link out of the folder', { ...ARTIFACT, 'm/1/x': { link: '/etc/hostname' } }, 'm/1/x: is a link to '),
   file(
     'a link to another model',
     { ...ARTIFACT, 'm/1/x': { link: '../../README' }, README: 'x' },
-    'm/1/x: is a link that leaves the model folder',
+    'm/1/x: is a link to ',
   ),
-  file(
-    'a link to itself',
-    { ...ARTIFACT, 'm/1/x': { link: 'x' } },
-    'm/1/x: cannot be read: its links lead in a circle',
-  ),
+  file('a link to itself', { ...ARTIFACT, 'm/1/x': { link: 'x' } }, 'm/1/x: cannot be read: its links form a cycle'),
   file(
     'a link to the folder above',
     { ...ARTIFACT, 'm/1/x': { link: '..' } },
-    'm/1/x: is a link to a folder that it lies in',
+    'm/1/x: is a link to a folder that contains it',
   ),
   file(
     'a link to its own folder',
     { ...ARTIFACT, 'm/1/x': { link: '.' } },
-    'm/1/x: is a link to a folder that it lies in',
+    'm/1/x: is a link to a folder that contains it',
   ),
-  file(
-    'a version that leads out',
-    { ...ARTIFACT, 'm/2': { link: '/usr' } },
-    'm/2: is a link that leaves the model folder',
-    { problems: [begins('m/2: is a link that leaves the model folder'), begins('m/2/model.pt: is missing')] },
-  ),
+  file('a version that leads out', { ...ARTIFACT, 'm/2': { link: '/usr' } }, 'm/2: is a link to ', {
+    problems: [begins('m/2: is a link to '), begins('m/2/model.pt: is missing')],
+  }),
   file('a pipe', { ...ARTIFACT, 'm/1/pipe': { pipe: true } }, 'm/1/pipe: is not a regular file'),
   file('a pipe as artifact', { 'm/1/model.pt': { pipe: true } }, 'm/1/model.pt: is not a regular file'),
-  file('a backslash', { ...ARTIFACT, 'm/1/a\\b': 'x' }, 'm/1/a\\b: has a name that S3 and Triton cannot take'),
-  file('a line break', { ...ARTIFACT, 'm/1/a\nb': 'x' }, 'm/1/a\nb: has a name that S3 and Triton cannot take'),
+  file('a backslash', { ...ARTIFACT, 'm/1/a\\b': 'x' }, 'm/1/a\\b: has a name that S3 or Triton does not support'),
+  file('a line break', { ...ARTIFACT, 'm/1/a\nb': 'x' }, 'm/1/a\nb: has a name that S3 or Triton does not support'),
   file(
     'a control character',
     { ...ARTIFACT, 'm/1/a\u0007': 'x' },
-    'm/1/a\u0007: has a name that S3 and Triton cannot take',
+    'm/1/a\u0007: has a name that S3 or Triton does not support',
   ),
   file(
     'a path longer than S3 takes',
@@ -187,17 +172,17 @@ export const FILES: readonly MalformedCase[] = [
   file(
     'both languages, with different words',
     { ...ARTIFACT, 'm/config.pbtxt': 'platform: "pytorch_libtorch"' },
-    'm/config.pbtxt: says something else than the model.yaml beside it',
+    'm/config.pbtxt: differs from model.yaml in the same folder',
   ),
   file(
     'both languages, one of them broken',
     { ...ARTIFACT, 'm/config.pbtxt': '{' },
-    'm/config.pbtxt: says something else than the model.yaml beside it',
+    'm/config.pbtxt: differs from model.yaml in the same folder',
   ),
   file(
     'a configuration that leads nowhere',
     { ...ARTIFACT, 'm/model.yaml': { link: 'nowhere' } },
-    'm/model.yaml: cannot be read: there is no such file',
+    'm/model.yaml: cannot be read: no such file',
   ),
   {
     name: 'files: no configuration',
@@ -232,9 +217,9 @@ export const FILES: readonly MalformedCase[] = [
   {
     name: 'files: a configuration that leads out',
     files: { ...ARTIFACT, 'm/model.yaml': { link: '/etc/hostname' } },
-    problems: [begins('m/model.yaml: is a link that leaves the model folder')],
+    problems: [begins('m/model.yaml: is a link to ')],
   },
-  { name: 'files: nothing', files: { README: 'x' }, problems: [begins('.: holds no model')] },
+  { name: 'files: nothing', files: { README: 'x' }, problems: [begins('.: contains no model')] },
   {
     name: 'files: a model that leads out',
     files: { m: { link: '/usr' }, 'n/1/': '' },

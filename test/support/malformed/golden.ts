@@ -39,7 +39,11 @@ const npy = (tensor: Parameters<typeof writeNpy>[0]): Record<string, Buffer> => 
 /** Golden requests that do not fit their model. */
 export const GOLDEN: readonly MalformedCase[] = [
   golden('not JSON', { 'm/golden/a.json': '{' }, 'm/golden/a.json: is not JSON'),
-  golden('a list', { 'm/golden/a.json': '[]' }, 'm/golden/a.json: is a list; allowed: a mapping'),
+  golden(
+    'a list',
+    { 'm/golden/a.json': '[]' },
+    'm/golden/a.json: must be a mapping with inputs and outputs, got a list',
+  ),
   golden(
     'of a version that is not there',
     { 'm/golden/2/a.json': text({ inputs: [INPUT], outputs: [OUTPUT] }) },
@@ -48,7 +52,7 @@ export const GOLDEN: readonly MalformedCase[] = [
   golden(
     'in a folder that is no version',
     { 'm/golden/v1/a.json': text({ inputs: [INPUT], outputs: [OUTPUT] }) },
-    'm/golden/v1/a.json: is not asked: its folder is no version of the model',
+    'm/golden/v1/a.json: is never sent, because its folder is not a version of the model',
   ),
   golden(
     'named by the configuration',
@@ -58,13 +62,17 @@ export const GOLDEN: readonly MalformedCase[] = [
     },
     'm/model.yaml: output[0].label_filename: names a file of golden requests, which are not published',
   ),
-  request('no inputs', { inputs: undefined }, 'inputs: is nothing; allowed: a list of tensors'),
-  request('no outputs', { outputs: [] }, 'outputs: is empty; allowed: a list of tensors'),
+  request('no inputs', { inputs: undefined }, 'inputs: must be a list of tensors, got nothing'),
+  request('no outputs', { outputs: [] }, 'outputs: must not be empty'),
   request('an unknown field', { input: [] }, 'input: is an unknown field; allowed: description, inputs'),
   request('an input that is missing', { inputs: [] }, 'inputs: input "input__0" is missing'),
-  request('an input twice', { inputs: [INPUT, INPUT] }, 'inputs[1].name: "input__0" is there twice'),
-  request('an input that is no mapping', { inputs: [1] }, 'inputs[0]: is 1; allowed: a mapping'),
-  request('a parameter of another kind', { parameters: { a: [] } }, 'parameters.a: is a list; allowed: a string'),
+  request('an input twice', { inputs: [INPUT, INPUT] }, 'inputs[1].name: "input__0" is given twice'),
+  request('an input that is no mapping', { inputs: [1] }, 'inputs[0]: must be a mapping, got 1'),
+  request(
+    'a parameter of another kind',
+    { parameters: { a: [] } },
+    'parameters.a: must be a string, a number or a boolean, got a list',
+  ),
   request(
     'batches of two sizes',
     {
@@ -78,7 +86,7 @@ export const GOLDEN: readonly MalformedCase[] = [
         },
       ],
     },
-    'outputs: output__0: has 2 rows, and input__0 has 1',
+    'outputs: output__0: has 2 rows, but input__0 has 1',
   ),
   input(
     'an unknown input',
@@ -88,20 +96,20 @@ export const GOLDEN: readonly MalformedCase[] = [
   input(
     'another data type',
     { datatype: 'FP64' },
-    'inputs[0].datatype: is "FP64"; allowed: FP32, as the configuration says',
+    'inputs[0].datatype: is not the data type of the configuration, got "FP64"; allowed: FP32',
   ),
   input('neither data nor file', { data: undefined }, 'inputs[0]: has neither data nor file'),
   input('both data and file', { file: 'x.npy' }, 'inputs[0]: has both data and file'),
   input(
     'another shape',
     { data: [[1, 2]] },
-    'inputs[0]: has shape [1, 2]; allowed: [-1, 3], the first axis being the batch, 1 to 8',
+    'inputs[0]: has shape [1, 2]; allowed: [-1, 3], where the first axis is the batch, 1 to 8',
   ),
   input('no batch axis', { data: [1, 2, 3] }, 'inputs[0]: has shape [3]; allowed: [-1, 3]'),
   input('too many rows', { data: [...Array(9).keys()].map(() => [1, 2, 3]) }, 'inputs[0]: has shape [9, 3]; allowed'),
   input('rows of two lengths', { data: [[1, 2, 3], [1]] }, "inputs[0].data: tensor 'input__0': rows of axis 1 differ"),
   input('a shape of another size', { data: [1, 2], shape: [1, 3] }, 'inputs[0].data: 2 elements for shape [1, 3]'),
-  input('a shape that is none', { shape: [-1, 3] }, 'inputs[0].shape: is [-1,3]; allowed: a list of whole numbers'),
+  input('a shape that is none', { shape: [-1, 3] }, 'inputs[0].shape: must be a list of whole numbers from 0, got [-1,3]'),
   input(
     'a value that is none',
     { data: [[1, null, 3]] },
@@ -123,18 +131,13 @@ export const GOLDEN: readonly MalformedCase[] = [
     { data: undefined, file: '../labels.txt' },
     'inputs[0].file: names a file that is not in golden/: "../labels.txt"\n    -> copy it into golden/',
   ),
-  input(
-    'a file that is no array',
-    { data: undefined, file: 'x.npy' },
-    'inputs[0].file: x.npy is not a file of numpy.save',
-    {
-      'm/golden/x.npy': 'x',
-    },
-  ),
+  input('a file that is no array', { data: undefined, file: 'x.npy' }, 'inputs[0].file: x.npy is not a .npy file', {
+    'm/golden/x.npy': 'x',
+  }),
   input(
     'an array of integers that FP32 cannot hold',
     { data: undefined, file: 'x.npy' },
-    'inputs[0].file: x.npy is int64; input__0 is FP32: 16777217 does not fit into FP32\n    -> change the values',
+    'inputs[0].file: x.npy is int64, but input__0 is FP32: 16777217 does not fit into FP32\n    -> save the file with values',
     npy({ name: '', datatype: 'INT64', shape: [1, 3], data: BigInt64Array.of(1n, 2n, 16_777_217n) }),
   ),
   input(
@@ -146,24 +149,28 @@ export const GOLDEN: readonly MalformedCase[] = [
   expected(
     'a tolerance below 0',
     { tolerance: { absolute: -1 } },
-    'outputs[0].tolerance.absolute: is -1; allowed: a number from 0',
+    'outputs[0].tolerance.absolute: must be a number from 0, got -1',
   ),
-  expected('a tolerance that is none', { tolerance: 0.1 }, 'outputs[0].tolerance: is 0.1; allowed: {'),
+  expected(
+    'a tolerance that is none',
+    { tolerance: 0.1 },
+    'outputs[0].tolerance: must be a mapping, got 0.1; allowed: {',
+  ),
   expected('another tolerance', { tolerance: { rtol: 1 } }, 'outputs[0].tolerance.rtol: is an unknown field'),
   expected(
     'a label that is none',
     { data: undefined, labels: ['betta'] },
-    'outputs[0].labels[0]: is "betta", which is no label of output__0; allowed: alpha, beta, gamma, delta\n    -> did you mean beta?',
+    'outputs[0].labels[0]: is not a label of output__0, got "betta"; allowed: alpha, beta, gamma, delta\n    -> did you mean beta?',
   ),
   expected(
     'an index beyond the labels',
     { data: undefined, labels: [4] },
-    'outputs[0].labels[0]: is 4; allowed: 0 to 3',
+    'outputs[0].labels[0]: is out of range, got 4; allowed: 0 to 3',
   ),
-  expected('labels beside values', { labels: ['beta'] }, 'outputs[0].data: is given beside labels'),
+  expected('labels beside values', { labels: ['beta'] }, 'outputs[0].data: cannot be combined with labels'),
   expected(
     'labels of too many rows',
     { data: undefined, labels: [0, 1] },
-    'outputs: output__0: has 2 rows, and input__0 has 1',
+    'outputs: output__0: has 2 rows, but input__0 has 1',
   ),
 ];

@@ -52,9 +52,9 @@ export const TEXT_TRAPS: readonly MalformedCase[] = [
   pbtxt('a comment of another language', `// mine\n${SOUND_TEXT}`, line(1)),
   pbtxt('a control character', `${SOUND_TEXT}\u0001`, line(5)),
   pbtxt('a zero byte', `${SOUND_TEXT}\0`, line(5)),
-  pbtxt('bytes that are no UTF-8', Buffer.from([0x61, 0x3a, 0xff]), 'is not text in UTF-8'),
-  pbtxt('UTF-16', Buffer.from(`\uFEFF${SOUND_TEXT}`, 'utf16le'), 'is not text in UTF-8'),
-  pbtxt('2 MiB', `${SOUND_TEXT}# ${'x'.repeat(2 ** 21)}\n`, 'is no configuration: it has '),
+  pbtxt('bytes that are no UTF-8', Buffer.from([0x61, 0x3a, 0xff]), 'is not UTF-8 text'),
+  pbtxt('UTF-16', Buffer.from(`\uFEFF${SOUND_TEXT}`, 'utf16le'), 'is not UTF-8 text'),
+  pbtxt('2 MiB', `${SOUND_TEXT}# ${'x'.repeat(2 ** 21)}\n`, 'is too large for a configuration, got '),
   pbtxt(
     'binary protobuf',
     Buffer.from([0x0a, 0x01, 0x6d, 0x12, 0x10, 0x70]),

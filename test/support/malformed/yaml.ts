@@ -51,8 +51,8 @@ export const YAML_TRAPS: readonly MalformedCase[] = [
     'aliases of aliases',
     bomb(),
     ...Array.from({ length: 10 }, (_, i) => `a${i}: unknown field of ModelConfig`),
-    'input: at least one is needed',
-    'output: at least one is needed',
+    'input: is missing; for pytorch_libtorch',
+    'output: is missing; for pytorch_libtorch',
   ),
   yaml(
     'an alias in itself',
@@ -63,17 +63,17 @@ export const YAML_TRAPS: readonly MalformedCase[] = [
   yaml('a tag of one’s own', `${SOUND_YAML}name: !model m\n`, NO_YAML),
   yaml('a control character', `${SOUND_YAML}name: "m\u0001"\n`, NO_YAML),
   yaml('a zero byte', `${SOUND_YAML}\0`, 'not valid YAML: '),
-  yaml('bytes that are no UTF-8', Buffer.from([0x61, 0x3a, 0x20, 0xc3, 0x28]), 'is not text in UTF-8'),
-  yaml('UTF-16', Buffer.from(`\uFEFF${SOUND_YAML}`, 'utf16le'), 'is not text in UTF-8'),
+  yaml('bytes that are no UTF-8', Buffer.from([0x61, 0x3a, 0x20, 0xc3, 0x28]), 'is not UTF-8 text'),
+  yaml('UTF-16', Buffer.from(`\uFEFF${SOUND_YAML}`, 'utf16le'), 'is not UTF-8 text'),
   yaml('UTF-16 without a mark', Buffer.from(SOUND_YAML, 'utf16le'), 'not valid YAML: '),
   yaml(
     'half of a surrogate pair',
     `${SOUND_YAML}name: "\\uD800"\n`,
-    /^m\/model\.yaml: (not valid YAML|name: must be a text that UTF-8 can hold)/,
+    /^m\/model\.yaml: (not valid YAML|name: must be a string that UTF-8 can encode)/,
   ),
-  yaml('2 MiB', `${SOUND_YAML}# ${'x'.repeat(2 ** 21)}\n`, 'is no configuration: it has '),
-  yaml('a picture', Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]), 'is not text in UTF-8'),
-  yaml('a zip archive', zip(['a']), /^m\/model\.yaml: (is not text in UTF-8|not valid YAML)/),
+  yaml('2 MiB', `${SOUND_YAML}# ${'x'.repeat(2 ** 21)}\n`, 'is too large for a configuration, got '),
+  yaml('a picture', Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]), 'is not UTF-8 text'),
+  yaml('a zip archive', zip(['a']), /^m\/model\.yaml: (is not UTF-8 text|not valid YAML)/),
   yaml('a config.pbtxt', 'platform: "pytorch_libtorch"\ninput [ { name: "x" } ]\n', NO_YAML),
   yaml(
     'a thousand brackets',
@@ -104,10 +104,10 @@ export const YAML_TRAPS: readonly MalformedCase[] = [
     SOUND_YAML.replace('8\n', '1_000\n'),
     'max_batch_size: must be a whole number, got "1_000"',
   ),
-  yaml('a key that is a number', `${SOUND_YAML}1: x\n`, 'field names are words, got 1'),
-  yaml('a key that is true', `${SOUND_YAML}true: x\n`, 'field names are words, got true'),
-  yaml('a key that is a list', `${SOUND_YAML}? [a]\n: x\n`, 'field names are words, got a list'),
-  yaml('a key that is nothing', `${SOUND_YAML}? ~\n: x\n`, 'field names are words, got nothing'),
+  yaml('a key that is a number', `${SOUND_YAML}1: x\n`, 'field names must be strings, got 1'),
+  yaml('a key that is true', `${SOUND_YAML}true: x\n`, 'field names must be strings, got true'),
+  yaml('a key that is a list', `${SOUND_YAML}? [a]\n: x\n`, 'field names must be strings, got a list'),
+  yaml('a key that is nothing', `${SOUND_YAML}? ~\n: x\n`, 'field names must be strings, got nothing'),
   yaml('a prototype', `${SOUND_YAML}__proto__: { max_batch_size: 1 }\n`, '__proto__: unknown field of ModelConfig'),
   yaml('a constructor', `${SOUND_YAML}constructor: 1\n`, 'constructor: unknown field of ModelConfig'),
   yaml(
@@ -123,22 +123,22 @@ export const YAML_TRAPS: readonly MalformedCase[] = [
   yaml(
     'a type as PyTorch calls it',
     SOUND_YAML.replace('TYPE_FP32', 'float32'),
-    /^m\/model\.yaml: input\[0\]\.data_type: .*TYPE_FP32 is meant/s,
+    /^m\/model\.yaml: input\[0\]\.data_type: .*did you mean "TYPE_FP32"/s,
   ),
   yaml(
     'a type as NumPy calls it',
     SOUND_YAML.replace('TYPE_FP32', 'np.int64'),
-    /^m\/model\.yaml: input\[0\]\.data_type: .*TYPE_INT64 is meant/s,
+    /^m\/model\.yaml: input\[0\]\.data_type: .*did you mean "TYPE_INT64"/s,
   ),
   yaml(
     'two kinds of scheduling',
     `${SOUND_YAML}dynamic_batching: {}\nsequence_batching: {}\n`,
-    'sequence_batching: cannot stand beside dynamic_batching',
+    'sequence_batching: cannot be combined with dynamic_batching',
   ),
   yaml(
     'two version policies',
     `${SOUND_YAML}version_policy: { all: {}, latest: { num_versions: 1 } }\n`,
-    /^m\/model\.yaml: version_policy\.(all|latest): cannot stand beside/,
+    /^m\/model\.yaml: version_policy\.(all|latest): cannot be combined with/,
   ),
   // The intended name is not also reported as missing.
   ...(
@@ -173,7 +173,7 @@ export const YAML_TRAPS: readonly MalformedCase[] = [
   yaml(
     'a platform that is a number, with what depends on it',
     SOUND_YAML.replace('pytorch_libtorch', '5').replace('dims: [3]', 'dims: [3], is_shape_tensor: true'),
-    'platform: must be a text, got 5',
+    'platform: must be a string, got 5',
   ),
   yaml(
     'an unknown type, with a warm-up of it',

@@ -105,7 +105,7 @@ test.each<[string, ExpectedOutput, Tensor[], string]>([
     'NaN among classes',
     classes(1),
     [floats([0, 3, NaN])],
-    'y has the highest class none, as a value is NaN in row 0, expected 1 (label 1); 1 of 1 values differ',
+    'y has the highest class none (a value is NaN) in row 0, expected 1 (label 1); 1 of 1 values differ',
   ],
   [
     'another number of rows',

@@ -55,7 +55,7 @@ test('every data type is read from JSON, and is the same after the object of a r
 test('an object with other bytes than the release names is refused', () => {
   const { body, golden } = encodeGolden([]);
   expect(() => decodeGolden(Buffer.concat([body, Buffer.from(' ')]), golden, 's3://b/k')).toThrow(
-    /^s3:\/\/b\/k has SHA-256 [0-9a-f]{64}, and the release names [0-9a-f]{64}$/,
+    /^s3:\/\/b\/k has SHA-256 [0-9a-f]{64}, but the release records [0-9a-f]{64}$/,
   );
 });
 

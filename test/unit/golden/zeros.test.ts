@@ -32,10 +32,10 @@ test.each<[string, Tensor[], string | undefined]>([
   [
     'of another data type',
     [y([1, 1, 2], { datatype: 'FP64' })],
-    'output y has data type FP64, and the configuration says FP32',
+    'output y has data type FP64, but the configuration has FP32',
   ],
-  ['of another shape', [y([1, 1, 3])], 'output y has shape [1, 1, 3], and the configuration says [1, -1, 2]'],
-  ['of another batch', [y([2, 1, 2])], 'output y has shape [2, 1, 2], and the configuration says [1, -1, 2]'],
+  ['of another shape', [y([1, 1, 3])], 'output y has shape [1, 1, 3], but the configuration has [1, -1, 2]'],
+  ['of another batch', [y([2, 1, 2])], 'output y has shape [2, 1, 2], but the configuration has [1, -1, 2]'],
 ])('contradiction of an answer %s', (_, answer, message) => {
   expect(contradiction(CONFIG, answer)).toBe(message);
 });

@@ -73,21 +73,21 @@ describe('readNpy and writeNpy', () => {
   });
 
   it.each<[string, () => unknown, string]>([
-    ['a file of another format', () => readNpy('f', Buffer.from('PK')), 'f is not a file of numpy.save'],
-    ['strings', () => readNpy('f', saved(1, '<U3', 'False', DATA)), 'f: type <U3; allowed: |b1'],
-    ['big endian numbers', () => readNpy('f', saved(1, '>i2', 'False', DATA)), 'f: type >i2; allowed: |b1'],
+    ['a file of another format', () => readNpy('f', Buffer.from('PK')), 'f is not a .npy file'],
+    ['strings', () => readNpy('f', saved(1, '<U3', 'False', DATA)), 'f has type <U3; allowed: |b1'],
+    ['big endian numbers', () => readNpy('f', saved(1, '>i2', 'False', DATA)), 'f has type >i2; allowed: |b1'],
     ['a truncated file', () => readNpy('f', saved(1, '<i2', 'False', DATA.subarray(2))), "tensor 'f': 6 bytes"],
     [
       'a file without its header',
       () => readNpy('f', writeNpy(tensorOf('x', 'FP32', [1])).subarray(0, 7)),
-      'f is cut short',
+      'f is truncated',
     ],
     [
       'a header without its end',
       () => readNpy('f', writeNpy(tensorOf('x', 'FP32', [1])).subarray(0, 40)),
-      'f is cut short',
+      'f is truncated',
     ],
-    ['BYTES to write', () => writeNpy(tensorOf('x', 'BYTES', ['a'])), 'output x is BYTES, which .npy does not hold'],
+    ['BYTES to write', () => writeNpy(tensorOf('x', 'BYTES', ['a'])), 'output x is BYTES, which .npy does not support'],
   ])('reject %s', (_, act, message) => {
     expect(act).toThrow(message);
   });
@@ -133,10 +133,10 @@ describe('readWav', () => {
   it.each([
     ['a file of another format', Buffer.from('OggS'), 'f: not a WAV file'],
     ['8-bit samples', wav({ ...PCM, bits: 8 }, SOUND), 'f: samples of 8 bits, format 1; allowed: 16-bit whole'],
-    ['a file without sound', wav(PCM, SOUND).subarray(0, 36), 'f: it holds no sound'],
-    ['sound without a sample', wav(PCM, Buffer.alloc(0)), 'f: it holds no sound'],
-    ['a truncated format', wav(PCM, SOUND).subarray(0, 22), 'f: it is broken or cut short'],
-    ['sound without a channel', wav({ ...PCM, channels: 0 }, SOUND), 'f: it is broken or cut short'],
+    ['a file without sound', wav(PCM, SOUND).subarray(0, 36), 'f: the file contains no sound'],
+    ['sound without a sample', wav(PCM, Buffer.alloc(0)), 'f: the file contains no sound'],
+    ['a truncated format', wav(PCM, SOUND).subarray(0, 22), 'f: the file is damaged or truncated'],
+    ['sound without a channel', wav({ ...PCM, channels: 0 }, SOUND), 'f: the file is damaged or truncated'],
   ])('rejects %s', (_, bytes, message) => {
     expect(() => readWav('f', bytes)).toThrow(message);
   });

@@ -11,7 +11,7 @@ const folder = scratch.directory;
 test.each([
   ['invalid JSON', '{', /vocab\.json is not JSON: /],
   ['an index that is no number', '{"<pad>": 0, "A": "1"}', /vocab\.json: "A" is "1", not a number/],
-  ['no blank', '{"A": 0}', /vocab\.json has no blank/],
+  ['no blank', '{"A": 0}', /vocab\.json has no CTC blank/],
 ])('readLetters rejects a file with %s', (_, text, message) => {
   writeRepository(folder, { 'vocab.json': text });
   expect(() => readLetters(join(folder, 'vocab.json'))).toThrow(message);

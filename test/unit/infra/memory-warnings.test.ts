@@ -30,7 +30,7 @@ const ON_CPU = { instance_group: [{ kind: 'KIND_CPU' }] };
 const GPU_ADVICE =
   'name machines with larger GPUs in instanceTypes, or lower instance_group.count or max_batch_size of the models';
 const MAIN_ADVICE =
-  'raise resources.memoryGiB, lower instance_group.count, or have models loaded one by one: extraArguments with --model-load-thread-count=1';
+  'raise resources.memoryGiB, lower instance_group.count, or load models one at a time: extraArguments with --model-load-thread-count=1';
 
 test.each<[string, Record<string, unknown>, number, Record<string, unknown>, string[]]>([
   ['models that fit', { gpuNodePools: [POOL] }, GIB, {}, []],
@@ -40,7 +40,7 @@ test.each<[string, Record<string, unknown>, number, Record<string, unknown>, str
     3.75 * GIB,
     {},
     [
-      `the models need about 15.4 GiB of each GPU at the peak (wide 15.0 GiB), and g4dn.xlarge (T4) of pool small has 14.9 GiB: ${GPU_ADVICE}`,
+      `the models need about 15.4 GiB of each GPU at the peak (wide 15.0 GiB), but g4dn.xlarge (T4) of pool small has 14.9 GiB: ${GPU_ADVICE}`,
     ],
   ],
   ['a larger one', { gpuNodePools: [{ ...POOL, instanceTypes: ['g5.xlarge'] }] }, 3.75 * GIB, {}, []],
@@ -50,7 +50,7 @@ test.each<[string, Record<string, unknown>, number, Record<string, unknown>, str
     2.25 * GIB,
     {},
     [
-      `the models need about 9.4 GiB of each GPU at the peak (wide 9.0 GiB), and g4dn.xlarge (T4) of pool small has 7.5 GiB for each of 2 servers (timeSlices): lower timeSlices, ${GPU_ADVICE}`,
+      `the models need about 9.4 GiB of each GPU at the peak (wide 9.0 GiB), but g4dn.xlarge (T4) of pool small has 7.5 GiB for each of 2 servers (timeSlices): lower timeSlices, ${GPU_ADVICE}`,
     ],
   ],
   [
@@ -59,7 +59,7 @@ test.each<[string, Record<string, unknown>, number, Record<string, unknown>, str
     2.25 * GIB,
     ON_CPU,
     [
-      `the models need about 9.6 GiB of main memory at the peak (wide 9.0 GiB), and a pod has 8 GiB (resources.memoryGiB): ${MAIN_ADVICE}`,
+      `the models need about 9.6 GiB of main memory at the peak (wide 9.0 GiB), but a pod has 8 GiB (resources.memoryGiB): ${MAIN_ADVICE}`,
     ],
   ],
   ['a pod with more memory', { resources: { memoryGiB: 10 } }, 2.25 * GIB, ON_CPU, []],

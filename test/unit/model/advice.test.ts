@@ -30,7 +30,7 @@ describe('adviceFor names the batch sizes that are not warmed up', () => {
   ])('%s', async (_, fields, sizes) => {
     const messages = adviceFor(await model(fields)).map(({ message }) => message);
     expect(messages).toEqual(
-      sizes === undefined ? [] : [expect.stringContaining(`does not make two calls of batch size ${sizes}: `)],
+      sizes === undefined ? [] : [expect.stringContaining(`lacks two calls of batch size ${sizes}, so `)],
     );
   });
 

@@ -17,7 +17,7 @@ const dataType = (value: string, meant: string): [string, string, string[]] => [
   `input: [{data_type: ${value}}]`,
   [
     `input[0].data_type: is not one of the values of DataType, got ${/^\d/.test(value) ? value : `"${value}"`}; ` +
-      `allowed: ${DATA_TYPES}\n    -> ${meant} is meant`,
+      `allowed: ${DATA_TYPES}\n    -> did you mean "${meant}"?`,
   ],
 ];
 
@@ -63,7 +63,7 @@ describe('configFromYaml', () => {
       'name: a\nname: b\nmax_batch_size: x',
       ['not valid YAML: line 2, column 1: duplicated mapping key', 'max_batch_size: must be a whole number, got "x"'],
     ],
-    ['a key that is no word', '1: a', ['field names are words, got 1']],
+    ['a key that is no word', '1: a', ['field names must be strings, got 1']],
     ['a list item without a value', 'input: [~]', ['input[0]: must be a mapping, got nothing']],
     [
       'a message without a value',
@@ -72,14 +72,14 @@ describe('configFromYaml', () => {
     ],
     ['a field without a value', 'platform:', ['platform: has no value\n    -> give it a value, or remove the line']],
     ['a map entry without a value', 'parameters: {a: ~}', ['parameters.a: must be a value, got nothing']],
-    ['a number for a text', 'platform: 5', ['platform: must be a text, got 5\n    -> put it in quotes: "5"']],
+    ['a number for a text', 'platform: 5', ['platform: must be a string, got 5\n    -> put it in quotes: "5"']],
     [
       'a boolean for a text',
       'parameters: {A: {string_value: true}}',
-      ['parameters.A.string_value: must be a text, got true\n    -> put it in quotes: "true"'],
+      ['parameters.A.string_value: must be a string, got true\n    -> put it in quotes: "true"'],
     ],
-    ['a list for a text', 'platform: [a]', ['platform: must be a text, got a list']],
-    ['half a character', 'platform: "\\ud800"', ['platform: must be a text that UTF-8 can hold, got "\\ud800"']],
+    ['a list for a text', 'platform: [a]', ['platform: must be a string, got a list']],
+    ['half a character', 'platform: "\\ud800"', ['platform: must be a string that UTF-8 can encode, got "\\ud800"']],
     ['a text for a number', 'max_batch_size: "8"', ['max_batch_size: must be a whole number, got "8"']],
     ['a fraction for a whole number', 'max_batch_size: 1.5', ['max_batch_size: must be a whole number, got 1.5']],
     ['infinity for a whole number', 'max_batch_size: .inf', ['max_batch_size: must be a whole number, got Infinity']],
@@ -136,7 +136,7 @@ describe('configFromYaml', () => {
     [
       'a number as the key of a map of texts',
       'metric_tags: {1: a}',
-      ['metric_tags["1"]: must be a text, got 1\n    -> put it in quotes: "1"'],
+      ['metric_tags["1"]: must be a string, got 1\n    -> put it in quotes: "1"'],
     ],
     [
       'a word as the key of a map of numbers',
@@ -147,13 +147,13 @@ describe('configFromYaml', () => {
       'two kinds of scheduling',
       'dynamic_batching: {}\nensemble_scheduling: {}',
       [
-        'ensemble_scheduling: cannot stand beside dynamic_batching; allowed: one of dynamic_batching, sequence_batching, ensemble_scheduling',
+        'ensemble_scheduling: cannot be combined with dynamic_batching; allowed: one of dynamic_batching, sequence_batching, ensemble_scheduling',
       ],
     ],
     [
       'two version policies',
       'version_policy: {all: {}, latest: {num_versions: 1}}',
-      ['version_policy.all: cannot stand beside latest; allowed: one of latest, all, specific'],
+      ['version_policy.all: cannot be combined with latest; allowed: one of latest, all, specific'],
     ],
     [
       'an unknown field in a message',
@@ -166,7 +166,7 @@ describe('configFromYaml', () => {
       'a value of another enum',
       'instance_group: [{kind: GPU}]',
       [
-        'instance_group[0].kind: is not one of the values of Kind, got "GPU"; allowed: KIND_AUTO, KIND_GPU, KIND_CPU, KIND_MODEL\n    -> KIND_GPU is meant',
+        'instance_group[0].kind: is not one of the values of Kind, got "GPU"; allowed: KIND_AUTO, KIND_GPU, KIND_CPU, KIND_MODEL\n    -> did you mean "KIND_GPU"?',
       ],
     ],
     [
@@ -259,13 +259,13 @@ dynamic_batching: { max_queue_delay_microseconds: 18446744073709551615, priority
     const yaml = `parameters: {}\nx: &d {dims: &n [${Array(300).fill(1).join(', ')}]}\n${list('input', '*d')}${list('output', '*d')}`;
     const { config, problems } = read(`${yaml}batch_input: ${JSON.stringify(Array(5).fill({}))}`);
     expect(config).toBeUndefined();
-    expect(problems.at(-1)).toBe('holds more than 100000 values\n    -> are there aliases of aliases in it?');
+    expect(problems.at(-1)).toBe('contains more than 100000 values\n    -> remove nested YAML aliases');
   });
 
   it('stops after 100 problems', () => {
     const { problems } = read(`input: [${Array(500).fill('x').join(', ')}]`);
     expect(problems).toHaveLength(101);
-    expect(problems.at(-1)).toBe('more than 100 problems: the rest was not looked at');
+    expect(problems.at(-1)).toBe('more than 100 problems; the rest was not checked');
   });
 
   it('is quick with a number of a million digits', () => {

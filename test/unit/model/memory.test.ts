@@ -104,13 +104,13 @@ test('faults and the hint name the models, the figures, the limit and the settin
   expect(memoryAdvice(memory)).toMatchObject([
     {
       message:
-        'the models need about 8.2 GiB of main memory at the peak (m 6.0 GiB, m 1.5 GiB), and a pod has 8 GiB (resources.memoryGiB)',
+        'the models need about 8.2 GiB of main memory at the peak (m 6.0 GiB, m 1.5 GiB), but a pod has 8 GiB (resources.memoryGiB)',
       hint: expect.stringMatching(/^raise resources\.memoryGiB, /) as string,
     },
   ]);
   expect(mainMemoryFault(memory, 9)).toBeUndefined();
   expect(gpuMemoryFault(memory, 'a T4', 2 * GIB)).toBe(
-    'the models need about 3.0 GiB of each GPU at the peak (m 2.0 GiB, m 0.5 GiB), and a T4 has 2.0 GiB',
+    'the models need about 3.0 GiB of each GPU at the peak (m 2.0 GiB, m 0.5 GiB), but a T4 has 2.0 GiB',
   );
   expect(gpuMemoryFault(memory, 'a T4', 4 * GIB)).toBeUndefined();
   expect(memoryAdvice(serverMemory([await model(GIB)]))).toEqual([]);

@@ -87,25 +87,25 @@ test.each<[what: string, file: string, fields: object, says: string]>([
     'an input that the configuration lacks',
     'batched',
     { ...BATCHED, input: [tensor('x', [4])] },
-    'has an input that the configuration lacks: "flag" TYPE_FP32 [-1, 1]\n    -> add it to input, or leave input out: Triton then reads all of them from the file',
+    'has an input that the configuration lacks: "flag" TYPE_FP32 [-1, 1]\n    -> add it to input, or omit input: Triton then reads all inputs from the file',
   ],
   [
     'an input of another name',
     'batched',
     { ...BATCHED, input: [...BATCHED.input, tensor('z', [4])] },
-    'has no input "z"; it has x, flag\n    -> give each input in the configuration the name that it has in the file',
+    'has no input "z"; it has x, flag\n    -> use the names of the file in the configuration',
   ],
   [
     'an initializer that is a constant of the file',
     'batched',
     { ...BATCHED, input: [...BATCHED.input, tensor('shape', [3], { data_type: 'TYPE_INT64', optional: true })] },
-    'has no input "shape"; it has x, flag\n    -> give each input in the configuration the name that it has in the file',
+    'has no input "shape"; it has x, flag\n    -> use the names of the file in the configuration',
   ],
   [
     'an output of another name',
     'batched',
     { ...BATCHED, output: [tensor('z', [2, 2])] },
-    'has no output "z"; it has y\n    -> give each output in the configuration the name that it has in the file',
+    'has no output "z"; it has y\n    -> use the names of the file in the configuration',
   ],
   [
     'another type of an input',
@@ -141,13 +141,13 @@ test.each<[what: string, file: string, fields: object, says: string]>([
     'a batch axis that is fixed',
     'single',
     { max_batch_size: 1, input: [tensor('x', [2])], output: [tensor('y', [2])] },
-    'has shape [1, 2] for the input "x"; with max_batch_size above 0 its first size must be open\n    -> export it with dynamic_axes for axis 0, or set max_batch_size: 0 and give the whole shape in dims',
+    'has shape [1, 2] for the input "x"; with max_batch_size above 0 its first size must be variable\n    -> export it with dynamic_axes for axis 0, or set max_batch_size: 0 and give the whole shape in dims',
   ],
   [
     'a batch axis that is fixed, of tensors that Triton reads from the file',
     'single',
     { max_batch_size: 1 },
-    'has shape [1, 2] for the input "x"; with max_batch_size above 0 its first size must be open\n    -> export it with dynamic_axes for axis 0, or set max_batch_size: 0 and give the whole shape in dims',
+    'has shape [1, 2] for the input "x"; with max_batch_size above 0 its first size must be variable\n    -> export it with dynamic_axes for axis 0, or set max_batch_size: 0 and give the whole shape in dims',
   ],
   [
     'dims of a scalar that are more than one number',
@@ -192,8 +192,8 @@ test('readOnnxGraph reads what stands behind weights of 1.5 GB without reading t
   expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(2 ** 26);
   const config: object = { input: [tensor('x', [3], { data_type: 'TYPE_BF16' })], output: [tensor('list', [1])] };
   expect(await onnxFault(path, { name: 'm', ...config })).toEqual({
-    message: 'has an output "list" that Triton has no type for',
-    hint: 'export the model with tensors of a type that Triton has',
+    message: 'has an output "list" of a data type that Triton does not support',
+    hint: 'export the model with a data type that Triton supports',
   });
 });
 
@@ -207,7 +207,7 @@ test.each([
   const file = join(scratch, 'broken.onnx');
   writeFileSync(file, content);
   expect(await onnxFault(file, { name: 'm' })).toEqual({
-    message: 'is not an ONNX file, or is cut short',
+    message: 'is not an ONNX file, or is truncated',
     hint: 'save it with torch.onnx.export(model, inputs, path), or copy it again',
   });
 });

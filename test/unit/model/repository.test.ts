@@ -106,7 +106,7 @@ describe('readRepository', () => {
     });
     expect((await read(root)).texts).toEqual([
       'm/model.yaml: output[0].label_filename: names a file that is not in the model folder: "labels.txt"\n    -> put it at m/labels.txt',
-      'm/model.yaml: parameters.a.string_value: leaves the model folder, got "../../secret"\n    -> copy the file into it',
+      'm/model.yaml: parameters.a.string_value: points outside the model folder, got "../../secret"\n    -> copy the file into the model folder',
     ]);
   });
 
@@ -153,7 +153,7 @@ describe('readRepository', () => {
     expect((await read(root)).texts).toEqual([]);
     fs.appendFileSync(path.join(root, 'm/config.pbtxt'), 'backend: "pytorch"');
     expect((await read(root)).texts).toEqual([
-      'm/config.pbtxt: says something else than the model.yaml beside it\n    -> remove it: it is made from model.yaml when the model is published',
+      'm/config.pbtxt: differs from model.yaml in the same folder\n    -> remove it; publishing generates it from model.yaml',
     ]);
   });
 
@@ -191,9 +191,7 @@ describe('versions and artifacts', () => {
     [
       'an artifact of another name',
       { '1/ranker.pt': torchScript() },
-      [
-        'm/1/model.pt: is missing\n    -> 1/ranker.pt is there: rename it to model.pt, or set default_model_filename: ranker.pt',
-      ],
+      ['m/1/model.pt: is missing\n    -> rename 1/ranker.pt to model.pt, or set default_model_filename: ranker.pt'],
     ],
     [
       'artifacts of two other names, or elsewhere',
@@ -209,7 +207,7 @@ describe('versions and artifacts', () => {
     [
       'no artifact of a model that is built',
       { '1/': '', 'build-plan.sh': '' },
-      ['m/1/model.pt: is missing\n    -> run m/build-plan.sh on a machine with the GPU that is to serve it'],
+      ['m/1/model.pt: is missing\n    -> run m/build-plan.sh on a machine with the same GPU as the servers'],
     ],
     [
       'an artifact of another version',
@@ -217,37 +215,39 @@ describe('versions and artifacts', () => {
       ['m/2/model.pt: is missing\n    -> put it at m/2/model.pt'],
     ],
     ['an empty artifact', { '1/model.pt': '' }, ['m/1/model.pt: is empty\n    -> put it at m/1/model.pt']],
-    ['a folder as artifact', { '1/model.pt/a': 'x' }, ['m/1/model.pt: is a folder; a file is needed']],
+    ['a folder as artifact', { '1/model.pt/a': 'x' }, ['m/1/model.pt: must be a file, but is a folder']],
     [
       'a pickle',
       { '1/model.pt': Buffer.from([0x80, 2, 0x8a]) },
-      [`m/1/model.pt: is a pickle, not TorchScript: torch.save of weights or of a Python object${SAVE}`],
+      [`m/1/model.pt: is a pickle (torch.save of weights or of a Python object), not TorchScript${SAVE}`],
     ],
     ['TorchScript of more than 4 GiB', { '1/model.pt': zip64(['model/data.pkl', 'model/constants.pkl']) }, []],
     [
       'weights of more than 4 GiB',
       { '1/model.pt': zip64(['model/data.pkl', 'model/version']) },
-      [`m/1/model.pt: is a zip archive without code: torch.save of weights, not TorchScript${SAVE}`],
+      [`m/1/model.pt: is a zip archive without code (torch.save of weights), not TorchScript${SAVE}`],
     ],
     [
       'weights alone',
       { '1/model.pt': zip(['model/data.pkl', 'model/data/0', 'model/version']) },
-      [`m/1/model.pt: is a zip archive without code: torch.save of weights, not TorchScript${SAVE}`],
+      [`m/1/model.pt: is a zip archive without code (torch.save of weights), not TorchScript${SAVE}`],
     ],
     [
       'anything else',
       { '1/model.pt': 'hello' },
-      [`m/1/model.pt: is not TorchScript: a zip archive begins with "PK", this with "hell"${SAVE}`],
+      [
+        `m/1/model.pt: is not TorchScript, which is a zip archive and starts with "PK"; the file starts with "hell"${SAVE}`,
+      ],
     ],
     [
       'an archive cut short',
       { '1/model.pt': torchScript().subarray(0, 100) },
-      ['m/1/model.pt: is cut short: a zip archive that has no end\n    -> copy or trace it again'],
+      ['m/1/model.pt: is truncated: the zip archive has no end\n    -> copy or trace it again'],
     ],
     [
       'an archive that lost its middle',
       { '1/model.pt': Buffer.concat([torchScript().subarray(0, 30), torchScript().subarray(150)]) },
-      ['m/1/model.pt: is cut short: a zip archive that has no end\n    -> copy or trace it again'],
+      ['m/1/model.pt: is truncated: the zip archive has no end\n    -> copy or trace it again'],
     ],
     [
       'a version with a leading zero',
@@ -267,14 +267,14 @@ describe('versions and artifacts', () => {
       { '1/model.pt': torchScript(), '0/': '', '-1/': '' },
       [
         'm/-1: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to 1',
-        'm/0: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to a number from 1 on',
+        'm/0: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to a number from 1',
       ],
     ],
     [
       'a version beyond all numbers',
       { '1/model.pt': torchScript(), '99999999999999999999/': '' },
       [
-        'm/99999999999999999999: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to a number from 1 on',
+        'm/99999999999999999999: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to a number from 1',
       ],
     ],
     [
@@ -296,7 +296,7 @@ describe('versions and artifacts', () => {
     const root = folder({ 'm/model.yaml': yaml, 'm/1/model.pt': torchScript(), 'm/2/model.pt': torchScript() });
     expect((await read(root)).texts).toEqual([
       'm/model.yaml: version_policy.specific.versions[1]: has no version folder, got 3; allowed: 1, 2\n' +
-        '    -> put its files into m/3/; from a trace.py "npm run trace -- --models m --repo ." makes it',
+        '    -> put its files into m/3/, or run "npm run trace -- --models m --repo ." if the model has a trace.py',
     ]);
   });
 
@@ -318,7 +318,7 @@ describe('versions and artifacts', () => {
       modelYaml({ platform: undefined, backend: 'python' }),
       { '1/model.py': '' },
       [
-        'm/1/model.py: is empty\n    -> define class TritonPythonModel with execute(self, requests) in it: docs/guides/python-models.md',
+        'm/1/model.py: is empty\n    -> define class TritonPythonModel with execute(self, requests); see docs/guides/python-models.md',
       ],
     ],
     ['an ONNX folder', onnx, { '1/model.onnx/model.onnx': 'x' }, []],
@@ -338,7 +338,7 @@ describe('versions and artifacts', () => {
       'a SavedModel that is a file',
       modelYaml({ platform: 'tensorflow_savedmodel' }),
       { '1/model.savedmodel': 'x' },
-      ['m/1/model.savedmodel: is a file; a folder is needed'],
+      ['m/1/model.savedmodel: must be a folder, but is a file'],
     ],
     ['a backend of one’s own', modelYaml({ platform: undefined, backend: 'mine' }), { '1/': '' }, []],
     ['a runtime of one’s own', modelYaml({ runtime: 'model.py' }), { '1/model.py': 'x' }, []],

@@ -35,10 +35,10 @@ describe('requirements.txt', () => {
   });
 
   test.each([
-    ['pandas=2.2.3', 'is no requirement, got "pandas=2.2.3"'],
-    ['pandas 2.2.3', 'is no requirement, got "pandas 2.2.3"'],
-    ['pip install pandas', 'is no requirement, got "pip install pandas"'],
-    ['pandas==', 'is no requirement, got "pandas=="'],
+    ['pandas=2.2.3', 'is not a requirement, got "pandas=2.2.3"'],
+    ['pandas 2.2.3', 'is not a requirement, got "pandas 2.2.3"'],
+    ['pip install pandas', 'is not a requirement, got "pip install pandas"'],
+    ['pandas==', 'is not a requirement, got "pandas=="'],
     ['-r other.txt', 'names another file or folder, which is not published, got "-r other.txt"'],
     ['./wheels/own.whl', 'names another file or folder, which is not published, got "./wheels/own.whl"'],
   ])('refuses %p', async (line, message) => {
@@ -49,7 +49,7 @@ describe('requirements.txt', () => {
 
   test('in a version folder it is not read', async () => {
     expect(await problemsWith({ 'adds/1/requirements.txt': 'pandas' })).toEqual([
-      'adds/1/requirements.txt: is not read: one file serves all versions\n    -> move it to adds/requirements.txt',
+      'adds/1/requirements.txt: is not read; one file applies to all versions\n    -> move it to adds/requirements.txt',
     ]);
   });
 
@@ -63,7 +63,7 @@ describe('requirements.txt', () => {
       'adds/requirements.txt': 'pandas',
     };
     expect(await problemsWith(files)).toEqual([
-      expect.stringContaining('parameters.EXECUTION_ENV_PATH: is given beside a requirements.txt'),
+      expect.stringContaining('parameters.EXECUTION_ENV_PATH: is set, so Triton ignores requirements.txt'),
     ]);
   });
 

@@ -157,9 +157,9 @@ describe('the rules for ensembles', () => {
     const around = (name: string): string => ensemble([step(name, { x: 'x' }, { y: 'y' })]);
     const problems = await problemsOf({ k: around('l'), l: around('m'), m: around('k') });
     expect(problems.map((text) => text.replace(/^[a-z]\/model\.yaml: /, ''))).toEqual([
-      'ensemble_scheduling.step[0].model_name: leads back to this ensemble: k -> l -> m -> k',
-      'ensemble_scheduling.step[0].model_name: leads back to this ensemble: l -> m -> k -> l',
-      'ensemble_scheduling.step[0].model_name: leads back to this ensemble: m -> k -> l -> m',
+      'ensemble_scheduling.step[0].model_name: forms a cycle of ensembles: k -> l -> m -> k',
+      'ensemble_scheduling.step[0].model_name: forms a cycle of ensembles: l -> m -> k -> l',
+      'ensemble_scheduling.step[0].model_name: forms a cycle of ensembles: m -> k -> l -> m',
     ]);
   });
 });

@@ -64,15 +64,15 @@ describe('selection', () => {
     'refuses a selection that leaves nothing: %p',
     async (selection) => {
       const result = await read(folder(repository), selection);
-      expect(result.texts).toEqual(['.: has no model left: --exclude names all that were asked for']);
+      expect(result.texts).toEqual(['.: has no model left, because --exclude removes all selected models']);
     },
   );
 
   it('does not leave out what an ensemble needs', async () => {
     const result = await read(folder(repository), { models: ['ens'], exclude: ['b'] });
     expect(result.texts).toEqual([
-      'ens/model.yaml: ensemble_scheduling.step[1].model_name: b is excluded, but needed here\n    -> exclude ens too',
-      'ens/model.yaml: ensemble_scheduling.step[3].model_name: b is excluded, but needed here\n    -> exclude ens too',
+      'ens/model.yaml: ensemble_scheduling.step[1].model_name: names b, which is excluded\n    -> exclude ens too',
+      'ens/model.yaml: ensemble_scheduling.step[3].model_name: names b, which is excluded\n    -> exclude ens too',
     ]);
   });
 
@@ -99,10 +99,10 @@ describe('selection', () => {
   it('says that there is nothing', async () => {
     const empty = folder({ 'docs/a.md': '' });
     expect((await read(empty)).texts).toEqual([
-      '.: holds no model\n    -> a model is a folder with a model.yaml or a config.pbtxt; name the folder that the models are in',
+      '.: contains no model\n    -> a model is a folder with a model.yaml or a config.pbtxt; give the folder that contains the models',
     ]);
     const gone = path.join(empty, 'gone');
-    expect((await read(gone)).texts).toEqual([`.: cannot be read: there is no such file or folder`]);
+    expect((await read(gone)).texts).toEqual([`.: cannot be read: no such file or folder`]);
     writeFileSync(path.join(empty, 'file'), '');
     expect((await read(path.join(empty, 'file'))).texts).toEqual(['.: cannot be read: it is not a folder']);
   });

@@ -20,18 +20,18 @@ describe('files that cannot be published', () => {
     symlinkSync('..', path.join(root, 'm/1/up'));
     symlinkSync('.', path.join(root, 'm/1/here'));
     expect((await read(root)).texts.sort()).toEqual([
-      'm/1/gone: cannot be read: there is no such file or folder',
-      'm/1/here: is a link to a folder that it lies in\n    -> remove it',
-      `m/1/other.pt: is a link that leaves the model folder, to ${outside}/secret.pt\n    -> copy the file here instead`,
-      'm/1/self: cannot be read: its links lead in a circle',
-      'm/1/up: is a link to a folder that it lies in\n    -> remove it',
+      'm/1/gone: cannot be read: no such file or folder',
+      'm/1/here: is a link to a folder that contains it\n    -> remove it',
+      `m/1/other.pt: is a link to ${outside}/secret.pt, outside the model folder\n    -> copy the file here instead`,
+      'm/1/self: cannot be read: its links form a cycle',
+      'm/1/up: is a link to a folder that contains it\n    -> remove it',
     ]);
   });
 
   it('names a dangling artifact once', async () => {
     const root = folder({ 'm/model.yaml': modelYaml(), 'm/1/': '' });
     symlinkSync('nowhere', path.join(root, 'm/1/model.pt'));
-    expect((await read(root)).texts).toEqual(['m/1/model.pt: cannot be read: there is no such file or folder']);
+    expect((await read(root)).texts).toEqual(['m/1/model.pt: cannot be read: no such file or folder']);
   });
 
   it('refuses a model folder that lies elsewhere', async () => {
@@ -39,7 +39,7 @@ describe('files that cannot be published', () => {
     const root = folder(sound);
     symlinkSync(path.join(outside, 'm'), path.join(root, 'n'));
     expect((await read(root)).texts).toEqual([
-      `n: is a link that leaves the repository, to ${outside}/m\n    -> copy the folder here instead`,
+      `n: is a link to ${outside}/m, outside the repository\n    -> copy the folder here instead`,
     ]);
   });
 
@@ -47,8 +47,8 @@ describe('files that cannot be published', () => {
     const root = folder({ ...sound, 'm/1/a\\b': 'x', 'm/1/line\nbreak': 'x' });
     execFileSync('mkfifo', [path.join(root, 'm/1/pipe')]);
     expect((await read(root)).texts.sort()).toEqual([
-      'm/1/a\\b: has a name that S3 and Triton cannot take\n    -> rename it',
-      'm/1/line\nbreak: has a name that S3 and Triton cannot take\n    -> rename it',
+      'm/1/a\\b: has a name that S3 or Triton does not support\n    -> rename it',
+      'm/1/line\nbreak: has a name that S3 or Triton does not support\n    -> rename it',
       'm/1/pipe: is not a regular file\n    -> remove it',
     ]);
   });
@@ -56,7 +56,7 @@ describe('files that cannot be published', () => {
   it('refuses a path longer than S3 takes', async () => {
     const long = `${'a'.repeat(200)}/${'b'.repeat(200)}/${'c'.repeat(200)}/${'d'.repeat(200)}`;
     const { texts } = await read(folder({ ...sound, [`m/1/${long}`]: 'x' }));
-    expect(texts).toEqual([`m/1/${long}: has a path of 805 bytes\n    -> S3 takes 700`]);
+    expect(texts).toEqual([`m/1/${long}: has a path of 805 bytes\n    -> shorten it to at most 700 bytes`]);
   });
 
   it('says what cannot be read', async () => {
@@ -78,12 +78,12 @@ describe('files that cannot be published', () => {
 describe('configuration files that cannot be read', () => {
   it.each<[title: string, name: string, content: string | Buffer, problem: string]>([
     ['a folder', 'model.yaml/', '', 'cannot be read: it is a folder'],
-    ['bytes', 'model.yaml', Buffer.from([0xff, 0xfe, 0]), 'is not text in UTF-8'],
+    ['bytes', 'model.yaml', Buffer.from([0xff, 0xfe, 0]), 'is not UTF-8 text'],
     [
       'too much',
       'model.yaml',
       ' '.repeat(2 ** 20 + 1),
-      'is no configuration: it has 1048577 bytes; allowed: at most 1048576',
+      'is too large for a configuration, got 1048577 bytes; allowed: at most 1048576',
     ],
     [
       'an unknown field',
@@ -153,7 +153,7 @@ describe('configuration files that cannot be read', () => {
 
   it('wants a configuration where there are versions', async () => {
     const root = folder({ 'm/1/model.onnx': 'x' });
-    expect((await read(root)).texts).toEqual(['m: has neither model.yaml nor config.pbtxt\n    -> write one of them']);
+    expect((await read(root)).texts).toEqual(['m: has neither model.yaml nor config.pbtxt\n    -> create one of them']);
   });
 });
 
@@ -162,7 +162,7 @@ describe('a configuration with mistakes of form', () => {
     const yaml = modelYaml({ platform: 5, max_batch_size: 'x', input: [{ name: 'a', data_type: 'FP32', dims: [0] }] });
     const { texts } = await read(folder({ 'm/model.yaml': yaml }), { artifacts: false });
     expect(texts.map((text) => text.split(/[;\n]/)[0])).toEqual([
-      'm/model.yaml: platform: must be a text, got 5',
+      'm/model.yaml: platform: must be a string, got 5',
       'm/model.yaml: max_batch_size: must be a whole number, got "x"',
       'm/model.yaml: input[0].data_type: is not one of the values of DataType, got "FP32"',
       'm/model.yaml: input[0].dims[0]: is not a size, got 0',

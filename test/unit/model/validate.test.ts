@@ -22,7 +22,7 @@ async function run(...argv: string[]): Promise<{ code: number; out: string; err:
 
 /** Of the model that `sound` makes. */
 const HINT = expect.stringMatching(
-  /^hint: m: model_warmup: does not make two calls of batch size 1 to 8: .*\n {4}-> give .*\n$/,
+  /^hint: m: model_warmup: lacks two calls of batch size 1 to 8, so .*\n {4}-> add .*\n$/,
 ) as string;
 
 const sound = (): string =>

@@ -45,25 +45,45 @@ const PLACES = 's3://BUCKET/KEY, https://HOST/FILE';
 
 test.each<[what: string, text: string, problem: string]>([
   ['no YAML', '[', 'm/weights.yaml: not valid YAML'],
-  ['a list', '[]', 'm/weights.yaml: is a list; a mapping is needed'],
-  ['nothing in it', '{}', 'names neither weights nor files'],
+  ['a list', '[]', 'm/weights.yaml: must be a mapping, got a list'],
+  ['nothing in it', '{}', 'has neither weights nor files'],
   ['an unknown field', `weight: {}`, 'weight: unknown field; allowed: weights, files\n    -> did you mean "weights"?'],
-  ['a text for weights', 'weights: s3://b/k', 'weights: is "s3://b/k"; a mapping is needed'],
-  ['no source', `weights: { sha256: ${SHA} }`, `weights.source: is nothing; allowed: ${PLACES}`],
-  ['a source of another kind', weights('ftp://h/f'), `weights.source: is "ftp://h/f"; allowed: ${PLACES}`],
-  ['a bucket alone', weights('s3://bucket/'), 'weights.source: is "s3://bucket/"; allowed'],
-  ['a repository without a revision', weights('hf://o/n'), 'weights.source: is "hf://o/n"; allowed'],
-  ['a hash that is none', weights('w.pth', 'ABC'), 'weights.sha256: is "ABC"; allowed: 64 digits'],
-  ['no hash', weights('s3://bucket/k', ''), 'weights.sha256: is missing: what is at an address may change'],
-  ['a branch for a whole repository', weights('hf://o/n@main', ''), 'is pinned by its commit alone'],
-  ['a hash for a whole repository', weights(`hf://o/n@${COMMIT}`), 'is pinned by its commit alone'],
-  ['a path that leaves the folder', `files: { ../x: { source: w } }`, 'is no path in the model folder'],
-  ['a repository for a file', `files: { 1/model.pt: { source: "hf://o/n@${COMMIT}" } }`, 'names a whole repository'],
+  ['a text for weights', 'weights: s3://b/k', 'weights: must be a mapping, got "s3://b/k"'],
+  [
+    'no source',
+    `weights: { sha256: ${SHA} }`,
+    `weights.source: is not a source of weights, got nothing; allowed: ${PLACES}`,
+  ],
+  [
+    'a source of another kind',
+    weights('ftp://h/f'),
+    `weights.source: is not a source of weights, got "ftp://h/f"; allowed: ${PLACES}`,
+  ],
+  [
+    'a bucket alone',
+    weights('s3://bucket/'),
+    'weights.source: is not a source of weights, got "s3://bucket/"; allowed',
+  ],
+  [
+    'a repository without a revision',
+    weights('hf://o/n'),
+    'weights.source: is not a source of weights, got "hf://o/n"; allowed',
+  ],
+  [
+    'a hash that is none',
+    weights('w.pth', 'ABC'),
+    'weights.sha256: is not a SHA-256, got "ABC"; allowed: 64 hexadecimal digits',
+  ],
+  ['no hash', weights('s3://bucket/k', ''), 'weights.sha256: is missing; the content at an address can change'],
+  ['a branch for a whole repository', weights('hf://o/n@main', ''), 'must pin a whole repository by its commit alone'],
+  ['a hash for a whole repository', weights(`hf://o/n@${COMMIT}`), 'must pin a whole repository by its commit alone'],
+  ['a path that leaves the folder', `files: { ../x: { source: w } }`, 'is not a path in the model folder'],
+  ['a repository for a file', `files: { 1/model.pt: { source: "hf://o/n@${COMMIT}" } }`, 'must name one file'],
 ])('%s is refused', (_, text, problem) => expect(problemsOf(text)).toEqual([expect.stringContaining(problem)]));
 
 test('weights without a trace.py that reads them are refused', () => {
   expect(problemsOf(weights('w.pth'), {})).toEqual([
-    'm/weights.yaml: weights: are read by a trace.py, and there is none\n' +
+    'm/weights.yaml: weights: requires a trace.py, which the folder does not have\n' +
       '    -> name the artifact itself: files: { 1/model.pt: { source: ..., sha256: ... } }',
   ]);
 });
@@ -78,7 +98,7 @@ describe('validate', () => {
 
   test('reports what is wrong with it', async () => {
     const root = folder({ 'm/model.yaml': modelYaml(), 'm/1/model.pt': torchScript(), 'm/weights.yaml': '{}' });
-    expect((await read(root)).texts).toEqual([expect.stringContaining('m/weights.yaml: names neither')]);
+    expect((await read(root)).texts).toEqual([expect.stringContaining('m/weights.yaml: has neither')]);
   });
 
   test('it is not published, beside a config.pbtxt either', async () => {

@@ -5,7 +5,7 @@ const ONNX = { platform: 'onnxruntime_onnx' };
 const parameter = (name: string, value: string): Fields => ({ parameters: { [name]: { string_value: value } } });
 const named = (name: string): Fields => sequence({ control_input: [{ name, control: [START] }] });
 const SEQUENCE_HINT =
-  "\n    -> Triton's libtorch backend finds tensors of sequences by their position among the arguments of forward()";
+  "\n    -> Triton's libtorch backend identifies the tensors of sequences by their position among the arguments of forward()";
 const START = { kind: 'CONTROL_SEQUENCE_START', int32_false_true: [0, 1] };
 const state = (input_name: string, output_name: string): Fields =>
   sequence({
@@ -19,14 +19,14 @@ export const BACKENDS: readonly RuleCase[] = [
     name: 'an optional input of libtorch',
     fields: { input: [input({ optional: true })] },
     problems: [
-      "input[0].optional: is not supported by Triton's libtorch backend\n    -> make it an input that each request gives, such as an empty tensor",
+      "input[0].optional: is not supported by Triton's libtorch backend\n    -> require the input in every request, for example as an empty tensor",
     ],
   },
   {
     name: 'an optional input of ONNX with batches',
     fields: { ...ONNX, input: [input({ optional: true })] },
     problems: [
-      'input[0].optional: needs max_batch_size: 0 with ONNX Runtime\n    -> serve it without a batch axis, or make it an input that each request gives',
+      'input[0].optional: needs max_batch_size: 0 with ONNX Runtime\n    -> set max_batch_size: 0, or require the input in every request',
     ],
   },
   {
@@ -37,7 +37,7 @@ export const BACKENDS: readonly RuleCase[] = [
       input: [input({ optional: true, allow_ragged_batch: true })],
       output: [output({ dims: [-1, 4] })],
     },
-    problems: ['input[0].optional: cannot stand beside allow_ragged_batch with ONNX Runtime'],
+    problems: ['input[0].optional: cannot be combined with allow_ragged_batch in ONNX Runtime'],
   },
   {
     name: 'a control without a position',
@@ -64,21 +64,21 @@ export const BACKENDS: readonly RuleCase[] = [
   {
     name: 'a flag of libtorch that is none',
     fields: parameter('INFERENCE_MODE', 'yes'),
-    problems: ['parameters.INFERENCE_MODE: cannot be read by the backend, got "yes"; allowed: true, false'],
+    problems: ['parameters.INFERENCE_MODE: cannot be parsed by the backend, got "yes"; allowed: true, false'],
   },
   {
     name: 'a number of threads in words',
     fields: parameter('INTRA_OP_THREAD_COUNT', 'two'),
-    problems: ['parameters.INTRA_OP_THREAD_COUNT: cannot be read by the backend, got "two"; allowed: a whole number'],
+    problems: ['parameters.INTRA_OP_THREAD_COUNT: cannot be parsed by the backend, got "two"; allowed: a whole number'],
   },
   {
     name: 'a number of threads of ONNX Runtime in words',
     fields: { ...ONNX, ...parameter('inter_op_thread_count', '') },
-    problems: ['parameters.inter_op_thread_count: cannot be read by the backend, got ""; allowed: a whole number'],
+    problems: ['parameters.inter_op_thread_count: cannot be parsed by the backend, got ""; allowed: a whole number'],
   },
   {
     name: 'an execution mode that there is not',
     fields: { ...ONNX, ...parameter('execution_mode', '2') },
-    problems: ['parameters.execution_mode: cannot be read by the backend, got "2"; allowed: 0, 1'],
+    problems: ['parameters.execution_mode: cannot be parsed by the backend, got "2"; allowed: 0, 1'],
   },
 ];

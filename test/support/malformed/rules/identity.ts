@@ -6,35 +6,35 @@ export const IDENTITY: readonly RuleCase[] = [
     name: 'another name',
     fields: { name: 'n' },
     problems: [
-      'name: must be the name of the folder, got "n"; allowed: "m"\n    -> leave the line out, or rename the folder',
+      'name: must be the name of the folder, got "n"; allowed: "m"\n    -> remove the line, or rename the folder',
     ],
   },
   {
     name: 'an unknown platform',
     fields: { platform: 'caffe' },
     problems: [
-      `platform: is not a platform of Triton's, got "caffe"; allowed: ${PLATFORMS}\n    -> for a backend of your own, write its name as "backend"`,
+      `platform: is not a Triton platform, got "caffe"; allowed: ${PLATFORMS}\n    -> for a custom backend, set backend instead of platform`,
     ],
   },
   {
     name: 'a backend as platform',
     fields: { platform: 'pytorch' },
     problems: [
-      `platform: is not a platform of Triton's, got "pytorch"; allowed: ${PLATFORMS}\n    -> pytorch_libtorch is meant, or "backend: pytorch"`,
+      `platform: is not a Triton platform, got "pytorch"; allowed: ${PLATFORMS}\n    -> did you mean "platform: pytorch_libtorch" or "backend: pytorch"?`,
     ],
   },
   {
     name: 'a misspelt platform',
     fields: { platform: 'onnxruntime_onxx' },
     problems: [
-      `platform: is not a platform of Triton's, got "onnxruntime_onxx"; allowed: ${PLATFORMS}\n    -> did you mean "onnxruntime_onnx"?`,
+      `platform: is not a Triton platform, got "onnxruntime_onxx"; allowed: ${PLATFORMS}\n    -> did you mean "onnxruntime_onnx"?`,
     ],
   },
   {
     name: 'an empty platform',
     fields: { platform: '', backend: '', default_model_filename: 'x' },
     problems: [
-      `platform: is missing; allowed: ${PLATFORMS}\n    -> or give a backend, for example pytorch, tensorrt, onnxruntime, python, openvino`,
+      `platform: is missing; allowed: ${PLATFORMS}\n    -> or set backend, for example pytorch, tensorrt, onnxruntime, python, openvino`,
     ],
   },
   {
@@ -72,13 +72,13 @@ export const IDENTITY: readonly RuleCase[] = [
       },
     },
     problems: [
-      'ensemble_scheduling: is for platform ensemble alone, got "pytorch_libtorch"\n    -> write "platform: ensemble"',
+      'ensemble_scheduling: requires platform: ensemble, got "pytorch_libtorch"\n    -> set platform: ensemble',
     ],
   },
   {
     name: 'no agents',
     fields: { model_repository_agents: {} },
-    problems: ['model_repository_agents: names no agent\n    -> remove it'],
+    problems: ['model_repository_agents: lists no agent\n    -> remove it'],
   },
   {
     name: 'an agent without a name',
@@ -93,27 +93,27 @@ export const IDENTITY: readonly RuleCase[] = [
   {
     name: 'no version in particular',
     fields: { version_policy: { specific: {} } },
-    problems: ['version_policy.specific.versions: names no version'],
+    problems: ['version_policy.specific.versions: lists no version'],
   },
   {
     name: 'a version that is not there',
     fields: { version_policy: { specific: { versions: [1, 2] } } },
     problems: [
-      'version_policy.specific.versions[1]: has no version folder, got 2; allowed: 1\n    -> put its files into m/2/; from a trace.py "npm run trace -- --models m --repo ." makes it',
+      'version_policy.specific.versions[1]: has no version folder, got 2; allowed: 1\n    -> put its files into m/2/, or run "npm run trace -- --models m --repo ." if the model has a trace.py',
     ],
   },
   {
     name: 'version 0',
     fields: { version_policy: { specific: { versions: [0] } } },
     problems: [
-      'version_policy.specific.versions[0]: has no version folder, got 0; allowed: 1\n    -> versions are numbered from 1 on',
+      'version_policy.specific.versions[0]: has no version folder, got 0; allowed: 1\n    -> version numbers start at 1',
     ],
   },
   {
     name: 'version -1',
     fields: { version_policy: { specific: { versions: [-1] } } },
     problems: [
-      'version_policy.specific.versions[0]: has no version folder, got -1; allowed: 1\n    -> versions are numbered from 1 on',
+      'version_policy.specific.versions[0]: has no version folder, got -1; allowed: 1\n    -> version numbers start at 1',
     ],
   },
   {
@@ -126,12 +126,16 @@ export const IDENTITY: readonly RuleCase[] = [
   {
     name: 'labels elsewhere',
     fields: { output: [output({ label_filename: '../labels.txt' })] },
-    problems: ['output[0].label_filename: leaves the model folder, got "../labels.txt"\n    -> copy the file into it'],
+    problems: [
+      'output[0].label_filename: points outside the model folder, got "../labels.txt"\n    -> copy the file into the model folder',
+    ],
   },
   {
     name: 'a parameter that leaves the folder',
     fields: { parameters: { p: { string_value: '$$TRITON_MODEL_DIRECTORY/../x' } } },
-    problems: ['parameters.p.string_value: leaves the model folder, got "../x"\n    -> copy the file into it'],
+    problems: [
+      'parameters.p.string_value: points outside the model folder, got "../x"\n    -> copy the file into the model folder',
+    ],
   },
   {
     name: 'a parameter that names no file',
@@ -142,7 +146,7 @@ export const IDENTITY: readonly RuleCase[] = [
     name: `a platform as people call it, ${platform}`,
     fields: { platform },
     problems: [
-      `platform: is not a platform of Triton's, got "${platform}"; allowed: ${PLATFORMS}\n    -> onnxruntime_onnx is meant`,
+      `platform: is not a Triton platform, got "${platform}"; allowed: ${PLATFORMS}\n    -> did you mean "onnxruntime_onnx"?`,
     ],
   })),
   {

@@ -11,7 +11,7 @@ export const SCHEDULING: readonly RuleCase[] = [
     name: 'dynamic batching without a batch axis',
     fields: { max_batch_size: 0, dynamic_batching: {} },
     problems: [
-      'dynamic_batching: has no effect: max_batch_size is 0, so that requests cannot be joined\n    -> set max_batch_size and take the batch axis out of dims, or remove dynamic_batching',
+      'dynamic_batching: has no effect, because requests cannot be joined with max_batch_size: 0\n    -> set max_batch_size and remove the batch axis from dims, or remove dynamic_batching',
     ],
   },
   {
@@ -47,7 +47,7 @@ export const SCHEDULING: readonly RuleCase[] = [
   {
     name: 'priorities in order',
     fields: { dynamic_batching: { preserve_ordering: true, priority_levels: 2, default_priority_level: 1 } },
-    problems: ['dynamic_batching.priority_levels: preserve_ordering allows one, got 2; allowed: 0 or 1'],
+    problems: ['dynamic_batching.priority_levels: must be 0 or 1 with preserve_ordering, got 2; allowed: 0 or 1'],
   },
   {
     name: 'delays in order',
@@ -58,14 +58,14 @@ export const SCHEDULING: readonly RuleCase[] = [
       },
     },
     problems: [
-      'dynamic_batching.default_queue_policy.timeout_action: must not be DELAY beside preserve_ordering; allowed: REJECT',
+      'dynamic_batching.default_queue_policy.timeout_action: must not be DELAY with preserve_ordering; allowed: REJECT',
     ],
   },
   {
     name: 'cached answers of a decoupled model',
     fields: { model_transaction_policy: { decoupled: true }, response_cache: { enable: true } },
     problems: [
-      'response_cache.enable: cannot stand beside a decoupled model_transaction_policy\n    -> remove response_cache',
+      'response_cache.enable: cannot be combined with a decoupled model_transaction_policy\n    -> remove response_cache',
     ],
   },
   {
@@ -86,27 +86,29 @@ export const SCHEDULING: readonly RuleCase[] = [
   {
     name: 'a million instances',
     fields: { instance_group: [{ count: 1_000_000 }] },
-    problems: ['instance_group[0].count: is more than any server can run, got 1000000; allowed: 1 to 1000'],
+    problems: [
+      'instance_group[0].count: exceeds the number of instances that a server can run, got 1000000; allowed: 1 to 1000',
+    ],
   },
   {
     name: 'GPUs of the CPU',
     fields: { instance_group: [{ kind: 'KIND_CPU', gpus: [0] }] },
-    problems: ['instance_group[0].gpus: cannot stand beside KIND_CPU\n    -> write "kind: KIND_GPU", or remove gpus'],
+    problems: ['instance_group[0].gpus: cannot be combined with KIND_CPU\n    -> set kind: KIND_GPU, or remove gpus'],
   },
   {
     name: 'GPUs of the model',
     fields: { instance_group: [{ kind: 'KIND_MODEL', gpus: [0] }] },
-    problems: ['instance_group[0].gpus: cannot stand beside KIND_MODEL\n    -> write "kind: KIND_GPU", or remove gpus'],
+    problems: ['instance_group[0].gpus: cannot be combined with KIND_MODEL\n    -> set kind: KIND_GPU, or remove gpus'],
   },
   {
     name: 'a negative GPU',
     fields: { instance_group: [{ kind: 'KIND_GPU', gpus: [0, -1] }] },
-    problems: ["instance_group[0].gpus[1]: is no GPU's number, got -1; allowed: 0, 1, ..."],
+    problems: ['instance_group[0].gpus[1]: is not a GPU number, got -1; allowed: 0, 1, ...'],
   },
   {
     name: 'a profile outside TensorRT',
     fields: { instance_group: [{ profile: ['0'] }] },
-    problems: ['instance_group[0].profile: is for platform tensorrt_plan alone\n    -> remove it'],
+    problems: ['instance_group[0].profile: is supported by platform tensorrt_plan only\n    -> remove it'],
   },
   {
     name: 'a delay of one priority beside preserve_ordering',
@@ -119,7 +121,7 @@ export const SCHEDULING: readonly RuleCase[] = [
       },
     },
     problems: [
-      'dynamic_batching.priority_queue_policy["1"].timeout_action: must not be DELAY beside preserve_ordering; allowed: REJECT',
+      'dynamic_batching.priority_queue_policy["1"].timeout_action: must not be DELAY with preserve_ordering; allowed: REJECT',
     ],
   },
   {
@@ -127,7 +129,7 @@ export const SCHEDULING: readonly RuleCase[] = [
     fields: { instance_group: [{ count: -1, gpus: [-2] }] },
     problems: [
       'instance_group[0].count: must not be negative, got -1; allowed: 1 or more',
-      "instance_group[0].gpus[0]: is no GPU's number, got -2; allowed: 0, 1, ...",
+      'instance_group[0].gpus[0]: is not a GPU number, got -2; allowed: 0, 1, ...',
     ],
   },
 ];

@@ -16,7 +16,7 @@ export const WARMUP: readonly RuleCase[] = [
   {
     name: 'a warm-up that is skipped',
     fields: warmup({ batch_size: undefined }),
-    problems: ['model_warmup[0].batch_size: is 0: Triton skips this warm-up\n    -> write "batch_size: 1"'],
+    problems: ['model_warmup[0].batch_size: is 0, so Triton skips this warm-up\n    -> set batch_size: 1'],
   },
   {
     name: 'a warm-up in too large a batch',
@@ -26,42 +26,42 @@ export const WARMUP: readonly RuleCase[] = [
   {
     name: 'a warm-up without end',
     fields: warmup({ count: 4_000_000_000 }),
-    problems: ['model_warmup[0].count: would keep the model from being served, got 4000000000; allowed: 0 to 100000'],
+    problems: ['model_warmup[0].count: repeats the warm-up too often, got 4000000000; allowed: 0 to 100000'],
   },
   {
     name: 'a warm-up of no input',
     fields: warmup({ inputs: undefined }),
-    problems: ['model_warmup[0].inputs: gives no value for the input "input__0"'],
+    problems: ['model_warmup[0].inputs: has no value for the input "input__0"'],
   },
   {
     name: 'a warm-up of another type',
     fields: warmup({}, { data_type: 'TYPE_INT64' }),
     problems: [
-      "model_warmup[0].inputs.input__0.data_type: differs from the input's, got TYPE_INT64; allowed: TYPE_FP32",
+      'model_warmup[0].inputs.input__0.data_type: differs from the data type of the input, got TYPE_INT64; allowed: TYPE_FP32',
     ],
   },
   {
     name: 'a warm-up of another shape',
     fields: warmup({}, { dims: [4] }),
-    problems: ['model_warmup[0].inputs.input__0.dims: is no shape of the input, got [4]; allowed: [3]'],
+    problems: ['model_warmup[0].inputs.input__0.dims: does not match the shape of the input, got [4]; allowed: [3]'],
   },
   {
     name: 'a warm-up of any size',
     fields: warmup({}, { dims: [-1] }),
-    problems: ['model_warmup[0].inputs.input__0.dims: must be sizes, got [-1]; allowed: 1 or more each'],
+    problems: ['model_warmup[0].inputs.input__0.dims: must contain sizes only, got [-1]; allowed: 1 or more each'],
   },
   {
     name: 'a warm-up of a terabyte',
     fields: { input: [input({ dims: [-1] })], ...warmup({}, { dims: [2 ** 40] }) },
     problems: [
-      'model_warmup[0].inputs.input__0.dims: is larger than a server has memory for, got [1099511627776]; allowed: at most 268435456 elements',
+      'model_warmup[0].inputs.input__0.dims: is too large for the memory of a server, got [1099511627776]; allowed: at most 268435456 elements',
     ],
   },
   {
     name: 'a warm-up without values',
     fields: warmup({}, { zero_data: undefined }),
     problems: [
-      'model_warmup[0].inputs.input__0: says no values; allowed: one of zero_data: true, random_data: true, input_data_file',
+      'model_warmup[0].inputs.input__0: has no values; allowed: one of zero_data: true, random_data: true, input_data_file',
     ],
   },
   {
@@ -81,7 +81,7 @@ export const WARMUP: readonly RuleCase[] = [
     fields: warmup({ inputs: { input_0: { data_type: 'TYPE_FP32', dims: [3], zero_data: true } } }),
     problems: [
       'model_warmup[0].inputs.input_0: is not an input of the model; allowed: input__0\n    -> did you mean "input__0"?',
-      'model_warmup[0].inputs: gives no value for the input "input__0"',
+      'model_warmup[0].inputs: has no value for the input "input__0"',
     ],
   },
 ];
