@@ -109,7 +109,11 @@ export const GOLDEN: readonly MalformedCase[] = [
   input('too many rows', { data: [...Array(9).keys()].map(() => [1, 2, 3]) }, 'inputs[0]: has shape [9, 3]; allowed'),
   input('rows of two lengths', { data: [[1, 2, 3], [1]] }, "inputs[0].data: tensor 'input__0': rows of axis 1 differ"),
   input('a shape of another size', { data: [1, 2], shape: [1, 3] }, 'inputs[0].data: 2 elements for shape [1, 3]'),
-  input('a shape that is none', { shape: [-1, 3] }, 'inputs[0].shape: must be a list of whole numbers from 0, got [-1,3]'),
+  input(
+    'a shape that is none',
+    { shape: [-1, 3] },
+    'inputs[0].shape: must be a list of whole numbers from 0, got [-1,3]',
+  ),
   input(
     'a value that is none',
     { data: [[1, null, 3]] },

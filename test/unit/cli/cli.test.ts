@@ -99,7 +99,7 @@ test.each([
 
 test.each([
   { kind: 'a file', repository: __filename, reason: 'it is not a folder' },
-  { kind: 'missing', repository: '/nowhere', reason: 'there is no such file or folder' },
+  { kind: 'missing', repository: '/nowhere', reason: 'no such file or folder' },
   { kind: 'a name that is too long', repository: 'x'.repeat(300), reason: 'its name is too long' },
 ])('trace rejects a repository that is $kind', async ({ repository, reason }) => {
   expect(await usageError('trace', `--repo ${repository}`)).toMatch(
