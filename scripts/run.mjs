@@ -1,10 +1,10 @@
 // Entry point of every npm script. Requires only Node, because a fresh clone has nothing else. Checks the Node version,
 // installs node_modules when package-lock.json changed, compiles scripts/<command>.ts or tools/<command>.ts when its
 // sources changed, and runs the command.
-import { dirname } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import module from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { findBundle, sourceOf } from '../src/launch/bundle.mjs';
-import { loadBundle } from '../src/launch/load.mjs';
 import { installedModules } from '../src/launch/modules.mjs';
 
 const MINIMUM_NODE = 20;
@@ -29,7 +29,9 @@ async function run() {
       findBundle(root, command, modules) ??
       (await (await import('../src/launch/build.mjs')).buildBundle(root, command, modules));
     enterShellFolder();
-    ({ main } = loadBundle(root, entry, !args.includes('--help')));
+    process.setSourceMapsEnabled(true); // Stack traces name the TypeScript files.
+    module.enableCompileCache?.(join(dirname(entry), 'compiled')); // Since Node 22.1.
+    ({ main } = await import(pathToFileURL(entry).href));
   } catch (error) {
     if (error.name !== 'LaunchError') throw error;
     fail(error.message);

@@ -1,6 +1,4 @@
-import { Buffer } from 'node:buffer';
 import {
-  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -8,81 +6,72 @@ import {
   renameSync,
   rmSync,
   statSync,
-  utimesSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, relative, sep } from 'node:path';
-import { build, formatMessages, stop, transform } from 'esbuild';
-import { bundlesFolder, digestOf, entryFile, OWN_SOURCES, recordFile, sourceOf } from './bundle.mjs';
+import { pathToFileURL } from 'node:url';
+import { build, formatMessages, stop } from 'esbuild';
+import { bundlesFolder, digestOf, ENTRY, OWN_SOURCES, RECORD, sourceOf } from './bundle.mjs';
 import { LaunchError } from './errors.mjs';
 
-const TARGET = 'node20';
 /** Packages that load native code or files from their own folder. */
 const EXTERNAL = ['sharp', '@pulumi/*'];
-/** The name that esbuild gives to the entry. */
-const ENTRY = 'main.cjs';
 const DAY_MS = 86_400_000;
 
 /**
  * Compiles a command's source with everything that it imports, and caches the result for the next start.
+ *
+ * Each bundle is written to a new folder, and the record names the folder only when it is complete. So commands that
+ * start together, or are killed, do not affect each other.
  * @returns {Promise<string>} entry file of the bundle
  */
 export async function buildBundle(root, command, modules) {
-  const { files, sources } = await compile(root, command, modules);
-  const paths = [...sources.keys()].sort();
-  const digest = digestOf(modules, paths, (path) => sources.get(path));
-  try {
-    const folder = bundlesFolder(root, command);
-    mkdirSync(folder, { recursive: true });
-    const entry = keep(files, folder, digest);
-    writeWhole(recordFile(root, command), JSON.stringify({ sources: paths, digest }));
-    removeOld(folder);
-    return entry;
-  } catch (error) {
-    if (error.code === undefined) throw error;
-    const folder = mkdtempSync(join(tmpdir(), 'triton-serving-command-')); // node_modules may not be writable.
-    process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
-    return keep(files, folder, digest);
+  const { outputFiles, sources } = await compile(root, command);
+  const bundles = bundlesFolder(root, command);
+  const cached = makeFolder(bundles);
+  const folder = cached ?? makeTemporaryFolder(root);
+  for (const { path, contents } of outputFiles) writeFileSync(join(folder, basename(path)), contents);
+  if (cached !== undefined) {
+    const paths = [...sources.keys()].sort();
+    const digest = digestOf(root, modules, paths, (path) => sources.get(path));
+    const record = join(folder, RECORD);
+    writeFileSync(record, JSON.stringify({ folder: basename(folder), sources: paths, digest }));
+    renameSync(record, join(bundles, RECORD)); // Atomic.
+    removeOld(bundles);
   }
+  return join(folder, ENTRY);
 }
 
-/**
- * @returns the files of the bundle by name, and the content of each source by its path under `root`, as it was when it
- *   was compiled
- */
-async function compile(root, command, modules) {
+/** @returns the files of the bundle, and the content of each source by its path under `root`, as it was compiled */
+async function compile(root, command) {
   const sources = new Map(OWN_SOURCES.map((path) => [path, readFileSync(join(root, path))]));
-  // Part of the names of shared files, so that V8's cached code of a file is never used for another file of the same
-  // name.
-  const tools = digestOf(modules, OWN_SOURCES, (path) => sources.get(path)).slice(0, 8);
   try {
     const { outputFiles } = await build({
       entryPoints: { main: join(root, sourceOf(root, command)) },
       absWorkingDir: root,
-      // Paths in the source maps are relative to this folder.
       outdir: root,
-      outExtension: { '.js': '.cjs' },
-      chunkNames: `[name]-[hash]-${tools}`,
+      outExtension: { '.js': '.mjs' },
       bundle: true,
       platform: 'node',
-      target: TARGET,
-      // Modules that are imported by `await import()` become separate files, which esbuild supports for the ES format
-      // only.
+      target: 'node20',
+      // Modules that are imported by `await import()` become separate files, so that a start reads only what it needs.
       format: 'esm',
       splitting: true,
       // The CommonJS version of a package would offer only its default export to `await import()`.
       mainFields: ['module', 'main'],
       external: EXTERNAL,
-      sourcemap: 'inline',
+      banner: { js: commonJsNames(root) },
+      sourcemap: 'linked',
+      sourceRoot: `${pathToFileURL(root).href}/`,
       sourcesContent: false,
       legalComments: 'none',
       write: false,
       logLevel: 'silent',
       plugins: [rememberSources(root, sources)],
     });
-    const parts = await Promise.all(outputFiles.map(toCommonJs));
-    return { files: new Map(parts.flat()), sources };
+    return { outputFiles, sources };
   } catch (error) {
     if (!Array.isArray(error.errors)) throw error;
     const messages = await formatMessages(error.errors, { kind: 'error', color: process.stderr.isTTY === true });
@@ -90,6 +79,16 @@ async function compile(root, command, modules) {
   } finally {
     await stop();
   }
+}
+
+/** Defines what ES modules lack and CommonJS packages need. Wherever a bundle is, its code sees scripts as its folder. */
+function commonJsNames(root) {
+  const directory = join(root, 'scripts');
+  const from = JSON.stringify(join(directory, 'run.mjs'));
+  return [
+    `import { createRequire as __createRequire } from 'node:module';`,
+    `const require = __createRequire(${from}), __dirname = ${JSON.stringify(directory)}, __filename = ${from};`,
+  ].join(' ');
 }
 
 /** Reads the package's own files for esbuild, so that what is hashed is what is compiled. */
@@ -107,53 +106,32 @@ function rememberSources(root, sources) {
   };
 }
 
-/** Converts a file to CommonJS, which starts faster and lets V8 cache its compiled code. */
-async function toCommonJs({ path, text }) {
-  const name = basename(path);
-  const { code, map } = await transform(text, {
-    format: 'cjs',
-    platform: 'node',
-    target: TARGET,
-    // esbuild does not escape text in tagged templates, and a bundle must be ASCII.
-    supported: { 'dynamic-import': false, 'template-literal': false },
-    sourcemap: 'external',
-    sourcesContent: false,
-    legalComments: 'none',
-    sourcefile: name,
-  });
-  return [
-    [name, code],
-    [`${name}.map`, map],
-  ];
-}
-
-/**
- * Writes the files of a bundle, its entry last.
- * @returns the entry
- */
-function keep(files, folder, digest) {
-  const entry = entryFile(folder, digest);
-  const place = (name) => (name.startsWith(ENTRY) ? entry + name.slice(ENTRY.length) : join(folder, name));
-  for (const [name, content] of [...files].sort(([a], [b]) => a.startsWith(ENTRY) - b.startsWith(ENTRY))) {
-    writeWhole(place(name), content);
+/** @returns the path of a new folder in `parent`, or undefined if it cannot be written */
+function makeFolder(parent) {
+  try {
+    mkdirSync(parent, { recursive: true });
+    return mkdtempSync(join(parent, 'bundle-'));
+  } catch {
+    return undefined;
   }
-  return entry;
 }
 
-/** Writes a file atomically. A file with the same content stays and only gets the current time. */
-function writeWhole(path, content) {
-  const bytes = Buffer.from(content);
-  if (existsSync(path) && readFileSync(path).equals(bytes)) return utimesSync(path, new Date(), new Date());
-  const half = `${path}.${process.pid}`;
-  writeFileSync(half, bytes);
-  renameSync(half, path);
+/** A folder for this process only, from which imports find the packages of `root`. */
+function makeTemporaryFolder(root) {
+  const folder = mkdtempSync(join(tmpdir(), 'triton-serving-command-'));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction');
+  return folder;
 }
 
-/** Deletes files that only bundles older than a day need. A younger bundle may be in use and still load files. */
-function removeOld(folder) {
-  for (const name of readdirSync(folder)) {
-    const path = join(folder, name);
-    const { mtimeMs } = statSync(path, { throwIfNoEntry: false }) ?? {};
-    if (Date.now() - mtimeMs > DAY_MS) rmSync(path, { recursive: true, force: true });
+/** Deletes bundles that are older than a day. Commands that run may still load files of younger ones. */
+function removeOld(bundles) {
+  for (const name of readdirSync(bundles)) {
+    const path = join(bundles, name);
+    try {
+      if (Date.now() - statSync(path).mtimeMs > DAY_MS) rmSync(path, { recursive: true, force: true });
+    } catch {
+      // Another command deleted it, or will.
+    }
   }
 }

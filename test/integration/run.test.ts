@@ -1,57 +1,46 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import {
-  cpSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { paths } from '../../src/core/paths';
-import type { Finished } from '../support/run';
+import { ended, type Ended } from '../support/run';
 import { Scratch } from '../support/scratch';
 
-/** A separate package with the real run.mjs, whose sources and node_modules a test can change. */
-class Package {
-  readonly directory: string;
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
 
-  constructor(name: string, sources: Record<string, string>) {
-    this.directory = join(scratch.directory, name);
+/** A package with the real run.mjs, whose sources and node_modules a test can change. */
+class Package {
+  constructor(readonly folder: string) {}
+
+  static create(name: string, sources: Record<string, string>): Package {
+    const created = new Package(join(scratch.directory, name));
     for (const part of ['scripts/run.mjs', 'src/launch', 'tsconfig.json']) {
-      cpSync(join(paths.root, part), join(this.directory, part), { recursive: true });
+      cpSync(join(paths.root, part), created.path(part), { recursive: true });
     }
-    mkdirSync(this.path('node_modules'));
-    this.linkCompiler();
-    this.lock('{}');
-    for (const [file, text] of Object.entries(sources)) this.write(file, text);
+    mkdirSync(created.path('node_modules'));
+    for (const part of ['esbuild', '@esbuild']) {
+      symlinkSync(join(paths.root, 'node_modules', part), created.path('node_modules', part));
+    }
+    created.lock('{}');
+    for (const [file, text] of Object.entries(sources)) created.write(file, text);
+    return created;
   }
 
   path(...parts: string[]): string {
-    return join(this.directory, ...parts);
+    return join(this.folder, ...parts);
   }
 
-  linkCompiler(): void {
-    for (const part of ['esbuild', '@esbuild']) {
-      symlinkSync(join(paths.root, 'node_modules', part), this.path('node_modules', part));
-    }
-  }
-
-  /** Removes the compiler, so that nothing can be compiled any more. */
-  unlinkCompiler(): void {
+  /** After this, nothing can be compiled. */
+  removeCompiler(): void {
     rmSync(this.path('node_modules', 'esbuild'));
   }
 
-  /** Writes a source without changing its modification time. */
+  /** Writes a source, always with the same modification time. */
   write(file: string, text: string): void {
-    const path = this.path('scripts', file);
-    mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(path, text);
-    utimesSync(path, 1_700_000_000, 1_700_000_000);
+    mkdirSync(dirname(this.path('scripts', file)), { recursive: true });
+    writeFileSync(this.path('scripts', file), text);
+    utimesSync(this.path('scripts', file), 1_700_000_000, 1_700_000_000);
   }
 
   /** Writes the lock file, and marks it as installed by `npm ci`. */
@@ -61,256 +50,146 @@ class Package {
     writeFileSync(this.path('node_modules', '.installed-lock'), installed);
   }
 
-  /** Folder of the cached bundles of `command`. */
-  bundles(command: string): string {
-    return this.path('node_modules', '.cache', 'triton-serving', 'commands', command);
+  bundles(): string[] {
+    const commands = this.path('node_modules', '.cache', 'triton-serving', 'commands');
+    const files = readdirSync(commands, { recursive: true, encoding: 'utf8' });
+    return files.filter((file) => file.endsWith('main.mjs')).map((file) => join(commands, dirname(file)));
   }
 
-  entries(command: string): string[] {
-    return readdirSync(this.bundles(command)).filter((name) => /^main-\w+\.cjs$/.test(name));
-  }
-
-  /** Path of the only cached file whose name matches. */
-  kept(command: string, name: RegExp): string {
-    const found = readdirSync(this.bundles(command)).filter((file) => name.test(file));
-    expect(found).toHaveLength(1);
-    return join(this.bundles(command), found[0] as string);
-  }
-
-  run(...args: string[]): Promise<Finished> {
-    return new Promise((resolve, reject) => {
-      const child = spawn(process.execPath, [this.path('scripts', 'run.mjs'), ...args], {
-        stdio: ['ignore', 'pipe', 'pipe'],
-      });
-      const finished: Finished = { code: null, stdout: '', stderr: '' };
-      child.stdout.setEncoding('utf8').on('data', (text: string) => (finished.stdout += text));
-      child.stderr.setEncoding('utf8').on('data', (text: string) => (finished.stderr += text));
-      child.once('error', reject);
-      child.once('close', (code) => resolve({ ...finished, code }));
+  run(args: readonly string[], onOutput?: (kill: () => void) => void): Promise<Ended> {
+    const child = spawn(process.execPath, [this.path('scripts', 'run.mjs'), ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
     });
+    child.stdout.once('data', () => onOutput?.(() => child.kill('SIGINT')));
+    return ended(child);
   }
 }
 
+const GREETING = `export const greeting: string = 'one';\n`;
 const HELLO = {
-  'hello.ts': `import { greeting } from './lib/greeting';
-export async function main(args: readonly string[]): Promise<number> {
-  process.stdout.write(greeting + ' ' + args.join(' '));
+  'hello.ts': `export async function main(args: readonly string[]): Promise<number> {
+  const { greeting } = await import('./lib/greeting');
+  process.stdout.write([greeting, ...args].join(' '));
   return 3;
 }
 `,
-  'lib/greeting.ts': `export const greeting: string = 'one';\n`,
+  'lib/greeting.ts': GREETING,
 };
+const success = (stdout: string): Partial<Ended> => ({ code: 3, signal: null, stdout, stderr: '' });
 
-let scratch: Scratch;
-beforeAll(() => {
-  scratch = new Scratch();
-});
-afterAll(() => scratch.clean());
-
-test('the command gets its arguments, and its number is the exit code', async () => {
-  const hello = new Package('arguments', HELLO);
-  expect(await hello.run('hello', '--a', 'b c')).toEqual({ code: 3, stdout: 'one --a b c', stderr: '' });
+test('run.mjs passes the arguments and exits with the number that the command returns', async () => {
+  const hello = Package.create('arguments', HELLO);
+  expect(await hello.run(['hello', '--a', 'b c'])).toEqual(success('one --a b c'));
 });
 
-test('all that was written to a pipe arrives', async () => {
-  const large = new Package('pipe', {
-    'large.ts': `export async function main() { process.stdout.write('x'.repeat(5_000_000)); return 0; }`,
-  });
-  const { code, stdout } = await large.run('large');
-  expect([code, stdout.length]).toEqual([0, 5_000_000]);
+test('run.mjs writes all output to a pipe before it exits', async () => {
+  const text = `export async function main() { process.stdout.write('é'.repeat(2_500_000)); return 0; }`;
+  const { code, stdout } = await Package.create('pipe', { 'large.ts': text }).run(['large']);
+  expect([code, stdout.length, new Set(stdout)]).toEqual([0, 2_500_000, new Set('é')]);
 });
 
-test('text is what it is in the source, wherever it stands', async () => {
-  const text = (tag: string): string => `${tag}\`“é” 😀 \\n \${1}\``;
-  const written = new Package('text', {
-    'say.ts': `const tag = (all: TemplateStringsArray, one: number): string => all[0] + '|' + all.raw[0] + one + all[1];
-export async function main() {
-  console.log(${text('')}, ${text('tag')}, '“é” 😀');
-  return 0;
-}
-`,
-  });
-  expect(await written.run('say')).toMatchObject({ stdout: '“é” 😀 \n 1 “é” 😀 \n |“é” 😀 \\n 1 “é” 😀\n' });
+test.each([
+  ['ends a command at Ctrl-C', '', { code: null, signal: 'SIGINT' }],
+  ['lets a command handle Ctrl-C', `process.once('SIGINT', () => process.exit(130));`, { code: 130, signal: null }],
+])('run.mjs %s', async (_, handler, expected) => {
+  const wait = `export async function main() { ${handler} setInterval(() => {}, 1e9); console.log('waits'); }`;
+  const waits = Package.create(`interrupt-${expected.code}`, { 'wait.ts': wait });
+  expect(await waits.run(['wait'], (kill) => kill())).toMatchObject(expected);
 });
 
-test('an unchanged command is not compiled again', async () => {
-  const hello = new Package('unchanged', HELLO);
-  await hello.run('hello');
-  hello.unlinkCompiler();
-  expect(await hello.run('hello')).toEqual({ code: 3, stdout: 'one ', stderr: '' });
+test('run.mjs refuses an unknown command', async () => {
+  const stderr = 'error: no such command: helo; "npm run" lists them\n';
+  expect(await Package.create('unknown', HELLO).run(['helo'])).toMatchObject({ code: 1, stdout: '', stderr });
 });
 
-test('a change of the content of a source counts, also of the same length at the same time', async () => {
-  const hello = new Package('changed', HELLO);
-  await hello.run('hello');
-  const source = hello.path('scripts', 'lib', 'greeting.ts');
-  const { size, mtimeMs } = statSync(source);
-  hello.write('lib/greeting.ts', HELLO['lib/greeting.ts'].replace('one', 'two'));
-  expect(statSync(source)).toMatchObject({ size, mtimeMs });
-  expect(await hello.run('hello')).toMatchObject({ stdout: 'two ' });
-  expect(hello.entries('hello')).toHaveLength(2); // A running process may still load a part of the old bundle.
-
-  hello.write('lib/greeting.ts', HELLO['lib/greeting.ts']);
-  expect(await hello.run('hello')).toMatchObject({ stdout: 'one ' });
-  expect(hello.entries('hello')).toHaveLength(2);
-});
-
-test('other node_modules make another bundle, and old bundles go', async () => {
-  const hello = new Package('modules', HELLO);
-  await hello.run('hello');
-  const before = hello.entries('hello');
-  for (const name of readdirSync(hello.bundles('hello'))) {
-    utimesSync(join(hello.bundles('hello'), name), 1_700_000_000, 1_700_000_000);
-  }
-  hello.lock('{ "changed": true }');
-  await hello.run('hello');
-  expect(hello.entries('hello')).toHaveLength(1);
-  expect(hello.entries('hello')).not.toEqual(before);
-});
-
-test('commands that are started together make one bundle', async () => {
-  const hello = new Package('together', HELLO);
-  const runs = await Promise.all(Array.from({ length: 4 }, (_, i) => hello.run('hello', String(i))));
-  expect(runs).toEqual([0, 1, 2, 3].map((i) => ({ code: 3, stdout: `one ${i}`, stderr: '' })));
-  expect(readdirSync(hello.bundles('hello')).map((name) => name.replace(/-\w+/, ''))).toEqual([
-    'main.cjs',
-    'main.cjs.map',
-  ]);
-});
-
-test('a bundle that was deleted is made again', async () => {
-  const hello = new Package('deleted', HELLO);
-  await hello.run('hello');
-  rmSync(hello.bundles('hello'), { recursive: true });
-  expect(await hello.run('hello')).toMatchObject({ code: 3, stdout: 'one ' });
-});
-
-test('where node_modules cannot be written, the command runs all the same', async () => {
-  const hello = new Package('read-only', {
-    'root.ts': `import { paths } from './lib/paths';
-export async function main() {
-  const { seldom } = await import('./lib/seldom');
-  process.stdout.write(paths.root + seldom);
-  return 0;
-}
-`,
-    'lib/seldom.ts': `export const seldom = ' and seldom';\n`,
-  });
-  cpSync(join(paths.source, 'core', 'paths.ts'), hello.path('scripts', 'lib', 'paths.ts'));
-  writeFileSync(hello.path('node_modules', '.cache'), 'a file where the folder should be');
-  expect(await hello.run('root')).toEqual({ code: 0, stdout: `${hello.directory} and seldom`, stderr: '' });
-});
-
-const LAZY = {
-  'lazy.ts': `import { Known } from './lib/known';
-export async function main(args: readonly string[]): Promise<number> {
-  if (args[0] === undefined) return 0;
-  const { fail } = await import('./lib/seldom');
-  try {
-    fail();
-  } catch (error) {
-    process.stdout.write(String(error instanceof Known));
-  }
-  return 0;
-}
-`,
-  'lib/known.ts': 'export class Known extends Error {}\n',
-  'lib/seldom.ts': `import { Known } from './known';
-process.stdout.write('loaded ');
-export function fail(): never {
-  throw new Known('a long sentence that is found again');
-}
-`,
-};
-
-test('what is imported lazily is in a file of its own and shares the classes of the rest', async () => {
-  const lazy = new Package('lazy', LAZY);
-  expect(await lazy.run('lazy')).toEqual({ code: 0, stdout: '', stderr: '' });
-  expect(readFileSync(lazy.kept('lazy', /^main-\w+\.cjs$/), 'utf8')).not.toContain('a long sentence');
-  expect(await lazy.run('lazy', 'now')).toEqual({ code: 0, stdout: 'loaded true', stderr: '' });
-});
-
-test('compiled code is kept after a good run, and damaged code does no harm', async () => {
-  const lazy = new Package('code', LAZY);
-  await lazy.run('lazy', '--help');
-  expect(readdirSync(lazy.bundles('lazy')).filter((name) => name.includes('.code-'))).toEqual([]);
-  await lazy.run('lazy', 'now');
-  const code = lazy.kept('lazy', /^main-\w+\.cjs\.code-/);
-  const whole = readFileSync(code);
-  lazy.kept('lazy', /^seldom-\w+-\w+\.cjs\.code-/);
-
-  writeFileSync(code, whole.subarray(0, whole.length / 2));
-  expect(await lazy.run('lazy', 'now')).toEqual({ code: 0, stdout: 'loaded true', stderr: '' });
-  expect(readFileSync(code).length).toBeGreaterThan(whole.length / 2);
-});
-
-test('a command of many lazy parts says nothing about it', async () => {
-  const numbers = Array.from({ length: 15 }, (_, i) => i);
-  const many = new Package('many', {
-    'many.ts': `export async function main() {
-${numbers.map((i) => `  process.stdout.write((await import('./lib/part${i}')).name);`).join('\n')}
-  return 0;
-}
-`,
-    ...Object.fromEntries(numbers.map((i) => [`lib/part${i}.ts`, `export const name = '${i} ';\n`])),
-  });
-  expect(await many.run('many')).toEqual({ code: 0, stdout: `${numbers.join(' ')} `, stderr: '' });
-});
-
-test('parts that did not change are kept, with their compiled code', async () => {
-  const lazy = new Package('shared', LAZY);
-  await lazy.run('lazy', 'now');
-  lazy.write('lazy.ts', LAZY['lazy.ts'].replace('return 0', 'return 4'));
-  expect(await lazy.run('lazy')).toEqual({ code: 4, stdout: '', stderr: '' });
-  expect(lazy.entries('lazy')).toHaveLength(2);
-  lazy.kept('lazy', /^seldom-\w+-\w+\.cjs$/);
-  lazy.kept('lazy', /^seldom-\w+-\w+\.cjs\.code-/);
-});
-
-test('stack traces name the TypeScript files and their lines', async () => {
-  const trace = new Package('trace', {
-    'trace.ts': `interface Unused { a: number }
-
-export async function main(): Promise<number> {
-  const { fail } = await import('./lib/fail');
-  try {
-    fail();
-  } catch (error) {
-    process.stdout.write((error as Error).stack ?? '');
-  }
-  return fail();
-}
-`,
-    'lib/fail.ts': `type Unused = string;
-export function fail(): never {
-  throw new TypeError('told');
-}
-`,
-  });
-  const { code, stdout, stderr } = await trace.run('trace');
-  const lines = stdout.split('\n');
-  expect(lines[0]).toBe('TypeError: told');
-  expect(lines[1]).toBe(`    at fail (${trace.path('scripts', 'lib', 'fail.ts')}:3:9)`);
-  expect(lines[2]).toBe(`    at main (${trace.path('scripts', 'trace.ts')}:6:5)`);
-  expect(code).toBe(1);
-  expect(stderr).toContain(`TypeError: told\n    at fail (${trace.path('scripts', 'lib', 'fail.ts')}:3:9)`);
-});
-
-test('a source that cannot be compiled is told with its place, and not remembered', async () => {
-  const hello = new Package('broken', HELLO);
-  hello.write('lib/greeting.ts', 'export const greeting = ;\n');
-  const { code, stdout, stderr } = await hello.run('hello');
+test('run.mjs reports where a source cannot be compiled, and compiles it once it is fixed', async () => {
+  const hello = Package.create('broken', { ...HELLO, 'lib/greeting.ts': 'export const greeting = ;\n' });
+  const { code, stdout, stderr } = await hello.run(['hello']);
   expect([code, stdout]).toEqual([1, '']);
   expect(stderr).toContain('error: scripts/hello.ts cannot be compiled');
   expect(stderr).toContain('scripts/lib/greeting.ts:1:24');
   expect(stderr).not.toContain('node:internal');
-
-  hello.write('lib/greeting.ts', HELLO['lib/greeting.ts']);
-  expect(await hello.run('hello')).toMatchObject({ code: 3, stdout: 'one ' });
+  hello.write('lib/greeting.ts', GREETING);
+  expect(await hello.run(['hello'])).toEqual(success('one'));
 });
 
-test('an unknown command is refused', async () => {
-  const hello = new Package('unknown', HELLO);
-  const refused = { code: 1, stdout: '', stderr: 'error: no such command: helo; "npm run" lists them\n' };
-  expect(await hello.run('helo')).toEqual(refused);
+test('stack traces name the TypeScript files and their lines', async () => {
+  const trace = Package.create('trace', {
+    'trace.ts': `interface Unused { a: number }
+import { Known } from './lib/known';
+export async function main(): Promise<void> {
+  const { fail } = await import('./lib/fail');
+  try {
+    fail();
+  } catch (error) {
+    process.stdout.write(error instanceof Known ? error.stack : 'classes of the same file differ');
+  }
+  fail();
+}
+`,
+    'lib/known.ts': 'export class Known extends Error {}\n',
+    'lib/fail.ts': `import { Known } from './known';
+type Unused = string;
+export function fail(): never {
+  throw new Known('reason');
+}
+`,
+  });
+  const { code, stdout, stderr } = await trace.run(['trace']);
+  const place = `at fail (${trace.path('scripts', 'lib', 'fail.ts')}:4:9)`;
+  const [title, first, second] = stdout.split('\n').map((line) => line.trim());
+  expect([code, title, first]).toEqual([1, 'Error: reason', place]);
+  expect(second).toContain(`${trace.path('scripts', 'trace.ts')}:6:5`);
+  expect(stderr).toContain(place);
+});
+
+test('a command is compiled again only after a change of its sources, node_modules or folder', async () => {
+  const hello = Package.create('changes', HELLO);
+  await hello.run(['hello']);
+  hello.write('lib/greeting.ts', GREETING.replace('one', 'two')); // The same length and modification time.
+  expect(await hello.run(['hello'])).toEqual(success('two'));
+  hello.lock('{ "changed": true }');
+  expect(await hello.run(['hello'])).toEqual(success('two'));
+  const copy = new Package(`${hello.folder}-copy`);
+  cpSync(hello.folder, copy.folder, { recursive: true, verbatimSymlinks: true });
+  expect(await copy.run(['hello'])).toEqual(success('two'));
+  expect([hello.bundles().length, copy.bundles().length]).toEqual([3, 4]);
+  hello.removeCompiler();
+  expect(await hello.run(['hello'])).toEqual(success('two'));
+});
+
+test('bundles older than a day are deleted when a command is compiled', async () => {
+  const hello = Package.create('old', HELLO);
+  await hello.run(['hello']);
+  const [old] = hello.bundles() as [string];
+  utimesSync(old, 1_700_000_000, 1_700_000_000);
+  hello.write('lib/greeting.ts', GREETING.replace('one', 'two'));
+  expect(await hello.run(['hello'])).toEqual(success('two'));
+  expect(hello.bundles()).toEqual([expect.not.stringContaining(old)]);
+});
+
+test('commands that start together, after one that was killed while it compiled, all run', async () => {
+  const hello = Package.create('together', HELLO);
+  // A killed command leaves a part of a bundle.
+  const half = hello.path('node_modules', '.cache', 'triton-serving', 'commands', 'hello', 'bundle-half');
+  mkdirSync(half, { recursive: true });
+  writeFileSync(join(half, 'main.mjs'), 'export const');
+  const runs = await Promise.all(['0', '1', '2'].map((i) => hello.run(['hello', i])));
+  expect(runs).toEqual(['0', '1', '2'].map((i) => success(`one ${i}`)));
+  for (const folder of hello.bundles()) rmSync(folder, { recursive: true });
+  expect(await hello.run(['hello'])).toEqual(success('one'));
+});
+
+test('a command runs where node_modules cannot be written', async () => {
+  const hello = Package.create('read-only', {
+    'root.ts': `import { greeting } from 'sharp';
+import { paths } from './lib/paths';
+export async function main() { process.stdout.write(greeting + paths.root); return 3; }
+`,
+  });
+  cpSync(join(paths.source, 'core', 'paths.ts'), hello.path('scripts', 'lib', 'paths.ts'));
+  mkdirSync(hello.path('node_modules', 'sharp')); // A package that is not bundled.
+  writeFileSync(hello.path('node_modules', 'sharp', 'index.js'), `exports.greeting = 'from ';`);
+  writeFileSync(hello.path('node_modules', '.cache'), 'a file where the folder would be');
+  expect(await hello.run(['root'])).toEqual(success(`from ${hello.folder}`));
 });

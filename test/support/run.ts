@@ -56,7 +56,7 @@ export function spawnCommandLine(
 }
 
 /** Collects the output of a process until it ends. */
-function ended(child: ChildProcessByStdio<null, Readable, Readable>): Promise<Ended> {
+export function ended(child: ChildProcessByStdio<null, Readable, Readable>): Promise<Ended> {
   const output = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].setEncoding('utf8').on('data', (text: string) => (output[name] += text));
