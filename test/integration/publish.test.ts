@@ -306,7 +306,7 @@ describe('rollback and promote', () => {
     const before = await contents();
     const refusal = await rollBack(undefined, bucket().options()).catch((error: unknown) => error as UserError);
     expect(refusal).toBeInstanceOf(VersionConflict);
-    expect((refusal as UserError).hint).toMatch(/were replaced since.* other models: rollback \S+ --models b$/);
+    expect((refusal as UserError).hint).toMatch(/were replaced after.* other models: rollback \S+ --models b$/);
     expect(await contents()).toEqual(before);
     expect((await rollBack(one.id, { ...bucket().options(), models: ['b'] })).isNew).toBe(false);
   });
@@ -390,7 +390,7 @@ test('promote --require-pretrained refuses random weights, and nothing is promot
     stderr: expect.stringContaining(
       `release ${release?.id} serves random weights, which --require-pretrained does not allow\n` +
         '  a 1: seeded random weights (seed 0), not pretrained\n' +
-        '  -> name trained weights in model-repo/MODEL/weights.yaml',
+        '  -> set trained weights in model-repo/MODEL/weights.yaml',
     ) as string,
   });
   expect(await keys('prod')).toEqual([]);

@@ -356,7 +356,7 @@ test('a rollback of a rollback goes further back, not forward again', async () =
     await rollBack(undefined, bucket().options());
     expect((await head())?.models['a']?.served).toEqual([version]);
   }
-  await expect(rollBack(undefined, bucket().options())).rejects.toThrow(/is the first release/);
+  await expect(rollBack(undefined, bucket().options())).rejects.toThrow(/is its first release/);
 });
 
 test('two models of one name that were both taken out: each comes back with its own bytes', async () => {

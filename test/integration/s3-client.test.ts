@@ -281,7 +281,7 @@ describeOnEachS3('with', (start, name) => {
       'a bucket that is not there',
       { bucket: 'missing' },
       /list s3:\/\/missing\/m .*NoSuchBucket/,
-      /create it \("pulumi up"/,
+      /create the bucket \("pulumi up"/,
     ],
     [
       'a wrong key',

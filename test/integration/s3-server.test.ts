@@ -71,7 +71,7 @@ test('what it prints goes to its log file alone', async () => {
 });
 
 test.each([
-  ['a bucket that is not there', { bucket: 'missing' }, /NoSuchBucket/, /create it \("pulumi up"/],
+  ['a bucket that is not there', { bucket: 'missing' }, /NoSuchBucket/, /create the bucket \("pulumi up"/],
   [
     'a wrong key',
     { credentials: { accessKeyId: 'other', secretAccessKey: 'x' } },
