@@ -29,7 +29,7 @@ export function capacityWarning({ gpuNodePools: pools, triton }: Settings): stri
     autoscaling === undefined ? ['replicas', replicas] : ['autoscaling.maxReplicas', autoscaling.maxReplicas];
   if (asked <= room) return undefined;
   const limits = [...new Set(pools.map(({ mechanism }) => limitOf(mechanism)))].join(' and ');
-  return `${key} is ${asked}, and the GPU node pools hold ${room} at most (${limits}): the others would wait for a node. Raise ${limits}, or lower ${key}`;
+  return `${key} is ${asked}, but the GPU node pools have room for ${room} at most (${limits}), so the other replicas would stay pending. Raise ${limits}, or lower ${key}`;
 }
 
 const limitOf = (mechanism: GpuNodePoolSettings['mechanism']): string =>

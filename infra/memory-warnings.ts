@@ -39,9 +39,9 @@ function gpuWarning(
   const [type] = [...instanceTypes].sort((a, b) => gpuMemoryOf(a) - gpuMemoryOf(b));
   if (type === undefined) return undefined;
   const { gpu } = factsOf(type);
-  const share = slices === 1 ? '' : ` for each of ${slices} servers (timeSlices)`;
+  const share = slices === 1 ? '' : ` for each of ${slices} replicas (timeSlices)`;
   const fault = gpuMemoryFault(memory, `${type} (${gpu}) of pool ${name}`, gpuMemoryOf(type) / slices);
   if (fault === undefined) return undefined;
   const fewer = slices === 1 ? '' : 'lower timeSlices, ';
-  return `${fault}${share}: ${fewer}name machines with larger GPUs in instanceTypes, or lower instance_group.count or max_batch_size of the models`;
+  return `${fault}${share}: ${fewer}set instanceTypes with larger GPUs, or lower instance_group.count or max_batch_size of the models`;
 }

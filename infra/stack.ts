@@ -3,6 +3,7 @@ import * as pulumi from '@pulumi/pulumi';
 import { formatLocation } from '../src/publish/location';
 import type { STACK_OUTPUTS } from '../src/cluster/stack-outputs';
 import { Cluster } from './cluster/cluster';
+import { defined } from './defined';
 import { cloudWatchLogsStatement, EncryptionKey } from './storage/encryption-key';
 import { GPU_LABEL } from './gpu/gpu-labels';
 import { GpuNodes } from './gpu/gpu-nodes';
@@ -39,7 +40,6 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     { providers: { kubernetes }, dependsOn: cluster.ready },
   );
   const credentials = credentialsOf(name, settings, cluster, repository);
-  const { endpointUrl } = repository;
   const triton = new TritonServer(
     SERVER,
     {
@@ -48,7 +48,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
       modelRepository: repository.url,
       region: settings.modelRepository.region,
       credentials: credentials.value,
-      ...(endpointUrl === undefined ? {} : { endpointUrl }),
+      endpointUrl: repository.endpointUrl,
     },
     {
       providers: { kubernetes },
@@ -56,25 +56,24 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     },
   );
   const publisher = publisherOf(name, settings, cluster, repository);
-  return {
+  // Publishing needs either all three of these outputs or none.
+  const publishing = cluster.access && {
+    kubeconfig: cluster.access.kubeconfigText,
+    namespace: triton.namespace,
+    podSelector: triton.podSelector,
+  };
+  // Without undefined outputs, because Pulumi warns about each of them.
+  return defined({
     modelRepository: repository.url,
     region: settings.modelRepository.region,
-    ...(endpointUrl === undefined ? {} : { endpointUrl }),
-    // Publishing needs either all three of these outputs or none.
-    ...(cluster.access === undefined
-      ? {}
-      : {
-          kubeconfig: cluster.access.kubeconfigText,
-          namespace: triton.namespace,
-          podSelector: triton.podSelector,
-        }),
-    ...(cluster.nodes === undefined ? {} : { clusterName: cluster.nodes.cluster.clusterName }),
+    endpointUrl: repository.endpointUrl,
+    ...publishing,
+    clusterName: cluster.nodes?.cluster.clusterName,
     serviceUrl: triton.serviceUrl,
     modelControlKey: triton.modelControlKey,
-    // Omitted without a value, because Pulumi warns about undefined outputs.
-    ...(settings.triton.exposure.kind === 'cluster' ? {} : { externalUrl: triton.externalUrl }),
-    ...(publisher === undefined ? {} : { publisherRoleArn: publisher.roleArn }),
-  };
+    externalUrl: settings.triton.exposure.kind === 'cluster' ? undefined : triton.externalUrl,
+    publisherRoleArn: publisher?.roleArn,
+  });
 }
 
 interface PlacedCluster {
@@ -185,7 +184,8 @@ function credentialsOf(
     const { accessKeyId, secretAccessKey } = modelRepository;
     return { value: { kind: 'static-keys', accessKeyId, secretAccessKey }, ready: [] };
   }
-  if (oidcProviderArn === undefined || place === undefined) throw new Error('settings let this through');
+  if (oidcProviderArn === undefined || place === undefined)
+    throw new Error('oidcProviderArn is missing, although the settings were validated');
   const access = new TritonAccess(`${name}-server`, {
     repository: place,
     oidcProviderArn,
@@ -205,7 +205,7 @@ function publisherOf(
   return new PublisherRole(`${name}-publisher`, {
     repository: place,
     publisher,
-    ...(nodes === undefined ? {} : { cluster: { name: nodes.cluster.clusterName, group: triton.publisherGroup } }),
+    cluster: nodes && { name: nodes.cluster.clusterName, group: triton.publisherGroup },
   });
 }
 

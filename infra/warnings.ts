@@ -22,23 +22,25 @@ export function warningsOf(settings: Settings, today: Date): string[] {
     ...(support === undefined ? [] : [support]),
     ...(examples.length > 0
       ? [
-          `publicAccessCidrs has ${examples.join(', ')}, which is an example: set it to the addresses that you run pulumi from`,
+          `publicAccessCidrs has ${examples.join(', ')}, which is an example range: set the addresses from which you run pulumi`,
         ]
       : []),
     ...(from.length === 0 && network.kind === 'create'
       ? [
-          'publicAccessCidrs is empty: only from inside of the network that is made now can its cluster be reached, and a "pulumi up" from elsewhere ends once the cluster is there. Name the addresses that you run pulumi from: pulumi config set --path "publicAccessCidrs[0]" ADDRESS/32',
+          'publicAccessCidrs is empty, so the Kubernetes API can be reached from the new VPC only, and a "pulumi up" from elsewhere fails after it created the cluster. Set the addresses from which you run pulumi: pulumi config set --path "publicAccessCidrs[0]" ADDRESS/32',
         ]
       : []),
     ...(publisher?.subjects.some((subject) => subject.includes('-your-organisation-')) === true
-      ? ['publisherSubjects names -your-organisation-, which is an example: nobody can publish with the role']
+      ? [
+          'publisherSubjects names -your-organisation-, which is an example value, so no token can assume the publisher role: set the subjects of your CI',
+        ]
       : []),
     ...gpuNodePools
       .filter(({ mechanism, minimumNodes, maximumNodes }) => {
         return mechanism === 'managed-node-group' && minimumNodes < maximumNodes;
       })
       .map(({ name, minimumNodes, maximumNodes }) => {
-        return `pool ${name} is made with ${minimumNodes} nodes, and nothing here ever adds any, up to ${maximumNodes} or otherwise: set minimumNodes to what is needed, or run an autoscaler of your own`;
+        return `pool ${name} starts with minimumNodes (${minimumNodes}), and this stack has no autoscaler that adds nodes up to maximumNodes (${maximumNodes}): set both to the number of nodes that you need, or install an autoscaler. A raised minimumNodes alone is rejected by AWS while the group has fewer nodes`;
       }),
   ];
 }

@@ -19,11 +19,7 @@ export function admitToCluster(
   { clusterName, principalArn, region, policy, type }: ClusterAccessArgs,
   parent: pulumi.Resource,
 ): eks.AccessPolicyAssociation {
-  const entry = new eks.AccessEntry(
-    name,
-    { clusterName, principalArn, ...(type === undefined ? {} : { type }) },
-    { parent },
-  );
+  const entry = new eks.AccessEntry(name, { clusterName, principalArn, type }, { parent });
   return new eks.AccessPolicyAssociation(
     name,
     {

@@ -33,11 +33,8 @@ export class ClusterAddons extends pulumi.ComponentResource {
   }
 
   private addon(name: string, addonName: string, args: ClusterAddonsArgs, dependsOn: pulumi.Resource[]): eks.Addon {
-    const configuration =
-      addonName === 'vpc-cni'
-        ? // Network policies protect Triton's model control API.
-          { configurationValues: JSON.stringify({ enableNetworkPolicy: 'true' }) }
-        : {};
+    // Network policies protect Triton's model control API.
+    const configurationValues = addonName === 'vpc-cni' ? JSON.stringify({ enableNetworkPolicy: 'true' }) : undefined;
     return new eks.Addon(
       `${name}-${addonName}`,
       {
@@ -45,7 +42,7 @@ export class ClusterAddons extends pulumi.ComponentResource {
         addonName,
         resolveConflictsOnCreate: 'OVERWRITE',
         resolveConflictsOnUpdate: 'PRESERVE',
-        ...configuration,
+        configurationValues,
       },
       { parent: this, dependsOn },
     );
@@ -80,7 +77,7 @@ export class ClusterAddons extends pulumi.ComponentResource {
         minimumNodes: count,
         maximumNodes: count,
         diskGiB: SYSTEM_DISK_GIB,
-        ...(args.nodeTags === undefined ? {} : { tags: args.nodeTags }),
+        tags: args.nodeTags,
         labels: {},
         taints: [],
       },

@@ -90,8 +90,8 @@ export class Cluster extends pulumi.ComponentResource {
               region: args.region,
               version: args.version,
               subnetIds: args.subnetIds,
-              ...(autoMode ? {} : { systemNodes: args.systemNodes }),
-              ...(args.nodeTags === undefined ? {} : { nodeTags: args.nodeTags }),
+              systemNodes: autoMode ? undefined : args.systemNodes,
+              nodeTags: args.nodeTags,
             },
             { parent: this },
           );
@@ -163,7 +163,7 @@ export class Cluster extends pulumi.ComponentResource {
           subnetIds: args.subnetIds,
           endpointPrivateAccess: true,
           endpointPublicAccess: publicAccessCidrs.length > 0,
-          ...(publicAccessCidrs.length > 0 ? { publicAccessCidrs } : {}),
+          publicAccessCidrs: publicAccessCidrs.length > 0 ? publicAccessCidrs : undefined,
         },
         // EKS requires the same value for these three settings.
         computeConfig:
@@ -173,7 +173,7 @@ export class Cluster extends pulumi.ComponentResource {
         storageConfig: { blockStorage: { enabled: nodeRole !== undefined } },
         kubernetesNetworkConfig: { elasticLoadBalancing: { enabled: nodeRole !== undefined } },
       },
-      { parent: this, dependsOn, ...(args.protect === undefined ? {} : { protect: args.protect }) },
+      { parent: this, dependsOn, protect: args.protect },
     );
   }
 

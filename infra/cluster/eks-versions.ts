@@ -21,5 +21,5 @@ export function supportWarning(version: EksVersion, today: Date): string | undef
   const daysLeft = Math.floor((Date.parse(standardSupportUntil) - today.getTime()) / DAY_MS);
   if (daysLeft > WARN_DAYS) return undefined;
   const when = daysLeft < 0 ? 'ended' : 'ends';
-  return `standard support of Kubernetes ${version} ${when} on ${standardSupportUntil}: set kubernetesVersion to a newer one`;
+  return `standard support of Kubernetes ${version} ${when} on ${standardSupportUntil}, after which a cluster costs six times as much: set kubernetesVersion to the next version`;
 }

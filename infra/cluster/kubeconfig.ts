@@ -16,7 +16,7 @@ interface Kubeconfig {
   users?: Named[];
 }
 
-const HINT = 'kubectl config get-contexts lists those of a kubeconfig';
+const HINT = '"kubectl config get-contexts" lists the contexts of a kubeconfig';
 
 /** Whether a value is the text of a kubeconfig, which contains secrets. Any other value is the path of one. */
 export const isKubeconfigText = (value: string): boolean => value.includes('\n') || value.trimStart().startsWith('{');
@@ -38,9 +38,12 @@ export function readKubeconfig(kubeconfig: string | undefined, context: string |
   const user = config.users?.find((one) => one.name === chosen?.context.user);
   if (chosen === undefined || cluster === undefined || user === undefined) {
     const names = config.contexts?.map((one) => one.name).join(', ') ?? '';
-    throw new UserError(`${origin} has no complete context ${JSON.stringify(name ?? '')}; it has: ${names}`, {
-      hint: HINT,
-    });
+    throw new UserError(
+      `${origin} has no context ${JSON.stringify(name ?? '')} with its cluster and user; its contexts: ${names}`,
+      {
+        hint: HINT,
+      },
+    );
   }
   return JSON.stringify({
     apiVersion: 'v1',
@@ -60,8 +63,8 @@ function find(kubeconfig: string | undefined): { text: string; origin: string } 
   const file =
     kubeconfig === undefined ? (listed ?? join(homedir(), '.kube', 'config')) : resolve(paths.root, inHome(kubeconfig));
   if (!existsSync(file)) {
-    throw new UserError(`there is no kubeconfig at ${file}`, {
-      hint: 'set kubeconfig to the path of one, or to its text',
+    throw new UserError(`the kubeconfig ${file} does not exist`, {
+      hint: 'set kubeconfig to the path or to the text of a kubeconfig',
     });
   }
   return { text: readFileSync(file, 'utf8'), origin: file };
@@ -79,6 +82,6 @@ function parse(text: string, origin: string): Kubeconfig {
     // Reported below.
   }
   throw new UserError(`${origin} is not a kubeconfig`, {
-    hint: 'it has to be YAML or JSON with contexts, clusters and users',
+    hint: 'a kubeconfig is YAML or JSON with contexts, clusters and users',
   });
 }

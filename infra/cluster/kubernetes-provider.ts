@@ -30,10 +30,9 @@ export function kubernetesProvider(
   if (renderTo !== undefined) {
     return new Provider(`${name}-manifests`, { renderYamlToDirectory: resolve(paths.root, renderTo) });
   }
-  if (access === undefined) throw new Error(`${name} has no cluster to apply objects to`);
-  const { clusterIdentifier } = access;
+  if (access === undefined) throw new Error(`${name} has neither a cluster nor a folder for its Kubernetes objects`);
   return new Provider(`${name}-kubernetes`, {
     kubeconfig: access.kubeconfigText,
-    ...(clusterIdentifier === undefined ? {} : { clusterIdentifier }),
+    clusterIdentifier: access.clusterIdentifier,
   });
 }

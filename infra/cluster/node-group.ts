@@ -64,7 +64,7 @@ export class NodeGroup extends pulumi.ComponentResource {
       },
       // In a group that may grow an autoscaler changes the desired size, so Pulumi ignores it. In a fixed group Pulumi
       // must set it, because AWS rejects a minimum above the desired size.
-      { parent: this, ...(isFixed ? {} : { ignoreChanges: ['scalingConfig.desiredSize'] }) },
+      { parent: this, ignoreChanges: isFixed ? undefined : ['scalingConfig.desiredSize'] },
     );
     this.registerOutputs({ group: this.group });
   }
@@ -90,7 +90,7 @@ export class NodeGroup extends pulumi.ComponentResource {
           resourceType,
           tags: { ...args.tags, Name: name },
         })),
-        ...(args.userData === undefined ? {} : { userData: Buffer.from(args.userData).toString('base64') }),
+        userData: args.userData === undefined ? undefined : Buffer.from(args.userData).toString('base64'),
       },
       { parent: this },
     );

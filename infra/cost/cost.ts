@@ -83,7 +83,7 @@ function clusterItems({ cluster }: Settings): CostItem[] {
       : [
           hourly(
             'NAT gateways',
-            `${gateways}, with an address each`,
+            `${gateways}, each with a public address`,
             gateways * (USD.natGatewayHour + USD.publicAddressHour),
           ),
         ]),
@@ -168,13 +168,15 @@ function notes(settings: Settings): string[] {
     ...(spot.length === 0
       ? []
       : [
-          `Assumed: spot machines at ${percent(SPOT_SHARE)} of the on-demand price, and only these in pool ${spot.map(({ name }) => name).join(', ')}. AWS changes the price, and may have none.`,
+          `Assumption: spot instances cost ${percent(SPOT_SHARE)} of the on-demand price, and these pools use spot instances only: ${spot.map(({ name }) => name).join(', ')}. AWS changes the price, and may have no spot instances.`,
         ]),
-    'Not in it: traffic, requests to S3 and KMS, logs, load balancers, taxes; discounts are not deducted.',
-    ...(region === PRICES_REGION ? [] : [`The prices are those of ${PRICES_REGION}; in ${region} most are higher.`]),
-    ...(cluster.kind === 'existing' ? ['The cluster is there already and is not in it.'] : []),
+    'Not included: traffic, requests to S3 and KMS, logs, load balancers, taxes and discounts.',
+    ...(region === PRICES_REGION
+      ? []
+      : [`The prices are those of ${PRICES_REGION}; most prices in ${region} are higher.`]),
+    ...(cluster.kind === 'existing' ? ['The existing cluster is not included.'] : []),
     ...(settings.gpuNodePools.some(({ capacityTypes }) => capacityTypes.includes('reserved'))
-      ? ['Reserved capacity is counted as on-demand; it is paid for whether it is used or not.']
+      ? ['Reserved capacity is counted at the on-demand price; AWS charges for it even if it is not used.']
       : []),
   ];
 }

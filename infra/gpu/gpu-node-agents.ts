@@ -46,13 +46,13 @@ export class GpuNodeAgents extends pulumi.ComponentResource {
 
   private devicePlugin(name: string, slices: number, pools: string[], options: pulumi.CustomResourceOptions): void {
     const sharing =
-      slices === 1 ? {} : { sharing: { timeSlicing: { resources: [{ name: 'nvidia.com/gpu', replicas: slices }] } } };
+      slices === 1 ? undefined : { timeSlicing: { resources: [{ name: 'nvidia.com/gpu', replicas: slices }] } };
     const settings = new core.ConfigMap(
       name,
       {
         metadata: { namespace: NAMESPACE, labels: labelsOf(name) },
         // The plugin reads YAML, and JSON is valid YAML.
-        data: { 'config.yaml': JSON.stringify({ version: 'v1', ...sharing }) },
+        data: { 'config.yaml': JSON.stringify({ version: 'v1', sharing }) },
       },
       options,
     );

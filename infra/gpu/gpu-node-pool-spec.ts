@@ -79,9 +79,8 @@ export function nodeClassSpec<Text>(pool: GpuNodePoolSettings, place: NodeClassP
     securityGroupSelectorTerms: [{ id: place.securityGroupId }],
     ephemeralStorage: { size: `${pool.diskGiB}Gi`, iops: DISK_IOPS, throughput: DISK_THROUGHPUT },
     networkPolicy: 'DefaultAllow',
-    ...(Object.keys(place.tags).length === 0 ? {} : { tags: place.tags }),
-    ...(pool.capacityReservationIds.length === 0
-      ? {}
-      : { capacityReservationSelectorTerms: pool.capacityReservationIds.map((id) => ({ id })) }),
+    tags: Object.keys(place.tags).length === 0 ? undefined : place.tags,
+    capacityReservationSelectorTerms:
+      pool.capacityReservationIds.length === 0 ? undefined : pool.capacityReservationIds.map((id) => ({ id })),
   };
 }

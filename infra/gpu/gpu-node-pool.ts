@@ -121,7 +121,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
           tags: poolTags(pool, place),
           labels: poolLabels(pool),
           taints: poolTaints(pool).map((taint) => ({ ...taint, effect: NODE_GROUP_EFFECTS[taint.effect] })),
-          ...(pool.ami === 'Bottlerocket' && pool.timeSlices > 1 ? { userData: bottlerocketTimeSlicing(pool) } : {}),
+          userData: pool.ami === 'Bottlerocket' && pool.timeSlices > 1 ? bottlerocketTimeSlicing(pool) : undefined,
         },
         { parent: this },
       );
@@ -130,7 +130,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
 }
 
 function placeOf(name: string, place: GpuNodePoolPlace | undefined): GpuNodePoolPlace {
-  if (place === undefined) throw new Error(`${name} needs to be told where its nodes are`);
+  if (place === undefined) throw new Error(`${name}: place is missing; only the mechanism karpenter needs no place`);
   return place;
 }
 

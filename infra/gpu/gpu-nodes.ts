@@ -41,7 +41,7 @@ export class GpuNodes extends pulumi.ComponentResource {
       const shared = pool.mechanism === 'auto-mode' ? autoMode : groups;
       return new GpuNodePool(
         `${name}-${pool.name}`,
-        { pool, ...(shared === undefined ? {} : { place: this.place(args, shared) }) },
+        { pool, place: shared === undefined ? undefined : this.place(args, shared) },
         { parent: this, dependsOn: [...(shared?.dependsOn ?? []), ...(args.cluster?.ready ?? [])] },
       );
     });
@@ -64,7 +64,8 @@ export class GpuNodes extends pulumi.ComponentResource {
 
   private place(args: GpuNodesArgs, { role }: RoleWithPolicies): GpuNodePoolPlace {
     const { cluster, subnetIds = [], zones = [], tags = {} } = args;
-    if (cluster === undefined) throw new Error('only pools of mechanism karpenter do without the cluster');
+    if (cluster === undefined)
+      throw new Error('cluster is missing; only pools of the mechanism karpenter need no cluster');
     const { clusterName, version, securityGroupId } = cluster;
     const nodeRole = { name: role.name, arn: role.arn };
     return { clusterName, version, securityGroupId, subnetIds, zones, tags, nodeRole };

@@ -7,7 +7,7 @@ export interface PolicyStatement {
   Principal?: '*' | Record<string, pulumi.Input<string> | string[]>;
   Action: string | string[];
   Resource: pulumi.Input<string> | pulumi.Input<string>[];
-  Condition?: Record<string, Record<string, pulumi.Input<string | string[]>>>;
+  Condition?: Record<string, Record<string, pulumi.Input<string | string[]>> | undefined>;
 }
 
 /** A policy in AWS's JSON format. */

@@ -1,3 +1,5 @@
+import { isIPv6 } from 'node:net';
+
 /** Address ranges of a VPC's subnets, one private and one public range for each zone. */
 export interface SubnetRanges {
   private: string[];
@@ -7,7 +9,8 @@ export interface SubnetRanges {
 const SMALLEST_PREFIX = 16;
 const LARGEST_PREFIX = 20;
 
-const CIDR = /^(\d{1,3}(?:\.\d{1,3}){3})(?:\/(\d{1,2}))?$/;
+/** Without leading zeros, which some programs read as octal numbers. */
+const CIDR = /^((?:0|[1-9]\d{0,2})(?:\.(?:0|[1-9]\d{0,2})){3})(?:\/(0|[1-9]\d?))?$/;
 
 /**
  * Checks whether a text is an IPv4 range.
@@ -25,6 +28,16 @@ export function cidrFault(text: string): { reason: string; hint?: string } | und
     reason: 'not the first address of its range',
     hint: `write ${format(network)}/${prefix} for the range, or ${address}/32 for this address`,
   };
+}
+
+/** The same for a range of IPv4 or IPv6. */
+export function rangeFault(text: string): { reason: string; hint?: string } | undefined {
+  if (!text.includes(':')) return cidrFault(text);
+  const [, address = '', prefix] = /^([^/%]*)(?:\/(0|[1-9]\d{0,2}))?$/.exec(text) ?? [];
+  if (!isIPv6(address) || Number(prefix ?? 0) > 128) return { reason: '' };
+  return prefix === undefined
+    ? { reason: 'an address, not a range', hint: `write ${text}/128 for this address` }
+    : undefined;
 }
 
 /**
@@ -50,8 +63,8 @@ const firstOf = (base: number, prefix: number): number => base - (base % 2 ** (3
  */
 export function subnetRanges(cidr: string, zones: number): SubnetRanges {
   const { base, prefix } = parse(cidr) ?? {};
-  if (base === undefined || prefix === undefined) throw new Error('not a range of addresses');
-  if (!(prefix >= SMALLEST_PREFIX && prefix <= LARGEST_PREFIX)) throw new Error('not a size that a network can have');
+  if (base === undefined || prefix === undefined) throw new Error('not an IPv4 range');
+  if (!(prefix >= SMALLEST_PREFIX && prefix <= LARGEST_PREFIX)) throw new Error('not a size that a VPC can have');
   const first = firstOf(base, prefix);
   if (first !== base) throw new Error(`not the first address of its range, ${format(first)}/${prefix}`);
   const size = 2 ** (32 - prefix);

@@ -15,18 +15,18 @@ export function clusterSettings(
 ): ClusterSettings {
   if (values.cluster === 'existing') {
     if (values.vpcId !== undefined) {
-      problems.add('vpcId', 'is given for a cluster that is there already', { hint: 'leave it out' });
+      problems.add('vpcId', 'is set, but the cluster exists already', { hint: 'remove it' });
     }
     const isApplied = values.renderManifestsTo === undefined;
     if (isApplied && values.kubeconfig === undefined && values.kubeContext === undefined) {
-      problems.add('kubeContext', 'is missing, and so is kubeconfig', {
-        allowed: 'a context of your kubeconfig, or a kubeconfig',
-        hint: 'whichever context happens to be the current one is not taken',
+      problems.add('kubeContext', 'is missing, and kubeconfig too', {
+        allowed: 'a context of your kubeconfig, or the setting kubeconfig',
+        hint: 'the current context is never used by default, because it may belong to another cluster',
       });
     }
     if (values.oidcProviderArn === undefined && values.s3Endpoint === undefined) {
-      problems.add('oidcProviderArn', 'is missing: pods need it to take a role that reads the bucket', {
-        allowed: 'the IAM provider of an EKS cluster; or s3Endpoint with its keys',
+      problems.add('oidcProviderArn', 'is missing, but pods need it to assume a role that reads the bucket', {
+        allowed: 'the ARN of the IAM provider of an EKS cluster, or s3Endpoint with its keys',
       });
     }
     return {
@@ -38,7 +38,7 @@ export function clusterSettings(
   }
   for (const key of ['kubeconfig', 'kubeContext', 'oidcProviderArn'] as const) {
     if (values[key] !== undefined) {
-      problems.add(key, 'is given, and a cluster is to be made', { hint: 'set cluster to existing, or leave it out' });
+      problems.add(key, 'is set, but this stack creates a cluster', { hint: 'set cluster to existing, or remove it' });
     }
   }
   return {
@@ -60,20 +60,20 @@ function networkSettings(values: ConfigValues, region: string | undefined, probl
     if (privateSubnetIds.length < FEWEST_ZONES) {
       problems.add('privateSubnetIds', `has ${privateSubnetIds.length} subnets`, {
         allowed: 'at least two, in different zones',
-        hint: 'name the private subnets of the VPC',
+        hint: 'list the private subnets of the VPC',
       });
     }
     return { kind: 'existing', vpcId, privateSubnetIds };
   }
   if (privateSubnetIds.length > 0) {
-    problems.add('privateSubnetIds', 'is given without vpcId', { hint: 'name the VPC too, or leave it out' });
+    problems.add('privateSubnetIds', 'is set without vpcId', { hint: 'set vpcId too, or remove it' });
   }
   checkZonesOfRegion('availabilityZones', zones, region, problems);
   const different = new Set(zones).size;
   if (different !== zones.length || different < FEWEST_ZONES || different > MOST_ZONES) {
     problems.add('availabilityZones', `has ${different} different zones`, {
       allowed: `from ${FEWEST_ZONES} to ${MOST_ZONES}, each once`,
-      hint: '"aws ec2 describe-availability-zones" lists those of the region',
+      hint: '"aws ec2 describe-availability-zones" lists the zones of the region',
     });
   } else {
     try {

@@ -12,6 +12,6 @@ export function completePool(pool: GpuNodePoolInput): GpuNodePoolSettings {
   const problems = new ProblemList(`pool ${pool.name}`);
   const complete = readFields(POOL_FIELDS, { ...pool }, problems);
   checkNodeClass(complete, problems, 'nodeClass');
-  problems.refuse(`the pool ${pool.name} cannot be made`);
+  problems.refuse(`the pool ${pool.name} has invalid settings`);
   return complete;
 }

@@ -40,6 +40,14 @@ interface IntegerField extends Described {
   readonly default?: number;
 }
 
+interface IntegersField extends Described {
+  readonly kind: 'integers';
+  readonly default?: readonly number[];
+  /** Limits of each number. */
+  readonly minimum: number;
+  readonly maximum: number;
+}
+
 interface FlagField extends Described {
   readonly kind: 'flag';
   readonly default?: boolean;
@@ -70,7 +78,15 @@ interface ObjectsField extends Described {
 }
 
 export type Field = (
-  TextField | ChoiceField | IntegerField | FlagField | TextsField | MapField | ObjectField | ObjectsField
+  | TextField
+  | ChoiceField
+  | IntegerField
+  | IntegersField
+  | FlagField
+  | TextsField
+  | MapField
+  | ObjectField
+  | ObjectsField
 ) & {
   /** May be omitted although it has no default. */
   readonly optional?: true;
@@ -84,19 +100,21 @@ type Given<F extends Field> = F extends { kind: 'text' }
     ? C
     : F extends { kind: 'integer' }
       ? number
-      : F extends { kind: 'flag' }
-        ? boolean
-        : F extends { kind: 'texts'; choices: readonly (infer C)[] }
-          ? C[]
-          : F extends { kind: 'texts' }
-            ? string[]
-            : F extends { kind: 'map' }
-              ? Record<string, string>
-              : F extends { kind: 'object'; fields: infer G extends Fields }
-                ? Values<G>
-                : F extends { kind: 'objects'; fields: infer G extends Fields }
-                  ? Values<G>[]
-                  : never;
+      : F extends { kind: 'integers' }
+        ? number[]
+        : F extends { kind: 'flag' }
+          ? boolean
+          : F extends { kind: 'texts'; choices: readonly (infer C)[] }
+            ? C[]
+            : F extends { kind: 'texts' }
+              ? string[]
+              : F extends { kind: 'map' }
+                ? Record<string, string>
+                : F extends { kind: 'object'; fields: infer G extends Fields }
+                  ? Values<G>
+                  : F extends { kind: 'objects'; fields: infer G extends Fields }
+                    ? Values<G>[]
+                    : never;
 
 type OptionalNames<T extends Fields> = { [K in keyof T]: T[K] extends { optional: true } ? K : never }[keyof T];
 

@@ -22,7 +22,9 @@ export function checkPools(settings: Settings, models: readonly ModelGpu[], prob
   pools.forEach((pool, index) => {
     const at = (field: string): string => `gpuNodePools[${index}].${field}`;
     if (pools.findIndex(({ name }) => name === pool.name) !== index) {
-      problems.add(at('name'), `is "${pool.name}", as that of another pool`, { allowed: 'each name once' });
+      problems.add(at('name'), `is "${pool.name}", like that of another pool`, {
+        allowed: 'a different name for each pool',
+      });
     }
     checkInstanceTypes(pool, triton, problems, at);
     if (pool.mechanism === 'managed-node-group') checkNodeGroup(pool, cluster.kind, problems, at);
@@ -51,10 +53,10 @@ function checkInstanceTypes(
   at: At,
 ): void {
   if (pool.instanceTypes.length === 0) {
-    problems.add(at('instanceTypes'), 'is empty', { allowed: `some of ${GPU_INSTANCE_TYPE_NAMES.join(', ')}` });
+    problems.add(at('instanceTypes'), 'is empty', { allowed: `one or more of ${GPU_INSTANCE_TYPE_NAMES.join(', ')}` });
   }
   if (pool.capacityTypes.length === 0) {
-    problems.add(at('capacityTypes'), 'is empty', { allowed: 'some of reserved, spot, on-demand' });
+    problems.add(at('capacityTypes'), 'is empty', { allowed: 'one or more of reserved, spot, on-demand' });
   }
   const { cpu, memoryGiB } = { ...DEFAULTS.resources, ...resources };
   for (const type of pool.instanceTypes) {
@@ -63,13 +65,13 @@ function checkInstanceTypes(
     if (gpusPerPod > 0 && (facts.memoryGiB <= memoryGiB || facts.vcpus <= cpu)) {
       problems.add(
         at('instanceTypes'),
-        `has ${type} with ${facts.vcpus} cores and ${facts.memoryGiB} GiB, and a server needs ${cpu} and ${memoryGiB}`,
-        { hint: 'name larger machines, or lower resources.cpu and resources.memoryGiB' },
+        `has ${type} with ${facts.vcpus} cores and ${facts.memoryGiB} GiB, but a replica needs more than ${cpu} cores and ${memoryGiB} GiB on its node`,
+        { hint: 'use larger instance types, or lower resources.cpu and resources.memoryGiB' },
       );
     }
     if (schedulableGpus(pool, type) < gpusPerPod) {
-      problems.add(at('instanceTypes'), `has ${type} with ${facts.gpus} GPU, and a server needs ${gpusPerPod}`, {
-        hint: 'name larger machines, or lower gpusPerPod',
+      problems.add(at('instanceTypes'), `has ${type} with ${facts.gpus} GPU, but a replica needs ${gpusPerPod}`, {
+        hint: 'use instance types with more GPUs, or lower gpusPerPod',
       });
     }
   }
@@ -82,8 +84,8 @@ function checkNodeGroup(
   at: At,
 ): void {
   if (cluster === 'existing') {
-    problems.add(at('mechanism'), 'is managed-node-group, and the cluster is not made here', {
-      allowed: 'karpenter, or no pools',
+    problems.add(at('mechanism'), 'is managed-node-group, but this stack does not create the cluster', {
+      allowed: 'karpenter, or an empty gpuNodePools',
     });
   }
   if (pool.minimumNodes > pool.maximumNodes) {
@@ -92,7 +94,7 @@ function checkNodeGroup(
     });
   }
   if (pool.capacityTypes.includes('reserved')) {
-    problems.add(at('capacityTypes'), 'has reserved', { allowed: 'spot, on-demand for managed-node-group' });
+    problems.add(at('capacityTypes'), 'has reserved', { allowed: 'spot and on-demand for managed-node-group' });
   }
 }
 
@@ -108,20 +110,23 @@ export function checkNodeClass(pool: GpuNodePoolSettings, problems: ProblemList,
 function checkKarpenterPool(pool: GpuNodePoolSettings, settings: Settings, problems: ProblemList, at: At): void {
   const { cluster } = settings;
   if (pool.mechanism === 'auto-mode' && !(cluster.kind === 'create' && cluster.autoMode)) {
-    problems.add(at('mechanism'), 'is auto-mode, and the cluster is not one with Auto Mode that is made here', {
-      allowed: cluster.kind === 'create' ? 'managed-node-group, or set autoMode to true' : 'karpenter, or no pools',
+    problems.add(at('mechanism'), 'is auto-mode, but this stack does not create a cluster with Auto Mode', {
+      allowed:
+        cluster.kind === 'create'
+          ? 'managed-node-group, or set autoMode to true'
+          : 'karpenter, or an empty gpuNodePools',
     });
   }
   checkNodeClass(pool, problems, at('nodeClass'));
   if (pool.mechanism !== 'karpenter' && pool.nodeClass !== undefined) {
-    problems.add(at('nodeClass'), 'is given, and the node class is made here', {
-      hint: 'leave it out, or set mechanism to karpenter',
+    problems.add(at('nodeClass'), 'is set, but this stack creates the node class', {
+      hint: 'remove it, or set mechanism to karpenter',
     });
   }
   const reserved = pool.capacityTypes.includes('reserved');
   if (pool.mechanism === 'auto-mode' && reserved !== pool.capacityReservationIds.length > 0) {
     problems.add(at(reserved ? 'capacityReservationIds' : 'capacityTypes'), reserved ? 'is empty' : 'lacks reserved', {
-      allowed: 'capacity type reserved and capacityReservationIds together, or neither',
+      allowed: 'both the capacity type reserved and capacityReservationIds, or neither',
     });
   }
   for (const [key, usual] of [
@@ -129,13 +134,13 @@ function checkKarpenterPool(pool: GpuNodePoolSettings, settings: Settings, probl
     ['dcgmExporter', false],
   ] as const) {
     if (pool[key] !== usual) {
-      problems.add(at(key), `is ${pool[key]}`, { allowed: `${usual}: only managed-node-group has it` });
+      problems.add(at(key), `is ${pool[key]}`, { allowed: `${usual}, because only managed-node-group supports it` });
     }
   }
   const smallest = Math.min(...pool.instanceTypes.map((type) => factsOf(type).gpus));
   if (pool.instanceTypes.length > 0 && pool.maximumGpus < smallest) {
     problems.add(at('maximumGpus'), `is ${pool.maximumGpus}`, {
-      allowed: `at least ${smallest}, the GPUs of one node`,
+      allowed: `at least ${smallest}, the number of GPUs of one node`,
     });
   }
 }
@@ -145,8 +150,8 @@ function checkZones(pool: GpuNodePoolSettings, { cluster, region }: Settings, pr
   if (cluster.network.kind === 'existing') {
     checkZonesOfRegion(at('zones'), pool.zones, region, problems);
     if (pool.mechanism !== 'managed-node-group') return;
-    problems.add(at('zones'), `has ${pool.zones.join(', ')}, and the zones of privateSubnetIds are not known`, {
-      hint: 'leave it out: a managed node group is in all of these subnets',
+    problems.add(at('zones'), `has ${pool.zones.join(', ')}, but the zones of privateSubnetIds are unknown`, {
+      hint: 'remove it; a managed node group uses all subnets of privateSubnetIds',
     });
     return;
   }
@@ -165,8 +170,8 @@ function checkModel(model: ModelGpu, pool: GpuNodePoolSettings, problems: Proble
   const fitting = GPU_INSTANCE_TYPE_NAMES.filter((type) =>
     model.computeCapabilities.includes(computeCapabilityOf(type)),
   );
-  problems.add(at('instanceTypes'), `has ${described.join(', ')}, on which model ${model.model} does not run`, {
+  problems.add(at('instanceTypes'), `has ${described.join(', ')}, on which the model ${model.model} does not run`, {
     allowed: `compute capability ${model.computeCapabilities.join(', ')}: ${fitting.length === 0 ? 'no known type' : fitting.join(', ')}`,
-    hint: `build a plan of ${model.model} for that GPU and add it to modelGpus`,
+    hint: `build a plan of ${model.model} for that GPU, and add its compute capability to modelGpus`,
   });
 }

@@ -12,7 +12,7 @@ import type { Settings } from './types';
 export type { ConfigSource } from './source';
 export type * from './types';
 
-const HINT = 'every key is described in Pulumi.yaml; set one with "pulumi config set KEY VALUE"';
+const HINT = 'Pulumi.yaml describes every setting; "pulumi config set KEY VALUE" sets one';
 
 /**
  * Reads and validates the configuration of a stack.
@@ -25,7 +25,7 @@ export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
   const wrongValues = new ProblemList(problems.file);
   const values = readFields(CONFIG_FIELDS, known(given), wrongValues);
   problems.problems.push(...wrongValues.problems);
-  const refuse = (): void => problems.refuse(`${problems.file} cannot be used as it is`, HINT);
+  const refuse = (): void => problems.refuse(`${problems.file} has invalid settings`, HINT);
   // Contradictions between values can be checked only if each value is valid by itself.
   if (wrongValues.problems.length > 0) refuse();
   const region = regionOf(values, source.region, problems);

@@ -17,19 +17,19 @@ export function modelRepositorySettings(
   const prefix = checkedPrefix(values, problems);
   const bucket = values.bucketName;
   if (values.protect && values.bucketForceDestroy) {
-    problems.add('bucketForceDestroy', 'is true, and so is protect', { hint: 'set one of them to false' });
+    problems.add('bucketForceDestroy', 'is true, but protect is true too', { hint: 'set one of them to false' });
   }
   if (bucket === undefined) {
     for (const key of [...ELSEWHERE, 'bucketKmsKeyArn', 'bucketRegion'] as const) {
       if (values[key] !== undefined)
-        problems.add(key, 'is given without bucketName', { hint: 'name the bucket that is there, or leave it out' });
+        problems.add(key, 'is set without bucketName', { hint: 'set bucketName to the existing bucket, or remove it' });
     }
     const { bucketReaders: readers, bucketForceDestroy: forceDestroy, oldVersionDays, accessLogDays } = values;
     return { kind: 'create', prefix, region, readers, forceDestroy, oldVersionDays, accessLogDays };
   }
   if (values.bucketReaders.length > 0) {
-    problems.add('bucketReaders', 'is given with bucketName, and the policy of that bucket is left alone', {
-      hint: 'let them read in the policy of the bucket and of its key, and leave it out',
+    problems.add('bucketReaders', 'is set, but the policy of the existing bucket bucketName is not changed', {
+      hint: 'remove it, and allow the roles in the policies of that bucket and its key',
     });
   }
   const missing = ELSEWHERE.filter((key) => values[key] === undefined);
@@ -37,10 +37,10 @@ export function modelRepositorySettings(
     return { kind: 'existing', prefix, region, bucket, kmsKeyArn: values.bucketKmsKeyArn };
   }
   for (const key of missing) {
-    problems.add(key, 'is missing', { allowed: `${ELSEWHERE.join(', ')} are given together, or none of them` });
+    problems.add(key, 'is missing', { allowed: `all of ${ELSEWHERE.join(', ')}, or none of them` });
   }
   if (values.publisherSubjects.length > 0) {
-    problems.add('publisherSubjects', 'is given, and the bucket is not in AWS', { hint: 'leave it out' });
+    problems.add('publisherSubjects', 'is set, but the bucket is not in AWS', { hint: 'remove it' });
   }
   return {
     kind: 'elsewhere',
@@ -62,7 +62,7 @@ function checkedPrefix(values: ConfigValues, problems: ProblemList): string {
     if (!(error instanceof UserError)) throw error;
     const aboutBucket = error.message.includes('cannot be a bucket name');
     problems.add(aboutBucket ? 'bucketName' : 'modelRepositoryPrefix', error.message.replace(/^--bucket \S*: /, ''), {
-      ...(error.hint === undefined ? {} : { allowed: error.hint }),
+      allowed: error.hint,
     });
     return values.modelRepositoryPrefix;
   }

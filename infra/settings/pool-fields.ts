@@ -13,25 +13,26 @@ export const POOL_FIELDS = {
     kind: 'text',
     pattern: NAME,
     allowed: 'at most 40 lower-case letters, digits and hyphens, beginning with a letter',
-    description: 'Name of the pool, and value of the label triton-serving/gpu-pool of its nodes.',
+    description: 'Name of the pool, which is also the value of the label triton-serving/gpu-pool of its nodes.',
   },
   mechanism: {
     kind: 'choice',
     choices: MECHANISMS,
     default: 'auto-mode',
     description:
-      'auto-mode: a NodePool and NodeClass of EKS Auto Mode, which scales from 0. managed-node-group: a managed node group without an autoscaler. karpenter: a NodePool for the Karpenter of the cluster.',
+      'How nodes are created. auto-mode: a NodePool and NodeClass of EKS Auto Mode, which scales from 0. managed-node-group: managed node groups, without an autoscaler. karpenter: a NodePool for the Karpenter of an existing cluster.',
   },
   instanceTypes: {
     kind: 'texts',
     choices: GPU_INSTANCE_TYPE_NAMES,
-    description: 'Instance types to use, from infra/gpu/gpu-instance-types.ts.',
+    description: 'EC2 instance types of the nodes, from infra/gpu/gpu-instance-types.ts.',
   },
   capacityTypes: {
     kind: 'texts',
     choices: ['reserved', 'spot', 'on-demand'],
     default: ['spot', 'on-demand'],
-    description: 'Purchase options of the nodes. With several, reserved is preferred to spot, and spot to on-demand.',
+    description:
+      'Purchase options of the nodes. Karpenter prefers reserved to spot, and spot to on-demand; a managed node group is created for each option.',
   },
   maximumGpus: {
     kind: 'integer',
@@ -45,21 +46,21 @@ export const POOL_FIELDS = {
     minimum: 0,
     maximum: 100,
     default: 0,
-    description: 'Only for managed-node-group: smallest number of nodes, which is also the initial one.',
+    description: 'Smallest number of nodes of each group, with which it is created. Only for managed-node-group.',
   },
   maximumNodes: {
     kind: 'integer',
     minimum: 1,
     maximum: 100,
     default: 2,
-    description: 'Only for managed-node-group: largest number of nodes.',
+    description: 'Largest number of nodes of each group. Only for managed-node-group.',
   },
   zones: {
     kind: 'texts',
     default: [],
     description: 'Availability zones of the nodes. Empty: all zones of the network.',
   },
-  labels: { kind: 'map', description: 'Further labels of its nodes.' },
+  labels: { kind: 'map', description: 'Labels of the nodes, in addition to those that every pool sets.' },
   taints: {
     kind: 'objects',
     fields: {
@@ -72,7 +73,8 @@ export const POOL_FIELDS = {
         description: 'Effect on pods that do not tolerate the taint.',
       },
     },
-    description: 'Taints in addition to nvidia.com/gpu, which every pool has. Triton tolerates them.',
+    description:
+      'Taints of the nodes, in addition to nvidia.com/gpu, which every pool has. The replicas tolerate them.',
   },
   disruptedNodes: {
     kind: 'text',
@@ -80,7 +82,7 @@ export const POOL_FIELDS = {
     allowed: 'a number or a percentage, "1" or "20%"',
     default: '1',
     description:
-      'Nodes that may be replaced at once for consolidation, updates and expiry. Not for managed-node-group.',
+      'Number or percentage of nodes that may be replaced at the same time for consolidation, updates and expiry. Not for managed-node-group.',
   },
   consolidateAfterMinutes: {
     kind: 'integer',
@@ -94,7 +96,7 @@ export const POOL_FIELDS = {
     minimum: 1,
     maximum: 504,
     default: 336,
-    description: 'Hours after which a node is replaced; at most 504 with Auto Mode. Not for managed-node-group.',
+    description: 'Hours after which a node is replaced; Auto Mode allows at most 504. Not for managed-node-group.',
   },
   diskGiB: {
     kind: 'integer',
@@ -102,20 +104,20 @@ export const POOL_FIELDS = {
     maximum: 16384,
     default: 150,
     description:
-      'Disk of a node: it holds the operating system, the Triton image (about 20 GiB unpacked) and the scratch volumes of the pods.',
+      'Disk of each node in GiB. The disk holds the operating system, the image of Triton (about 20 GiB unpacked) and the scratch volumes of the replicas.',
   },
   capacityReservationIds: {
     kind: 'texts',
     pattern: /^cr-[0-9a-f]+$/,
     allowed: 'the id of an EC2 capacity reservation, "cr-0123456789abcdef0"',
     default: [],
-    description: 'Capacity reservations for the capacity type reserved.',
+    description: 'Ids of EC2 capacity reservations, for the capacity type reserved.',
   },
   ami: {
     kind: 'choice',
     choices: ['AL2023', 'Bottlerocket'],
     default: 'AL2023',
-    description: 'Only for managed-node-group: operating system of the nodes, with NVIDIA drivers.',
+    description: 'Operating system of the nodes, which includes the NVIDIA driver. Only for managed-node-group.',
   },
   timeSlices: {
     kind: 'integer',
@@ -123,21 +125,21 @@ export const POOL_FIELDS = {
     maximum: 48,
     default: 1,
     description:
-      'Only for managed-node-group: number of pods that share one GPU; its memory is not divided. 1: no sharing.',
+      'Number of replicas that share one GPU in turn, without dividing its memory; 1 means that GPUs are not shared. Only for managed-node-group.',
   },
   dcgmExporter: {
     kind: 'flag',
     default: false,
-    description: 'Only for managed-node-group: run DCGM exporter on the nodes, for GPU metrics.',
+    description: 'Whether the nodes run DCGM exporter, which provides GPU metrics. Only for managed-node-group.',
   },
   nodeClass: {
     kind: 'object',
     optional: true,
     fields: {
-      group: { kind: 'text', description: 'API group, such as karpenter.k8s.aws.' },
-      kind: { kind: 'text', description: 'Kind, such as EC2NodeClass.' },
+      group: { kind: 'text', description: 'API group of the object, such as karpenter.k8s.aws.' },
+      kind: { kind: 'text', description: 'Kind of the object, such as EC2NodeClass.' },
       name: { kind: 'text', description: 'Name of the object.' },
     },
-    description: 'Only for karpenter: the existing node class.',
+    description: 'Existing node class of Karpenter. Required for karpenter, and only allowed there.',
   },
 } as const satisfies Fields;

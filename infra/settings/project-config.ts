@@ -1,12 +1,13 @@
 import { CONFIG_FIELDS } from './config';
 import type { Field, Fields } from './fields';
+import { allowedOf } from './reader';
 
 /** Declaration of a key in Pulumi.yaml. */
 export interface DeclaredKey {
   type: 'string' | 'integer' | 'boolean' | 'array' | 'object';
   description: string;
   default: unknown;
-  items?: { type: 'string' | 'object' };
+  items?: { type: 'string' | 'integer' | 'object' };
 }
 
 /**
@@ -29,6 +30,8 @@ function declared(field: Field): DeclaredKey {
       return { type: 'boolean', description, default: field.default };
     case 'texts':
       return { type: 'array', description, default: [...(field.default ?? [])], items: { type: 'string' } };
+    case 'integers':
+      return { type: 'array', description, default: [...(field.default ?? [])], items: { type: 'integer' } };
     case 'objects':
       return { type: 'array', description, default: [], items: { type: 'object' } };
     case 'map':
@@ -41,16 +44,23 @@ function declared(field: Field): DeclaredKey {
 
 /** The description with the allowed values, where the type does not imply them. */
 function describeField(field: Field): string {
-  const secret = field.kind === 'text' && field.secret === true ? ' Secret: set it with --secret.' : '';
   switch (field.kind) {
     case 'choice':
-      return `${field.description} One of ${field.choices.join(', ')}.`;
     case 'integer':
-      return `${field.description} From ${field.minimum} to ${field.maximum}.`;
+    case 'integers':
+      return `${field.description} Allowed: ${allowedOf(field)}.`;
     case 'object':
     case 'objects':
       return `${field.description} Members: ${Object.keys(field.fields).join(', ')}.`;
+    case 'text': {
+      const secret = field.secret === true ? ' Secret: set it with "pulumi config set --secret".' : '';
+      return `${field.description}${describeFormat(field.allowed)}${secret}`;
+    }
+    case 'texts':
+      return `${field.description}${describeFormat(field.choices?.join(', ') ?? field.allowed)}`;
     default:
-      return `${field.description}${secret}`;
+      return field.description;
   }
 }
+
+const describeFormat = (allowed: string | undefined): string => (allowed === undefined ? '' : ` Allowed: ${allowed}.`);

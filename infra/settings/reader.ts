@@ -49,6 +49,7 @@ function readField(field: Field, value: unknown, problems: ProblemList, at: stri
   }
   if (field.kind === 'text') return checked(field, value as string, problems, at);
   if (field.kind === 'texts') return readTexts(field, value as unknown[], problems, at);
+  if (field.kind === 'integers') return readIntegers(field, value as unknown[], problems, at);
   if (field.kind === 'object') return readFields(field.fields, value as Record<string, unknown>, problems, at);
   if (field.kind === 'objects') return readObjects(field.fields, value as unknown[], problems, at);
   return value;
@@ -62,15 +63,11 @@ function isKind(field: Field, value: unknown): boolean {
     case 'choice':
       return field.choices.includes(value as string);
     case 'integer':
-      return (
-        Number.isInteger(value) &&
-        (value as number) >= field.minimum &&
-        (value as number) <= field.maximum &&
-        (field.choices?.includes(value as number) ?? true)
-      );
+      return isWithin(field, value) && (field.choices?.includes(value as number) ?? true);
     case 'flag':
       return typeof value === 'boolean';
     case 'texts':
+    case 'integers':
     case 'objects':
       return Array.isArray(value);
     case 'map':
@@ -80,6 +77,22 @@ function isKind(field: Field, value: unknown): boolean {
     default:
       return field satisfies never;
   }
+}
+
+const isWithin = ({ minimum, maximum }: { minimum: number; maximum: number }, value: unknown): boolean =>
+  Number.isInteger(value) && minimum <= (value as number) && (value as number) <= maximum;
+
+function readIntegers(
+  field: Field & { kind: 'integers' },
+  values: unknown[],
+  problems: ProblemList,
+  at: string,
+): number[] {
+  return values.filter((value, index): value is number => {
+    if (isWithin(field, value)) return true;
+    problems.add(`${at}[${index}]`, `is ${describe(value)}`, { allowed: range(field) });
+    return false;
+  });
 }
 
 function readTexts(field: Field & { kind: 'texts' }, values: unknown[], problems: ProblemList, at: string): string[] {
@@ -116,6 +129,7 @@ function checked(
 function hintFor(field: Field, value: unknown): string | undefined {
   if (field.kind === 'choice' && typeof value === 'string') return didYouMean(value, field.choices);
   if (field.kind === 'texts' && typeof value === 'string') return `write it as a list: [${value}]`;
+  if (field.kind === 'integers' && typeof value === 'number') return `write it as a list: [${value}]`;
   if (field.kind === 'objects' && isMapping(value)) return 'write it as a list: put "- " before its first key';
   return undefined;
 }
@@ -152,15 +166,20 @@ const mapping = (fields: Fields): string => `a mapping with ${listed(Object.keys
 const allowedItem = (field: Field & { kind: 'texts' }): string =>
   field.choices === undefined ? (field.allowed ?? 'text') : field.choices.join(', ');
 
+const range = ({ minimum, maximum }: { minimum: number; maximum: number }): string =>
+  `a whole number from ${minimum} to ${maximum}`;
+
 /** The allowed values of a field, to be printed after "allowed:". */
-function allowedOf(field: Field): string {
+export function allowedOf(field: Field): string {
   switch (field.kind) {
     case 'text':
       return field.allowed ?? 'text';
     case 'choice':
       return field.choices.join(', ');
     case 'integer':
-      return field.choices?.join(', ') ?? `a whole number from ${field.minimum} to ${field.maximum}`;
+      return field.choices?.join(', ') ?? range(field);
+    case 'integers':
+      return `a list of: ${range(field)}`;
     case 'flag':
       return 'true, false';
     case 'texts':
@@ -170,7 +189,7 @@ function allowedOf(field: Field): string {
     case 'object':
       return mapping(field.fields);
     case 'objects':
-      return `a list, each of it ${mapping(field.fields)}`;
+      return `a list, each item ${mapping(field.fields)}`;
     default:
       return field satisfies never;
   }

@@ -17,7 +17,7 @@ function closedCidrFault(text: string): TextFault | undefined {
   if (!text.endsWith('/0')) return cidrFault(text);
   return {
     reason: 'it contains every address',
-    hint: 'list the addresses of your people and CI; leave the list empty to allow the VPC only',
+    hint: 'list the addresses of your administrators and CI; an empty list allows the VPC only',
   };
 }
 
@@ -29,43 +29,44 @@ const CLUSTER_FIELDS = {
     kind: 'flag',
     default: false,
     description:
-      'Pulumi refuses to delete or replace the cluster, the buckets of models and access logs, and the KMS keys of models and Kubernetes secrets. Set it in production. To delete one of them, first set this to false and run "pulumi up".',
+      'Whether Pulumi refuses to delete or replace the cluster, the buckets of models and access logs, and the KMS keys of models and Kubernetes secrets. Set it in production; to delete one of these resources, set it to false and run "pulumi up" first.',
   },
   vpcId: {
     kind: 'text',
     optional: true,
     pattern: /^vpc-[0-9a-f]+$/,
-    allowed: '"vpc-0123456789abcdef0", or no value to create a VPC',
-    description: 'Id of an existing VPC; requires privateSubnetIds. Default: a VPC is created.',
+    allowed: 'an id, "vpc-0123456789abcdef0"',
+    description: 'Id of an existing VPC, which also requires privateSubnetIds. Empty: a VPC is created.',
   },
   privateSubnetIds: {
     kind: 'texts',
     pattern: /^subnet-[0-9a-f]+$/,
-    allowed: '"subnet-0123456789abcdef0"',
+    allowed: 'an id, "subnet-0123456789abcdef0"',
     default: [],
     description:
-      'Private subnets of the existing VPC, in at least two zones. They need NAT for outgoing traffic; an S3 gateway endpoint saves its fees.',
+      'Ids of at least two private subnets of the existing VPC, in different zones. They need NAT for outgoing traffic; an S3 gateway endpoint saves the NAT fee for models.',
   },
   vpcCidr: {
     kind: 'text',
     check: cidrFault,
     allowed: 'an IPv4 range from /16 to /20, "10.0.0.0/16"',
     default: '10.0.0.0/16',
-    description: 'Address range of the created VPC. A change replaces the network and everything in it.',
+    description: 'IPv4 range of the created VPC. A change replaces the network and everything in it.',
   },
   availabilityZones: {
     kind: 'texts',
     pattern: /^[a-z]{2,4}(-[a-z]+)+-\d{1,2}[a-z]$/,
-    allowed: '"us-east-1a"',
+    allowed: 'a zone, "us-east-1a"',
     default: [],
-    description: 'Availability zones of the created VPC, 2 to 6; 3 are usual. Append new zones at the end.',
+    description:
+      'Availability zones of the created VPC: 2 to 6, usually 3. Append a new zone at the end of the list, so that existing subnets keep their ranges.',
   },
   natGateways: {
     kind: 'choice',
     choices: ['one', 'per-zone'],
     default: 'per-zone',
     description:
-      'Number of NAT gateways: one for the whole VPC (cheaper), or per-zone (keeps working when a zone fails).',
+      'Number of NAT gateways of the created VPC: one for all zones (cheaper), or one per zone (keeps working when a zone fails).',
   },
   flowLogDays: {
     kind: 'integer',
@@ -73,15 +74,14 @@ const CLUSTER_FIELDS = {
     maximum: 3653,
     choices: LOG_DAYS,
     default: 90,
-    description:
-      'Days to keep the flow logs of the created VPC; a retention of CloudWatch (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, ...).',
+    description: 'Days for which CloudWatch keeps the flow logs of the created VPC.',
   },
   cluster: {
     kind: 'choice',
     choices: ['create', 'existing'],
     default: 'create',
     description:
-      'create: create an EKS cluster. existing: use a Kubernetes cluster of any kind, see kubeconfig and kubeContext.',
+      'Whether to create an EKS cluster, or to use an existing Kubernetes cluster of any kind (kubeconfig, kubeContext).',
   },
   clusterName: {
     kind: 'text',
@@ -89,7 +89,7 @@ const CLUSTER_FIELDS = {
     pattern: /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/,
     allowed: 'at most 100 letters, digits, hyphens and underscores',
     description:
-      'Name of the created cluster. Default: triton-STACK. Another name creates a new cluster before the old one is deleted.',
+      'Name of the created cluster. A changed name creates another cluster before the present one is deleted. Empty: triton-STACK.',
   },
   kubernetesVersion: {
     kind: 'choice',
@@ -102,33 +102,35 @@ const CLUSTER_FIELDS = {
     kind: 'flag',
     default: true,
     description:
-      'EKS Auto Mode: AWS runs Karpenter, drivers, network and storage, for a fee. false: add-ons and a managed group of system nodes.',
+      'Whether the created cluster uses EKS Auto Mode, in which AWS runs Karpenter, drivers, network and storage for a fee. If false, the stack creates add-ons and a managed group of system nodes.',
   },
   systemInstanceTypes: {
     kind: 'texts',
     default: ['m7i.large', 'm7a.large', 'm6i.large'],
-    description: 'Without Auto Mode: instance types of the system nodes, without GPUs.',
+    description: 'Instance types, without GPUs, of the system nodes of a created cluster without Auto Mode.',
   },
   systemNodes: {
     kind: 'integer',
     minimum: 2,
     maximum: 20,
     default: 2,
-    description: 'Without Auto Mode: number of system nodes.',
+    description: 'Number of system nodes of a created cluster without Auto Mode.',
   },
   clusterAdmins: {
     kind: 'texts',
     pattern: ARN('iam'),
     allowed: 'the ARN of an IAM role or user',
     default: [],
-    description: 'Roles and users that administer the created cluster, in addition to the identity that creates it.',
+    description:
+      'ARNs of IAM roles and users that administer the created cluster, in addition to the identity that creates it.',
   },
   publicAccessCidrs: {
     kind: 'texts',
     check: closedCidrFault,
     allowed: 'an IPv4 range, "203.0.113.0/24"',
     default: [],
-    description: 'Addresses that may reach the Kubernetes API over the internet. Empty: only the VPC may.',
+    description:
+      'IPv4 ranges that may reach the Kubernetes API of the created cluster over the internet. Empty: only the VPC may.',
   },
   controlPlaneLogDays: {
     kind: 'integer',
@@ -136,7 +138,7 @@ const CLUSTER_FIELDS = {
     maximum: 3653,
     choices: LOG_DAYS,
     default: 90,
-    description: 'Days to keep the logs of the control plane, including audit logs; a retention of CloudWatch.',
+    description: 'Days for which CloudWatch keeps the logs of the control plane, which include the audit log.',
   },
   kubeconfig: {
     kind: 'text',
@@ -144,31 +146,33 @@ const CLUSTER_FIELDS = {
     secret: true,
     isPublic: (text) => !isKubeconfigText(text),
     description:
-      'Of an existing cluster: the text of a kubeconfig, or the path of one. Default: the first file of KUBECONFIG, or ~/.kube/config.',
+      'Kubeconfig of the existing cluster, as text or as a path. Empty: the first file of KUBECONFIG, or ~/.kube/config.',
   },
   kubeContext: {
     kind: 'text',
     optional: true,
     description:
-      'Of an existing cluster: the context in the kubeconfig. Default: the current context of the setting kubeconfig; required without it.',
+      'Context of the existing cluster in the kubeconfig; required if kubeconfig is empty. Empty: the current context of kubeconfig.',
   },
   oidcProviderArn: {
     kind: 'text',
     optional: true,
     pattern: OIDC_PROVIDER_ARN,
-    allowed: '"arn:aws:iam::123456789012:oidc-provider/oidc.eks.REGION.amazonaws.com/id/..."',
-    description: "Of an existing EKS cluster: the IAM provider of its service accounts, for Triton's role.",
+    allowed: 'an ARN, "arn:aws:iam::123456789012:oidc-provider/oidc.eks.REGION.amazonaws.com/id/..."',
+    description:
+      'ARN of the IAM provider for the service accounts of the existing EKS cluster. The replicas need it to assume a role; with s3Endpoint they use keys instead.',
   },
   renderManifestsTo: {
     kind: 'text',
     optional: true,
     description:
-      'Folder to write the Kubernetes objects to, as YAML, so that another tool applies them. Default: Pulumi applies them.',
+      'Folder to which the Kubernetes objects are written as YAML, so that another tool applies them. Empty: Pulumi applies them.',
   },
   gpuNodePools: {
     kind: 'objects',
     fields: POOL_FIELDS,
-    description: 'GPU node pools (docs/infrastructure.md). Empty: none, for a cluster that already has GPU nodes.',
+    description:
+      'GPU node pools, described in docs/infrastructure.md. Empty: none, for a cluster that already has GPU nodes.',
   },
   modelGpus: {
     kind: 'objects',
@@ -178,7 +182,7 @@ const CLUSTER_FIELDS = {
         kind: 'texts',
         pattern: /^\d{1,2}\.\d$/,
         allowed: 'a compute capability in quotes, "8.6"',
-        description: 'Compute capabilities that the model has a plan for.',
+        description: 'CUDA compute capabilities for which the model has a plan.',
       },
     },
     description: 'Models that run on some GPUs only, such as TensorRT plans. A pool with another GPU is rejected.',
@@ -190,24 +194,24 @@ const REPOSITORY_FIELDS = {
   modelRepositoryPrefix: {
     kind: 'text',
     default: 'models',
-    description: 'Folder of the models in the bucket. Releases are stored in PREFIX.releases.',
+    description: 'Prefix of the models in the bucket. Releases are stored in PREFIX.releases.',
   },
   bucketName: {
     kind: 'text',
     optional: true,
-    description: 'Name of an existing bucket. Default: a bucket is created.',
+    description: 'Name of an existing bucket. Empty: a bucket is created.',
   },
   bucketKmsKeyArn: {
     kind: 'text',
     optional: true,
     pattern: ARN('kms'),
     allowed: 'the ARN of a KMS key',
-    description: 'Of an existing bucket: the KMS key that encrypts its objects. Default: none.',
+    description: 'ARN of the KMS key that encrypts the objects of the existing bucket. Empty: no KMS key.',
   },
   bucketRegion: {
     kind: 'text',
     optional: true,
-    description: 'Of an existing bucket: its region. Default: aws:region.',
+    description: 'Region of the existing bucket. Empty: aws:region.',
   },
   bucketReaders: {
     kind: 'texts',
@@ -215,27 +219,28 @@ const REPOSITORY_FIELDS = {
     allowed: 'the ARN of an IAM role, "arn:aws:iam::111122223333:role/deploy"',
     default: [],
     description:
-      'Existing roles of other accounts that may read the models and releases of the created bucket, to promote them (docs/ci.md).',
+      'ARNs of existing IAM roles, of this or another account, that may read the models and releases of the created bucket. "promote --from" needs such a role if the bucket belongs to another account (docs/ci.md).',
   },
   bucketForceDestroy: {
     kind: 'flag',
     default: false,
     description:
-      '"pulumi destroy" deletes the created bucket even if it contains models. Cannot be combined with protect.',
+      'Whether "pulumi destroy" deletes the created bucket even if it contains models. Cannot be combined with protect.',
   },
   oldVersionDays: {
     kind: 'integer',
     minimum: 1,
     maximum: 3650,
     default: 90,
-    description: 'Days to keep replaced and deleted versions of objects. A rollback to an older release may fail.',
+    description:
+      'Days for which the created bucket keeps replaced and deleted versions of objects. A rollback to a release whose objects were replaced longer ago may fail.',
   },
   accessLogDays: {
     kind: 'integer',
     minimum: 1,
     maximum: 3650,
     default: 365,
-    description: 'Days to keep the access logs of the created bucket.',
+    description: 'Days for which the access logs of the created bucket are kept.',
   },
   s3Endpoint: {
     kind: 'text',
@@ -243,31 +248,42 @@ const REPOSITORY_FIELDS = {
     pattern: /^https?:\/\/[^/\s]+:\d+$/,
     allowed: '"http://HOST:PORT" or "https://HOST:PORT"',
     description:
-      "Address of an S3 API other than AWS's, as Triton reaches it; requires bucketName, s3AccessKeyId and s3SecretAccessKey.",
+      "URL of an S3 API other than AWS's, as the replicas reach it. Requires bucketName, s3AccessKeyId and s3SecretAccessKey.",
   },
-  s3AccessKeyId: { kind: 'text', optional: true, secret: true, description: 'Key of that S3 API.' },
-  s3SecretAccessKey: { kind: 'text', optional: true, secret: true, description: 'Secret of that key.' },
+  s3AccessKeyId: { kind: 'text', optional: true, secret: true, description: 'Id of the access key for s3Endpoint.' },
+  s3SecretAccessKey: {
+    kind: 'text',
+    optional: true,
+    secret: true,
+    description: 'Secret of the access key for s3Endpoint.',
+  },
   publisherSubjects: {
     kind: 'texts',
-    check: (text) => (isNarrowSubject(text) ? undefined : { reason: 'it also trusts other repositories' }),
+    check: (text) => (isNarrowSubject(text) ? undefined : { reason: 'other repositories match it too' }),
     allowed: 'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only after "OWNER/NAME:"',
     default: [],
-    description: 'Subjects of the OpenID Connect tokens that may publish. Empty: no publisher role is created.',
+    description:
+      'Subjects of the OpenID Connect tokens whose holders may assume the publisher role. Empty: no publisher role is created.',
   },
   publisherIssuer: {
     kind: 'text',
     pattern: /^https:\/\/[^\s]+[^/\s]$/,
     allowed: 'an address, "https://token.actions.githubusercontent.com"',
     default: 'https://token.actions.githubusercontent.com',
-    description: 'Issuer of these tokens.',
+    description: 'URL of the issuer of the tokens in publisherSubjects.',
   },
-  publisherAudience: { kind: 'text', default: 'sts.amazonaws.com', description: 'Audience of these tokens.' },
+  publisherAudience: {
+    kind: 'text',
+    default: 'sts.amazonaws.com',
+    description: 'Audience of the tokens in publisherSubjects.',
+  },
   publisherOidcProviderArn: {
     kind: 'text',
     optional: true,
     pattern: OIDC_PROVIDER_ARN,
     allowed: 'the ARN of an IAM OpenID Connect provider',
-    description: 'Existing IAM provider of the issuer; an account can have only one. Default: it is created.',
+    description:
+      'ARN of the IAM provider of publisherIssuer, if the account has one already; an account can have only one for each issuer. Empty: the provider is created.',
   },
 } as const satisfies Fields;
 

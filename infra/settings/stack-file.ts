@@ -26,11 +26,11 @@ export function stackFile(stack: string, folder: string): ConfigSource {
           .sort()
           .flatMap((name) => STACK_FILE.exec(name)?.[1] ?? [])
       : [];
-    throw new UserError(`there is no ${file}`, {
+    throw new UserError(`${file} does not exist`, {
       hint:
         stacks.length === 0
-          ? '--stack-dir says in which folder Pulumi.yaml and the stack files are'
-          : `name a stack that has such a file: ${stacks.join(', ')}`,
+          ? 'set --stack-dir to the folder that contains Pulumi.yaml and the stack files'
+          : `use a stack that has a stack file: ${stacks.join(', ')}`,
     });
   }
   const config = readConfig(file);
@@ -52,7 +52,7 @@ export function stackFile(stack: string, folder: string): ConfigSource {
 function readConfig(file: string): Record<string, unknown> {
   const problem = (message: string, hint?: string): UserError =>
     new UserError(`${basename(file)} cannot be read`, {
-      problems: [{ file, message, ...(hint === undefined ? {} : { hint }) }],
+      problems: [{ file, message, hint }],
     });
   let content: StackFile | null | undefined;
   try {
@@ -63,7 +63,8 @@ function readConfig(file: string): Record<string, unknown> {
   const config = content?.config ?? {};
   if (typeof config !== 'object' || Array.isArray(config)) throw problem('config is not a mapping');
   const twice = Object.keys(config).find((key) => !key.includes(':') && config[`${PROJECT}${key}`] !== undefined);
-  if (twice !== undefined) throw problem(`${twice} and ${PROJECT}${twice} are both given`, `keep ${PROJECT}${twice}`);
+  if (twice !== undefined)
+    throw problem(`${twice} and ${PROJECT}${twice} are both set`, `keep only ${PROJECT}${twice}`);
   return config;
 }
 

@@ -1,7 +1,6 @@
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../src/triton/control-key';
 import { TAINT_EFFECTS } from '../gpu/gpu-labels';
-import { DEFAULTS } from '../triton/limits';
-import { LIMITS, type Limits } from '../triton/limits';
+import { DEFAULTS, LIMITS, PORT_LIMITS, type Limits } from '../triton/limits';
 import type { Fields } from './fields';
 
 /** Defaults in words: `drainSeconds 15, exitTimeoutSeconds 30`. */
@@ -19,22 +18,32 @@ const { cpu, ...otherResources } = DEFAULTS.resources;
 
 /** Settings of the replicas; TritonServerArgs documents each. */
 export const TRITON_FIELDS = {
-  namespace: { kind: 'text', default: 'triton', description: 'Namespace of the servers.' },
-  createNamespace: { kind: 'flag', default: true, description: 'false: the namespace exists.' },
-  image: text('Image of Triton, with a version or digest. Default: the release that the Dockerfile names.'),
+  namespace: { kind: 'text', default: 'triton', description: 'Kubernetes namespace of the replicas.' },
+  createNamespace: {
+    kind: 'flag',
+    default: true,
+    description:
+      'Whether to create the namespace. If false, the namespace must exist, and its labels are left unchanged.',
+  },
+  image: text(
+    'Image of Triton, with a version or digest. Empty: the image of NVIDIA for the release that the Dockerfile names.',
+  ),
   replicas: {
     kind: 'integer',
     ...LIMITS.replicas,
     default: DEFAULTS.replicas,
-    description: 'Number of replicas without autoscaling.',
+    description: 'Number of replicas if autoscaling is empty.',
   },
   gpusPerPod: {
     kind: 'integer',
     ...LIMITS.gpusPerPod,
     default: DEFAULTS.gpusPerPod,
-    description: 'GPUs of each replica; 0 serves on CPUs.',
+    description: 'Number of GPUs of each replica; with 0 the replicas run on CPUs.',
   },
-  nodeSelector: { kind: 'map', description: 'Labels of the nodes to run on, in addition to those of gpuNodePools.' },
+  nodeSelector: {
+    kind: 'map',
+    description: 'Labels of the nodes that replicas run on, in addition to those of gpuNodePools.',
+  },
   tolerations: {
     kind: 'objects',
     fields: {
@@ -43,41 +52,43 @@ export const TRITON_FIELDS = {
         kind: 'choice',
         choices: ['Equal', 'Exists'],
         optional: true,
-        description: 'How to compare the value.',
+        description: 'How to compare the value of the taint: Equal or, for any value, Exists.',
       },
       value: text('Value of the taint.'),
       effect: {
         kind: 'choice',
         choices: TAINT_EFFECTS,
         optional: true,
-        description: 'Effect of the taint.',
+        description: 'Effect of the taint. Default: every effect.',
       },
     },
-    description: 'Taints to tolerate, in addition to those of gpuNodePools.',
+    description: 'Taints that the replicas tolerate, in addition to those of gpuNodePools.',
   },
-  runtimeClassName: text('Runtime class of the servers, such as nvidia. Default: none.'),
-  priorityClassName: text('Priority class of the servers. Default: none.'),
+  runtimeClassName: text(
+    'Runtime class of the pods, such as nvidia, for clusters whose GPU pods need one. Empty: none.',
+  ),
+  priorityClassName: text('Priority class of the pods. Empty: none.'),
   resources: {
     kind: 'object',
     optional: true,
     fields: {
-      cpu: { kind: 'integer', minimum: 1, maximum: 256, optional: true, description: 'CPU cores requested.' },
-      cpuLimit: { kind: 'integer', minimum: 1, maximum: 256, optional: true, description: 'CPU core limit.' },
-      memoryGiB: integer(LIMITS.resources.memoryGiB, 'Memory.'),
-      sharedMemoryGiB: integer(LIMITS.resources.sharedMemoryGiB, 'Size of /dev/shm, part of memoryGiB.'),
-      scratchGiB: integer(LIMITS.resources.scratchGiB, 'Disk for downloaded models.'),
+      cpu: { kind: 'integer', minimum: 1, maximum: 256, optional: true, description: 'Requested CPU cores.' },
+      cpuLimit: { kind: 'integer', minimum: 1, maximum: 256, optional: true, description: 'Limit of CPU cores.' },
+      memoryGiB: integer(LIMITS.resources.memoryGiB, 'Memory in GiB, which is both request and limit.'),
+      sharedMemoryGiB: integer(LIMITS.resources.sharedMemoryGiB, 'Size of /dev/shm in GiB, a part of memoryGiB.'),
+      scratchGiB: integer(LIMITS.resources.scratchGiB, 'Disk for downloaded models in GiB.'),
     },
-    description: `Resources of one replica: ${describeDefaults({ cpu, cpuLimit: 'twice that', ...otherResources })}.`,
+    description: `Resources of one replica. Defaults: ${describeDefaults({ cpu, cpuLimit: 'twice that', ...otherResources })}.`,
   },
   startup: {
     kind: 'object',
     optional: true,
     fields: {
-      downloadSeconds: integer(LIMITS.startup.downloadSeconds, 'To download all models.'),
-      loadSeconds: integer(LIMITS.startup.loadSeconds, 'To load them.'),
-      warmUpSeconds: integer(LIMITS.startup.warmUpSeconds, 'To warm them up.'),
+      downloadSeconds: integer(LIMITS.startup.downloadSeconds, 'Seconds to download all models.'),
+      loadSeconds: integer(LIMITS.startup.loadSeconds, 'Seconds to load all models.'),
+      warmUpSeconds: integer(LIMITS.startup.warmUpSeconds, 'Seconds for the warm-up requests of all models.'),
     },
-    description: `Time limits for the start of a replica: ${describeDefaults(DEFAULTS.startup)}.`,
+    description: `Time limits for the start of a replica. Defaults: ${describeDefaults(DEFAULTS.startup)}.`,
   },
   shutdown: {
     kind: 'object',
@@ -85,11 +96,11 @@ export const TRITON_FIELDS = {
     fields: {
       drainSeconds: integer(
         LIMITS.shutdown.drainSeconds,
-        'How long the pod keeps serving after a stop was requested, while load balancers deregister it.',
+        'Seconds for which a pod keeps serving after a stop was requested, while load balancers deregister it.',
       ),
-      exitTimeoutSeconds: integer(LIMITS.shutdown.exitTimeoutSeconds, 'How long open requests may then take.'),
+      exitTimeoutSeconds: integer(LIMITS.shutdown.exitTimeoutSeconds, 'Seconds that open requests may then take.'),
     },
-    description: `How a replica stops: ${describeDefaults(DEFAULTS.shutdown)}.`,
+    description: `Times for the stop of a replica. Defaults: ${describeDefaults(DEFAULTS.shutdown)}.`,
   },
   rollout: {
     kind: 'object',
@@ -99,39 +110,48 @@ export const TRITON_FIELDS = {
         kind: 'choice',
         choices: ['in-place', 'surge'],
         optional: true,
-        description: 'in-place needs no spare GPU.',
+        description: 'in-place stops a pod before its replacement starts; surge starts the replacement first.',
       },
-      maxUnavailable: integer(LIMITS.rollout.maxUnavailable, 'Replicas that may be unavailable.'),
+      maxUnavailable: integer(
+        LIMITS.rollout.maxUnavailable,
+        'Number of replicas that may be unavailable at the same time.',
+      ),
     },
-    description: `How replicas are replaced: strategy in-place (needs no spare GPU) or surge, maxUnavailable ${DEFAULTS.rollout.maxUnavailable}.`,
+    description: `How an update replaces replicas: strategy in-place (needs no spare GPU) or surge. Defaults: ${describeDefaults(DEFAULTS.rollout)}.`,
   },
   exposure: {
     kind: 'choice',
     choices: ['cluster', 'internal-load-balancer', 'ingress'],
     default: 'cluster',
     description:
-      'What can reach the replicas: only the cluster, the VPC through a load balancer, or other networks through an ingress with TLS and authentication.',
+      'Clients that can reach the replicas: those in the cluster, those in the VPC through a load balancer, or those of other networks through an ingress with TLS and authentication.',
   },
-  clientCidrs: texts('Addresses that may send requests through the load balancer or ingress.'),
-  loadBalancerCidrs: texts('Addresses of the load balancer or ingress controller. Empty: vpcCidr.'),
+  clientCidrs: texts(
+    'IP ranges of clients that may send requests through the load balancer or ingress. Empty: every address that can reach the ingress; a load balancer requires at least one range.',
+  ),
+  loadBalancerCidrs: texts(
+    'IP ranges of the load balancer or ingress controller; required if the VPC is not created here. Empty: vpcCidr.',
+  ),
   loadBalancerClass: text(
-    `Class of the load balancer. Default: ${DEFAULTS.loadBalancerClass}, which is EKS Auto Mode's; AWS Load Balancer Controller has service.k8s.aws/nlb.`,
+    `Class of the load balancer, such as service.k8s.aws/nlb of AWS Load Balancer Controller. Empty: ${DEFAULTS.loadBalancerClass} of EKS Auto Mode.`,
   ),
   ingress: {
     kind: 'object',
     optional: true,
     fields: {
-      host: { kind: 'text', description: 'Name of the host.' },
-      className: text(`Class of the ingress. Default: ${DEFAULTS.ingress.className}.`),
+      host: { kind: 'text', description: 'Host name of the ingress, such as triton.example.com.' },
+      className: text(`Ingress class. Default: ${DEFAULTS.ingress.className}.`),
       scheme: {
         kind: 'choice',
         choices: ['internal', 'internet-facing'],
         optional: true,
-        description: `Default: ${DEFAULTS.ingress.scheme}.`,
+        description: `Whether the ingress has an address in the VPC or on the internet. Default: ${DEFAULTS.ingress.scheme}.`,
       },
-      certificateArn: text('Certificate of AWS Certificate Manager; or give tlsSecretName.'),
-      tlsSecretName: text('Secret with the certificate.'),
-      trustStoreArn: text('Trust store that verifies the certificates of clients.'),
+      certificateArn: text('ARN of a certificate of AWS Certificate Manager, for the ingress controllers of AWS.'),
+      tlsSecretName: text(
+        'Name of a Secret of type kubernetes.io/tls with the certificate, for other ingress controllers.',
+      ),
+      trustStoreArn: text('ARN of the trust store that verifies the certificates of clients.'),
       annotations: {
         kind: 'map',
         optional: true,
@@ -141,8 +161,8 @@ export const TRITON_FIELDS = {
         kind: 'object',
         optional: true,
         fields: {
-          issuer: { kind: 'text', description: 'Issuer.' },
-          jwksEndpoint: { kind: 'text', description: "Address of the issuer's public keys." },
+          issuer: { kind: 'text', description: 'URL of the issuer.' },
+          jwksEndpoint: { kind: 'text', description: "URL of the issuer's public keys." },
         },
         description: 'Programs authenticate with a JSON web token of this issuer.',
       },
@@ -150,49 +170,87 @@ export const TRITON_FIELDS = {
         kind: 'object',
         optional: true,
         fields: {
-          issuer: { kind: 'text', description: 'Issuer.' },
-          authorizationEndpoint: { kind: 'text', description: 'Authorization endpoint.' },
-          tokenEndpoint: { kind: 'text', description: 'Token endpoint.' },
-          userInfoEndpoint: { kind: 'text', description: 'User info endpoint.' },
-          clientId: { kind: 'text', description: 'Id of the application; its secret is ingressOidcClientSecret.' },
+          issuer: { kind: 'text', description: 'URL of the issuer.' },
+          authorizationEndpoint: { kind: 'text', description: 'URL of the authorization endpoint.' },
+          tokenEndpoint: { kind: 'text', description: 'URL of the token endpoint.' },
+          userInfoEndpoint: { kind: 'text', description: 'URL of the user info endpoint.' },
+          clientId: { kind: 'text', description: 'Client id; ingressOidcClientSecret is its secret.' },
         },
         description: 'People authenticate by OpenID Connect.',
       },
     },
     description:
-      'For exposure ingress: host, certificateArn or tlsSecretName, and one of trustStoreArn, jwt, oidc, annotations.',
+      'Ingress for the exposure ingress. Requires host, one of certificateArn and tlsSecretName, and one of trustStoreArn, jwt, oidc and annotations.',
   },
-  ingressOidcClientSecret: { kind: 'text', optional: true, secret: true, description: 'Secret of ingress.oidc.' },
-  clientNamespaces: texts('Further namespaces whose pods may send requests.'),
-  monitoringNamespace: { kind: 'text', default: DEFAULTS.monitoringNamespace, description: 'Namespace of Prometheus.' },
-  egressCidrs: texts("Addresses of AWS's APIs. Empty: all but link-local addresses."),
+  ingressOidcClientSecret: {
+    kind: 'text',
+    optional: true,
+    secret: true,
+    description: 'Client secret for ingress.oidc.',
+  },
+  clientNamespaces: texts('Namespaces whose pods may send requests, in addition to the namespace of the replicas.'),
+  monitoringNamespace: {
+    kind: 'text',
+    default: DEFAULTS.monitoringNamespace,
+    description: 'Namespace of Prometheus, the only one that may read metrics.',
+  },
+  egressCidrs: texts(
+    "IP ranges to which the replicas may open connections, such as those of AWS's APIs. Empty: all except link-local addresses.",
+  ),
+  egressPorts: {
+    kind: 'integers',
+    ...PORT_LIMITS,
+    default: [],
+    description:
+      'TCP ports of egressCidrs to which the replicas may open connections. A list replaces the default, so it must contain the port of S3: [443, 4317] allows S3 and an OpenTelemetry collector. Empty: the port of s3Endpoint, or 443.',
+  },
   autoscaling: {
     kind: 'object',
     optional: true,
     fields: {
-      kind: { kind: 'choice', choices: ['keda', 'custom-metrics'], description: 'Autoscaler.' },
+      kind: {
+        kind: 'choice',
+        choices: ['keda', 'custom-metrics'],
+        description:
+          'Autoscaler: KEDA, or a HorizontalPodAutoscaler on custom metrics, which also requires monitoring.alerts.',
+      },
       minReplicas: { kind: 'integer', ...LIMITS.autoscaling.minReplicas, description: 'Smallest number of replicas.' },
       maxReplicas: { kind: 'integer', ...LIMITS.autoscaling.maxReplicas, description: 'Largest number of replicas.' },
-      queueMilliseconds: integer(LIMITS.autoscaling.queueMilliseconds, 'Queue time above which replicas are added.'),
-      prometheusUrl: text('Address of Prometheus, for KEDA.'),
+      queueMilliseconds: integer(
+        LIMITS.autoscaling.queueMilliseconds,
+        'Mean queue time in milliseconds above which replicas are added.',
+      ),
+      prometheusUrl: text('URL of the Prometheus that KEDA queries.'),
       scaleDownAfterSeconds: integer(
         LIMITS.autoscaling.scaleDownAfterSeconds,
-        'How long to wait before replicas are removed.',
+        'Seconds of lower load after which replicas are removed.',
       ),
     },
-    description: `Scale replicas by queue time: kind keda or custom-metrics, minReplicas, maxReplicas, queueMilliseconds ${DEFAULTS.queueMilliseconds}. Empty: the setting replicas.`,
+    description: `Scales the number of replicas with the queue time. Requires kind (keda or custom-metrics), minReplicas and maxReplicas. Defaults: ${describeDefaults({ queueMilliseconds: DEFAULTS.queueMilliseconds, scaleDownAfterSeconds: DEFAULTS.scaleDownAfterSeconds })}. Empty: replicas decides.`,
   },
   monitoring: {
     kind: 'object',
     optional: true,
     fields: {
-      serviceMonitor: { kind: 'flag', optional: true, description: 'ServiceMonitor.' },
-      alerts: { kind: 'flag', optional: true, description: 'PrometheusRule.' },
-      dashboard: { kind: 'flag', optional: true, description: 'Grafana dashboard.' },
-      selectorLabels: { kind: 'map', optional: true, description: 'Labels that Prometheus selects.' },
+      serviceMonitor: {
+        kind: 'flag',
+        optional: true,
+        description: 'Whether to create a ServiceMonitor, which makes Prometheus scrape the replicas.',
+      },
+      alerts: {
+        kind: 'flag',
+        optional: true,
+        description: 'Whether to create a PrometheusRule with the alerts and the metric of the autoscaler.',
+      },
+      dashboard: { kind: 'flag', optional: true, description: 'Whether to create a Grafana dashboard.' },
+      selectorLabels: {
+        kind: 'map',
+        optional: true,
+        description: 'Labels by which Prometheus selects monitors and rules.',
+      },
       scrapeSeconds: integer(LIMITS.monitoring.scrapeSeconds, 'Seconds between scrapes.'),
     },
-    description: 'For the Prometheus operator: serviceMonitor, alerts, dashboard (true or false each). Empty: none.',
+    description: `Objects for the Prometheus operator and Grafana. If one member is set, serviceMonitor, alerts and dashboard are true by default, and scrapeSeconds is ${DEFAULTS.scrapeSeconds}. Empty: none of these objects.`,
   },
   modelControlKey: {
     kind: 'text',
@@ -200,13 +258,17 @@ export const TRITON_FIELDS = {
     secret: true,
     pattern: CONTROL_KEY,
     allowed: CONTROL_KEY_ALLOWED,
-    description: 'Key that requests to load and unload models must send. Default: a random key, created once.',
+    description:
+      'Key that requests to load and unload models must contain. Empty: a random key, which is created once.',
   },
   publisherGroup: {
     kind: 'text',
     default: 'triton-publishers',
-    description: 'Kubernetes group that may list the pods and forward ports to them.',
+    description: 'Kubernetes group whose members may publish: they may list the pods and forward ports to them.',
   },
-  extraArguments: texts('Further arguments of tritonserver.'),
-  environment: { kind: 'map', description: 'Further environment variables of the servers.' },
+  extraArguments: texts('Arguments of tritonserver, --NAME=VALUE each, in addition to those that this package sets.'),
+  environment: {
+    kind: 'map',
+    description: 'Environment variables of the replicas, in addition to those that this package sets.',
+  },
 } as const satisfies Fields;

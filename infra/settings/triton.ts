@@ -12,6 +12,7 @@ export const SERVER = 'triton';
 
 /** Reads the settings of TritonServer. */
 export function tritonSettings(values: ConfigValues, problems: ProblemList): TritonSettings {
+  const { modelControlKey } = values;
   const settings: TritonSettings = {
     namespace: { name: values.namespace, create: values.createNamespace },
     replicas: values.replicas,
@@ -22,14 +23,22 @@ export function tritonSettings(values: ConfigValues, problems: ProblemList): Tri
     network: {
       clientNamespaces: values.clientNamespaces,
       monitoringNamespace: values.monitoringNamespace,
-      ...(values.egressCidrs.length === 0 ? {} : { egressCidrs: values.egressCidrs }),
+      egressCidrs: orUndefined(values.egressCidrs),
+      egressPorts: orUndefined(values.egressPorts),
     },
     publisherGroup: values.publisherGroup,
     extraArguments: values.extraArguments,
     environment: values.environment,
-    ...given(values, 'image', 'runtimeClassName', 'priorityClassName'),
-    ...given(values, 'resources', 'startup', 'shutdown', 'rollout', 'autoscaling', 'monitoring'),
-    ...(values.modelControlKey === undefined ? {} : { modelControl: { key: pulumi.secret(values.modelControlKey) } }),
+    image: values.image,
+    runtimeClassName: values.runtimeClassName,
+    priorityClassName: values.priorityClassName,
+    resources: values.resources,
+    startup: values.startup,
+    shutdown: values.shutdown,
+    rollout: values.rollout,
+    autoscaling: values.autoscaling,
+    monitoring: values.monitoring,
+    modelControl: modelControlKey === undefined ? undefined : { key: pulumi.secret(modelControlKey) },
   };
   checkOptions(settings, problems);
   return settings;
@@ -39,6 +48,7 @@ export function tritonSettings(values: ConfigValues, problems: ProblemList): Tri
 const KEYS: Readonly<Record<string, string>> = {
   'namespace.name': 'namespace',
   'network.egressCidrs': 'egressCidrs',
+  'network.egressPorts': 'egressPorts',
   'exposure.clientCidrs': 'clientCidrs',
   'exposure.loadBalancerCidrs': 'loadBalancerCidrs',
   'exposure.controllerCidrs': 'loadBalancerCidrs',
@@ -52,26 +62,20 @@ function checkOptions(settings: TritonSettings, problems: ProblemList): void {
   const found = new ProblemList(problems.file);
   addProblems(completeOptions(SERVER, settings), found);
   for (const { field = '', message, allowed, hint } of found.problems) {
-    problems.add(KEYS[field] ?? field, message, { hint, ...(allowed === undefined ? {} : { allowed }) });
+    problems.add(KEYS[field] ?? field, message, { hint, allowed });
   }
 }
 
-/** Selects the keys that have a value. For missing keys TritonServer fills in its defaults. */
-function given<K extends keyof ConfigValues>(
-  values: ConfigValues,
-  ...keys: K[]
-): { [P in K]?: NonNullable<ConfigValues[P]> } {
-  const entries = keys.filter((key) => values[key] !== undefined).map((key) => [key, values[key]]);
-  return Object.fromEntries(entries) as { [P in K]?: NonNullable<ConfigValues[P]> };
-}
+/** An empty list in a stack file stands for the default of TritonServer. */
+const orUndefined = <T>(list: T[]): T[] | undefined => (list.length === 0 ? undefined : list);
 
 function exposure(values: ConfigValues, problems: ProblemList): Exposure {
   const clientCidrs = values.clientCidrs;
   const near = values.loadBalancerCidrs.length > 0 ? values.loadBalancerCidrs : [values.vpcCidr];
   const ownNetwork = values.cluster === 'create' && values.vpcId === undefined;
   if (values.exposure !== 'cluster' && !ownNetwork && values.loadBalancerCidrs.length === 0) {
-    problems.add('loadBalancerCidrs', 'is empty, and the network is not made here', {
-      allowed: 'where the load balancer or ingress controller is, ["10.0.0.0/16"]',
+    problems.add('loadBalancerCidrs', 'is empty, but this stack does not create the network', {
+      allowed: 'the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
     });
   }
   switch (values.exposure) {
@@ -79,16 +83,16 @@ function exposure(values: ConfigValues, problems: ProblemList): Exposure {
       return { kind: 'cluster' };
     case 'internal-load-balancer':
       if (values.cluster === 'create' && !values.autoMode && values.loadBalancerClass === undefined) {
-        problems.add('loadBalancerClass', 'is missing, and without Auto Mode nothing makes a load balancer', {
+        problems.add('loadBalancerClass', 'is missing, but without Auto Mode no controller creates a load balancer', {
           allowed:
-            'the class of a controller that the cluster has, "service.k8s.aws/nlb" for AWS Load Balancer Controller',
+            'the class of a controller in the cluster, such as "service.k8s.aws/nlb" of AWS Load Balancer Controller',
         });
       }
       return {
         kind: 'internal-load-balancer',
         clientCidrs,
         loadBalancerCidrs: near,
-        ...given(values, 'loadBalancerClass'),
+        loadBalancerClass: values.loadBalancerClass,
       };
     case 'ingress':
       return ingress(values, near, problems);
@@ -100,8 +104,8 @@ function exposure(values: ConfigValues, problems: ProblemList): Exposure {
 function ingress(values: ConfigValues, controllerCidrs: string[], problems: ProblemList): Exposure {
   const { ingress: asked, clientCidrs } = values;
   if (asked === undefined) {
-    problems.add('ingress', 'is missing, and exposure is ingress', {
-      hint: 'give at least host, a certificate and one way to authenticate',
+    problems.add('ingress', 'is missing, but exposure is ingress', {
+      hint: 'set at least host, a certificate and one way to authenticate',
     });
     return { kind: 'cluster' };
   }
@@ -132,9 +136,9 @@ function ingress(values: ConfigValues, controllerCidrs: string[], problems: Prob
       values.cluster === 'create' &&
       values.autoMode &&
       (asked.className ?? DEFAULTS.ingress.className) === DEFAULTS.ingress.className,
-    ...(asked.className === undefined ? {} : { className: asked.className }),
-    ...(asked.scheme === undefined ? {} : { scheme: asked.scheme }),
-    ...(clientCidrs.length === 0 ? {} : { clientCidrs }),
+    className: asked.className,
+    scheme: asked.scheme,
+    clientCidrs: orUndefined(clientCidrs),
   };
 }
 

@@ -10,7 +10,7 @@ export function checkZonesOfRegion(
 ): void {
   const elsewhere = region === undefined ? [] : zonesElsewhere(zones, region);
   if (elsewhere.length === 0) return;
-  problems.add(field, `has ${elsewhere.join(', ')}, and aws:region is ${region}`, {
+  problems.add(field, `has ${elsewhere.join(', ')}, but aws:region is ${region}`, {
     allowed: `zones of ${region}, "${region}a"`,
   });
 }

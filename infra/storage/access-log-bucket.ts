@@ -26,7 +26,7 @@ export class AccessLogBucket extends pulumi.ComponentResource {
     const bucket = new s3.Bucket(
       name,
       { forceDestroy: args.forceDestroy ?? false },
-      { parent: this, ...(args.protect === undefined ? {} : { protect: args.protect }) },
+      { parent: this, protect: args.protect },
     );
     const { publicAccess, versioning } = closeBucket(name, bucket);
     new s3.BucketServerSideEncryptionConfiguration(

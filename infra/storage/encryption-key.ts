@@ -23,7 +23,7 @@ export class EncryptionKey extends pulumi.ComponentResource {
 
   constructor(name: string, args: EncryptionKeyArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:EncryptionKey', name, {}, options);
-    const inherited = { parent: this, ...(args.protect === undefined ? {} : { protect: args.protect }) };
+    const inherited = { parent: this, protect: args.protect };
     const key = new kms.Key(
       name,
       {

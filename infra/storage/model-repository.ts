@@ -43,15 +43,14 @@ export class ModelRepository extends pulumi.ComponentResource {
 
   constructor(name: string, args: ModelRepositoryArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:ModelRepository', name, {}, options);
-    const guarded = args.protect === undefined ? {} : { protect: args.protect };
-    const { accountId, region, readers = [] } = args;
+    const { accountId, region, protect, readers = [] } = args;
     const statements = readers.length === 0 ? [] : [readerKeyStatement(region, readers)];
     const key = new EncryptionKey(
       `${name}-key`,
-      { description: `Models in ${name}`, accountId, region, statements, ...guarded },
+      { description: `Models in ${name}`, accountId, region, statements, protect },
       { parent: this },
     );
-    const bucket = new s3.Bucket(name, { forceDestroy: args.forceDestroy ?? false }, { parent: this, ...guarded });
+    const bucket = new s3.Bucket(name, { forceDestroy: args.forceDestroy ?? false }, { parent: this, protect });
     const { publicAccess, versioning } = closeBucket(name, bucket);
     const encryption = this.encrypt(name, bucket, key);
     const policy = this.admitOnly(name, bucket, args, publicAccess);
@@ -106,7 +105,7 @@ export class ModelRepository extends pulumi.ComponentResource {
             Condition: {
               StringNotEquals: { 'aws:PrincipalAccount': accountId },
               BoolIfExists: { 'aws:PrincipalIsAWSService': 'false' },
-              ...(hasReaders ? { ArnNotEquals: { 'aws:PrincipalArn': readers } } : {}),
+              ArnNotEquals: hasReaders ? { 'aws:PrincipalArn': readers } : undefined,
             },
           },
           ...(hasReaders ? readerStatements({ bucketArn: bucket.arn, prefix }, readers) : []),
@@ -150,7 +149,7 @@ export class ModelRepository extends pulumi.ComponentResource {
         accountId: args.accountId,
         days: args.accessLogDays,
         forceDestroy: args.forceDestroy ?? false,
-        ...(args.protect === undefined ? {} : { protect: args.protect }),
+        protect: args.protect,
       },
       { parent: this },
     );

@@ -53,7 +53,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       forSeconds: 120,
       // Missing metrics are as bad as replicas that do not answer.
       expression: `${servingPods(of)} == 0 or absent(up${series(of)})`,
-      summary: `No server of ${of.name} answers Prometheus.`,
+      summary: `No replica of ${of.name} answers Prometheus.`,
     },
     {
       name: 'TritonReplicasMissing',
@@ -61,21 +61,21 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       // Starting a node, pulling the image and loading the models takes up to podReadySeconds in normal operation.
       forSeconds: 2 * limits.podReadySeconds,
       expression: `kube_deployment_status_replicas_available${deployment} < kube_deployment_spec_replicas${deployment}`,
-      summary: `${of.name} has {{ $value }} replicas that serve, fewer than it should have.`,
+      summary: `${of.name} has {{ $value }} available replicas, fewer than desired.`,
     },
     {
       name: 'TritonRestarting',
       severity: 'warning',
       forSeconds: 0,
       expression: `increase(kube_pod_container_status_restarts_total${podSeries(of)}[1h]) > 2`,
-      summary: 'The server in pod {{ $labels.pod }} was restarted {{ $value | humanize }} times in an hour.',
+      summary: 'The replica {{ $labels.pod }} was restarted {{ $value | humanize }} times within an hour.',
     },
     {
       name: 'TritonUnschedulable',
       severity: 'warning',
       forSeconds: 900,
       expression: `sum by (pod) (kube_pod_status_unschedulable${podSeries(of)}) > 0`,
-      summary: 'There is no node for pod {{ $labels.pod }}.',
+      summary: 'No node has room for the pod {{ $labels.pod }}.',
     },
     {
       name: 'TritonModelsDiffer',
@@ -84,7 +84,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       // A loaded model has series, so each replica that answers should have the same ones.
       expression: `${loadedOn(of)} < on () group_left () ${servingPods(of)}`,
       summary:
-        'Model {{ $labels.model }} version {{ $labels.version }} is loaded on {{ $value }} servers, but not on all.',
+        'Model {{ $labels.model }} version {{ $labels.version }} is loaded on {{ $value }} replicas, but not on all.',
     },
     {
       name: 'TritonRequestsFailing',
@@ -108,8 +108,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       expression:
         `sum by (pod, model) (nv_inference_pending_request_count${series(of)}) > 0` +
         ` unless ${sumRate('nv_inference_request_success', of, ['pod', 'model'])} > 0`,
-      summary:
-        '{{ $value }} requests to model {{ $labels.model }} wait in pod {{ $labels.pod }}, and none gets through.',
+      summary: '{{ $value }} requests to model {{ $labels.model }} wait in pod {{ $labels.pod }}, and none completes.',
     },
     ...(limits.gpus ? [gpuMemory(of)] : []),
     ...(limits.autoscaled ? [atMaximum(of)] : []),
@@ -142,6 +141,6 @@ function atMaximum(of: SeriesOf): Alert {
     severity: 'warning',
     forSeconds: 900,
     expression: `${current} >= ${maximum}`,
-    summary: `${of.name} has {{ $value }} replicas, the most it may have, for 15 minutes.`,
+    summary: `${of.name} has had {{ $value }} replicas, its maximum, for 15 minutes.`,
   };
 }

@@ -1,8 +1,8 @@
 import type * as pulumi from '@pulumi/pulumi';
 import { describe, fieldPath, listed, ProblemList } from '../../src/core/problems';
-import { cidrFault } from '../network/cidr';
+import { rangeFault } from '../network/cidr';
 import { isPinned } from './image';
-import { LIMITS, type Limits } from './limits';
+import { LIMITS, PORT_LIMITS, type Limits } from './limits';
 import type { CompleteOptions, TritonSettings } from './settings';
 import { startupSeconds } from './timing';
 
@@ -15,7 +15,7 @@ type Rule = (options: CompleteOptions, problems: ProblemList) => void;
 export function checkArguments(settings: TritonSettings): TritonSettings {
   const problems = new ProblemList(`TritonServer ${settings.name}`);
   addProblems(settings, problems);
-  problems.refuse(`${problems.file} cannot be made`);
+  problems.refuse(`${problems.file} has invalid arguments`);
   return settings;
 }
 
@@ -59,7 +59,7 @@ function names({ name, namespace }: CompleteOptions, problems: ProblemList): voi
 
 function image({ image: given }: CompleteOptions, problems: ProblemList): void {
   if (isPinned(given)) return;
-  problems.add('image', `is ${describe(given)}, which may be another program tomorrow`, {
+  problems.add('image', `is ${describe(given)}, which may be another image at the next start`, {
     allowed: 'IMAGE:VERSION (not latest) or IMAGE@sha256:...',
   });
 }
@@ -75,6 +75,11 @@ interface LimitsTree {
 
 const isLimits = (one: Limits | LimitsTree): one is Limits => typeof one['minimum'] === 'number';
 
+const isWithin = ({ minimum, maximum }: Limits, value: unknown): boolean =>
+  Number.isInteger(value) && minimum <= (value as number) && (value as number) <= maximum;
+
+const allowedBy = ({ minimum, maximum }: Limits): string => `a whole number from ${minimum} to ${maximum}`;
+
 /** Missing values are valid. */
 function checkLimits(tree: LimitsTree, values: object, path: string, problems: ProblemList): void {
   for (const [name, limits] of Object.entries(tree)) {
@@ -82,10 +87,7 @@ function checkLimits(tree: LimitsTree, values: object, path: string, problems: P
     if (value === undefined) continue;
     const at = fieldPath(path, name);
     if (!isLimits(limits)) checkLimits(limits, value as object, at, problems);
-    else if (!(Number.isInteger(value) && limits.minimum <= (value as number) && (value as number) <= limits.maximum)) {
-      const { minimum, maximum } = limits;
-      problems.add(at, `is ${describe(value)}`, { allowed: `a whole number from ${minimum} to ${maximum}` });
-    }
+    else if (!isWithin(limits, value)) problems.add(at, `is ${describe(value)}`, { allowed: allowedBy(limits) });
   }
 }
 
@@ -95,7 +97,7 @@ function resources({ resources: of }: CompleteOptions, problems: ProblemList): v
     problems.add('resources.cpuLimit', `is ${describe(of.cpuLimit)}`, { allowed: `at least cpu, ${of.cpu}` });
   }
   if (of.sharedMemoryGiB >= of.memoryGiB) {
-    problems.add('resources.sharedMemoryGiB', `is ${of.sharedMemoryGiB}, and it is a part of memoryGiB`, {
+    problems.add('resources.sharedMemoryGiB', `is ${of.sharedMemoryGiB}, but shared memory is a part of memoryGiB`, {
       allowed: `less than ${of.memoryGiB}`,
     });
   }
@@ -103,7 +105,7 @@ function resources({ resources: of }: CompleteOptions, problems: ProblemList): v
 
 function startup(settings: CompleteOptions, problems: ProblemList): void {
   if (startupSeconds(settings) >= 10) return;
-  problems.add('startup', `is ${startupSeconds(settings)} s in all`, { allowed: 'at least 10 s' });
+  problems.add('startup', `is ${startupSeconds(settings)} s in total`, { allowed: 'at least 10 s' });
 }
 
 /** A disruption budget must keep at least one pod running, unless there is only one. */
@@ -123,16 +125,10 @@ function autoscaling({ autoscaling: scaled, monitoring: watched }: CompleteOptio
     });
   }
   if (scaled.kind === 'custom-metrics' && watched?.alerts !== true) {
-    problems.add('autoscaling.kind', 'is "custom-metrics", whose metric is a recording rule of monitoring', {
-      hint: 'set monitoring with alerts: true, or take "keda"',
+    problems.add('autoscaling.kind', 'is "custom-metrics", whose metric is a recording rule of monitoring.alerts', {
+      hint: 'set monitoring.alerts to true, or use "keda"',
     });
   }
-}
-
-/** Checks IPv6 ranges only superficially; the cluster checks the rest. */
-function rangeFault(text: string): { reason: string; hint?: string } | undefined {
-  if (!text.includes(':')) return cidrFault(text);
-  return /\/\d{1,3}$/.test(text) ? undefined : { reason: 'an address, not a range', hint: `write ${text}/128` };
 }
 
 /** Outputs of other resources are unknown here and not checked. */
@@ -159,8 +155,8 @@ function addresses({ network, exposure: exposed }: CompleteOptions, problems: Pr
   }
   if (exposed.kind === 'ingress') checkCidrs('exposure.controllerCidrs', exposed.controllerCidrs, problems);
   for (const port of network.egressPorts ?? []) {
-    if (Number.isInteger(port) && port >= 1 && port <= 65_535) continue;
-    problems.add('network.egressPorts', `has ${describe(port)}`, { allowed: 'whole numbers from 1 to 65535' });
+    if (isWithin(PORT_LIMITS, port)) continue;
+    problems.add('network.egressPorts', `has ${describe(port)}`, { allowed: allowedBy(PORT_LIMITS) });
   }
 }
 
@@ -181,20 +177,22 @@ function exposure({ exposure: exposed }: CompleteOptions, problems: ProblemList)
   }
   const wanted = authentication.kind === 'annotations' ? 'secret' : 'acm';
   if (tls.kind !== wanted) {
-    problems.add('exposure.tls', `has ${CERTIFICATES[tls.kind]}, and authentication "${authentication.kind}"`, {
+    problems.add('exposure.tls', `has ${CERTIFICATES[tls.kind]}, but authentication is "${authentication.kind}"`, {
       allowed: CERTIFICATES[wanted],
     });
   }
   if (authentication.kind === 'annotations' && Object.keys(authentication.annotations).length === 0) {
-    problems.add('exposure.authentication.annotations', 'is empty, so that everybody would be let in', {
-      hint: 'give those by which the ingress controller authenticates',
+    problems.add('exposure.authentication.annotations', 'is empty, so every client would be admitted', {
+      hint: 'set the annotations with which the ingress controller authenticates clients',
     });
   }
 }
 
 function monitoring({ monitoring: watched }: CompleteOptions, problems: ProblemList): void {
   if (watched === undefined || watched.serviceMonitor || watched.alerts || watched.dashboard) return;
-  problems.add('monitoring', 'has nothing that is to be made', { hint: 'leave it out' });
+  problems.add('monitoring', 'enables no object', {
+    hint: 'remove monitoring, or set serviceMonitor, alerts or dashboard to true',
+  });
 }
 
 /** Arguments that only this package sets, because other objects depend on them. */

@@ -26,39 +26,39 @@ export function panels(of: SeriesOf, gpus: boolean): Panel[] {
     one('Requests', 'reqps', perModel('nv_inference_request_success'), MODEL_LEGEND),
     one('Failed requests', 'reqps', perModel('nv_inference_request_failure'), MODEL_LEGEND),
     one(
-      'Mean time of a request',
+      'Mean request duration',
       'ms',
       meanMilliseconds('nv_inference_request_duration_us', of, BY_MODEL),
       MODEL_LEGEND,
     ),
-    one('Mean time in the queue', 'ms', meanMilliseconds('nv_inference_queue_duration_us', of, BY_MODEL), MODEL_LEGEND),
+    one('Mean queue time', 'ms', meanMilliseconds('nv_inference_queue_duration_us', of, BY_MODEL), MODEL_LEGEND),
     one(
-      'Mean time of computing',
+      'Mean compute time',
       'ms',
       meanMilliseconds('nv_inference_compute_infer_duration_us', of, BY_MODEL),
       MODEL_LEGEND,
     ),
-    one('Requests that wait', 'short', `sum by (model) (nv_inference_pending_request_count${series(of)})`, '{{model}}'),
+    one('Pending requests', 'short', `sum by (model) (nv_inference_pending_request_count${series(of)})`, '{{model}}'),
     one(
-      'Mean batch',
+      'Mean batch size',
       'short',
       `${perModel('nv_inference_count')} / (${perModel('nv_inference_exec_count')} > 0)`,
       MODEL_LEGEND,
     ),
     {
-      title: 'Servers',
+      title: 'Replicas',
       unit: 'short',
       queries: [
-        { expression: servingPods(of), legend: 'that serve' },
-        { expression: `count(up${series(of)})`, legend: 'that there are' },
+        { expression: servingPods(of), legend: 'available' },
+        { expression: `count(up${series(of)})`, legend: 'all' },
       ],
     },
-    one('Servers that have loaded a model', 'short', loadedOn(of), MODEL_LEGEND),
-    one('Processors in use on the node', 'percentunit', `nv_cpu_utilization${series(of)}`, POD_LEGEND),
+    one('Replicas that have loaded a model', 'short', loadedOn(of), MODEL_LEGEND),
+    one('CPU utilization of the node', 'percentunit', `nv_cpu_utilization${series(of)}`, POD_LEGEND),
     ...(gpus
       ? [
-          one('GPUs in use', 'percentunit', `nv_gpu_utilization${series(of)}`, `${POD_LEGEND} {{gpu_uuid}}`),
-          one('GPU memory in use', 'percentunit', gpuMemoryShare(of), `${POD_LEGEND} {{gpu_uuid}}`),
+          one('GPU utilization', 'percentunit', `nv_gpu_utilization${series(of)}`, `${POD_LEGEND} {{gpu_uuid}}`),
+          one('GPU memory utilization', 'percentunit', gpuMemoryShare(of), `${POD_LEGEND} {{gpu_uuid}}`),
         ]
       : []),
   ];

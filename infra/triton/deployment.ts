@@ -53,7 +53,7 @@ export function createDeployment(part: Part, needs: DeploymentNeeds): Deployment
     {
       ...options,
       // Keeps "pulumi up" from resetting the number of replicas that the autoscaler chose.
-      ...(autoscaling === undefined ? {} : { ignoreChanges: ['spec.replicas'] }),
+      ignoreChanges: autoscaling === undefined ? undefined : ['spec.replicas'],
       // "pulumi up" waits until the pods are ready. With nodes that must start first this exceeds its default timeout.
       customTimeouts: rolloutTimeouts(settings),
     },
@@ -68,14 +68,13 @@ function rollingUpdate({ rollout }: TritonSettings): { maxSurge: number; maxUnav
 }
 
 function podSpec(settings: TritonSettings, { serviceAccount, secrets }: DeploymentNeeds): PodSpec {
-  const { runtimeClassName, priorityClassName } = settings;
   return {
     serviceAccountName: serviceAccount,
     automountServiceAccountToken: false,
     // Triton must not see the variables that Kubernetes adds for each Service of the namespace (TRITON_PORT and so on).
     enableServiceLinks: false,
-    ...(runtimeClassName === undefined ? {} : { runtimeClassName }),
-    ...(priorityClassName === undefined ? {} : { priorityClassName }),
+    runtimeClassName: settings.runtimeClassName,
+    priorityClassName: settings.priorityClassName,
     terminationGracePeriodSeconds: graceSeconds(settings),
     securityContext: {
       runAsNonRoot: true,

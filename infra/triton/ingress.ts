@@ -38,9 +38,10 @@ export function createIngress(part: Part, exposure: IngressExposure): pulumi.Out
       metadata: { name, namespace, labels: labels(name), annotations: annotations(part, exposure) },
       spec: {
         ingressClassName: createClass(part, exposure),
-        ...(exposure.tls.kind === 'secret'
-          ? { tls: [{ hosts: [exposure.host], secretName: exposure.tls.secretName }] }
-          : {}),
+        tls:
+          exposure.tls.kind === 'secret'
+            ? [{ hosts: [exposure.host], secretName: exposure.tls.secretName }]
+            : undefined,
         rules: [{ host: exposure.host, http: { paths: PATHS.map((path) => ({ ...path, backend: { service } })) } }],
       },
     },

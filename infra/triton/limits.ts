@@ -43,6 +43,9 @@ export const LIMITS = {
   monitoring: { scrapeSeconds: limits(10, 300) },
 } as const satisfies LimitsOf<TritonOptions>;
 
+/** Limits of the number of a TCP port. */
+export const PORT_LIMITS = limits(1, 65_535);
+
 /** Default values. args.ts documents the same values. */
 export const DEFAULTS = {
   replicas: 2,

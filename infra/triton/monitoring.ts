@@ -96,7 +96,7 @@ function alertRule({ name, severity, forSeconds, expression, summary }: Alert, o
   return {
     alert: name,
     expr: expression,
-    ...(forSeconds === 0 ? {} : { for: `${forSeconds}s` }),
+    for: forSeconds === 0 ? undefined : `${forSeconds}s`,
     labels: { severity, namespace: of.namespace, server: of.name },
     annotations: { summary, runbook: `${RUNBOOK}#${name.toLowerCase()}` },
   };

@@ -21,7 +21,7 @@ export function scheduling(
   }));
   const ofThisServer = { matchLabels: selectorLabels(name) };
   return {
-    ...(nodeSelector === undefined ? {} : { nodeSelector }),
+    nodeSelector,
     tolerations: [...(gpusPerPod === 0 ? [] : [GPU_TOLERATION]), ...tolerations],
     affinity: {
       podAntiAffinity: {

@@ -16,14 +16,13 @@ export function createSecrets(part: Part): { names: SecretNames; modelControlKey
   const { credentials } = part.settings;
   const modelControl = createModelControlSecret(part);
   const names = {
-    ...(credentials.kind === 'static-keys'
-      ? {
-          credentials: createSecret(part, 'credentials', {
+    credentials:
+      credentials.kind === 'static-keys'
+        ? createSecret(part, 'credentials', {
             accessKeyId: credentials.accessKeyId,
             secretAccessKey: credentials.secretAccessKey,
-          }),
-        }
-      : {}),
+          })
+        : undefined,
     modelControl: modelControl.metadata.name,
   };
   const modelControlKey = pulumi.secret(modelControl.data.apply(({ key }) => decode(key as string)));
@@ -67,7 +66,7 @@ export function createSecret(
 export function requireControlKey(key: string): string {
   if (CONTROL_KEY.test(key)) return key;
   throw new pulumi.RunError(
-    `modelControl.key: ${key.length} characters that are not shown; allowed: ${CONTROL_KEY_ALLOWED}` +
-      '\n  -> make one with "openssl rand -hex 24"',
+    `modelControl.key: a text of ${key.length} characters, which is not shown; allowed: ${CONTROL_KEY_ALLOWED}` +
+      '\n  -> create a key with "openssl rand -hex 24"',
   );
 }

@@ -1,3 +1,4 @@
+import { defined } from '../defined';
 import type {
   AutoscalingArgs,
   MonitoringArgs,
@@ -37,7 +38,7 @@ export interface CompleteOptions extends TritonOptions {
 /** The arguments with every default filled in. Outputs of other resources are passed through unchanged. */
 export type TritonSettings = CompleteOptions & Omit<TritonServerArgs, keyof TritonOptions>;
 
-/** Fills in the defaults that args.ts documents. */
+/** Fills in the defaults that args.ts documents. An argument that is undefined counts as missing. */
 export function withDefaults(name: string, args: TritonServerArgs): TritonSettings {
   const { modelRepository, region, credentials, endpointUrl, ...options } = args;
   return {
@@ -45,7 +46,7 @@ export function withDefaults(name: string, args: TritonServerArgs): TritonSettin
     modelRepository,
     region,
     credentials,
-    ...(endpointUrl === undefined ? {} : { endpointUrl }),
+    endpointUrl,
   };
 }
 
@@ -56,46 +57,38 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
     clientNamespaces: [],
     monitoringNamespace: DEFAULTS.monitoringNamespace,
     egressCidrs: [ANYWHERE],
-    ...options.network,
+    ...defined(options.network),
   };
   const cpu = options.resources?.cpu ?? DEFAULTS.resources.cpu;
   return {
     ...rest,
     name,
-    namespace: { name, create: true, ...namespace },
+    namespace: { name, create: true, ...defined(namespace) },
     image: options.image ?? defaultImage(),
     replicas: options.replicas ?? DEFAULTS.replicas,
     gpusPerPod: options.gpusPerPod ?? DEFAULTS.gpusPerPod,
     tolerations: options.tolerations ?? [],
-    resources: { ...DEFAULTS.resources, cpuLimit: 2 * cpu, ...options.resources },
-    startup: { ...DEFAULTS.startup, ...options.startup },
-    shutdown: { ...DEFAULTS.shutdown, ...options.shutdown },
-    rollout: { ...DEFAULTS.rollout, ...options.rollout },
+    resources: { ...DEFAULTS.resources, cpuLimit: 2 * cpu, ...defined(options.resources) },
+    startup: { ...DEFAULTS.startup, ...defined(options.startup) },
+    shutdown: { ...DEFAULTS.shutdown, ...defined(options.shutdown) },
+    rollout: { ...DEFAULTS.rollout, ...defined(options.rollout) },
     exposure: options.exposure ?? { kind: 'cluster' },
     network,
     extraArguments: options.extraArguments ?? [],
     environment: options.environment ?? {},
-    ...(autoscaling === undefined
-      ? {}
-      : {
-          autoscaling: {
-            queueMilliseconds: DEFAULTS.queueMilliseconds,
-            prometheusUrl: `http://prometheus-operated.${network.monitoringNamespace}.svc:9090`,
-            scaleDownAfterSeconds: DEFAULTS.scaleDownAfterSeconds,
-            ...autoscaling,
-          },
-        }),
-    ...(monitoring === undefined
-      ? {}
-      : {
-          monitoring: {
-            serviceMonitor: true,
-            alerts: true,
-            dashboard: true,
-            selectorLabels: { release: 'kube-prometheus-stack' },
-            scrapeSeconds: DEFAULTS.scrapeSeconds,
-            ...monitoring,
-          },
-        }),
+    autoscaling: autoscaling && {
+      queueMilliseconds: DEFAULTS.queueMilliseconds,
+      prometheusUrl: `http://prometheus-operated.${network.monitoringNamespace}.svc:9090`,
+      scaleDownAfterSeconds: DEFAULTS.scaleDownAfterSeconds,
+      ...defined(autoscaling),
+    },
+    monitoring: monitoring && {
+      serviceMonitor: true,
+      alerts: true,
+      dashboard: true,
+      selectorLabels: { release: 'kube-prometheus-stack' },
+      scrapeSeconds: DEFAULTS.scrapeSeconds,
+      ...defined(monitoring),
+    },
   };
 }

@@ -7,10 +7,10 @@ import { BUCKET_POLICY } from './types';
 export const bucketPolicyRules: readonly Rule[] = [
   {
     name: 'bucket-requires-tls',
-    description: 'Every bucket has a policy that denies all requests without TLS, whoever makes them.',
+    description: 'Every bucket has a policy that denies all requests without TLS, from every principal.',
     stack: (resources, report) => {
       const fix =
-        'add a BucketPolicy that denies s3:* to everybody on the bucket and its objects where aws:SecureTransport is false';
+        'add a BucketPolicy that denies s3:* to every principal on the bucket and its objects if aws:SecureTransport is false';
       for (const bucket of bucketsIn(resources)) {
         const policies = belongingTo(bucket, BUCKET_POLICY, 'bucket', resources, namesOf(bucket));
         if (policies.length === 0) {
@@ -27,7 +27,7 @@ export const bucketPolicyRules: readonly Rule[] = [
   },
   {
     name: 'bucket-policy-not-public',
-    description: 'No bucket policy lets everybody in, unless a condition says which account, network or role they are.',
+    description: 'No bucket policy allows every principal, unless a condition limits the account, network or role.',
     each: {
       types: [BUCKET_POLICY],
       check: (resource: Resource, report) => {
@@ -38,7 +38,7 @@ export const bucketPolicyRules: readonly Rule[] = [
             report({
               resource,
               at: principal,
-              fix: 'name the roles that need it, or add a condition on aws:PrincipalAccount or aws:SourceVpce',
+              fix: 'name the roles that need access, or add a condition on aws:PrincipalAccount or aws:SourceVpce',
             });
           }
         }

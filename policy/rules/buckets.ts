@@ -82,20 +82,21 @@ export const bucketRules: readonly Rule[] = [
   }),
   {
     name: 'bucket-acl-private',
-    description: 'No ACL opens a bucket to everybody, or to every AWS account.',
+    description: 'No ACL makes a bucket public or opens it to every AWS account.',
     each: {
       types: [...BUCKETS, ...ACL],
       check: (resource, report) => {
         const at = resource.props.at('acl');
         if (at.is('public-read', 'public-read-write', 'authenticated-read', 'website')) {
-          report({ resource, at, fix: 'leave ACLs out and give access by policy' });
+          report({ resource, at, fix: 'remove the ACL and grant access by policy' });
         }
       },
     },
   },
   companionRule({
     name: 'bucket-owner-enforced',
-    description: 'ACLs are off: whatever is in a bucket belongs to its owner, and only policies give access.',
+    description:
+      'ACLs are disabled on every bucket, so the owner of the bucket owns all objects, and only policies grant access.',
     type: OWNERSHIP,
     add: 'add BucketOwnershipControls with rule.objectOwnership: BucketOwnerEnforced',
     check: (controls, report) => {
@@ -108,7 +109,7 @@ export const bucketRules: readonly Rule[] = [
   companionRule({
     name: 'bucket-encrypted',
     description:
-      'Objects are encrypted with a KMS key by default. A bucket that takes access logs may use the keys of S3.',
+      'Every bucket encrypts its objects with a KMS key by default. A bucket for access logs may use the keys of S3.',
     type: ENCRYPTION,
     add: 'add a BucketServerSideEncryptionConfiguration with sseAlgorithm: aws:kms',
     check: (configuration, report, { isLogTarget: takesLogs }) => {
@@ -123,7 +124,7 @@ export const bucketRules: readonly Rule[] = [
   }),
   companionRule({
     name: 'bucket-versioned',
-    description: 'A bucket keeps the versions before, so that what was overwritten or deleted can be had back.',
+    description: 'Every bucket has versioning, so that overwritten and deleted objects can be restored.',
     type: VERSIONING,
     add: 'add BucketVersioning with versioningConfiguration.status: Enabled',
     check: (versioning, report) => {
@@ -133,7 +134,8 @@ export const bucketRules: readonly Rule[] = [
   }),
   companionRule({
     name: 'bucket-expires-leftovers',
-    description: 'What nobody sees and everybody pays for goes by itself: parts of uploads that were never completed.',
+    description:
+      'Every bucket has a lifecycle rule that aborts incomplete multipart uploads, which no listing shows but AWS charges for.',
     type: LIFECYCLE,
     add: 'add a BucketLifecycleConfiguration with abortIncompleteMultipartUpload',
     check: (lifecycle, report) => {
@@ -143,7 +145,7 @@ export const bucketRules: readonly Rule[] = [
         .filter((rule) => rule.at('status').mayBe('Enabled'))
         .some((rule) => !rule.at('abortIncompleteMultipartUpload').isMissing());
       if (!rules.isUnknown() && !aborts) {
-        const problem = 'no enabled rule gives up uploads that were never completed';
+        const problem = 'no enabled rule aborts incomplete multipart uploads';
         report({
           resource: lifecycle,
           at: rules,
@@ -155,24 +157,26 @@ export const bucketRules: readonly Rule[] = [
   }),
   companionRule({
     name: 'bucket-logs-access',
-    description: 'Who read and wrote is logged, to another bucket. The one that takes the logs has none of its own.',
+    description: 'Every bucket logs its accesses to another bucket. A bucket for access logs needs no logging.',
     type: LOGGING,
-    add: 'add BucketLogging to a bucket that is for logs',
+    add: 'add BucketLogging with a target bucket for logs',
     except: isLogTarget,
     check: (logging, report) => {
       const at = logging.props.at('targetBucket');
-      if (at.isMissing()) report({ resource: logging, at, fix: 'name the bucket that is for logs' });
+      if (at.isMissing()) report({ resource: logging, at, fix: 'name the bucket for logs' });
     },
   }),
   {
     name: 'bucket-kept-in-production',
-    description: 'In production no bucket can go by accident: it is protected, and never deleted with what is in it.',
+    description:
+      'In production, every bucket has the option protect and no forceDestroy, so that it cannot be deleted by accident.',
     each: {
       types: BUCKETS,
       check: (resource, report) => {
         if (!isProduction(resource)) return;
         const at = resource.props.at('forceDestroy');
-        if (at.is(true)) report({ resource, at, fix: 'leave it out: a bucket is emptied by hand, and on purpose' });
+        if (at.is(true))
+          report({ resource, at, fix: 'remove it, so that a bucket must be emptied before it can be deleted' });
         if (!resource.protect) {
           report({ resource, at, problem: 'the option protect is not set', fix: 'set it to true' });
         }

@@ -22,18 +22,19 @@ const OPEN_RANGES: Readonly<Record<string, (props: Value) => Value[]>> = {
 export const clusterRules: readonly Rule[] = [
   {
     name: 'cluster-endpoint-not-open',
-    description: "A cluster's API is reachable from its network, and from elsewhere only from a list of addresses.",
+    description:
+      'The Kubernetes API of every cluster is reachable from its VPC, and over the internet only from listed addresses.',
     each: {
       types: [CLUSTER],
       check: (resource, report) => {
         const config = resource.props.at('vpcConfig');
         const privately = config.at('endpointPrivateAccess');
         if (!privately.mayBe(true)) {
-          report({ resource, at: privately, fix: 'set it to true, so that nodes do not cross the NAT' });
+          report({ resource, at: privately, fix: 'set it to true, so that nodes reach the API without NAT' });
         }
         if (config.at('endpointPublicAccess').mayBe(false)) return;
         const ranges = config.at('publicAccessCidrs');
-        const fix = 'list the addresses that need it, or set endpointPublicAccess to false';
+        const fix = 'list the addresses that need access, or set endpointPublicAccess to false';
         if (ranges.isMissing()) report({ resource, at: ranges, fix });
         for (const at of ranges.items()) if (at.is(...EVERYWHERE)) report({ resource, at, fix });
       },
@@ -41,7 +42,7 @@ export const clusterRules: readonly Rule[] = [
   },
   {
     name: 'cluster-secrets-encrypted',
-    description: "Kubernetes' secrets are encrypted with a KMS key of one's own.",
+    description: 'Every cluster encrypts Kubernetes secrets with a customer-managed KMS key.',
     each: {
       types: [CLUSTER],
       check: (resource, report) => {
@@ -54,7 +55,7 @@ export const clusterRules: readonly Rule[] = [
   },
   {
     name: 'cluster-logs',
-    description: 'The control plane logs who did what.',
+    description: 'The control plane of every cluster logs API requests, audit events and authentications.',
     each: {
       types: [CLUSTER],
       check: (resource, report) => {
@@ -66,7 +67,8 @@ export const clusterRules: readonly Rule[] = [
   },
   {
     name: 'cluster-access-entries',
-    description: 'Who may do what in a cluster is in access entries, which AWS logs, and not in a ConfigMap.',
+    description:
+      'Every cluster grants access through access entries, whose changes AWS logs, and not through a ConfigMap.',
     each: {
       types: [CLUSTER],
       check: (resource, report) => {
@@ -77,7 +79,7 @@ export const clusterRules: readonly Rule[] = [
   },
   {
     name: 'cluster-version-pinned',
-    description: 'The version of Kubernetes is chosen, never the newest on the day.',
+    description: 'Every cluster sets its Kubernetes version, which otherwise depends on the day of its creation.',
     each: {
       types: [CLUSTER],
       check: (resource, report) => {
@@ -88,20 +90,20 @@ export const clusterRules: readonly Rule[] = [
   },
   {
     name: 'node-group-no-ssh',
-    description: 'Nobody logs in to a node of a group by SSH from everywhere.',
+    description: 'No managed node group allows SSH from every address.',
     each: {
       types: [NODE_GROUP],
       check: (resource, report) => {
         const access = resource.props.at('remoteAccess');
         if (access.isThere() && access.at('sourceSecurityGroupIds').isMissing()) {
-          report({ resource, at: access, fix: 'leave it out, and use Session Manager' });
+          report({ resource, at: access, fix: 'remove it and use Session Manager' });
         }
       },
     },
   },
   {
     name: 'node-group-gpu-tainted',
-    description: 'GPU nodes have a taint, so that what needs no GPU does not keep them alive.',
+    description: 'Every managed node group with GPUs has a taint, so that pods without GPUs do not occupy its nodes.',
     each: {
       types: [NODE_GROUP],
       check: (resource, report) => {
@@ -115,12 +117,13 @@ export const clusterRules: readonly Rule[] = [
   },
   {
     name: 'security-group-not-open',
-    description: 'No security group lets the whole internet in.',
+    description: 'No security group allows incoming traffic from every address.',
     each: {
       types: Object.keys(OPEN_RANGES),
       check: (resource, report) => {
         for (const at of OPEN_RANGES[resource.type]?.(resource.props) ?? []) {
-          if (at.is(...EVERYWHERE)) report({ resource, at, fix: 'name the security groups or ranges that need it' });
+          if (at.is(...EVERYWHERE))
+            report({ resource, at, fix: 'name the security groups or ranges that need access' });
         }
       },
     },

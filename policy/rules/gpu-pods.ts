@@ -10,7 +10,8 @@ const wantsGpus = (resource: Resource): boolean => containersOf(podOf(resource))
 export const gpuRules: readonly Rule[] = [
   {
     name: 'gpu-pod-limits',
-    description: 'A container that wants GPUs says so in its limits, where alone Kubernetes gives them out.',
+    description:
+      'Every container that requests GPUs sets the same number in its limits, which Kubernetes requires, and limits its memory.',
     each: {
       types: Object.keys(POD_SPEC),
       check: (resource, report) => {
@@ -23,14 +24,15 @@ export const gpuRules: readonly Rule[] = [
             report({ resource, at: limit, fix: `set it to ${request.shown()}, as in requests` });
           }
           const memory = limits.at('memory');
-          if (memory.isMissing()) report({ resource, at: memory, fix: 'set it: the node has other pods' });
+          if (memory.isMissing())
+            report({ resource, at: memory, fix: 'set it, because other pods use the memory of the node too' });
         }
       },
     },
   },
   {
     name: 'gpu-pod-tolerates',
-    description: 'A pod that wants GPUs tolerates the taint that keeps all others away from GPU nodes.',
+    description: 'Every pod that requests GPUs tolerates the taint of GPU nodes.',
     each: {
       types: Object.keys(POD_SPEC),
       check: (resource, report) => {
@@ -44,21 +46,21 @@ export const gpuRules: readonly Rule[] = [
   {
     name: 'gpu-pod-drains',
     description:
-      'A server on a GPU is given the time to end what it was asked for: at least the default of 30 seconds.',
+      'Every workload with GPUs has a termination grace period of at least 30 seconds, so that open requests can complete.',
     each: {
       types: ['kubernetes:apps/v1:Deployment', 'kubernetes:apps/v1:StatefulSet'],
       check: (resource, report) => {
         if (!wantsGpus(resource)) return;
         const at = podOf(resource).at('terminationGracePeriodSeconds');
         if (!at.isUnknown() && Number(at.raw ?? 30) < 30) {
-          report({ resource, at, fix: 'set it to what the preStop hook and the exit take together' });
+          report({ resource, at, fix: 'set it to the total time of the preStop hook and the exit' });
         }
       },
     },
   },
   {
     name: 'node-pool-limits',
-    description: 'A pool of nodes that grows by itself has an end to it.',
+    description: 'Every Karpenter NodePool limits its size.',
     each: {
       types: [NODE_POOL],
       check: (resource, report) => {
@@ -70,7 +72,7 @@ export const gpuRules: readonly Rule[] = [
   },
   {
     name: 'node-pool-gpu-tainted',
-    description: 'GPU nodes have a taint, so that what needs no GPU does not keep them alive.',
+    description: 'Every NodePool with GPUs has a taint, so that pods without GPUs do not occupy its nodes.',
     each: {
       types: [NODE_POOL],
       check: (resource, report) => {

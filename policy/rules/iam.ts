@@ -44,23 +44,24 @@ const isWildResource = (text: string): boolean =>
 export const iamRules: readonly Rule[] = [
   {
     name: 'iam-no-wildcard-actions',
-    description: 'A policy names what it allows. "s3:*" allows what comes next year as well.',
+    description:
+      'Every policy names the actions that it allows, because "s3:*" also allows actions that AWS adds later.',
     each: {
       types: [...POLICIES, ROLE],
       check: (resource, report) => {
         for (const statement of identityStatements(resource)) {
           for (const at of statement.at('Action').items()) {
-            if (isWildAction(at.text() ?? '')) report({ resource, at, fix: 'name the actions that are needed' });
+            if (isWildAction(at.text() ?? '')) report({ resource, at, fix: 'name the required actions' });
           }
           const not = statement.at('NotAction');
-          if (not.isThere()) report({ resource, at: not, fix: 'name what is allowed in Action instead' });
+          if (not.isThere()) report({ resource, at: not, fix: 'name the allowed actions in Action instead' });
         }
       },
     },
   },
   {
     name: 'iam-no-wildcard-resources',
-    description: 'A policy names the resources it is for, but for actions that have none.',
+    description: 'Every policy names its resources, except for actions that AWS cannot restrict to resources.',
     each: {
       types: [...POLICIES, ROLE],
       check: (resource, report) => {
@@ -69,25 +70,25 @@ export const iamRules: readonly Rule[] = [
           if (actions.length > 0 && actions.every((action) => WITHOUT_RESOURCE.has(action.text() ?? ''))) continue;
           for (const at of statement.at('Resource').items()) {
             if (isWildResource(at.text() ?? '')) {
-              report({ resource, at, fix: 'name the ARNs that it is for' });
+              report({ resource, at, fix: 'name the ARNs of the resources' });
             }
           }
           const not = statement.at('NotResource');
-          if (not.isThere()) report({ resource, at: not, fix: 'name the ARNs that it is for in Resource instead' });
+          if (not.isThere()) report({ resource, at: not, fix: 'name the ARNs of the resources in Resource instead' });
         }
       },
     },
   },
   {
     name: 'iam-no-administrators',
-    description: "No role of a stack gets one of AWS's policies that allow a whole service, or everything.",
+    description: 'No identity has an AWS managed policy that allows a whole service or all services.',
     each: {
       types: [...ATTACHMENTS, ROLE],
       check: (resource, report) => {
         const names = resource.type === ROLE ? resource.props.at('managedPolicyArns') : resource.props.at('policyArn');
         for (const at of names.items()) {
           if (/\/(AdministratorAccess|PowerUserAccess|IAMFullAccess|\w*FullAccess)$/.test(at.text() ?? '')) {
-            report({ resource, at, fix: 'write a policy with the actions that are needed' });
+            report({ resource, at, fix: 'write a policy with the required actions' });
           }
         }
       },
@@ -96,7 +97,7 @@ export const iamRules: readonly Rule[] = [
   {
     name: 'iam-trust-narrow',
     description:
-      'A role says who may take it on: never everybody, and of an identity provider never all of its identities.',
+      'Every trust policy names its principals: never all principals, and never all identities of an identity provider.',
     each: {
       types: [ROLE],
       check: (resource, report) => {
@@ -108,7 +109,7 @@ export const iamRules: readonly Rule[] = [
           const subjects = conditionsEndingIn(statement, ':sub');
           const at = statement.at('Condition');
           if (subjects.length === 0) {
-            const problem = 'every identity of the provider may take the role on';
+            const problem = 'every identity of the provider may assume the role';
             report({ resource, at, problem, fix: 'add a condition StringEquals on the :sub of its tokens' });
           }
           for (const subject of subjects) {
@@ -117,7 +118,7 @@ export const iamRules: readonly Rule[] = [
             report({ resource, at: subject, fix: 'name the repository, branch or service account' });
           }
           if (conditionsEndingIn(statement, ':aud').length === 0) {
-            const problem = 'tokens for any audience will do';
+            const problem = 'tokens for every audience are accepted';
             report({ resource, at, problem, fix: 'add a condition StringEquals on the :aud of its tokens' });
           }
         }
@@ -126,14 +127,15 @@ export const iamRules: readonly Rule[] = [
   },
   {
     name: 'iam-no-static-keys',
-    description: 'No keys that never expire: pods have roles by their service account, pipelines by federation.',
+    description:
+      'No IAM users or access keys, because such keys do not expire. Pods assume a role through their service account, pipelines through federation.',
     each: {
       types: ['aws:iam/accessKey:AccessKey', 'aws:iam/user:User'],
       check: (resource, report) => {
         report({
           resource,
           at: resource.props,
-          problem: 'keys of users do not expire',
+          problem: 'access keys of users do not expire',
           fix: 'use a role with AssumeRoleWithWebIdentity',
         });
       },

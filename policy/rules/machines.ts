@@ -8,7 +8,7 @@ export const machineRules: readonly Rule[] = [
   {
     name: 'machine-imdsv2',
     description:
-      'The metadata of a machine, and so the credentials of its role, are given only to whoever can do a PUT first, and not to pods.',
+      'The instance metadata service, which provides the credentials of the role of the instance, requires IMDSv2 and is unreachable from pods.',
     each: {
       types: [LAUNCH_TEMPLATE, INSTANCE],
       check: (resource, report) => {
@@ -18,14 +18,14 @@ export const machineRules: readonly Rule[] = [
         if (!tokens.mayBe('required')) report({ resource, at: tokens, fix: 'set it to required' });
         const hops = resource.props.at('metadataOptions.httpPutResponseHopLimit');
         if (!hops.isUnknown() && Number(hops.raw ?? 1) > 1) {
-          report({ resource, at: hops, fix: 'set it to 1: pods are one hop further, and have roles of their own' });
+          report({ resource, at: hops, fix: 'set it to 1, which excludes pods; pods have roles of their own' });
         }
       },
     },
   },
   {
     name: 'machine-volumes-encrypted',
-    description: 'Every volume of a machine is encrypted.',
+    description: 'Every volume of an instance or launch template is encrypted.',
     each: {
       types: [LAUNCH_TEMPLATE, INSTANCE],
       check: (resource, report) => {
@@ -61,7 +61,7 @@ export const machineRules: readonly Rule[] = [
   },
   {
     name: 'storage-class-encrypted',
-    description: 'Volumes that pods ask for are encrypted too.',
+    description: 'Every storage class of EBS encrypts the volumes that pods claim.',
     each: {
       types: ['kubernetes:storage.k8s.io/v1:StorageClass'],
       check: (resource, report) => {
@@ -73,20 +73,20 @@ export const machineRules: readonly Rule[] = [
   },
   {
     name: 'machine-private',
-    description: 'No machine has an address that the internet can reach.',
+    description: 'No instance has a public IP address.',
     each: {
       types: [LAUNCH_TEMPLATE, INSTANCE],
       check: (resource, report) => {
         const places = [resource.props, ...resource.props.at('networkInterfaces').items()];
         for (const at of places.map((place) => place.at('associatePublicIpAddress'))) {
-          if (at.is(true, 'true')) report({ resource, at, fix: 'leave it out, and use private subnets' });
+          if (at.is(true, 'true')) report({ resource, at, fix: 'remove it and use private subnets' });
         }
       },
     },
   },
   {
     name: 'key-rotated',
-    description: 'KMS keys are rotated every year.',
+    description: 'Every symmetric KMS key is rotated automatically.',
     each: {
       types: ['aws:kms/key:Key'],
       check: (resource, report) => {

@@ -29,9 +29,7 @@ function podRule(
   types: readonly string[] = Object.keys(POD_SPEC),
 ): Rule {
   const each = (resource: Resource, report: Report): void => {
-    check(podOf(resource), (at, fix, problem) =>
-      report({ resource, at, fix, ...(problem === undefined ? {} : { problem }) }),
-    );
+    check(podOf(resource), (at, fix, problem) => report({ resource, at, fix, problem }));
   };
   return { name, description, each: { types, check: each } };
 }
@@ -39,7 +37,7 @@ function podRule(
 export const podRules: readonly Rule[] = [
   podRule(
     'pod-images-pinned',
-    'An image is named by a version or a digest, never by what is the latest.',
+    'Every image has the tag of a version or a digest, never the tag latest.',
     (pod, report) => {
       for (const container of allContainersOf(pod)) {
         const at = container.at('image');
@@ -52,7 +50,7 @@ export const podRules: readonly Rule[] = [
   ),
   podRule(
     'pod-probes',
-    'Every container that serves says when it is ready and whether it lives; with a GPU also when it has started.',
+    'Every serving container has a readiness and a liveness probe, and with a GPU also a startup probe.',
     (pod, report) => {
       for (const container of containersOf(pod)) {
         const probes = ['readinessProbe', 'livenessProbe', ...(wantsGpu(container) ? ['startupProbe'] : [])];
@@ -63,21 +61,17 @@ export const podRules: readonly Rule[] = [
     },
     SERVING,
   ),
-  podRule(
-    'pod-resources',
-    'Every container says how much processor time and memory it needs, and how much memory it may have.',
-    (pod, report) => {
-      for (const container of allContainersOf(pod)) {
-        for (const path of ['requests.cpu', 'requests.memory', 'limits.memory']) {
-          const at = container.at(`resources.${path}`);
-          if (at.isMissing()) report(at, 'set it');
-        }
+  podRule('pod-resources', 'Every container requests CPU and memory, and limits its memory.', (pod, report) => {
+    for (const container of allContainersOf(pod)) {
+      for (const path of ['requests.cpu', 'requests.memory', 'limits.memory']) {
+        const at = container.at(`resources.${path}`);
+        if (at.isMissing()) report(at, 'set it');
       }
-    },
-  ),
+    }
+  }),
   podRule(
     'pod-no-plain-secrets',
-    'What is secret comes from a Secret, and is not in the text of the pod.',
+    'Every secret in the environment of a container comes from a Secret, not from the text of the pod.',
     (pod, report) => {
       for (const container of allContainersOf(pod)) {
         for (const variable of container.at('env').items()) {
@@ -86,7 +80,7 @@ export const podRules: readonly Rule[] = [
             continue;
           report(
             variable.at('value'),
-            'take it from a Secret with valueFrom.secretKeyRef',
+            'read it from a Secret with valueFrom.secretKeyRef',
             `${name} is set in plain text`,
           );
         }
@@ -95,7 +89,7 @@ export const podRules: readonly Rule[] = [
   ),
   podRule(
     'triton-control-guarded',
-    'A Triton server that loads models on request, which may carry code, demands a key for that over HTTP and gRPC.',
+    'Every Triton server that loads models on request requires a key for such requests over HTTP and gRPC, because a model can contain code.',
     (pod, report) => {
       for (const container of containersOf(pod)) {
         const args = container.at('args');
@@ -104,7 +98,7 @@ export const podRules: readonly Rule[] = [
         for (const flag of ['http-restricted-api', 'grpc-restricted-protocol']) {
           const guard = new RegExp(`^--${flag}=([\\w-]+,)*model-repository[,:]`);
           if (!words.some((word) => word.isUnknown() || guard.test(word.text() ?? ''))) {
-            report(args, `add --${flag}=model-repository,...:HEADER=KEY`, 'its model control is open to every client');
+            report(args, `add --${flag}=model-repository,...:HEADER=KEY`, 'every client can use its model control API');
           }
         }
       }
@@ -113,7 +107,7 @@ export const podRules: readonly Rule[] = [
   restrictedRule(),
   podRule(
     'pod-no-api-token',
-    "A pod that does not talk to Kubernetes' API has no token for it.",
+    'No serving pod has a token of the Kubernetes API, which it does not use.',
     (pod, report) => {
       const at = pod.at('automountServiceAccountToken');
       if (!at.mayBe(false)) report(at, 'set it to false');
@@ -127,7 +121,7 @@ function restrictedRule(): Rule {
   return {
     name: 'pod-restricted',
     description:
-      'Pods keep to the Pod Security Standard "restricted": not root, no capabilities, no privileges, nothing of the host. Those of the nodes themselves, in namespaces of their own, are excepted.',
+      'Every pod meets the Pod Security Standard "restricted": no root, no capabilities, no privileges, no access to the host. Pods in the namespaces of node agents are exempt.',
     each: {
       types: Object.keys(POD_SPEC),
       check: (resource, report) => {
@@ -135,11 +129,12 @@ function restrictedRule(): Rule {
         const pod = podOf(resource);
         for (const name of ['hostNetwork', 'hostPID', 'hostIPC']) {
           const at = pod.at(name);
-          if (at.is(true)) report({ resource, at, fix: 'leave it out' });
+          if (at.is(true)) report({ resource, at, fix: 'remove it' });
         }
         for (const volume of pod.at('volumes').items()) {
           const at = volume.at('hostPath');
-          if (!at.isMissing() && !at.isUnknown()) report({ resource, at, fix: 'use an emptyDir or a claim' });
+          if (!at.isMissing() && !at.isUnknown())
+            report({ resource, at, fix: 'use an emptyDir or a PersistentVolumeClaim' });
         }
         for (const container of allContainersOf(pod)) checkContainer(resource, pod, container, report);
       },
@@ -158,22 +153,22 @@ function checkContainer(resource: Resource, pod: Value, container: Value, report
     if (!right) report({ resource, at, fix });
   };
   const privileged = context.at('privileged');
-  demand(privileged, !privileged.is(true), 'leave it out');
+  demand(privileged, !privileged.is(true), 'remove it');
   const escalation = context.at('allowPrivilegeEscalation');
   demand(escalation, escalation.mayBe(false), 'set it to false');
   const root = effective('runAsNonRoot');
   demand(root, root.mayBe(true), 'set it to true');
   const user = effective('runAsUser');
-  demand(user, !user.is(0), 'use another user than root');
+  demand(user, !user.is(0), 'use a user other than root');
   const seccomp = effective('seccompProfile.type');
   demand(seccomp, seccomp.mayBe('RuntimeDefault', 'Localhost'), 'set it to RuntimeDefault');
   const drop = context.at('capabilities.drop');
   demand(drop, drop.mayInclude('ALL'), 'set it to ["ALL"]');
   for (const added of context.at('capabilities.add').items()) {
-    demand(added, added.mayBe('NET_BIND_SERVICE'), 'leave it out');
+    demand(added, added.mayBe('NET_BIND_SERVICE'), 'remove it');
   }
   for (const port of container.at('ports').items()) {
     const at = port.at('hostPort');
-    demand(at, at.isMissing() || at.isUnknown() || at.is(0), 'leave it out');
+    demand(at, at.isMissing() || at.isUnknown() || at.is(0), 'remove it');
   }
 }

@@ -35,7 +35,7 @@ export const workloadRules: readonly Rule[] = [
   {
     name: 'namespace-restricted',
     description:
-      'A namespace refuses pods that do not keep to the Pod Security Standard "restricted", but for those of the nodes.',
+      'Every namespace enforces the Pod Security Standard "restricted", except the namespaces of node agents.',
     each: {
       types: [NAMESPACE],
       check: (resource, report) => {
@@ -47,7 +47,8 @@ export const workloadRules: readonly Rule[] = [
   },
   {
     name: 'workload-has-disruption-budget',
-    description: 'What runs in several pods says how many of them may be away, so that a drain takes one at a time.',
+    description:
+      'Every workload with several replicas has a PodDisruptionBudget, so that a drain does not stop all of them at once.',
     stack: (resources, report) => {
       for (const resource of resources.filter(({ type }) => DEPLOYMENTS.includes(type))) {
         const replicas = resource.props.at('spec.replicas');
@@ -66,7 +67,7 @@ export const workloadRules: readonly Rule[] = [
   },
   {
     name: 'workload-has-network-policy',
-    description: 'Who may talk to a pod, and to whom it may talk, is said by a NetworkPolicy for both ways.',
+    description: 'Every workload has NetworkPolicies that restrict both incoming and outgoing connections.',
     stack: (resources, report) => {
       for (const resource of resources.filter(({ type }) => DEPLOYMENTS.includes(type))) {
         const policies = resources.filter(
@@ -86,20 +87,20 @@ export const workloadRules: readonly Rule[] = [
   },
   {
     name: 'ingress-tls',
-    description: 'What comes from outside comes over TLS.',
+    description: 'Every Ingress uses TLS, so that no request crosses a network in plain text.',
     each: {
       types: [INGRESS],
       check: (resource, report) => {
         const at = resource.props.at('spec.tls');
         const certificate = resource.props.at('metadata.annotations').key('alb.ingress.kubernetes.io/certificate-arn');
         if (at.isUnknown() || at.items().length > 0 || !certificate.isMissing()) return;
-        report({ resource, at, fix: 'add the hosts and the Secret of their certificate' });
+        report({ resource, at, fix: 'add the hosts and the Secret with their certificate' });
       },
     },
   },
   {
     name: 'service-not-public',
-    description: 'A Service is for the cluster, or for the network around it; never for the internet.',
+    description: 'No Service has a public address or a node port.',
     each: {
       types: [SERVICE],
       check: (resource, report) => {

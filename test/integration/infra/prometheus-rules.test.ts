@@ -118,7 +118,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   describe('alerts', () => {
     test('TritonDown: nothing answers, or nothing is there to be asked', async () => {
-      const expected = [{ severity: 'critical', summary: 'No server of triton answers Prometheus.' }];
+      const expected = [{ severity: 'critical', summary: 'No replica of triton answers Prometheus.' }];
       const stopped = [up(POD, '1x20 0x400')];
       expect(await fires('TritonDown', 6, stopped, [])).toBe('');
       expect(await fires('TritonDown', 8, stopped, expected)).toBe('');
@@ -133,7 +133,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
           values: '2x400',
         },
       ];
-      const summary = 'triton has 2 replicas that serve, fewer than it should have.';
+      const summary = 'triton has 2 available replicas, fewer than desired.';
       expect(await fires('TritonReplicasMissing', 39, missing, [])).toBe('');
       expect(await fires('TritonReplicasMissing', 42, missing, [{ deployment: 'triton', summary }])).toBe('');
     });
@@ -143,7 +143,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
         series: `kube_pod_container_status_restarts_total{namespace="triton",pod="${pod}"}`,
         values: '0x40 1x40 2x40 3x40 4x400',
       });
-      const summary = `The server in pod ${POD} was restarted 4 times in an hour.`;
+      const summary = `The replica ${POD} was restarted 4 times within an hour.`;
       const input = [restarts(POD), restarts('triton-other-1')];
       expect(await fires('TritonRestarting', 60, input, [{ pod: POD, summary }])).toBe('');
       expect(await fires('TritonRestarting', 20, input, [])).toBe('');
@@ -154,7 +154,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
         { series: `kube_pod_status_unschedulable{namespace="triton",pod="${POD}"}`, values: '1x400' },
         { series: `kube_pod_status_unschedulable{namespace="triton",pod="${OTHER}"}`, values: '0x400' },
       ];
-      const summary = `There is no node for pod ${POD}.`;
+      const summary = `No node has room for the pod ${POD}.`;
       expect(await fires('TritonUnschedulable', 10, input, [])).toBe('');
       expect(await fires('TritonUnschedulable', 16, input, [{ pod: POD, summary }])).toBe('');
     });
@@ -167,7 +167,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
         })),
       );
       const input = [...quiet, ...everywhere, ofModel('nv_inference_count', POD, '0x400', 'new')];
-      const summary = 'Model new version 1 is loaded on 1 servers, but not on all.';
+      const summary = 'Model new version 1 is loaded on 1 replicas, but not on all.';
       expect(await fires('TritonModelsDiffer', 16, input, [{ model: 'new', version: '1', summary }])).toBe('');
     });
 
@@ -192,7 +192,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       const pending = ofModel('nv_inference_pending_request_count', POD, '7x400');
       const stuck = [pending, ofModel('nv_inference_request_success', POD, '500x400')];
       const busy = [pending, ofModel('nv_inference_request_success', POD, '0+10x400')];
-      const summary = `7 requests to model bert wait in pod ${POD}, and none gets through.`;
+      const summary = `7 requests to model bert wait in pod ${POD}, and none completes.`;
       const expected = [{ severity: 'critical', model: 'bert', pod: POD, summary }];
       expect(await fires('TritonRequestsStuck', 10, stuck, expected)).toBe('');
       expect(await fires('TritonRequestsStuck', 10, busy, [])).toBe('');

@@ -9,7 +9,7 @@ const other = (run: () => Record<string, unknown>): Promise<RegisteredStack> => 
 
 const typesOf = ({ resources }: RegisteredStack): Set<string> => new Set(resources.map(({ type }) => type));
 
-test('every component that our program uses is there for others', async () => {
+test('components.ts exports every component of the program', async () => {
   const { resources } = await registeredStack('staging');
   const own = 'triton-serving:infra:';
   const ours = resources.filter(({ type, parent }) => type.startsWith(own) && !parent.includes(own));
@@ -27,8 +27,8 @@ test('every component that our program uses is there for others', async () => {
   for (const name of names) expect(components).toHaveProperty(name);
 });
 
-describe('a program of somebody else', () => {
-  test('with a network only', async () => {
+describe('another program', () => {
+  test('can create only a network', async () => {
     const made = await other(() => {
       const network = new Network('mine', {
         region: 'eu-west-1',
@@ -45,7 +45,7 @@ describe('a program of somebody else', () => {
       expect(type).toMatch(/^(aws:(ec2|iam|cloudwatch)\/|triton-serving:infra:Network$)/);
   });
 
-  test('with a model repository only', async () => {
+  test('can create only a model repository', async () => {
     const made = await other(() => {
       const { bucket, ready } = new ModelRepository('mine', {
         prefix: 'models',
@@ -60,7 +60,7 @@ describe('a program of somebody else', () => {
     expect([...typesOf(made)].filter((type) => !/^(aws:(s3|kms)\/|triton-serving:infra:)/.test(type))).toEqual([]);
   });
 
-  test('with the servers only, for a bucket that is there', async () => {
+  test('can create only the replicas, for an existing bucket', async () => {
     const made = await other(() => {
       const server = new TritonServer('faces', {
         modelRepository: 's3://models-bucket/faces',
@@ -75,7 +75,7 @@ describe('a program of somebody else', () => {
     ]);
   });
 
-  test('with GPU nodes of a Karpenter that is there', async () => {
+  test('can create a pool for an existing Karpenter', async () => {
     const nodeClass = { group: 'karpenter.k8s.aws', kind: 'EC2NodeClass', name: 'default' };
     const made = await other(() => {
       const pool = { name: 'a10g', mechanism: 'karpenter', instanceTypes: ['g5.xlarge'], nodeClass } as const;
@@ -89,7 +89,7 @@ describe('a program of somebody else', () => {
     ]);
   });
 
-  test('is told that a Karpenter of its own has a node class', async () => {
+  test('gets an error for a Karpenter pool without a node class', async () => {
     let said: unknown;
     await other(() => {
       try {
@@ -101,12 +101,12 @@ describe('a program of somebody else', () => {
     });
     expect(said).toBeInstanceOf(RunError);
     expect((said as Error).message).toBe(
-      'the pool a10g cannot be made\n' +
+      'the pool a10g has invalid settings\n' +
         '  pool a10g: nodeClass: is missing; allowed: a mapping with group, kind and name of the node class',
     );
   });
 
-  test('is told all that is wrong, by an error that Pulumi shows as it is', async () => {
+  test('gets all problems in one RunError, which Pulumi shows without a stack trace', async () => {
     const wrong = { modelRepository: 's3://b/p', region: 'eu-west-1', replicas: -1, image: 'triton' };
     let said: unknown;
     await other(() => {
@@ -119,7 +119,7 @@ describe('a program of somebody else', () => {
     });
     expect(said).toBeInstanceOf(RunError);
     expect((said as Error).message.split('\n')).toEqual([
-      'TritonServer faces cannot be made',
+      'TritonServer faces has invalid arguments',
       expect.stringMatching(/^ {2}TritonServer faces: image: is "triton"/),
       '  TritonServer faces: replicas: is -1; allowed: a whole number from 0 to 1000',
     ]);

@@ -12,13 +12,13 @@ const items = ({ items: all }: CostEstimate): Record<string, string> =>
 
 const POOL = { name: 'gpu', instanceTypes: ['g5.xlarge'] };
 
-test('staging, line by line', () => {
+test('estimateCost lists every item of staging', () => {
   const found = estimate();
   // 730 hours of: 0.10; 0.1008 and 12%; 0.05; two g5.xlarge at half of 1.006, and 12% of 1.006 each.
   expect(items(found)).toEqual({
     'EKS control plane': '73.00 (1 cluster)',
     'system nodes': '82.41 (1 x m7i.large, with the fee of Auto Mode (12%))',
-    'NAT gateways': '36.50 (1, with an address each)',
+    'NAT gateways': '36.50 (1, each with a public address)',
     'KMS keys of the cluster': '2.00 (2 keys)',
     'model repository': '1.15 (50 GiB in S3)',
     'KMS key of the models': '1.00 (1 key)',
@@ -35,36 +35,36 @@ test('staging, line by line', () => {
   expect(found.pricesAsOf).toBe(PRICES_AS_OF);
 });
 
-test('what scales costs more at most', () => {
+test('estimateCost includes the cost at the largest number of replicas', () => {
   const found = estimate({ autoscaling: { kind: 'keda', minReplicas: 3, maxReplicas: 12 } }, 'prod');
   expect(items(found)['pool a10g']).toBe('1327.14 (3 x g5.2xlarge, spot at 50% of the on-demand price)');
-  expect(items(found)['NAT gateways']).toBe('109.50 (3, with an address each)');
+  expect(items(found)['NAT gateways']).toBe('109.50 (3, each with a public address)');
   // Nine machines more: half of 1.212 and 12% of it an hour, and 200 GiB of disk each.
   expect(found.mostUsdPerMonth - found.usdPerMonth).toBeCloseTo(9 * (1.212 * 0.62 * 730 + 16), 2);
 });
 
-test('a pool that holds fewer servers than there are to be is reported', () => {
+test('estimateCost warns of pools without room for all replicas', () => {
   const pool = { ...POOL, maximumGpus: 1 };
   expect(estimate({ gpuNodePools: [pool], replicas: 2 }).notes).toContain(
-    'Warning: replicas is 2, and the GPU node pools hold 1 at most (maximumGpus): the others would wait for a node. Raise maximumGpus, or lower replicas.',
+    'Warning: replicas is 2, but the GPU node pools have room for 1 at most (maximumGpus), so the other replicas would stay pending. Raise maximumGpus, or lower replicas.',
   );
   expect(estimate({ gpuNodePools: [pool], replicas: 1 }).notes.join()).not.toMatch(/Warning/);
 });
 
-test('spot prices are named as an assumption', () => {
+test('estimateCost notes that spot prices are an assumption', () => {
   expect(estimate({}, 'prod').notes).toContain(
-    'Assumed: spot machines at 50% of the on-demand price, and only these in pool a10g. AWS changes the price, and may have none.',
+    'Assumption: spot instances cost 50% of the on-demand price, and these pools use spot instances only: a10g. AWS changes the price, and may have no spot instances.',
   );
   expect(estimate({ gpuNodePools: [{ ...POOL, capacityTypes: ['on-demand'] }] }).notes.join()).not.toMatch(/Assumed/);
 });
 
-test('machines are filled, and the cheapest one that holds a server is taken', () => {
+test('estimateCost fills nodes of the cheapest sufficient instance type', () => {
   const pool = { ...POOL, instanceTypes: ['g5.48xlarge', 'g5.12xlarge', 'g5.24xlarge'], capacityTypes: ['on-demand'] };
   const found = estimate({ gpuNodePools: [{ ...pool, maximumGpus: 16 }], gpusPerPod: 2, replicas: 3 });
   expect(items(found)['pool gpu']).toBe(`${(2 * 5.672 * 730).toFixed(2)} (2 x g5.12xlarge, on-demand)`);
 });
 
-test('a second pool takes what the first has no room for', () => {
+test('estimateCost places replicas in the second pool when the first is full', () => {
   const pools = [
     { ...POOL, name: 'first', maximumGpus: 2 },
     { ...POOL, name: 'second', capacityTypes: ['on-demand'] },
@@ -76,7 +76,7 @@ test('a second pool takes what the first has no room for', () => {
   ]);
 });
 
-test('a managed node group has its nodes, whatever is asked of them, and no fee', () => {
+test('estimateCost counts all nodes of a managed node group, without the fee of Auto Mode', () => {
   const group = { ...POOL, mechanism: 'managed-node-group', capacityTypes: ['on-demand'], minimumNodes: 2 };
   const found = items(estimate({ autoMode: false, gpuNodePools: [group], replicas: 1, modelGpus: [] }));
   expect(found).toMatchObject({
@@ -86,18 +86,18 @@ test('a managed node group has its nodes, whatever is asked of them, and no fee'
   expect(Object.keys(found)).not.toContain('pool gpu, fee of Auto Mode');
 });
 
-test('time slices make room for more servers on a machine', () => {
+test('estimateCost places several replicas on a GPU with time slices', () => {
   const group = { ...POOL, mechanism: 'managed-node-group', timeSlices: 4, capacityTypes: ['spot'] };
   expect(items(estimate({ gpuNodePools: [group], replicas: 4 }))['pool gpu']).toMatch(/\(1 x g5\.xlarge, spot/);
 });
 
-test('a region with other prices is told', () => {
+test('estimateCost notes that the region has other prices', () => {
   const source = configOf('staging', { availabilityZones: ['eu-central-1a', 'eu-central-1b'] });
   const { notes } = estimateCost(readSettings({ ...source, region: 'eu-central-1' }));
-  expect(notes).toContain('The prices are those of us-east-1; in eu-central-1 most are higher.');
+  expect(notes).toContain('The prices are those of us-east-1; most prices in eu-central-1 are higher.');
 });
 
-test('larger machines of a family cost more', () => {
+test('prices increase with the size of an instance type', () => {
   const families = ['g4dn', 'g5', 'g6', 'g6e'];
   for (const family of families) {
     const oneGpu = ['xlarge', '2xlarge', '4xlarge', '8xlarge', '16xlarge'].map(
@@ -117,31 +117,33 @@ describe('npm run cost', () => {
   });
   afterEach(() => jest.restoreAllMocks());
 
-  test('prints a table that tells of when its prices are', async () => {
+  test('prints a table with the date of its prices', async () => {
     expect(await main(['staging'])).toBe(0);
     expect(printed).toMatch(/^Stack staging, cost of one month at the prices of 2026-08-17 in us-east-1:\n/);
     expect(printed).toMatch(/\nall +with the configured number of replicas +1130\.70\n/);
     expect(printed).toMatch(/\nall, upper bound +with every pool at its limit, at on-demand prices +3204\.86\n/);
   });
 
-  test('a stack without a file is told which have one in that folder', async () => {
+  test('lists the stacks of the folder if the stack file is missing', async () => {
     expect(await main(['nosuch'])).toBe(1);
-    expect(warned).toMatch(/Pulumi\.nosuch\.yaml\n {2}-> name a stack that has such a file: local, prod, staging\n$/);
+    expect(warned).toMatch(
+      /Pulumi\.nosuch\.yaml does not exist\n {2}-> use a stack that has a stack file: local, prod, staging\n$/,
+    );
     warned = '';
     expect(await main(['staging', '--stack-dir', '/nowhere'])).toBe(1);
-    expect(warned).toMatch(/there is no \/nowhere\/Pulumi\.staging\.yaml\n {2}-> --stack-dir says in which folder /);
+    expect(warned).toMatch(/\/nowhere\/Pulumi\.staging\.yaml does not exist\n {2}-> set --stack-dir to the folder /);
   });
 
-  test('--json', async () => {
+  test('prints the estimate as JSON with --json', async () => {
     expect(await main(['prod', '--json', '--models-gib', '1000'])).toBe(0);
     const found = JSON.parse(printed) as CostEstimate;
     expect(found.items).toContainEqual({ item: 'model repository', basis: '1000 GiB in S3', usdPerMonth: 23 });
     expect(found.items.reduce((sum, { usdPerMonth }) => sum + usdPerMonth, 0)).toBeCloseTo(found.usdPerMonth);
   });
 
-  test('says what is wrong', async () => {
+  test('reports invalid arguments', async () => {
     expect(await main([])).toBe(2);
     expect(await main(['nowhere'])).toBe(1);
-    expect(warned).toMatch(/no stack is given[^]*there is no .*Pulumi\.nowhere\.yaml/);
+    expect(warned).toMatch(/no stack is given[^]*Pulumi\.nowhere\.yaml does not exist/);
   });
 });

@@ -8,8 +8,8 @@ import {
 import { completePool } from '../../../infra/settings/complete-pool';
 import { readKubeconfig } from '../../../infra/cluster/kubeconfig';
 
-describe('subnets of a network', () => {
-  test('an eighth for the nodes of each zone, an eighth of the last eighth for each public subnet', () => {
+describe('subnetRanges', () => {
+  test('gives each zone an eighth, and each public subnet an eighth of the last eighth', () => {
     expect(subnetRanges('10.0.0.0/16', 3)).toEqual({
       private: ['10.0.0.0/19', '10.0.32.0/19', '10.0.64.0/19'],
       public: ['10.0.224.0/22', '10.0.228.0/22', '10.0.232.0/22'],
@@ -20,7 +20,7 @@ describe('subnets of a network', () => {
     });
   });
 
-  test('none overlaps another, and a zone at the end moves none', () => {
+  test('returns disjoint ranges that an appended zone does not change', () => {
     const six = subnetRanges('10.128.0.0/16', 6);
     const spans = [...six.private, ...six.public].map((cidr) => {
       const [address = '', length = ''] = cidr.split('/');
@@ -41,7 +41,7 @@ describe('subnets of a network', () => {
   );
 });
 
-test('GPU machines: one GPU or more, and a compute capability that TensorRT knows', () => {
+test('GPU_INSTANCE_TYPES have GPUs with a compute capability of TensorRT', () => {
   for (const type of GPU_INSTANCE_TYPE_NAMES) {
     expect(GPU_INSTANCE_TYPES[type].gpus).toBeGreaterThan(0);
     expect(computeCapabilityOf(type)).toMatch(/^\d+\.\d$/);
@@ -53,20 +53,20 @@ test('GPU machines: one GPU or more, and a compute capability that TensorRT know
   ]).toEqual(['8.6', '8.9', '9.0']);
 });
 
-describe('versions of EKS', () => {
+describe('EKS_VERSIONS', () => {
   const { standardSupportUntil } = EKS_VERSIONS['1.35'];
   const before = (days: number): Date => new Date(Date.parse(standardSupportUntil) - days * 86_400_000);
 
-  test('a warning comes before their support ends, and stays', () => {
+  test('supportWarning warns from 60 days before the end of support', () => {
     expect(supportWarning('1.35', before(61))).toBeUndefined();
     expect(supportWarning('1.35', before(60))).toBe(
-      'standard support of Kubernetes 1.35 ends on 2027-03-27: set kubernetesVersion to a newer one',
+      'standard support of Kubernetes 1.35 ends on 2027-03-27, after which a cluster costs six times as much: set kubernetesVersion to the next version',
     );
     expect(supportWarning('1.35', before(-1))).toMatch(/^standard support of Kubernetes 1\.35 ended on/);
   });
 });
 
-describe('the kubeconfig of an existing cluster', () => {
+describe('readKubeconfig', () => {
   const named = (name: string): object => ({ name, cluster: { server: `https://${name}` } });
   const config = JSON.stringify({
     'current-context': 'a',
@@ -82,7 +82,7 @@ describe('the kubeconfig of an existing cluster', () => {
     ],
   });
 
-  test('holds the chosen context and nothing of the others', () => {
+  test('returns only the chosen context with its cluster and user', () => {
     expect(JSON.parse(readKubeconfig(config, 'b'))).toEqual({
       apiVersion: 'v1',
       kind: 'Config',
@@ -94,16 +94,18 @@ describe('the kubeconfig of an existing cluster', () => {
     expect(readKubeconfig(config, undefined)).toContain('"current-context":"a"');
   });
 
-  test('what is wrong is told without what is secret', () => {
-    expect(() => readKubeconfig(config, 'c')).toThrow('kubeconfig has no complete context "c"; it has: a, b, broken');
-    expect(() => readKubeconfig(config, 'broken')).toThrow(/no complete context "broken"/);
+  test('reports errors without secret values', () => {
+    expect(() => readKubeconfig(config, 'c')).toThrow(
+      'kubeconfig has no context "c" with its cluster and user; its contexts: a, b, broken',
+    );
+    expect(() => readKubeconfig(config, 'broken')).toThrow(/no context "broken" with its cluster and user/);
     expect(() => readKubeconfig('{ token: hidden', undefined)).toThrow(/^kubeconfig is not a kubeconfig$/);
-    expect(() => readKubeconfig('no/such/file', undefined)).toThrow(/^there is no kubeconfig at .*no\/such\/file$/);
+    expect(() => readKubeconfig('no/such/file', undefined)).toThrow(/^the kubeconfig .*no\/such\/file does not exist$/);
   });
 });
 
-describe('a pool for programs of others', () => {
-  test('has the defaults of a stack file', () => {
+describe('completePool', () => {
+  test('fills in the defaults of stack files', () => {
     expect(completePool({ name: 'a10g', instanceTypes: ['g5.xlarge'], diskGiB: 300 })).toMatchObject({
       mechanism: 'auto-mode',
       capacityTypes: ['spot', 'on-demand'],
@@ -112,7 +114,9 @@ describe('a pool for programs of others', () => {
     });
   });
 
-  test('is refused where it is wrong', () => {
-    expect(() => completePool({ name: 'A10G', instanceTypes: ['g5.xlarge'] })).toThrow('the pool A10G cannot be made');
+  test('rejects invalid values', () => {
+    expect(() => completePool({ name: 'A10G', instanceTypes: ['g5.xlarge'] })).toThrow(
+      'the pool A10G has invalid settings',
+    );
   });
 });

@@ -96,7 +96,7 @@ describe.each(['staging', 'prod'])('roles of %s', (stack) => {
   }
 });
 
-describe('a bucket that a role of another account may promote from', () => {
+describe('bucketReaders', () => {
   const READER = 'arn:aws:iam::444455556666:role/deploy-prod';
   const AT = { bucket: '', prefix: 'models', key: 'key', region: 'us-east-1' };
   const PLACES = ['models', 'models.releases'];
@@ -138,7 +138,7 @@ describe('a bucket that a role of another account may promote from', () => {
   const needed = (): Call[] => by(READER, callsOf(READER_PERMISSIONS, AT, PLACES));
   const refused = (policy: PolicyDocument): Call[] => needed().filter((call) => decide([policy], call) !== 'allowed');
 
-  test('it may do what promote does, and nothing of that can be left out', () => {
+  test('allows the requests of promote, each of which needs its statement', () => {
     const policy = policyFor(READER);
     expect(refused(policy)).toEqual([]);
     const allowing = { ...policy, Statement: [policy.Statement].flat().filter(({ Effect }) => Effect === 'Allow') };
@@ -147,7 +147,7 @@ describe('a bucket that a role of another account may promote from', () => {
     expect(smaller.filter((one) => refused(one.policy).length === 0).map(({ without }) => without)).toEqual([]);
   });
 
-  test('it may not write, nor read anything else, nor use the key but through S3', () => {
+  test('denies writes, other reads, and use of the key other than through S3', () => {
     const object = `arn:aws:s3:::${AT.bucket}/models/bert/1/model.pt`;
     const more = by(READER, [
       ...['PutObject', 'DeleteObject', 'GetObjectVersion'].map((action) => ({
@@ -161,7 +161,7 @@ describe('a bucket that a role of another account may promote from', () => {
     expect(more.filter((call) => decide([policyFor(READER)], call) === 'allowed')).toEqual([]);
   });
 
-  test('any other role of that account is kept out', () => {
+  test('denies all other roles of that account', () => {
     const other = READER.replace('deploy-prod', 'somebody');
     const calls = by(other, callsOf(READER_PERMISSIONS, AT, PLACES)).filter(({ action }) => action.startsWith('s3:'));
     expect(new Set(calls.map((call) => decide([policyFor(other)], call)))).toEqual(new Set(['denied']));

@@ -27,8 +27,7 @@ const SLICES = {
   timeSlices: 2,
 };
 const ON_CPU = { instance_group: [{ kind: 'KIND_CPU' }] };
-const GPU_ADVICE =
-  'name machines with larger GPUs in instanceTypes, or lower instance_group.count or max_batch_size of the models';
+const GPU_ADVICE = 'set instanceTypes with larger GPUs, or lower instance_group.count or max_batch_size of the models';
 const MAIN_ADVICE =
   'raise resources.memoryGiB, lower instance_group.count, or load models one at a time: extraArguments with --model-load-thread-count=1';
 
@@ -45,12 +44,12 @@ test.each<[string, Record<string, unknown>, number, Record<string, unknown>, str
   ],
   ['a larger one', { gpuNodePools: [{ ...POOL, instanceTypes: ['g5.xlarge'] }] }, 3.75 * GIB, {}, []],
   [
-    'a GPU that servers share',
+    'a GPU that replicas share',
     { gpuNodePools: [SLICES] },
     2.25 * GIB,
     {},
     [
-      `the models need about 9.4 GiB of each GPU at the peak (wide 9.0 GiB), but g4dn.xlarge (T4) of pool small has 7.5 GiB for each of 2 servers (timeSlices): lower timeSlices, ${GPU_ADVICE}`,
+      `the models need about 9.4 GiB of each GPU at the peak (wide 9.0 GiB), but g4dn.xlarge (T4) of pool small has 7.5 GiB for each of 2 replicas (timeSlices): lower timeSlices, ${GPU_ADVICE}`,
     ],
   ],
   [
@@ -70,10 +69,10 @@ test.each<[string, Record<string, unknown>, number, Record<string, unknown>, str
     {},
     [expect.stringMatching(/9\.6 GiB of main memory .* 8 GiB/) as string],
   ],
-])('%s', async (_, values, activations, fields, expected) => {
+])('memoryWarnings for %s', async (_, values, activations, fields, expected) => {
   expect(await warnings(values, repository(activations, fields))).toEqual(expected);
 });
 
-test('nothing is said where the checkout has no models', async () => {
+test('memoryWarnings reports nothing for a checkout without models', async () => {
   expect(await warnings({}, '/nowhere/at/all')).toEqual([]);
 });

@@ -9,14 +9,14 @@ const LOCAL = {
   s3SecretAccessKey: 'secret',
 };
 
-describe('the stacks of the repository', () => {
-  test('can be read as they are', () => {
+describe('readSettings of the stacks in this repository', () => {
+  test('accepts each stack file', () => {
     expect(problemsOf({}, 'staging')).toEqual([]);
     expect(problemsOf({}, 'prod')).toEqual([]);
     expect(problemsOf(LOCAL, 'local')).toEqual([]);
   });
 
-  test('staging is small and can be deleted, prod is neither', () => {
+  test('returns a small, deletable staging and a protected prod', () => {
     const staging = readSettings(configOf('staging'));
     const prod = readSettings(configOf('prod'));
     expect(staging).toMatchObject({
@@ -24,10 +24,9 @@ describe('the stacks of the repository', () => {
       cluster: { kind: 'create', name: 'triton-staging', version: '1.35', network: { natGateways: 'one' } },
       modelRepository: { kind: 'create', prefix: 'models', forceDestroy: true },
     });
-    // A first "pulumi up" finds no kinds of KEDA or the Prometheus operator.
+    // Before the first "pulumi up" the cluster has no CRDs of KEDA or the Prometheus operator.
     for (const { triton } of [staging, prod]) {
-      expect(triton).not.toHaveProperty('autoscaling');
-      expect(triton).not.toHaveProperty('monitoring');
+      expect([triton.autoscaling, triton.monitoring]).toEqual([undefined, undefined]);
     }
     expect(prod).toMatchObject({
       protect: true,
@@ -37,7 +36,7 @@ describe('the stacks of the repository', () => {
     });
   });
 
-  test('a pool that says little has the defaults', () => {
+  test('fills in the defaults of a pool', () => {
     expect(readSettings(configOf('staging', { gpuNodePools: [POOL] })).gpuNodePools).toEqual([
       {
         name: 'a10g',
@@ -62,7 +61,7 @@ describe('the stacks of the repository', () => {
     ]);
   });
 
-  test('the local stack makes nothing in AWS', () => {
+  test('creates nothing in AWS for the stack local', () => {
     expect(readSettings(configOf('local', LOCAL))).toMatchObject({
       cluster: { kind: 'existing', context: 'kind-kind' },
       modelRepository: { kind: 'elsewhere', bucket: 'local', endpointUrl: 'http://host.docker.internal:9000' },
@@ -72,8 +71,8 @@ describe('the stacks of the repository', () => {
   });
 });
 
-describe('what is wrong', () => {
-  test('is told all at once, with key, value, what is allowed and what to do', () => {
+describe('readSettings reports', () => {
+  test('all problems at once, with key, value, allowed values and next step', () => {
     expect(
       problemsOf({
         natGateway: 'one',
@@ -88,7 +87,7 @@ describe('what is wrong', () => {
     ).toEqual([
       expect.stringMatching(/^natGateway: unknown setting; allowed: .*\n {4}-> did you mean natGateways\?$/),
       'protect: is "yes"; allowed: true, false',
-      'availabilityZones: is "us-east-1a"; allowed: a list of: "us-east-1a"\n    -> write it as a list: [us-east-1a]',
+      'availabilityZones: is "us-east-1a"; allowed: a list of: a zone, "us-east-1a"\n    -> write it as a list: [us-east-1a]',
       'natGateways: is "two"; allowed: one, per-zone',
       'publicAccessCidrs[1]: is "everywhere"; allowed: an IPv4 range, "203.0.113.0/24"',
       'gpuNodePools[0].name: is "GPU"; allowed: at most 40 lower-case letters, digits and hyphens, beginning with a letter',
@@ -101,24 +100,24 @@ describe('what is wrong', () => {
 
   test.each<[string, Record<string, unknown>, string[]]>([
     [
-      'the API is open to everybody',
+      'an API that is open to every address',
       { publicAccessCidrs: ['0.0.0.0/0'] },
       [
         'publicAccessCidrs[0]: is "0.0.0.0/0": it contains every address; allowed: an IPv4 range, "203.0.113.0/24"\n' +
-          '    -> list the addresses of your people and CI; leave the list empty to allow the VPC only',
+          '    -> list the addresses of your administrators and CI; an empty list allows the VPC only',
       ],
     ],
     [
-      'the API is open to everybody, and another value is wrong',
+      'an API that is open to every address, beside another invalid value',
       { publicAccessCidrs: ['0.0.0.0/0'], protect: 'yes' },
       ['protect: is "yes"; allowed: true, false', expect.stringMatching(/^publicAccessCidrs\[0\]: is "0.0.0.0\/0"/)],
     ],
     [
-      'a misspelt setting, and settings that do not fit together',
+      'a misspelt setting, beside contradicting settings',
       { replica: 3, privateSubnetIds: ['subnet-0a'] },
       [
         expect.stringMatching(/^replica: unknown setting; .*\n {4}-> did you mean replicas\?$/),
-        'privateSubnetIds: is given without vpcId\n    -> name the VPC too, or leave it out',
+        'privateSubnetIds: is set without vpcId\n    -> set vpcId too, or remove it',
       ],
     ],
     [
@@ -146,17 +145,39 @@ describe('what is wrong', () => {
       ),
     ],
     [
-      'zones of another region',
-      { availabilityZones: ['us-east-1a', 'eu-west-1b'] },
-      ['availabilityZones: has eu-west-1b, and aws:region is us-east-1; allowed: zones of us-east-1, "us-east-1a"'],
+      'octets above 255, a prefix above 32 and leading zeros, which some programs read as octal numbers',
+      { publicAccessCidrs: ['999.1.2.3/99', '010.0.0.0/8', '10.0.0.0/08', '0.0.0.0/00'] },
+      ['999.1.2.3/99', '010.0.0.0/8', '10.0.0.0/08', '0.0.0.0/00'].map(
+        (text, index) => `publicAccessCidrs[${index}]: is "${text}"; allowed: an IPv4 range, "203.0.113.0/24"`,
+      ),
     ],
     [
-      'a region of the bucket that cannot be one',
+      'invalid ports',
+      { egressPorts: [443, 0, '4317', 1.5, 65_536] },
+      [
+        'egressPorts[1]: is 0; allowed: a whole number from 1 to 65535',
+        'egressPorts[2]: is "4317"; allowed: a whole number from 1 to 65535',
+        'egressPorts[3]: is 1.5; allowed: a whole number from 1 to 65535',
+        'egressPorts[4]: is 65536; allowed: a whole number from 1 to 65535',
+      ],
+    ],
+    [
+      'one port instead of a list',
+      { egressPorts: 4317 },
+      ['egressPorts: is 4317; allowed: a list of: a whole number from 1 to 65535\n    -> write it as a list: [4317]'],
+    ],
+    [
+      'zones of another region',
+      { availabilityZones: ['us-east-1a', 'eu-west-1b'] },
+      ['availabilityZones: has eu-west-1b, but aws:region is us-east-1; allowed: zones of us-east-1, "us-east-1a"'],
+    ],
+    [
+      'an invalid region of the bucket',
       { bucketName: 'models', bucketRegion: 'eu_west1' },
       ['bucketRegion: is "eu_west1"; allowed: an AWS region, "us-east-1"\n    -> did you mean eu-west-1?'],
     ],
     [
-      'a choice that is misspelt',
+      'a misspelt choice',
       { natGateways: 'per_zone' },
       ['natGateways: is "per_zone"; allowed: one, per-zone\n    -> did you mean "per-zone"?'],
     ],
@@ -170,7 +191,7 @@ describe('what is wrong', () => {
       ],
     ],
     [
-      'a load balancer in a network that is not made here, without its addresses',
+      'a load balancer in an existing network without loadBalancerCidrs',
       {
         vpcId: 'vpc-0a',
         privateSubnetIds: ['subnet-0a', 'subnet-0b'],
@@ -179,8 +200,8 @@ describe('what is wrong', () => {
         modelControlKey: 'a-key-of-a-test-0',
       },
       [
-        'loadBalancerCidrs: is empty, and the network is not made here; ' +
-          'allowed: where the load balancer or ingress controller is, ["10.0.0.0/16"]',
+        'loadBalancerCidrs: is empty, but this stack does not create the network; ' +
+          'allowed: the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
       ],
     ],
     [
@@ -188,34 +209,34 @@ describe('what is wrong', () => {
       { availabilityZones: ['us-east-1a'] },
       [
         'availabilityZones: has 1 different zones; allowed: from 2 to 6, each once\n' +
-          '    -> "aws ec2 describe-availability-zones" lists those of the region',
+          '    -> "aws ec2 describe-availability-zones" lists the zones of the region',
       ],
     ],
     [
-      'a network of a size that it cannot have',
+      'a network of an invalid size',
       { vpcCidr: '10.0.0.0/24' },
-      ['vpcCidr: is 10.0.0.0/24: not a size that a network can have; allowed: from /16 to /20, "10.0.0.0/16"'],
+      ['vpcCidr: is 10.0.0.0/24: not a size that a VPC can have; allowed: from /16 to /20, "10.0.0.0/16"'],
     ],
     [
       'an existing network without subnets',
       { vpcId: 'vpc-0a', privateSubnetIds: [] },
       [
         'privateSubnetIds: has 0 subnets; allowed: at least two, in different zones\n' +
-          '    -> name the private subnets of the VPC',
+          '    -> list the private subnets of the VPC',
       ],
     ],
     [
-      'days that CloudWatch does not know',
+      'a retention that CloudWatch does not offer',
       { flowLogDays: 13 },
       [expect.stringMatching(/^flowLogDays: is 13; allowed: 1, 3, 5, 7, 14, /)],
     ],
     [
-      'models that are protected and deleted',
+      'protect beside bucketForceDestroy',
       { protect: true },
-      ['bucketForceDestroy: is true, and so is protect\n    -> set one of them to false'],
+      ['bucketForceDestroy: is true, but protect is true too\n    -> set one of them to false'],
     ],
     [
-      'a prefix that the publisher refuses',
+      'a prefix that the publisher rejects',
       { modelRepositoryPrefix: 'models.releases' },
       [
         'modelRepositoryPrefix: this prefix is reserved, because the publisher stores the releases of a repository under it; ' +
@@ -223,7 +244,7 @@ describe('what is wrong', () => {
       ],
     ],
     [
-      'an S3 API with half a key',
+      'an S3 API without the secret of its key',
       {
         bucketName: 'models',
         s3Endpoint: 'http://s3:9000',
@@ -231,20 +252,18 @@ describe('what is wrong', () => {
         publisherSubjects: [],
         gpuNodePools: [],
       },
-      [
-        's3SecretAccessKey: is missing; allowed: s3Endpoint, s3AccessKeyId, s3SecretAccessKey are given together, or none of them',
-      ],
+      ['s3SecretAccessKey: is missing; allowed: all of s3Endpoint, s3AccessKeyId, s3SecretAccessKey, or none of them'],
     ],
     [
-      'readers of a bucket that is there',
+      'readers of an existing bucket',
       { bucketName: 'models', bucketReaders: ['arn:aws:iam::111122223333:role/deploy'] },
       [
-        'bucketReaders: is given with bucketName, and the policy of that bucket is left alone\n' +
-          '    -> let them read in the policy of the bucket and of its key, and leave it out',
+        'bucketReaders: is set, but the policy of the existing bucket bucketName is not changed\n' +
+          '    -> remove it, and allow the roles in the policies of that bucket and its key',
       ],
     ],
     [
-      'everybody as a reader',
+      'every role of an account as a reader',
       { bucketReaders: ['arn:aws:iam::111122223333:role/*'] },
       [
         expect.stringMatching(
@@ -253,15 +272,15 @@ describe('what is wrong', () => {
       ],
     ],
     [
-      'a kubeconfig for a cluster that is made',
+      'a context for a cluster that is created',
       { kubeContext: 'mine' },
-      ['kubeContext: is given, and a cluster is to be made\n    -> set cluster to existing, or leave it out'],
+      ['kubeContext: is set, but this stack creates a cluster\n    -> set cluster to existing, or remove it'],
     ],
   ])('%s', (_, values, said) => {
     expect(problemsOf(values)).toEqual(said);
   });
 
-  test('a secret that is not encrypted is refused, and never shown', () => {
+  test('a secret that is not encrypted, without its value', () => {
     const source = configOf('staging', { modelControlKey: 'a-key-that-nobody-sees' });
     const read = (): unknown => readSettings({ ...source, encrypted: new Set() });
     expect(read).toThrow(UserError);
@@ -270,14 +289,14 @@ describe('what is wrong', () => {
     ]);
   });
 
-  test.each(WIDE_SUBJECTS)('the subject %s, which trusts others too', (subject) => {
+  test.each(WIDE_SUBJECTS)('the wide subject %s', (subject) => {
     expect(problemsOf({ publisherSubjects: [subject] })).toEqual([
-      `publisherSubjects[0]: is ${JSON.stringify(subject)}: it also trusts other repositories; allowed: ` +
+      `publisherSubjects[0]: is ${JSON.stringify(subject)}: other repositories match it too; allowed: ` +
         'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only after "OWNER/NAME:"',
     ]);
   });
 
-  test.each(NARROW_SUBJECTS)('the subject %s is taken', (subject) => {
+  test.each(NARROW_SUBJECTS)('nothing for the narrow subject %s', (subject) => {
     expect(problemsOf({ publisherSubjects: [subject] })).toEqual([]);
   });
 
@@ -289,19 +308,19 @@ describe('what is wrong', () => {
     ],
     ['virginia', ['aws:region: is "virginia"; allowed: an AWS region, "us-east-1"\n    -> did you mean us-east-1?']],
     ['us-east-1', []],
-  ])('the region %s', (region, said) => {
+  ])('an invalid region: %s', (region, said) => {
     expect(problemsOf({}, 'staging', { region })).toEqual(said);
   });
 
   test.each(['eu-central-1', 'us-gov-west-1', 'cn-north-1', 'ap-southeast-7', 'eusc-de-east-1', 'us-iso-east-1'])(
-    'a network in %s',
+    'nothing for a network in %s',
     (region) => {
       const availabilityZones = ['a', 'b'].map((letter) => `${region}${letter}`);
       expect(problemsOf({ availabilityZones }, 'staging', { region })).toEqual([]);
     },
   );
 
-  test('the path of a kubeconfig is no secret, and its text is', () => {
+  test('the text of a kubeconfig that is not encrypted, but no path', () => {
     const of = (kubeconfig: string): string[] =>
       problemsOf({ ...LOCAL, kubeconfig }, 'local', { encrypted: new Set(['s3AccessKeyId', 's3SecretAccessKey']) });
     expect(of('~/kc.yaml')).toEqual([]);
@@ -310,7 +329,7 @@ describe('what is wrong', () => {
     }
   });
 
-  test('an existing cluster is named, and has a way to the bucket', () => {
+  test('an existing cluster without a context and without access to the bucket', () => {
     const values = { kubeContext: '', bucketName: '', s3Endpoint: '', bucketRegion: '' };
     expect(problemsOf(values, 'local').map((text) => text.split(':')[0])).toEqual([
       'aws',
@@ -320,122 +339,130 @@ describe('what is wrong', () => {
   });
 });
 
-describe('GPU node pools', () => {
+describe('readSettings rejects GPU node pools', () => {
   test.each<[string, Record<string, unknown>, RegExp]>([
-    ['two of one name', {}, /^gpuNodePools\[1\]\.name: is "a10g", as that of another pool/],
-    ['no machines', { instanceTypes: [] }, /instanceTypes: is empty; allowed: some of g4dn/],
-    ['no way to pay', { capacityTypes: [] }, /capacityTypes: is empty; allowed: some of reserved, spot, on-demand$/],
+    ['with the same name', {}, /^gpuNodePools\[1\]\.name: is "a10g", like that of another pool/],
+    ['without instance types', { instanceTypes: [] }, /instanceTypes: is empty; allowed: one or more of g4dn/],
     [
-      'fewer GPUs than one machine has',
-      { instanceTypes: ['g5.12xlarge'], maximumGpus: 3 },
-      /maximumGpus: is 3; allowed: at least 4, the GPUs of one node$/,
+      'without capacity types',
+      { capacityTypes: [] },
+      /capacityTypes: is empty; allowed: one or more of reserved, spot, on-demand$/,
     ],
-    ['a disk that the image fills', { diskGiB: 50 }, /diskGiB: is 50; allowed: at least 60: 40 for the system/],
     [
-      'a zone of another network',
+      'with fewer GPUs than one node',
+      { instanceTypes: ['g5.12xlarge'], maximumGpus: 3 },
+      /maximumGpus: is 3; allowed: at least 4, the number of GPUs of one node$/,
+    ],
+    ['with a disk that the image fills', { diskGiB: 50 }, /diskGiB: is 50; allowed: at least 60: 40 for the system/],
+    [
+      'in a zone outside the network',
       { zones: ['us-east-1f'] },
       /zones: has us-east-1f; allowed: us-east-1a, us-east-1b, us-east-1c$/,
     ],
     [
-      'reserved without a reservation',
+      'with reserved but without a reservation',
       { capacityTypes: ['reserved'] },
-      /capacityReservationIds: is empty; allowed: capacity type reserved and capacityReservationIds together/,
+      /capacityReservationIds: is empty; allowed: both the capacity type reserved and capacityReservationIds/,
     ],
-    ['a reservation that is not used', { capacityReservationIds: ['cr-0a'] }, /capacityTypes: lacks reserved/],
+    ['with a reservation but without reserved', { capacityReservationIds: ['cr-0a'] }, /capacityTypes: lacks reserved/],
     [
-      'reserved nodes in a group',
+      'of a managed group with reserved',
       { mechanism: 'managed-node-group', capacityTypes: ['reserved'] },
-      /capacityTypes: has reserved; allowed: spot, on-demand/,
+      /capacityTypes: has reserved; allowed: spot and on-demand/,
     ],
     [
-      'a machine that is misspelt',
+      'with a misspelt instance type',
       { instanceTypes: ['g5.2xlrge'] },
       /instanceTypes\[0\]: is "g5.2xlrge"; allowed: g4dn.xlarge, .*\n {4}-> did you mean "g5.2xlarge"\?$/,
     ],
     [
-      'one machine that is not in a list',
+      'with one instance type instead of a list',
       { instanceTypes: 'g5.xlarge' },
       /instanceTypes: is "g5.xlarge"; allowed: a list of: .*\n {4}-> write it as a list: \[g5.xlarge\]$/,
     ],
     [
-      'more nodes at least than at most',
+      'with minimumNodes above maximumNodes',
       { mechanism: 'managed-node-group', minimumNodes: 3 },
       /minimumNodes: is 3; allowed: at most maximumNodes, 2$/,
     ],
-    ['time slices in Auto Mode', { timeSlices: 4 }, /timeSlices: is 4; allowed: 1: only managed-node-group has it$/],
     [
-      'Karpenter without a node class',
+      'of Auto Mode with time slices',
+      { timeSlices: 4 },
+      /timeSlices: is 4; allowed: 1, because only managed-node-group supports it$/,
+    ],
+    [
+      'of Karpenter without a node class',
       { mechanism: 'karpenter' },
       /nodeClass: is missing; allowed: a mapping with group, kind and name/,
     ],
     [
-      'a node class in Auto Mode',
+      'of Auto Mode with a node class',
       { nodeClass: { group: 'g', kind: 'k', name: 'n' } },
-      /nodeClass: is given, and the node class is made here/,
+      /nodeClass: is set, but this stack creates the node class/,
     ],
   ])('%s', (what, fields, said) => {
     const pool = { ...POOL, ...fields };
-    expect(problemsOf({ gpuNodePools: what === 'two of one name' ? [POOL, pool] : [pool] })).toEqual([
+    expect(problemsOf({ gpuNodePools: what === 'with the same name' ? [POOL, pool] : [pool] })).toEqual([
       expect.stringMatching(said),
     ]);
   });
 
-  test('zones of an existing network choose nodes of Karpenter, and cannot choose subnets for a group', () => {
+  test('of managed groups with zones in an existing network, whose subnets have unknown zones', () => {
     const network = { vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
     const pool = { ...POOL, zones: ['us-east-1f'] };
     expect(problemsOf({ ...network, gpuNodePools: [pool] })).toEqual([]);
     expect(problemsOf({ ...network, gpuNodePools: [{ ...pool, zones: ['eu-west-1a'] }] })).toEqual([
-      'gpuNodePools[0].zones: has eu-west-1a, and aws:region is us-east-1; allowed: zones of us-east-1, "us-east-1a"',
+      'gpuNodePools[0].zones: has eu-west-1a, but aws:region is us-east-1; allowed: zones of us-east-1, "us-east-1a"',
     ]);
     expect(problemsOf({ ...network, gpuNodePools: [{ ...pool, mechanism: 'managed-node-group' }] })).toEqual([
-      'gpuNodePools[0].zones: has us-east-1f, and the zones of privateSubnetIds are not known\n' +
-        '    -> leave it out: a managed node group is in all of these subnets',
+      'gpuNodePools[0].zones: has us-east-1f, but the zones of privateSubnetIds are unknown\n' +
+        '    -> remove it; a managed node group uses all subnets of privateSubnetIds',
     ]);
   });
 
-  test('Auto Mode is asked of a cluster that has it', () => {
+  test('whose mechanism the cluster does not support', () => {
     expect(problemsOf({ autoMode: false, gpuNodePools: [POOL] })).toEqual([
-      'gpuNodePools[0].mechanism: is auto-mode, and the cluster is not one with Auto Mode that is made here; ' +
+      'gpuNodePools[0].mechanism: is auto-mode, but this stack does not create a cluster with Auto Mode; ' +
         'allowed: managed-node-group, or set autoMode to true',
     ]);
     expect(problemsOf({ ...LOCAL, gpuNodePools: [POOL] }, 'local')).toEqual([
-      expect.stringMatching(/allowed: karpenter, or no pools$/),
+      expect.stringMatching(/allowed: karpenter, or an empty gpuNodePools$/),
     ]);
     expect(problemsOf({ ...LOCAL, gpuNodePools: [{ ...POOL, mechanism: 'managed-node-group' }] }, 'local')).toEqual([
-      'gpuNodePools[0].mechanism: is managed-node-group, and the cluster is not made here; allowed: karpenter, or no pools',
+      'gpuNodePools[0].mechanism: is managed-node-group, but this stack does not create the cluster; allowed: karpenter, or an empty gpuNodePools',
     ]);
   });
 
-  test('a server finds the GPUs that it needs on one machine', () => {
+  test('whose instance types have too few GPUs for a replica', () => {
     expect(
       problemsOf({ gpusPerPod: 4, gpuNodePools: [{ ...POOL, instanceTypes: ['g5.xlarge', 'g5.12xlarge'] }] }),
     ).toEqual([
-      'gpuNodePools[0].instanceTypes: has g5.xlarge with 1 GPU, and a server needs 4\n' +
-        '    -> name larger machines, or lower gpusPerPod',
+      'gpuNodePools[0].instanceTypes: has g5.xlarge with 1 GPU, but a replica needs 4\n' +
+        '    -> use instance types with more GPUs, or lower gpusPerPod',
     ]);
     const group = { ...POOL, mechanism: 'managed-node-group', timeSlices: 4 };
     expect(problemsOf({ gpusPerPod: 4, gpuNodePools: [group] })).toEqual([]);
   });
 
-  test('a server finds the cores and the memory that it needs beside the system', () => {
+  test('whose instance types have too few cores or too little memory for a replica', () => {
     const gpuNodePools = [{ ...POOL, instanceTypes: ['g5.xlarge', 'g5.2xlarge'] }];
-    const hint = '    -> name larger machines, or lower resources.cpu and resources.memoryGiB';
+    const hint = '    -> use larger instance types, or lower resources.cpu and resources.memoryGiB';
     expect(problemsOf({ resources: { memoryGiB: 16 }, gpuNodePools })).toEqual([
-      `gpuNodePools[0].instanceTypes: has g5.xlarge with 4 cores and 16 GiB, and a server needs 2 and 16\n${hint}`,
+      `gpuNodePools[0].instanceTypes: has g5.xlarge with 4 cores and 16 GiB, but a replica needs more than 2 cores and 16 GiB on its node\n${hint}`,
     ]);
     expect(problemsOf({ resources: { cpu: 4 }, gpuNodePools })).toEqual([
-      `gpuNodePools[0].instanceTypes: has g5.xlarge with 4 cores and 16 GiB, and a server needs 4 and 8\n${hint}`,
+      `gpuNodePools[0].instanceTypes: has g5.xlarge with 4 cores and 16 GiB, but a replica needs more than 4 cores and 8 GiB on its node\n${hint}`,
     ]);
     expect(problemsOf({ resources: { cpu: 3, memoryGiB: 15 }, gpuNodePools })).toEqual([]);
     expect(problemsOf({ resources: { memoryGiB: 64 }, gpusPerPod: 0, gpuNodePools })).toEqual([]);
   });
 
-  test('a plan for one kind of GPU refuses a pool that has another', () => {
+  test('with GPUs for which a model has no plan', () => {
     const pools = [{ ...POOL, instanceTypes: ['g5.xlarge', 'g6.xlarge'] }];
     const said = problemsOf({ gpuNodePools: pools });
     expect(said).toEqual([
       expect.stringMatching(
-        /^gpuNodePools\[0\]\.instanceTypes: has g6\.xlarge \(L4, 8\.9\), on which model wav2vec_general_v1 does not run; allowed: compute capability 8\.6: g5\.xlarge, /,
+        /^gpuNodePools\[0\]\.instanceTypes: has g6\.xlarge \(L4, 8\.9\), on which the model wav2vec_general_v1 does not run; allowed: compute capability 8\.6: g5\.xlarge, /,
       ),
     ]);
     const both = [{ model: 'wav2vec_general_v1', computeCapabilities: ['8.6', '8.9'] }];

@@ -32,29 +32,32 @@ test.each<[string, string, string]>([
     'line 2, column 1: tab characters must not be used in indentation',
   ],
   [
-    'a key that is there twice',
+    'a duplicate key',
     'config:\n  triton-serving:replicas: 1\n  triton-serving:replicas: 2\n',
     'line 3, column 3: duplicated mapping key',
   ],
   [
-    'a bracket that is not closed',
+    'an unclosed bracket',
     'config:\n  triton-serving:availabilityZones: [us-east-1a\n  triton-serving:replicas: 1\n',
     'line 3, column 3: ',
   ],
-])('%s is reported with line and column', (_, text, expected) => {
+])('stackFile reports %s with line and column', (_, text, expected) => {
   expect(said(text)).toMatch(/^Pulumi\.test\.yaml cannot be read\n {2}Pulumi\.test\.yaml: not valid YAML: line /);
   expect(said(text)).toContain(expected);
 });
 
-test('config that is not a mapping', () => {
+test('stackFile rejects a config that is not a mapping', () => {
   expect(said('config: [a]\n')).toBe('Pulumi.test.yaml cannot be read\n  Pulumi.test.yaml: config is not a mapping');
 });
 
-test.each(['', '# nothing yet\n', 'config:\n', 'encryptionsalt: v1:abc\n'])('a file without settings: %j', (text) => {
-  expect(read(text).values).toEqual({});
-});
+test.each(['', '# nothing yet\n', 'config:\n', 'encryptionsalt: v1:abc\n'])(
+  'stackFile accepts a file without settings: %j',
+  (text) => {
+    expect(read(text).values).toEqual({});
+  },
+);
 
-test('values are the texts that Pulumi makes of them', () => {
+test('stackFile returns values as text, as Pulumi does', () => {
   const { values } = read(
     'config:\n  triton-serving:kubernetesVersion: 1.35\n  triton-serving:replicas: 3\n  triton-serving:protect: true\n' +
       '  triton-serving:vpcId:\n  triton-serving:availabilityZones: [us-east-1a]\n  other:replicas: 4\n',
@@ -74,11 +77,11 @@ describe('settings of a stack file', () => {
       read(`config:\n  aws:region: us-east-1\n  triton-serving:availabilityZones: [us-east-1a, us-east-1b]\n${more}`),
     );
 
-  test('a version without quotes is taken, as by a preview', () => {
+  test('accept a version without quotes, as a preview does', () => {
     expect(settings('  triton-serving:kubernetesVersion: 1.34\n').cluster).toMatchObject({ version: '1.34' });
   });
 
-  test('a setting without a value is one that is not given', () => {
+  test('read a key without a value as missing', () => {
     const { cluster, triton } = settings('  triton-serving:vpcId:\n  triton-serving:replicas:\n');
     expect(cluster).toMatchObject({ network: { kind: 'create' } });
     expect(triton.replicas).toBe(2);
@@ -86,15 +89,15 @@ describe('settings of a stack file', () => {
 });
 
 // https://github.com/pulumi/pulumi reads "replicas" as "PROJECT:replicas".
-test('a key without a prefix is one of the project, as Pulumi takes it', () => {
+test('stackFile reads a key without a prefix as a key of the project, as Pulumi does', () => {
   expect(read('config:\n  replicas: 3\n').values).toEqual({ replicas: '3' });
   expect(said('config:\n  replicas: 3\n  triton-serving:replicas: 4\n')).toBe(
-    'Pulumi.test.yaml cannot be read\n  Pulumi.test.yaml: replicas and triton-serving:replicas are both given\n' +
-      '    -> keep triton-serving:replicas',
+    'Pulumi.test.yaml cannot be read\n  Pulumi.test.yaml: replicas and triton-serving:replicas are both set\n' +
+      '    -> keep only triton-serving:replicas',
   );
 });
 
-test('a secret is there, and its value is not known', () => {
+test('stackFile returns the names of secrets, but not their values', () => {
   const { values, encrypted } = read('config:\n  triton-serving:modelControlKey:\n    secure: AAAB\n');
   expect(Object.keys(values)).toEqual(['modelControlKey']);
   expect([...encrypted]).toEqual(['modelControlKey']);

@@ -50,7 +50,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(rows).toBe(made.resources.filter(({ type }) => type !== 'pulumi:pulumi:Stack').length);
   });
 
-  test('has the outputs that publishing reads', () => {
+  test('exports the outputs that publishing reads', () => {
     for (const [name, contract] of Object.entries(STACK_OUTPUTS)) {
       if (contract.part === 'optional') continue;
       const value = made.outputs[name];
@@ -67,14 +67,14 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   });
 
-  test('has the key of its model control API as a secret output: the one that is set, else a random one', async () => {
+  test('exports the key of the model control API as a secret: the configured key, or a random one', async () => {
     const random = expect.stringMatching(/^[0-9a-f]{48}$/) as string;
     expect(made.outputs['modelControlKey']).toEqual({ secret: random });
     const guarded = await registeredStack(stack, { modelControlKey: 'a-key-of-a-test-0123' });
     expect(guarded.outputs['modelControlKey']).toEqual({ secret: 'a-key-of-a-test-0123' });
   });
 
-  test('EKS: Auto Mode with all of its switches together, API access, encrypted secrets, all logs', () => {
+  test('creates a cluster with Auto Mode, a private API, encrypted secrets and all logs', () => {
     const { inputs } = made.only('aws:eks/cluster:Cluster');
     expect(inputs).toEqual({
       name: `triton-${stack}`,
@@ -104,7 +104,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(made.all('aws:eks/nodeGroup:NodeGroup')).toEqual([]);
   });
 
-  test('the role of the cluster is what Auto Mode acts with', () => {
+  test('gives the cluster role the permissions of Auto Mode', () => {
     const name = `triton-${stack}-cluster-control-plane`;
     expect(json(made.only('aws:iam/role:Role', name).inputs['assumeRolePolicy'])).toEqual({
       Version: '2012-10-17',
@@ -125,7 +125,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     ]);
   });
 
-  test('nodes are private, and reach S3 without the NAT', () => {
+  test('puts nodes into private subnets that reach S3 without NAT', () => {
     for (const { inputs } of made.all('aws:ec2/subnet:Subnet')) expect(inputs['mapPublicIpOnLaunch']).toBe(false);
     const tables = made.all('aws:ec2/routeTable:RouteTable').map(({ name }) => `${name}-id`);
     const endpoint = made.only('aws:ec2/vpcEndpoint:VpcEndpoint').inputs;
@@ -141,7 +141,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(ways).toHaveLength(3);
   });
 
-  test('the pool grows from 0 on spot or on-demand machines, with limits, taint and budget', () => {
+  test('creates a pool that scales from 0 on spot and on-demand nodes, with limits, taint and budget', () => {
     const custom = (kind: string): Record<string, unknown> => made.only(`kubernetes:${kind}`).inputs;
     expect(custom('karpenter.sh/v1:NodePool')).toEqual({
       apiVersion: 'karpenter.sh/v1',
@@ -187,7 +187,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   });
 
-  test('Auto Mode may set the tags of the nodes, for its own cluster only', () => {
+  test('lets Auto Mode tag the nodes of its own cluster only', () => {
     const { role, policy } = made.only('aws:iam/rolePolicy:RolePolicy', `triton-${stack}-cluster-node-tags`).inputs;
     expect(role).toBe(`triton-${stack}-cluster-control-plane-a1b2c3d`);
     expect(json(policy)).toMatchObject({
@@ -203,7 +203,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   });
 
-  test('the cluster admits the role of the GPU nodes, and enforces network policies', () => {
+  test('admits the role of the GPU nodes to the cluster, and enforces network policies', () => {
     const entry = made.all('aws:eks/accessEntry:AccessEntry').find(({ inputs }) => inputs['type'] === 'EC2');
     expect(entry?.inputs['principalArn']).toBe(roleArn(`triton-${stack}-gpu-auto-mode`));
     expect(made.only('aws:eks/accessPolicyAssociation:AccessPolicyAssociation').inputs).toMatchObject({
@@ -216,7 +216,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   });
 
-  test('servers go to these nodes, with a role of theirs', () => {
+  test('schedules replicas onto the GPU nodes, with their own role', () => {
     const deployment = made.only('kubernetes:apps/v1:Deployment').inputs as {
       spec: { template: { spec: { nodeSelector: object; tolerations: object[] } } };
     };
@@ -229,7 +229,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   });
 
-  test('only the service account of the servers takes their role', () => {
+  test('lets only the service account of the replicas assume their role', () => {
     const issuer = 'oidc.eks.us-east-1.amazonaws.com/id/A1B2C3';
     expect(json(made.only('aws:iam/role:Role', `triton-${stack}-server`).inputs['assumeRolePolicy'])).toEqual({
       Version: '2012-10-17',
@@ -249,7 +249,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   });
 
-  test('only tokens of the named subjects take the role of the publisher', () => {
+  test('lets only tokens of publisherSubjects assume the publisher role', () => {
     const issuer = 'token.actions.githubusercontent.com';
     expect(json(made.only('aws:iam/role:Role', `triton-${stack}-publisher`).inputs['assumeRolePolicy'])).toEqual({
       Version: '2012-10-17',
@@ -272,7 +272,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   });
 
-  test('the bucket: versions, KMS, no public access, TLS and this account only, lifecycle, logs', () => {
+  test('creates a bucket with versioning, KMS, lifecycle and logs, for TLS requests of this account only', () => {
     const models = `triton-${stack}-models`;
     const [bucket, logs] = [`${models}-a1b2c3d`, `${models}-access-logs-a1b2c3d`];
     const of = (type: string): Record<string, unknown> => made.only(`aws:s3/${type}`, models).inputs;
@@ -346,7 +346,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   });
 
-  test('only S3 writes access logs, and only those of this bucket; only the service of flow logs writes flow logs', () => {
+  test('lets only S3 write access logs of this bucket, and only the flow log service write flow logs', () => {
     const logs = `triton-${stack}-models-access-logs`;
     const [, delivery] = (
       json(made.only('aws:s3/bucketPolicy:BucketPolicy', logs).inputs['policy']) as { Statement: object[] }
@@ -377,13 +377,13 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   });
 
-  test('the repository is never empty, and Triton waits for that', () => {
+  test('creates a placeholder in the repository before Triton', () => {
     const placeholder = made.only('aws:s3/bucketObjectv2:BucketObjectv2');
     expect(placeholder.inputs).toMatchObject({ bucket: `triton-${stack}-models-a1b2c3d`, key: 'models/.keep' });
     expect(made.only('triton-serving:infra:TritonServer').dependencies).toContain(placeholder.urn);
   });
 
-  test('protection is of what cannot be made again, and of the settings of buckets', () => {
+  test('protects only resources that cannot be recreated, and the settings of buckets', () => {
     const names = made.resources
       .filter(({ protect }) => protect)
       .map(({ type, name }) => `${type.split(':').at(-1)} ${name}`);
@@ -406,7 +406,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(made.only('aws:s3/bucketObjectv2:BucketObjectv2').protect).toBe(false);
   });
 
-  test('all in Kubernetes goes to the cluster that is made, nothing to whatever kubectl points at', () => {
+  test('creates all Kubernetes objects with the provider of its own cluster', () => {
     const kubernetes = made.resources.filter(({ type }) => type.startsWith('kubernetes:'));
     expect(kubernetes.length).toBeGreaterThan(10);
     for (const { name, provider } of kubernetes) expect([name, provider]).toEqual([name, `triton-${stack}-kubernetes`]);

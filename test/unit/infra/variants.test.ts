@@ -27,7 +27,7 @@ describe('a managed node group', () => {
     made = await variant({ gpuNodePools: [GROUP] });
   });
 
-  test('is two: spot and on-demand, without a name of their own, with labels and taints', () => {
+  test('creates a spot and an on-demand group without fixed names, with labels and taints', () => {
     const groups = made.all('aws:eks/nodeGroup:NodeGroup');
     expect(groups.map(({ name, inputs }) => [name, inputs['capacityType']])).toEqual([
       ['triton-staging-gpu-fixed-spot', 'SPOT'],
@@ -56,7 +56,7 @@ describe('a managed node group', () => {
     }
   });
 
-  test('its machines have IMDSv2 with one hop, and an encrypted disk with room for the image', () => {
+  test('sets IMDSv2 with one hop and an encrypted disk with room for the image', () => {
     const { inputs } = made.only('aws:ec2/launchTemplate:LaunchTemplate', 'triton-staging-gpu-fixed-spot');
     expect(inputs).toMatchObject({
       metadataOptions: { httpEndpoint: 'enabled', httpTokens: 'required', httpPutResponseHopLimit: 1 },
@@ -69,7 +69,7 @@ describe('a managed node group', () => {
     });
   });
 
-  test('comes with the add-ons that Auto Mode keeps to its own nodes, and a device plugin', () => {
+  test('creates the add-ons that Auto Mode provides for its own nodes only, and a device plugin', () => {
     const addons = made.all('aws:eks/addon:Addon').map(({ inputs }) => inputs['addonName']);
     expect(addons.sort()).toEqual(['coredns', 'kube-proxy', 'vpc-cni']);
     const { inputs } = made.only('kubernetes:apps/v1:DaemonSet');
@@ -80,7 +80,7 @@ describe('a managed node group', () => {
     expect(settings?.inputs['data']).toEqual({ 'config.yaml': '{"version":"v1"}' });
   });
 
-  test('servers accept its taints', () => {
+  test('adds tolerations for its taints to the replicas', () => {
     const deployment = made.only('kubernetes:apps/v1:Deployment').inputs as {
       spec: { template: { spec: { tolerations: object[] } } };
     };
@@ -93,7 +93,7 @@ describe('a managed node group', () => {
   });
 });
 
-test('AL2023 slices GPUs by the device plugin, which knows one number: pools with another have their own', async () => {
+test('AL2023 pools get a device plugin for each number of time slices', async () => {
   const pools = [GROUP, { ...GROUP, name: 'sliced', timeSlices: 4 }, { ...GROUP, name: 'watched', dcgmExporter: true }];
   const made = await variant({ gpuNodePools: pools });
   expect(
@@ -109,7 +109,7 @@ test('AL2023 slices GPUs by the device plugin, which knows one number: pools wit
   });
 });
 
-test('Bottlerocket has a volume for its system, its own device plugin, and slices by its settings', async () => {
+test('Bottlerocket pools have a system volume and time slices in user data, but no device plugin', async () => {
   const pool = { ...GROUP, ami: 'Bottlerocket', timeSlices: 3, capacityTypes: ['on-demand'] };
   const made = await variant({ gpuNodePools: [pool] });
   expect(made.only('aws:eks/nodeGroup:NodeGroup').inputs['amiType']).toBe('BOTTLEROCKET_x86_64_NVIDIA');
@@ -123,14 +123,14 @@ test('Bottlerocket has a volume for its system, its own device plugin, and slice
   expect(made.all('kubernetes:apps/v1:DaemonSet')).toEqual([]);
 });
 
-test('a pool in some zones takes the subnets of these zones', async () => {
+test('a pool with zones uses the subnets of these zones', async () => {
   const made = await variant({ gpuNodePools: [{ ...GROUP, zones: ['us-east-1c'], capacityTypes: ['spot'] }] });
   expect(made.only('aws:eks/nodeGroup:NodeGroup').inputs['subnetIds']).toEqual([
     'triton-staging-network-private-us-east-1c-id',
   ]);
 });
 
-test('machines of groups have the tags of the stack, those of the system too', async () => {
+test('nodes of managed groups have the tags of the stack', async () => {
   const made = await variant({ autoMode: false, gpuNodePools: [{ ...GROUP, capacityTypes: ['spot'] }] });
   const tags = Object.fromEntries(
     made.all('aws:ec2/launchTemplate:LaunchTemplate').map(({ name, inputs }) => [name, inputs['tagSpecifications']]),
@@ -144,7 +144,7 @@ test('machines of groups have the tags of the stack, those of the system too', a
   });
 });
 
-test('without tags Auto Mode is allowed none, and asked for none', async () => {
+test('a stack without tags neither sets tags nor allows Auto Mode to set them', async () => {
   const made = await registeredStack('staging', {}, { tags: {} });
   expect(made.all('aws:iam/rolePolicy:RolePolicy').map(({ name }) => name)).not.toContain(
     'triton-staging-cluster-node-tags',
@@ -152,7 +152,7 @@ test('without tags Auto Mode is allowed none, and asked for none', async () => {
   expect(made.only('kubernetes:eks.amazonaws.com/v1:NodeClass').inputs['spec']).not.toHaveProperty('tags');
 });
 
-test('reserved machines are taken from the reservation that is named', async () => {
+test('a pool with reserved capacity selects its reservation', async () => {
   const pool = {
     name: 'h100',
     instanceTypes: ['p5.48xlarge'],
@@ -165,7 +165,7 @@ test('reserved machines are taken from the reservation that is named', async () 
   });
 });
 
-test('without Auto Mode: its switches are off together, add-ons and untainted system nodes are there', async () => {
+test('autoMode false disables all of Auto Mode, and creates add-ons and untainted system nodes', async () => {
   const made = await variant({ autoMode: false, gpuNodePools: [GROUP] });
   expect(made.only('aws:eks/cluster:Cluster').inputs).toMatchObject({
     bootstrapSelfManagedAddons: false,
@@ -183,9 +183,9 @@ test('without Auto Mode: its switches are off together, add-ons and untainted sy
     scalingConfig: { minSize: 2, maxSize: 2, desiredSize: 2 },
   });
   expect(system.inputs['taints'] ?? []).toEqual([]);
-  // Nobody else changes its size, so systemNodes does.
+  // No autoscaler changes its size, so Pulumi must apply systemNodes.
   expect(system.ignoreChanges).toEqual([]);
-  // Nodes are not ready without a network, and CoreDNS has no place without nodes.
+  // Nodes become ready only with a network, and CoreDNS needs nodes.
   const coredns = made.only('aws:eks/addon:Addon', 'triton-staging-cluster-addons-coredns');
   expect(dependenciesOf(coredns)).toContain(system.name);
   const group = made.only('triton-serving:infra:NodeGroup', 'triton-staging-cluster-addons-system');
@@ -197,7 +197,7 @@ test('without Auto Mode: its switches are off together, add-ons and untainted sy
   );
 });
 
-test('an existing network: nothing of it is made', async () => {
+test('vpcId creates no network resources', async () => {
   const made = await variant({ vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] });
   expect(made.resources.filter(({ type }) => type.startsWith('aws:ec2/'))).toEqual([]);
   expect(made.only('aws:eks/cluster:Cluster').inputs['vpcConfig']).toMatchObject({
@@ -205,7 +205,7 @@ test('an existing network: nothing of it is made', async () => {
   });
 });
 
-test('a bucket in another region: the rest stays in the region of the stack', async () => {
+test('bucketRegion changes only the region of the bucket', async () => {
   const made = await variant({ bucketName: 'models-bucket', bucketRegion: 'eu-west-1' });
   expect(made.only('aws:ec2/vpcEndpoint:VpcEndpoint').inputs['serviceName']).toBe('com.amazonaws.us-east-1.s3');
   expect(JSON.stringify(made.outputs['kubeconfig'])).toContain('us-east-1');
@@ -213,7 +213,7 @@ test('a bucket in another region: the rest stays in the region of the stack', as
   expect(made.outputs['region']).toBe('eu-west-1');
 });
 
-test('the API of the cluster is open to the addresses that are named', async () => {
+test('publicAccessCidrs opens the API to the listed addresses', async () => {
   const made = await variant({ publicAccessCidrs: ['203.0.113.0/24'] });
   expect(made.only('aws:eks/cluster:Cluster').inputs['vpcConfig']).toEqual({
     subnetIds: expect.any(Array) as unknown,
@@ -223,7 +223,7 @@ test('the API of the cluster is open to the addresses that are named', async () 
   });
 });
 
-test('administrators are access entries', async () => {
+test('clusterAdmins creates access entries', async () => {
   const admin = 'arn:aws:iam::123456789012:role/ops';
   const made = await variant({ clusterAdmins: [admin] });
   const association = made
@@ -235,14 +235,14 @@ test('administrators are access entries', async () => {
   });
 });
 
-test('an issuer of tokens that the account knows is not made again', async () => {
+test('publisherOidcProviderArn reuses the existing provider', async () => {
   const arn = 'arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com';
   const made = await variant({ publisherOidcProviderArn: arn });
   expect(made.all('aws:iam/openIdConnectProvider:OpenIdConnectProvider')).toHaveLength(1);
   expect(JSON.stringify(made.only('aws:iam/role:Role', 'triton-staging-publisher').inputs)).toContain(arn);
 });
 
-test('servers on CPUs are not sent to GPU nodes', async () => {
+test('replicas without GPUs are not scheduled onto GPU nodes', async () => {
   const made = await variant({ gpusPerPod: 0 });
   expect(JSON.stringify(made.only('kubernetes:apps/v1:Deployment').inputs)).not.toContain('triton-serving/gpu');
 });
@@ -256,7 +256,7 @@ describe('an existing cluster', () => {
   });
   const local = { kubeconfig, s3AccessKeyId: 'key', s3SecretAccessKey: 'hidden-key' };
 
-  test('the stack local makes nothing in AWS, and asks nothing of it', async () => {
+  test('needs no AWS resources for the stack local', async () => {
     const made = await variant(local, 'local');
     expect(made.resources.filter(({ type }) => type.startsWith('aws:'))).toEqual([]);
     expect(made.outputs).toMatchObject({
@@ -268,7 +268,7 @@ describe('an existing cluster', () => {
     expect(made.outputs).not.toHaveProperty('publisherRoleArn');
   });
 
-  test('its keys and kubeconfig are secret wherever they go', async () => {
+  test('keeps keys and kubeconfig secret in all inputs', async () => {
     const made = await variant(local, 'local');
     const shown = JSON.stringify(made.resources.map(({ marked }) => withoutSecrets(marked)));
     expect(shown).not.toContain('hidden-key');
@@ -276,7 +276,7 @@ describe('an existing cluster', () => {
     expect(JSON.stringify(made.resources)).toContain('secret-token');
   });
 
-  test('a NodePool for the Karpenter that it has', async () => {
+  test('gets a NodePool for its Karpenter', async () => {
     const nodeClass = { group: 'karpenter.kwok.sh', kind: 'KWOKNodeClass', name: 'default' };
     const pool = { name: 'gpu', mechanism: 'karpenter', instanceTypes: ['g5.xlarge'], nodeClass };
     const made = await variant({ ...local, gpuNodePools: [pool], gpusPerPod: 1 }, 'local');
@@ -289,7 +289,7 @@ describe('an existing cluster', () => {
     });
   });
 
-  test('on EKS its pods take a role that reads an existing bucket', async () => {
+  test('gives the pods on EKS a role that reads an existing bucket', async () => {
     const oidcProviderArn = 'arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/X';
     const values = {
       kubeconfig,
@@ -307,7 +307,7 @@ describe('an existing cluster', () => {
     expect(made.outputs['modelRepository']).toBe('s3://models-bucket/models');
   });
 
-  test('manifests can be written to a folder instead', async () => {
+  test('renders manifests into a folder', async () => {
     const made = await variant({ ...local, renderManifestsTo: 'out' }, 'local');
     expect(made.only('pulumi:providers:kubernetes').inputs).toEqual({
       renderYamlToDirectory: expect.stringMatching(/^\/.*\/out$/) as string,
@@ -315,7 +315,7 @@ describe('an existing cluster', () => {
     expect(Object.keys(made.outputs)).toEqual(expect.arrayContaining(['kubeconfig', 'namespace', 'podSelector']));
   });
 
-  test('manifests are written without a kubeconfig, and publishing is then told of no cluster', async () => {
+  test('renders manifests without a kubeconfig, and then exports no outputs about the cluster', async () => {
     const before = process.env['KUBECONFIG'];
     process.env['KUBECONFIG'] = '/no/such/kubeconfig';
     try {

@@ -8,60 +8,66 @@ const of = (values: Record<string, unknown>, stack = 'staging', today = TODAY): 
 
 const OWN = { publicAccessCidrs: ['10.9.8.0/24'], publisherSubjects: ['repo:acme/serving:environment:staging'] };
 
-test("nothing is said of a stack that was made one's own", () => {
+test('warningsOf reports nothing for a stack without example values', () => {
   expect(of(OWN)).toEqual([]);
 });
 
-test('examples that were left in', () => {
+test('warningsOf reports example values', () => {
   expect(of({ publicAccessCidrs: ['203.0.113.0/24'] })).toEqual([
-    'publicAccessCidrs has 203.0.113.0/24, which is an example: set it to the addresses that you run pulumi from',
-    'publisherSubjects names -your-organisation-, which is an example: nobody can publish with the role',
+    'publicAccessCidrs has 203.0.113.0/24, which is an example range: set the addresses from which you run pulumi',
+    'publisherSubjects names -your-organisation-, which is an example value, so no token can assume the publisher role: set the subjects of your CI',
   ]);
 });
 
 test.each(['staging', 'prod'])(
-  '%s as it comes: nobody reaches the cluster from elsewhere, and how one does',
+  'warningsOf reports that the API of an unchanged %s is private, and how to open it',
   (stack) => {
     expect(of({}, stack)).toEqual([
       expect.stringMatching(
-        /^publicAccessCidrs is empty: only from .* pulumi config set --path "publicAccessCidrs\[0\]"/,
+        /^publicAccessCidrs is empty, so the Kubernetes API can be reached from the new VPC only.* pulumi config set --path "publicAccessCidrs\[0\]"/,
       ),
       expect.stringMatching(/^publisherSubjects names/),
     ]);
-    // In a network that was there somebody may be.
+    // An existing network may contain the machine that runs pulumi.
     const there = { vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
     expect(of({ ...OWN, ...there, publicAccessCidrs: [] })).toEqual([]);
   },
 );
 
-test('managed groups that may grow, and that nothing makes grow', () => {
+test('warningsOf reports managed groups that no autoscaler scales', () => {
   const pool = { name: 'fixed', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'] };
   expect(of({ ...OWN, gpuNodePools: [pool, { ...pool, name: 'full', minimumNodes: 2 }] })).toEqual([
-    'pool fixed is made with 0 nodes, and nothing here ever adds any, up to 2 or otherwise: set minimumNodes to what is needed, or run an autoscaler of your own',
+    'pool fixed starts with minimumNodes (0), and this stack has no autoscaler that adds nodes up to maximumNodes (2): ' +
+      'set both to the number of nodes that you need, or install an autoscaler. ' +
+      'A raised minimumNodes alone is rejected by AWS while the group has fewer nodes',
   ]);
 });
 
 test.each<[string, Record<string, unknown>, string | undefined]>([
-  ['as many servers as GPUs', { replicas: 3 }, undefined],
-  ['more servers than GPUs', { replicas: 4 }, 'replicas is 4, and the GPU node pools hold 3 at most (maximumGpus)'],
-  ['servers that need no GPU', { replicas: 4, gpusPerPod: 0 }, undefined],
-  ['no pools of our own', { replicas: 4, gpuNodePools: [] }, undefined],
+  ['as many replicas as GPUs', { replicas: 3 }, undefined],
   [
-    'an autoscaler that may ask for more',
+    'more replicas than GPUs',
+    { replicas: 4 },
+    'replicas is 4, but the GPU node pools have room for 3 at most (maximumGpus)',
+  ],
+  ['replicas without GPUs', { replicas: 4, gpusPerPod: 0 }, undefined],
+  ['no pools', { replicas: 4, gpuNodePools: [] }, undefined],
+  [
+    'an autoscaler with a larger maximum',
     { autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 12 } },
-    'autoscaling.maxReplicas is 12, and the GPU node pools hold 3 at most (maximumGpus)',
+    'autoscaling.maxReplicas is 12, but the GPU node pools have room for 3 at most (maximumGpus)',
   ],
   [
-    'machines of which half is left over',
+    'nodes with GPUs that no replica can use',
     {
       replicas: 2,
       gpusPerPod: 3,
       gpuNodePools: [{ name: 'four', instanceTypes: ['g5.12xlarge'], maximumGpus: 6 }],
     },
-    'replicas is 2, and the GPU node pools hold 1 at most (maximumGpus)',
+    'replicas is 2, but the GPU node pools have room for 1 at most (maximumGpus)',
   ],
   [
-    'two pools of different kinds',
+    'two pools with different mechanisms',
     {
       replicas: 6,
       gpuNodePools: [
@@ -76,18 +82,20 @@ test.each<[string, Record<string, unknown>, string | undefined]>([
         },
       ],
     },
-    'replicas is 6, and the GPU node pools hold 5 at most (maximumGpus and maximumNodes)',
+    'replicas is 6, but the GPU node pools have room for 5 at most (maximumGpus and maximumNodes)',
   ],
-])('%s', (_, values, warning) => {
+])('capacityWarning for %s', (_, values, warning) => {
   expect(of({ ...OWN, ...values })).toEqual(
-    warning === undefined ? [] : [expect.stringContaining(`${warning}: the others would wait for a node. Raise `)],
+    warning === undefined
+      ? []
+      : [expect.stringContaining(`${warning}, so the other replicas would stay pending. Raise `)],
   );
 });
 
-test('a version whose support ends', () => {
+test('warningsOf reports a Kubernetes version whose support ends', () => {
   expect(of(OWN, 'staging', new Date('2027-03-01'))).toEqual([expect.stringMatching(/ends on 2027-03-27/)]);
 });
 
-test("an existing cluster is its owner's business", () => {
+test('warningsOf reports nothing about an existing cluster', () => {
   expect(of({ s3AccessKeyId: 'a', s3SecretAccessKey: 'b' }, 'local')).toEqual([]);
 });

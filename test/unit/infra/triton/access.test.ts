@@ -1,7 +1,7 @@
 import { requireControlKey } from '../../../../infra/triton/secrets';
 import { LABELS, render } from '../../../support/render';
 
-test('what is made when nothing is chosen, and nothing else', async () => {
+test('TritonServer with defaults creates exactly these objects', async () => {
   const { kinds, outputs: made, objects } = await render();
   const { modelControlKey, ...outputs } = made;
   expect(modelControlKey.secret).not.toBe('');
@@ -26,7 +26,7 @@ test('what is made when nothing is chosen, and nothing else', async () => {
   expect(new Set(children.map(({ parent }) => parent))).toEqual(new Set(['triton-serving:infra:TritonServer']));
 });
 
-test('names come from the name of the component', async () => {
+test('TritonServer names its objects after the component', async () => {
   const { objects, outputs } = await render({ namespace: { name: 'serving' } }, 'faces');
   expect(outputs).toMatchObject({
     namespace: 'serving',
@@ -37,12 +37,12 @@ test('names come from the name of the component', async () => {
     .filter(({ type }) => type.startsWith('kubernetes:') && !type.endsWith(':Namespace'))
     .map(({ manifest }) => manifest['metadata'] as { name?: string; namespace: string });
   expect(new Set(metadata.map(({ namespace }) => namespace))).toEqual(new Set(['serving']));
-  // A Secret is named anew when its content changes.
+  // Pulumi gives a Secret a new name when its content changes.
   expect(new Set(metadata.map(({ name }) => name))).toEqual(new Set(['faces', 'faces-default-deny', undefined]));
 });
 
 describe('the namespace', () => {
-  test('refuses pods that want more than they need', async () => {
+  test('enforces the Pod Security Standard restricted', async () => {
     const { only } = await render();
     expect(only('Namespace')).toEqual({
       apiVersion: 'v1',
@@ -62,7 +62,7 @@ describe('the namespace', () => {
     });
   });
 
-  test('one that is there is left as it is, its other pods too', async () => {
+  test('leaves an existing namespace and its other pods unchanged', async () => {
     const { kinds, outputs, objects } = await render({ namespace: { name: 'shared', create: false } });
     expect(kinds()).not.toContain('Namespace');
     expect(objects.filter(({ type }) => type.endsWith(':NetworkPolicy')).map(({ name }) => name)).toEqual(['triton']);
@@ -70,8 +70,8 @@ describe('the namespace', () => {
   });
 });
 
-describe('who the pods are', () => {
-  test('to AWS the role; to Kubernetes nobody', async () => {
+describe('the pods', () => {
+  test('have a role in AWS and no token of Kubernetes', async () => {
     const { only } = await render();
     expect(only('ServiceAccount')).toEqual({
       apiVersion: 'v1',
@@ -86,7 +86,7 @@ describe('who the pods are', () => {
     });
   });
 
-  test('with keys: no role, and the keys are a secret whose name changes with it', async () => {
+  test('with static keys have no role, and read the keys from a Secret whose name changes with its content', async () => {
     const { only } = await render({
       credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
     });
@@ -100,7 +100,7 @@ describe('who the pods are', () => {
     });
   });
 
-  test('the key of the model control API is a secret: the one that is given, which may change', async () => {
+  test('get the configured model control key from a Secret, which updates', async () => {
     const { only, objects, outputs } = await render({ modelControl: { key: 'a-key-of-a-test-0123' } });
     const data = { secret: { key: Buffer.from('a-key-of-a-test-0123').toString('base64') } };
     expect(only('Secret', 'triton-model-control')['data']).toEqual(data);
@@ -108,7 +108,7 @@ describe('who the pods are', () => {
     expect(objects.find(({ name }) => name === 'triton-model-control')?.ignoreChanges).toEqual(['type']);
   });
 
-  test('without one a random key is made, and the next runs leave it as it is', async () => {
+  test('get a random model control key, which later runs keep', async () => {
     const [one, two] = [await render(), await render()];
     const { secret } = one.only('Secret', 'triton-model-control')['data'] as { secret: { key: string } };
     expect(Buffer.from(secret.key, 'base64').toString()).toBe(one.outputs.modelControlKey.secret);
@@ -119,16 +119,16 @@ describe('who the pods are', () => {
 });
 
 test.each(['too-short', 'a key with spaces in it', 'a,comma:and=more-of-them', `${'a'.repeat(16)}\n`])(
-  'the key %j is refused, and not shown',
+  'the key %j is rejected and not shown',
   (key) => {
     expect(() => requireControlKey(key)).toThrow(
-      `modelControl.key: ${key.length} characters that are not shown; allowed: at least 16 letters, digits, _ or -`,
+      `modelControl.key: a text of ${key.length} characters, which is not shown; allowed: at least 16 letters, digits, _ or -`,
     );
     expect(requireControlKey('a-key-of-a_test-0')).toBe('a-key-of-a_test-0');
   },
 );
 
-test('a publisher may find the pods and forward ports to them, here and nothing more', async () => {
+test('publisherGroup may only list pods and forward ports in the namespace', async () => {
   const { only } = await render({ publisherGroup: 'publishers' });
   const metadata = { name: 'triton-publisher', namespace: 'triton', labels: LABELS };
   expect(only('Role')).toEqual({

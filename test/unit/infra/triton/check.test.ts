@@ -30,24 +30,37 @@ const balanced = (clientCidrs: string[]): Exposure => ({
   loadBalancerCidrs: ['10.0.0.0/16'],
 });
 
-test('what is as it should be', () => {
+test('checkArguments accepts valid arguments', () => {
   expect(problems({})).toEqual([]);
   expect(problems({ image: `example.com:5000/triton@sha256:${'0'.repeat(64)}` })).toEqual([]);
   expect(problems({ exposure: ingress({}), autoscaling: scaling, monitoring: {} })).toEqual([]);
   expect(problems({ exposure: balanced(['10.0.0.0/8', 'fd00::/8']) })).toEqual([]);
-  // The single one has to go when its node goes.
+  // A single replica must be evicted when its node is drained.
   expect(problems({ replicas: 1 })).toEqual([]);
   expect(problems({ replicas: 0 })).toEqual([]);
 });
 
+test('withDefaults fills in defaults for arguments that are undefined', () => {
+  const missing: Partial<TritonServerArgs> = {
+    namespace: { name: undefined },
+    resources: { cpu: undefined, memoryGiB: undefined },
+    startup: { loadSeconds: undefined },
+    network: { egressCidrs: undefined },
+    monitoring: undefined,
+  };
+  expect(withDefaults('triton', { ...ARGS, ...missing })).toEqual(
+    withDefaults('triton', { ...ARGS, namespace: undefined }),
+  );
+});
+
 test.each<[string, Partial<TritonServerArgs>]>([
   [
-    'image: is "nvcr.io/nvidia/tritonserver:latest", which may be another program tomorrow; ' +
+    'image: is "nvcr.io/nvidia/tritonserver:latest", which may be another image at the next start; ' +
       'allowed: IMAGE:VERSION (not latest) or IMAGE@sha256:...',
     { image: 'nvcr.io/nvidia/tritonserver:latest' },
   ],
   [
-    'image: is "registry:5000/triton", which may be another program tomorrow; ' +
+    'image: is "registry:5000/triton", which may be another image at the next start; ' +
       'allowed: IMAGE:VERSION (not latest) or IMAGE@sha256:...',
     { image: 'registry:5000/triton' },
   ],
@@ -60,12 +73,12 @@ test.each<[string, Partial<TritonServerArgs>]>([
   ['resources.cpu: is 0; allowed: more than 0', { resources: { cpu: 0, cpuLimit: 1 } }],
   ['resources.cpuLimit: is 1; allowed: at least cpu, 4', { resources: { cpu: 4, cpuLimit: 1 } }],
   [
-    'resources.sharedMemoryGiB: is 8, and it is a part of memoryGiB; allowed: less than 8',
+    'resources.sharedMemoryGiB: is 8, but shared memory is a part of memoryGiB; allowed: less than 8',
     { resources: { sharedMemoryGiB: 8 } },
   ],
   ['resources.scratchGiB: is 0; allowed: a whole number from 1 to 16384', { resources: { scratchGiB: 0 } }],
   [
-    'startup: is 9 s in all; allowed: at least 10 s',
+    'startup: is 9 s in total; allowed: at least 10 s',
     { startup: { downloadSeconds: 5, loadSeconds: 4, warmUpSeconds: 0 } },
   ],
   ['shutdown.drainSeconds: is 0; allowed: a whole number from 1 to 3600', { shutdown: { drainSeconds: 0 } }],
@@ -88,13 +101,13 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { autoscaling: { ...scaling, scaleDownAfterSeconds: 7200 } },
   ],
   [
-    'autoscaling.kind: is "custom-metrics", whose metric is a recording rule of monitoring\n' +
-      '    -> set monitoring with alerts: true, or take "keda"',
+    'autoscaling.kind: is "custom-metrics", whose metric is a recording rule of monitoring.alerts\n' +
+      '    -> set monitoring.alerts to true, or use "keda"',
     { autoscaling: { ...scaling, kind: 'custom-metrics' }, monitoring: { alerts: false } },
   ],
   ['monitoring.scrapeSeconds: is 5; allowed: a whole number from 10 to 300', { monitoring: { scrapeSeconds: 5 } }],
   [
-    'monitoring: has nothing that is to be made\n    -> leave it out',
+    'monitoring: enables no object\n    -> remove monitoring, or set serviceMonitor, alerts or dashboard to true',
     { monitoring: { serviceMonitor: false, alerts: false, dashboard: false } },
   ],
   [
@@ -112,11 +125,19 @@ test.each<[string, Partial<TritonServerArgs>]>([
   ],
   [
     'exposure.clientCidrs: has "fd00::1": an address, not a range; allowed: ranges such as 10.0.0.0/16\n' +
-      '    -> write fd00::1/128',
+      '    -> write fd00::1/128 for this address',
     { exposure: balanced(['fd00::1']) },
   ],
+  [
+    'exposure.clientCidrs: has "fd00::1::/64"; allowed: ranges such as 10.0.0.0/16',
+    { exposure: balanced(['fd00::1::/64']) },
+  ],
+  [
+    'exposure.clientCidrs: has "fd00::/129"; allowed: ranges such as 10.0.0.0/16',
+    { exposure: balanced(['fd00::/129']) },
+  ],
   ['network.egressCidrs: is empty; allowed: at least one, such as 10.0.0.0/16', { network: { egressCidrs: [] } }],
-  ['network.egressPorts: has 0; allowed: whole numbers from 1 to 65535', { network: { egressPorts: [443, 0] } }],
+  ['network.egressPorts: has 0; allowed: a whole number from 1 to 65535', { network: { egressPorts: [443, 0] } }],
   ['exposure.clientCidrs: is empty; allowed: at least one, such as 10.0.0.0/16', { exposure: balanced([]) }],
   [
     'exposure.clientCidrs: has "10.0.0.256/16"; allowed: ranges such as 10.0.0.0/16',
@@ -139,18 +160,18 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { exposure: ingress({ host: 'https://triton.example.com' }) },
   ],
   [
-    'exposure.tls: has the name of a Secret of type kubernetes.io/tls, and authentication "mutual-tls"; ' +
+    'exposure.tls: has the name of a Secret of type kubernetes.io/tls, but authentication is "mutual-tls"; ' +
       'allowed: a certificate of AWS Certificate Manager',
     { exposure: ingress({ tls: { kind: 'secret', secretName: 'tls' } }) },
   ],
   [
-    'exposure.tls: has a certificate of AWS Certificate Manager, and authentication "annotations"; ' +
+    'exposure.tls: has a certificate of AWS Certificate Manager, but authentication is "annotations"; ' +
       'allowed: the name of a Secret of type kubernetes.io/tls',
     { exposure: ingress({ authentication: { kind: 'annotations', annotations: { a: 'b' } } }) },
   ],
   [
-    'exposure.authentication.annotations: is empty, so that everybody would be let in\n' +
-      '    -> give those by which the ingress controller authenticates',
+    'exposure.authentication.annotations: is empty, so every client would be admitted\n' +
+      '    -> set the annotations with which the ingress controller authenticates clients',
     {
       exposure: ingress({
         tls: { kind: 'secret', secretName: 'tls' },
@@ -158,11 +179,11 @@ test.each<[string, Partial<TritonServerArgs>]>([
       }),
     },
   ],
-])('%s', (expected, more) => {
+])('checkArguments reports %s', (expected, more) => {
   expect(problems(more)).toEqual([expected]);
 });
 
-test.each(['Triton', '1st', 'triton-', 'a'.repeat(41), ''])('the name %j', (name) => {
+test.each(['Triton', '1st', 'triton-', 'a'.repeat(41), ''])('checkArguments rejects the name %j', (name) => {
   expect(problems({ namespace: { name: 'serving' } }, name)).toEqual([
     `TritonServer ${name}: name: is "${name}"; allowed: at most 40 lower-case letters, digits and -, ` +
       'beginning with a letter',
@@ -170,7 +191,7 @@ test.each(['Triton', '1st', 'triton-', 'a'.repeat(41), ''])('the name %j', (name
 });
 
 test.each(['--model-repository=/models', '--load-model=bert', '--http-port=80', '-v', 'verbose'])(
-  'the argument %s',
+  'checkArguments rejects the argument %s',
   (argument) => {
     expect(problems({ extraArguments: ['--log-verbose=1', argument] })).toEqual([
       expect.stringMatching(new RegExp(`^extraArguments: has "${argument}"; allowed: --NAME=VALUE, but not `)),
@@ -178,12 +199,12 @@ test.each(['--model-repository=/models', '--load-model=bert', '--http-port=80', 
   },
 );
 
-test.each(['AWS_REGION', 'HOME', 'MODEL_CONTROL_KEY', 'A-B'])('the variable %s', (name) => {
+test.each(['AWS_REGION', 'HOME', 'MODEL_CONTROL_KEY', 'A-B'])('checkArguments rejects the variable %s', (name) => {
   expect(problems({ environment: { LOGS: 'x', [name]: 'x' } })).toEqual([
     expect.stringMatching(new RegExp(`^environment: has "${name}"; allowed: `)),
   ]);
 });
 
-test('all problems are told at once', () => {
+test('checkArguments reports all problems at once', () => {
   expect(problems({ image: 'triton', replicas: 1.5, exposure: balanced([]) })).toHaveLength(3);
 });

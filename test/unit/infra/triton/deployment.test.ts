@@ -38,7 +38,7 @@ async function deployment(more?: Parameters<typeof render>[0]): Promise<{
   return { registered, manifest, pod, container: pod.containers[0] };
 }
 
-test('the whole of it, with nothing chosen', async () => {
+test('the Deployment with all defaults', async () => {
   const { registered, manifest } = await deployment();
   expect(registered.parent).toBe('triton-serving:infra:TritonServer');
   expect(manifest).toEqual({
@@ -167,7 +167,7 @@ test('the whole of it, with nothing chosen', async () => {
   });
 });
 
-test('"pulumi up" waits as long as replacing every pod, one after the other, may take', async () => {
+test('the timeouts of "pulumi up" cover the replacement of every pod in sequence', async () => {
   const one = 300 + 300 + 600 + 10 + (15 + 30 + 15);
   expect((await deployment()).registered.timeouts).toEqual({ create: `${2 * one}s`, update: `${2 * one}s` });
   const three = await deployment({ replicas: 5, rollout: { maxUnavailable: 2 } });
@@ -176,12 +176,12 @@ test('"pulumi up" waits as long as replacing every pod, one after the other, may
   expect(surge.registered.timeouts.update).toBe(`${5 * one}s`);
 });
 
-test('none at all is a number, too', async () => {
+test('replicas may be 0', async () => {
   expect((await deployment({ replicas: 0 })).manifest.spec.replicas).toBe(0);
 });
 
 describe('resources', () => {
-  test('no GPU: neither asked for nor tolerated, and the settings for models that share cores', async () => {
+  test('gpusPerPod 0 requests and tolerates no GPU, and sets the variables for shared cores', async () => {
     const { pod, container } = await deployment({ gpusPerPod: 0 });
     expect(pod['tolerations']).toEqual([]);
     expect(container['resources']).toEqual({
@@ -198,7 +198,7 @@ describe('resources', () => {
     ]);
   });
 
-  test('what was asked for; disk for the models and for temporary files', async () => {
+  test('requests the configured resources, and disk for models and temporary files', async () => {
     const { pod, container } = await deployment({
       gpusPerPod: 4,
       resources: { cpu: 7.5, memoryGiB: 60, sharedMemoryGiB: 8, scratchGiB: 200 },
@@ -213,8 +213,8 @@ describe('resources', () => {
   });
 });
 
-describe('time', () => {
-  test('the startup budget is what download, load and warm-up take, rounded up to whole probes', async () => {
+describe('probes and times', () => {
+  test('the startup probe allows download, load and warm-up, rounded up to whole periods', async () => {
     const { manifest, container } = await deployment({
       startup: { downloadSeconds: 1200, loadSeconds: 301, warmUpSeconds: 0 },
     });
@@ -222,7 +222,7 @@ describe('time', () => {
     expect(manifest.spec.progressDeadlineSeconds).toBe(300 + 300 + 1501 + 10 + 60);
   });
 
-  test('the grace period covers serving on, open requests and taking the models down', async () => {
+  test('the grace period covers draining, open requests and unloading', async () => {
     const { pod, container } = await deployment({ shutdown: { drainSeconds: 40, exitTimeoutSeconds: 120 } });
     expect(pod.terminationGracePeriodSeconds).toBe(40 + 120 + 15);
     expect(container['lifecycle']).toEqual({ preStop: { sleep: { seconds: 40 } } });
@@ -230,8 +230,8 @@ describe('time', () => {
   });
 });
 
-describe('replacing pods', () => {
-  test('in place: as many at once as may be missing', async () => {
+describe('rollout', () => {
+  test('in-place replaces maxUnavailable pods at once', async () => {
     const { manifest } = await deployment({ replicas: 6, rollout: { maxUnavailable: 3 } });
     expect(manifest.spec.strategy).toEqual({
       type: 'RollingUpdate',
@@ -239,7 +239,7 @@ describe('replacing pods', () => {
     });
   });
 
-  test('surge: none is missing', async () => {
+  test('surge keeps all pods available', async () => {
     const { manifest } = await deployment({ rollout: { strategy: 'surge' } });
     expect(manifest.spec.strategy).toEqual({
       type: 'RollingUpdate',
@@ -247,7 +247,7 @@ describe('replacing pods', () => {
     });
   });
 
-  test('the disruption budget is the same number, and pods that do not serve are not protected', async () => {
+  test('the disruption budget allows maxUnavailable, and does not protect pods that are not ready', async () => {
     const { only } = await render({ replicas: 6, rollout: { maxUnavailable: 3 } });
     expect(only('PodDisruptionBudget')).toEqual({
       apiVersion: 'policy/v1',
@@ -261,7 +261,7 @@ describe('replacing pods', () => {
     });
   });
 
-  test('with an autoscaler the number is its own: the fewest at first, then left alone', async () => {
+  test('with autoscaling, replicas starts at minReplicas and is then ignored', async () => {
     const autoscaling = { kind: 'keda', minReplicas: 3, maxReplicas: 9 } as const;
     const { manifest, registered } = await deployment({ autoscaling, replicas: 5 });
     expect(manifest.spec.replicas).toBe(3);
@@ -271,8 +271,8 @@ describe('replacing pods', () => {
   });
 });
 
-describe('where pods run', () => {
-  test('labels of nodes, and taints besides that of GPUs', async () => {
+describe('scheduling', () => {
+  test('nodeSelector and tolerations are added to the defaults', async () => {
     const { pod } = await deployment({
       nodeSelector: { 'triton-serving/pool': 'a10g' },
       tolerations: [
@@ -297,13 +297,13 @@ describe('where pods run', () => {
   });
 });
 
-describe('the program', () => {
-  test('a digest is not asked for again: a restart does not need the registry', async () => {
+describe('the container', () => {
+  test('an image with a digest is pulled only if it is not present', async () => {
     const { container } = await deployment({ image: `triton@sha256:${'0'.repeat(64)}` });
     expect(container['imagePullPolicy']).toBe('IfNotPresent');
   });
 
-  test('an endpoint of its own is part of the address, with its keys in a Secret', async () => {
+  test('endpointUrl is part of the repository address, with its keys in a Secret', async () => {
     const { container } = await deployment({
       endpointUrl: 'http://minio.storage.svc:9000/',
       credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
@@ -322,13 +322,13 @@ describe('the program', () => {
     ]);
   });
 
-  test('the key of model control is not in the Deployment', async () => {
+  test('the Deployment does not contain the model control key', async () => {
     const key = 'a-key-of-a-test-0123';
     const { manifest } = await deployment({ modelControl: { key } });
     expect(JSON.stringify(manifest)).not.toContain(key);
   });
 
-  test('further arguments and variables come last', async () => {
+  test('extraArguments and environment come last', async () => {
     const { container } = await deployment({
       extraArguments: ['--log-verbose=1'],
       environment: { NVIDIA_TF32_OVERRIDE: '0' },

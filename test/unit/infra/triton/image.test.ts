@@ -5,7 +5,7 @@ import { paths } from '../../../../src/core/paths';
 import { CPU_VARIABLES } from '../../../../src/triton/serving';
 import { render } from '../../../support/render';
 
-test('the default is the image that the Dockerfile builds on', () => {
+test('defaultImage is the base image of the Dockerfile', () => {
   const text = readFileSync(join(paths.root, 'Dockerfile'), 'utf8');
   const release = /TRITON_RELEASE=(.*)/.exec(text)?.[1] ?? '';
   const from = /^FROM (\S+) AS base$/m.exec(text)?.[1] ?? '';
@@ -23,11 +23,11 @@ test.each([
   ['registry:5000/triton', false],
   ['triton@sha256:abc', false],
   ['triton:', false],
-])('%s is pinned: %s', (image, expected) => {
+])('isPinned(%s) is %s', (image, expected) => {
   expect(isPinned(image)).toBe(expected);
 });
 
-describe('what the container has in common with the Dockerfile and the local server', () => {
+describe('the same in the container, the Dockerfile and the local server', () => {
   const text = (...path: string[]): string => readFileSync(join(paths.root, ...path), 'utf8');
 
   interface Container {
@@ -41,7 +41,7 @@ describe('what the container has in common with the Dockerfile and the local ser
     return spec.template.spec.containers[0];
   };
 
-  test('the program and its flags', async () => {
+  test('are the program and its flags', async () => {
     const [, entryPoint = '[]'] = /^ENTRYPOINT (\[[^\]]*\])/m.exec(text('Dockerfile').replace(/\\\n\s*/g, '')) ?? [];
     const words = JSON.parse(entryPoint) as string[];
     expect(words.length).toBeGreaterThan(6);
@@ -59,13 +59,13 @@ describe('what the container has in common with the Dockerfile and the local ser
     ).toEqual(started.sort());
   });
 
-  test('where models are downloaded to', async () => {
+  test('is the download folder of models', async () => {
     const [, folder] = /^ENV TRITON_AWS_MOUNT_DIRECTORY=(\S+)$/m.exec(text('Dockerfile')) ?? [];
     const { env } = await container();
     expect(env).toContainEqual({ name: 'TRITON_AWS_MOUNT_DIRECTORY', value: folder });
   });
 
-  test('the settings for models that share cores', async () => {
+  test('are the variables for models that share cores', async () => {
     const variables = Object.entries(CPU_VARIABLES).map(([name, value]) => ({ name, value }));
     expect(variables).toHaveLength(2);
     expect((await container({ gpusPerPod: 0 })).env).toEqual(expect.arrayContaining(variables));

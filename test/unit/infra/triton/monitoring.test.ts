@@ -18,7 +18,7 @@ async function alerts(more: Parameters<typeof render>[0] = {}): Promise<Rule[]> 
   return groups.flatMap(({ rules }) => rules).filter(({ alert }) => alert !== undefined);
 }
 
-test('nothing unless it is asked for, and each part by itself', async () => {
+test('monitoring creates only the enabled objects', async () => {
   const parts = async (more?: Parameters<typeof render>[0]): Promise<string[]> =>
     (await render(more)).kinds().filter((kind) => PARTS.includes(kind));
   expect(await parts()).toEqual([]);
@@ -28,7 +28,7 @@ test('nothing unless it is asked for, and each part by itself', async () => {
   expect(await parts({ monitoring: { serviceMonitor: false, alerts: false } })).toEqual(['ConfigMap']);
 });
 
-test('the ServiceMonitor finds the port that the Service has', async () => {
+test('the ServiceMonitor selects the metrics port of the Service', async () => {
   const { only } = await render({ monitoring: { scrapeSeconds: 30 } });
   expect(only('ServiceMonitor')).toEqual({
     apiVersion: 'monitoring.coreos.com/v1',
@@ -43,7 +43,7 @@ test('the ServiceMonitor finds the port that the Service has', async () => {
   expect(labels).toMatchObject(SELECTOR);
 });
 
-test('the labels that another Prometheus selects by', async () => {
+test('selectorLabels are set on monitors and rules', async () => {
   const { only } = await render({ monitoring: { selectorLabels: { prometheus: 'serving' } } });
   for (const kind of ['ServiceMonitor', 'PrometheusRule']) {
     expect(only(kind)['metadata']).toMatchObject({ labels: { ...LABELS, prometheus: 'serving' } });
@@ -64,14 +64,14 @@ describe('alerts', () => {
   ];
   const names = (rules: Rule[]): string[] => rules.map(({ alert }) => alert ?? '');
 
-  test('those of GPUs and of an autoscaler are there where these are', async () => {
+  test('include those of GPUs and autoscaling only if these are configured', async () => {
     expect(names(await alerts({ gpusPerPod: 0 }))).toEqual(ALWAYS);
     expect(names(await alerts())).toEqual([...ALWAYS, 'TritonGpuMemoryFull']);
     const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2 } as const;
     expect(names(await alerts({ autoscaling, gpusPerPod: 0 }))).toEqual([...ALWAYS, 'TritonAtMaximumReplicas']);
   });
 
-  test('each says how bad it is, whose it is, and where to read on', async () => {
+  test('have a severity, labels, and a link to a section of the runbook', async () => {
     const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2 } as const;
     const rules = await alerts({ autoscaling });
     const sections = readFileSync(join(paths.root, 'docs', 'operations.md'), 'utf8').match(/^### Triton\w+$/gm) ?? [];
@@ -90,7 +90,7 @@ describe('alerts', () => {
     expect(sections.map((line) => line.slice(4)).sort()).toEqual(names(rules).sort());
   });
 
-  test('limits follow what was chosen', async () => {
+  test('use the configured limits', async () => {
     const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2, queueMilliseconds: 10 } as const;
     const rules = await alerts({ autoscaling, startup: { downloadSeconds: 3000 } });
     const rule = (name: string): Rule | undefined => rules.find(({ alert }) => alert === name);
@@ -117,7 +117,7 @@ describe('the dashboard', () => {
     return JSON.parse(text) as Dashboard;
   };
 
-  test('asks for the series of this server only', async () => {
+  test('queries only the series of this component', async () => {
     const { panels, title } = await dashboard({}, 'faces');
     expect(title).toBe('Triton faces/faces');
     const queries = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
@@ -129,7 +129,7 @@ describe('the dashboard', () => {
     }
   });
 
-  test('no panel lies on another, and each has its number', async () => {
+  test('has panels with unique ids that do not overlap', async () => {
     const { panels } = await dashboard();
     const places = panels.map(({ gridPos: { x, y } }) => `${x},${y}`);
     expect(new Set(places).size).toBe(panels.length);
@@ -137,12 +137,12 @@ describe('the dashboard', () => {
     expect(panels.map(({ id }) => id)).toEqual(panels.map((_, index) => index + 1));
   });
 
-  test('without GPUs nothing of them', async () => {
+  test('has no GPU panels without GPUs', async () => {
     expect(JSON.stringify(await dashboard({ gpusPerPod: 0 }))).not.toContain('nv_gpu');
     expect(JSON.stringify(await dashboard())).toContain('nv_gpu_utilization');
   });
 
-  test('Grafana takes 40 characters for its id, and one for each', async () => {
+  test('has a unique id of at most 40 characters', async () => {
     const name = 'a-server-with-a-rather-long-name-that-is';
     const [one, other] = [await dashboard({}, name), await dashboard({}, `${name.slice(0, -1)}t`)];
     expect(one.uid.length).toBeLessThanOrEqual(40);

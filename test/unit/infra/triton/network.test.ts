@@ -23,7 +23,7 @@ const INGRESS: Extract<Exposure, { kind: 'ingress' }> = {
   authentication: { kind: 'mutual-tls', trustStoreArn: 'arn:aws:elasticloadbalancing:eu-central-1:1:truststore/a/1' },
 };
 
-test('the Service: the three ports, of the pods of this server', async () => {
+test('the Service exposes three ports of the pods of this component', async () => {
   const { only } = await render();
   expect(only('Service')).toEqual({
     apiVersion: 'v1',
@@ -46,8 +46,8 @@ test('the Service: the three ports, of the pods of this server', async () => {
   });
 });
 
-describe('who may connect', () => {
-  test('nothing chosen: the own namespace, Prometheus for metrics; out to names and to AWS, not to the machine', async () => {
+describe('the NetworkPolicy', () => {
+  test('allows by default its own namespace, Prometheus, DNS and AWS, but not the metadata service', async () => {
     expect(await policy()).toEqual({
       podSelector: { matchLabels: SELECTOR },
       policyTypes: ['Ingress', 'Egress'],
@@ -70,7 +70,7 @@ describe('who may connect', () => {
     });
   });
 
-  test('whatever else comes into a namespace of ours may nothing', async () => {
+  test('denies all connections of other pods in a created namespace', async () => {
     const { only } = await render();
     expect(only('NetworkPolicy', 'triton-default-deny')).toEqual({
       apiVersion: 'networking.k8s.io/v1',
@@ -80,7 +80,7 @@ describe('who may connect', () => {
     });
   });
 
-  test('namespaces that were named', async () => {
+  test('allows clientNamespaces', async () => {
     const { ingress } = await policy({ network: { clientNamespaces: ['web', 'batch'], monitoringNamespace: 'prom' } });
     expect(ingress).toEqual([
       { from: [{ podSelector: {} }, named('web'), named('batch')], ports: SERVING },
@@ -92,7 +92,7 @@ describe('who may connect', () => {
     ['http://minio.storage.svc:9000', 9000],
     ['https://s3.example.com', 443],
     ['http://s3.example.com', 80],
-  ])('out to %s: port %i', async (endpointUrl, port) => {
+  ])('allows egress to %s on port %i', async (endpointUrl, port) => {
     const { egress } = await policy({ endpointUrl });
     expect(egress[1]).toEqual({
       to: [{ ipBlock: { cidr: '0.0.0.0/0', except: ['169.254.0.0/16'] } }],
@@ -100,7 +100,7 @@ describe('who may connect', () => {
     });
   });
 
-  test('out to named ranges and ports only', async () => {
+  test('allows egress to egressCidrs and egressPorts only', async () => {
     const { egress } = await policy({
       network: { egressCidrs: ['10.0.0.0/8', '52.0.0.0/8'], egressPorts: [443, 9000] },
     });
@@ -121,7 +121,7 @@ describe('an internal load balancer', () => {
     loadBalancerCidrs: ['10.0.0.0/16'],
   };
 
-  test('a Service of its own, without metrics, straight to the pods', async () => {
+  test('has its own Service without metrics, with pods as targets', async () => {
     const { only } = await render({ exposure, shutdown: { drainSeconds: 20 } });
     const prefix = 'service.beta.kubernetes.io/aws-load-balancer';
     expect(only('Service', 'triton-internal')).toEqual({
@@ -156,7 +156,7 @@ describe('an internal load balancer', () => {
     });
   });
 
-  test('clients may connect, and the health checks', async () => {
+  test('allows clients and health checks to connect', async () => {
     expect((await policy({ exposure })).ingress).toEqual([
       { from: [{ podSelector: {} }], ports: SERVING },
       { from: [{ ipBlock: { cidr: '10.1.0.0/16' } }], ports: SERVING },
@@ -165,7 +165,7 @@ describe('an internal load balancer', () => {
     ]);
   });
 
-  test('Pulumi waits for them as long as for the pods', async () => {
+  test('has the timeouts of the Deployment', async () => {
     for (const [more, type, name] of [
       [exposure, 'kubernetes:core/v1:Service', 'triton-internal'],
       [INGRESS, 'kubernetes:networking.k8s.io/v1:Ingress', 'triton'],
@@ -176,7 +176,7 @@ describe('an internal load balancer', () => {
     }
   });
 
-  test('another controller; the address is what it answers, where it does', async () => {
+  test('uses loadBalancerClass, and exports the address that the controller reports', async () => {
     const { only, outputs } = await render({ exposure: { ...exposure, loadBalancerClass: 'service.k8s.aws/nlb' } });
     expect(only('Service', 'triton-internal')['spec']).toMatchObject({ loadBalancerClass: 'service.k8s.aws/nlb' });
     expect(outputs.externalUrl).toBe('http://unknown:8000');
@@ -198,7 +198,7 @@ describe('an ingress', () => {
   const annotations = (manifest: Record<string, unknown>): unknown =>
     (manifest['metadata'] as { annotations: unknown }).annotations;
 
-  test('lets asking through and not loading, for clients with a certificate', async () => {
+  test('forwards inference but not model control, for clients with a certificate', async () => {
     const { only, outputs, kinds } = await render({ exposure: INGRESS });
     expect(only('Ingress')).toEqual({
       apiVersion: 'networking.k8s.io/v1',
@@ -239,7 +239,7 @@ describe('an ingress', () => {
     ]);
   });
 
-  test('with tokens, from the internet, for some addresses', async () => {
+  test('accepts tokens from clientCidrs on the internet', async () => {
     const { only } = await render({
       exposure: {
         ...INGRESS,
@@ -256,7 +256,7 @@ describe('an ingress', () => {
     });
   });
 
-  test('with people that sign in: the secret of the client can be read by the controller, and no other', async () => {
+  test('accepts people with OpenID Connect, and lets the controller read only the client secret', async () => {
     const { only } = await render({
       exposure: {
         ...INGRESS,
@@ -295,7 +295,7 @@ describe('an ingress', () => {
     });
   });
 
-  test('with another controller: its annotations, a certificate from a Secret', async () => {
+  test('sets the annotations and the TLS Secret of another controller', async () => {
     const { only } = await render({
       exposure: {
         ...INGRESS,
@@ -316,7 +316,7 @@ describe('an ingress', () => {
     });
   });
 
-  test('on EKS Auto Mode: the class that its controller needs', async () => {
+  test('creates the IngressClass of EKS Auto Mode', async () => {
     const { only } = await render({ exposure: { ...INGRESS, createAutoModeClass: true, className: 'serving' } });
     expect(only('IngressClassParams')).toEqual({
       apiVersion: 'eks.amazonaws.com/v1',

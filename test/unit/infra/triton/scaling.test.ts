@@ -8,12 +8,12 @@ const behavior = (seconds: number): object => ({
   scaleDown: { stabilizationWindowSeconds: seconds, policies: [{ type: 'Pods', value: 1, periodSeconds: 60 }] },
 });
 
-test('no autoscaler unless one is asked for', async () => {
+test('TritonServer without autoscaling creates no autoscaler', async () => {
   const { kinds } = await render();
   expect(kinds().filter((kind) => /Scale/.test(kind))).toEqual([]);
 });
 
-test('KEDA asks Prometheus; without an answer nothing is taken away', async () => {
+test('keda creates a ScaledObject that queries Prometheus and keeps replicas without an answer', async () => {
   const { only, kinds } = await render({ autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 8 } });
   expect(kinds()).not.toContain('HorizontalPodAutoscaler');
   const mine = '{namespace="triton",job="triton"}';
@@ -47,7 +47,7 @@ test('KEDA asks Prometheus; without an answer nothing is taken away', async () =
   });
 });
 
-test('KEDA with everything chosen; rare readings make longer rates', async () => {
+test('keda uses the configured values, and a longer rate window for rare scrapes', async () => {
   const { only } = await render({
     autoscaling: {
       kind: 'keda',
@@ -69,7 +69,7 @@ test('KEDA with everything chosen; rare readings make longer rates', async () =>
   expect(spec).toMatchObject({ advanced: { horizontalPodAutoscalerConfig: { behavior: behavior(1800) } } });
 });
 
-test('the default address of Prometheus is in its namespace', async () => {
+test('prometheusUrl is in monitoringNamespace by default', async () => {
   const { only } = await render({
     autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 3 },
     network: { monitoringNamespace: 'elsewhere' },
@@ -77,7 +77,7 @@ test('the default address of Prometheus is in its namespace', async () => {
   expect(JSON.stringify(only('ScaledObject'))).toContain('"http://prometheus-operated.elsewhere.svc:9090"');
 });
 
-test('the custom metrics API: what the recording rule makes', async () => {
+test('custom-metrics creates a HorizontalPodAutoscaler on the metric of the recording rule', async () => {
   const { only, kinds } = await render({
     autoscaling: { kind: 'custom-metrics', minReplicas: 2, maxReplicas: 8, queueMilliseconds: 20 },
     monitoring: {},

@@ -2,31 +2,31 @@ import { readSettings } from '../../../../infra/settings';
 import { configOf } from '../../../support/registered-stack';
 import { POOL, problemsOf } from '../settings-problems';
 
-describe('settings of the servers', () => {
+describe('readSettings of the replicas', () => {
   test.each<[string, Record<string, unknown>, RegExp[]]>([
     [
-      'fewer servers at most than at least',
+      'minReplicas above maxReplicas',
       { autoscaling: { kind: 'keda', minReplicas: 3, maxReplicas: 2 } },
       [/^autoscaling\.minReplicas: is 3; allowed: at most maxReplicas, 2$/],
     ],
     [
-      'autoscaling that does not say how',
+      'autoscaling without kind and maxReplicas',
       { autoscaling: { minReplicas: 1 } },
       [/^autoscaling\.kind: is missing; allowed: keda, custom-metrics/, /^autoscaling\.maxReplicas: is missing/],
     ],
     [
-      'a load balancer for nobody',
+      'a load balancer without clients',
       { exposure: 'internal-load-balancer' },
       [/^clientCidrs: is empty; allowed: at least one, such as 10.0.0.0\/16$/],
     ],
-    ['an ingress without anything', { exposure: 'ingress' }, [/^ingress: is missing, and exposure is ingress/]],
+    ['an ingress without settings', { exposure: 'ingress' }, [/^ingress: is missing, but exposure is ingress/]],
     [
       'an ingress without TLS and authentication',
       { exposure: 'ingress', ingress: { host: 'a.example.com' } },
       [/^ingress: has 0 certificates/, /^ingress: has 0 ways to authenticate/],
     ],
     [
-      'signing in without a secret',
+      'OpenID Connect without a client secret',
       {
         exposure: 'ingress',
         ingress: {
@@ -37,11 +37,11 @@ describe('settings of the servers', () => {
       },
       [/^ingressOidcClientSecret: is missing/],
     ],
-  ])('%s', (_, values, said) => {
+  ])('reports %s', (_, values, said) => {
     expect(problemsOf(values)).toEqual(said.map((text) => expect.stringMatching(text) as unknown));
   });
 
-  test('what TritonServer would refuse is told at once, under the names of the stack file', () => {
+  test('reports what TritonServer rejects, under the names of the stack file', () => {
     const ingress = {
       host: 'https://a.example.com',
       tlsSecretName: 'tls',
@@ -62,7 +62,7 @@ describe('settings of the servers', () => {
         loadBalancerCidrs: ['vpc'],
         extraArguments: ['--http-port=80'],
         environment: { HOME: '/root' },
-        // What others check is told beside it.
+        // Reported together with the problems of other parts.
         availabilityZones: ['us-east-1a'],
       }).map((text) => text.split(': ')[0]),
     ).toEqual([
@@ -85,7 +85,7 @@ describe('settings of the servers', () => {
     ]);
   });
 
-  test('numbers have the same limits in a stack file as in the component', () => {
+  test('applies the limits of the component to numbers', () => {
     expect(
       problemsOf({
         shutdown: { drainSeconds: 0, exitTimeoutSeconds: 3601 },
@@ -100,7 +100,7 @@ describe('settings of the servers', () => {
     ]);
   });
 
-  test('a load balancer is of a class that the cluster has', () => {
+  test('requires the class of a load balancer without Auto Mode', () => {
     const values = {
       exposure: 'internal-load-balancer',
       clientCidrs: ['10.0.0.0/8'],
@@ -108,8 +108,8 @@ describe('settings of the servers', () => {
       gpuNodePools: [{ ...POOL, mechanism: 'managed-node-group' }],
     };
     expect(problemsOf(values)).toEqual([
-      'loadBalancerClass: is missing, and without Auto Mode nothing makes a load balancer; allowed: the class of a ' +
-        'controller that the cluster has, "service.k8s.aws/nlb" for AWS Load Balancer Controller',
+      'loadBalancerClass: is missing, but without Auto Mode no controller creates a load balancer; allowed: the class ' +
+        'of a controller in the cluster, such as "service.k8s.aws/nlb" of AWS Load Balancer Controller',
     ]);
     expect(problemsOf({ ...values, autoMode: true, gpuNodePools: [POOL] })).toEqual([]);
     const named = readSettings(configOf('staging', { ...values, loadBalancerClass: 'service.k8s.aws/nlb' }));
@@ -121,7 +121,7 @@ describe('settings of the servers', () => {
     });
   });
 
-  test('an ingress of the own network and cluster gets its class and addresses', () => {
+  test('fills in class and addresses of an ingress in a created network and cluster', () => {
     const ingress = {
       host: 'a.example.com',
       certificateArn: 'arn:aws:acm:us-east-1:123456789012:certificate/a',
@@ -147,7 +147,7 @@ describe('settings of the servers', () => {
     ['without Auto Mode', { autoMode: false, gpuNodePools: [] }],
     ['of another class', { ingress: { ...AT_A_CLASS, className: 'nginx' } }],
     [
-      'of a cluster that is there',
+      'of an existing cluster',
       {
         cluster: 'existing',
         kubeContext: 'a',
@@ -156,17 +156,22 @@ describe('settings of the servers', () => {
         gpuNodePools: [],
       },
     ],
-  ])('an ingress %s gets no class', (_, values) => {
+  ])('creates no class for an ingress %s', (_, values) => {
     const given = { exposure: 'ingress', ingress: AT_A_CLASS, ...values };
     expect(readSettings(configOf('prod', given)).triton.exposure).toMatchObject({ createAutoModeClass: false });
   });
 
-  test('empty mappings stand for nothing, as in Pulumi.yaml', () => {
+  test('reads empty mappings as missing, as in Pulumi.yaml', () => {
     const { triton } = readSettings(
       configOf('staging', { monitoring: {}, autoscaling: {}, resources: {}, ingress: {}, image: '' }),
     );
-    expect(Object.keys(triton)).not.toEqual(expect.arrayContaining(['monitoring']));
-    expect(triton).not.toHaveProperty('autoscaling');
-    expect(triton).not.toHaveProperty('image');
+    expect([triton.monitoring, triton.autoscaling, triton.image]).toEqual([undefined, undefined, undefined]);
+  });
+
+  test('passes egressPorts and egressCidrs to the NetworkPolicy, and leaves the defaults to TritonServer', () => {
+    const network = (values: Record<string, unknown>) => readSettings(configOf('staging', values)).triton.network;
+    const egress = { egressCidrs: ['10.0.0.0/8'], egressPorts: [443, 4317] };
+    expect(network(egress)).toMatchObject(egress);
+    expect(network({})).toMatchObject({ egressCidrs: undefined, egressPorts: undefined });
   });
 });

@@ -44,7 +44,7 @@ const TLS = {
 const PUBLIC = { Effect: 'Allow', Principal: '*', Action: 's3:GetObject', Resource: 'arn:aws:s3:::models-1/*' };
 const policy = (statement: object): Resource => about('policy', { policy: policyText(statement) });
 const TLS_FIX =
-  'add a BucketPolicy that denies s3:* to everybody on the bucket and its objects where aws:SecureTransport is false.';
+  'add a BucketPolicy that denies s3:* to every principal on the bucket and its objects if aws:SecureTransport is false.';
 const noTls = `${TYPES.policy} "about": no statement of policy denies requests without TLS; ${TLS_FIX}`;
 
 const production = (props: object, protect: boolean): Resource =>
@@ -79,7 +79,7 @@ export const bucketCases: Cases = {
     fails: {
       'public to read': {
         stack: [about('acl', { acl: 'public-read' })],
-        says: [`${TYPES.acl} "about": acl is "public-read"; leave ACLs out and give access by policy.`],
+        says: [`${TYPES.acl} "about": acl is "public-read"; remove the ACL and grant access by policy.`],
       },
     },
   },
@@ -165,7 +165,7 @@ export const bucketCases: Cases = {
           }),
         ],
         says: [
-          `${TYPES.lifecycle} "about": no enabled rule gives up uploads that were never completed; ` +
+          `${TYPES.lifecycle} "about": no enabled rule aborts incomplete multipart uploads; ` +
             'add abortIncompleteMultipartUpload.daysAfterInitiation.',
         ],
       },
@@ -184,12 +184,12 @@ export const bucketCases: Cases = {
       none: {
         stack: [bucket],
         says: [
-          'aws:s3/bucket:Bucket "models": the bucket has no BucketLogging; add BucketLogging to a bucket that is for logs.',
+          'aws:s3/bucket:Bucket "models": the bucket has no BucketLogging; add BucketLogging with a target bucket for logs.',
         ],
       },
       'to nowhere': {
         stack: [bucket, about('logging', {})],
-        says: [`${TYPES.logging} "about": targetBucket is not set; name the bucket that is for logs.`],
+        says: [`${TYPES.logging} "about": targetBucket is not set; name the bucket for logs.`],
       },
     },
   },
@@ -202,7 +202,7 @@ export const bucketCases: Cases = {
       'force-destroy in prod': {
         stack: [production({ forceDestroy: true }, true)],
         says: [
-          'aws:s3/bucket:Bucket "models": forceDestroy is true; leave it out: a bucket is emptied by hand, and on purpose.',
+          'aws:s3/bucket:Bucket "models": forceDestroy is true; remove it, so that a bucket must be emptied before it can be deleted.',
         ],
       },
       'not protected in prod': {
@@ -249,7 +249,7 @@ export const bucketCases: Cases = {
         stack: [policy(PUBLIC)],
         says: [
           `${TYPES.policy} "about": policy.Statement[0].Principal is "*"; ` +
-            'name the roles that need it, or add a condition on aws:PrincipalAccount or aws:SourceVpce.',
+            'name the roles that need access, or add a condition on aws:PrincipalAccount or aws:SourceVpce.',
         ],
       },
       'everybody, as a list, under a condition that says nothing': {
@@ -262,7 +262,7 @@ export const bucketCases: Cases = {
         ],
         says: [
           `${TYPES.policy} "about": policy.Statement[0].Principal.AWS[0] is "*"; ` +
-            'name the roles that need it, or add a condition on aws:PrincipalAccount or aws:SourceVpce.',
+            'name the roles that need access, or add a condition on aws:PrincipalAccount or aws:SourceVpce.',
         ],
       },
     },

@@ -12,7 +12,7 @@ const GOOD = {
 };
 const cluster = (path?: string, to?: unknown) =>
   resource(CLUSTER, 'serving', path === undefined ? GOOD : changed(GOOD, path, to));
-const OPEN_FIX = 'list the addresses that need it, or set endpointPublicAccess to false.';
+const OPEN_FIX = 'list the addresses that need access, or set endpointPublicAccess to false.';
 
 export const clusterCases: Cases = {
   'cluster-endpoint-not-open': {
@@ -33,7 +33,7 @@ export const clusterCases: Cases = {
       'not said, which is the whole internet': {
         stack: [cluster('vpcConfig', { subnetIds: [] })],
         says: [
-          `${CLUSTER} "serving": vpcConfig.endpointPrivateAccess is not set; set it to true, so that nodes do not cross the NAT.`,
+          `${CLUSTER} "serving": vpcConfig.endpointPrivateAccess is not set; set it to true, so that nodes reach the API without NAT.`,
           `${CLUSTER} "serving": vpcConfig.publicAccessCidrs is not set; ${OPEN_FIX}`,
         ],
       },
@@ -85,7 +85,7 @@ export const clusterCases: Cases = {
     fails: {
       'from everywhere': {
         stack: [resource(GROUP, 'gpu', { remoteAccess: { ec2SshKey: 'k' } })],
-        says: [`${GROUP} "gpu": remoteAccess is {"ec2SshKey":"k"}; leave it out, and use Session Manager.`],
+        says: [`${GROUP} "gpu": remoteAccess is {"ec2SshKey":"k"}; remove it and use Session Manager.`],
       },
     },
   },
@@ -121,9 +121,9 @@ export const clusterCases: Cases = {
           resource('aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule', 'c', { cidrIpv4: '0.0.0.0/0' }),
         ],
         says: [
-          `${SECURITY_GROUP} "a": ingress[0].ipv6CidrBlocks[0] is "::/0"; name the security groups or ranges that need it.`,
-          'aws:ec2/securityGroupRule:SecurityGroupRule "b": cidrBlocks[0] is "0.0.0.0/0"; name the security groups or ranges that need it.',
-          'aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule "c": cidrIpv4 is "0.0.0.0/0"; name the security groups or ranges that need it.',
+          `${SECURITY_GROUP} "a": ingress[0].ipv6CidrBlocks[0] is "::/0"; name the security groups or ranges that need access.`,
+          'aws:ec2/securityGroupRule:SecurityGroupRule "b": cidrBlocks[0] is "0.0.0.0/0"; name the security groups or ranges that need access.',
+          'aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule "c": cidrIpv4 is "0.0.0.0/0"; name the security groups or ranges that need access.',
         ],
       },
     },

@@ -46,26 +46,24 @@ export const iamCases: Cases = {
     fails: {
       'a whole service': {
         stack: [policy({ Action: ['s3:GetObject', 's3:*'] })],
-        says: [`${POLICY} "triton": policy.Statement[0].Action[1] is "s3:*"; name the actions that are needed.`],
+        says: [`${POLICY} "triton": policy.Statement[0].Action[1] is "s3:*"; name the required actions.`],
       },
       'a wildcard before or in the verb': {
         stack: [policy({ Action: WILD_ACTIONS })],
         says: WILD_ACTIONS.map(
           (action, index) =>
-            `${POLICY} "triton": policy.Statement[0].Action[${index}] is "${action}"; name the actions that are needed.`,
+            `${POLICY} "triton": policy.Statement[0].Action[${index}] is "${action}"; name the required actions.`,
         ),
       },
       'all but one': {
         stack: [policy({ Action: undefined, NotAction: 's3:DeleteObject' })],
         says: [
-          `${POLICY} "triton": policy.Statement[0].NotAction is "s3:DeleteObject"; name what is allowed in Action instead.`,
+          `${POLICY} "triton": policy.Statement[0].NotAction is "s3:DeleteObject"; name the allowed actions in Action instead.`,
         ],
       },
       'inline in a role': {
         stack: [resource(ROLE, 'triton', { inlinePolicies: [{ policy: policyText({ ...READ, Action: '*' }) }] })],
-        says: [
-          `${ROLE} "triton": inlinePolicies[0].policy.Statement[0].Action is "*"; name the actions that are needed.`,
-        ],
+        says: [`${ROLE} "triton": inlinePolicies[0].policy.Statement[0].Action is "*"; name the required actions.`],
       },
     },
   },
@@ -77,25 +75,25 @@ export const iamCases: Cases = {
     fails: {
       everything: {
         stack: [policy({ Resource: '*' })],
-        says: [`${POLICY} "triton": policy.Statement[0].Resource is "*"; name the ARNs that it is for.`],
+        says: [`${POLICY} "triton": policy.Statement[0].Resource is "*"; name the ARNs of the resources.`],
       },
       'every bucket': {
         stack: [policy({ Resource: ['arn:aws:s3:::*'] })],
         says: [
-          `${POLICY} "triton": policy.Statement[0].Resource[0] is "arn:aws:s3:::*"; name the ARNs that it is for.`,
+          `${POLICY} "triton": policy.Statement[0].Resource[0] is "arn:aws:s3:::*"; name the ARNs of the resources.`,
         ],
       },
       'a wildcard at the beginning of the resource': {
         stack: [policy({ Resource: WILD_RESOURCES })],
         says: WILD_RESOURCES.map(
           (arn, index) =>
-            `${POLICY} "triton": policy.Statement[0].Resource[${index}] is "${arn}"; name the ARNs that it is for.`,
+            `${POLICY} "triton": policy.Statement[0].Resource[${index}] is "${arn}"; name the ARNs of the resources.`,
         ),
       },
       'all but one': {
         stack: [policy({ Resource: undefined, NotResource: 'arn:aws:s3:::other' })],
         says: [
-          `${POLICY} "triton": policy.Statement[0].NotResource is "arn:aws:s3:::other"; name the ARNs that it is for in Resource instead.`,
+          `${POLICY} "triton": policy.Statement[0].NotResource is "arn:aws:s3:::other"; name the ARNs of the resources in Resource instead.`,
         ],
       },
     },
@@ -117,8 +115,8 @@ export const iamCases: Cases = {
           resource(ROLE, 'ci', { managedPolicyArns: ['arn:aws:iam::aws:policy/AmazonS3FullAccess'] }),
         ],
         says: [
-          'aws:iam/rolePolicyAttachment:RolePolicyAttachment "ci": policyArn is "arn:aws:iam::aws:policy/AdministratorAccess"; write a policy with the actions that are needed.',
-          `${ROLE} "ci": managedPolicyArns[0] is "arn:aws:iam::aws:policy/AmazonS3FullAccess"; write a policy with the actions that are needed.`,
+          'aws:iam/rolePolicyAttachment:RolePolicyAttachment "ci": policyArn is "arn:aws:iam::aws:policy/AdministratorAccess"; write a policy with the required actions.',
+          `${ROLE} "ci": managedPolicyArns[0] is "arn:aws:iam::aws:policy/AmazonS3FullAccess"; write a policy with the required actions.`,
         ],
       },
     },
@@ -141,8 +139,8 @@ export const iamCases: Cases = {
       'every identity of the provider': {
         stack: [role({ Condition: undefined })],
         says: [
-          `${ROLE} "triton": every identity of the provider may take the role on; add a condition StringEquals on the :sub of its tokens.`,
-          `${ROLE} "triton": tokens for any audience will do; add a condition StringEquals on the :aud of its tokens.`,
+          `${ROLE} "triton": every identity of the provider may assume the role; add a condition StringEquals on the :sub of its tokens.`,
+          `${ROLE} "triton": tokens for every audience are accepted; add a condition StringEquals on the :aud of its tokens.`,
         ],
       },
       'repositories of others': {
@@ -160,7 +158,7 @@ export const iamCases: Cases = {
       'a key': {
         stack: [resource('aws:iam/accessKey:AccessKey', 'ci', { user: 'ci' })],
         says: [
-          'aws:iam/accessKey:AccessKey "ci": keys of users do not expire; use a role with AssumeRoleWithWebIdentity.',
+          'aws:iam/accessKey:AccessKey "ci": access keys of users do not expire; use a role with AssumeRoleWithWebIdentity.',
         ],
       },
     },

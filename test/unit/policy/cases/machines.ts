@@ -28,7 +28,7 @@ export const machineCases: Cases = {
       'within reach of pods': {
         stack: [template('metadataOptions.httpPutResponseHopLimit', 2)],
         says: [
-          `${TEMPLATE} "gpu": metadataOptions.httpPutResponseHopLimit is 2; set it to 1: pods are one hop further, and have roles of their own.`,
+          `${TEMPLATE} "gpu": metadataOptions.httpPutResponseHopLimit is 2; set it to 1, which excludes pods; pods have roles of their own.`,
         ],
       },
     },
@@ -82,7 +82,7 @@ export const machineCases: Cases = {
       public: {
         stack: [template('networkInterfaces', [{ associatePublicIpAddress: 'true' }])],
         says: [
-          `${TEMPLATE} "gpu": networkInterfaces[0].associatePublicIpAddress is "true"; leave it out, and use private subnets.`,
+          `${TEMPLATE} "gpu": networkInterfaces[0].associatePublicIpAddress is "true"; remove it and use private subnets.`,
         ],
       },
     },

@@ -51,7 +51,7 @@ const onCpu = (path: string, to: unknown) =>
   );
 const OPEN = ['http-restricted-api', 'grpc-restricted-protocol'].map(
   (flag) =>
-    `${DEPLOYMENT} "triton": its model control is open to every client; add --${flag}=model-repository,...:HEADER=KEY.`,
+    `${DEPLOYMENT} "triton": every client can use its model control API; add --${flag}=model-repository,...:HEADER=KEY.`,
 );
 const EXPLICIT = '--model-control-mode=explicit';
 const fails = (path: string, to: unknown, ...says: string[]) => ({ stack: [deployment(path, to)], says });
@@ -113,7 +113,7 @@ export const podCases: Cases = {
       'in the text, and not told here': fails(
         `${CONTAINER}.env`,
         [{ name: 'AWS_SECRET_ACCESS_KEY', value: 'hush' }],
-        `${DEPLOYMENT} "triton": AWS_SECRET_ACCESS_KEY is set in plain text; take it from a Secret with valueFrom.secretKeyRef.`,
+        `${DEPLOYMENT} "triton": AWS_SECRET_ACCESS_KEY is set in plain text; read it from a Secret with valueFrom.secretKeyRef.`,
       ),
     },
   },
@@ -146,7 +146,7 @@ export const podCases: Cases = {
       privileged: fails(
         `${CONTAINER}.securityContext.privileged`,
         true,
-        `${IN_CONTAINER}.securityContext.privileged is true; leave it out.`,
+        `${IN_CONTAINER}.securityContext.privileged is true; remove it.`,
       ),
       'may become root': fails(
         `${CONTAINER}.securityContext.allowPrivilegeEscalation`,
@@ -156,7 +156,7 @@ export const podCases: Cases = {
       'is root': fails(
         `${POD}.securityContext.runAsUser`,
         0,
-        `${DEPLOYMENT} "triton": ${POD}.securityContext.runAsUser is 0; use another user than root.`,
+        `${DEPLOYMENT} "triton": ${POD}.securityContext.runAsUser is 0; use a user other than root.`,
       ),
       'may be root, in one container': fails(
         `${CONTAINER}.securityContext.runAsNonRoot`,
@@ -172,22 +172,22 @@ export const podCases: Cases = {
         `${CONTAINER}.securityContext.capabilities`,
         { drop: ['NET_RAW'], add: ['SYS_ADMIN'] },
         `${IN_CONTAINER}.securityContext.capabilities.drop is ["NET_RAW"]; set it to ["ALL"].`,
-        `${IN_CONTAINER}.securityContext.capabilities.add[0] is "SYS_ADMIN"; leave it out.`,
+        `${IN_CONTAINER}.securityContext.capabilities.add[0] is "SYS_ADMIN"; remove it.`,
       ),
       'the network of the host': fails(
         `${POD}.hostNetwork`,
         true,
-        `${DEPLOYMENT} "triton": ${POD}.hostNetwork is true; leave it out.`,
+        `${DEPLOYMENT} "triton": ${POD}.hostNetwork is true; remove it.`,
       ),
       'files of the host': fails(
         `${POD}.volumes`,
         [{ name: 'x', hostPath: { path: '/' } }],
-        `${DEPLOYMENT} "triton": ${POD}.volumes[0].hostPath is {"path":"/"}; use an emptyDir or a claim.`,
+        `${DEPLOYMENT} "triton": ${POD}.volumes[0].hostPath is {"path":"/"}; use an emptyDir or a PersistentVolumeClaim.`,
       ),
       'a port of the host': fails(
         `${CONTAINER}.ports`,
         [{ containerPort: 8000, hostPort: 8000 }],
-        `${IN_CONTAINER}.ports[0].hostPort is 8000; leave it out.`,
+        `${IN_CONTAINER}.ports[0].hostPort is 8000; remove it.`,
       ),
     },
   },
@@ -212,7 +212,7 @@ export const podCases: Cases = {
       'no memory': fails(
         `${CONTAINER}.resources.limits`,
         { 'nvidia.com/gpu': 1 },
-        `${IN_CONTAINER}.resources.limits.memory is not set; set it: the node has other pods.`,
+        `${IN_CONTAINER}.resources.limits.memory is not set; set it, because other pods use the memory of the node too.`,
       ),
     },
   },
@@ -244,7 +244,7 @@ export const podCases: Cases = {
       'no time': fails(
         `${POD}.terminationGracePeriodSeconds`,
         0,
-        `${DEPLOYMENT} "triton": ${POD}.terminationGracePeriodSeconds is 0; set it to what the preStop hook and the exit take together.`,
+        `${DEPLOYMENT} "triton": ${POD}.terminationGracePeriodSeconds is 0; set it to the total time of the preStop hook and the exit.`,
       ),
     },
   },

@@ -148,7 +148,7 @@ export const workloadCases: Cases = {
     fails: {
       none: {
         stack: [resource(INGRESS, 'triton', { spec: { rules: [{ host: 'triton.example.com' }] } })],
-        says: [`${INGRESS} "triton": spec.tls is not set; add the hosts and the Secret of their certificate.`],
+        says: [`${INGRESS} "triton": spec.tls is not set; add the hosts and the Secret with their certificate.`],
       },
     },
   },
