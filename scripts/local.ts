@@ -156,7 +156,7 @@ async function local(argv: readonly string[]): Promise<number> {
       if (names.size > 0) {
         const isInLog = bad.length > 0 || stack.versions.some(({ state }) => state !== 'READY');
         const failures = describeFailures([...names].sort(), repository, !flags['no-watch']);
-        process.stdout.write(`${failures}\n${isInLog ? `  -> Triton's log is ${stack.triton.logFile}\n` : ''}\n`);
+        process.stdout.write(`${failures}\n${isInLog ? `  -> read Triton's log: ${stack.triton.logFile}\n` : ''}\n`);
       }
       printEndpoints(stack, repository);
     }

@@ -108,7 +108,7 @@ test('models that fail leave the others served, and are served once their files 
   expect(said()).toMatch(
     /picky +HTTP .*READY, request of zeros failed: .*x must not be zero \(picky\/1\/model\.py, line \d+, in execute\)/,
   );
-  expect(said()).toContain('add golden/CASE.json');
+  expect(said()).toContain('Add a golden request');
   expect(said()).toMatch(
     /FAILED: breaks, invalid, never_loads, on_invalid, on_never\. Fix .*loads them again when their files change/,
   );
