@@ -100,7 +100,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
       expect(error).toMatchObject({
         name: 'LockLost',
         message: expect.stringMatching(/^another publisher took over/) as string,
-        hint: expect.stringMatching(/run it again/) as string,
+        hint: expect.stringMatching(/run the command again/) as string,
         cause: expect.any(S3Error) as unknown,
       });
       expect(await seeLock(store, LOCATION)).toMatchObject({ heldBy: expect.stringMatching(/process/) as string });
