@@ -6,19 +6,18 @@ import { forEachLimited } from '../../src/core/pool';
 import { TritonError } from '../../src/triton/client';
 import type { TritonHttpClient } from '../../src/triton/http';
 import { emptyBackend } from '../support/empty-backend';
+import { randoms } from '../support/random-choice';
 import { PARTS, randomEnsemble, randomModel, randomWarmup, type RandomModel } from '../support/random-models';
 import { Scratch } from '../support/scratch';
 import { testTriton, type TestTriton } from '../support/triton';
-import { randomNumbers } from '../support/model-files';
+import { IS_LONG, patience, repetitions, SOAK_SEED } from '../support/soak';
 
-/** SOAK_FACTOR multiplies the number of models, for the long form. */
-const FACTOR = Number(process.env['SOAK_FACTOR'] ?? 1);
 /** A server that does not answer within this time hangs. An empty model loads in a millisecond. */
 const LOAD_TIMEOUT_MS = 20_000;
 /** Parallel, because a process of the python backend is idle during most of its start. */
 const LOADS_AT_A_TIME = 4;
 
-jest.setTimeout(300_000 + 60_000 * FACTOR);
+jest.setTimeout(patience(1, 60_000));
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -193,15 +192,15 @@ class TritonPythonModel:
 `;
 
 test('random models and ensembles: what we accept is loaded, and what is loaded we accept or say why not', async () => {
-  for (let round = 0; round < FACTOR; round++) {
-    const random = randomNumbers(1000 + round);
+  for (let round = 0; round < repetitions(1); round++) {
+    const seed = SOAK_SEED + round;
     const models = new Map<string, RandomModel>(PARTS.map((config) => [config.name, { config, versions: [1] }]));
-    for (let index = 0; index < 400; index++) {
+    for (const [index, random] of randoms(400, seed).entries()) {
       models.set(`m${index}`, randomModel(`m${index}`, random));
       models.set(`e${index}`, randomEnsemble(`e${index}`, PARTS, random));
     }
     const verdicts = await compare(`random-${round}`, models);
-    expect(verdicts.disagreements).toEqual([]);
+    expect({ seed, disagreements: verdicts.disagreements }).toEqual({ seed, disagreements: [] });
     // If all models were valid, or all were broken, they would test nothing.
     expect(verdicts.bothTake).toBeGreaterThan(200);
     expect(verdicts.bothRefuse).toBeGreaterThan(200);
@@ -209,17 +208,17 @@ test('random models and ensembles: what we accept is loaded, and what is loaded 
 });
 
 test('random warm-ups, in processes of the python backend', async () => {
-  const random = randomNumbers(7);
   const models = new Map<string, RandomModel>();
-  for (let index = 0; index < 16 * FACTOR; index++) models.set(`w${index}`, randomWarmup(`w${index}`, random));
+  for (const [index, random] of randoms(repetitions(16), SOAK_SEED).entries())
+    models.set(`w${index}`, randomWarmup(`w${index}`, random));
   const verdicts = await compare('warmup', models, RESPONDS);
-  expect(verdicts.disagreements).toEqual([]);
+  expect({ seed: SOAK_SEED, disagreements: verdicts.disagreements }).toEqual({ seed: SOAK_SEED, disagreements: [] });
   expect(verdicts.bothTake).toBeGreaterThan(2);
   expect(verdicts.bothRefuse).toBeGreaterThan(2);
 });
 
 /** The long form verifies that problems in DEADLY really crash or block this server. */
-const whenLong = FACTOR > 1 ? test : test.skip;
+const whenLong = IS_LONG ? test : test.skip;
 
 whenLong.each<[name: string, fields: Partial<ModelConfig>]>([
   ['no agents', { model_repository_agents: {} }],

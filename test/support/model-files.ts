@@ -125,14 +125,3 @@ export function torchScriptOf(list: string): Buffer {
   const contents = { 'model/data.pkl': '\x80\x02c__torch__.m\nNet\nq\x00)\x81}', 'model/code/__torch__/m.py': code };
   return zip([...Object.keys(contents), 'model/constants.pkl'], contents);
 }
-
-/** Random numbers in [0, 1), the same for the same seed (mulberry32). */
-export function randomNumbers(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}

@@ -1,6 +1,6 @@
 import protobuf from 'protobufjs/light';
 import { modelConfigType } from '../../src/model/model-config';
-import { list, pick, type Fields, type Random } from './random-choice';
+import { chance, list, pick, type Fields, type Random } from './random-choice';
 
 /** Fields for features that the test's server lacks: other backends, files, a GPU, and features of newer versions. */
 const NOT_HERE = new Set([
@@ -25,7 +25,7 @@ export function disturb(type: protobuf.Type, message: Fields, random: Random): v
     .map((field) => field.resolve());
   const present = fields.filter(({ name }) => message[name] !== undefined);
   const inner = present.filter((field) => field.resolvedType instanceof protobuf.Type);
-  if (inner.length > 0 && random() < 0.75) {
+  if (inner.length > 0 && chance(random, 0.75)) {
     const field = pick(random, inner);
     const item = oneOf(random, field, message[field.name]);
     if (item !== undefined) disturb(field.resolvedType as protobuf.Type, item, random);
@@ -33,7 +33,7 @@ export function disturb(type: protobuf.Type, message: Fields, random: Random): v
   }
   // The backend would have to report tensors that the configuration lacks, and the empty backend reports none.
   const isTensors = ({ name }: protobuf.Field): boolean => type === modelConfigType && /^(in|out)put$/.test(name);
-  const allowed = (random() < 0.6 && present.length > 0 ? present : fields).filter(
+  const allowed = (chance(random, 0.6) && present.length > 0 ? present : fields).filter(
     (field) => !LATER.has(field.name) && !isTensors(field),
   );
   if (allowed.length > 0) setField(type, message, pick(random, allowed), random);
@@ -50,9 +50,12 @@ function oneOf(random: Random, field: protobuf.Field, value: unknown): Fields | 
 function setField(type: protobuf.Type, message: Fields, field: protobuf.Field, random: Random): void {
   const { name } = field;
   const value = message[name];
-  if (random() < 0.2) remove(message, name);
-  else if (Array.isArray(value) && random() < 0.4)
-    message[name] = [...(value as unknown[]), ...(random() < 0.5 ? (value as unknown[]) : [randomItem(field, random)])];
+  if (chance(random, 0.2)) remove(message, name);
+  else if (Array.isArray(value) && chance(random, 0.4))
+    message[name] = [
+      ...(value as unknown[]),
+      ...(chance(random, 0.5) ? (value as unknown[]) : [randomItem(field, random)]),
+    ];
   else message[name] = randomValue(field, random);
   tidy(type, message, name);
 }
@@ -90,12 +93,12 @@ function randomItem(field: protobuf.FieldBase, random: Random): unknown {
   if (type instanceof protobuf.Type) {
     const message: Fields = {};
     for (const one of type.fieldsArray)
-      if (random() < 0.5 && !LATER.has(one.name)) message[one.name] = randomValue(one, random);
+      if (chance(random, 0.5) && !LATER.has(one.name)) message[one.name] = randomValue(one, random);
     tidy(type, message);
     return message;
   }
   if (field.type === 'string') return pick(random, ['x0', 'y0', 'x1', '', 'a b', '\u00e9', 'CONTROL0']);
-  if (field.type === 'bool') return random() < 0.5;
+  if (field.type === 'bool') return chance(random, 0.5);
   if (field.type === 'float' || field.type === 'double') return pick(random, [0, -1, 0.5, 2, Infinity]);
   const numbers = [0, 1, 2, 3, 8, 9, 2 ** 31 - 1];
   return pick(random, field.type.startsWith('u') ? numbers : [...numbers, -1, -2]);

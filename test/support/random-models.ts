@@ -1,5 +1,5 @@
 import { modelConfigType, type ModelConfig, type TensorConfig } from '../../src/model/model-config';
-import { filled, list, maybe, pick, type Fields, type Random } from './random-choice';
+import { chance, filled, integer, list, maybe, pick, type Fields, type Random } from './random-choice';
 import { disturb, remove } from './random-message';
 
 /** A random model: mostly valid, with a few unusual fields. */
@@ -18,8 +18,8 @@ export function randomModel(name: string, random: Random): RandomModel {
     input: list(random, 1, 2, (index) => tensor(random, `x${index}`)),
     output: list(random, 1, 2, (index) => tensor(random, `y${index}`)),
   };
-  for (let left = Math.floor(random() * 3); left > 0; left--) pick(random, FEATURES)(config, random);
-  for (let left = Math.floor(random() * 3); left > 0; left--) disturb(modelConfigType, config, random);
+  for (let left = integer(random, 0, 2); left > 0; left--) pick(random, FEATURES)(config, random);
+  for (let left = integer(random, 0, 2); left > 0; left--) disturb(modelConfigType, config, random);
   return { config, versions: pick(random, [[1], [1], [1, 2], [3, 5, 10]]) };
 }
 
@@ -38,16 +38,16 @@ export function randomEnsemble(name: string, parts: readonly ModelConfig[], rand
   const step = steps.map((part): Fields => {
     const input_map: Record<string, string> = {};
     for (const one of part.input ?? []) {
-      if (one.optional && random() < 0.5) continue;
-      const known = [...written, ...inputs].filter((key) => fits(tensors.get(key) ?? {}, one) || random() < 0.03);
-      let source = known.length > 0 && random() < 0.8 ? pick(random, known) : undefined;
+      if (one.optional && chance(random, 0.5)) continue;
+      const known = [...written, ...inputs].filter((key) => fits(tensors.get(key) ?? {}, one) || chance(random, 0.03));
+      let source = known.length > 0 && chance(random, 0.8) ? pick(random, known) : undefined;
       if (source === undefined) inputs.push((source = fresh(one)));
       read.add(source);
       input_map[one.name ?? ''] = source;
     }
     const output_map: Record<string, string> = {};
     for (const one of part.output ?? []) {
-      if (Object.keys(output_map).length > 0 && random() < 0.3) continue;
+      if (Object.keys(output_map).length > 0 && chance(random, 0.3)) continue;
       output_map[one.name ?? ''] = fresh(one);
     }
     written.push(...Object.values(output_map));
@@ -56,20 +56,20 @@ export function randomEnsemble(name: string, parts: readonly ModelConfig[], rand
   const outside = (key: string): Fields => ({
     name: key,
     data_type: tensors.get(key)?.['data_type'],
-    dims: random() < 0.8 ? structuredClone(tensors.get(key)?.['dims']) : randomDims(random),
+    dims: chance(random, 0.8) ? structuredClone(tensors.get(key)?.['dims']) : randomDims(random),
   });
-  const outputs = written.filter((key) => !read.has(key) || random() < 0.2);
+  const outputs = written.filter((key) => !read.has(key) || chance(random, 0.2));
   const config: ModelConfig = {
     name,
     platform: 'ensemble',
     max_batch_size: pick(random, [0, 0, 1, 4]),
     input: inputs.map(outside),
     output: outputs.map(outside),
-    ensemble_scheduling: { step: random() < 0.3 ? step.reverse() : step },
+    ensemble_scheduling: { step: chance(random, 0.3) ? step.reverse() : step },
   };
-  if (random() < 0.5)
+  if (chance(random, 0.5))
     miswire(step, [...tensors.keys(), 'nowhere'], [...parts.map((part) => part.name), 'nobody'], random);
-  if (random() < 0.15) disturb(modelConfigType, config, random);
+  if (chance(random, 0.15)) disturb(modelConfigType, config, random);
   return { config, versions: [1] };
 }
 
@@ -87,7 +87,7 @@ export function randomWarmup(name: string, random: Random): RandomModel {
     count: pick(random, [0, 1, 3]),
   };
   const tensor = (sample['inputs'] as Record<string, Fields>)['x'] ?? {};
-  if (random() < 0.6) {
+  if (chance(random, 0.6)) {
     pick<() => unknown>(random, [
       () => (tensor['data_type'] = pick(random, types)),
       () => (tensor['dims'] = pick(random, [[3], [2, 4], [3, 1], [-1], [0], []])),
@@ -202,7 +202,7 @@ const randomDims = (random: Random): number[] => [...pick(random, DIMS)];
 function tensor(random: Random, name: string): Fields {
   const dims = randomDims(random);
   const result: Fields = { name, data_type: pick(random, TYPES), dims };
-  if (random() < 0.1)
+  if (chance(random, 0.1))
     result['reshape'] = { shape: [...pick(random, [...DIMS, [], [...dims, 1], [1, ...dims], [6, -1, 2]])] };
   return result;
 }
@@ -213,7 +213,7 @@ const FEATURES: ((config: ModelConfig, random: Random) => void)[] = [
     config.dynamic_batching = filled({
       preferred_batch_size: maybe(random, () => list(random, 1, 2, () => pick(random, [1, 2, 8]))),
       max_queue_delay_microseconds: maybe(random, () => 100),
-      preserve_ordering: maybe(random, () => random() < 0.7),
+      preserve_ordering: maybe(random, () => chance(random, 0.7)),
       priority_levels: maybe(random, () => pick(random, [0, 1, 2])),
       default_priority_level: maybe(random, () => pick(random, [1, 2])),
       default_queue_policy: maybe(random, () => queuePolicy(random)),
@@ -236,7 +236,7 @@ const FEATURES: ((config: ModelConfig, random: Random) => void)[] = [
       max_sequence_idle_microseconds: maybe(random, () => 1000),
       control_input: maybe(random, () => list(random, 1, 3, (index) => controlInput(random, index))),
       state: maybe(random, () => list(random, 1, 2, (index) => state(random, index))),
-      iterative_sequence: maybe(random, () => random() < 0.3),
+      iterative_sequence: maybe(random, () => chance(random, 0.3)),
     });
   },
   (config, random) => {
@@ -245,10 +245,10 @@ const FEATURES: ((config: ModelConfig, random: Random) => void)[] = [
         kind: pick(random, ['KIND_CPU', 'KIND_CPU', 'KIND_AUTO', 'KIND_MODEL']),
         count: maybe(random, () => pick(random, [1, 2])),
         name: maybe(random, () => 'group'),
-        passive: random() < 0.1 ? true : undefined,
+        passive: chance(random, 0.1) ? true : undefined,
         rate_limiter: maybe(random, () => ({ priority: 2, resources: [{ name: 'r', count: 1 }] })),
         host_policy: maybe(random, () => 'policy'),
-        secondary_devices: random() < 0.1 ? [{ kind: 'KIND_NVDLA', device_id: 0 }] : undefined,
+        secondary_devices: chance(random, 0.1) ? [{ kind: 'KIND_NVDLA', device_id: 0 }] : undefined,
       }),
     );
   },
@@ -328,17 +328,17 @@ function controlInput(random: Random, index: number): Fields {
           ]),
         };
   return {
-    name: random() < 0.9 ? `CONTROL${index}` : 'CONTROL0',
-    control: list(random, 1, random() < 0.9 ? 1 : 2, () =>
-      control(random() < 0.85 ? (kinds[index] ?? '') : pick(random, kinds)),
+    name: chance(random, 0.9) ? `CONTROL${index}` : 'CONTROL0',
+    control: list(random, 1, chance(random, 0.9) ? 1 : 2, () =>
+      control(chance(random, 0.85) ? (kinds[index] ?? '') : pick(random, kinds)),
     ),
   };
 }
 
 function state(random: Random, index: number): Fields {
   return filled({
-    input_name: random() < 0.95 ? `STATE_IN${index}` : undefined,
-    output_name: random() < 0.95 ? `STATE_OUT${index}` : undefined,
+    input_name: chance(random, 0.95) ? `STATE_IN${index}` : undefined,
+    output_name: chance(random, 0.95) ? `STATE_OUT${index}` : undefined,
     data_type: pick(random, ['TYPE_FP32', 'TYPE_INT32', 'TYPE_STRING']),
     dims: pick(random, DIMS),
     initial_state: maybe(random, () => [
@@ -349,7 +349,7 @@ function state(random: Random, index: number): Fields {
         zero_data: maybe(random, () => true),
       }),
     ]),
-    use_same_buffer_for_input_output: maybe(random, () => random() < 0.5),
-    use_growable_memory: random() < 0.1 ? true : undefined,
+    use_same_buffer_for_input_output: maybe(random, () => chance(random, 0.5)),
+    use_growable_memory: chance(random, 0.1) ? true : undefined,
   });
 }

@@ -1,11 +1,13 @@
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import fc from 'fast-check';
 import protobuf from 'protobufjs/light';
 import { configText, readRepository, type ModelConfig } from '../../../src/model';
 import { configFromText } from '../../../src/model/config-text';
 import { modelConfigType } from '../../../src/model/model-config';
 import { ProblemList } from '../../../src/core/problems';
-import { MODELS, MODEL_REPO, randomNumbers } from '../../support/model-files';
+import { MODELS, MODEL_REPO } from '../../support/model-files';
+import { chance, integer, list, pick, SEEDED, type Random } from '../../support/random-choice';
 
 /** The texts that our models are to have; UPDATE_GOLDEN=1 writes them anew. */
 const GOLDEN = path.join(__dirname, '../../data/config');
@@ -101,12 +103,12 @@ describe('configText', () => {
   });
 
   it('reads back what it writes, for configurations of every kind', () => {
-    const random = randomNumbers(1);
     const fields = new Set<string>();
-    for (let round = 0; round < 300; round++) {
+    const property = fc.property(fc.gen(), (random) => {
       const config = { name: 'm', ...randomMessage(modelConfigType, random, fields) } as ModelConfig;
       expect(parse(configText(config))).toEqual(config);
-    }
+    });
+    fc.assert(property, { ...SEEDED, numRuns: 300 });
     expect(fields).toEqual(allFields(modelConfigType));
   });
 });
@@ -132,15 +134,13 @@ function allFields(
 }
 
 /** A message with about half of its fields, as `ModelConfig` has them; the fields used are added to `used`. */
-function randomMessage(type: protobuf.Type, random: () => number, used: Set<string>): Record<string, unknown> {
-  const chosen = type.oneofsArray.map((oneof) => oneof.oneof[Math.floor(random() * oneof.oneof.length)]);
+function randomMessage(type: protobuf.Type, random: Random, used: Set<string>): Record<string, unknown> {
+  const chosen = type.oneofsArray.map((oneof) => pick(random, oneof.oneof));
   const result: Record<string, unknown> = {};
   for (const field of type.fieldsArray) {
-    if (random() < 0.5 || (field.partOf && !chosen.includes(field.name))) continue;
+    if (chance(random, 0.5) || (field.partOf && !chosen.includes(field.name))) continue;
     used.add(field.fullName);
-    const items = Array.from({ length: 1 + Math.floor(random() * 3) }, () =>
-      randomValue(field.resolve(), random, used),
-    );
+    const items = list(random, 1, 3, () => randomValue(field.resolve(), random, used));
     if (field instanceof protobuf.MapField) {
       result[field.name] = Object.fromEntries(
         items.map((item, i) => [field.keyType === 'string' ? `k ${i}` : i, item]),
@@ -159,16 +159,13 @@ const LIMITS: Record<string, [number, number]> = {
   uint64: [0, Number.MAX_SAFE_INTEGER],
 };
 
-function randomValue(field: protobuf.FieldBase, random: () => number, used: Set<string>): unknown {
+function randomValue(field: protobuf.FieldBase, random: Random, used: Set<string>): unknown {
   const { type, resolvedType } = field;
   if (resolvedType instanceof protobuf.Type) return randomMessage(resolvedType, random, used);
-  if (resolvedType instanceof protobuf.Enum) {
-    const names = Object.keys(resolvedType.values);
-    return names[Math.floor(random() * names.length)];
-  }
-  if (type === 'string') return String.fromCodePoint(...Array.from({ length: 5 }, () => Math.floor(random() * 0xd7ff)));
-  if (type === 'bool') return random() < 0.5;
-  if (type === 'float' || type === 'double') return random();
+  if (resolvedType instanceof protobuf.Enum) return pick(random, Object.keys(resolvedType.values));
+  if (type === 'string') return String.fromCodePoint(...list(random, 5, 5, () => integer(random, 0, 0xd7fe)));
+  if (type === 'bool') return chance(random, 0.5);
+  if (type === 'float' || type === 'double') return integer(random, 0, 1000) / 1000;
   const [low, high] = LIMITS[type] ?? [NaN, NaN];
-  return random() < 0.3 ? low : random() < 0.5 ? high : Math.floor(random() * 100);
+  return pick(random, [low, high, integer(random, 0, 99)]);
 }

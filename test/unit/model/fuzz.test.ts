@@ -1,10 +1,12 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import fc from 'fast-check';
 import { configText, readRepository } from '../../../src/model';
 import { configFromText } from '../../../src/model/config-text';
 import { configFromYaml } from '../../../src/model/from-yaml';
 import { ProblemList } from '../../../src/core/problems';
-import { MODELS, MODEL_REPO, folder, randomNumbers, removeFolders } from '../../support/model-files';
+import { MODELS, MODEL_REPO, folder, removeFolders } from '../../support/model-files';
+import { chance, integer, pick, SEEDED, type Random } from '../../support/random-choice';
 
 afterAll(removeFolders);
 
@@ -47,14 +49,14 @@ const TOKENS = [
   ],
 ];
 
-/** One to four random changes: characters or lines gone, doubled or swapped, and words of both languages put in. */
-function mutate(text: string, random: () => number): string {
-  const at = (length: number): number => Math.floor(random() * length);
+/** One to four random changes: deletes, repeats or replaces characters or lines, or inserts words of both languages. */
+function mutate(text: string, random: Random): string {
+  const at = (length: number): number => integer(random, 0, Math.max(0, length - 1));
   const changes: ((text: string) => string)[] = [
     (s) => s.slice(0, at(s.length)),
     (s) => s.slice(at(s.length)),
     (s) => ((i) => s.slice(0, i) + s.slice(i + 1 + at(8)))(at(s.length)),
-    (s) => ((i) => s.slice(0, i) + (TOKENS[at(TOKENS.length)] ?? '') + s.slice(i))(at(s.length)),
+    (s) => ((i) => s.slice(0, i) + pick(random, TOKENS) + s.slice(i))(at(s.length)),
     (s) => ((i) => s.slice(0, i) + String.fromCharCode(at(0x10000)) + s.slice(i + 1))(at(s.length)),
     (s) =>
       ((lines, i) => [...lines.slice(0, i), ...lines.slice(i, i + 3), ...lines.slice(i)].join('\n'))(
@@ -62,54 +64,53 @@ function mutate(text: string, random: () => number): string {
         at(20),
       ),
     (s) => ((lines, i) => [...lines.slice(0, i), ...lines.slice(i + 1)].join('\n'))(s.split('\n'), at(20)),
-    (s) => s.replace(/\d+|TYPE_\w+|\w+:/g, (word) => (random() < 0.05 ? (TOKENS[at(TOKENS.length)] ?? '') : word)),
+    (s) => s.replace(/\d+|TYPE_\w+|\w+:/g, (word) => (chance(random, 0.05) ? pick(random, TOKENS) : word)),
   ];
   let result = text;
-  for (let left = 1 + at(4); left > 0; left--) result = changes[at(changes.length)]?.(result) ?? result;
+  for (let left = 1 + at(4); left > 0; left--) result = pick(random, changes)(result);
   return result;
 }
 
-describe('whatever the text', () => {
+describe('mutated configurations', () => {
   const yamls = MODELS.map((name) => readFileSync(path.join(MODEL_REPO, name, 'model.yaml'), 'utf8'));
   const texts = yamls.map((yaml) => {
     const config = configFromYaml(yaml, new ProblemList('f'));
     return configText({ ...config, name: 'm' });
   });
 
-  it.each<[file: string, seeds: string[], parse: typeof configFromYaml]>([
-    ['model.yaml', yamls, configFromYaml],
-    ['config.pbtxt', texts, configFromText],
-  ])('%s is read or refused, and never stops us', (_file, seeds, parse) => {
-    const random = randomNumbers(7);
-    let refused = 0;
-    for (let round = 0; round < 1000; round++) {
-      const text = mutate(seeds[round % seeds.length] ?? '', random);
+  it.each([
+    { reader: configFromYaml, originals: yamls },
+    { reader: configFromText, originals: texts },
+  ])('$reader.name accepts or rejects any text, and does not throw', ({ reader, originals }) => {
+    let rejected = 0;
+    const property = fc.property(fc.gen(), (random) => {
       const list = new ProblemList('f');
-      const config = parse(text, list);
+      const config = reader(mutate(pick(random, originals), random), list);
       if (config === undefined) {
         expect(list.problems).not.toHaveLength(0);
-        refused++;
+        rejected++;
       } else if (list.problems.length === 0) {
         const again = new ProblemList('f');
         expect(configFromText(configText(config), again)).toEqual(config);
         expect(again.problems).toEqual([]);
       }
-    }
-    // Mutations that none survives, or that change nothing, would test nothing.
-    expect(refused).toBeGreaterThan(100);
-    expect(refused).toBeLessThan(980);
+    });
+    fc.assert(property, { ...SEEDED, numRuns: 1000 });
+    // If all mutations were valid, or all were broken, they would test nothing.
+    expect(rejected).toBeGreaterThan(100);
+    expect(rejected).toBeLessThan(980);
   });
 
-  it('the rules take any configuration that can be read', async () => {
-    const random = randomNumbers(11);
-    for (let round = 0; round < 20; round++) {
+  it('the rules accept or reject any readable configuration, and do not throw', async () => {
+    const property = fc.asyncProperty(fc.gen(), fc.boolean(), async (random, artifacts) => {
       const files: Record<string, string> = {};
       for (const [index, name] of MODELS.entries()) {
         files[`${name}/model.yaml`] = mutate(yamls[index] ?? '', random);
         files[`${name}-text/config.pbtxt`] = mutate(texts[index] ?? '', random);
       }
-      const { models, problems } = await readRepository(folder(files), { artifacts: round % 2 === 0 });
+      const { models, problems } = await readRepository(folder(files), { artifacts });
       expect(models.length + problems.length).toBeGreaterThan(0);
-    }
+    });
+    await fc.assert(property, { ...SEEDED, numRuns: 20 });
   });
 });
