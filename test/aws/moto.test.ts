@@ -39,7 +39,7 @@ describe('the mock of EKS', () => {
     accessConfig: { authenticationMode: 'API' },
   };
 
-  test('keeps what makes a cluster one with Auto Mode', async () => {
+  test('keeps the settings of Auto Mode', async () => {
     expect(await leftovers(moto)).toEqual([]);
     expect(await ask('POST', '/clusters', cluster('auto', AUTO_MODE))).toMatchObject({ status: 200 });
     expect(await ask('GET', '/clusters/auto')).toMatchObject({
@@ -64,7 +64,7 @@ describe('the mock of EKS', () => {
     expect(status).toBe(400);
   });
 
-  test('has access entries where the cluster asks for them, and add-ons', async () => {
+  test('returns add-ons, and access entries if the cluster uses them', async () => {
     const entry = { principalArn: 'arn:aws:iam::123456789012:role/admins' };
     await ask('POST', '/clusters', cluster('plain', {}));
     expect((await ask('POST', '/clusters/plain/access-entries', entry)).status).toBe(400);
@@ -76,7 +76,7 @@ describe('the mock of EKS', () => {
     expect((await ask('POST', '/clusters/auto/addons', { addonName: 'no-such' })).status).toBe(400);
   });
 
-  test('a node group is as large as it is desired, within its bounds', async () => {
+  test('creates the desired number of nodes within the bounds of a node group', async () => {
     await ask('POST', '/clusters', cluster('grouped', {}));
     const group = (scalingConfig: object): object => ({
       nodegroupName: 'fixed',

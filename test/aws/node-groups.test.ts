@@ -82,7 +82,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
   };
 
   test(
-    'up makes the groups, the add-ons and what works on their nodes, and the policy pack has nothing against it',
+    'up creates node groups, add-ons and their workloads without policy violations',
     async () => {
       const { stack, plane, moto } = made;
       const said = await stack.up('--policy-pack', 'policy');
@@ -109,7 +109,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
   );
 
   test(
-    'a second up changes nothing, nor does a refresh find anything',
+    'a second up changes nothing, and refresh finds no drift',
     async () => {
       const { stack } = made;
       await stack.up('--expect-no-changes');
@@ -120,7 +120,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
   );
 
   test(
-    'size, labels and disk of a group, and the number of system nodes, change in place',
+    'up changes size, labels and disk of a group, and the number of system nodes, in place',
     async () => {
       const { stack } = made;
       stack.configure({ systemNodes: 3 });
@@ -149,7 +149,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
     ['its zones', { zones: ['us-east-1a'] }],
     ['its system', { ami: 'Bottlerocket', dcgmExporter: false, timeSlices: 1 }],
   ])(
-    'with %s changed, a new group is made before the old one goes',
+    'up creates a new group before it deletes the old one if %s changed',
     async (_, change) => {
       const steps = await plan({ ...LARGER, ...change }, { diskGiB: 200 });
       const group = 'NodeGroup triton-staging-gpu-al2023-on-demand';
@@ -162,7 +162,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
   );
 
   test(
-    'and so it is done',
+    'up performs the previewed replacement',
     async () => {
       const { stack } = made;
       const old = (await groups())['al2023']?.nodegroupName;
@@ -182,7 +182,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
   );
 
   test(
-    'destroy deletes servers, groups, cluster and network in this order, and leaves nothing',
+    'destroy deletes Triton, node groups, cluster and network in this order, and leaves nothing',
     async () => {
       const { stack, moto } = made;
       const deleted = deletions(await stack.destroy());

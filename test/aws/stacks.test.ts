@@ -46,7 +46,7 @@ for (const name of ['staging', 'prod'] as const) {
     };
 
     test(
-      'as it comes the API is private: from here an up ends when the cluster is there, and says why',
+      'with the default private API up creates the cluster, then stops and reports why',
       async () => {
         const { stack } = made;
         const refusal = stack.up().catch((error: unknown) => String(error));
@@ -58,7 +58,7 @@ for (const name of ['staging', 'prod'] as const) {
     );
 
     test(
-      'with an address named up makes the rest, and the policy pack has nothing against what is planned and made',
+      'with an allowed address up creates the rest without policy violations',
       async () => {
         const { stack, plane } = made;
         for (const said of [await stack.preview(...PACK), await stack.up(...PACK)]) {
@@ -74,7 +74,7 @@ for (const name of ['staging', 'prod'] as const) {
     );
 
     test(
-      'a second up changes nothing, nor does a refresh find anything',
+      'a second up changes nothing, and refresh finds no drift',
       async () => {
         const { stack } = made;
         await stack.up('--expect-no-changes');
@@ -85,7 +85,7 @@ for (const name of ['staging', 'prod'] as const) {
     );
 
     test(
-      'a setting that breaks a rule of the policy pack is refused by that rule',
+      'the policy pack rejects a setting that violates a rule',
       async () => {
         const { stack } = made;
         const { change, rule, about } = MUTANTS[name];
@@ -99,7 +99,7 @@ for (const name of ['staging', 'prod'] as const) {
     );
 
     test(
-      'another address that may reach the API changes the cluster in place, and nothing else',
+      'another allowed address changes only the cluster, in place',
       async () => {
         const { stack } = made;
         stack.configure({ publicAccessCidrs: [HERE, '192.0.2.0/24'] });
@@ -112,7 +112,7 @@ for (const name of ['staging', 'prod'] as const) {
     );
 
     test(
-      'a change of a pool changes the pool and nothing else',
+      'a change of a node pool changes only that pool',
       async () => {
         const { stack } = made;
         const pool = {
@@ -134,7 +134,7 @@ for (const name of ['staging', 'prod'] as const) {
 
     if (name === 'prod') {
       test(
-        'what prod leaves to be switched on needs kinds of others: up names them, and works once they are there',
+        'up names the missing kinds of optional features of prod, and succeeds once they exist',
         async () => {
           const { stack, plane } = made;
           stack.configure({
@@ -153,7 +153,7 @@ for (const name of ['staging', 'prod'] as const) {
       );
 
       test(
-        'destroy is refused: what cannot be made again is protected',
+        'destroy is refused because irreplaceable resources are protected',
         async () => {
           const { stack, plane } = made;
           const before = (await stack.resources()).length;
@@ -170,7 +170,7 @@ for (const name of ['staging', 'prod'] as const) {
       );
     } else {
       test(
-        'a role of another account that may promote from here changes the policies of bucket and key, and nothing else',
+        'a promoter role of another account changes only the policies of bucket and key',
         async () => {
           const { stack } = made;
           stack.configure({ bucketReaders: ['arn:aws:iam::444455556666:role/deploy-prod'] });
@@ -185,7 +185,7 @@ for (const name of ['staging', 'prod'] as const) {
       );
 
       test(
-        'destroy deletes servers, nodes, cluster and network in this order, and leaves nothing',
+        'destroy deletes Triton, nodes, cluster and network in this order, and leaves nothing',
         async () => {
           const { stack, moto } = made;
           expectInOrder(deletions(await stack.destroy()), [

@@ -49,7 +49,7 @@ describeUnless(whyNoEngines(), 'servers that are replaced on a real control plan
   afterAll(() => scratch.clean());
 
   test(
-    'pulumi up replaces them with no spare GPU, one at a time',
+    'pulumi up without a spare GPU replaces replicas one at a time',
     async () => {
       const before = await podNames();
       const seen = await watched(async () => {
@@ -65,7 +65,7 @@ describeUnless(whyNoEngines(), 'servers that are replaced on a real control plan
   );
 
   test(
-    `so does each of ${ROLL_OUTS} roll-outs`,
+    `each of ${ROLL_OUTS} rollouts replaces replicas one at a time`,
     async () => {
       for (let round = 0; round < ROLL_OUTS; round += 1) {
         const { fewest } = await watched(() => rollOut(plane, NAMESPACE, DEPLOYMENT, `in-place-${round}`));
@@ -99,7 +99,7 @@ describeUnless(whyNoEngines(), 'servers that are replaced on a real control plan
   );
 
   test(
-    'with a spare GPU and strategy surge none is missing',
+    'pulumi up with a spare GPU and strategy surge keeps all replicas serving',
     async () => {
       stack.configure({ rollout: { strategy: 'surge', maxUnavailable: MAY_BE_MISSING } });
       await stack.up();

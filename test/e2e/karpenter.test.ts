@@ -56,7 +56,7 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
   const noNodes = (): Promise<void> =>
     expectSoon('no GPU node is left', async () => (await gpuNodes()).length === 0, EMPTY_MS);
 
-  test('a first up starts from no GPU node, and gets the cheapest spot machine that fits', async () => {
+  test('a first up starts without GPU nodes and gets the cheapest spot machine that fits', async () => {
     expect(await gpuNodes()).toEqual([]);
     await stack.up();
     selector = (await stack.outputs())['podSelector'] as string;
@@ -70,7 +70,7 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
     await stack.up('--expect-no-changes');
   });
 
-  test('a node for each pod that needs a GPU, and never more GPUs than the pool may have', async () => {
+  test('Karpenter adds a node for each GPU pod, up to the limit of the pool', async () => {
     // Pods of a Deployment, because a pod may be evicted from its new node: Kubernetes' taint eviction may use a stale
     // state of the node from before its registration. A pod without a Deployment would not be replaced.
     const labels = { app: 'other' };
@@ -94,12 +94,12 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
     await plane.client.apps.deleteNamespacedDeployment({ namespace: 'default', name: 'other' });
   });
 
-  test('goes back to 0', async () => {
+  test('Karpenter scales back to zero nodes', async () => {
     await scale(0);
     await noNodes();
   });
 
-  test('takes an on-demand machine when spot is out, and spot again when there is some', async () => {
+  test('Karpenter uses on-demand machines while spot is unavailable', async () => {
     karpenter.runOut('spot');
     await scale(1);
     const [onDemand] = await gpuNodes();
@@ -112,7 +112,7 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
     expect((await gpuNodes()).map((node) => label(node, 'karpenter.sh/capacity-type'))).toEqual(['spot']);
   });
 
-  test('destroy leaves no machine', async () => {
+  test('destroy leaves no machines', async () => {
     await stack.destroy();
     await noNodes();
   });

@@ -35,7 +35,7 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
 
   const pods = (): Promise<V1Pod[]> => plane.pods(NAMESPACE, selector);
 
-  test('pulumi up makes it, and waits until the servers are ready', async () => {
+  test('pulumi up creates the stack and waits until the replicas are ready', async () => {
     await stack.up();
     const outputs = await stack.outputs();
     expect(outputs).toMatchObject({
@@ -47,24 +47,24 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
     expect(await plane.readyPods(NAMESPACE, selector)).toHaveLength(2);
   });
 
-  test('a second up changes nothing, nor does a refresh find anything', async () => {
+  test('a second up changes nothing, and refresh finds no drift', async () => {
     await stack.up('--expect-no-changes');
     await stack.pulumi('refresh', '--stack', 'local', '--yes', '--skip-preview', '--expect-no-changes');
   });
 
-  test('has no resource of AWS', async () => {
+  test('the stack has no AWS resources', async () => {
     const types = (await stack.resources()).map(({ type }) => type);
     expect(types.filter((type) => type.startsWith('aws:'))).toEqual([]);
     expect(types.some((type) => type === 'kubernetes:apps/v1:Deployment')).toBe(true);
   });
 
-  test('servers land on GPU nodes, each in a zone of its own', async () => {
+  test('replicas run on GPU nodes in different zones', async () => {
     const nodes = (await pods()).map(({ spec }) => spec?.nodeName);
     expect(new Set(nodes).size).toBe(2);
     for (const node of nodes) expect(GPU_NODES).toContain(node);
   });
 
-  test('a server without a free GPU waits, with a CPU node idle; other pods do not get onto GPU nodes', async () => {
+  test('a replica without a free GPU stays pending, and other pods are not scheduled on GPU nodes', async () => {
     const { apps } = plane.client;
     const scale = (replicas: number): Promise<unknown> =>
       retriedOnConflict(async () => {
@@ -110,11 +110,11 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
       }
     };
 
-    test('admits the pod as it is', async () => {
+    test('admits the pod of the Deployment', async () => {
       expect(await admit(await template())).toBe('admitted');
     });
 
-    test.each(MUTANTS)('refuses it with another $control', async ({ says, ...mutant }) => {
+    test.each(MUTANTS)('rejects the pod with another $control', async ({ says, ...mutant }) => {
       const pod = await template();
       mutant.mutate(pod);
       const answer = await admit(pod);
@@ -123,7 +123,7 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
     });
   });
 
-  test('network policies let in whom they should, and out where they should', async () => {
+  test('network policies allow exactly the intended connections', async () => {
     const { items } = await plane.client.networking.listNamespacedNetworkPolicy({ namespace: NAMESPACE });
     const server = (await pods())[0]?.metadata?.labels ?? {};
     const inNamespace = (namespace: string, labels = {}): End => ({
@@ -194,7 +194,7 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
       return found;
     };
 
-    test("the servers' service account may do nothing, and they do not get its token", async () => {
+    test('the service account of Triton has no permissions, and pods do not get its token', async () => {
       const { spec } = (await pods())[0] as V1Pod;
       const account = spec?.serviceAccountName ?? 'default';
       expect(account).not.toBe('default');
@@ -204,7 +204,7 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
       expect(mounts.filter(({ mountPath }) => mountPath.includes('kubernetes.io/serviceaccount'))).toEqual([]);
     });
 
-    test('publishers may find the pods and forward ports, in this namespace', async () => {
+    test('publishers may list pods and forward ports, only in this namespace', async () => {
       const groups = ['triton-publishers', 'system:authenticated'];
       expect(await granted(PUBLISHER, groups)).toEqual([
         'list pods',
@@ -215,7 +215,7 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
     });
   });
 
-  test('destroy leaves nothing', async () => {
+  test('destroy deletes all resources', async () => {
     await stack.destroy();
     expect((await stack.resources()).map(({ type }) => type)).toEqual([]);
     const { items } = await plane.client.core.listNamespace();

@@ -37,7 +37,7 @@ describeUnless(whyNoEngines() ?? whyNoImport('jq', 'kubectl'), 'a stack whose Pu
     };
   };
 
-  test('the commands of the runbook import it, and "pulumi up" changes nothing that runs', async () => {
+  test('the commands of the runbook import the stack, and "pulumi up" changes no running objects', async () => {
     const before = { objects: await there(), outputs: await stack.outputs(), types: await types() };
     await loseState(stack);
     await expect(stack.resources()).rejects.toThrow(/no stack named/);
@@ -60,7 +60,7 @@ describeUnless(whyNoEngines() ?? whyNoImport('jq', 'kubectl'), 'a stack whose Pu
     return (await stack.resources()).map(({ urn }) => urn).sort();
   }
 
-  test('a later change is no conflict with what the lost state applied, and what it leaves out goes', async () => {
+  test('a later change has no field conflicts and deletes removed fields', async () => {
     stack.configure({ environment: undefined, replicas: 1 });
     await stack.up();
     const { spec } = await plane.client.apps.readNamespacedDeployment({ name: DEPLOYMENT, namespace: NAMESPACE });

@@ -47,7 +47,7 @@ describeUnless(whyNoEngines(), 'the policy pack in a real Pulumi', () => {
   afterEach(() => scratch.clean());
 
   test(
-    'lets the local stack pass, whose preview warns of models that do not fit',
+    'accepts the local stack, whose preview warns of models that do not fit',
     async () => {
       const stack = await TestStack.create(scratch, 'local', {
         plugins: [await ensureKubernetesPlugin()],
@@ -68,7 +68,7 @@ describeUnless(whyNoEngines(), 'the policy pack in a real Pulumi', () => {
   );
 
   test(
-    'stops one that breaks its rules, and is not stopped by what is not known yet',
+    'rejects a stack that violates rules, and tolerates unknown values',
     async () => {
       const said = await previewOfMistakes();
       expect(said).toContain('error: preview failed');

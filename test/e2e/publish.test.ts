@@ -61,7 +61,7 @@ describeUnless(whyNoEngines(), 'publishing to the local stack', () => {
     expect(status.replicas.map(({ replica }) => replica).sort()).toEqual(await podNames());
   };
 
-  test('sync-models finds the servers through the API, and loads the models on each', async () => {
+  test('sync-models finds the replicas through the Kubernetes API and loads the models on each', async () => {
     writeRepository(repository, addingModel('adds', { 1: 10 }));
     const published = await succeed('sync-models', '--repo', repository);
     expect(published.stdout).toMatch(/Every replica serves it/);
@@ -71,7 +71,7 @@ describeUnless(whyNoEngines(), 'publishing to the local stack', () => {
     await expectServed();
   });
 
-  test('a server that takes the place of another one serves what was published, by itself', async () => {
+  test('a replacement pod loads the published models at its start', async () => {
     const [old] = await podNames();
     await plane.client.core.deleteNamespacedPod({ namespace: NAMESPACE, name: old as string });
     await until('another one is ready', async () => {
@@ -84,7 +84,7 @@ describeUnless(whyNoEngines(), 'publishing to the local stack', () => {
     await expectServed();
   });
 
-  test('rolls back on each', async () => {
+  test('rollback reloads the models on each replica', async () => {
     writeRepository(repository, addingModel('adds', { 2: 20 }));
     await succeed('sync-models', '--repo', repository);
     await succeed('rollback');

@@ -125,7 +125,7 @@ describe.each(Object.entries(STACKS))('%s', (name, { of, changes, planOnly }) =>
       expect(unwaived(failed)).toEqual([]);
     });
 
-    test('has nothing against the plan', async () => {
+    test('checkov accepts the plan', async () => {
       const { passed, failed } = await scanWithCheckov(checkov, 'terraform_plan', folders.plan);
       expect(passed).toBeGreaterThan(50);
       expect(unwaived(failed)).toEqual([]);
@@ -168,7 +168,7 @@ describe.each(Object.entries(STACKS))('%s', (name, { of, changes, planOnly }) =>
   );
 });
 
-describe('they find what is wrong', () => {
+describe('the scanners report the faults of an invalid Deployment', () => {
   const directory = join(scratch.directory, 'bare');
   const plan = join(scratch.directory, 'bare-plan');
   let files: string[];
@@ -207,7 +207,7 @@ describe('they find what is wrong', () => {
   );
 });
 
-test('waivers are few, have reasons, and are needed', () => {
+test('every waiver has a reason and is needed', () => {
   expect(WAIVERS.length).toBeLessThanOrEqual(MOST_WAIVERS);
   for (const { reason } of WAIVERS) expect(reason).toMatch(/^.{40,}\.$/s);
   const unneeded = WAIVERS.filter(({ check }) => !waived.some((finding) => finding.check === check));

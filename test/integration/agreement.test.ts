@@ -191,7 +191,7 @@ class TritonPythonModel:
         return [pb_utils.InferenceResponse([]) for _ in requests]
 `;
 
-test('random models and ensembles: what we accept is loaded, and what is loaded we accept or say why not', async () => {
+test('validate and Triton accept the same random models and ensembles, apart from listed differences', async () => {
   for (let round = 0; round < repetitions(1); round++) {
     const seed = SOAK_SEED + round;
     const models = new Map<string, RandomModel>(PARTS.map((config) => [config.name, { config, versions: [1] }]));
@@ -207,7 +207,7 @@ test('random models and ensembles: what we accept is loaded, and what is loaded 
   }
 });
 
-test('random warm-ups, in processes of the python backend', async () => {
+test('validate and Triton accept the same random warm-ups of the python backend', async () => {
   const models = new Map<string, RandomModel>();
   for (const [index, random] of randoms(repetitions(16), SOAK_SEED).entries())
     models.set(`w${index}`, randomWarmup(`w${index}`, random));

@@ -88,7 +88,7 @@ function outside(calls: readonly Call[], places: readonly string[]): Call[] {
   });
 }
 
-test('the publisher asks for what is listed of it, and stays in its place', async () => {
+test('the publisher needs exactly the listed permissions, only under its prefix', async () => {
   const tap = await tapped();
   const store = await storeBehind(tap);
   const { publish, options } = publisher(store, LOCATION, repository);
@@ -147,7 +147,7 @@ const abandonUpload = (at: string): Promise<void> =>
     query: { uploads: '' },
   });
 
-test('promote asks for what is listed of a reader, and stays in its place', async () => {
+test('promote needs exactly the listed read permissions, only under its prefix', async () => {
   const tap = await tapped();
   const location = { ...LOCATION, prefix: 'promoted' };
   const from = { store: await storeBehind(tap), location };
@@ -176,7 +176,7 @@ test('promote asks for what is listed of a reader, and stays in its place', asyn
   expect(outside(calls, ['promoted/', 'promoted.releases/'])).toEqual([]);
 });
 
-test('Triton asks for what is listed of it, and stays in the repository', async () => {
+test('Triton needs exactly the listed permissions, only in the repository', async () => {
   const direct = await storeBehind(await tapped());
   const models = join(scratch.directory, 'triton-repository');
   writeRepository(models, { ...addingModel('adds', { 1: 1 }), ...addingEnsemble('both', 'adds') });

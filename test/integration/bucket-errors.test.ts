@@ -39,7 +39,7 @@ test.each<[string, number, string, Record<string, string>, RegExp]>([
   ['another region', 301, 'PermanentRedirect', { 'x-amz-bucket-region': 'eu-west-1' }, /--region eu-west-1/],
   ['expired credentials', 400, 'ExpiredToken', {}, /ExpiredToken[\s\S]*sign in again/],
   ['a full disk', 507, 'InsufficientStorage', {}, /InsufficientStorage/],
-])('%s: one clear error, exit code 1, nothing written', async (_, status, code, headers, message) => {
+])('%s: sync-models prints one error, exits with 1 and writes nothing', async (_, status, code, headers, message) => {
   const { endpoint, methods } = await answering(status, code, headers);
   const finished = await runCommandLine(
     'sync-models',
@@ -53,7 +53,7 @@ test.each<[string, number, string, Record<string, string>, RegExp]>([
   expect(methods.filter((method) => method !== 'GET' && method !== 'HEAD')).toEqual([]);
 });
 
-test('without credentials the error says how to get some', async () => {
+test('sync-models without credentials reports how to obtain them', async () => {
   const finished = await runCommandLine(
     'sync-models',
     ['--repo', repository, '--bucket', 's3://some-bucket/models', '--endpoint-url', 'http://127.0.0.1:9'],

@@ -102,22 +102,22 @@ async function install(): Promise<void> {
   await exec('npm', ['install', '--offline', '--no-audit', '--no-fund', tarball], { cwd: project });
 }
 
-test('a program of its own is right in its types, and what is wrong is refused', () => {
+test('the types accept a correct program and reject wrong statements', () => {
   expect(compiled).toEqual({ stdout: '', stderr: '' });
 });
 
-test('is imported, and asks over HTTP and gRPC', async () => {
+test('an ES module can import it and send requests over HTTP and gRPC', async () => {
   const program = join(project, 'right.mjs');
   const { stdout } = await exec(process.execPath, [program, server.httpUrl, server.grpcAddress], { cwd: project });
   expect(stdout).toBe('y FP32 2 11 12\ntrue\n'.repeat(2));
 });
 
-test('is required', async () => {
+test('a CommonJS module can require it', async () => {
   const { stdout } = await exec(process.execPath, [join(project, 'run.cjs'), server.httpUrl], { cwd: project });
   expect(stdout).toBe('true\n');
 });
 
-test('has one file of JavaScript, its types and its licence, and the version of this package', () => {
+test('contains one JavaScript file, its types and licence, and has the version of the main package', () => {
   const installed = join(project, 'node_modules', '@triton-serving', 'client');
   const read = (path: string): { version: string } => JSON.parse(readFileSync(path, 'utf8')) as { version: string };
   expect(read(join(installed, 'package.json')).version).toBe(read(join(paths.root, 'package.json')).version);

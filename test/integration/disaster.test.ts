@@ -76,7 +76,7 @@ async function answer(): Promise<number> {
 const idsOf = async (store: S3Store, location: typeof REPLICA): Promise<string[]> =>
   (await listReleases(store, location, 9)).map(({ id }) => id);
 
-test('a release whose files were not all replicated is refused, and nothing is served; the one before is promoted', async () => {
+test('promote refuses an incompletely replicated release and accepts the previous one', async () => {
   const key = 'models/adds/2/model.py';
   const weights = (await replica.get(key))?.body as Buffer;
   await replica.delete([key]);
@@ -91,7 +91,7 @@ test('a release whose files were not all replicated is refused, and nothing is s
   await replica.putBytes(key, weights);
 });
 
-test('the current release of the replica is served from the empty bucket, as it was', async () => {
+test('promote restores the current release of a replicated bucket in an empty bucket', async () => {
   const [first, second] = releases as [Release, Release];
   expect((await promote()).code).toBe(0);
   expect(await answer()).toBe(21);

@@ -57,7 +57,7 @@ describeUnless(whyNoSmallDisk(directory) ?? whyNoGo(['versitygw']), 'a server wh
     ['one request', PART_BYTES],
     ['parts', 3 * PART_BYTES],
   ])(
-    'a model that does not fit, in %s: one clear error, nothing changes; with room it is published',
+    'publish reports a full disk during an upload in %s, changes nothing, and succeeds once space is free',
     async (name, bytes) => {
       const place = new Place(store, `${name.replace(' ', '-')}/models`);
       rmSync(repository, { recursive: true, force: true });

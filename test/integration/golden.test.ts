@@ -67,7 +67,7 @@ async function publishReported(more: Partial<PublishOptions> = {}): Promise<stri
   return said;
 }
 
-test('golden requests are asked, released beside the repository, and asked again by status, rollback and promote', async () => {
+test('publish, status, rollback and promote send the golden requests of a release', async () => {
   write({
     ...addingModel('adds', { 1: 10, 2: 20 }),
     'adds/golden/1/ten.json': golden([1], [11]),
@@ -127,7 +127,7 @@ test('golden requests are asked, released beside the repository, and asked again
   expect((await other.get(goldenKey(to, sha256)))?.body.byteLength).toBe(bytes);
 });
 
-test('a wrong answer, also to requests that alone were changed, leaves the release as it was', async () => {
+test('publish keeps the release if an answer is wrong, also if only golden requests changed', async () => {
   const before = await head();
   writeRepository(repository, { 'adds/golden/2/twenty.json': golden([2], [23]) });
   const wrong = await runCommandLine('sync-models', ['--repo', repository, ...flags()], environment);
@@ -172,7 +172,7 @@ test('a wrong answer, also to requests that alone were changed, leaves the relea
   expect(await runCommandLine('status', flags(), environment)).toMatchObject({ code: 0 });
 });
 
-test('the requests of an ensemble are asked when a step of it changes', async () => {
+test('publish sends the golden requests of an ensemble when one of its steps changes', async () => {
   await settleSecond();
   write({
     ...addingModel('adds', { 3: 30 }),
@@ -187,7 +187,7 @@ test('the requests of an ensemble are asked when a step of it changes', async ()
   expect(isAsReleased(await repositoryStatus(store, LOCATION, testReplicas([one.httpUrl])))).toBe(true);
 });
 
-test('a golden object with other bytes than the release names is found, and the rollout ends', async () => {
+test('rollout stops at a golden object whose bytes differ from the released ones', async () => {
   write({ ...addingModel('adds', { 1: 10 }), 'adds/golden/a.json': golden([1], [11]) });
   await publishOn([one.httpUrl], { prune: true });
   const { sha256 = '' } = (await head())?.models['adds']?.golden ?? {};
@@ -198,7 +198,7 @@ test('a golden object with other bytes than the release names is found, and the 
   expect((await head())?.models['adds']?.served).toEqual([4]);
 });
 
-test('an ensemble whose first step takes other sizes than 1 is released', async () => {
+test('publish accepts an ensemble whose first step requires sizes other than 1', async () => {
   const files = { ...addingModel('pairs', { 1: 10 }), ...addingEnsemble('of_pairs', 'pairs') };
   files['pairs/config.pbtxt'] = (files['pairs/config.pbtxt'] ?? '').replaceAll('dims: -1', 'dims: 2');
   write(files);
@@ -224,7 +224,7 @@ function zeroModel(version: number, answer: string, prelude = ''): Record<string
 }
 const REFUSES = 'np.array([1 / int(x.sum())] * 2, np.float32)';
 
-test('without golden requests zeros are asked: what answers them, and what never did, is released', async () => {
+test('publish sends zeros to a model without golden requests and accepts an answer, or a failure that is not new', async () => {
   write(zeroModel(1, REFUSES));
   expect(await publishReported()).toEqual([
     expect.stringMatching(
@@ -254,7 +254,7 @@ test.each([
     /z version 3 contradicts its configuration: output y has data type FP64/,
   ],
   ['ends its process', '__import__("os")._exit(1)', /z version 3 failed on the zero request: /],
-])('a model that %s is refused before the second replica', async (_, answer, message) => {
+])('publish rejects a model that %s before it reaches the second replica', async (_, answer, message) => {
   await settleSecond();
   const before = await head();
   write(zeroModel(3, answer));
@@ -277,7 +277,7 @@ describe('mutants and re-traces', () => {
     await settleSecond();
   });
 
-  test.each(Object.entries(MUTANTS))('%s is refused before the second replica', async (_, mutant) => {
+  test.each(Object.entries(MUTANTS))('publish rejects %s before it reaches the second replica', async (_, mutant) => {
     const model = GOLDEN_MODELS[random.integer(0, GOLDEN_MODELS.length - 1)] as GoldenModel;
     const { weightsFrom, ...deviation } = mutant(model, random);
     write(goldenModel(model, 2, deviation, weightsFrom));
@@ -288,7 +288,7 @@ describe('mutants and re-traces', () => {
     expect((await head())?.models[model.name]?.served).toEqual([1]);
   });
 
-  test('a re-trace that answers alike is released', async () => {
+  test('publish accepts a re-trace with equal answers', async () => {
     const model = GOLDEN_MODELS[0] as GoldenModel;
     write(goldenModel(model, 3, harmless(random)));
     await publishOn([one.httpUrl], { models: [model.name] });
@@ -296,7 +296,7 @@ describe('mutants and re-traces', () => {
   });
 });
 
-test('an ensemble and its step change their tensors together, and keep their versions', async () => {
+test('publish accepts an ensemble and its step that change their tensors together under the same versions', async () => {
   const files = { ...addingModel('adds', { 1: 10 }), ...addingEnsemble('through', 'adds') };
   write(files);
   await publishOn([one.httpUrl], { prune: true });

@@ -127,7 +127,7 @@ async function answer(...args: string[]): Promise<{ outputs: { data: unknown }[]
   return JSON.parse(stdout) as Awaited<ReturnType<typeof answer>>;
 }
 
-test('writes what models take and answer as types', async () => {
+test('writes inputs and outputs of models as TypeScript types', async () => {
   const file = path('models.ts');
   const all = await infer('--types', file);
   expect(all).toMatchObject({
@@ -158,7 +158,7 @@ test('writes what models take and answer as types', async () => {
   });
 });
 
-test('tells what a model takes', async () => {
+test('describes the inputs of a model', async () => {
   const { code, stdout } = await infer('colours');
   expect(code).toBe(0);
   expect(stdout).toContain('colours, python, versions 1, batches of up to 2; -1 means any length\n');
@@ -178,7 +178,7 @@ describe.each([
   ['HTTP', () => ['--url', server.httpUrl]],
   ['gRPC', () => ['--grpc', server.grpcAddress]],
 ])('over %s', (_, address) => {
-  test('a picture to a picture', async () => {
+  test('converts a picture to a picture', async () => {
     const out = path('negative.png');
     const { code, stdout } = await runCommandLine('infer', ['negative', path('warm.png'), '-o', out, ...address()]);
     expect(code).toBe(0);
@@ -187,21 +187,21 @@ describe.each([
     expect([info.width, info.height, ...data.subarray(0, 3)]).toEqual([12, 8, 55, 155, 205]);
   });
 
-  test('labels, best first', async () => {
+  test('prints labels in descending order of score', async () => {
     const { stdout } = await runCommandLine('infer', ['colours', path('warm.png'), '--top', '2', ...address()]);
     // (200 / 255 - mean) / deviation of ImageNet.
     expect(stdout).toMatch(/score +class +label\n[- ]+\n *1\.307 +0 +red\n *-0\.285 +1 +green\n$/);
   });
 });
 
-test('the text of a speech recogniser, by the letters of the version', async () => {
+test('decodes the text of a speech recogniser with the letters of the served version', async () => {
   const { code, stdout } = await infer('speech', 'x=[[1, 2, 2, 0, 2, 4, 1, 3, 3, 5], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]');
   expect(code).toBe(0);
   expect(stdout).toMatch(/\n\ntext: "AA B"\ntext: ""\n$/);
   expect(await answer('speech', 'x=[[1, 2, 2, 0, 2, 4, 1, 3, 3, 5]]')).toMatchObject({ texts: ['AA B'] });
 });
 
-test('pictures beyond what a batch holds, each with its labels', async () => {
+test('splits pictures into batches and prints the labels of each picture', async () => {
   const [warm, cold] = [path('warm.png'), path('cold.png')];
   const { stdout } = await infer('colours', warm, cold, cold, '--top', '1');
   expect(stdout.match(/\bred\b|\bblue\b|\w+\.png/g)).toEqual([
@@ -214,7 +214,7 @@ test('pictures beyond what a batch holds, each with its labels', async () => {
   ]);
 });
 
-test('classes as JSON, and values instead of them', async () => {
+test('prints classes, or values on request, as JSON', async () => {
   const { classes, outputs } = await answer('colours', path('warm.png'), '--top', '1');
   expect(outputs).toEqual([]);
   expect(classes).toEqual({ y: [[{ score: expect.closeTo(1.307, 3) as number, index: 0, label: 'red' }]] });
@@ -225,14 +225,14 @@ test('classes as JSON, and values instead of them', async () => {
   });
 });
 
-test('a picture is scaled where the model takes one size, and goes as it is to an ensemble that takes any', async () => {
+test('scales a picture for a model with a fixed size, but not for an ensemble with variable sizes', async () => {
   const { width, height } = await sharp(path('warm.png')).metadata();
   expect([width, height]).not.toEqual([6, 4]);
   expect(await answer('small', path('warm.png'))).toMatchObject({ outputs: [{ shape: [4, 6, 3] }] });
   expect(await answer('whole', path('warm.png'))).toMatchObject({ outputs: [{ shape: [height, width, 3] }] });
 });
 
-test('texts, by the tokenizer of the model', async () => {
+test('tokenizes texts with the tokenizer of the model', async () => {
   expect(await answer('words', 'one two', 'three two one', 'four')).toMatchObject({
     outputs: [
       {
@@ -246,7 +246,7 @@ test('texts, by the tokenizer of the model', async () => {
   });
 });
 
-test('sound', async () => {
+test('sends sound files', async () => {
   const samples = Int16Array.from({ length: 1600 }, (_, i) => (i % 2 === 0 ? 9000 : 3000));
   const head = Buffer.from('UklGRgAAAABXQVZFZm10IBAAAAABAAEAgD4AAAB9AAACABAAZGF0YYAMAAA=', 'base64');
   writeFileSync(path('sound.wav'), Buffer.concat([head, Buffer.from(samples.buffer)]));
@@ -254,7 +254,7 @@ test('sound', async () => {
   expect(await answer('sound', path('sound.wav'))).toMatchObject({ outputs: [{ data: [[close(0), close(1), 1600]] }] });
 });
 
-test('arrays: on the command line, of a JSON file, of NumPy; of a version', async () => {
+test('accepts arrays as arguments, JSON files and NumPy files, and a version of the model', async () => {
   writeFileSync(path('x.json'), '[1, 2]');
   writeFileSync(path('both.json'), '{ "x": [5] }');
   writeFileSync(path('x.npy'), writeNpy(tensorOf('x', 'FP32', [3, 4])));
@@ -270,7 +270,7 @@ test('arrays: on the command line, of a JSON file, of NumPy; of a version', asyn
 const body = (input: object = {}, more: object = {}): string =>
   JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [2], data: [1, 2], ...input }], ...more });
 
-test('a request as curl sends it, on the command line and of a file', async () => {
+test('accepts a request body in curl form, as an argument and as a file', async () => {
   writeFileSync(path('request.json'), body({}, { id: 'mine', outputs: [{ name: 'y' }] }));
   const sent = await fetch(`${server.httpUrl}/v2/models/adds/infer`, { method: 'POST', body: body() });
   const { outputs } = (await sent.json()) as { outputs: [{ data: number[] }] };
@@ -284,13 +284,13 @@ test.each<[DataType, number[]]>([
   ['FP16', [1, 2]],
   ['INT64', [1, 2]],
   ['UINT8', [1, 2]],
-])('an array of %s for an input of FP32', async (datatype, values) => {
+])('converts an array of %s for an FP32 input', async (datatype, values) => {
   writeFileSync(path('numbers.npy'), writeNpy(tensorOf('x', datatype, values)));
   const { outputs } = await answer('adds', path('numbers.npy'), '--version', '1');
   expect(outputs).toMatchObject([{ data: values.map((value) => Math.fround(Math.fround(value) + 10)) }]);
 });
 
-test('the next command asks the same server', async () => {
+test('sends the next command to the same server', async () => {
   const { stdout } = await infer('adds', '--version', '1', '--header', 'X-Team: mine');
   const [next = ''] = /npm run infer -- adds .*/.exec(stdout) ?? [];
   expect(next).toBe(
@@ -298,16 +298,16 @@ test('the next command asks the same server', async () => {
   );
 });
 
-test('JSON without a name, as in a .json file', async () => {
+test('accepts JSON without an input name', async () => {
   expect(await answer('adds', '[1, 2]')).toMatchObject({ outputs: [{ data: [21, 22] }] });
   expect(await answer('words', '{"x": [[1, 2]], "mask": [[1, 1]]}')).toMatchObject({ outputs: [{ data: [[3, 2]] }] });
 });
 
-test('an array without the batch axis is a batch of one', async () => {
+test('treats an array without a batch axis as a batch of one', async () => {
   expect(await answer('words', 'x=[1, 2]', 'mask=[1, 1]')).toMatchObject({ outputs: [{ data: [[3, 2]] }] });
 });
 
-test('a file that NumPy reads, and one that it wrote', async () => {
+test('writes files that NumPy can read, and reads files that NumPy wrote', async () => {
   const { python } = await ensurePython(new Progress(process.stderr, true).step(''));
   await exec(python, ['-c', `import numpy; numpy.save(${JSON.stringify(path('in.npy'))}, numpy.float32([1, 2]))`]);
   const { code } = await infer('adds', path('in.npy'), '-o', path('out.npy'));
@@ -318,7 +318,7 @@ test('a file that NumPy reads, and one that it wrote', async () => {
 });
 
 describe('--bench', () => {
-  test('tells requests a second and how long they took', async () => {
+  test('reports requests per second and latencies', async () => {
     const { code, stdout } = await infer('adds', 'x=[1]', '--bench', '--duration', '1', '--concurrency', '4', '--json');
     expect(code).toBe(0);
     const { requests, requestsPerSecond, p50, p95, p99, errors, concurrency } = JSON.parse(stdout) as Record<
@@ -332,14 +332,14 @@ describe('--bench', () => {
     expect(p95).toBeLessThanOrEqual(p99 ?? NaN);
   });
 
-  test('sends zeros where no input is given', async () => {
+  test('sends zeros for missing inputs', async () => {
     const { code, stdout } = await infer('colours', '--bench', '--duration', '1');
     expect(code).toBe(0);
     expect(stdout).toMatch(/^colours, x FP32 \[1, 3, 4, 4\], .* s\n\nconcurrency +requests\/s +p50 +p95 +p99/);
   });
 });
 
-describe('refused', () => {
+describe('rejected requests', () => {
   const REFUSED: [string, () => string[], number, RegExp][] = [
     ['an empty model', () => [''], 2, /no model is given\n {2}-> npm run infer -- MODEL/],
     ['no model', () => [], 2, /no model is given\n {2}-> npm run infer -- MODEL/],
@@ -468,7 +468,7 @@ describe('refused', () => {
     expect(finished.stderr).not.toContain('please report');
   });
 
-  test('the port of the other protocol: the right flag', async () => {
+  test('names the right flag if the port belongs to the other protocol', async () => {
     const http = await runCommandLine('infer', ['adds', '--url', `http://${server.grpcAddress}`]);
     expect(http).toMatchObject({ code: 1, stdout: '' });
     expect(http.stderr).toContain(`\n  -> this address speaks gRPC; use --grpc ${server.grpcAddress}\n`);
@@ -477,7 +477,7 @@ describe('refused', () => {
     expect(grpc.stderr).toContain(`\n  -> this address speaks HTTP; use --url ${server.httpUrl}\n`);
   });
 
-  test('the port of something else', async () => {
+  test('reports a port of another program', async () => {
     const { code, stderr } = await runCommandLine('infer', [
       'adds',
       '--url',
@@ -489,7 +489,7 @@ describe('refused', () => {
     );
   });
 
-  test('a server that is not there', async () => {
+  test('reports an unreachable server', async () => {
     const { code, stderr } = await runCommandLine('infer', ['adds', '--url', 'http://127.0.0.1:9']);
     expect(code).toBe(1);
     expect(stderr).toMatch(/127\.0\.0\.1:9 cannot be reached: .*\n {2}-> start the local server with npm run local/);

@@ -88,8 +88,8 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
   const unfinishedUploads = async (): Promise<string[]> =>
     (await uploadsUnder((store as unknown as { at: Bucket }).at, '')).map(({ key }) => key);
 
-  describe('a publisher that another one takes over from while it uploads', () => {
-    test('says that it lost the lock, not what S3 said because of it', async () => {
+  describe('a publisher that loses the lock during an upload', () => {
+    test('reports the lost lock instead of the error of S3 that followed', async () => {
       folderHoldsLarge();
       let other: Lock | undefined;
       beforePart(2, async () => {
@@ -107,14 +107,14 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
       await other?.release();
     });
 
-    test('what S3 says is told as it is while the lock is held', async () => {
+    test('reports an error of S3 unchanged while it holds the lock', async () => {
       folderHoldsLarge();
       beforePart(2, () => store.abortUploads(''));
       await expect(publish()).rejects.toBeInstanceOf(S3Error);
       await expect(publish()).resolves.toMatchObject({ isNew: true });
     });
 
-    test('a configuration that the other one wrote is no riddle either', async () => {
+    test('reports the lost lock if the other publisher wrote a configuration', async () => {
       folderHolds({ ...OLD, 'a/config.pbtxt': SERVES(2), 'a/2/weights.bin': 'a2' });
       let other: Lock | undefined;
       tap.set({
@@ -134,7 +134,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
     });
   });
 
-  describe('parts of an upload that was not finished, when the next publisher has nothing to publish', () => {
+  describe('unfinished multipart uploads', () => {
     /** Runs a publisher that has nothing to publish, and expects that it aborted unfinished uploads. */
     async function expectTidied(): Promise<void> {
       expect(await unfinishedUploads()).toEqual(['models/a/2/weights.bin']);
@@ -144,7 +144,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
       expect(await new Place(store, LOCATION.prefix).leftovers()).toEqual([]);
     }
 
-    test('are given up after one that was killed; nobody who finds nothing of the kind pays for it', async () => {
+    test('are aborted by the next publisher after a kill; without them a publisher sends no extra requests', async () => {
       const ordinary = await requestsOf(publish);
       expect(new Set(ordinary)).toEqual(new Set(['GET']));
       folderHoldsLarge();
@@ -160,7 +160,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
       expect(await requestsOf(publish)).toEqual(ordinary);
     });
 
-    test('are given up after one that failed', async () => {
+    test('are aborted by the next publisher after a failure', async () => {
       const ordinary = await requestsOf(publish);
       folderHoldsLarge();
       beforePart(3, () => false);
@@ -169,7 +169,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
       expect(await requestsOf(publish)).toEqual(ordinary);
     });
 
-    test('stay for the same publication, which goes on with them', async () => {
+    test('are kept for the same publication, which resumes them', async () => {
       folderHoldsLarge();
       beforePart(3, () => false);
       await expect(publish()).rejects.toThrow(/cannot write part 3/);
@@ -181,7 +181,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
     });
   });
 
-  test('a lock that could only not be renewed in time does not hide what failed', async () => {
+  test('publish reports the original failure if the lock merely expired', async () => {
     folderHoldsLarge();
     const now = Date.now.bind(Date);
     let late = 0;

@@ -65,7 +65,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
     for (const name of ['triton-0', 'triton-1', 'triton-2']) {
       targets[name] = ((await serve(name)).address() as AddressInfo).port;
     }
-    cluster = await testKubernetes(scratch, { targets, users: ['publisher', 'lister', 'creator', 'nobody'] });
+    cluster = await testKubernetes(scratch, { targets, users: ['publisher', 'lister', 'creator', 'unprivileged'] });
     await cluster.createPod({ name: 'triton-0' });
     await cluster.createPod({ name: 'triton-1', httpPort: 9000 });
     await cluster.createPod({ name: 'other', labels: { app: 'other' } });
@@ -77,7 +77,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
   }, BUILD_MS);
   afterAll(() => scratch.clean());
 
-  test('each pod of the selector is reached at an address of its own', async () => {
+  test('list gives each selected pod its own address', async () => {
     const replicas = await source.list();
     expect(replicas).toMatchObject([
       {
@@ -96,7 +96,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
     expect(await source.list()).toEqual(replicas);
   });
 
-  test('a pod that appears later is found, and dropped when it is gone', async () => {
+  test('list adds pods that appear later and removes deleted ones', async () => {
     const before = await source.list();
     await cluster.createPod({ name: 'triton-2' });
     const during = await source.list();
@@ -108,7 +108,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
     await expect(ask(url)).rejects.toThrow('fetch failed');
   });
 
-  test('a pod that is ending is no replica', async () => {
+  test('list omits a terminating pod', async () => {
     await cluster.createPod({ name: 'triton-2' });
     expect(await names()).toEqual(['triton-0', 'triton-1', 'triton-2']);
     await cluster.deletePod('triton-2', 600);
@@ -116,7 +116,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
     await cluster.deletePod('triton-2');
   });
 
-  test('a pod made anew under the same name has another address', async () => {
+  test('list gives a recreated pod with the same name another address', async () => {
     await cluster.createPod({ name: 'triton-2' });
     const first = await urlOf('triton-2');
     await cluster.deletePod('triton-2');
@@ -125,14 +125,14 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
     await cluster.deletePod('triton-2');
   });
 
-  test('a pod that is not ready is told from one that is', async () => {
+  test('list distinguishes ready pods from others', async () => {
     await cluster.setReady('triton-1', false);
     expect((await source.list()).map(({ ready }) => ready)).toEqual([true, false]);
     await cluster.setReady('triton-1', true);
     expect((await source.list()).map(({ ready }) => ready)).toEqual([true, true]);
   });
 
-  test('large bodies arrive whole, both ways and side by side', async () => {
+  test('forwards transfer large bodies completely in both directions, in parallel', async () => {
     const [one, two] = await Promise.all([urlOf('triton-0'), urlOf('triton-1')]);
     const bodies = await Promise.all(
       [one, two, one, two].map(async (url) => Buffer.from(await (await fetch(`${url}/big`)).arrayBuffer())),
@@ -142,7 +142,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
     expect(await response.json()).toEqual({ name: 'triton-0', received: big.length });
   });
 
-  test('a reader that is slow gets everything', async () => {
+  test('forwards deliver everything to a slow reader', async () => {
     const url = await urlOf('triton-0');
     const { body } = await request(`${url}/big`);
     const chunks: Buffer[] = [];
@@ -153,7 +153,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
     expect(Buffer.concat(chunks).equals(big)).toBe(true);
   });
 
-  test('many requests share one connection', async () => {
+  test('forwards send many requests over one connection', async () => {
     const url = await urlOf('triton-0');
     const agent = new Agent({ connections: 1 });
     const before = connections.get('triton-0') ?? 0;
@@ -165,7 +165,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
     await agent.close();
   });
 
-  test('many connections at once, some of which are broken off', async () => {
+  test('forwards carry many parallel connections, some of which are aborted', async () => {
     const url = await urlOf('triton-1');
     const breakOff = async (): Promise<void> => {
       const given = new AbortController();
@@ -182,7 +182,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
     expect(await ask(url)).toEqual({ name: 'triton-1', received: 0 });
   });
 
-  test('a pod on which nothing listens answers with the reason', async () => {
+  test('forwards report a pod without a listening server', async () => {
     await cluster.createPod({ name: 'triton-silent' });
     const response = await fetch(await urlOf('triton-silent'));
     expect(response.status).toBe(502);
@@ -190,36 +190,36 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
     await cluster.deletePod('triton-silent');
   });
 
-  test('no pod of the selector is an empty list', async () => {
+  test('list returns an empty list if no pod matches the selector', async () => {
     expect(await open({ selector: 'app=none' }).list()).toEqual([]);
   });
 
-  test('a selector that the API server cannot read is told', async () => {
+  test('list reports an invalid selector', async () => {
     await expect(open({ selector: 'app in' }).list()).rejects.toThrow(
       /cannot list pods app in in namespace serving .*HTTP 400/,
     );
   });
 
-  test('the two rights that are asked for suffice', async () => {
+  test('the two documented permissions are sufficient', async () => {
     const replicas = await open({ kubeconfig: cluster.kubeconfig('publisher') }).list();
     expect(await ask(replicas[0]?.url ?? '')).toEqual({ name: 'triton-0', received: 0 });
   });
 
-  test('who may not list pods is told what is needed', async () => {
-    await expect(open({ kubeconfig: cluster.kubeconfig('nobody') }).list()).rejects.toMatchObject({
+  test('list reports the permissions that a user without them needs', async () => {
+    await expect(open({ kubeconfig: cluster.kubeconfig('unprivileged') }).list()).rejects.toMatchObject({
       name: 'UserError',
       message:
-        'cannot list pods app=triton in namespace serving: not permitted (HTTP 403: pods is forbidden: User "nobody" cannot list ' +
+        'cannot list pods app=triton in namespace serving: not permitted (HTTP 403: pods is forbidden: User "unprivileged" cannot list ' +
         'resource "pods" in API group "" in the namespace "serving")',
       hint:
-        'grant the user of context "nobody" a Role in namespace serving: verb "list" on "pods", verbs "get" and ' +
+        'grant the user of context "unprivileged" a Role in namespace serving: verb "list" on "pods", verbs "get" and ' +
         '"create" on "pods/portforward"',
     });
   });
 
   // A WebSocket begins with a GET, so the verb "create", which older clients need, is not sufficient.
   test.each(['lister', 'creator'])(
-    '%s, who may not forward ports, is told so before a connection is made',
+    'user %s without permission to forward ports gets an error before a connection',
     async (user) => {
       await expect(open({ kubeconfig: cluster.kubeconfig(user) }).list()).rejects.toMatchObject({
         name: 'UserError',
@@ -229,14 +229,14 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
     },
   );
 
-  test('a token that is not known is told, and not printed', async () => {
+  test('list reports an unknown token without printing it', async () => {
     await expect(open({ kubeconfig: cluster.kubeconfig('stranger') }).list()).rejects.toMatchObject({
       name: 'UserError',
       message: `cannot list pods app=triton in namespace serving: ${cluster.server} rejects the credentials of context "stranger" (HTTP 401)`,
     });
   });
 
-  test('a cluster that is not there, or is another one, is told', async () => {
+  test('list reports an unreachable cluster and a different cluster', async () => {
     const config = JSON.parse(cluster.kubeconfig()) as {
       clusters: { cluster: { server: string; 'certificate-authority-data'?: string } }[];
     };
@@ -252,7 +252,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
     );
   });
 
-  test('close ends the forwards, and the source is not used after it', async () => {
+  test('close ends all forwards', async () => {
     const closing = open();
     const [first] = await closing.list();
     await closing.close();

@@ -14,7 +14,7 @@ const command = new LocalCommand(scratch);
 afterAll(() => scratch.clean());
 afterEach(() => command.expectNothingLeft());
 
-describe('clear errors, and nothing started', () => {
+describe('npm run local reports an error and starts nothing', () => {
   let server: Server;
   let busy: number;
   beforeAll(async () => {
@@ -24,7 +24,7 @@ describe('clear errors, and nothing started', () => {
   });
   afterAll(() => new Promise((resolve) => server.close(resolve)));
 
-  test('a port in use: says who has it and which flag chooses another', async () => {
+  test('for a port in use, with the process that uses it and the flag for another port', async () => {
     const finished = await command.run(['--once', '--grpc-port', String(busy)]);
     expect(finished.code).toBe(1);
     expect(finished.stderr).toContain(`port ${busy} (--grpc-port) is in use by`);
@@ -32,14 +32,14 @@ describe('clear errors, and nothing started', () => {
     expect(finished.stderr).not.toContain('stop the servers');
   });
 
-  test('no Python', async () => {
+  test('without Python', async () => {
     const finished = await command.run(['--once'], {
       PATH: scratch.directory,
     });
     expect(finished).toMatchObject({ code: 1, stderr: expect.stringContaining('no Python found on PATH') as string });
   });
 
-  test('a cache folder that cannot be written', async () => {
+  test('for a cache folder that is not writable', async () => {
     const finished = await command.run(['--once'], {
       XDG_CACHE_HOME: '/dev/null',
     });
@@ -48,7 +48,7 @@ describe('clear errors, and nothing started', () => {
     expect(finished.stderr).toContain('XDG_CACHE_HOME');
   });
 
-  test('no network for the set-up', async () => {
+  test('for a set-up without a network', async () => {
     const nowhere = 'http://127.0.0.1:9/simple';
     const finished = await command.run(['--once'], {
       XDG_CACHE_HOME: join(scratch.directory, 'empty-cache'),
@@ -62,7 +62,7 @@ describe('clear errors, and nothing started', () => {
     expect(finished.stderr).toContain('HTTPS_PROXY');
   });
 
-  test('a model that is not there', async () => {
+  test('for a model that does not exist', async () => {
     const finished = await command.run(['--models', 'add']);
     expect(finished).toMatchObject({
       code: 1,
@@ -70,7 +70,7 @@ describe('clear errors, and nothing started', () => {
     });
   });
 
-  test('a requirements.txt that contradicts itself', async () => {
+  test('for a requirements.txt that contradicts itself', async () => {
     const files = { ...addingModel('needs', { 1: 1 }), 'needs/requirements.txt': 'idna==3.10\nidna==3.9\n' };
     const contradicting = writeRepository(join(scratch.directory, 'contradicting'), files);
     command.directoryOf(contradicting);
@@ -81,7 +81,7 @@ describe('clear errors, and nothing started', () => {
     });
   });
 
-  test('nothing that can be served here', async () => {
+  test('for a repository without models that this machine can serve', async () => {
     const finished = await command.run(['--repo', paths.modelRepository, '--models', 'wav2vec_general_v1', '--once']);
     expect(finished).toMatchObject({ code: 1, stderr: expect.stringContaining('TensorRT plan') as string });
   });
@@ -119,7 +119,7 @@ def export(context):
     )
 `;
 
-test('weights that need other dims: the flag that sets them, and then they are served', async () => {
+test('weights that need other dims: npm run local names the flag that sets them, and then serves them', async () => {
   const yaml = `platform: pytorch_libtorch
 max_batch_size: 0
 input: [{ name: input__0, data_type: TYPE_FP32, dims: [3] }] # numbers
@@ -155,7 +155,7 @@ ensemble_scheduling { step { model_name: "${step}" model_version: -1
   input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }
 `;
 
-test('a model that cannot be loaded: its name and the reason, at its ensembles too', async () => {
+test('npm run local reports a model that cannot be loaded with the reason, also at its ensembles', async () => {
   const broken = join(scratch.directory, 'broken');
   writeRepository(broken, {
     ...addingModel('adds', { 1: 10 }),

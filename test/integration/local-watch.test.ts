@@ -63,7 +63,7 @@ const tritonLog = (): string => {
   return existsSync(file) ? readFileSync(file, 'utf8') : '';
 };
 
-test('killed while a model hangs in its load: the system ends the servers and the processes of models', async () => {
+test('npm run local killed during a hanging load leaves no servers or model processes', async () => {
   writeRepository(repository, hanging('never_loads', 'initialize(self, args)'));
   const local = command.start('--models', 'never_loads');
   await untilLocal(local, () => tritonLog().includes('ModelInstanceInitialize: never_loads'));
@@ -72,7 +72,7 @@ test('killed while a model hangs in its load: the system ends the servers and th
   await until('its servers ended', () => command.processes().length === 0);
 });
 
-test('models that fail leave the others served, and are served once their files are fixed', async () => {
+test('watch keeps serving other models when some fail, and serves these once their files are fixed', async () => {
   writeRepository(repository, {
     ...hanging('never_loads', 'initialize(self, args)'),
     ...addingEnsemble('on_never', 'never_loads'),
@@ -156,7 +156,7 @@ test('models that fail leave the others served, and are served once their files 
   expect(said()).not.toMatch(/\n\s+at /);
 });
 
-test('a model that hangs in its load or its answer does not keep the others from being reloaded', async () => {
+test('watch reloads other models while one hangs in its load or inference', async () => {
   const others = ['breaks', 'fresh', 'invalid', 'never_loads', 'on_invalid', 'on_never', 'picky'];
   for (const name of others) rmSync(join(repository, name), { recursive: true, force: true });
   writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingModel('other', { 1: 5 }) });
@@ -190,7 +190,7 @@ test('a model that hangs in its load or its answer does not keep the others from
   for (const name of ['other', 'never_answers', 'never_loads']) rmSync(join(repository, name), { recursive: true });
 });
 
-test('another selection of models takes the others out of the release, and keeps every release', async () => {
+test('npm run local with another selection of models removes the others from the release and keeps all releases', async () => {
   writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingModel('breaks', { 1: 5 }) });
   expect(await command.run(['--once', '--models', 'adds,breaks'])).toMatchObject({ code: 0 });
   const local = command.start('--exclude', 'breaks', '--no-watch');

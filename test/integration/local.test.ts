@@ -55,7 +55,7 @@ describe('--once', () => {
       rmSync(join(repository, path.split('/')[0] ?? ''), { recursive: true, force: true });
   });
 
-  test('serves a repository of the user’s own, asks it over HTTP and gRPC, and ends with nothing left', () => {
+  test('serves a repository, sends requests over HTTP and gRPC, and cleans up', () => {
     expect(finished).toMatchObject({ code: 0 });
     const { models, notServed, answers } = JSON.parse(finished.stdout) as Record<string, Record<string, unknown>[]>;
     expect(models?.map(({ model, version, platform, state }) => [model, version, platform, state])).toEqual([
@@ -90,7 +90,7 @@ describe('--once', () => {
     const open = (view: View): Promise<OpenedPage> =>
       openFile(browser, (JSON.parse(finished.stdout) as { page: string }).page, view);
 
-    test('tells the state of every model, shows every picture, and asks nobody for anything', async () => {
+    test('the page shows the state of every model and every picture, and sends no requests', async () => {
       const { page, said, requests } = await open({ width: 1200, colorScheme: 'light' });
       expect(await page.title()).toBe('4 models on Triton');
       const models = await rowsOf(page, 'models');
@@ -116,7 +116,7 @@ describe('--once', () => {
       expect(requests).toEqual([]);
     });
 
-    test('every picture is decoded in its own size, and is the one that was sent and the one that came back', async () => {
+    test('the page shows pictures of requests and answers in their own sizes', async () => {
       const { page } = await open({ width: 1200, colorScheme: 'light' });
       const pictures = await decodedPictures(page);
       expect(pictures.map(({ size, alt }) => [size, alt])).toEqual([
@@ -138,7 +138,7 @@ describe('--once', () => {
       { width: 800, colorScheme: 'light' },
       { width: 360, colorScheme: 'light' },
       { width: 360, colorScheme: 'dark' },
-    ] as const)('keeps nobody out and fits, $width pixels wide, $colorScheme', async (view) => {
+    ] as const)('the page has no accessibility violations and fits, $width pixels wide, $colorScheme', async (view) => {
       const { page } = await open(view);
       expect(await accessibilityProblems(page)).toEqual([]);
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(view.width);
@@ -147,7 +147,7 @@ describe('--once', () => {
       expect(brightness > 128 ? 'light' : 'dark').toBe(view.colorScheme);
     });
 
-    test('what models and their errors are called is text, whatever it is', async () => {
+    test('the page escapes names and errors of models', async () => {
       const hostile = `</code><script>alert(1)</script><img src=x onerror=alert(2)>'"&amp;`;
       const path = join(scratch.directory, 'hostile.html');
       const result = JSON.parse(finished.stdout) as LocalResult;
@@ -170,7 +170,7 @@ function pageCommands(text: string): string[] {
   return [...list.matchAll(/<code>(.*?)<\/code>/gs)].map(([, command = '']) => command.replaceAll('&#39;', "'"));
 }
 
-test('stays up until Ctrl-C, which is a good end', async () => {
+test('npm run local runs until Ctrl-C and then exits with 0', async () => {
   const local = command.start();
   const { child, said, ended } = local;
   await untilUp(local);
@@ -218,7 +218,7 @@ test('stays up until Ctrl-C, which is a good end', async () => {
 
 const NOT_RUNNING = /--local: "npm run local" (is not running|does not serve .*)\n {2}-> .*npm run local -- --repo /;
 
-test('interrupted while the server starts: stops what was started', async () => {
+test('npm run local stops all processes if interrupted while the server starts', async () => {
   const local = command.start();
   const { child, said, ended } = local;
   await untilLocal(local, () => command.processes().some((line) => line.includes('bin/tritonserver')));
@@ -227,7 +227,7 @@ test('interrupted while the server starts: stops what was started', async () => 
   expect(said()).not.toMatch(/\n\s+at |FAIL/);
 });
 
-test('serves what was asked for, and not what an earlier run published', async () => {
+test('npm run local serves only the selected models, not those that an earlier run published', async () => {
   writeRepository(repository, addingModel('adds_too', { 1: 1 }));
   expect(await command.run(['--once'])).toMatchObject({ code: 0 });
   const local = command.start('--models', 'adds');
@@ -247,7 +247,7 @@ test('serves what was asked for, and not what an earlier run published', async (
   rmSync(join(repository, 'adds_too'), { recursive: true });
 });
 
-test('killed: the system ends the servers, and the next run cleans up and works', async () => {
+test('npm run local leaves no servers when killed, and the next run cleans up and works', async () => {
   const local = command.start();
   const { child, ended } = local;
   await untilUp(local);
@@ -260,7 +260,7 @@ test('killed: the system ends the servers, and the next run cleans up and works'
 
 // UPDATE_DOCS=1 npm test -- --only integration --filter integration/local
 if (process.env['UPDATE_DOCS'] === '1') {
-  test('the picture in README is made anew', async () => {
+  test('updates the picture in README', async () => {
     const path = join(scratch.directory, 'page.html');
     expect(await command.run(['--repo', paths.modelRepository, '--once', '--page', path])).toMatchObject({ code: 0 });
     const browser = await launchBrowser();

@@ -27,7 +27,7 @@ const rewrite = async (changes: object): Promise<void> => {
   await store.putBytes(lockKey(LOCATION), Buffer.from(JSON.stringify({ ...(await body()), ...changes })));
 };
 
-test('of several that saw the same, one gets it; the next one after it was given back', async () => {
+test('Lock.take succeeds for one of several publishers, and for the next after release', async () => {
   const seen = await see();
   const locks = await Promise.all([1, 2, 3, 4].map(() => Lock.take(store, LOCATION, seen, NO_INTENT)));
   const taken = locks.filter((lock) => lock !== undefined);
@@ -38,13 +38,13 @@ test('of several that saw the same, one gets it; the next one after it was given
   await (await take()).release();
 });
 
-test('whoever saw it before somebody else had it in between does not get it', async () => {
+test('Lock.take fails if another publisher held the lock since seeLock', async () => {
   const seen = await see();
   await (await take()).release();
   expect(await Lock.take(store, LOCATION, seen, NO_INTENT)).toBeUndefined();
 });
 
-test('what a holder that is gone had begun is known to the next one, until that has dealt with it', async () => {
+test('the intent of a dead holder is passed on until a publisher has resolved it', async () => {
   const intent = {
     ...NO_INTENT,
     switching: ['a'],
@@ -69,7 +69,7 @@ test('what a holder that is gone had begun is known to the next one, until that 
   expect(await see()).toMatchObject({ heldBy: undefined });
 });
 
-test('on another machine a holder counts as alive for a minute', async () => {
+test('seeLock treats a holder on another machine as alive for a minute', async () => {
   const lock = await take();
   const { holder } = (await body()) as { holder: object };
   await rewrite({ holder: { ...holder, pid: 1, place: 'elsewhere', host: 'elsewhere' } });
@@ -77,7 +77,7 @@ test('on another machine a holder counts as alive for a minute', async () => {
   await lock.release();
 });
 
-test('given up with something unfinished, it is free for the next one and says so', async () => {
+test('a lock released with unfinished work is free and reports that work', async () => {
   const lock = await take({ ...NO_INTENT, switching: ['a'] });
   await lock.release({ unfinished: true });
   expect(await see()).toMatchObject({ heldBy: undefined, unfinished: { switching: ['a'] } });

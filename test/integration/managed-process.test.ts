@@ -18,13 +18,13 @@ function start(script: string): ManagedProcess {
   return shell;
 }
 
-test('that it ended is known at once, although a child of its own lives on and keeps its output open', async () => {
+test('ManagedProcess notices its end immediately, although a child process keeps the output open', async () => {
   const shell = start('echo before; sleep 600 & kill -SEGV $$');
   expect(await shell.ended).toBe('signal SIGSEGV');
   expect(shell.lastLines()).toBe('before');
 });
 
-test('how it ended, and what it printed last', async () => {
+test('ManagedProcess reports its exit and its last output', async () => {
   const shell = start('for i in 1 2 3; do echo line $i; done; exit 3');
   expect(await shell.ended).toBe('exit code 3');
   expect(shell.lastLines(2)).toBe('line 2\nline 3');

@@ -14,13 +14,13 @@ afterAll(() => scratch.clean());
 const run = (code: string, env: NodeJS.ProcessEnv = process.env) =>
   measure(PYTHON, { argv: [process.execPath, '-e', code], env }, join(scratch.directory, 'log'));
 
-test('memory is the peak of the program, in bytes', async () => {
+test('measure returns the peak memory of the program in bytes', async () => {
   const [small, large] = [await run('0'), await run('Buffer.alloc(150e6, 1)')];
   expect(large.peakBytes - small.peakBytes).toBeGreaterThan(140e6);
   expect(large.peakBytes - small.peakBytes).toBeLessThan(200e6);
 });
 
-test('processor time is that of the program and of what it started, not that of waiting', async () => {
+test('measure returns the CPU time of the program and its children, without waiting', async () => {
   const busy = `const used = () => { const { user, system } = process.cpuUsage(); return user + system; };
     const end = used() + 1e6;
     while (used() < end);`;
@@ -32,12 +32,12 @@ test('processor time is that of the program and of what it started, not that of 
   expect(started.cpuSeconds - idle.cpuSeconds).toBeGreaterThan(0.5);
 });
 
-test('what the program prints is in the log, and it gets its environment and no input', async () => {
+test('measure writes the output to the log and passes the environment but no input', async () => {
   await run(`console.log(process.env.GIVEN, require('fs').readFileSync(0, 'utf8').length)`, { GIVEN: 'this' });
   expect(readFileSync(join(scratch.directory, 'log'), 'utf8')).toBe('this 0\n');
 });
 
-test('a program that fails is an error that tells what it said', async () => {
+test('measure reports the output of a program that failed', async () => {
   await expect(run(`console.error('no such bucket'); process.exitCode = 3`)).rejects.toThrow(
     /exit code 3\nno such bucket/,
   );

@@ -82,20 +82,20 @@ function loadOverGrpc(): Promise<string> {
   });
 }
 
-describe('a request with a model in it, to the server of npm run local', () => {
-  test('over HTTP, as a page of another origin sends it: refused, and the model did not run', async () => {
+describe('load requests that contain a model, to the server of npm run local', () => {
+  test('are rejected over HTTP from a page of another origin; the model does not run', async () => {
     expect(await fromAPage('/v2/repository/models/evil/load')).toBe(403);
     expect(await fromAPage('/v2/repository/index')).toBe(403);
     expect(existsSync(marker)).toBe(false);
   });
 
-  test('over gRPC: refused, and the model did not run', async () => {
+  test('are rejected over gRPC; the model does not run', async () => {
     expect(await loadOverGrpc()).toMatch(/restricted/);
     expect(existsSync(marker)).toBe(false);
   });
 
   describeUnless(whyNoBrowser(), 'from a page in a real browser', () => {
-    test('refused, and the model did not run', async () => {
+    test('are rejected; the model does not run', async () => {
       const site = createServer((_, answer) =>
         answer.setHeader('content-type', 'text/html').end('<title>evil</title>'),
       );
@@ -119,21 +119,21 @@ describe('a request with a model in it, to the server of npm run local', () => {
     });
   });
 
-  test('with the key the model runs: it is the key that stops the others', async () => {
+  test('are accepted with the key, so the key is what protects', async () => {
     const key = { [CONTROL_HEADER]: stack.modelControlKey };
     expect(await fromAPage('/v2/repository/models/evil/load', key)).toBe(200);
     expect(existsSync(marker)).toBe(true);
   });
 });
 
-describe('an upload into the bucket of npm run local, from where Triton loads models', () => {
-  test('with the keys of test servers, which are published: refused', async () => {
+describe('uploads to the bucket from which Triton of npm run local loads models', () => {
+  test('are rejected with the public keys of test servers', async () => {
     const store = await openBucket(scratch, stack.endpointUrl, 'local', { create: false });
     await expect(store.putBytes('models/adds/1/model.py', Buffer.from(MODEL))).rejects.toThrow(/SignatureDoesNotMatch/);
   });
 });
 
-test('model code gets nothing of the environment that may be a secret', () => {
+test('model code gets no environment variables that may be secret', () => {
   const environments = processesOf(command.directory).map((pid) => readFileSync(`/proc/${pid}/environ`, 'utf8'));
   // The server and at least one model process.
   expect(environments.length).toBeGreaterThan(1);

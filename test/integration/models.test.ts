@@ -122,7 +122,7 @@ async function restore(face: number | string): Promise<Tensor> {
 }
 
 describe('face restoration', () => {
-  test.each(FACES)('the ensemble answers what its three files give in PyTorch: face %i', async (face) => {
+  test.each(FACES)('the ensemble gives the same answer as its three files in PyTorch: face %i', async (face) => {
     const picture = await restore(face);
     expect(picture.name).toBe('image_out');
     expectSamePicture(picture, reference(`restoration ${face}`, 'image_out'));
@@ -131,25 +131,25 @@ describe('face restoration', () => {
     expect(difference(picture, other).share).toBeGreaterThan(0.5);
   });
 
-  test('the ensemble answers what its models answer one after the other', async () => {
+  test('the ensemble gives the same answer as its models called one after the other', async () => {
     const photograph = reference('restoration 300x200', 'raw_image');
     const restored = await apply(NETWORK, await apply('pre_gfpgan', photograph));
     expectSamePicture(await restore('300x200'), await apply('post_gfpgan', restored, photograph));
   });
 
-  test.each(SIZES)('a photograph of %s comes back restored, in its size', async (size) => {
+  test.each(SIZES)('the ensemble restores a photograph of %s in its size', async (size) => {
     const picture = await restore(size);
     const [width, height] = size.split('x').map(Number);
     expect(picture.shape).toEqual([height, width, 3]);
     expectSamePicture(picture, reference(`restoration ${size}`, 'image_out'));
   });
 
-  test('a picture without pixels is refused', async () => {
+  test('the ensemble rejects a picture without pixels', async () => {
     const empty: Tensor = { name: 'raw_image', datatype: 'UINT8', shape: [0, 5, 3], data: new Uint8Array(0) };
     await expect(client.infer(ENSEMBLE, [empty])).rejects.toThrow('its height and width must be 1 or more');
   });
 
-  test('gfpgan restores a batch as the network restores each face', async () => {
+  test('gfpgan restores a batch like the network restores each face', async () => {
     const inputs = await Promise.all(
       FACES.map((face) => apply('pre_gfpgan', reference(`restoration ${face}`, 'raw_image'))),
     );
@@ -160,7 +160,7 @@ describe('face restoration', () => {
   });
 
   test.each(['213x187', '301x407'])(
-    'photographs of %s: before and after the network, as OpenCV and Pillow resize them',
+    'the models before and after the network resize photographs of %s like OpenCV and Pillow',
     async (size) => {
       const [pre, post] = [`pre ${size}`, `post ${size}`];
       expectClose(await apply('pre_gfpgan', reference(pre, 'input__0')), reference(pre, 'output__0'), 1e-4);
@@ -179,7 +179,7 @@ describe('bert', () => {
     { name: 'batch of 8', states: [8, 40, 384] },
   ];
 
-  test.each(CASES)('$name: the states and the embedding of transformers', async ({ name, states }) => {
+  test.each(CASES)('$name gives the states and the embedding of transformers', async ({ name, states }) => {
     const inputs = [reference(`bert ${name}`, 'input__0'), reference(`bert ${name}`, 'input__1')];
     const outputs = await ask('bert', inputs);
     expect(outputs.map((output) => [output.name, output.shape])).toEqual([
@@ -189,7 +189,7 @@ describe('bert', () => {
     for (const output of outputs) expectClose(output, reference(`bert ${name}`, output.name), 1e-4);
   });
 
-  test('a text is the same alone as padded in a batch', async () => {
+  test('bert gives the same answer for a text alone and padded in a batch', async () => {
     const [ids, mask] = [reference('bert batch of 8', 'input__0'), reference('bert batch of 8', 'input__1')];
     const [states, embeddings] = await ask('bert', [ids, mask]);
     for (const text of [1, 4, 7]) {
@@ -208,7 +208,7 @@ describe('bert', () => {
     return { ...cut, shape: [1, ...cut.shape] };
   }
 
-  test('a text with an id that is no token is NaN, and the other texts of its batch are right', async () => {
+  test('bert gives NaN for a text with an unknown token id, and correct answers for the rest of the batch', async () => {
     const request = (...ids: bigint[]): Tensor[] => [
       { name: 'input__0', datatype: 'INT64', shape: [ids.length / 2, 2], data: BigInt64Array.from(ids) },
       { name: 'input__1', datatype: 'INT64', shape: [ids.length / 2, 2], data: BigInt64Array.from(ids, () => 1n) },
@@ -224,11 +224,11 @@ describe('bert', () => {
 });
 
 describe('resnet', () => {
-  test('the logits of torchvision', async () => {
+  test('resnet gives the logits of torchvision', async () => {
     expectClose(await apply('resnet', reference('resnet', 'input__0')), reference('resnet', 'output__0'), 1e-3);
   });
 
-  test('classification answers the highest classes by name', async () => {
+  test('classification returns the highest classes by name', async () => {
     const labels = readFileSync(join(paths.modelRepository, 'resnet', 'labels.txt'), 'utf8')
       .trim()
       .split('\n');
@@ -253,7 +253,7 @@ describe('wav2vec_general_v2', () => {
     { sound: '5555 samples', frames: [2, 17, 32] },
   ];
 
-  test.each(CASES)('$sound: the logits of PyTorch, and of ONNX Runtime', async ({ sound, frames }) => {
+  test.each(CASES)('wav2vec gives the logits of PyTorch and ONNX Runtime for $sound', async ({ sound, frames }) => {
     const [logits] = await ask('wav2vec_general_v2', [reference(`wav2vec ${sound}, PyTorch`, 'input_values')]);
     expect(logits).toMatchObject({ name: 'logits', shape: frames });
     expectClose(logits, reference(`wav2vec ${sound}, PyTorch`, 'logits'), 1e-3);

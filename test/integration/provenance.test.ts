@@ -7,7 +7,7 @@ import { Scratch } from '../support/scratch';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-test('provenanceOf gives commit and subject of a folder, and marks changes in it alone', async () => {
+test('provenanceOf gives commit and subject of a folder, and marks only changes in that folder', async () => {
   const root = scratch.directory;
   const git = (...args: string[]) =>
     exec('git', ['-C', root, '-c', 'user.name=Ana', '-c', 'user.email=ana@example.org', ...args]);
@@ -29,7 +29,7 @@ test('provenanceOf gives commit and subject of a folder, and marks changes in it
   });
 });
 
-test('provenanceOf gives the message alone where there is no git repository', async () => {
+test('provenanceOf gives only the message outside of a git repository', async () => {
   expect(await provenanceOf('/nowhere', undefined)).toEqual({});
   expect(await provenanceOf('/nowhere', 'by hand')).toEqual({ message: 'by hand' });
 });

@@ -61,7 +61,7 @@ describe('sync-models', () => {
     expect(await contents()).toEqual(before);
   });
 
-  test('a dry run writes nothing', async () => {
+  test('writes nothing in a dry run', async () => {
     writeRepository(repository, TWO_MODELS);
     const { plan, uploaded } = await publishNow({ dryRun: true });
     expect(plan.models[0]?.config.action).toBe('upload');
@@ -69,14 +69,14 @@ describe('sync-models', () => {
     expect(await keys()).toEqual([]);
   });
 
-  test('an ensemble with an empty version folder is unchanged the second time', async () => {
+  test('treats an ensemble with an empty version folder as unchanged the second time', async () => {
     writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingEnsemble('through', 'adds') });
     rmSync(join(repository, 'through', '1', '.keep'));
     await publishNow();
     expect(await publishNow()).toMatchObject({ uploaded: [], isNew: false });
   });
 
-  test('a published version is never changed: nothing at all is uploaded', async () => {
+  test('refuses a version whose bytes differ from the published ones, and uploads nothing', async () => {
     writeRepository(repository, ONE_MODEL);
     await publishNow();
     const before = await contents();
@@ -85,7 +85,7 @@ describe('sync-models', () => {
     expect(await contents()).toEqual(before);
   });
 
-  test('a version that a failed run left behind, and no release has, may be published with other bytes', async () => {
+  test('replaces a version that a failed run uploaded and no release contains', async () => {
     writeRepository(repository, TWO_MODELS);
     await publishNow();
     await store.putBytes('models/a/2/weights.bin', Buffer.from('of a run that was killed'));
@@ -96,7 +96,7 @@ describe('sync-models', () => {
     expect(await models()).not.toContain('a/2/more.bin');
   });
 
-  test('a new version beside the old one: one upload and the config; models not selected stay in the release', async () => {
+  test('uploads a new version and the configuration only; models that are not selected stay in the release', async () => {
     writeRepository(repository, TWO_MODELS);
     await publishNow();
     writeRepository(repository, { 'a/config.pbtxt': CONFIG.replace('[1]', '[1, 2]'), 'a/2/weights.bin': 'a2' });
@@ -107,13 +107,13 @@ describe('sync-models', () => {
     expect(await head()).toEqual(release);
   });
 
-  test('whatever the version policy, the published configuration names its versions', async () => {
+  test('publishes a configuration with specific versions for every version policy', async () => {
     writeRepository(repository, { 'a/config.pbtxt': 'backend: "anything"\n', 'a/1/w.bin': '1', 'a/3/w.bin': '3' });
     await publishNow();
     expect(await text('models/a/config.pbtxt')).toMatch(/version_policy {\s+specific {\s+versions: 3\n/);
   });
 
-  test('a changed file beside the versions changes the configuration, so that servers load it anew', async () => {
+  test('changes the configuration if a file beside the versions changed, so that replicas reload the model', async () => {
     writeRepository(repository, { ...TWO_MODELS, 'a/labels.txt': 'cat' });
     await publishNow();
     writeRepository(repository, { 'a/labels.txt': 'dog' });
@@ -121,7 +121,7 @@ describe('sync-models', () => {
     expect(uploaded).toEqual(['a/labels.txt', 'a/config.pbtxt']);
   });
 
-  test('one bad model: every problem is listed and nothing is uploaded', async () => {
+  test('lists all problems of an invalid model and uploads nothing', async () => {
     writeRepository(repository, {
       'a/config.pbtxt': CONFIG,
       'a/1/weights.bin': 'a',
@@ -136,7 +136,7 @@ describe('sync-models', () => {
     expect(await keys()).toEqual([]);
   });
 
-  test('somebody else writes between our look and our write: ours fails and says so, theirs stays', async () => {
+  test('fails if another program writes an object after it was listed, and keeps that object', async () => {
     writeRepository(repository, ONE_MODEL);
     const theirs = Buffer.from('theirs');
     const racing = Object.create(store) as S3Store;
@@ -151,7 +151,7 @@ describe('sync-models', () => {
     expect(await head()).toBeUndefined();
   });
 
-  test('what somebody else published is recorded first, and can be gone back to', async () => {
+  test('records a state that another program published, so that rollback can restore it', async () => {
     await store.putBytes('models/a/1/weights.bin', Buffer.from('a'));
     await store.putBytes('models/a/config.pbtxt', Buffer.from(CONFIG));
     writeRepository(repository, { 'a/config.pbtxt': CONFIG.replace('[1]', '[2]'), 'a/2/weights.bin': 'a2' });
@@ -161,7 +161,7 @@ describe('sync-models', () => {
     expect(await text('models/a/config.pbtxt')).toBe(CONFIG);
   });
 
-  test('an interrupt before the configurations are switched leaves the release as it is, and the lock free', async () => {
+  test('keeps the release and frees the lock if interrupted before configurations are activated', async () => {
     writeRepository(repository, TWO_MODELS);
     const controller = new AbortController();
     const interrupted = publishNow({ signal: controller.signal, onBytes: () => controller.abort(new Error('Ctrl-C')) });
@@ -174,7 +174,7 @@ describe('sync-models', () => {
 describe('--prune', () => {
   const pruned = (options: Parameters<typeof publishNow>[0] = {}) => publishNow({ prune: true, ...options });
 
-  test('deletes models and versions that the folder does not have, and nothing of others', async () => {
+  test('deletes models and versions that the folder lacks, and no other objects', async () => {
     await store.putBytes('models/theirs/config.pbtxt', Buffer.from(CONFIG));
     await store.putBytes('models-2/a/1/weights.bin', Buffer.from('another prefix'));
     writeRepository(repository, { ...TWO_MODELS, 'a/2/weights.bin': 'a2' });
@@ -190,7 +190,7 @@ describe('--prune', () => {
     expect((await pruned()).isNew).toBe(false);
   });
 
-  test('asks, and takes no for an answer', async () => {
+  test('asks for confirmation and deletes nothing without it', async () => {
     writeRepository(repository, TWO_MODELS);
     await publishNow();
     rmSync(join(repository, 'b'), { recursive: true });
@@ -224,7 +224,7 @@ describe('--prune', () => {
     },
   );
 
-  test('with --models deletes versions of these, removes no model and says so', async () => {
+  test('with --models deletes only versions of these models and reports it', async () => {
     await publishedBefore();
     const stages: string[] = [];
     const { plan } = await pruned({ models: ['a'], onStage: (text) => stages.push(text) });
@@ -237,7 +237,7 @@ describe('--prune', () => {
 describe('rollback and promote', () => {
   const CHANGED = { 'a/config.pbtxt': CONFIG.replace('[1]', '[2]'), 'a/2/weights.bin': 'a2' };
 
-  test('rolls back, forward again, and to a release by a part of its name', async () => {
+  test('rollback restores the previous release, the next one, and one given by a part of its name', async () => {
     writeRepository(repository, TWO_MODELS);
     const one = (await publishNow()).release as Release;
     const config = await text('models/a/config.pbtxt');
@@ -252,7 +252,7 @@ describe('rollback and promote', () => {
     await expect(rollBack('nope', bucket().options())).rejects.toThrow(/has no release whose id contains "nope"/);
   });
 
-  test('a model that came later is taken out, and comes back with its release', async () => {
+  test('rollback removes models that were added later, and restores them with their release', async () => {
     writeRepository(repository, ONE_MODEL);
     await publishNow();
     writeRepository(repository, TWO_MODELS);
@@ -264,7 +264,7 @@ describe('rollback and promote', () => {
     expect(await models()).toContain('b/config.pbtxt');
   });
 
-  test('a version that was deleted for good: list and rollback say which, and other models go back alone', async () => {
+  test('rollback and list name permanently deleted versions; other models can be rolled back separately', async () => {
     writeRepository(repository, { ...TWO_MODELS, 'c/config.pbtxt': CONFIG, 'c/1/weights.bin': 'c' });
     const one = (await publishNow()).release as Release;
     writeRepository(repository, {
@@ -297,7 +297,7 @@ describe('rollback and promote', () => {
     await expect(rollBack(one.id, { ...bucket().options(), models: ['z'] })).rejects.toThrow(/has no model "z"/);
   });
 
-  test('versions that "npm run local" replaced in place: the releases before are marked, and refused', async () => {
+  test('rollback refuses releases whose versions "npm run local" replaced in place, and list marks them', async () => {
     writeRepository(repository, TWO_MODELS);
     const one = (await publishNow()).release as Release;
     writeRepository(repository, { 'a/1/weights.bin': 'A' });
@@ -311,7 +311,7 @@ describe('rollback and promote', () => {
     expect((await rollBack(one.id, { ...bucket().options(), models: ['b'] })).isNew).toBe(false);
   });
 
-  describe('a manifest whose publisher was killed before the repository was at it', () => {
+  describe('a manifest whose publisher was killed before it activated the release', () => {
     /** Publishes version 1, starts but does not finish version 2, and publishes version 3. @returns the manifests */
     async function publishTwoAndAHalf(): Promise<{ one: string; lost: string; three: string }> {
       const version = (n: number): void =>
@@ -334,7 +334,7 @@ describe('rollback and promote', () => {
       return { one: one.id, lost, three: three.id };
     }
 
-    test('is not listed, and is none to go back to or to promote', async () => {
+    test('is not listed, and rollback and promote refuse it', async () => {
       const { one, lost, three } = await publishTwoAndAHalf();
       const listed = await listReleases(store, LOCATION, 9);
       expect(listed.map(({ id, isCurrent, changes }) => [id, isCurrent, changes])).toEqual([
@@ -354,7 +354,7 @@ describe('rollback and promote', () => {
     });
   });
 
-  test('promotes the same bytes to another repository', async () => {
+  test('promote copies identical bytes to another repository', async () => {
     writeRepository(repository, TWO_MODELS);
     const { release } = await publishNow();
     const prod = { bucket: LOCATION.bucket, prefix: 'prod/models' };
@@ -372,7 +372,7 @@ describe('rollback and promote', () => {
   });
 });
 
-test('promote --require-pretrained refuses random weights, and nothing is promoted', async () => {
+test('promote --require-pretrained refuses random weights and copies nothing', async () => {
   const trace = (kind: string, description: string): string => JSON.stringify({ weights: { kind, description } });
   writeRepository(repository, {
     ...TWO_MODELS,
@@ -398,7 +398,7 @@ test('promote --require-pretrained refuses random weights, and nothing is promot
   expect(await keys('prod/')).toEqual(expect.arrayContaining(['prod/b/1/weights.bin']));
 });
 
-test('promotes to a bucket of another server, with files large and small', async () => {
+test('promote copies small and large files to a bucket of another server', async () => {
   const second = await openBucket(scratch, (await testS3(scratch, 'second')).endpoint, 'prod');
   writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/small.bin': 'a', 'a/labels.txt': 'l' });
   const large = randomBytes(PART_BYTES * 2 + 12_345);
@@ -414,7 +414,7 @@ test('promotes to a bucket of another server, with files large and small', async
   expect((await publisher(second, prod, repository).publish()).isNew).toBe(false);
 });
 
-test('the placeholder of an empty repository is written once', async () => {
+test('publish writes the placeholder of an empty repository once', async () => {
   await ensurePlaceholder(store, LOCATION);
   await ensurePlaceholder(store, LOCATION);
   expect(await keys()).toEqual(['models/.keep']);

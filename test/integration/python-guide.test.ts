@@ -6,7 +6,7 @@ jest.setTimeout(600_000);
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-test('the guide for Python-backend models does what it says, but for the servers of a stack', async () => {
+test('the commands of the guide for Python-backend models work, except those for a stack', async () => {
   const blocks = await walkThrough(scratch, 'guides/python-models.md', ['dockerfile', 'console']);
   expect(blocks.filter(({ language }) => language === 'sh')).toHaveLength(3);
 });

@@ -61,12 +61,12 @@ describe('models for the Python backend, on a real server', () => {
       expect(outputs).toEqual([tensor(`changed_${name}`, type as DataType, [2, 3], answered)]);
     });
 
-    test('BF16, which has to cross as DLPack', async () => {
+    test('BF16 tensors are passed as DLPack', async () => {
       const { outputs } = await client().infer('bfloat16', [tensor('x', 'BF16', [2], Float32Array.of(1.5, -2))]);
       expect(outputs).toEqual([tensor('y', 'BF16', [2], Float32Array.of(1.5, -2))]);
     });
 
-    test('eight requests in one batch, one of which is refused', async () => {
+    test('a batch of eight requests returns seven answers and one error', async () => {
       const asked = Array.from({ length: 8 }, (_, i) =>
         client()
           .infer('batches', [floats('a', [1, 2], i === 3 ? -1 : i, 2), floats('b', [1, 2], 10, 20)])
@@ -102,7 +102,7 @@ describe('models for the Python backend, on a real server', () => {
     });
   });
 
-  test('a response for each word', async () => {
+  test('a decoupled model sends a response for each word', async () => {
     const stream = grpc.openStream();
     for (const value of ['one ünï three', '', 'last']) stream.send('words', [text(value)]);
     stream.end();
@@ -114,7 +114,7 @@ describe('models for the Python backend, on a real server', () => {
     expect(seen.sort()).toEqual(['last 4', 'one 3', 'the text is empty', 'three 5', 'ünï 3'].sort());
   });
 
-  test('initialize and finalize, once each', async () => {
+  test('Triton calls initialize and finalize once each', async () => {
     const notes = (): string => readFileSync(join(repository, 'scales', 'notes'), 'utf8');
     expect(notes()).toBe('initialize scales 1\n');
     await triton.client.unloadModel('scales');

@@ -78,7 +78,7 @@ describe('packages of Python-backend models, on a real server', () => {
     ['its requirements.txt', 'named', '3.10'],
     ['its requirements.txt, another version at the same time', 'other', '3.9'],
     ['an archive that EXECUTION_ENV_PATH names', 'packed', '3.8'],
-  ])('a model finds the packages of %s, NumPy 1, and not the packages of tracing', async (_, name, version) => {
+  ])('a model finds the packages of %s and NumPy 1, but not those of tracing', async (_, name, version) => {
     expect(await found(name)).toEqual([version, expect.stringMatching(/^1\./), 'no torch']);
   });
 
@@ -90,7 +90,7 @@ describe('packages of Python-backend models, on a real server', () => {
       /cannot install the packages of wrong\/requirements.txt:[^]*idna==3\.10[^]*idna==3\.9/,
     ],
     ['an archive with NumPy 2', 'newer', 'the environment of EXECUTION_ENV_PATH has NumPy 2.'],
-  ])('a load fails with the reason for %s', async (_, name, reason) => {
+  ])('a load fails with the reason: %s', async (_, name, reason) => {
     await expect(found(name)).rejects.toThrow(reason);
   });
 });

@@ -43,7 +43,7 @@ function pods(replicas: () => Replica[]): ReplicaSource {
   return { describe: () => 'pods', list: () => Promise.resolve(replicas()), close: () => Promise.resolve() };
 }
 
-describe('servers that go away while they load', () => {
+describe('replicas that disappear during a load', () => {
   const TARGET = { models: [{ name: 'm', served: [1], digest: 'd' }], removed: [] };
 
   /** Three pods. A pod that is requested to load a model crashes; `state` is the pod's state in the cluster then. */
@@ -65,19 +65,19 @@ describe('servers that go away while they load', () => {
     return { servers, source };
   }
 
-  test('a model that crashes them: the first one stops the rollout', async () => {
+  test('a model that crashes replicas stops the rollout at the first one', async () => {
     const { servers, source } = await crashing('not ready');
     await expect(rollOut(source, TARGET, { loadTimeoutMs: 2000 })).rejects.toThrow(/pod-0 could not load m/);
     expect(servers.map(({ loads }) => loads.length)).toEqual([1, 0, 0]);
   });
 
-  test('one pod may vanish, as in a scale-down; a second one stops the rollout', async () => {
+  test('rollout tolerates one deleted pod, as in a scale-down, and stops at a second one', async () => {
     const { servers, source } = await crashing('gone');
     await expect(rollOut(source, TARGET, { loadTimeoutMs: 2000 })).rejects.toThrow(/pod-1 could not load m/);
     expect(servers.map(({ loads }) => loads.length)).toEqual([1, 1, 0]);
   });
 
-  test('a pod that never gets ready is told of; one whose server does not run yet is not waited for', async () => {
+  test('rollout reports a pod that never becomes ready, and does not wait for a pod that is still starting', async () => {
     const starting = pods(() => [{ name: 'a', url: '', ready: false }]);
     expect(await rollOut(starting, TARGET, { loadTimeoutMs: 100 })).toEqual({ settled: [], starting: ['a'] });
     const pending = pods(() => [{ name: 'a', url: '', ready: false, started: false }]);
@@ -88,7 +88,7 @@ describe('servers that go away while they load', () => {
 test.each<[Loading, RegExp]>([
   ['first version unavailable', /a version 1 is UNAVAILABLE/],
   ['absent', /a version 1 is absent/],
-])('a load that is answered with 200 (%s) and does not end in READY is refused', async (how, reason) => {
+])('publish rejects a load answered with 200 that does not end in READY (%s)', async (how, reason) => {
   writeRepository(repository, { 'a/config.pbtxt': serving(1, 2), 'a/1/weights.bin': 'a', 'a/2/weights.bin': 'b' });
   const { url } = await fakeTriton(scratch, store, () => how);
   await expect(bucket(url).publish()).rejects.toThrow(reason);
@@ -96,7 +96,7 @@ test.each<[Loading, RegExp]>([
   expect([await head(), await text('models/a/config.pbtxt')]).toEqual([undefined, undefined]);
 });
 
-test('a model that is ready some time after the answer to its load is waited for', async () => {
+test('publish waits for a model that becomes ready after the answer to its load', async () => {
   writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
   const { url } = await fakeTriton(scratch, store, () => 'ready later');
   await bucket(url).publish();
@@ -130,7 +130,7 @@ describe('a model that cannot be unloaded', () => {
     return { stuck, other, options: { ...servers.options(), unloadTimeoutMs }, servers };
   }
 
-  test.each(UNLOADS)('%s: a rollback is completed, and reports it', async (how, reason) => {
+  test.each(UNLOADS)('rollback completes and reports the model: %s', async (how, reason) => {
     const { stuck, other, options } = await twoServers(how);
     const seen: string[] = [];
     const { stillLoaded, isNew } = await rollBack(undefined, {
@@ -156,7 +156,7 @@ describe('a model that cannot be unloaded', () => {
     expect(await drift()).toEqual([]);
   });
 
-  test('the same with --prune', async () => {
+  test('publish --prune completes and reports the model', async () => {
     const { stuck, options } = await twoServers('endless');
     rmSync(join(repository, 'b'), { recursive: true });
     const pruned = await bucket().publish({ ...options, prune: true });
@@ -164,14 +164,14 @@ describe('a model that cannot be unloaded', () => {
     expect(Object.keys((await head())?.models ?? {})).toEqual(['a']);
   });
 
-  test('of a pod, the command that deletes it is reported', async () => {
+  test('rollback reports the command that deletes the pod', async () => {
     const { stuck, options } = await twoServers('endless');
     const restart = 'kubectl --namespace triton delete pod triton-0';
     const replicas = pods(() => [{ name: 'triton-0', uid: 'u', url: stuck.url, ready: true, restart }]);
     expect(await rollBack(undefined, { ...options, replicas })).toMatchObject({ stillLoaded: [{ restart }] });
   });
 
-  test('a publication that fails restores what was served, and reports the new model that stays', async () => {
+  test('a failed publication restores the served models and reports the new model that stays loaded', async () => {
     const stuck = await fakeTriton(
       scratch,
       store,
@@ -193,7 +193,7 @@ describe('a model that cannot be unloaded', () => {
   });
 });
 
-test('a configuration of somebody else that serves the newest version is pinned before a newer one is uploaded', async () => {
+test('publish pins a foreign configuration with policy "latest" before it uploads a newer version', async () => {
   await store.putBytes('models/m/config.pbtxt', Buffer.from('backend: "anything"\n'));
   await store.putBytes('models/m/1/weights.bin', Buffer.from('one'));
   writeRepository(repository, { 'm/config.pbtxt': serving(2), 'm/2/weights.bin': 'broken' });
@@ -210,7 +210,7 @@ test('a configuration of somebody else that serves the newest version is pinned 
   expect((await head())?.models['m']?.served).toEqual([1]);
 });
 
-test('the record beside an artifact may change, and is rolled back and restored like the rest', async () => {
+test('rollback and restore include the record beside an artifact', async () => {
   const files = { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a', 'a/1/weights.bin.trace.json': '{"x":1}' };
   writeRepository(repository, files);
   await bucket().publish();
@@ -224,7 +224,7 @@ test('the record beside an artifact may change, and is rolled back and restored 
   expect(await text('models/a/1/weights.bin.trace.json')).toBe('{"x":1}');
 });
 
-test('there is a copy of every file that can be replaced, also of one that was in the bucket before', async () => {
+test('publish archives every replaceable file, also those that were in the bucket before', async () => {
   await store.putBytes('models/a/labels.txt', Buffer.from('cat\n'));
   writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a', 'a/labels.txt': 'cat\n' });
   await bucket().publish();
@@ -234,7 +234,7 @@ test('there is a copy of every file that can be replaced, also of one that was i
   expect(await text('models/a/labels.txt')).toBe('cat\n');
 });
 
-test('a copy that is gone keeps one model from being restored, and nobody from publishing', async () => {
+test('a missing archived copy prevents the restore of one model, but not later publications', async () => {
   writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
   await bucket().publish();
   const config = await store.get('models/a/config.pbtxt');
@@ -252,7 +252,7 @@ test('a copy that is gone keeps one model from being restored, and nobody from p
   expect((await head())?.models['a']?.served).toEqual([2]);
 });
 
-test('what a publisher did to servers before it was killed is undone by the next one, whatever that publishes', async () => {
+test('publish first undoes the loads of a killed publisher', async () => {
   writeRepository(repository, {
     'a/config.pbtxt': serving(1),
     'a/1/weights.bin': 'a',
@@ -296,7 +296,7 @@ test('what a publisher did to servers before it was killed is undone by the next
   expect(await drift()).toEqual([]);
 });
 
-test('a first publication that a server refuses: there is nothing to restore, and no configuration stays', async () => {
+test('a first publication that a replica rejects leaves no configuration', async () => {
   writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
   const { url } = await fakeTriton(scratch, store, () => 'refuse');
   const failed = bucket(url).publish();
@@ -306,7 +306,7 @@ test('a first publication that a server refuses: there is nothing to restore, an
   expect(await head()).toBeUndefined();
 });
 
-test('promote refuses a model that the release does not have, and an ensemble without its step', async () => {
+test('promote refuses a model that the release lacks, and an ensemble without its step', async () => {
   writeRepository(repository, { ...addingModel('step', { 1: 1 }), ...addingEnsemble('whole', 'step') });
   await bucket().publish();
   const to = { bucket: LOCATION.bucket, prefix: 'promoted' };
@@ -317,7 +317,7 @@ test('promote refuses a model that the release does not have, and an ensemble wi
   expect(await readHead(store, to)).toBeUndefined();
 });
 
-test('an interrupt ends a recovery', async () => {
+test('an interrupt aborts a recovery', async () => {
   writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
   await bucket().publish();
   const intent = { ...NO_INTENT, switching: ['a'] };
@@ -347,7 +347,7 @@ test('the wait for another publisher ends with --lock-timeout', async () => {
   await lock?.release();
 });
 
-test('a rollback of a rollback goes further back, not forward again', async () => {
+test('rollback after a rollback restores an older release, not the newer one', async () => {
   for (const version of [1, 2, 3]) {
     writeRepository(repository, { 'a/config.pbtxt': serving(version), [`a/${version}/weights.bin`]: `${version}` });
     await bucket().publish();
@@ -359,7 +359,7 @@ test('a rollback of a rollback goes further back, not forward again', async () =
   await expect(rollBack(undefined, bucket().options())).rejects.toThrow(/is its first release/);
 });
 
-test('two models of one name that were both taken out: each comes back with its own bytes', async () => {
+test('rollback restores two removed models of the same name with their own bytes', async () => {
   writeRepository(repository, { 'z/config.pbtxt': serving(1), 'z/1/weights.bin': 'z' });
   await bucket().publish();
   const releases: string[] = [];
@@ -372,7 +372,7 @@ test('two models of one name that were both taken out: each comes back with its 
   expect(await text('models/a/1/weights.bin')).toBe('first');
 });
 
-test('an interrupt ends the wait for another publisher', async () => {
+test('an interrupt aborts the wait for another publisher', async () => {
   writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
   const lock = await Lock.take(store, LOCATION, await seeLock(store, LOCATION), NO_INTENT);
   const controller = new AbortController();

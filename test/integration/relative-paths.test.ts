@@ -18,7 +18,7 @@ beforeAll(() => {
   writeFileSync(join(home, 'stacks', 'Pulumi.mine.yaml'), 'config: {}\n');
 });
 
-test('npm --prefix: relative paths start in the folder of the shell', async () => {
+test('npm --prefix resolves relative paths in the folder of the shell', async () => {
   const validated = await runByNpm(join(home, 'models'), 'validate', ['--repo', '.']);
   expect(validated).toMatchObject({ code: 0, stdout: expect.stringContaining('1 model, 0 problems') as string });
   const exported = await runByNpm(join(home, 'models'), 'export', ['--repo', '.', '--out', '../exported']);
@@ -33,7 +33,7 @@ test.each([
   ['local', '--page gone/page.html', 'HOME/gone'],
   // The command finds the stack in the folder.
   ['cost', 'other --stack-dir stacks', 'a file: mine'],
-])('npm --prefix: %s %s names the place where it looked', async (command, args, place) => {
+])('npm --prefix %s %s reports the absolute path of a missing file', async (command, args, place) => {
   const { code, stderr } = await runByNpm(home, command, args.split(' '));
   expect(code).toBeGreaterThan(0);
   expect(stderr).toContain(place.replace('HOME', home));

@@ -62,7 +62,7 @@ const answers = (model: string, version?: number): Promise<(number | string)[]> 
     }),
   );
 
-test('a server that started on an empty repository serves a model as soon as it was published', async () => {
+test('replicas that started on an empty repository serve a model once it is published', async () => {
   writeRepository(repository, addingModel('adds', { 1: 10 }));
   const ready: string[] = [];
   const said: string[] = [];
@@ -76,7 +76,7 @@ test('a server that started on an empty repository serves a model as soon as it 
   expect(isAsReleased(await status())).toBe(true);
 });
 
-test('a second run publishes nothing and loads nothing', async () => {
+test('a second publish uploads nothing and loads nothing', async () => {
   const repositoryNow = async (): Promise<string[]> =>
     (await store.list('models/')).map(({ key, etag }) => `${key} ${etag}`);
   const before = await repositoryNow();
@@ -86,14 +86,14 @@ test('a second run publishes nothing and loads nothing', async () => {
   expect(await repositoryNow()).toEqual(before);
 });
 
-test('a new version is served beside the old one, on every replica', async () => {
+test('publish loads a new version beside the old one on every replica', async () => {
   writeRepository(repository, addingModel('adds', { 1: 10, 2: 20 }));
   await publishNow();
   expect(await answers('adds', 1)).toEqual([11, 11]);
   expect(await answers('adds', 2)).toEqual([21, 21]);
 });
 
-test('a configuration that was published without telling the servers is seen by status, and loaded by the next run', async () => {
+test('status reports a configuration that was published but not loaded, and the next publish loads it', async () => {
   const files = addingModel('adds', { 1: 10, 2: 20 });
   const noted = `${files['adds/config.pbtxt']}parameters { key: "note" value { string_value: "new" } }\n`;
   writeRepository(repository, { 'adds/config.pbtxt': noted });
@@ -118,7 +118,7 @@ async function unload(client: TritonHttpClient, model: string): Promise<void> {
   while (!(await isOut())) await sleep(50);
 }
 
-test('a replica that was missed is put right by the next run', async () => {
+test('publish repairs a replica that lacks a model', async () => {
   await unload(replicas[1]?.client as TritonHttpClient, 'adds');
   expect(await answers('adds', 2)).toEqual([21, expect.stringContaining('adds')]);
   const target = ['--bucket', 's3://replicas-test/models', '--endpoint-url', endpoint].concat(
@@ -147,7 +147,7 @@ const withBroken = (condition: string): Record<string, string> => {
 test.each([
   ['every replica', 'True'],
   ['the second replica alone', 'server == "two"'],
-])('a version that %s cannot load: all is restored, and the old versions answer throughout', async (_, where) => {
+])('publish restores all models if %s cannot load a version; old versions answer throughout', async (_, where) => {
   const before = await config('adds');
   rmSync(repository, { recursive: true });
   writeRepository(repository, withBroken(where));
@@ -180,13 +180,13 @@ test.each([
   writeRepository(repository, addingModel('adds', { 1: 10, 2: 20 }));
 });
 
-test('a broken version number may be used again with bytes that load', async () => {
+test('publish accepts valid bytes under the version number of a failed publication', async () => {
   writeRepository(repository, addingModel('adds', { 1: 10, 2: 20, 3: 30 }));
   await publishNow();
   expect(await answers('adds', 3)).toEqual([31, 31]);
 });
 
-test('an ensemble is loaded after what it is made of, and unloaded with it', async () => {
+test('publish loads an ensemble after its steps, and unloads it with them', async () => {
   writeRepository(repository, { ...addingModel('base', { 1: 1 }), ...addingEnsemble('aaa', 'base') });
   await publishNow();
   expect(await answers('aaa')).toEqual([2, 2]);
@@ -202,7 +202,7 @@ test('an ensemble is loaded after what it is made of, and unloaded with it', asy
   expect((await store.list('models/')).filter(({ key }) => /aaa|base/.test(key))).toEqual([]);
 });
 
-test('rollback brings the servers back, and takes out of service what came later', async () => {
+test('rollback reloads older versions and unloads later models on every replica', async () => {
   writeRepository(repository, addingModel('later', { 1: 7 }));
   const { release } = await publishNow();
   expect(await answers('later')).toEqual([8, 8]);
@@ -213,7 +213,7 @@ test('rollback brings the servers back, and takes out of service what came later
   expect(await answers('later')).toEqual([8, 8]);
 });
 
-test('configurations that change within a second are all seen by the servers, although S3 tells times in seconds', async () => {
+test('replicas load every configuration changed within a second, although S3 times have a resolution of one second', async () => {
   // Ensembles load very fast.
   writeRepository(repository, { ...addingModel('base', { 1: 1 }), ...addingEnsemble('quick', 'base') });
   await publishNow();
@@ -229,7 +229,7 @@ test('configurations that change within a second are all seen by the servers, al
   expect(isAsReleased(await status())).toBe(true);
 });
 
-test('a replica that appears while we publish serves the new version as well', async () => {
+test('publish includes a replica that appears during the rollout', async () => {
   writeRepository(repository, addingModel('adds', { 1: 10, 2: 20, 3: 30, 4: 40 }));
   const [one, two] = await testReplicas(urls()).list();
   let settled = 0;
@@ -242,7 +242,7 @@ test('a replica that appears while we publish serves the new version as well', a
   expect(await answers('adds', 4)).toEqual([41, 41]);
 });
 
-test('an interrupt while a server is loading: it ends with what it served before, however long the load takes', async () => {
+test('an interrupt during a slow load restores the previous version', async () => {
   const before = await config('adds');
   const files = addingModel('adds', { 4: 40, 5: 50 });
   files['adds/5/model.py'] = `import time\ntime.sleep(8)\n${files['adds/5/model.py']}`;
@@ -261,7 +261,7 @@ test('an interrupt while a server is loading: it ends with what it served before
 });
 
 test.each(['adds', 'fresh'])(
-  'a version of %s that ends the server which loads it: the other one is not touched, and the first comes back as it was',
+  'publish of a version of %s that crashes its replica leaves the other replica unchanged and restores the first',
   async (model) => {
     const [one, two] = replicas as [TestTriton, TestTriton];
     const before = await config(model);
@@ -287,7 +287,7 @@ test.each(['adds', 'fresh'])(
   },
 );
 
-test('a server on another repository is found out, and left as it is', async () => {
+test('publish refuses a replica that reads another repository, and leaves it unchanged', async () => {
   writeRepository(repository, addingModel('adds', { 5: 50, 6: 60 }));
   const elsewhere = publisher(store, { bucket: LOCATION.bucket, prefix: 'elsewhere' }, repository, urls);
   await expect(elsewhere.publish()).rejects.toThrow(

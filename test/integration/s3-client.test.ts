@@ -48,7 +48,7 @@ describeOnEachS3('with', (start, name) => {
     await store.ensureBucket(); // A second call changes nothing.
   });
 
-  test('what is written is listed, read and deleted', async () => {
+  test('writes, lists, reads and deletes objects', async () => {
     const one = Buffer.from('one');
     const { etag, checksum } = await store.putBytes('basic/one', one);
     const { etag: other } = await store.putFile('basic/two', file(Buffer.from('second')));
@@ -71,7 +71,7 @@ describeOnEachS3('with', (start, name) => {
     expect(sorted(await store.list('basic/')).map(({ key }) => key)).toEqual(['basic/empty', 'basic/two']);
   });
 
-  test('the age of an object is told by the server', async () => {
+  test('takes the age of an object from the clock of the server', async () => {
     await store.putBytes('age', Buffer.from('x'));
     await sleep(2100);
     const age = (await store.get('age'))?.ageMs ?? NaN;
@@ -79,7 +79,7 @@ describeOnEachS3('with', (start, name) => {
     expect(age).toBeLessThan(120_000);
   });
 
-  test('keys may have any characters', async () => {
+  test('accepts any characters in keys', async () => {
     const keys = [
       'a b',
       'a+b',
@@ -106,7 +106,7 @@ describeOnEachS3('with', (start, name) => {
     expect(await store.list('odd/')).toEqual([]);
   });
 
-  test('a listing goes over its pages', async () => {
+  test('lists all pages', async () => {
     const keys = Array.from({ length: 2100 }, (_, i) => `pages/${String(i).padStart(4, '0')}`);
     await Promise.all(keys.map((key) => store.putBytes(key, Buffer.from(key))));
     const listed = await store.list('pages/');
@@ -118,7 +118,7 @@ describeOnEachS3('with', (start, name) => {
     expect(await store.list('pages/')).toEqual([]);
   });
 
-  test('a large file goes in parts, from disk as from memory', async () => {
+  test('uploads a large file in parts, from disk and from memory', async () => {
     const content = randomBytes(BIG);
     const onBytes = jest.fn();
     const local = file(content);
@@ -138,7 +138,7 @@ describeOnEachS3('with', (start, name) => {
     expect(await store.abortUploads('')).toEqual([]);
   });
 
-  test('an object that was uploaded in other parts is read for its checksum', async () => {
+  test('reads an object that was uploaded in other parts to compute its checksum', async () => {
     const content = randomBytes(BIG);
     await putInPartsOf(store, 'other-parts', content, [6 * 1024 * 1024, 6 * 1024 * 1024, BIG - 12 * 1024 * 1024]);
     expect(await store.checksum('other-parts', BIG)).toBe(checksumOfBytes(content));
@@ -168,7 +168,7 @@ describeOnEachS3('with', (start, name) => {
       expect(await store.abortUploads('conditions/')).toEqual([]);
     });
 
-    test('of many writers one wins', async () => {
+    test('accept one of many concurrent writers', async () => {
       const bodies = Array.from({ length: 8 }, (_, i) => Buffer.from(`writer ${i}`));
       const results = await Promise.allSettled(bodies.map((body) => store.putBytes('race', body, { ifAbsent: true })));
       const winners = results.flatMap(({ status }, i) => (status === 'fulfilled' ? [bodies[i]] : []));
@@ -177,7 +177,7 @@ describeOnEachS3('with', (start, name) => {
     });
   });
 
-  test('S3 copies objects, and the content is compared', async () => {
+  test('copies objects inside S3 and verifies the content', async () => {
     for (const bytes of [100, BIG]) {
       const content = randomBytes(bytes);
       const { checksum } = await store.putBytes(`copy/from-${bytes}`, content);
@@ -207,7 +207,7 @@ describeOnEachS3('with', (start, name) => {
     expect(await store.abortUploads('')).toEqual([]);
   });
 
-  test('from another bucket', async () => {
+  test('copies objects from another bucket', async () => {
     const other = open({ bucket: 'another' });
     await other.ensureBucket();
     for (const bytes of [100, BIG]) {
@@ -218,8 +218,8 @@ describeOnEachS3('with', (start, name) => {
     }
   });
 
-  describe('a file that changes', () => {
-    test('before it is read', async () => {
+  describe('rejects a file that changes', () => {
+    test('before the upload', async () => {
       const local = file(Buffer.from('one'));
       const checksum = await checksumOfFile(local.path, 3);
       writeFileSync(local.path, 'two');
@@ -248,7 +248,7 @@ describeOnEachS3('with', (start, name) => {
         },
       ],
     ];
-    test.each(changes)('it %s while it is read', async (_, change) => {
+    test.each(changes)('it %s during the upload', async (_, change) => {
       const local = file(randomBytes(BIG));
       let changed = false;
       const onBytes = (): void => {
@@ -261,13 +261,13 @@ describeOnEachS3('with', (start, name) => {
     });
   });
 
-  test('unfinished uploads are given up where that is asked for', async () => {
+  test('abortUploads aborts unfinished multipart uploads', async () => {
     for (const key of ['unfinished/a', 'unfinished.b', 'unfinished/c']) await beginUpload(store, key);
     expect((await store.abortUploads('unfinished/')).sort()).toEqual(['unfinished/a', 'unfinished/c']);
     expect(await store.abortUploads('unfinished')).toEqual(['unfinished.b']);
   });
 
-  test('other content in an unfinished upload is not taken over', async () => {
+  test('does not resume an unfinished upload with other content', async () => {
     const content = randomBytes(BIG);
     await beginUpload(store, 'stale', randomBytes(PART_BYTES));
     await beginUpload(store, 'stale');
@@ -297,7 +297,7 @@ describeOnEachS3('with', (start, name) => {
     ],
     ['nothing listening', { endpointUrl: 'http://127.0.0.1:9' }, /ECONNREFUSED/, /--endpoint-url/],
     ['an unknown host', { endpointUrl: 'http://host.invalid' }, /ENOTFOUND|EAI_AGAIN/, /check/],
-  ])('%s: the error says what and where, the hint what to do', async (_, wrong, message, hint) => {
+  ])('reports operation and address, with a hint: %s', async (_, wrong, message, hint) => {
     const error: unknown = await open({ attempts: 2, ...wrong })
       .list('m')
       .catch((caught: unknown) => caught);
@@ -309,7 +309,7 @@ describeOnEachS3('with', (start, name) => {
     );
   });
 
-  test('a bucket that is not there is not an object that is not there', async () => {
+  test('distinguishes a missing bucket from a missing object', async () => {
     const missing = open({ bucket: 'missing' });
     await expect(missing.get('x')).rejects.toThrow(/NoSuchBucket/);
     await expect(missing.checksum('x', 1)).rejects.toThrow(/NoSuchBucket/);

@@ -44,7 +44,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
     store = await openBucket(scratch, endpoint, BUCKET);
   });
 
-  test('a large upload that was killed goes on, without what was sent already', async () => {
+  test('a killed large upload is resumed without the parts that were sent', async () => {
     const parts = 10;
     const content = randomBytes(parts * PART_BYTES);
     const local = file(content);
@@ -70,7 +70,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
   });
 
   test(
-    'with 20% of the requests failing the result is the same',
+    'publish succeeds with 20% of the requests failing',
     async () => {
       for (let i = 0; i < repetitions(2); i += 1) {
         const seed = SOAK_SEED + i;
@@ -113,26 +113,29 @@ describeOnEachS3('through a bad network, with', (start, name) => {
     patience(2, 20_000),
   );
 
-  test.each(FAULTS.filter((kind) => kind !== 'flip'))('%s for every request: one clean error', async (kind) => {
-    const { proxy, store: broken } = await proxied(
-      { kinds: [kind], delayMs: 400 },
-      { attempts: 3, idleTimeoutMs: 150, deadlineMs: 20_000 },
-    );
-    const works = [broken.list(''), broken.get('x'), broken.putBytes('x', Buffer.from('x')), broken.checksum('x', 1)];
-    for (const result of await Promise.allSettled([...works, broken.delete(['x']), broken.putBytes('y', big())])) {
-      const reason: unknown = result.status === 'rejected' ? result.reason : undefined;
-      expect(reason).toBeInstanceOf(UserError);
-      expect((reason as UserError).message).toContain(proxy.endpoint);
-      expect((reason as UserError).message).toContain(`s3://${BUCKET}`);
-      expect((reason as UserError).hint).toBeDefined();
-    }
-    expect(proxy.requests.length).toBeLessThanOrEqual(3 * 7);
-    await proxy.stop();
-    await store.delete(['x']);
-    await store.abortUploads('');
-  });
+  test.each(FAULTS.filter((kind) => kind !== 'flip'))(
+    'publish reports one error if every request fails: %s',
+    async (kind) => {
+      const { proxy, store: broken } = await proxied(
+        { kinds: [kind], delayMs: 400 },
+        { attempts: 3, idleTimeoutMs: 150, deadlineMs: 20_000 },
+      );
+      const works = [broken.list(''), broken.get('x'), broken.putBytes('x', Buffer.from('x')), broken.checksum('x', 1)];
+      for (const result of await Promise.allSettled([...works, broken.delete(['x']), broken.putBytes('y', big())])) {
+        const reason: unknown = result.status === 'rejected' ? result.reason : undefined;
+        expect(reason).toBeInstanceOf(UserError);
+        expect((reason as UserError).message).toContain(proxy.endpoint);
+        expect((reason as UserError).message).toContain(`s3://${BUCKET}`);
+        expect((reason as UserError).hint).toBeDefined();
+      }
+      expect(proxy.requests.length).toBeLessThanOrEqual(3 * 7);
+      await proxy.stop();
+      await store.delete(['x']);
+      await store.abortUploads('');
+    },
+  );
 
-  test('the deadline ends what never ends', async () => {
+  test('a deadline aborts a request that never ends', async () => {
     const { store: broken } = await proxied({ kinds: ['error500'] }, { attempts: 1000, deadlineMs: 3000 });
     await expect(broken.list('')).rejects.toThrow(/HTTP 500/);
     const { store: slow } = await proxied(
@@ -143,7 +146,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
   });
 
   test(
-    'a byte that changes on the way is refused, and the write done again',
+    'a write is retried if a byte changed on the network',
     async () => {
       const { proxy, store: flipped } = await proxied({ kinds: ['flip'] }, { attempts: 1, idleTimeoutMs: 30_000 });
       const body = randomBytes(3000);
@@ -164,7 +167,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
     patience(20, 500),
   );
 
-  test('a conditional write whose reply was lost has succeeded', async () => {
+  test('a conditional write whose reply was lost counts as successful', async () => {
     for (const body of [Buffer.from('one'), big()]) {
       let lost = 0;
       const last = ({ method, url }: { method: string; url: string }): boolean =>
@@ -181,7 +184,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
     }
   });
 
-  test('the begin of an upload whose reply was lost leaves nothing behind', async () => {
+  test('a lost reply to CreateMultipartUpload leaves no unfinished upload', async () => {
     let lost = 0;
     const { proxy, store: shaky } = await proxied({
       kinds: ['lostReply'],
@@ -198,7 +201,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
     expect(await store.abortUploads('begin')).toEqual([]);
   });
 
-  test('a server that slows us down gets fewer requests at a time', async () => {
+  test('the client sends fewer parallel requests to a server that answers SlowDown', async () => {
     const { proxy, store: slowed } = await proxied({ kinds: ['slowDown'], rate: 0.3 });
     await Promise.all(Array.from({ length: 100 }, (_, i) => slowed.putBytes(`slow/${i}`, Buffer.from(String(i)))));
     expect(proxy.counts.slowDown).toBeGreaterThan(10);

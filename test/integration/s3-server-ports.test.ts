@@ -98,7 +98,7 @@ function call(address: string, path: string, message: Buffer): Promise<status> {
   });
 }
 
-test('it listens on 127.0.0.1 alone, and its Unix sockets are its user’s', () => {
+test('the S3 server listens only on 127.0.0.1, and its Unix sockets belong to its user', () => {
   expect(listening.ports.length).toBeGreaterThanOrEqual(8);
   expect(listening.ports).toContain(s3Port());
   expect(listening.elsewhere).toEqual([]);
@@ -106,7 +106,7 @@ test('it listens on 127.0.0.1 alone, and its Unix sockets are its user’s', () 
   for (const path of listening.unix) expect([path, statSync(path).mode & 0o077]).toEqual([path, 0]);
 });
 
-test('over HTTP nothing reads or changes an object without a key', async () => {
+test('no HTTP request without a key reads or changes an object', async () => {
   const targets: Target[] = [
     ...listening.ports.map((port) => ({ port })),
     ...listening.unix.map((socketPath) => ({ socketPath })),
@@ -119,7 +119,7 @@ test('over HTTP nothing reads or changes an object without a key', async () => {
   await expectUnchanged();
 });
 
-test('over gRPC without TLS no call arrives', async () => {
+test('no gRPC call without TLS is answered', async () => {
   const addresses = [
     ...listening.ports.filter((port) => port !== s3Port()).map((port) => `127.0.0.1:${port}`),
     ...listening.unix.filter((path) => path.includes('-grpc-')).map((path) => `unix:${path}`),
@@ -132,7 +132,7 @@ test('over gRPC without TLS no call arrives', async () => {
   await expectUnchanged();
 });
 
-test('with TLS every port but that of the S3 API demands the certificate of the server itself', async () => {
+test('every TLS port except the S3 API requires the certificate of the server', async () => {
   const { key, certificate: cert } = selfSignedCertificate();
   const ports = listening.ports.filter((port) => port !== s3Port());
   for (const own of [{}, { key, cert }]) {
@@ -142,7 +142,7 @@ test('with TLS every port but that of the S3 API demands the certificate of the 
   await expectUnchanged();
 });
 
-test('its Unix sockets in /tmp go with it', async () => {
+test('the S3 server deletes its Unix sockets in /tmp when it stops', async () => {
   await server.stop();
   expect(listening.unix.filter((path) => existsSync(path))).toEqual([]);
 });

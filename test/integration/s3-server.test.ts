@@ -18,7 +18,7 @@ beforeAll(async () => {
   server = await testS3(scratch);
 });
 
-test('the store and the S3 server that npm run local starts', async () => {
+test('the S3 client works with the S3 server of npm run local', async () => {
   const store = await openBucket(scratch, server.endpoint, 'store-test');
   await store.ensureBucket(); // A second call changes nothing.
 
@@ -48,7 +48,7 @@ test('the store and the S3 server that npm run local starts', async () => {
   expect(await store.list('a/')).toEqual([]);
 });
 
-test('what was acknowledged survives the end of the server', async () => {
+test('acknowledged writes survive a kill of the S3 server', async () => {
   const bodies = Array.from({ length: 20 }, (_, i) => Buffer.alloc(300_000, i));
   const first = await testS3(scratch, 'durable');
   const store = await openBucket(scratch, first.endpoint, 'durable');
@@ -62,7 +62,7 @@ test('what was acknowledged survives the end of the server', async () => {
   }
 });
 
-test('what it prints goes to its log file alone', async () => {
+test('the S3 server writes its output only to its log file', async () => {
   const printing = await testS3(scratch, 'printing');
   await openBucket(scratch, printing.endpoint, 'printing');
   await printing.stop();
@@ -85,7 +85,7 @@ test.each([
     /AWS_SECRET_ACCESS_KEY/,
   ],
   ['nothing listening', { endpointUrl: 'http://127.0.0.1:9' }, /ECONNREFUSED/, /--endpoint-url/],
-])('%s: the error says what and where, the hint what to do', async (_, wrong, message, hint) => {
+])('the S3 client reports operation and address, with a hint: %s', async (_, wrong, message, hint) => {
   const store = new S3Store({
     bucket: 'store-test',
     endpointUrl: server.endpoint,

@@ -41,18 +41,18 @@ describeUnless(whyNoGo(['pulumi']), 'outputs of a stack', () => {
     return error as Error;
   };
 
-  test('a bucket alone', async () => {
+  test('outputs of a stack with only a bucket', async () => {
     expect(await readStackOutputs('bucket', pulumi.directory)).toEqual(BUCKET);
   });
 
-  test('a cluster, whose kubeconfig is secret in the state', async () => {
+  test('outputs of a stack with a cluster, whose kubeconfig is secret in the state', async () => {
     expect(await readStackOutputs('prod', pulumi.directory)).toEqual({
       ...BUCKET,
       cluster: { kubeconfig: JSON.stringify(KUBECONFIG), namespace: 'serving', podSelector: 'app=triton' },
     });
   });
 
-  test('outputs that are missing or of another type are named', async () => {
+  test('missing outputs and outputs of another type are named', async () => {
     const problem = { file: 'stack old' };
     expect(await failure('old')).toMatchObject({
       message: 'stack old does not have the outputs that publishing needs',
@@ -69,12 +69,12 @@ describeUnless(whyNoGo(['pulumi']), 'outputs of a stack', () => {
     });
   });
 
-  test('a stack that is not there: those that are', async () => {
+  test('an unknown stack is reported with the existing stacks', async () => {
     const { message } = await failure('dev');
     expect(message).toMatch(/^stack dev does not exist; existing stacks: bucket, old, prod$/);
   });
 
-  test('Pulumi that is not logged in', async () => {
+  test('a missing login to Pulumi is reported', async () => {
     delete process.env['PULUMI_BACKEND_URL'];
     expect(await failure('prod')).toMatchObject({
       message: expect.stringMatching(/^pulumi is not logged in to the backend of stack prod/) as string,
@@ -82,7 +82,7 @@ describeUnless(whyNoGo(['pulumi']), 'outputs of a stack', () => {
     });
   });
 
-  test('a passphrase that is missing or wrong', async () => {
+  test('a missing or wrong passphrase is reported', async () => {
     process.env['PULUMI_CONFIG_PASSPHRASE'] = 'another';
     expect(await failure('prod')).toMatchObject({
       message: expect.stringMatching(/^cannot decrypt the secrets of stack prod: .*passphrase/) as string,
@@ -93,7 +93,7 @@ describeUnless(whyNoGo(['pulumi']), 'outputs of a stack', () => {
     });
   });
 
-  test('no Pulumi on PATH', async () => {
+  test('a missing Pulumi CLI is reported', async () => {
     process.env['PATH'] = '/nowhere';
     expect(await failure('prod')).toMatchObject({
       message: 'pulumi is not on PATH',
@@ -101,7 +101,7 @@ describeUnless(whyNoGo(['pulumi']), 'outputs of a stack', () => {
     });
   });
 
-  test('a folder that is not there, or holds no Pulumi program', async () => {
+  test('a missing folder and a folder without a Pulumi program are reported', async () => {
     const nowhere = join(scratch.directory, 'nowhere');
     expect((await failure('prod', nowhere)).message).toBe(`cannot read stack prod: folder ${nowhere} does not exist`);
     mkdirSync(nowhere);

@@ -66,7 +66,7 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'a stack with a cluster', () =
     })),
   });
 
-  test('publishes to the pods that the cluster has, one after the other', async () => {
+  test('sync-models publishes to the pods of the cluster sequentially', async () => {
     writeRepository(repository, addingModel('adds', { 1: 10 }));
     const published = await run('sync-models', '--repo', repository);
     expect(published).toMatchObject({ code: 0, stdout: expect.stringMatching(/Every replica serves it/) as string });
@@ -75,7 +75,7 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'a stack with a cluster', () =
     expect(await status()).toMatchObject(serving('triton-0', 'triton-1'));
   });
 
-  test('a pod that came later is seen not to serve it, and the next run puts it right', async () => {
+  test('status reports a later pod without the model, and sync-models loads the model there', async () => {
     await cluster.createPod({ name: 'triton-2', labels: { app: 'triton' }, httpPort: 8000 });
     expect(await status()).toMatchObject({ asReleased: false });
     const again = await run('sync-models', '--repo', repository);
@@ -83,7 +83,7 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'a stack with a cluster', () =
     expect(await status()).toMatchObject(serving('triton-0', 'triton-1', 'triton-2'));
   });
 
-  test('rolls back on all of them, and lists the releases', async () => {
+  test('rollback reloads models on all pods and lists the releases', async () => {
     await cluster.deletePod('triton-2');
     writeRepository(repository, addingModel('adds', { 2: 20 }));
     expect(await run('sync-models', '--repo', repository)).toMatchObject({ code: 0 });
@@ -96,7 +96,7 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'a stack with a cluster', () =
   test.each([
     { kind: 'random', warned: ['warning: random weights are published to dev: adds'] },
     { kind: 'pretrained', warned: [] },
-  ])('$kind weights: warnings $warned', async ({ kind, warned }) => {
+  ])('sync-models with $kind weights: warnings $warned', async ({ kind, warned }) => {
     const record = JSON.stringify({ weights: { kind, description: 'of a test' } });
     writeRepository(repository, { ...addingModel('adds', { 3: 30 }), 'adds/3/model.py.trace.json': record });
     const planned = await run('sync-models', '--repo', repository, '--dry-run');

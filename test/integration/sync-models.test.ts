@@ -41,7 +41,7 @@ const models = async (): Promise<string[]> =>
   (await store.list('models/')).map(({ key }) => key.slice('models/'.length)).sort();
 const text = async (key: string): Promise<string | undefined> => (await store.get(key))?.body.toString();
 
-test('publishes, says what it did as JSON, and does nothing the second time', async () => {
+test('sync-models publishes, prints its result as JSON, and does nothing the second time', async () => {
   writeRepository(repository, ONE_MODEL);
   const first = await sync('--json');
   expect(first).toMatchObject({ code: 0 });
@@ -56,7 +56,7 @@ test('publishes, says what it did as JSON, and does nothing the second time', as
   expect(second).toMatchObject({ code: 0, stdout: expect.stringContaining('Nothing to publish') as string });
 });
 
-test('a plan as a table, and nothing but errors with --quiet', async () => {
+test('sync-models prints its plan as a table, and only errors with --quiet', async () => {
   writeRepository(repository, ONE_MODEL);
   const planned = await sync('--dry-run');
   expect(planned.stdout).toMatch(/a +1 +publish +2 +\d+ B +0\nDry run: nothing was written\./);
@@ -64,7 +64,7 @@ test('a plan as a table, and nothing but errors with --quiet', async () => {
   expect(quiet).toEqual({ code: 0, stdout: '', stderr: '' });
 });
 
-test('what was published where nobody named a server, and a server that does not answer, come with a next step', async () => {
+test('sync-models prints the next step if no replica is configured or a replica does not answer', async () => {
   writeRepository(repository, ONE_MODEL);
   expect((await sync()).stdout).toMatch(/serves a 1\. No replica was updated: add --triton URL /);
   const status = (...flags: string[]) => runCommandLine('status', [...where, ...flags], S3_ENVIRONMENT);
@@ -76,7 +76,7 @@ test('what was published where nobody named a server, and a server that does not
   expect(unanswered.stdout).toMatch(/replica http:\/\/127\.0\.0\.1:9 does not answer.*\n {2}-> check its address/);
 });
 
-test('what --prune would delete is shown; without a terminal to ask on, --yes is needed', async () => {
+test('sync-models --prune lists its deletions and requires --yes without a terminal', async () => {
   writeRepository(repository, TWO_MODELS);
   await publishNow();
   rmSync(join(repository, 'b'), { recursive: true });
@@ -119,7 +119,7 @@ os.write(terminal, b"\\x03")
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 `;
 
-test('Ctrl-C at the question of --prune: exit code 130, and nothing is deleted', async () => {
+test('sync-models exits with 130 and deletes nothing after Ctrl-C at the prompt of --prune', async () => {
   writeRepository(repository, TWO_MODELS);
   await publishNow();
   rmSync(join(repository, 'b'), { recursive: true });
@@ -135,7 +135,7 @@ test('Ctrl-C at the question of --prune: exit code 130, and nothing is deleted',
   expect(await models()).toContain('b/1/weights.bin');
 });
 
-test('Ctrl-C while servers are told: exit code 130, and what was there before is there again', async () => {
+test('sync-models exits with 130 and restores the previous state after Ctrl-C during a rollout', async () => {
   writeRepository(repository, TWO_MODELS);
   await publishNow();
   const before = await text('models/a/config.pbtxt');
@@ -181,7 +181,7 @@ test.each([
   [['--repo', '/nope'], 1, /^(?![^]*--exclude)[^]*\/nope: cannot be read: no such file or folder\n/],
   [['--bucket', 's3://not-there/models'], 1, /NoSuchBucket[\s\S]*create the bucket \("pulumi up"/],
   [['--triton', 'http://127.0.0.1:9'], 1, /http:\/\/127.0.0.1:9 does not answer/],
-])('%p: exit code %d and one clear error', async (extra, code, message) => {
+])('sync-models %p exits with %d and one error', async (extra, code, message) => {
   writeRepository(repository, ONE_MODEL);
   const finished = await sync(...extra);
   expect(finished.stderr).toMatch(message);

@@ -72,7 +72,7 @@ describe('in a Git repository', () => {
     'scale/golden/first.json': '{}',
   };
 
-  test('every file of a person is added, and no file that trace made', async () => {
+  test('git adds every hand-written file and no traced file', async () => {
     writeRepository(repository, OWN);
     copyFileSync(join(paths.root, '.gitignore'), join(root, '.gitignore'));
     git('init', '--quiet');
@@ -89,7 +89,7 @@ describe('in a Git repository', () => {
     );
   });
 
-  test('what was made is ignored while the next model is traced', async () => {
+  test('git ignores traced files while the next model is traced', async () => {
     const waiting = join(scratch.directory, 'waiting');
     const ignored = join(waiting, 'scale', '1', '.gitignore');
     writeRepository(waiting, {
@@ -109,7 +109,7 @@ describe('in a Git repository', () => {
     expect(stderr).toContain('it is ignored');
   });
 
-  test('git clean -X deletes what trace made, and trace makes it again', async () => {
+  test('git clean -X deletes traced files, and trace creates them again', async () => {
     git('clean', '--quiet', '-fdX');
     for (const path of Object.keys(OWN)) expect([path, existsSync(join(repository, path))]).toEqual([path, true]);
     expect(existsSync(join(repository, 'scale', '1'))).toBe(false);
@@ -117,7 +117,7 @@ describe('in a Git repository', () => {
     expect(git('status', '--short')).not.toContain('??');
   });
 
-  test('a model.pt that replaces the traced one is added, too', async () => {
+  test('git adds a model.pt that replaces the traced one', async () => {
     rmSync(join(repository, 'scale', 'trace.py'));
     writeFileSync(join(repository, 'scale', '1', 'model.pt'), torchScript());
     await trace(repository);
@@ -161,7 +161,7 @@ describe('with a weights.yaml', () => {
     server.close();
     rmSync(join(cacheRoot(), 'weights', sha256(first)), { recursive: true, force: true });
   });
-  test('trace uses the weights that it names, and downloads the files that it names', async () => {
+  test('trace uses the weights and downloads the files named there', async () => {
     const { code, stdout } = await trace(repository);
     expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining('scale: ') as string });
     expect(stdout).toContain('ranker: downloaded 1 file that weights.yaml names\n');
@@ -173,7 +173,7 @@ describe('with a weights.yaml', () => {
     });
   });
 
-  test('weights on the command line win', async () => {
+  test('weights on the command line take precedence', async () => {
     const flags = ['--models', 'scale,ranker', '--weights', `scale=${join(scratch.directory, 'second.bin')}`];
     const { code, stdout } = await trace(repository, ...flags);
     expect(code).toBe(0);
@@ -181,7 +181,7 @@ describe('with a weights.yaml', () => {
     expect(record()).toMatchObject({ given_weights: { name: 'second.bin', sha256: sha256(second) } });
   });
 
-  test('other bytes than it names are refused before anything is traced', async () => {
+  test('trace rejects bytes that do not match before it traces', async () => {
     const wrong = { source: join(scratch.directory, 'second.bin'), sha256: sha256(first) };
     writeFileSync(join(repository, 'scale', 'weights.yaml'), JSON.stringify({ weights: wrong }));
     const { code, stderr } = await trace(repository);

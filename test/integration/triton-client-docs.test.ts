@@ -89,12 +89,12 @@ const PRINTED = [
   undefined,
 ];
 
-test('every example is known here', () => {
+test('every example of docs/client.md has an expected output', () => {
   expect(EXAMPLES).toHaveLength(PRINTED.length);
 });
 
 test.each(EXAMPLES.map((code, i) => ({ example: i + 1, code, printed: PRINTED[i] })).filter(({ printed }) => printed))(
-  'example $example runs, and prints what it should',
+  'example $example prints the expected output',
   ({ example, code, printed }) => {
     const file = join(scratch.directory, `example-${example}.mjs`);
     const here = code
@@ -114,7 +114,7 @@ test.each(EXAMPLES.map((code, i) => ({ example: i + 1, code, printed: PRINTED[i]
   },
 );
 
-test('every example is right in its types', () => {
+test('every example passes the type check', () => {
   const files = EXAMPLES.map((code, i) => {
     // The files are never written. Their paths are in the root folder, so that the compiler finds types of packages.
     const file = join(paths.root, `example-${i + 1}.ts`);

@@ -110,25 +110,25 @@ describe('a decoupled model', () => {
     return seen;
   }
 
-  test.each([0, 1, 5, 500])('sends %d answers to one request, in their order', async (value) => {
+  test.each([0, 1, 5, 500])('sends %d answers to one request in order', async (value) => {
     expect(await numbers(value)).toEqual(Array.from({ length: value }, (_, i) => i));
   });
 
-  test('fails with the model’s own words', async () => {
+  test('fails with the error message of the model', async () => {
     await expect(numbers(-1)).rejects.toMatchObject({
       name: 'TritonError',
       message: expect.stringContaining('a count is negative') as string,
     });
   });
 
-  test('is given up where nobody reads on, and the client goes on', async () => {
+  test('is cancelled if the caller stops reading, and the client stays usable', async () => {
     for await (const answer of grpc.inferStream('counting', count(1000))) {
       if (first(answer) === 3) break;
     }
     expect(await numbers(2)).toEqual([0, 1]);
   });
 
-  test('several requests over one stream: one that fails ends no other', async () => {
+  test('a failed request does not end other requests of its stream', async () => {
     const stream = grpc.openStream();
     for (const [id, value] of [
       ['a', 2],
@@ -147,7 +147,7 @@ describe('a decoupled model', () => {
     expect(seen.sort()).toEqual(['a 0', 'a 1', 'a count is negative', 'c 0']);
   });
 
-  test('tells which answer is the last, where it is asked to', async () => {
+  test('marks the last answer on request', async () => {
     const stream = grpc.openStream();
     stream.send('counting', count(2), { parameters: { triton_enable_empty_final_response: true } });
     stream.end();
@@ -174,14 +174,14 @@ test('a stream ends at its deadline', async () => {
   expect(seen).toEqual([11]);
 });
 
-test('a stream to a model that is not there', async () => {
+test('a stream to an unknown model fails', async () => {
   const reading = (async () => {
     for await (const answer of grpc.inferStream('nothing', x(1))) first(answer);
   })();
   await expect(reading).rejects.toMatchObject({ message: expect.stringContaining("'nothing'") as string });
 });
 
-test('a sequence, and parameters of a request, over gRPC and HTTP', async () => {
+test('the client sends sequences and request parameters over gRPC and HTTP', async () => {
   const options = (i: number) => ({ sequence_start: i === 0, sequence_end: i === 2, more: 100 });
   for (const [client, id] of [
     [grpc, 7],
@@ -226,14 +226,17 @@ describe.each(['gzip', 'deflate'] as const)('%s', (compression) => {
   });
 });
 
-test.each(['HTTP', 'gRPC'] as const)('a batch of more rows than the model takes, over %s', async (protocol) => {
-  const model = await TritonModel.open(protocol === 'HTTP' ? http : grpc, 'batches');
-  const values = Float32Array.from({ length: 22 }, (_, i) => i);
-  const { outputs } = await model.infer({ x: values });
-  expect(outputs).toEqual([{ name: 'y', datatype: 'FP32', shape: [11, 2], data: values.map((value) => value + 1) }]);
-});
+test.each(['HTTP', 'gRPC'] as const)(
+  'TritonModel.infer splits a batch with more rows than the model accepts, over %s',
+  async (protocol) => {
+    const model = await TritonModel.open(protocol === 'HTTP' ? http : grpc, 'batches');
+    const values = Float32Array.from({ length: 22 }, (_, i) => i);
+    const { outputs } = await model.infer({ x: values });
+    expect(outputs).toEqual([{ name: 'y', datatype: 'FP32', shape: [11, 2], data: values.map((value) => value + 1) }]);
+  },
+);
 
-test('headers go with each request', async () => {
+test('the client sends headers with each request', async () => {
   const seen: unknown[] = [];
   const proxy = await startProxy(server.httpUrl, async (incoming, reply, passOn) => {
     seen.push(incoming.headers['x-key']);
@@ -248,12 +251,12 @@ test('headers go with each request', async () => {
   expect(seen).toEqual(['secret', 'secret']);
 });
 
-test('many requests at once over one gRPC connection, each to its own answer', async () => {
+test('the client matches many parallel gRPC requests with their answers', async () => {
   const answers = await Promise.all(Array.from({ length: 200 }, (_, i) => grpc.infer('adds', x(i))));
   expect(answers.map(first)).toEqual(Array.from({ length: 200 }, (_, i) => i + 10));
 });
 
-test('a closed client fails what it is asked, and does not hang', async () => {
+test('a closed client rejects requests and does not hang', async () => {
   const client = new TritonGrpcClient(server.grpcAddress);
   const answer = client.infer('counting', count(1)).catch((error: unknown) => error as TritonError);
   client.close();

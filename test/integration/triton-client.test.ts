@@ -81,7 +81,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
     return [Number(outputs[0]?.data[0]), Number(outputs[1]?.data[0])];
   }
 
-  test('the server and its models describe themselves', async () => {
+  test('returns metadata of the server and its models', async () => {
     expect([await client.live(), await client.ready()]).toEqual([true, true]);
     expect(await client.serverMetadata()).toMatchObject({
       name: 'triton',
@@ -112,7 +112,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
     });
 
     test.each(NUMERIC_TYPES.map((type, i) => ({ type, i })))(
-      '$type goes both ways, and PyTorch sees its values',
+      '$type is sent and received, and PyTorch gets its values',
       ({ type, i }) => {
         const data = VALUES[type];
         expect(outputs.get(`output__${i}`)).toStrictEqual({
@@ -140,7 +140,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
       ]);
     });
 
-    test('tensors without elements', async () => {
+    test('tensors without elements are accepted', async () => {
       const { outputs: empty } = await client.infer(
         'every_type',
         everyType((type) => VALUES[type].slice(0, 0)),
@@ -157,7 +157,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
      * because the python backend of this server version cannot read strings with numpy 2.
      * The test "classification" covers strings from the server.
      */
-    test('BYTES: the server takes the strings for what they are', async () => {
+    test('BYTES are sent as separate strings', async () => {
       const values = ['naïve café ☕', '', Buffer.from([0, 255, 128, 10]), 'x'.repeat(70_000)];
       const text: Tensor = { ...strings('text', ...values), shape: [1, values.length] };
       expect(await failure(client.infer('strings', [text]))).toMatchObject({
@@ -167,13 +167,13 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
   });
 
   describe('requests', () => {
-    test('several inputs, in any order, and several outputs', async () => {
+    test('send several inputs in any order and return several outputs', async () => {
       const { outputs } = await client.infer('divide', [DIVIDEND, DIVISOR], { version: 1 });
       expect(outputs).toEqual([DIFFERENCE, QUOTIENT]);
       expect((await client.infer('divide', [DIVISOR, DIVIDEND], { version: 1 })).outputs).toEqual(outputs);
     });
 
-    test('only the outputs that are asked for', async () => {
+    test('return only the requested outputs', async () => {
       const { outputs } = await client.infer('divide', [DIVIDEND, DIVISOR], {
         version: 1,
         outputs: [{ name: 'quotient' }],
@@ -181,7 +181,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
       expect(outputs).toEqual([QUOTIENT]);
     });
 
-    test('a version, by default the newest', async () => {
+    test('select a version, by default the newest', async () => {
       const first = await client.infer('divide', [DIVIDEND, DIVISOR], { version: 1 });
       const second = await client.infer('divide', [DIVIDEND, DIVISOR], { version: 2 });
       expect([first.model, first.version, second.version]).toEqual(['divide', '1', '2']);
@@ -189,14 +189,14 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
       expect(await client.infer('divide', [DIVIDEND, DIVISOR])).toEqual(second);
     });
 
-    test('the request’s id comes back', async () => {
+    test('return the id of the request', async () => {
       expect(await client.infer('divide', [DIVIDEND, DIVISOR], { requestId: 'request 7' })).toMatchObject({
         requestId: 'request 7',
       });
       expect(await client.infer('divide', [DIVIDEND, DIVISOR])).toMatchObject({ requestId: '' });
     });
 
-    test('classification, with labels', async () => {
+    test('return classes with labels', async () => {
       const scores = floats('input__0', [2, 3], 0.5, 0.25, 2, -1, -2, -3);
       const { outputs } = await client.infer('scores', [scores], {
         outputs: [{ name: 'output__0', classification: 2 }],
@@ -206,7 +206,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
     });
   });
 
-  describe('what is refused, with the server’s words', () => {
+  describe('rejected requests, with the error message of the server', () => {
     const REFUSED = [
       {
         what: 'a model that is not there',
@@ -287,14 +287,14 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
   });
 
   describe('batching', () => {
-    test('requests that come together are computed together', async () => {
+    test('parallel requests share a batch', async () => {
       const answers = await Promise.all([countRows(1, 2), countRows(3, 4), countRows(5, 6), countRows(7, 8)]);
       expect(answers.map(([, sum]) => sum)).toEqual([3, 7, 11, 15]);
       // Usually all four. On a busy machine some may arrive later.
       expect(Math.max(...answers.map(([rows]) => rows))).toBeGreaterThanOrEqual(2);
     });
 
-    test('a request of several rows gets its own rows back', async () => {
+    test('a request with several rows gets its own rows', async () => {
       const together = async (): Promise<number> => {
         const batch = client.infer('count_rows', [floats('input__0', [3, 2], 1, 2, 3, 4, 5, 6)]);
         const [[rows, sum], { outputs }] = await Promise.all([countRows(10, 10), batch]);
@@ -309,7 +309,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
       await until('they are computed together', async () => (await together()) === 4);
     });
 
-    test('requests of other shapes come together and are computed apart', async () => {
+    test('requests with different shapes are computed separately', async () => {
       const answers = await Promise.all([countRows(1), countRows(1, 2), countRows(1, 2, 3), countRows(1, 2, 3, 4)]);
       expect(answers).toEqual([
         [1, 1],
@@ -319,7 +319,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
       ]);
     });
 
-    test("one that fails among others fails all of its batch, as in Triton's own backends", async () => {
+    test("a failing request fails its whole batch, as in Triton's own backends", async () => {
       const error = {
         status: status.failed,
         model: 'count_rows',
@@ -343,7 +343,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
     });
   });
 
-  test('a request past its deadline', async () => {
+  test('reports a request past its deadline', async () => {
     // A single request waits in the queue much longer than the deadline before it is answered.
     const late = client.infer('count_rows', [floats('input__0', [1, 1], 1)], { timeoutMs: 100 });
     expect(await failure(late)).toEqual({
@@ -353,14 +353,14 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
     });
   });
 
-  test('a server that is not there', async () => {
+  test('reports an unreachable server', async () => {
     const [port = 0] = await freePorts(1);
-    const nobody = connectTo(port);
-    expect(await failure(nobody.infer('divide', [DIVIDEND, DIVISOR]))).toMatchObject({
+    const unreachable = connectTo(port);
+    expect(await failure(unreachable.infer('divide', [DIVIDEND, DIVISOR]))).toMatchObject({
       status: 'unreachable',
       model: 'divide',
     });
-    nobody.close();
+    unreachable.close();
   });
 
   describe('loading and unloading', () => {
@@ -374,7 +374,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
       await until(`${model} is unloaded`, async () => (await stateOf(model)) === 'UNAVAILABLE');
     }
 
-    test('a model is ready, is not, and is again', async () => {
+    test('unloads and loads a model', async () => {
       const ready = [client.modelReady('scores'), client.modelReady('scores', 1), client.modelReady('scores', 2)];
       expect(await Promise.all(ready)).toEqual([true, true, false]);
       await client.unloadModel('scores');
@@ -396,7 +396,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
       expect(await client.modelReady('scores')).toBe(true);
     });
 
-    test('an ensemble brings the model it is made of, and goes without it or with it', async () => {
+    test('loads an ensemble with its step, and unloads it alone or with its step', async () => {
       // Written after the start, because models that a server was started with by name stay loaded.
       writeRepository(repository, ENSEMBLE);
       await client.loadModel('whole');
@@ -411,7 +411,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
       expect([await client.modelReady('whole'), await client.modelReady('part')]).toEqual([false, false]);
     });
 
-    test('a model that is not there', async () => {
+    test('reports an unknown model', async () => {
       expect(await client.modelReady('nothing')).toBe(false);
       expect(await failure(client.loadModel('nothing'))).toMatchObject({
         model: 'nothing',
@@ -419,7 +419,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
       });
     });
 
-    test('a model.pt that is none: the reason names the file, the other models go on', async () => {
+    test('reports an invalid model.pt by name while other models keep answering', async () => {
       const config = REPOSITORY['scores/config.pbtxt'].replace('label_filename: "labels.txt"', '');
       writeRepository(repository, { 'corrupt/config.pbtxt': config, 'corrupt/1/model.pt': 'half of a file' });
       const reason = /corrupt\/1\/model\.pt: not TorchScript/;
@@ -442,7 +442,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
   });
 });
 
-test('a server that ends under its clients', async () => {
+test('reports a server that ends during requests', async () => {
   const clients = PROTOCOLS.map(({ connect }) => connect());
   for (const client of clients) expect(await client.live()).toBe(true);
   await server.stop();

@@ -17,7 +17,7 @@ afterAll(() => scratch.clean());
  */
 const DIES = `import os\n${answeringProgram('x', 'y', 'os._exit(1) if x.any() else x')}`;
 
-test('rollback from a model whose process died: the release before is in service, and the model is reported', async () => {
+test('rollback from a model whose process died activates the previous release and reports the model', async () => {
   const location = { bucket: 'unloads-test', prefix: 'models' };
   const { endpoint } = await testS3(scratch);
   const store = await openBucket(scratch, endpoint, location.bucket);

@@ -85,7 +85,7 @@ test.each([
   ['s3://weights/a/w.bin', () => 's3://weights/a/w.bin'],
   ['http', () => `${address}/files/w.bin`],
   ['hf', () => 'hf://owner/name@v1/sub dir/w.bin'],
-])('%s: the bytes are downloaded once, into the cache by their content', async (_, source) => {
+])('weights from %s are downloaded once, into a cache addressed by content', async (_, source) => {
   const at = folder();
   const seen: number[] = [];
   const options = { folder: at, onBytes: (_name: string, bytes: number) => seen.push(bytes) };
@@ -103,7 +103,7 @@ test.each([
   writeFileSync(file, 'for the next source');
 });
 
-test('Hugging Face gets the revision and the token, and no other server gets the token', async () => {
+test('only Hugging Face gets the revision and the token', async () => {
   requests.length = 0;
   await fetchFile(folder(), pinned('hf://owner/name@v1/sub dir/w.bin'));
   await fetchFile(folder(), pinned(`${address}/files/w.bin`));
@@ -113,13 +113,13 @@ test('Hugging Face gets the revision and the token, and no other server gets the
   ]);
 });
 
-test('a whole repository of Hugging Face is left to its library, by its commit', async () => {
+test('a whole repository of Hugging Face is passed to its library by commit', async () => {
   const commit = 'c'.repeat(40);
   const one = { ...pinned(`hf://owner/name@${commit}`), sha256: undefined };
   expect(await fetchWeights(one, { folder: folder(), onBytes: () => undefined })).toBe(`owner/name@${commit}`);
 });
 
-test('a file goes to its place in the model folder, and is left alone there', async () => {
+test('a file is downloaded into the model folder once', async () => {
   const at = folder();
   expect(await fetchFile(at, pinned('s3://weights/a/w.bin'))).toBe(1);
   expect(sha256(readFileSync(join(at, '1', 'model.pt')))).toBe(SHA);
@@ -127,13 +127,13 @@ test('a file goes to its place in the model folder, and is left alone there', as
   expect(readdirSync(join(at, '1'))).toEqual(['model.pt']);
 });
 
-test('an object without bytes is a file without bytes', async () => {
+test('an empty object becomes an empty file', async () => {
   const at = folder();
   await fetchFile(at, pinned('s3://weights/empty.bin', sha256(Buffer.alloc(0))));
   expect(readFileSync(join(at, '1', 'model.pt'))).toHaveLength(0);
 });
 
-test('a server that is busy is asked again', async () => {
+test('downloads are retried if the server is busy', async () => {
   failures = 1;
   expect(await fetchFile(folder(), pinned(`${address}/w.bin`))).toBe(1);
 });
@@ -173,7 +173,7 @@ test.each<[what: string, source: () => Pinned, message: RegExp, hint: RegExp]>([
     /^cannot read .*nowhere\.bin: no such file/,
     /relative to the model folder/,
   ],
-])('%s: an error with the next step, and nothing is left', async (_, source, message, hint) => {
+])('weights report an error with the next step and leave no files: %s', async (_, source, message, hint) => {
   const at = folder();
   const [said, next] = await errorOf(fetchFile(at, source()));
   expect(said).toMatch(message);
@@ -189,7 +189,7 @@ test.each<[what: string, content: string | Buffer, message: RegExp, hint: RegExp
     /delete the file to download it again/,
   ],
   ['a pointer of Git LFS', POINTER, /is a pointer of Git LFS, not the file itself/, /git lfs pull/],
-])('%s is reported, and kept', async (_, content, message, hint) => {
+])('%s is reported and not deleted', async (_, content, message, hint) => {
   const at = folder();
   mkdirSync(join(at, '1'));
   writeFileSync(join(at, '1', 'model.pt'), content);
@@ -199,7 +199,7 @@ test.each<[what: string, content: string | Buffer, message: RegExp, hint: RegExp
   expect(readFileSync(join(at, '1', 'model.pt'), 'utf8')).toBe(content);
 });
 
-test('weights that lie in the repository are used where they are; a folder may be named', async () => {
+test('weights in the repository, also folders, are used in place', async () => {
   const at = folder();
   writeFileSync(join(at, 'w.pth'), CONTENT);
   mkdirSync(join(at, 'checkpoint'));

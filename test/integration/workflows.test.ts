@@ -27,11 +27,11 @@ describeUnless(whyNoGo(['actionlint']), 'the workflows, by actionlint', () => {
       },
     );
 
-  test('are sound', async () => {
+  test('actionlint accepts all workflows', async () => {
     expect(await check(paths.root)).toBe('');
   });
 
-  test('and one that is not is told', async () => {
+  test('actionlint rejects an invalid workflow', async () => {
     const folder = join(scratch.directory, '.github', 'workflows');
     mkdirSync(folder, { recursive: true });
     mkdirSync(join(scratch.directory, '.git'));

@@ -104,7 +104,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
   }
 
   test(
-    'one request in five fails, in any way: the same bytes as without, and few requests more',
+    'publish with 20% faulty requests gives the same bytes with few more requests',
     async () => {
       const total = { changes: 0, requests: 0, faults: 0 };
       while (total.changes < repetitions(4)) {
@@ -130,7 +130,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
   if (server === 'SeaweedFS' && !IS_LONG) return;
 
   test(
-    'one request in five fails: the command ends with 0',
+    'sync-models exits with 0 with 20% faulty requests',
     async () => {
       for (let i = 0; i < repetitions(1); i += 1) {
         await observed(random.pick(CHANGES), async (place, { command: [name, ...args] }, { after }) => {
@@ -146,7 +146,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
   );
 
   test(
-    'the server goes away in the middle and comes back: exit code 1 or 3 and one error, and the next run ends well',
+    'sync-models exits with 1 or 3 if the server disappears, and the next run succeeds',
     async () => {
       for (let i = 0; i < repetitions(1); i += 1) {
         await observed(random.pick(CHANGES), async (place, { command: [name, ...args] }, { requests, after }) => {
@@ -171,7 +171,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
     patience(1, 120_000),
   );
 
-  test('nothing gets through: exit code 1 and one error, and the bucket is as it was', async () => {
+  test('sync-models exits with 1 and changes nothing if every request fails', async () => {
     await observed(random.pick(CHANGES.slice(1)), async (place, { command: [name, ...args] }, { before }) => {
       const all = await everything();
       await withFaults({ rate: 1, kinds: QUICK }, place, async (_, proxy) => {
@@ -187,7 +187,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
   if (server === 'SeaweedFS') return;
 
   test(
-    'bytes change on the way: nothing of that is kept',
+    'publish stores no bytes that changed on the network',
     async () => {
       const total = { changes: 0, flips: 0, failures: 0 };
       while (total.changes < repetitions(2)) {

@@ -54,7 +54,7 @@ const served = async ({ name }: GoldenModel): Promise<number[] | undefined> =>
   (await place.head())?.models[name]?.served;
 
 test(
-  'every mutant of a model is refused on the first replica, and the release stays',
+  'publish rejects every mutant of a model on the first replica and keeps the release',
   async () => {
     const counts: Record<string, number> = {};
     for (let i = 0; i < ATTEMPTS; i += 1) {
@@ -73,7 +73,7 @@ test(
 );
 
 test(
-  'every harmless re-trace is released',
+  'publish accepts every re-trace with equal answers',
   async () => {
     let released = 0;
     for (let version = 3; released < ATTEMPTS; version += 1) {

@@ -87,10 +87,13 @@ describeOnEachS3('publishers on', (start, server) => {
 
   // The order of the requests does not depend on the server.
   if (server === 'versitygw')
-    test.each(CHANGES)('$name: between any two requests what the configurations name is there, whole', betweenRequests);
+    test.each(CHANGES)(
+      '$name: all files named by configurations are complete between any two requests',
+      betweenRequests,
+    );
 
   test(
-    'killed at any moment: nothing half-done is ever seen, and the next run ends with the same bytes',
+    'a publisher killed at any request leaves a consistent repository, and the next run gives the same bytes',
     async () => {
       const plans = new Map<Change, Undisturbed>();
       for (const change of CHANGES) plans.set(change, await undisturbed(change));

@@ -57,7 +57,7 @@ output: [{ name: sums, data_type: TYPE_FP32, dims: [${WIDTH}] }]
 instance_group: [{ count: 1, kind: KIND_CPU }]
 `;
 
-test('a model of 2.5 GB is traced, validated and served, in less than twice its memory', async () => {
+test('trace, validate and Triton handle a model of 2.5 GB in less than twice its memory', async () => {
   const repository = join(scratch.directory, 'repository');
   writeRepository(repository, { 'large/model.yaml': CONFIG, 'large/trace.py': TRACE });
 

@@ -40,7 +40,7 @@ describeUnless(whyNoGo(['versitygw']), 'folders that are malformed', () => {
   const writes = (): string[] =>
     tap.requests.filter(({ method }) => method !== 'GET' && method !== 'HEAD').map(({ method, path }) => method + path);
 
-  test('nothing that is malformed gets to the bucket', async () => {
+  test('publish uploads nothing of a malformed repository', async () => {
     const before = writes();
     const published: string[] = [];
     for (const one of CASES) {
@@ -57,7 +57,7 @@ describeUnless(whyNoGo(['versitygw']), 'folders that are malformed', () => {
   });
 
   test(
-    'the command ends with 1 and says what is wrong',
+    'sync-models exits with 1 and reports the problem',
     async () => {
       for (let i = 0; i < repetitions(3); i += 1) {
         const one = random.pick(CASES);

@@ -43,7 +43,7 @@ function requests({ config, directory, versions, name }: RepositoryModel): Tenso
   );
 }
 
-test.each(MODELS)('%s: the predicted peak is within a quarter of the measured one', async (name) => {
+test.each(MODELS)('the predicted peak memory of %s is within 25% of the measured peak', async (name) => {
   const scratch = new Scratch();
   try {
     const { models, problems } = await readRepository(paths.modelRepository, { models: [name] });

@@ -157,7 +157,7 @@ describeOnEachS3('two publishers on', (start, server) => {
   }
 
   test(
-    'at once: what is published is whole, of one or of one after the other',
+    'concurrent publishers leave the complete repository of one or of both in sequence',
     async () => {
       await tally('two publishers', repetitions(4), (rivalry, i) => {
         const headStart = random.integer(0, rivalry.requests);
@@ -184,7 +184,7 @@ describeOnEachS3('two publishers on', (start, server) => {
   if (server === 'SeaweedFS' && !IS_LONG) return;
 
   test(
-    'one is killed: the other one takes over',
+    'a publisher takes over after the other one is killed',
     async () => {
       await tally('one of two publishers killed', repetitions(2), (rivalry) => {
         const at = random.integer(4, rivalry.requests);

@@ -114,7 +114,7 @@ async function sync(endpoint: string, killed?: (child: PublishProcess) => Promis
 }
 
 test(
-  'versions roll forward and back under traffic: every answer comes, and is that of a version in service',
+  'publish and rollback under traffic lose no answer and serve only released versions',
   async () => {
     for (let i = 0; i < repetitions(4); i += 1) {
       await (i % 3 === 2 ? rollBack() : publishNext());
@@ -129,7 +129,7 @@ test.each([
   ['every server', 'True'],
   ['the last server alone', `server == "${SERVERS.at(-1)}"`],
 ])(
-  'a version that %s cannot load: the one before goes on answering everywhere',
+  'the previous version keeps answering everywhere if %s cannot load a version',
   async (_, where) => {
     for (let i = 0; i < repetitions(1); i += 1) {
       const broken = newest + 1;
@@ -144,7 +144,7 @@ test.each([
 );
 
 test(
-  'the publisher is killed at any moment of a rollout: the next run finishes it',
+  'the next run completes a rollout whose publisher was killed at any moment',
   async () => {
     let kills = 0;
     for (let i = 0; i < repetitions(2); i += 1) {
@@ -176,7 +176,7 @@ async function randomMoment(): Promise<void> {
   });
 }
 
-test('a model is removed, and the last server fails: it was in service all the time', async () => {
+test('a model whose removal fails on the last replica stays in service', async () => {
   const side = addingModel('side', { 1: 5 });
   newest += 1;
   writeVersion(newest);
@@ -197,7 +197,7 @@ test('a model is removed, and the last server fails: it was in service all the t
   expect(watch.faults).toEqual([]);
 });
 
-test('no request to S3 gets through: exit code 1, and the servers go on as they are', async () => {
+test('sync-models exits with 1 and leaves the replicas unchanged if S3 is unreachable', async () => {
   const proxy = await startFaultProxy(tap.endpoint, { seed: SOAK_SEED, rate: 1, kinds: ['error500', 'resetBefore'] });
   try {
     const before = await place.snapshot();

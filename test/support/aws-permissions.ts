@@ -42,7 +42,7 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
   { action: 's3:GetObjectVersion', of: 'object', repositoryOnly: true, why: 'a rollback to what was pruned' },
   { action: 's3:PutObject', of: 'object', why: 'models, releases, the lock' },
   { action: 's3:ListMultipartUploadParts', of: 'object', why: 'parts that need not be sent again' },
-  { action: 's3:AbortMultipartUpload', of: 'object', why: 'uploads that nobody will go on with' },
+  { action: 's3:AbortMultipartUpload', of: 'object', why: 'aborting uploads that will not be resumed' },
   { action: 's3:DeleteObject', of: 'object', why: '--prune, giving the lock back' },
   { action: 's3:DeleteObjectVersion', of: 'object', why: 'taking a copy back that turned out to be wrong' },
   { action: 'kms:GenerateDataKey', of: 'key', why: 'writing what is encrypted' },

@@ -68,7 +68,7 @@ export function randomEnsemble(name: string, parts: readonly ModelConfig[], rand
     ensemble_scheduling: { step: chance(random, 0.3) ? step.reverse() : step },
   };
   if (chance(random, 0.5))
-    miswire(step, [...tensors.keys(), 'nowhere'], [...parts.map((part) => part.name), 'nobody'], random);
+    miswire(step, [...tensors.keys(), 'nowhere'], [...parts.map((part) => part.name), 'unknown'], random);
   if (chance(random, 0.15)) disturb(modelConfigType, config, random);
   return { config, versions: [1] };
 }

@@ -156,7 +156,7 @@ test('takes an empty folder, and clears up after a run that was killed', async (
   expect(readdirSync(scratch).sort()).toEqual(['out', 'source']);
 });
 
-test("refuses somebody else's folder", async () => {
+test('refuses a folder that export did not create', async () => {
   mkdirSync(out);
   writeFileSync(join(out, 'thesis.txt'), 'mine');
   await expect(exportModels([model('resnet', { '1/model.pt': 'one' })], out)).rejects.toThrow(
@@ -175,7 +175,7 @@ test.each(['', '{}', '{"models": "resnet"}'])('refuses a folder whose list of mo
   expect(tree(out)).toEqual(before);
 });
 
-test("refuses to replace somebody else's model", async () => {
+test('refuses to replace a model that export did not create', async () => {
   await exportModels([model('bert', { '1/model.pt': 'old' })], out);
   mkdirSync(join(out, 'resnet'));
   writeFileSync(join(out, 'resnet/config.pbtxt'), 'by hand');

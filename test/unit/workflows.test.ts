@@ -58,7 +58,7 @@ test('there are no keys and no secrets: roles are taken with tokens', () => {
   for (const text of TEXTS) expect(text).not.toMatch(/aws-access-key|AWS_ACCESS_KEY|AWS_SECRET|secrets\.|PASSPHRASE/i);
 });
 
-test('a token of AWS has who takes a role with it, and nobody else; who has it writes nothing to GitHub', () => {
+test('only jobs that assume an AWS role get an id-token, and these have no write access to GitHub', () => {
   for (const { permissions } of Object.values(WORKFLOWS)) expect(permissions).toEqual({ contents: 'read' });
   const withToken = namesWith((job) => job.permissions?.['id-token'] === 'write');
   expect(withToken).toEqual(namesWith(takesRole));

@@ -131,7 +131,7 @@ describe('the container that the Deployment describes, with a real tritonserver 
     }
   }
 
-  test('a first start with nothing published is ready; a stop signal reaches it through the shell', async () => {
+  test('is ready with an empty repository and stops on SIGTERM sent to the shell', async () => {
     const { process: server, url } = await start('empty');
     expect(await (await index(url, { [HEADER]: KEY })).json()).toEqual([]);
     await server.stop(30_000);
@@ -146,7 +146,7 @@ describe('the container that the Deployment describes, with a real tritonserver 
       running = await start('first');
     });
 
-    test('it is loaded from S3 at the start, and computes', async () => {
+    test('loads the model from S3 at the start and answers requests', async () => {
       const x = { name: 'x', datatype: 'FP32', shape: [1], data: new Float32Array([1]) } as const;
       const { outputs } = await running.client.infer('adds', [x]);
       expect(outputs[0]?.data).toEqual(new Float32Array([11]));
@@ -163,13 +163,13 @@ describe('the container that the Deployment describes, with a real tritonserver 
       ['GET', 'v2/logging'],
       ['GET', 'v2/models/stats'],
       ['GET', 'v2/models/adds/stats'],
-    ])('without the key %s %s is refused', async (method, path) => {
+    ])('rejects %s %s without the model control key', async (method, path) => {
       for (const headers of [new Headers(), new Headers({ [HEADER]: `${KEY}x` })]) {
         expect((await fetch(`${running.url}/${path}`, { method, headers })).status).toBe(403);
       }
     });
 
-    test('with it a model is unloaded and loaded; asking needs none', async () => {
+    test('unloads and loads a model with the key; inference needs no key', async () => {
       const headers = { [HEADER]: KEY };
       const control = (what: string): Promise<Response> =>
         fetch(`${running.url}/v2/repository/models/adds/${what}`, { method: 'POST', headers });
@@ -180,7 +180,7 @@ describe('the container that the Deployment describes, with a real tritonserver 
       }
     });
 
-    test('publishing tells which key it lacks, and loads with it; status too', async () => {
+    test('publish and status report a missing key and succeed with it', async () => {
       const repository = join(scratch.directory, 'repository');
       writeRepository(repository, addingModel('more', { 1: 20 }));
       const target = ['--bucket', formatLocation(LOCATION), '--endpoint-url', endpoint, '--triton', running.url];
@@ -197,7 +197,9 @@ describe('the container that the Deployment describes, with a real tritonserver 
         /denies model control without its key: .*restricted.*\n.*TRITON_MODEL_CONTROL_KEY/,
       );
       expect((await run('sync-models', publishing, `${KEY}x`)).stderr).toMatch(/with the given key/);
-      expect((await run('sync-models', publishing, `${KEY}\n`)).stderr).toMatch(/not shown\) has other characters than printable ASCII/);
+      expect((await run('sync-models', publishing, `${KEY}\n`)).stderr).toMatch(
+        /not shown\) has other characters than printable ASCII/,
+      );
       expect(await run('sync-models', publishing, KEY)).toMatchObject({ code: 0 });
       const x = { name: 'x', datatype: 'FP32', shape: [1], data: new Float32Array([1]) } as const;
       expect((await running.client.infer('more', [x])).outputs[0]?.data).toEqual(new Float32Array([21]));
@@ -206,14 +208,14 @@ describe('the container that the Deployment describes, with a real tritonserver 
       expect((await run('status', [], KEY)).stdout).toMatch(/more +1 +READY +as released/);
     });
 
-    test('the same over gRPC', async () => {
+    test('applies the same rules over gRPC', async () => {
       const call = (key?: string): Promise<string> => callGrpc(running.grpc, key);
       expect(await call()).toMatch(/restricted/);
       expect(await call('another-key-of-a-test')).toMatch(/restricted/);
       expect(await call(KEY)).toBe('');
     });
 
-    test('every metric that alerts and the dashboard ask for is there, but for those of GPUs', async () => {
+    test('exports every metric that alerts and dashboard query, except those of GPUs', async () => {
       const of = { namespace: 'triton', name: 'triton', scrapeSeconds: 15 };
       const limits = { queueMilliseconds: 50, autoscaled: true, gpus: true, podReadySeconds: 600 };
       const queries = [
@@ -227,7 +229,7 @@ describe('the container that the Deployment describes, with a real tritonserver 
       expect(asked.size).toBeGreaterThan(8);
     });
 
-    test('killed and started again in its pod, it finds no leftovers and loads again', async () => {
+    test('loads the model again after the container was killed and restarted in its pod', async () => {
       writeFileSync(join(models, 'left'), 'by something else');
       mkdirSync(join(models, 'read-only'));
       chmodSync(join(models, 'read-only'), 0o500);

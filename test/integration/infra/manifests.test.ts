@@ -166,7 +166,7 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
     ['PrometheusRule', { groups: [{ name: 'a', rules: [{ alert: 'A', expr: 'up', for: 'long' }] }] }, /for/],
     ['ScaledObject', { fallback: { failureThreshold: 1, replicas: 1, behavior: 'whatever' } }, /behavior/],
     ['ServiceMonitor', { endpoint: [] }, /unknown field "spec.endpoint"/],
-  ])('a %s with %j is refused: the definitions are really asked', async (kind, wrong, reason) => {
+  ])('the API server rejects a %s with %j', async (kind, wrong, reason) => {
     const { only } = await render({ ...CHOICES['KEDA, monitoring'] });
     const manifest = only(kind) as Manifest;
     const spec = { ...(manifest['spec'] as object), ...wrong };
@@ -175,7 +175,7 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
     expect(message).toMatch(reason);
   });
 
-  test('the namespace warns of a pod that would be refused', async () => {
+  test('the namespace warns of a pod that violates its PodSecurity profile', async () => {
     const { only } = await render();
     const manifest = structuredClone(only('Deployment')) as Manifest & {
       spec: { template: { spec: { securityContext: object } } };

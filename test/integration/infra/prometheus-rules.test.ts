@@ -97,19 +97,19 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
   const yields = (expr: string, input: Series[], samples: { labels: string; value: number }[]) =>
     check({ input_series: input, promql_expr_test: [expressionTest(expr, samples)] });
 
-  test('Prometheus reads them, strictly', async () => {
+  test('promtool accepts all rules in strict mode', async () => {
     const { stdout } = await exec(promtool, ['check', 'rules', '--lint=all', '--lint-fatal', rules]);
     expect(stdout).toMatch(/SUCCESS: 11 rules found/);
   });
 
-  test('and every query of the dashboard', async () => {
+  test('promtool accepts every query of the dashboard', async () => {
     const queries = panels(OF, true).flatMap(({ queries: of }) => of.map(({ expression }) => expression));
     expect(queries.length).toBeGreaterThan(12);
     const without = queries.map((expr) => expressionTest(expr, []));
     expect(await check({ input_series: [], promql_expr_test: without })).toBe('');
   });
 
-  test('none fires while two servers answer quickly', async () => {
+  test('no alert fires while two replicas answer quickly', async () => {
     const names = ruleGroups(settings).flatMap(({ rules: all }) => all.flatMap(({ alert }) => alert ?? []));
     expect(names).toHaveLength(10);
     const none = names.map((name) => alertTest(name as string, 90, []));
@@ -117,7 +117,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
   });
 
   describe('alerts', () => {
-    test('TritonDown: nothing answers, or nothing is there to be asked', async () => {
+    test('TritonDown fires if no replica answers or no replica exists', async () => {
       const expected = [{ severity: 'critical', summary: 'No replica of triton answers Prometheus.' }];
       const stopped = [up(POD, '1x20 0x400')];
       expect(await fires('TritonDown', 6, stopped, [])).toBe('');
@@ -125,7 +125,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       expect(await fires('TritonDown', 3, [], [{ ...expected[0], job: 'triton' }])).toBe('');
     });
 
-    test('TritonReplicasMissing: longer than it takes a pod to come', async () => {
+    test('TritonReplicasMissing fires if a replica is missing longer than a pod takes to start', async () => {
       const missing = [
         { series: 'kube_deployment_spec_replicas{namespace="triton",deployment="triton"}', values: '3x400' },
         {
@@ -138,7 +138,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       expect(await fires('TritonReplicasMissing', 42, missing, [{ deployment: 'triton', summary }])).toBe('');
     });
 
-    test('TritonRestarting: more than twice in an hour, and only our pods', async () => {
+    test('TritonRestarting fires after more than two restarts per hour, only for Triton pods', async () => {
       const restarts = (pod: string): Series => ({
         series: `kube_pod_container_status_restarts_total{namespace="triton",pod="${pod}"}`,
         values: '0x40 1x40 2x40 3x40 4x400',
@@ -149,7 +149,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       expect(await fires('TritonRestarting', 20, input, [])).toBe('');
     });
 
-    test('TritonUnschedulable', async () => {
+    test('TritonUnschedulable fires for a pod that cannot be scheduled', async () => {
       const input = [
         { series: `kube_pod_status_unschedulable{namespace="triton",pod="${POD}"}`, values: '1x400' },
         { series: `kube_pod_status_unschedulable{namespace="triton",pod="${OTHER}"}`, values: '0x400' },
@@ -159,7 +159,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       expect(await fires('TritonUnschedulable', 16, input, [{ pod: POD, summary }])).toBe('');
     });
 
-    test('TritonModelsDiffer: a model that one of two servers has; several GPUs are one server', async () => {
+    test('TritonModelsDiffer fires for a model on one of two replicas; several GPUs count as one replica', async () => {
       const everywhere = [POD, OTHER].flatMap((pod) =>
         ['a', 'b'].map((gpu) => ({
           series: `nv_inference_count${labels(pod, `,model="resnet",version="2",gpu_uuid="${gpu}"`)}`,
@@ -171,7 +171,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       expect(await fires('TritonModelsDiffer', 16, input, [{ model: 'new', version: '1', summary }])).toBe('');
     });
 
-    test('TritonRequestsFailing: more than one in a hundred', async () => {
+    test('TritonRequestsFailing fires if more than 1% of the requests fail', async () => {
       const failing = (count: number): Series[] => [
         ...requests(POD, 1000, 1).filter(({ series }) => !series.startsWith('nv_inference_request_failure')),
         ofModel('nv_inference_request_failure', POD, `0+${count}x400`),
@@ -182,13 +182,13 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       expect(await fires('TritonRequestsFailing', 10, failing(10), [])).toBe('');
     });
 
-    test('TritonQueueLong: four times what brings more pods', async () => {
+    test('TritonQueueLong fires at four times the queue time that adds pods', async () => {
       const summary = 'Requests to model bert wait 250 ms before they are computed.';
       expect(await fires('TritonQueueLong', 15, requests(POD, 100, 250), [{ model: 'bert', summary }])).toBe('');
       expect(await fires('TritonQueueLong', 15, requests(POD, 100, 190), [])).toBe('');
     });
 
-    test('TritonRequestsStuck: some wait, none gets through', async () => {
+    test('TritonRequestsStuck fires if requests wait and none completes', async () => {
       const pending = ofModel('nv_inference_pending_request_count', POD, '7x400');
       const stuck = [pending, ofModel('nv_inference_request_success', POD, '500x400')];
       const busy = [pending, ofModel('nv_inference_request_success', POD, '0+10x400')];
@@ -198,7 +198,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       expect(await fires('TritonRequestsStuck', 10, busy, [])).toBe('');
     });
 
-    test('TritonGpuMemoryFull', async () => {
+    test('TritonGpuMemoryFull fires if GPU memory is almost full', async () => {
       const gpu = (metric: string, values: string): Series => ({
         series: `${metric}${labels(POD, ',gpu_uuid="GPU-1"')}`,
         values,
@@ -209,7 +209,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       expect(await fires('TritonGpuMemoryFull', 16, memory, expected)).toBe('');
     });
 
-    test('TritonAtMaximumReplicas', async () => {
+    test('TritonAtMaximumReplicas fires if the maximum of replicas is reached', async () => {
       const autoscaler = '{namespace="triton",horizontalpodautoscaler="triton"}';
       const input = [
         { series: `kube_horizontalpodautoscaler_status_current_replicas${autoscaler}`, values: '8x400' },
@@ -221,10 +221,10 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
     });
   });
 
-  describe('what is scaled by', () => {
+  describe('autoscaling metric', () => {
     const query = scalingQuery(OF, 50);
 
-    test('the recording rule: the slowest model of each pod', async () => {
+    test('the recording rule takes the slowest model of each pod', async () => {
       const input = [...requests(POD, 100, 20, 'slow'), ...requests(POD, 100, 5, 'quick'), ...requests(OTHER, 10, 8)];
       const of = (pod: string): string => `triton_queue_milliseconds{job="triton", namespace="triton", pod="${pod}"}`;
       expect(
@@ -235,7 +235,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       ).toBe('');
     });
 
-    test('queue time of the slowest model times the servers that serve: KEDA divides it by the time wanted', async () => {
+    test('the query multiplies the queue time of the slowest model by the number of serving replicas', async () => {
       const input = [
         up(POD),
         up(OTHER),
@@ -247,12 +247,12 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       expect(await yields(query, input, [{ labels: '{}', value: 160 }])).toBe('');
     });
 
-    test('however long the queue is, at most twice the servers that serve', async () => {
+    test('the query requests at most twice the serving replicas', async () => {
       const input = [up(POD), up(OTHER), ...requests(POD, 1, 60_000)];
       expect(await yields(query, input, [{ labels: '{}', value: 2 * 2 * 50 }])).toBe('');
     });
 
-    test('without requests 0; without metrics no answer', async () => {
+    test('the query returns 0 without requests and nothing without metrics', async () => {
       expect(await yields(query, [up(POD), up(OTHER)], [{ labels: '{}', value: 0 }])).toBe('');
       expect(await yields(query, [], [])).toBe('');
     });

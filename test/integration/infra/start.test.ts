@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { buildSync } from 'esbuild';
 import { paths } from '../../../src/core/paths';
 
-test('a start of the program loads nothing that runs servers or gets tools', () => {
+test('the Pulumi program does not load modules that run servers or download tools', () => {
   const { metafile } = buildSync({
     absWorkingDir: paths.root,
     entryPoints: [join('infra', 'index.ts')],
@@ -23,7 +23,7 @@ test('a start of the program loads nothing that runs servers or gets tools', () 
 const answerOf = (program: string): unknown =>
   JSON.parse(execFileSync(process.execPath, ['--no-warnings', '-e', program], { cwd: paths.root, encoding: 'utf8' }));
 
-test('what Pulumi needs for functions that are sent elsewhere is not loaded, unless it is used', () => {
+test('the Pulumi program loads closure serialization only if it is used', () => {
   const told = answerOf(`
     require('./infra/start.cjs');
     const count = (name) => Object.keys(require.cache).filter((path) => path.includes('node_modules/' + name + '/')).length;
@@ -38,7 +38,7 @@ test('what Pulumi needs for functions that are sent elsewhere is not loaded, unl
   expect(told.text).toContain('return (x) => x * two');
 });
 
-test("sources are looked up for every stack trace but those of Pulumi's own promises", () => {
+test("stack traces are mapped to sources, except those of Pulumi's internal promises", () => {
   const stacks = answerOf(`
     Error.prepareStackTrace = () => 'looked up';
     require('./infra/start.cjs');

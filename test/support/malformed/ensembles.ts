@@ -88,9 +88,9 @@ const ENSEMBLES: readonly RuleCase[] = [
   },
   {
     name: 'a model that is not there',
-    fields: ensemble([step({ model_name: 'nobody' })]),
+    fields: ensemble([step({ model_name: 'unknown' })]),
     problems: [
-      `${STEP}[0].model_name: is not a model of the repository, got "nobody"; allowed: a, any, b, five, ints, join, m, nested, old, small, stream`,
+      `${STEP}[0].model_name: is not a model of the repository, got "unknown"; allowed: a, any, b, five, ints, join, m, nested, old, small, stream`,
     ],
   },
   {
@@ -142,24 +142,24 @@ const ENSEMBLES: readonly RuleCase[] = [
     ],
   },
   {
-    name: 'a tensor that nobody writes',
+    name: 'a tensor that no step writes',
     fields: ensemble(chain({ input_map: { input__0: 'betwen' } })),
     problems: [
       `${STEP}[1].input_map.input__0: reads "betwen", which neither a client nor a step writes; allowed: x, y, between\n    -> did you mean "between"?`,
     ],
   },
   {
-    name: 'an output that nobody writes',
+    name: 'an output that no step writes',
     fields: ensemble([step()], { output: [tensor('y'), tensor('zzz')] }),
     problems: ['output[1]: reads "zzz", which neither a client nor a step writes; allowed: x, y'],
   },
   {
-    name: 'an input that nobody reads',
+    name: 'an input that no step reads',
     fields: ensemble([step()], { input: [tensor('x'), tensor('zzz')] }),
     problems: ['input[1]: writes "zzz", which no step and no output reads\n    -> remove the entry'],
   },
   {
-    name: 'a tensor that nobody reads',
+    name: 'a tensor that no step reads',
     fields: ensemble([step(), step({ model_name: 'b', output_map: { output__0: 'zzz' } })]),
     problems: [
       `${STEP}[1].output_map.output__0: writes "zzz", which no step and no output reads\n    -> remove the entry`,

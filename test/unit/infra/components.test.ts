@@ -4,7 +4,7 @@ import { registered, registeredStack, type RegisteredStack } from '../../support
 
 const { GpuNodePool, GpuNodes, ModelRepository, Network, TritonServer } = components;
 
-/** What a program of somebody else's asks for. */
+/** The resources that another Pulumi program creates. */
 const other = (run: () => Record<string, unknown>): Promise<RegisteredStack> => registered(run, 'other');
 
 const typesOf = ({ resources }: RegisteredStack): Set<string> => new Set(resources.map(({ type }) => type));

@@ -73,7 +73,7 @@ describe('readKubeconfig', () => {
     contexts: [
       { name: 'a', context: { cluster: 'a', user: 'a' } },
       { name: 'b', context: { cluster: 'b', user: 'b' } },
-      { name: 'broken', context: { cluster: 'b', user: 'nobody' } },
+      { name: 'broken', context: { cluster: 'b', user: 'missing' } },
     ],
     clusters: [named('a'), named('b')],
     users: [

@@ -162,7 +162,7 @@ describe('bucketReaders', () => {
   });
 
   test('denies all other roles of that account', () => {
-    const other = READER.replace('deploy-prod', 'somebody');
+    const other = READER.replace('deploy-prod', 'another-role');
     const calls = by(other, callsOf(READER_PERMISSIONS, AT, PLACES)).filter(({ action }) => action.startsWith('s3:'));
     expect(new Set(calls.map((call) => decide([policyFor(other)], call)))).toEqual(new Set(['denied']));
   });

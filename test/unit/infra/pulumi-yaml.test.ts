@@ -12,7 +12,7 @@ interface Project {
   config: Record<string, { description?: string }>;
 }
 
-// UPDATE_PULUMI_YAML=1 writes the section anew; then run prettier.
+// UPDATE_PULUMI_YAML=1 updates the section; then run prettier.
 test('Pulumi.yaml declares every key as the program reads it: type, default, description', () => {
   const text = readFileSync(FILE, 'utf8');
   if (process.env['UPDATE_PULUMI_YAML'] === '1') {

@@ -281,7 +281,7 @@ describe('readSettings reports', () => {
   });
 
   test('a secret that is not encrypted, without its value', () => {
-    const source = configOf('staging', { modelControlKey: 'a-key-that-nobody-sees' });
+    const source = configOf('staging', { modelControlKey: 'a-key-that-is-not-shown' });
     const read = (): unknown => readSettings({ ...source, encrypted: new Set() });
     expect(read).toThrow(UserError);
     expect(problemsOf({ modelControlKey: 'short' })).toEqual([

@@ -9,7 +9,7 @@ import { ProblemList } from '../../../src/core/problems';
 import { MODELS, MODEL_REPO } from '../../support/model-files';
 import { chance, integer, list, pick, SEEDED, type Random } from '../../support/random-choice';
 
-/** The texts that our models are to have; UPDATE_GOLDEN=1 writes them anew. */
+/** The expected texts of our models; UPDATE_GOLDEN=1 updates them. */
 const GOLDEN = path.join(__dirname, '../../data/config');
 
 function parse(text: string): ModelConfig | undefined {

@@ -51,7 +51,7 @@ function definition(type: protobuf.Type, found: Record<string, string[]> = {}): 
   return found;
 }
 
-// UPDATE_DOCS=1 writes it anew; then run prettier.
+// UPDATE_DOCS=1 updates it; then run prettier.
 test('the file is what the definition gives', () => {
   if (process.env['UPDATE_DOCS'] === '1') writeFileSync(FILE, `${JSON.stringify(modelSchema(), null, 2)}\n`);
   expect(JSON.parse(readFileSync(FILE, 'utf8'))).toEqual(modelSchema());

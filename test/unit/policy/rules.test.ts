@@ -14,7 +14,7 @@ import { workloadCases } from './cases/workloads';
 
 const ROOT = join(__dirname, '..', '..', '..');
 
-/** Comes before the table of rules in docs/policy.md; with UPDATE_DOCS=1 that is made anew. */
+/** Comes before the table of rules in docs/policy.md; UPDATE_DOCS=1 updates the table. */
 const TABLE = '<!-- the rules; made with UPDATE_DOCS=1 npx jest unit/policy -->';
 
 const cases: Cases = {
