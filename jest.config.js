@@ -1,8 +1,8 @@
 const { availableParallelism } = require('node:os');
 
 /**
- * Unit tests need only node_modules. Integration tests run real servers, and the soak tests in test/soak do so
- * repeatedly. End-to-end tests run real engines of Pulumi and Kubernetes.
+ * Unit tests need only node_modules. Integration tests run real servers, and system tests do so for longer. The soak tests
+ * repeat random cases. End-to-end tests run real engines of Pulumi and Kubernetes.
  */
 const common = {
   testEnvironment: 'node',
@@ -27,6 +27,7 @@ module.exports = {
       moduleNameMapper: { '^(@npmcli/arborist|typescript)$': '<rootDir>/test/support/not-loaded.ts' },
     },
     { ...common, displayName: 'integration', testMatch: ['<rootDir>/test/integration/**/*.test.ts'] },
+    { ...common, displayName: 'system', testMatch: ['<rootDir>/test/system/**/*.test.ts'] },
     { ...common, displayName: 'soak', testMatch: ['<rootDir>/test/soak/**/*.test.ts'] },
     { ...common, displayName: 'e2e', testMatch: ['<rootDir>/test/{e2e,aws}/**/*.test.ts'] },
   ],

@@ -16,7 +16,7 @@ import { ensureTriton } from '../src/install/triton';
 const SOAK_FACTOR = 25;
 /** Test files of each suite that take their repetitions from test/support/soak.ts. */
 const REPEATED: Partial<Record<Suite, string>> = {
-  integration: 'test/integration/(s3-faults|agreement)',
+  system: 'test/system/(s3-faults|agreement)',
   soak: 'test/soak/',
   e2e: 'test/e2e/disruption',
 };
@@ -25,22 +25,24 @@ const HELP = `Runs unit and integration tests (jest) and Python tests (pytest), 
 
   npm test [-- options]
 
-  --all           also the soak tests of publishing, and end-to-end tests: stacks on real engines of Pulumi and
-                  Kubernetes and a mock of AWS (docs/testing.md)
-  --only NAME     unit, integration, python, soak or e2e
+  --all           also tests that take long (docs/testing.md): the slow Python tests; system tests of whole commands;
+                  soak tests of publishing; end-to-end tests on real engines of Pulumi and Kubernetes and a mock of AWS
+  --only NAME     one suite, with its slow tests: unit, integration, python, system, soak or e2e
   --filter TEXT   jest: only test files whose path contains TEXT; pytest: its -k
   --long          only tests that repeat random cases, with ${SOAK_FACTOR} times the repetitions and a new seed; with --only, those
-                  of that suite, otherwise of integration and soak. SOAK_FACTOR and SOAK_SEED in the environment set both
+                  of that suite, otherwise of system and soak. SOAK_FACTOR and SOAK_SEED in the environment set both
   --help
 `;
 
-const SUITES = ['unit', 'integration', 'python', 'soak', 'e2e'] as const;
+const SUITES = ['unit', 'integration', 'python', 'system', 'soak', 'e2e'] as const;
 type Suite = (typeof SUITES)[number];
 /**
  * Suites that run only on request, because they take long, and e2e first builds Go programs (docs/testing.md gives
  * times).
  */
-const ON_REQUEST: readonly Suite[] = ['soak', 'e2e'];
+const ON_REQUEST: readonly Suite[] = ['system', 'soak', 'e2e'];
+/** Suites that are sensitive to timing. They run one file at a time. */
+const SEQUENTIAL: readonly Suite[] = ['soak', 'e2e'];
 
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => test(argv));
@@ -77,14 +79,14 @@ async function test(argv: readonly string[]): Promise<number> {
   const environment = await progress.run('Python environment', (step) =>
     ensurePython(step, { development: true, embeddable: true }),
   );
-  if (suites.includes('integration')) await getBrowser(progress);
+  if (suites.includes('integration') || suites.includes('system')) await getBrowser(progress);
   // Otherwise the first tests that need them would wait for a download.
   if (suites.some((suite) => !['unit', 'python'].includes(suite))) {
     await progress.run('Triton and S3 server', () =>
       Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
     );
   }
-  const reference = suites.includes('python') ? await getReference(environment, progress) : undefined;
+  const reference = suites.includes('python') && (flags.all || chosen !== undefined) ? await getReference(environment, progress) : undefined;
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
   const total: TestResults = { ...NOTHING, failures: [] };
   try {
@@ -93,7 +95,9 @@ async function test(argv: readonly string[]): Promise<number> {
       const report = join(scratch, suite);
       const filter = filterOf(suite);
       const results =
-        suite === 'python' ? pytest(environment, report, filter, reference) : jest(suite, environment, report, filter);
+        suite === 'python'
+          ? pytest(environment, report, { filter, reference, slow: flags.all || chosen !== undefined })
+          : jest(suite, environment, report, filter);
       for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += results[key];
       total.failures.push(...results.failures);
     }
@@ -173,8 +177,7 @@ function resultsOf(
 
 function jest(suite: Suite, environment: PythonEnvironment, report: string, filter: string | undefined): TestResults {
   const args = ['--selectProjects', suite, '--json', '--outputFile', report];
-  // These suites are sensitive to timing, so they run one file at a time.
-  if (ON_REQUEST.includes(suite)) args.push('--runInBand');
+  if (SEQUENTIAL.includes(suite)) args.push('--runInBand');
   if (filter !== undefined) args.push('--passWithNoTests', filter);
   const binary = join(paths.root, 'node_modules', 'jest', 'bin', 'jest.js');
   const { status } = spawnSync(process.execPath, [binary, ...args], {
@@ -195,13 +198,13 @@ const PYTEST_NO_TESTS = 5;
 function pytest(
   { python }: PythonEnvironment,
   report: string,
-  filter: string | undefined,
-  reference: string | undefined,
+  { filter, reference, slow }: { filter: string | undefined; reference: string | undefined; slow: boolean },
 ): TestResults {
   // Most tests trace a toy model in a separate process. With one thread each, they do not slow each other down.
   const workers = String(Math.min(MOST_PYTEST_WORKERS, availableParallelism()));
   const parallel = ['-n', workers, '--dist', 'worksteal'];
   const args = ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', ...parallel, `--junitxml=${report}`];
+  if (!slow) args.push('-m', 'not slow');
   if (filter !== undefined) args.push('-k', filter);
   const env = {
     OMP_NUM_THREADS: '1',

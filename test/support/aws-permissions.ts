@@ -22,7 +22,7 @@ interface Permission {
 
 /**
  * All permissions that Triton needs, according to its source (core/src/filesystem/implementations/s3.h) and to requests
- * recorded from a real server, with which test/integration/aws-permissions.test.ts compares them.
+ * recorded from a real server, with which test/system/aws-permissions.test.ts compares them.
  */
 export const TRITON_PERMISSIONS: readonly Permission[] = [
   // HeadBucket has no prefix, so a condition that requires a prefix would deny this call.

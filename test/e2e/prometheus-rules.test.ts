@@ -1,16 +1,16 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { TritonServerArgs } from '../../../infra/triton/args';
-import { panels } from '../../../infra/triton/dashboard';
-import { ruleGroups } from '../../../infra/triton/monitoring';
-import { scalingQuery } from '../../../infra/triton/queries';
-import { withDefaults } from '../../../infra/triton/settings';
-import { CommandError, exec } from '../../../src/core/exec';
-import { whyNoGo } from '../../../tools/toolchain/go';
-import { ensurePromtool } from '../../../tools/toolchain/promtool';
-import { describeUnless } from '../../support/describe-unless';
-import { Scratch } from '../../support/scratch';
-import { ARGS } from '../../support/render';
+import type { TritonServerArgs } from '../../infra/triton/args';
+import { panels } from '../../infra/triton/dashboard';
+import { ruleGroups } from '../../infra/triton/monitoring';
+import { scalingQuery } from '../../infra/triton/queries';
+import { withDefaults } from '../../infra/triton/settings';
+import { CommandError, exec } from '../../src/core/exec';
+import { whyNoGo } from '../../tools/toolchain/go';
+import { ensurePromtool } from '../../tools/toolchain/promtool';
+import { describeUnless } from '../support/describe-unless';
+import { Scratch } from '../support/scratch';
+import { ARGS } from '../support/render';
 
 const BUILD_MS = 30 * 60_000;
 

@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { loadAll } from 'js-yaml';
 import { Agent, fetch } from 'undici';
-import type { Exposure, TritonServerArgs } from '../../../infra/triton/args';
-import { CUSTOM_KINDS, customResourceDefinition, type CustomKind } from '../../../tools/toolchain/custom-resources';
-import { whyNoGo } from '../../../tools/toolchain/go';
-import { ensureKubernetes } from '../../../tools/toolchain/kubernetes';
-import { describeUnless } from '../../support/describe-unless';
-import { ClusterProcesses, startApiServer, type Access } from '../../support/api-server';
-import { Scratch } from '../../support/scratch';
-import { until } from '../../support/until';
-import { render } from '../../support/render';
+import type { Exposure, TritonServerArgs } from '../../infra/triton/args';
+import { CUSTOM_KINDS, customResourceDefinition, type CustomKind } from '../../tools/toolchain/custom-resources';
+import { whyNoGo } from '../../tools/toolchain/go';
+import { ensureKubernetes } from '../../tools/toolchain/kubernetes';
+import { describeUnless } from '../support/describe-unless';
+import { ClusterProcesses, startApiServer, type Access } from '../support/api-server';
+import { Scratch } from '../support/scratch';
+import { until } from '../support/until';
+import { render } from '../support/render';
 
 const BUILD_MS = 30 * 60_000;
 const ANSWER_MS = 60_000;
