@@ -86,7 +86,10 @@ async function test(argv: readonly string[]): Promise<number> {
       Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
     );
   }
-  const reference = suites.includes('python') && (flags.all || chosen !== undefined) ? await getReference(environment, progress) : undefined;
+  const reference =
+    suites.includes('python') && (flags.all || chosen !== undefined)
+      ? await getReference(environment, progress)
+      : undefined;
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
   const total: TestResults = { ...NOTHING, failures: [] };
   try {

@@ -97,7 +97,7 @@ describeUnless(whyNoGo(['pulumi']), 'outputs of a stack', () => {
     process.env['PATH'] = '/nowhere';
     expect(await failure('prod')).toMatchObject({
       message: 'pulumi is not on PATH',
-      hint: expect.stringMatching(/--bucket s3:\/\/NAME\/PREFIX, of promote --from and --to$/) as string,
+      hint: expect.stringMatching(/--bucket s3:\/\/NAME\/PREFIX \(promote: --from and --to\)$/) as string,
     });
   });
 

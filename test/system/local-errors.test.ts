@@ -58,7 +58,7 @@ describe('npm run local reports an error and starts nothing', () => {
       UV_HTTP_RETRIES: '0',
     });
     expect(finished.code).toBe(1);
-    expect(finished.stderr).toContain('error: the Python package index could not be reached');
+    expect(finished.stderr).toContain('error: cannot reach the Python package index');
     expect(finished.stderr).toContain('HTTPS_PROXY');
   });
 
