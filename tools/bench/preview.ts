@@ -212,13 +212,7 @@ function beyond(rows: Record<Project, PreviewTimes>, what: keyof PreviewTimes): 
 const STACK = 'staging';
 
 const EMPTY = 'module.exports = {};\n';
-/**
- * Loads packages lazily as infra/start.cjs does. Otherwise the SDK's own imports would count as a part of the
- * providers.
- */
-const PROVIDERS = `const { loadLater } = require('./src/launch/later.cjs');
-for (const name of ['typescript', '@npmcli/arborist']) loadLater(name, '@pulumi/pulumi');
-const { Provider: Aws } = require('@pulumi/aws/provider');
+const PROVIDERS = `const { Provider: Aws } = require('@pulumi/aws/provider');
 const { Provider: Kubernetes } = require('@pulumi/kubernetes/provider');
 new Aws('aws', { region: 'us-east-1' });
 new Kubernetes('kubernetes', { renderYamlToDirectory: 'not-written' });
