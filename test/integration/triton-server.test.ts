@@ -14,7 +14,7 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 test.each(['http', 'grpc', 'metrics'] as const)(
-  'TritonServer.start fails if another program uses the %s port and accepts every request',
+  'startTriton fails if another program uses the %s port and accepts every request',
   async (taken) => {
     const other: Server = createServer((_, response) => response.end('ok'));
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
@@ -32,7 +32,7 @@ test.each(['http', 'grpc', 'metrics'] as const)(
   },
 );
 
-test('TritonServer.stop deletes the shared memory of a killed server', async () => {
+test('stop deletes the shared memory of a killed server', async () => {
   const server = await testTriton(
     scratch,
     writeRepository(join(scratch.directory, 'killed'), addingModel('adds', { 1: 1 })),

@@ -1,4 +1,4 @@
-"""What several test files need."""
+"""Fixtures that several test files use."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tracing.__main__ import main
 
 # A model folder: name, trace.py, platform, the rest of model.yaml.
 AddModel = Callable[..., Path]
-# What the command reports, one object a line.
+# The events of the command, one object per line.
 Event = dict[str, Any]
 Run = Callable[..., tuple[int, list[Event]]]
 
 
-# One FP32 tensor with four numbers a row in, the same out.
+# One FP32 tensor with four numbers per row as input, and the same as output.
 TENSORS = """
     max_batch_size: 0
     input: [{ name: input__0, data_type: TYPE_FP32, dims: [-1, 4] }]

@@ -1,4 +1,4 @@
-"""What Triton's process of a model gives to the Python-based backends, without Triton."""
+"""Replaces the interface of Triton's model process to the Python-based backends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ sys.path.append(str(Path(__file__).parents[2] / "python" / "backends" / "lib"))
 
 
 class FakeTensor:
-    """pb_utils.Tensor: keeps what was exported as a torch tensor."""
+    """pb_utils.Tensor: stores the exported torch tensor."""
 
     def __init__(self, name: str, value: torch.Tensor) -> None:
         self._name = name

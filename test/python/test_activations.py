@@ -1,4 +1,4 @@
-"""How much memory the tensors of a call take."""
+"""The memory that the tensors of a call use."""
 
 from __future__ import annotations
 

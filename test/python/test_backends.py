@@ -1,4 +1,4 @@
-"""The Python-based backends without Triton: what Triton's process gives them is faked."""
+"""The Python-based backends without Triton, with a fake of Triton's model process."""
 
 from __future__ import annotations
 

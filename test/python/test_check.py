@@ -1,4 +1,4 @@
-"""The trace check counts what numpy.allclose would refuse and fails on anything beyond the tolerance."""
+"""The trace check counts values that numpy.allclose would reject and fails on any beyond the tolerance."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_nan_alone_compares_nothing() -> None:
 
 
 class Grows(nn.Module):
-    """Gives a longer tensor, or more of them, at each call."""
+    """Returns a longer tensor, or more tensors, at each call."""
 
     def __init__(self, *, outputs: bool) -> None:
         super().__init__()

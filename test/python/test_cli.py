@@ -1,4 +1,4 @@
-"""`python -m tracing` on small repositories of its own."""
+"""`python -m tracing` on small repositories."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command(repository: Path, *arguments: str) -> list[str]:
 
 
 def in_process(repository: Path, *arguments: str, python_path: str = "") -> tuple[int, list[Event]]:
-    """Runs the command as a user does, in a process of its own."""
+    """Runs the command like a user, in a separate process."""
     environment = {**os.environ, "PYTHONPATH": python_path}
     result = subprocess.run(
         command(repository, *arguments), cwd=PYTHON, env=environment, capture_output=True, text=True, check=False

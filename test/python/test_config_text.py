@@ -1,4 +1,4 @@
-"""The config.pbtxt texts that our models get, read with Triton's own message definition (tritonclient ships it)."""
+"""The config.pbtxt texts of our models, read with Triton's message definition from tritonclient."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-# What a model is to say, whatever else: platform, max_batch_size, inputs and outputs as (name, type, dims).
+# The required content of each model: platform, max_batch_size, inputs and outputs as (name, type, dims).
 MODELS: dict[str, tuple[str, int, list[tuple[str, str, list[int]]], list[tuple[str, str, list[int]]]]] = {
     "bert": (
         "pytorch_libtorch",

@@ -1,4 +1,4 @@
-"""Inputs of the check that cannot find what a trace froze are refused."""
+"""Rejects inputs of the check that cannot reveal values which the trace froze."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from conftest import AddModel, Run
 
-# Divides by the length that it was traced with, which the check finds only at another one.
+# Divides by the length of the traced example, which the check finds only with another length.
 MEAN = """
     import torch
     from torch import nn

@@ -1,4 +1,4 @@
-"""Golden requests that `python -m tracing` stores, and what it compares with model.yaml."""
+"""Golden requests that `python -m tracing` stores, and its comparison with model.yaml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace.py may import: modules beside it, and packages of its requirements.txt."""
+"""Imports of a trace.py: modules beside it, and packages of its requirements.txt."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ IMPORTING = """
 
 @pytest.fixture(autouse=True)
 def _uv(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As src/trace/trace.ts passes it on."""
+    """The environment that src/trace/trace.ts passes."""
     cached = sorted(cache_root().glob("uv-*/bin/uv"))
     monkeypatch.setenv("TRITON_SERVING_UV", shutil.which("uv") or str(cached[-1]))
 
@@ -81,7 +81,7 @@ def test_packages_of_its_requirements(add_model: AddModel, run: Run, monkeypatch
     assert (status, events[-1]["event"]) == (0, "done"), events
     assert factor_of(folder) == 10
     assert run()[1][-1]["event"] == "up-to-date"
-    # NumPy, which the environment has, is not installed once more.
+    # NumPy is not installed again, because the environment has it.
     installed_to = tracing_packages(folder / "requirements.txt", sys.executable, Uv(os.environ["TRITON_SERVING_UV"]))
     assert sorted(path.name for path in installed_to.glob("[a-z]*")) == ["idna", "idna-3.10.dist-info"]
 

@@ -1,4 +1,4 @@
-"""Which Python a model.py runs in: python/model_packages/launch.py."""
+"""python/model_packages/launch.py selects the Python that runs a model.py."""
 
 from __future__ import annotations
 

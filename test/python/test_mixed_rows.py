@@ -1,4 +1,4 @@
-"""A module whose answer to one row depends on the other rows of its batch is refused."""
+"""Rejects a module whose answer to one row depends on other rows of the batch."""
 
 from __future__ import annotations
 

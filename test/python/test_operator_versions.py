@@ -1,4 +1,4 @@
-"""A traced file keeps the version of its operators: PyTorch reads those of a lower version with an older meaning."""
+"""A traced file stores the version of its operators, because PyTorch gives lower versions an older meaning."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def golden_tolerance(repository: Path) -> float:
     return tolerance
 
 
-# Options of the export; the tolerance that the golden requests have; what the file computes in.
+# Options of the export; the tolerance of the golden requests; the data type of the computation.
 @pytest.mark.parametrize(
     ("options", "allowed", "dtype"),
     [

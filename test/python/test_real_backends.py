@@ -204,7 +204,7 @@ def ids(cases: list[Any]) -> list[str]:
 
 
 def covers(row: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A test of a row that has no table of cases."""
+    """Marks the test of a row without a table of cases."""
     COVERED.add(row)
     return lambda test: test
 
@@ -421,14 +421,14 @@ ONNX_REFUSES = [
         {**BATCHED, "output": [tensor("y", "TYPE_INT64", [2, 2])]},
         "configuration expects datatype TYPE_INT64 for output 'y', model provides TYPE_FP32",
     ),
-    # What the file fixes, the configuration must fix.
+    # The configuration must fix every size that the file fixes.
     (
         "ort dims",
         batched_file,
         {**BATCHED, "input": [tensor("x"), tensor("flag", dims=[-1])]},
         "tensor 'flag': the model expects 2 dimensions (shape [-1, 1]) but the model configuration specifies 2",
     ),
-    # And of outputs it must leave open what the file leaves open.
+    # For outputs, the configuration must leave variable every size that the file leaves variable.
     (
         "ort dims",
         onnx_file,

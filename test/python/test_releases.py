@@ -1,4 +1,4 @@
-"""trace warns of a file that the server's PyTorch would refuse; the table has the release of the Dockerfile."""
+"""trace warns of a file that the server's PyTorch cannot read; the table has the release of the Dockerfile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a model out of date, as `python -m tracing --explain` says it."""
+"""The reasons for which a model is out of date, as `python -m tracing --explain` reports them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_what_changed_is_named(model: Path, run: Run) -> None:
         known = found
     assert reasons(run, "--seed", "3")[-1] == "the seed is 3, and was 0"
     assert reasons(run, "--force")[0] == "--force was given"
-    # It was only explained.
+    # --explain does not trace.
     assert reasons(run) == known
 
 
@@ -133,7 +133,7 @@ def test_every_file_that_an_export_writes_is_kept(add_model: AddModel, run: Run)
     assert reasons(run) == ["1/model.onnx.data is missing or was changed"]
     run()
     assert reasons(run) == []
-    # One that the next trace does not write is not left.
+    # A file that the next trace does not write is deleted.
     (folder / "trace.py").write_text(textwrap.dedent(ONNX))
     run()
     assert sorted(path.name for path in (folder / "1").iterdir()) == ["model.onnx", "model.onnx.trace.json"]

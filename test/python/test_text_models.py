@@ -1,4 +1,4 @@
-"""The text, sound and classifier models: each compared with what it was made from, at shapes that were not traced."""
+"""Text, sound and classifier models, compared with their original networks at shapes that were not traced."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def seeded() -> None:
 
 
 class Bert:
-    """all-MiniLM-L6-v2 traced as it is published, beside the network that it was made from."""
+    """The published all-MiniLM-L6-v2, traced, and its original network."""
 
     def __init__(self) -> None:
         self.export: TorchScriptExport = trace_py("bert").export(context_of("bert"))
@@ -341,7 +341,7 @@ print(json.dumps([weights.description, weights.source, load_sentence_modules(sou
 
 
 class Hub(BaseHTTPRequestHandler):
-    """As much of the hub as downloads need: one repository, whose branch `v2` is at COMMIT."""
+    """A fake hub for downloads: one repository, whose branch `v2` is at COMMIT."""
 
     COMMIT = "1234567890abcdef1234567890abcdef12345678"
     folder: Path
@@ -376,7 +376,7 @@ class Hub(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def use_hub(tmp_path: Path) -> Iterator[Callable[[str], subprocess.CompletedProcess[str]]]:
-    """Loads an encoder from a hub on this machine, in a process of its own: the library reads HF_ENDPOINT once."""
+    """Loads an encoder from a local hub in a separate process, because the library reads HF_ENDPOINT only once."""
     (tmp_path / "encoder").mkdir()
     handler = type("Handler", (Hub,), {"folder": encoder_in(tmp_path / "encoder", flags("cls_token"))})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -402,7 +402,7 @@ def test_a_hub_name_takes_a_revision_and_its_commit_is_kept(
     result = use_hub("owner/encoder@v2")
     assert result.returncode == 0, result.stderr
     pinned = f"owner/encoder@{Hub.COMMIT}"
-    # The description is what a release keeps.
+    # The description is recorded in a release.
     assert json.loads(result.stdout) == [f"BERT from {pinned}", pinned, "cls"]
 
 
