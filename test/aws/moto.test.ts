@@ -17,7 +17,7 @@ describe('the mock of EKS', () => {
       method,
       headers: {
         'content-type': 'application/json',
-        // The scope of the signature tells the service; the signature itself is not looked at.
+        // The scope of the signature selects the service. The signature is not verified.
         authorization:
           'AWS4-HMAC-SHA256 Credential=mock/20260101/us-east-1/eks/aws4_request, SignedHeaders=host, Signature=0',
       },
