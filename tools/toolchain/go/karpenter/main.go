@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 )
 
-// scarce behaves like AWS's provider: a lack of capacity becomes known only when a request for a machine fails. Then
-// the offerings are unavailable until capacity returns.
+// scarce learns as AWS's provider does: nobody knows that capacity is out before a machine was asked for in vain. Then
+// the offerings are unavailable until it is there again.
 type scarce struct {
 	*kwok.CloudProvider
 	types []*cloudprovider.InstanceType
