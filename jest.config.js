@@ -24,7 +24,7 @@ module.exports = {
       testMatch: ['<rootDir>/test/unit/**/*.test.ts'],
       // Pulumi loads these packages to serialize functions of a program, which takes three times as long as loading
       // Pulumi itself. This package serializes no functions.
-      moduleNameMapper: { '^(@npmcli/arborist|typescript)$': '<rootDir>/test/support/not-loaded.ts' },
+      moduleNameMapper: { '^(@npmcli/arborist|typescript)$': '<rootDir>/test/support/empty-module.ts' },
     },
     { ...common, displayName: 'integration', testMatch: ['<rootDir>/test/integration/**/*.test.ts'] },
     { ...common, displayName: 'system', testMatch: ['<rootDir>/test/system/**/*.test.ts'] },

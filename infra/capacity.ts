@@ -1,21 +1,21 @@
-import { factsOf, type GpuInstanceType } from './gpu/gpu-instance-types';
+import { getFacts, type GpuInstanceType } from './gpu/gpu-instance-types';
 import { schedulableGpus } from './settings/gpu-node-pools';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 
 /** Fewest and most nodes of a pool, if all of them have the given instance type. */
-export function nodesOf(pool: GpuNodePoolSettings, type: GpuInstanceType): { fewest: number; most: number } {
+export function getNodes(pool: GpuNodePoolSettings, type: GpuInstanceType): { fewest: number; most: number } {
   if (pool.mechanism === 'managed-node-group') {
     // One group for spot and one for on-demand, each of this size.
     const groups = pool.capacityTypes.length;
     return { fewest: pool.minimumNodes * groups, most: pool.maximumNodes * groups };
   }
-  return { fewest: 0, most: Math.floor(pool.maximumGpus / factsOf(type).gpus) };
+  return { fewest: 0, most: Math.floor(pool.maximumGpus / getFacts(type).gpus) };
 }
 
 /** The most replicas that a pool can hold at its limit, whichever of its instance types it uses. */
 function mostServers(pool: GpuNodePoolSettings, gpusPerPod: number): number {
   const counts = pool.instanceTypes.map(
-    (type) => nodesOf(pool, type).most * Math.floor(schedulableGpus(pool, type) / gpusPerPod),
+    (type) => getNodes(pool, type).most * Math.floor(schedulableGpus(pool, type) / gpusPerPod),
   );
   return Math.max(0, ...counts);
 }
@@ -28,9 +28,9 @@ export function capacityWarning({ gpuNodePools: pools, triton }: Settings): stri
   const [key, asked] =
     autoscaling === undefined ? ['replicas', replicas] : ['autoscaling.maxReplicas', autoscaling.maxReplicas];
   if (asked <= room) return undefined;
-  const limits = [...new Set(pools.map(({ mechanism }) => limitOf(mechanism)))].join(' and ');
+  const limits = [...new Set(pools.map(({ mechanism }) => getLimit(mechanism)))].join(' and ');
   return `${key} is ${asked}, but the GPU node pools have room for ${room} at most (${limits}), so the other replicas would stay pending. Raise ${limits}, or lower ${key}`;
 }
 
-const limitOf = (mechanism: GpuNodePoolSettings['mechanism']): string =>
+const getLimit = (mechanism: GpuNodePoolSettings['mechanism']): string =>
   mechanism === 'managed-node-group' ? 'maximumNodes' : 'maximumGpus';

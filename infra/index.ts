@@ -1,13 +1,13 @@
 import { join } from 'node:path';
 import * as pulumi from '@pulumi/pulumi';
-import { explained } from './explained';
+import { toRunError } from './run-error';
 import { readSettings } from './settings';
 import { program } from './stack';
 
 // Pulumi calls this function and uses its result as the outputs of the stack.
 export = async (): Promise<object> => {
-  const settings = explained(() => readSettings());
-  const outputs = explained(() => program(settings));
+  const settings = toRunError(() => readSettings());
+  const outputs = toRunError(() => program(settings));
   // The engine processes the resources while this loads the code for models and reads them.
   const { memoryWarnings } = await import('./memory-warnings');
   const repository = join(pulumi.getRootDirectory(), 'model-repo');

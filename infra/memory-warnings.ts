@@ -7,7 +7,7 @@ import {
   serverMemory,
   type ServerMemory,
 } from '../src/model';
-import { factsOf, gpuMemoryOf } from './gpu/gpu-instance-types';
+import { getFacts, getGpuMemory } from './gpu/gpu-instance-types';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { DEFAULTS } from './triton/limits';
 
@@ -36,11 +36,11 @@ function gpuWarning(
   memory: ServerMemory,
 ): string | undefined {
   const slices = mechanism === 'managed-node-group' ? timeSlices : 1;
-  const [type] = [...instanceTypes].sort((a, b) => gpuMemoryOf(a) - gpuMemoryOf(b));
+  const [type] = [...instanceTypes].sort((a, b) => getGpuMemory(a) - getGpuMemory(b));
   if (type === undefined) return undefined;
-  const { gpu } = factsOf(type);
+  const { gpu } = getFacts(type);
   const share = slices === 1 ? '' : ` for each of ${slices} replicas (timeSlices)`;
-  const fault = gpuMemoryFault(memory, `${type} (${gpu}) of pool ${name}`, gpuMemoryOf(type) / slices);
+  const fault = gpuMemoryFault(memory, `${type} (${gpu}) of pool ${name}`, getGpuMemory(type) / slices);
   if (fault === undefined) return undefined;
   const fewer = slices === 1 ? '' : 'lower timeSlices, ';
   return `${fault}${share}: ${fewer}set instanceTypes with larger GPUs, or lower instance_group.count or max_batch_size of the models`;

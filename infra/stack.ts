@@ -10,14 +10,14 @@ import { GpuNodes } from './gpu/gpu-nodes';
 import { existingAccess, kubernetesProvider, type ClusterAccess } from './cluster/kubernetes-provider';
 import { ModelRepository } from './storage/model-repository';
 import { Network } from './network/network';
-import { partitionOf } from './iam/policy-document';
+import { getPartition } from './iam/policy-document';
 import { PublisherRole } from './iam/publisher-role';
-import type { RepositoryPlace } from './iam/repository-policies';
+import type { RepositoryRef } from './iam/repository-policies';
 import { readSettings, type ClusterSettings, type Settings } from './settings';
-import { SERVER } from './settings/triton';
+import { COMPONENT_NAME } from './settings/triton';
 import { TritonAccess } from './iam/triton-access';
 import { TritonServer, type RepositoryCredentials } from './triton/server';
-import { warningsOf } from './warnings';
+import { getWarnings } from './warnings';
 
 /** Outputs that publishing reads (src/cluster/stack-outputs.ts), and outputs for people. */
 export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<string> } & {
@@ -29,19 +29,19 @@ export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<
 
 /** Creates all resources of a stack from its settings. */
 export function program(settings: Settings = readSettings()): ProgramOutputs {
-  for (const warning of warningsOf(settings, new Date())) void pulumi.log.warn(warning);
+  for (const warning of getWarnings(settings, new Date())) void pulumi.log.warn(warning);
   const name = `triton-${settings.stack}`;
-  const cluster = clusterOf(name, settings);
-  const repository = repositoryOf(name, settings);
+  const cluster = getCluster(name, settings);
+  const repository = getRepository(name, settings);
   const kubernetes = kubernetesProvider(name, cluster.access, settings.renderManifestsTo);
   const nodes = new GpuNodes(
     `${name}-gpu`,
     { pools: settings.gpuNodePools, region: settings.region, tags: settings.tags, ...cluster.nodes },
     { providers: { kubernetes }, dependsOn: cluster.ready },
   );
-  const credentials = credentialsOf(name, settings, cluster, repository);
+  const credentials = getCredentials(name, settings, cluster, repository);
   const triton = new TritonServer(
-    SERVER,
+    COMPONENT_NAME,
     {
       ...settings.triton,
       ...onGpuNodes(settings),
@@ -55,7 +55,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
       dependsOn: [...cluster.ready, ...nodes.pools, ...credentials.ready, ...repository.ready],
     },
   );
-  const publisher = publisherOf(name, settings, cluster, repository);
+  const publisher = getPublisher(name, settings, cluster, repository);
   // Publishing needs either all three of these outputs or none.
   const publishing = cluster.access && {
     kubeconfig: cluster.access.kubeconfigText,
@@ -86,7 +86,7 @@ interface PlacedCluster {
   ready: pulumi.Resource[];
 }
 
-function clusterOf(name: string, settings: Settings): PlacedCluster {
+function getCluster(name: string, settings: Settings): PlacedCluster {
   if (settings.cluster.kind === 'existing') {
     const { kubeconfig, context, oidcProviderArn } = settings.cluster;
     // Rendering manifests needs no cluster. A kubeconfig that is set nevertheless is for publishing.
@@ -151,11 +151,11 @@ interface PlacedRepository {
   url: pulumi.Input<string>;
   endpointUrl: string | undefined;
   /** Undefined if the bucket is not in AWS. */
-  place: RepositoryPlace | undefined;
+  place: RepositoryRef | undefined;
   ready: pulumi.Resource[];
 }
 
-function repositoryOf(name: string, { modelRepository: settings, protect }: Settings): PlacedRepository {
+function getRepository(name: string, { modelRepository: settings, protect }: Settings): PlacedRepository {
   const { prefix, region } = settings;
   if (settings.kind === 'create') {
     const made = new ModelRepository(`${name}-models`, {
@@ -169,12 +169,12 @@ function repositoryOf(name: string, { modelRepository: settings, protect }: Sett
   }
   const url = formatLocation({ bucket: settings.bucket, prefix });
   if (settings.kind === 'elsewhere') return { url, endpointUrl: settings.endpointUrl, place: undefined, ready: [] };
-  const bucketArn = `arn:${partitionOf(region)}:s3:::${settings.bucket}`;
+  const bucketArn = `arn:${getPartition(region)}:s3:::${settings.bucket}`;
   const key = settings.kmsKeyArn === undefined ? {} : { keyArn: settings.kmsKeyArn };
   return { url, endpointUrl: undefined, place: { bucketArn, prefix, ...key }, ready: [] };
 }
 
-function credentialsOf(
+function getCredentials(
   name: string,
   { modelRepository, triton }: Settings,
   { oidcProviderArn }: PlacedCluster,
@@ -190,12 +190,12 @@ function credentialsOf(
     repository: place,
     oidcProviderArn,
     namespace: triton.namespace.name,
-    serviceAccount: SERVER,
+    serviceAccount: COMPONENT_NAME,
   });
   return { value: { kind: 'role', roleArn: access.roleArn }, ready: access.ready };
 }
 
-function publisherOf(
+function getPublisher(
   name: string,
   { publisher, triton }: Settings,
   { nodes }: PlacedCluster,

@@ -9,7 +9,7 @@ const EXAMPLE_RANGES = /^(192\.0\.2|198\.51\.100|203\.0\.113)\./;
  * Warnings about settings that are valid but probably unintended.
  * @param today a parameter for tests
  */
-export function warningsOf(settings: Settings, today: Date): string[] {
+export function getWarnings(settings: Settings, today: Date): string[] {
   const { cluster, publisher, gpuNodePools } = settings;
   const capacity = capacityWarning(settings);
   const tooFewGpus = capacity === undefined ? [] : [capacity];

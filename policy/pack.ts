@@ -13,7 +13,7 @@ export function toPolicies(rules: readonly Rule[]): Policies {
         ...shared,
         validateResource: (args, reportViolation) => {
           if (!each.types.includes(args.type)) return;
-          each.check(resourceOf(args), (finding: Finding) => reportViolation(describe(finding), args.urn));
+          each.check(getResource(args), (finding: Finding) => reportViolation(describe(finding), args.urn));
         },
       });
     }
@@ -29,7 +29,7 @@ export function toPolicies(rules: readonly Rule[]): Policies {
   });
 }
 
-function resourceOf({ type, name, urn, opts, props }: ResourceValidationArgs): Resource {
+function getResource({ type, name, urn, opts, props }: ResourceValidationArgs): Resource {
   return { type, name, urn, protect: opts.protect, props: Value.ofResource(props), madeFrom: () => [] };
 }
 

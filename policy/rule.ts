@@ -58,13 +58,13 @@ export function findings(rule: Rule, resources: readonly Resource[]): string[] {
 }
 
 /** The name of the stack that a resource belongs to. */
-export function stackOf({ urn }: Pick<Resource, 'urn'>): string {
+export function getStack({ urn }: Pick<Resource, 'urn'>): string {
   return /^urn:pulumi:([^:]*)::/.exec(urn)?.[1] ?? '';
 }
 
 /** Whether the stack is a production stack, by its name. */
 export function isProduction(resource: Pick<Resource, 'urn'>): boolean {
-  return /^prod/i.test(stackOf(resource));
+  return /^prod/i.test(getStack(resource));
 }
 
 /**

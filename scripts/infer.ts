@@ -7,7 +7,7 @@ import { shellWord } from '../src/core/format';
 import { DEFAULT_TOP, inferCommand, typesCommand, type Connection } from '../src/infer/command';
 import { PIXELS, type PixelKind } from '../src/media/pictures';
 import { SAVED_AS } from '../src/infer/results';
-import { STANDARD_HTTP } from '../src/local/next-commands';
+import { STANDARD_HTTP } from '../src/local/hints';
 import { findLocalStack, runningStacks } from '../src/local/state';
 import { paths } from '../src/core/paths';
 import { CONTROL_HEADER, GRPC_CONTROL_HEADER } from '../src/triton/control-key';
@@ -96,7 +96,7 @@ async function infer(argv: readonly string[]): Promise<number> {
     process.stdout.write(HELP);
     return EXIT.ok;
   }
-  const server = serverOf(flags);
+  const server = getServer(flags);
   if (flags.types !== undefined) {
     const other = NOT_FOR_TYPES.find((name) => flags[name] !== undefined && flags[name] !== false);
     if (other !== undefined)
@@ -142,7 +142,7 @@ interface ServerFlags {
 }
 
 /** Returns the server to ask, and the folder with the files that its models need on the client. */
-function serverOf(flags: ServerFlags): Connection & { repository: string } {
+function getServer(flags: ServerFlags): Connection & { repository: string } {
   const repo = flags.repo === undefined ? undefined : resolve(flags.repo);
   const given = flags.url === undefined ? 'grpc' : 'url';
   if (flags.local && flags[given] !== undefined)

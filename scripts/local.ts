@@ -1,7 +1,7 @@
 import { basename, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EXIT, parseFlags, parseInteger, parseSelection, runCommand } from '../src/cli/cli';
-import { Interrupted, watchInterrupts } from '../src/cli/interrupts';
+import { InterruptedError, watchInterrupts } from '../src/cli/interrupts';
 import { UserError } from '../src/core/errors';
 import { stopCommands } from '../src/core/exec';
 import { anyProcessRuns, killAll, stopAll } from '../src/local/process/managed-process';
@@ -18,7 +18,7 @@ import {
   printPage,
   type LocalResult,
 } from '../src/local/report';
-import { askEachModel, isZerosRefused, type Answer } from '../src/local/requests';
+import { askEachModel, isZerosRefused, type SmokeTestResult } from '../src/local/smoke-test';
 import { selectModels } from '../src/local/selection';
 import { localDirectory, startStack } from '../src/local/stack';
 import { Timings } from '../src/local/timings';
@@ -27,7 +27,7 @@ import { readRepository } from '../src/model';
 import { paths } from '../src/core/paths';
 import { Progress } from '../src/cli/progress';
 import { requireTritonPlatform } from '../src/install/triton';
-import { Undo } from '../src/core/undo';
+import { Cleanup } from '../src/core/cleanup';
 
 const FLAGS = {
   once: { type: 'boolean', default: false },
@@ -112,7 +112,7 @@ async function local(argv: readonly string[]): Promise<number> {
 
   const progress = new Progress();
   const timings = new Timings();
-  const undo = new Undo();
+  const undo = new Cleanup();
   const interruption = untilInterrupted();
   const stop = new AbortController();
   const serve = async (): Promise<number> => {
@@ -133,7 +133,7 @@ async function local(argv: readonly string[]): Promise<number> {
     const ready = stack.versions.filter(({ state }) => state === 'READY').map(({ model }) => model);
     const { models } = await readRepository(repository, { models: [...new Set(ready)] });
     const answers = await timings.measure('requests', () => askEachModel(stack.triton, models));
-    const show = async (current: readonly Answer[]): Promise<LocalResult> => {
+    const show = async (current: readonly SmokeTestResult[]): Promise<LocalResult> => {
       const result = localResult(stack, selection, current, timings);
       await writePage(page, { result, repository, once: flags.once, made: new Date() });
       return result;
@@ -149,7 +149,7 @@ async function local(argv: readonly string[]): Promise<number> {
     if (flags.once && wrong.length > 0) throw new UserError(`no correct answer from ${[...new Set(wrong)].join(', ')}`);
     if (flags.once) return EXIT.ok;
 
-    interruption.becomeOrdinary();
+    interruption.markReady();
     if (!flags.json) {
       const bad = answers.filter((answer) => answer.error !== undefined && !isZerosRefused(answer));
       const names = new Set([...failedNames(stack), ...bad.map(({ model }) => model)]);
@@ -171,7 +171,7 @@ async function local(argv: readonly string[]): Promise<number> {
       ? new Promise<void>(() => undefined)
       : watchModels(repository, before, (changed) => reloads.add(changed), stop.signal);
     undo.defer(async () => {
-      stop.abort(new Interrupted('interrupted'));
+      stop.abort(new InterruptedError('interrupted'));
       stopCommands();
       await Promise.race([reloads.idle(), sleep(END_OF_RELOAD_MS)]);
     });
@@ -190,7 +190,7 @@ async function local(argv: readonly string[]): Promise<number> {
   try {
     return await Promise.race([serve(), interruption.thrown]);
   } catch (error) {
-    if (!(error instanceof Interrupted)) throw error;
+    if (!(error instanceof InterruptedError)) throw error;
     progress.abandon();
     progress.line(error.message);
     return EXIT.interrupted;
@@ -216,14 +216,14 @@ const END_OF_RELOAD_MS = 5000;
 function untilInterrupted() {
   let ordinary = false;
   let request: (value: undefined) => void = () => undefined;
-  let fail: (error: Interrupted) => void = () => undefined;
+  let fail: (error: InterruptedError) => void = () => undefined;
   const requested = new Promise<undefined>((resolve) => (request = resolve));
   const thrown = new Promise<never>((_, reject) => (fail = reject));
   thrown.catch(() => undefined);
   const stopWatching = watchInterrupts({
     first: () => {
       if (ordinary) request(undefined);
-      else fail(new Interrupted('interrupted'));
+      else fail(new InterruptedError('interrupted'));
     },
     again: () => {
       killAll();
@@ -231,11 +231,11 @@ function untilInterrupted() {
     },
   });
   return {
-    /** Settles when an interrupt arrives after becomeOrdinary. */
+    /** Settles when an interrupt arrives after markReady. */
     requested,
-    /** Rejects when an interrupt arrives before becomeOrdinary. */
+    /** Rejects when an interrupt arrives before markReady. */
     thrown,
-    becomeOrdinary: (): void => {
+    markReady: (): void => {
       ordinary = true;
     },
     stopWatching,

@@ -1,5 +1,5 @@
 import { EXIT, parseFlags, parseList, runCommand } from '../src/cli/cli';
-import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from '../src/commands/change-command';
+import { PUBLISH_FLAGS, PUBLISH_HELP, parseConcurrency, runPublishCommand } from '../src/commands/publish-command';
 import { openTarget, SERVER_FLAGS, SERVER_HELP, type CommandTarget, type TargetFlags } from '../src/commands/target';
 import { UsageError } from '../src/core/errors';
 import { nextCommand } from '../src/core/next-command';
@@ -19,7 +19,7 @@ const HELP = `Publishes a release of one repository to another repository. S3 co
   --endpoint-url URL         an S3 API other than that of AWS, for both repositories
   --region NAME              region of both buckets
 Replicas of --to (default: the replicas of its stack):
-${SERVER_HELP}${CHANGE_HELP}
+${SERVER_HELP}${PUBLISH_HELP}
 Examples:
   npm run promote -- --from staging --to prod
   npm run promote -- --from staging --to prod --release 1f2e3d4c --require-pretrained
@@ -46,7 +46,7 @@ async function runPromote(argv: readonly string[]): Promise<number> {
     'endpoint-url': { type: 'string' },
     region: { type: 'string' },
     ...SERVER_FLAGS,
-    ...CHANGE_FLAGS,
+    ...PUBLISH_FLAGS,
   });
   if (flags.help) {
     process.stdout.write(HELP);
@@ -68,7 +68,7 @@ async function runPromote(argv: readonly string[]): Promise<number> {
     if (formatLocation(from.location) === formatLocation(to.location)) {
       throw new UsageError(`--from and --to are the same repository, ${formatLocation(to.location)}`);
     }
-    return await runChange(
+    return await runPublishCommand(
       `promote ${from.name} to ${to.name}`,
       flags,
       to,

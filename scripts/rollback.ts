@@ -1,5 +1,5 @@
 import { EXIT, parseFlagsAndArguments, parseList, runCommand } from '../src/cli/cli';
-import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from '../src/commands/change-command';
+import { PUBLISH_FLAGS, PUBLISH_HELP, parseConcurrency, runPublishCommand } from '../src/commands/publish-command';
 import { openTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
 import { rollBack } from '../src/publish/rollback';
 
@@ -10,7 +10,7 @@ const HELP = `Restores an earlier release in S3 and on the replicas. The rollbac
   RELEASE                    id of the release, or a unique part of the id; "npm run releases" lists the ids
                              (default: the previous release; after a rollback, the one before the restored release)
   --models A,B               restore only these models; the others stay as they are
-${TARGET_HELP}${CHANGE_HELP}
+${TARGET_HELP}${PUBLISH_HELP}
 Examples:
   npm run rollback -- --stack prod                            # to the previous release
   npm run rollback -- 1f2e3d4c --stack prod --dry-run         # print the plan for a release
@@ -22,7 +22,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 async function rollback(argv: readonly string[]): Promise<number> {
-  const known = { ...TARGET_FLAGS, models: { type: 'string' }, ...CHANGE_FLAGS } as const;
+  const known = { ...TARGET_FLAGS, models: { type: 'string' }, ...PUBLISH_FLAGS } as const;
   const { flags, positionals } = parseFlagsAndArguments(argv, known, 1, ['RELEASE']);
   if (flags.help) {
     process.stdout.write(HELP);
@@ -33,8 +33,11 @@ async function rollback(argv: readonly string[]): Promise<number> {
   const target = await openTarget(flags, { concurrency: parseConcurrency(flags) });
   try {
     const what = models === undefined ? target.name : `${models.join(', ')} of ${target.name}`;
-    return await runChange(`roll ${what} back to ${release ?? 'the previous release'}`, flags, target, (options) =>
-      rollBack(release, { ...options, models }),
+    return await runPublishCommand(
+      `roll ${what} back to ${release ?? 'the previous release'}`,
+      flags,
+      target,
+      (options) => rollBack(release, { ...options, models }),
     );
   } finally {
     await target.close();

@@ -4,7 +4,7 @@
 import module from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { findBundle, sourceOf } from '../src/launch/bundle.mjs';
+import { findBundle, getSource } from '../src/launch/bundle.mjs';
 import { installedModules } from '../src/launch/modules.mjs';
 
 const MINIMUM_NODE = 20;
@@ -14,7 +14,7 @@ const [command, ...args] = process.argv.slice(2);
 if (Number(process.versions.node.split('.')[0]) < MINIMUM_NODE) {
   fail(`Node ${process.versions.node} is too old: Node ${MINIMUM_NODE} or newer is needed (see .node-version)`);
 }
-if (command === undefined || !/^[a-z-]+$/.test(command) || sourceOf(root, command) === undefined) {
+if (command === undefined || !/^[a-z-]+$/.test(command) || getSource(root, command) === undefined) {
   fail(`no such command: ${command ?? '(none)'}; "npm run" lists them`);
 }
 // Sets exitCode instead of calling process.exit, so that pending output to a pipe is written.

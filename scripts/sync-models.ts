@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
-import { CHANGE_FLAGS, CHANGE_HELP, parseConcurrency, runChange } from '../src/commands/change-command';
+import { PUBLISH_FLAGS, PUBLISH_HELP, parseConcurrency, runPublishCommand } from '../src/commands/publish-command';
 import { openTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
 import { paths } from '../src/core/paths';
 import { publish } from '../src/publish/publish';
@@ -17,7 +17,7 @@ ${TARGET_HELP}  --repo DIR                 model repository to publish (default:
   --prune                    delete versions and files from the bucket that the model repository does not have; without
                              --models also models
   --yes                      do not ask for confirmation before --prune deletes
-${CHANGE_HELP}
+${PUBLISH_HELP}
 Examples:
   npm run sync-models -- --stack staging                      # all models, to the replicas of a stack
   npm run sync-models -- --stack prod --dry-run               # print the plan only
@@ -36,7 +36,7 @@ async function syncModels(argv: readonly string[]): Promise<number> {
     exclude: { type: 'string' },
     prune: { type: 'boolean', default: false },
     yes: { type: 'boolean', default: false },
-    ...CHANGE_FLAGS,
+    ...PUBLISH_FLAGS,
   });
   if (flags.help) {
     process.stdout.write(HELP);
@@ -49,7 +49,7 @@ async function syncModels(argv: readonly string[]): Promise<number> {
   );
   const repository = flags.repo ?? target.repository ?? paths.modelRepository;
   try {
-    return await runChange(`publish ${repository} to ${target.name}`, flags, target, (options) =>
+    return await runPublishCommand(`publish ${repository} to ${target.name}`, flags, target, (options) =>
       publish({
         ...options,
         repository,

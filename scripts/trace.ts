@@ -3,7 +3,7 @@ import { basename, resolve } from 'node:path';
 import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
 import { UsageError } from '../src/core/errors';
 import { formatBytes, formatCount, formatDuration } from '../src/core/format';
-import { displayPath, reasonOf } from '../src/model/paths';
+import { displayPath, getReason } from '../src/model/paths';
 import { paths } from '../src/core/paths';
 import { Progress } from '../src/cli/progress';
 import { ensurePython } from '../src/install/python';
@@ -97,7 +97,7 @@ function requireRepository(folder: string): void {
   try {
     readdirSync(folder);
   } catch (cause) {
-    throw new UsageError(`model repository ${displayPath(resolve(folder))} cannot be read: ${reasonOf(cause)}`, {
+    throw new UsageError(`model repository ${displayPath(resolve(folder))} cannot be read: ${getReason(cause)}`, {
       hint: 'give the folder of a model repository with --repo',
       cause,
     });

@@ -67,7 +67,7 @@ async function test(argv: readonly string[]): Promise<number> {
   if (flags.all && (flags.long || chosen !== undefined)) {
     throw new UsageError(`--all cannot be combined with ${flags.long ? '--long' : '--only'}`, { hint: 'omit one' });
   }
-  const suites = suitesOf(chosen, flags);
+  const suites = getSuites(chosen, flags);
   if (suites.length === 0) {
     throw new UsageError(`--long with --only ${flags.only}: this suite repeats no random cases`, {
       hint: `--only ${Object.keys(REPEATED).join(' or ')}`,
@@ -115,7 +115,7 @@ async function test(argv: readonly string[]): Promise<number> {
 }
 
 /** The suites to run, in this order. */
-function suitesOf(chosen: Suite | undefined, { all, long }: { all: boolean; long: boolean }): readonly Suite[] {
+function getSuites(chosen: Suite | undefined, { all, long }: { all: boolean; long: boolean }): readonly Suite[] {
   if (long)
     return SUITES.filter((suite) => suite in REPEATED && (chosen === undefined ? suite !== 'e2e' : suite === chosen));
   return SUITES.filter((suite) => (chosen === undefined ? all || !ON_REQUEST.includes(suite) : suite === chosen));
@@ -161,7 +161,7 @@ function soakEnvironment(): Record<string, string> {
 const NOTHING: TestResults = { passed: 0, failed: 0, skipped: 0, failures: [] };
 
 /** Reads the report of a test runner. A missing or incomplete report counts as a failure. */
-function resultsOf(
+function getResults(
   suite: Suite,
   report: string,
   status: number | null,
@@ -189,7 +189,7 @@ function jest(suite: Suite, environment: PythonEnvironment, report: string, filt
     env: { ...process.env, PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter) },
     stdio: ['inherit', 2, 2],
   });
-  return resultsOf(suite, report, status, (json) => jestResults(json, paths.root));
+  return getResults(suite, report, status, (json) => jestResults(json, paths.root));
 }
 
 /** The comparison with PyPI's GFPGAN takes 6 GB of memory, every other test less than 2. */
@@ -216,5 +216,5 @@ function pytest(
   };
   const { status } = spawnSync(python, args, { cwd: paths.root, env, stdio: ['inherit', 2, 2] });
   if (status === PYTEST_NO_TESTS && filter !== undefined) return NOTHING;
-  return resultsOf('python', report, status, junitResults);
+  return getResults('python', report, status, junitResults);
 }

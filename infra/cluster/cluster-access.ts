@@ -14,7 +14,7 @@ export interface ClusterAccessArgs {
 }
 
 /** Admits a role or user to an EKS cluster. */
-export function admitToCluster(
+export function createAccessEntry(
   name: string,
   { clusterName, principalArn, region, policy, type }: ClusterAccessArgs,
   parent: pulumi.Resource,

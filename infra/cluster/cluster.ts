@@ -2,10 +2,10 @@ import { LogGroup } from '@pulumi/aws/cloudwatch/logGroup';
 import * as eks from '@pulumi/aws/eks';
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
-import { admitToCluster } from './cluster-access';
+import { createAccessEntry } from './cluster-access';
 import { ClusterAddons } from './cluster-addons';
 import type { EksVersion } from './eks-versions';
-import { partitionOf, policyDocument, serviceTrust, type PolicyStatement } from '../iam/policy-document';
+import { getPartition, policyDocument, serviceTrust, type PolicyStatement } from '../iam/policy-document';
 import { AUTO_MODE_NODE_POLICIES, roleWithPolicies, type RoleWithPolicies } from '../iam/role';
 
 export interface ClusterArgs {
@@ -102,7 +102,7 @@ export class Cluster extends pulumi.ComponentResource {
     this.arn = cluster.arn;
     this.oidcProviderArn = provider.arn;
     this.securityGroupId = cluster.vpcConfig.clusterSecurityGroupId;
-    this.kubeconfig = kubeconfigOf(cluster, args.region);
+    this.kubeconfig = getKubeconfig(cluster, args.region);
     this.ready = [cluster, ...(addons?.ready ?? [])];
     this.registerOutputs({ clusterName: this.clusterName, arn: this.arn, oidcProviderArn: this.oidcProviderArn });
   }
@@ -190,7 +190,7 @@ export class Cluster extends pulumi.ComponentResource {
     for (const principalArn of admins) {
       const label = `${name}-admin-${principalArn.split(/[:/]/).at(-1)}`;
       const policy = 'AmazonEKSClusterAdminPolicy';
-      admitToCluster(label, { clusterName: cluster.name, principalArn, region, policy }, this);
+      createAccessEntry(label, { clusterName: cluster.name, principalArn, region, policy }, this);
     }
   }
 }
@@ -207,7 +207,7 @@ function allowTags(name: string, region: string, role: iam.Role): void {
     Sid: 'TagNodes',
     Effect: 'Allow',
     Action: ['ec2:CreateFleet', 'ec2:CreateLaunchTemplate', 'ec2:RunInstances'],
-    Resource: TAGGED.map((kind) => `arn:${partitionOf(region)}:ec2:*:*:${kind}/*`),
+    Resource: TAGGED.map((kind) => `arn:${getPartition(region)}:ec2:*:*:${kind}/*`),
     Condition: {
       StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': '${aws:PrincipalTag/eks:eks-cluster-name}' },
       StringLike: {
@@ -222,7 +222,7 @@ function allowTags(name: string, region: string, role: iam.Role): void {
 /**
  * The text must stay the same while the cluster does: a changed kubeconfig would replace all objects in the cluster.
  */
-function kubeconfigOf(cluster: eks.Cluster, region: string): pulumi.Output<string> {
+function getKubeconfig(cluster: eks.Cluster, region: string): pulumi.Output<string> {
   return pulumi.jsonStringify({
     apiVersion: 'v1',
     kind: 'Config',

@@ -1,4 +1,4 @@
-import { capacityWarning, nodesOf } from '../capacity';
+import { capacityWarning, getNodes } from '../capacity';
 import type { GpuInstanceType } from '../gpu/gpu-instance-types';
 import {
   AUTO_MODE_FEE,
@@ -110,7 +110,7 @@ function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod } }: Settings, re
     const type = cheapest(pool, gpusPerPod);
     if (type === undefined) return [];
     const podsPerNode = Math.floor(schedulableGpus(pool, type) / gpusPerPod);
-    const room = nodesOf(pool, type);
+    const room = getNodes(pool, type);
     const nodes = Math.min(Math.max(Math.ceil(waiting / podsPerNode), room.fewest), room.most);
     waiting -= Math.min(waiting, nodes * podsPerNode);
     return nodes === 0 ? [] : poolItems(pool, type, nodes);
@@ -120,7 +120,7 @@ function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod } }: Settings, re
 /** Items of a pool at its limit, with its most expensive instance type and no spot instances. */
 function fullPool(pool: GpuNodePoolSettings): CostItem[] {
   const estimates = pool.instanceTypes.map((type) =>
-    poolItems({ ...pool, capacityTypes: ['on-demand'] }, type, nodesOf(pool, type).most),
+    poolItems({ ...pool, capacityTypes: ['on-demand'] }, type, getNodes(pool, type).most),
   );
   return estimates.sort((a, b) => total(b) - total(a))[0] ?? [];
 }

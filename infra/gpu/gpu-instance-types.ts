@@ -79,10 +79,10 @@ export type GpuInstanceType = keyof typeof GPU_INSTANCE_TYPES;
 
 export const GPU_INSTANCE_TYPE_NAMES = Object.keys(GPU_INSTANCE_TYPES) as GpuInstanceType[];
 
-export const factsOf = (type: GpuInstanceType): GpuInstanceFacts => GPU_INSTANCE_TYPES[type];
+export const getFacts = (type: GpuInstanceType): GpuInstanceFacts => GPU_INSTANCE_TYPES[type];
 
 /** The compute capability of the GPUs of an instance type. */
-export const computeCapabilityOf = (type: GpuInstanceType): string => GPUS[factsOf(type).gpu].computeCapability;
+export const getComputeCapability = (type: GpuInstanceType): string => GPUS[getFacts(type).gpu].computeCapability;
 
 /** Bytes of memory of each GPU of an instance type. */
-export const gpuMemoryOf = (type: GpuInstanceType): number => GPUS[factsOf(type).gpu].memoryGB * 1e9;
+export const getGpuMemory = (type: GpuInstanceType): number => GPUS[getFacts(type).gpu].memoryGB * 1e9;

@@ -50,7 +50,7 @@ export class GpuNodeAgents extends pulumi.ComponentResource {
     const settings = new core.ConfigMap(
       name,
       {
-        metadata: { namespace: NAMESPACE, labels: labelsOf(name) },
+        metadata: { namespace: NAMESPACE, labels: getLabels(name) },
         // The plugin reads YAML, and JSON is valid YAML.
         data: { 'config.yaml': JSON.stringify({ version: 'v1', sharing }) },
       },
@@ -111,14 +111,14 @@ export class GpuNodeAgents extends pulumi.ComponentResource {
   }
 }
 
-const labelsOf = (name: string): Record<string, string> => ({
+const getLabels = (name: string): Record<string, string> => ({
   'app.kubernetes.io/name': name,
   'app.kubernetes.io/part-of': 'triton-serving',
 });
 
 /** A DaemonSet for every node of these pools. It tolerates all taints and has priority over all other pods. */
 function daemonSet(name: string, pools: string[], pod: input.core.v1.PodSpec): apps.DaemonSetArgs {
-  const labels = labelsOf(name);
+  const labels = getLabels(name);
   return {
     metadata: { namespace: NAMESPACE, labels },
     spec: {

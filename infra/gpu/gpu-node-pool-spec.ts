@@ -32,19 +32,19 @@ export const poolTaints = (pool: GpuNodePoolSettings): { key: string; value?: st
 
 /** Spec of the karpenter.sh/v1 NodePool, which is the same for EKS Auto Mode and any other Karpenter. */
 export function nodePoolSpec(pool: GpuNodePoolSettings, nodeClassRef: NodeClassReference): object {
-  const oneOf = (key: string, values: readonly string[]) => ({ key, operator: 'In', values: [...values] });
+  const requirement = (key: string, values: readonly string[]) => ({ key, operator: 'In', values: [...values] });
   return {
     template: {
       metadata: { labels: poolLabels(pool) },
       spec: {
         nodeClassRef,
         requirements: [
-          oneOf('node.kubernetes.io/instance-type', pool.instanceTypes),
+          requirement('node.kubernetes.io/instance-type', pool.instanceTypes),
           // Karpenter prefers reserved to spot, and spot to on-demand; the order here has no effect.
-          oneOf('karpenter.sh/capacity-type', pool.capacityTypes),
-          oneOf('kubernetes.io/arch', ['amd64']),
-          oneOf('kubernetes.io/os', ['linux']),
-          ...(pool.zones.length === 0 ? [] : [oneOf('topology.kubernetes.io/zone', pool.zones)]),
+          requirement('karpenter.sh/capacity-type', pool.capacityTypes),
+          requirement('kubernetes.io/arch', ['amd64']),
+          requirement('kubernetes.io/os', ['linux']),
+          ...(pool.zones.length === 0 ? [] : [requirement('topology.kubernetes.io/zone', pool.zones)]),
         ],
         taints: poolTaints(pool),
         expireAfter: `${pool.expireAfterHours}h`,
@@ -63,7 +63,7 @@ export function nodePoolSpec(pool: GpuNodePoolSettings, nodeClassRef: NodeClassR
 }
 
 /** Placement of the nodes of EKS Auto Mode. */
-export interface NodeClassPlace<Text> {
+export interface NodeClassPlacement<Text> {
   roleName: Text;
   subnetIds: Text[];
   securityGroupId: Text;
@@ -72,7 +72,7 @@ export interface NodeClassPlace<Text> {
 }
 
 /** Spec of the eks.amazonaws.com/v1 NodeClass. */
-export function nodeClassSpec<Text>(pool: GpuNodePoolSettings, place: NodeClassPlace<Text>): object {
+export function nodeClassSpec<Text>(pool: GpuNodePoolSettings, place: NodeClassPlacement<Text>): object {
   return {
     role: place.roleName,
     subnetSelectorTerms: place.subnetIds.map((id) => ({ id })),

@@ -1,7 +1,7 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import * as pulumi from '@pulumi/pulumi';
 import type { EksVersion } from '../cluster/eks-versions';
-import { explained } from '../explained';
+import { toRunError } from '../run-error';
 import type { TaintEffect } from './gpu-labels';
 import { nodeClassSpec, nodePoolSpec, poolLabels, poolTaints, type NodeClassReference } from './gpu-node-pool-spec';
 import { NodeGroup } from '../cluster/node-group';
@@ -9,7 +9,7 @@ import { completePool } from '../settings/complete-pool';
 import type { GpuNodePoolInput, GpuNodePoolSettings } from '../settings/types';
 
 /** Cluster and placement of the nodes, for pools whose nodes AWS creates. */
-export interface GpuNodePoolPlace {
+export interface NodePlacement {
   clusterName: pulumi.Input<string>;
   version: EksVersion;
   /** Private subnets, one for each zone. */
@@ -28,7 +28,7 @@ export interface GpuNodePoolArgs {
   /** Name and instance types; all other fields have defaults (settings/pool-fields.ts). */
   pool: GpuNodePoolInput;
   /** Not for the mechanism karpenter, where the existing node class determines the placement. */
-  place?: GpuNodePoolPlace;
+  place?: NodePlacement;
 }
 
 /** Tag for splitting bills by pool. */
@@ -46,16 +46,16 @@ export class GpuNodePool extends pulumi.ComponentResource {
   constructor(name: string, args: GpuNodePoolArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:GpuNodePool', name, {}, options);
     const { place } = args;
-    const pool = explained(() => completePool(args.pool));
+    const pool = toRunError(() => completePool(args.pool));
     switch (pool.mechanism) {
       case 'auto-mode':
-        this.nodePool(name, pool, this.nodeClass(name, pool, placeOf(name, place)));
+        this.nodePool(name, pool, this.nodeClass(name, pool, getPlace(name, place)));
         break;
       case 'karpenter':
         this.nodePool(name, pool, { reference: pool.nodeClass as NodeClassReference, dependsOn: [] });
         break;
       case 'managed-node-group':
-        this.nodeGroups(name, pool, placeOf(name, place));
+        this.nodeGroups(name, pool, getPlace(name, place));
         break;
       default:
         pool.mechanism satisfies never;
@@ -63,7 +63,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
     this.registerOutputs();
   }
 
-  private nodeClass(name: string, pool: GpuNodePoolSettings, place: GpuNodePoolPlace) {
+  private nodeClass(name: string, pool: GpuNodePoolSettings, place: NodePlacement) {
     const nodeClass = new CustomResource(
       `${name}-class`,
       {
@@ -72,7 +72,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
         metadata: { name: pool.name },
         spec: nodeClassSpec<pulumi.Input<string>>(pool, {
           roleName: place.nodeRole.name,
-          subnetIds: subnetsOf(pool, place),
+          subnetIds: getSubnets(pool, place),
           securityGroupId: place.securityGroupId,
           tags: poolTags(pool, place),
         }),
@@ -103,7 +103,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
   }
 
   /** Creates one group for each capacity type, because a group cannot mix spot and on-demand instances. */
-  private nodeGroups(name: string, pool: GpuNodePoolSettings, place: GpuNodePoolPlace): void {
+  private nodeGroups(name: string, pool: GpuNodePoolSettings, place: NodePlacement): void {
     for (const capacityType of pool.capacityTypes) {
       new NodeGroup(
         `${name}-${capacityType}`,
@@ -111,7 +111,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
           clusterName: place.clusterName,
           nodeRoleArn: place.nodeRole.arn,
           version: place.version,
-          subnetIds: subnetsOf(pool, place),
+          subnetIds: getSubnets(pool, place),
           amiType: pool.ami === 'AL2023' ? 'AL2023_x86_64_NVIDIA' : 'BOTTLEROCKET_x86_64_NVIDIA',
           instanceTypes: pool.instanceTypes,
           capacityType: capacityType === 'spot' ? 'SPOT' : 'ON_DEMAND',
@@ -129,16 +129,16 @@ export class GpuNodePool extends pulumi.ComponentResource {
   }
 }
 
-function placeOf(name: string, place: GpuNodePoolPlace | undefined): GpuNodePoolPlace {
+function getPlace(name: string, place: NodePlacement | undefined): NodePlacement {
   if (place === undefined) throw new Error(`${name}: place is missing; only the mechanism karpenter needs no place`);
   return place;
 }
 
 /** Empty if the stack sets no tags, because the cluster's role then lacks the permission to tag nodes. */
-const poolTags = (pool: GpuNodePoolSettings, { tags = {} }: GpuNodePoolPlace): Record<string, string> =>
+const poolTags = (pool: GpuNodePoolSettings, { tags = {} }: NodePlacement): Record<string, string> =>
   Object.keys(tags).length === 0 ? {} : { ...tags, [POOL_TAG]: pool.name };
 
-function subnetsOf(pool: GpuNodePoolSettings, { subnetIds, zones }: GpuNodePoolPlace): pulumi.Input<string>[] {
+function getSubnets(pool: GpuNodePoolSettings, { subnetIds, zones }: NodePlacement): pulumi.Input<string>[] {
   if (pool.zones.length === 0 || zones.length === 0) return subnetIds;
   return subnetIds.filter((_, index) => pool.zones.includes(zones[index] ?? ''));
 }

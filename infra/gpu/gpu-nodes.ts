@@ -1,10 +1,10 @@
 import { ConfigMap } from '@pulumi/kubernetes/core/v1/configMap';
 import * as pulumi from '@pulumi/pulumi';
 import type { Cluster } from '../cluster/cluster';
-import { admitToCluster } from '../cluster/cluster-access';
-import { explained } from '../explained';
+import { createAccessEntry } from '../cluster/cluster-access';
+import { toRunError } from '../run-error';
 import { GpuNodeAgents } from './gpu-node-agents';
-import { GpuNodePool, type GpuNodePoolPlace } from './gpu-node-pool';
+import { GpuNodePool, type NodePlacement } from './gpu-node-pool';
 import { serviceTrust } from '../iam/policy-document';
 import { AUTO_MODE_NODE_POLICIES, NODE_GROUP_POLICIES, roleWithPolicies, type RoleWithPolicies } from '../iam/role';
 import { completePool } from '../settings/complete-pool';
@@ -34,7 +34,7 @@ export class GpuNodes extends pulumi.ComponentResource {
 
   constructor(name: string, given: GpuNodesArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:GpuNodes', name, {}, options);
-    const args = { ...given, pools: explained(() => given.pools.map(completePool)) };
+    const args = { ...given, pools: toRunError(() => given.pools.map(completePool)) };
     const autoMode = this.autoMode(name, args);
     const groups = this.nodeGroupRole(name, args);
     this.pools = args.pools.map((pool) => {
@@ -62,7 +62,7 @@ export class GpuNodes extends pulumi.ComponentResource {
     );
   }
 
-  private place(args: GpuNodesArgs, { role }: RoleWithPolicies): GpuNodePoolPlace {
+  private place(args: GpuNodesArgs, { role }: RoleWithPolicies): NodePlacement {
     const { cluster, subnetIds = [], zones = [], tags = {} } = args;
     if (cluster === undefined)
       throw new Error('cluster is missing; only pools of the mechanism karpenter need no cluster');
@@ -87,7 +87,7 @@ export class GpuNodes extends pulumi.ComponentResource {
     );
     const { clusterName } = cluster;
     const policy = 'AmazonEKSAutoNodePolicy';
-    const admission = admitToCluster(
+    const admission = createAccessEntry(
       label,
       { clusterName, principalArn: nodes.role.arn, region, policy, type: 'EC2' },
       this,

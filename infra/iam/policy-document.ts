@@ -39,15 +39,15 @@ export const federatedTrust = (
   });
 
 /** The AWS partition of a region, as in ARNs. */
-export function partitionOf(region: string): string {
+export function getPartition(region: string): string {
   if (region.startsWith('cn-')) return 'aws-cn';
   return region.startsWith('us-gov-') ? 'aws-us-gov' : 'aws';
 }
 
 /** ARN of an AWS managed policy. */
 export const managedPolicyArn = (region: string, name: string): string =>
-  `arn:${partitionOf(region)}:iam::aws:policy/${name}`;
+  `arn:${getPartition(region)}:iam::aws:policy/${name}`;
 
 /** ARN of an EKS access policy. */
 export const accessPolicyArn = (region: string, policy: string): string =>
-  `arn:${partitionOf(region)}:eks::aws:cluster-access-policy/${policy}`;
+  `arn:${getPartition(region)}:eks::aws:cluster-access-policy/${policy}`;

@@ -2,11 +2,11 @@ import * as eks from '@pulumi/aws/eks';
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
 import { federatedTrust, policyDocument } from './policy-document';
-import { publisherStatements, type RepositoryPlace } from './repository-policies';
+import { publisherStatements, type RepositoryRef } from './repository-policies';
 import type { PublisherSettings } from '../settings/types';
 
 export interface PublisherRoleArgs {
-  repository: RepositoryPlace;
+  repository: RepositoryRef;
   /** Issuer, audience and subjects of the accepted tokens. */
   publisher: PublisherSettings;
   /** EKS cluster in which the publisher finds the replicas, as a member of the Kubernetes group. Default: none. */

@@ -3,14 +3,14 @@ import { releasesPrefix } from '../../src/publish/location';
 import type { PolicyStatement } from './policy-document';
 
 /** The bucket, prefix and key of a model repository. */
-export interface RepositoryPlace {
+export interface RepositoryRef {
   bucketArn: pulumi.Input<string>;
   prefix: string;
   /** KMS key of the objects. Default: none, so no key permission is granted. */
   keyArn?: pulumi.Input<string>;
 }
 
-const objects = ({ bucketArn }: RepositoryPlace, prefix: string): pulumi.Output<string> =>
+const objects = ({ bucketArn }: RepositoryRef, prefix: string): pulumi.Output<string> =>
   pulumi.interpolate`${bucketArn}/${prefix}/*`;
 
 /**
@@ -19,7 +19,7 @@ const objects = ({ bucketArn }: RepositoryPlace, prefix: string): pulumi.Output<
  * 403. The publisher needs 404 to recognize missing objects. The price is that names of other objects in the bucket can
  * be listed.
  */
-const listing = ({ bucketArn }: RepositoryPlace, prefixes: string[]): PolicyStatement => ({
+const listing = ({ bucketArn }: RepositoryRef, prefixes: string[]): PolicyStatement => ({
   Sid: 'List',
   Effect: 'Allow',
   Action: 's3:ListBucket',
@@ -28,13 +28,13 @@ const listing = ({ bucketArn }: RepositoryPlace, prefixes: string[]): PolicyStat
 });
 
 /** Prefixes of the repository and of the releases beside it. */
-const withReleases = ({ prefix }: RepositoryPlace): string[] => [prefix, releasesPrefix({ bucket: '', prefix })];
+const withReleases = ({ prefix }: RepositoryRef): string[] => [prefix, releasesPrefix({ bucket: '', prefix })];
 
-const useKey = ({ keyArn }: RepositoryPlace, actions: string[]): PolicyStatement[] =>
+const useKey = ({ keyArn }: RepositoryRef, actions: string[]): PolicyStatement[] =>
   keyArn === undefined ? [] : [{ Sid: 'UseKey', Effect: 'Allow', Action: actions, Resource: keyArn }];
 
 /** Permissions of Triton, which lists the repository and reads its objects. */
-export function serverStatements(place: RepositoryPlace): PolicyStatement[] {
+export function serverStatements(place: RepositoryRef): PolicyStatement[] {
   return [
     listing(place, [place.prefix]),
     { Sid: 'Read', Effect: 'Allow', Action: 's3:GetObject', Resource: objects(place, place.prefix) },
@@ -43,7 +43,7 @@ export function serverStatements(place: RepositoryPlace): PolicyStatement[] {
 }
 
 /** Permissions of the publisher (src/s3) on the repository and the releases beside it. */
-export function publisherStatements(place: RepositoryPlace): PolicyStatement[] {
+export function publisherStatements(place: RepositoryRef): PolicyStatement[] {
   const prefixes = withReleases(place);
   return [
     listing(place, prefixes),
@@ -74,7 +74,7 @@ export function publisherStatements(place: RepositoryPlace): PolicyStatement[] {
  * Permissions of `promote` on the repository that it copies from, for the policy of that bucket.
  * @param readers ARNs of roles
  */
-export function readerStatements(place: RepositoryPlace, readers: string[]): PolicyStatement[] {
+export function readerStatements(place: RepositoryRef, readers: string[]): PolicyStatement[] {
   const prefixes = withReleases(place);
   const allowed: PolicyStatement[] = [
     listing(place, prefixes),

@@ -1,10 +1,10 @@
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
 import { federatedTrust, policyDocument } from './policy-document';
-import { serverStatements, type RepositoryPlace } from './repository-policies';
+import { serverStatements, type RepositoryRef } from './repository-policies';
 
 export interface TritonAccessArgs {
-  repository: RepositoryPlace;
+  repository: RepositoryRef;
   /** IAM identity provider for the service accounts of the cluster. */
   oidcProviderArn: pulumi.Input<string>;
   namespace: string;
@@ -24,7 +24,7 @@ export class TritonAccess extends pulumi.ComponentResource {
   constructor(name: string, args: TritonAccessArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:TritonAccess', name, {}, options);
     const { namespace, serviceAccount } = args;
-    const condition = issuerOf(args.oidcProviderArn).apply((issuer) => ({
+    const condition = getIssuer(args.oidcProviderArn).apply((issuer) => ({
       StringEquals: {
         [`${issuer}:aud`]: 'sts.amazonaws.com',
         [`${issuer}:sub`]: `system:serviceaccount:${namespace}:${serviceAccount}`,
@@ -50,5 +50,5 @@ export class TritonAccess extends pulumi.ComponentResource {
 }
 
 /** Host and path of the issuer, as in the keys of policy conditions. */
-const issuerOf = (providerArn: pulumi.Input<string>): pulumi.Output<string> =>
+const getIssuer = (providerArn: pulumi.Input<string>): pulumi.Output<string> =>
   pulumi.output(providerArn).apply((arn) => arn.slice(arn.indexOf('oidc-provider/') + 'oidc-provider/'.length));

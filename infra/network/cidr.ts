@@ -22,7 +22,7 @@ export function cidrFault(text: string): { reason: string; hint?: string } | und
   if (parsed === undefined) return { reason: '' };
   const { address, base, prefix } = parsed;
   if (prefix === undefined) return { reason: 'an address, not a range', hint: `write ${address}/32 for this address` };
-  const network = firstOf(base, prefix);
+  const network = getFirst(base, prefix);
   if (network === base) return undefined;
   return {
     reason: 'not the first address of its range',
@@ -52,7 +52,7 @@ function parse(text: string): { address: string; base: number; prefix: number | 
   return { address, base: octets.reduce((sum, octet) => sum * 256 + octet, 0), prefix };
 }
 
-const firstOf = (base: number, prefix: number): number => base - (base % 2 ** (32 - prefix));
+const getFirst = (base: number, prefix: number): number => base - (base % 2 ** (32 - prefix));
 
 /**
  * Divides the range of a VPC: an eighth for the private subnet of each zone, where pods get their addresses, and an
@@ -65,7 +65,7 @@ export function subnetRanges(cidr: string, zones: number): SubnetRanges {
   const { base, prefix } = parse(cidr) ?? {};
   if (base === undefined || prefix === undefined) throw new Error('not an IPv4 range');
   if (!(prefix >= SMALLEST_PREFIX && prefix <= LARGEST_PREFIX)) throw new Error('not a size that a VPC can have');
-  const first = firstOf(base, prefix);
+  const first = getFirst(base, prefix);
   if (first !== base) throw new Error(`not the first address of its range, ${format(first)}/${prefix}`);
   const size = 2 ** (32 - prefix);
   const each = Array.from({ length: zones }, (_, index) => index);

@@ -1,5 +1,10 @@
 import type { ProblemList } from '../../src/core/problems';
-import { computeCapabilityOf, factsOf, GPU_INSTANCE_TYPE_NAMES, type GpuInstanceType } from '../gpu/gpu-instance-types';
+import {
+  getComputeCapability,
+  getFacts,
+  GPU_INSTANCE_TYPE_NAMES,
+  type GpuInstanceType,
+} from '../gpu/gpu-instance-types';
 import { DEFAULTS } from '../triton/limits';
 import type { GpuNodePoolSettings, Settings } from './types';
 import { checkZonesOfRegion } from './zones';
@@ -9,7 +14,7 @@ const SYSTEM_AND_IMAGE_GIB = 40;
 
 /** GPUs of one node of a pool as the scheduler counts them: a GPU with time slices counts once per slice. */
 export const schedulableGpus = ({ mechanism, timeSlices }: GpuNodePoolSettings, type: GpuInstanceType): number =>
-  factsOf(type).gpus * (mechanism === 'managed-node-group' ? timeSlices : 1);
+  getFacts(type).gpus * (mechanism === 'managed-node-group' ? timeSlices : 1);
 
 interface ModelGpu {
   model: string;
@@ -60,7 +65,7 @@ function checkInstanceTypes(
   }
   const { cpu, memoryGiB } = { ...DEFAULTS.resources, ...resources };
   for (const type of pool.instanceTypes) {
-    const facts = factsOf(type);
+    const facts = getFacts(type);
     // The system needs some of the memory and cores, so equal is not enough.
     if (gpusPerPod > 0 && (facts.memoryGiB <= memoryGiB || facts.vcpus <= cpu)) {
       problems.add(
@@ -137,7 +142,7 @@ function checkKarpenterPool(pool: GpuNodePoolSettings, settings: Settings, probl
       problems.add(at(key), `is ${pool[key]}`, { allowed: `${usual}, because only managed-node-group supports it` });
     }
   }
-  const smallest = Math.min(...pool.instanceTypes.map((type) => factsOf(type).gpus));
+  const smallest = Math.min(...pool.instanceTypes.map((type) => getFacts(type).gpus));
   if (pool.instanceTypes.length > 0 && pool.maximumGpus < smallest) {
     problems.add(at('maximumGpus'), `is ${pool.maximumGpus}`, {
       allowed: `at least ${smallest}, the number of GPUs of one node`,
@@ -162,13 +167,13 @@ function checkZones(pool: GpuNodePoolSettings, { cluster, region }: Settings, pr
 
 /** Every replica loads every model, so each model must run on each kind of GPU that a replica may get. */
 function checkModel(model: ModelGpu, pool: GpuNodePoolSettings, problems: ProblemList, at: At): void {
-  const wrong = pool.instanceTypes.filter((type) => !model.computeCapabilities.includes(computeCapabilityOf(type)));
+  const wrong = pool.instanceTypes.filter((type) => !model.computeCapabilities.includes(getComputeCapability(type)));
   if (wrong.length === 0) return;
   const described = wrong.map(
-    (type: GpuInstanceType) => `${type} (${factsOf(type).gpu}, ${computeCapabilityOf(type)})`,
+    (type: GpuInstanceType) => `${type} (${getFacts(type).gpu}, ${getComputeCapability(type)})`,
   );
   const fitting = GPU_INSTANCE_TYPE_NAMES.filter((type) =>
-    model.computeCapabilities.includes(computeCapabilityOf(type)),
+    model.computeCapabilities.includes(getComputeCapability(type)),
   );
   problems.add(at('instanceTypes'), `has ${described.join(', ')}, on which the model ${model.model} does not run`, {
     allowed: `compute capability ${model.computeCapabilities.join(', ')}: ${fitting.length === 0 ? 'no known type' : fitting.join(', ')}`,

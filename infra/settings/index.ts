@@ -28,7 +28,7 @@ export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
   const refuse = (): void => problems.refuse(`${problems.file} has invalid settings`, HINT);
   // Contradictions between values can be checked only if each value is valid by itself.
   if (wrongValues.problems.length > 0) refuse();
-  const region = regionOf(values, source.region, problems);
+  const region = getRegion(values, source.region, problems);
   const cluster = clusterSettings(values, source, problems);
   const settings: Settings = {
     stack: source.stack,
@@ -51,7 +51,7 @@ const known = (given: Readonly<Record<string, unknown>>): Record<string, unknown
   Object.fromEntries(Object.entries(given).filter(([key]) => key in CONFIG_FIELDS));
 
 /** Region of the stack. If nothing is created in AWS, the region of the bucket is sufficient. */
-function regionOf(values: ConfigValues, awsRegion: string | undefined, problems: ProblemList): string {
+function getRegion(values: ConfigValues, awsRegion: string | undefined, problems: ProblemList): string {
   // An S3 API other than AWS's may use any names for regions.
   const bucketRegion = values.s3Endpoint === undefined ? values.bucketRegion : undefined;
   for (const [key, name] of [['aws:region', awsRegion] as const, ['bucketRegion', bucketRegion] as const]) {

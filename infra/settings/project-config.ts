@@ -1,6 +1,6 @@
 import { CONFIG_FIELDS } from './config';
 import type { Field, Fields } from './fields';
-import { allowedOf } from './reader';
+import { getAllowed } from './reader';
 
 /** Declaration of a key in Pulumi.yaml. */
 export interface DeclaredKey {
@@ -48,7 +48,7 @@ function describeField(field: Field): string {
     case 'choice':
     case 'integer':
     case 'integers':
-      return `${field.description} Allowed: ${allowedOf(field)}.`;
+      return `${field.description} Allowed: ${getAllowed(field)}.`;
     case 'object':
     case 'objects':
       return `${field.description} Members: ${Object.keys(field.fields).join(', ')}.`;

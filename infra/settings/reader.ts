@@ -1,4 +1,4 @@
-import { describe, fieldPath, listed, ProblemList } from '../../src/core/problems';
+import { describe, fieldPath, formatList, ProblemList } from '../../src/core/problems';
 import { didYouMean, nearest } from '../../src/core/nearest';
 import type { Field, Fields, TextFault, Values } from './fields';
 
@@ -17,7 +17,7 @@ export function readFields<const T extends Fields>(
     const value = isThere ? readField(field, given[name], problems, at) : valueWithout(field);
     if (value !== undefined) values[name] = value;
     else if (field.optional !== true && !isThere) {
-      problems.add(at, 'is missing', { allowed: allowedOf(field), hint: field.description });
+      problems.add(at, 'is missing', { allowed: getAllowed(field), hint: field.description });
     }
   }
   return values as Values<T>;
@@ -44,7 +44,7 @@ function readField(field: Field, value: unknown, problems: ProblemList, at: stri
   const fits = isKind(field, value);
   if (!fits) {
     const shown = field.kind === 'text' && field.secret === true ? 'a value that is not shown' : describe(value);
-    problems.add(at, `is ${shown}`, { allowed: allowedOf(field), hint: hintFor(field, value) });
+    problems.add(at, `is ${shown}`, { allowed: getAllowed(field), hint: hintFor(field, value) });
     return undefined;
   }
   if (field.kind === 'text') return checked(field, value as string, problems, at);
@@ -152,7 +152,7 @@ export function refuseUnknown(
   for (const name of names.filter((name) => !known.includes(name))) {
     const near = nearest(name, known);
     problems.add(fieldPath(path, name), 'unknown setting', {
-      allowed: listed(known),
+      allowed: formatList(known),
       hint: near === undefined ? undefined : `did you mean ${near}?`,
     });
   }
@@ -161,7 +161,7 @@ export function refuseUnknown(
 const isMapping = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-const mapping = (fields: Fields): string => `a mapping with ${listed(Object.keys(fields))}`;
+const mapping = (fields: Fields): string => `a mapping with ${formatList(Object.keys(fields))}`;
 
 const allowedItem = (field: Field & { kind: 'texts' }): string =>
   field.choices === undefined ? (field.allowed ?? 'text') : field.choices.join(', ');
@@ -170,7 +170,7 @@ const range = ({ minimum, maximum }: { minimum: number; maximum: number }): stri
   `a whole number from ${minimum} to ${maximum}`;
 
 /** The allowed values of a field, to be printed after "allowed:". */
-export function allowedOf(field: Field): string {
+export function getAllowed(field: Field): string {
   switch (field.kind) {
     case 'text':
       return field.allowed ?? 'text';

@@ -15,7 +15,7 @@ export interface ConfigSource {
 }
 
 /** The tags in the value of `aws:defaultTags`. Invalid values are reported by the AWS provider, not here. */
-export function tagsOf(defaultTags: unknown): Record<string, string> {
+export function getTags(defaultTags: unknown): Record<string, string> {
   const { tags } = (defaultTags ?? {}) as { tags?: Record<string, unknown> };
   return Object.fromEntries(Object.entries(tags ?? {}).map(([key, value]) => [key, String(value)]));
 }
@@ -31,7 +31,7 @@ export function pulumiConfig(): ConfigSource {
   return {
     stack: pulumi.getStack(),
     region: aws.get('region') ?? process.env['AWS_REGION'],
-    tags: tagsOf(aws.getObject('defaultTags')),
+    tags: getTags(aws.getObject('defaultTags')),
     values: Object.fromEntries(all.map(([key, text]) => [key.slice(project.length), text])),
     encrypted: new Set(all.filter(([key]) => isConfigSecret(key)).map(([key]) => key.slice(project.length))),
   };

@@ -3,7 +3,7 @@ import { basename, join } from 'node:path';
 import { loadAll } from 'js-yaml';
 import { UserError } from '../../src/core/errors';
 import { describeYamlError } from '../../src/model/yaml-text';
-import { tagsOf, type ConfigSource } from './source';
+import { getTags, type ConfigSource } from './source';
 
 interface StackFile {
   config?: Record<string, unknown>;
@@ -42,7 +42,7 @@ export function stackFile(stack: string, folder: string): ConfigSource {
   return {
     stack,
     region: typeof region === 'string' ? region : process.env['AWS_REGION'],
-    tags: tagsOf(config['aws:defaultTags']),
+    tags: getTags(config['aws:defaultTags']),
     values: Object.fromEntries(own.map(([name, value]) => [name, asPulumiGives(value)])),
     encrypted: new Set(own.filter(([, value]) => isEncrypted(value)).map(([name]) => name)),
   };

@@ -1,14 +1,14 @@
 import * as pulumi from '@pulumi/pulumi';
 import { ProblemList } from '../../src/core/problems';
 import type { Exposure, IngressAuthentication, IngressTls } from '../triton/args';
-import { addProblems } from '../triton/check';
+import { addProblems } from '../triton/validate';
 import { DEFAULTS } from '../triton/limits';
 import { completeOptions } from '../triton/settings';
 import type { ConfigValues } from './config';
 import type { TritonSettings } from './types';
 
 /** Name of the Deployment, its service account and its Service. */
-export const SERVER = 'triton';
+export const COMPONENT_NAME = 'triton';
 
 /** Reads the settings of TritonServer. */
 export function tritonSettings(values: ConfigValues, problems: ProblemList): TritonSettings {
@@ -60,7 +60,7 @@ const KEYS: Readonly<Record<string, string>> = {
 /** Applies TritonServer's own rules, so that their problems are reported together with all others. */
 function checkOptions(settings: TritonSettings, problems: ProblemList): void {
   const found = new ProblemList(problems.file);
-  addProblems(completeOptions(SERVER, settings), found);
+  addProblems(completeOptions(COMPONENT_NAME, settings), found);
   for (const { field = '', message, allowed, hint } of found.problems) {
     problems.add(KEYS[field] ?? field, message, { hint, allowed });
   }

@@ -1,6 +1,6 @@
 import * as s3 from '@pulumi/aws/s3';
 import * as pulumi from '@pulumi/pulumi';
-import { closeBucket, tlsOnly } from './bucket';
+import { createBucketDefaults, tlsOnly } from './bucket';
 import { policyDocument } from '../iam/policy-document';
 
 export interface AccessLogBucketArgs {
@@ -28,7 +28,7 @@ export class AccessLogBucket extends pulumi.ComponentResource {
       { forceDestroy: args.forceDestroy ?? false },
       { parent: this, protect: args.protect },
     );
-    const { publicAccess, versioning } = closeBucket(name, bucket);
+    const { publicAccess, versioning } = createBucketDefaults(name, bucket);
     new s3.BucketServerSideEncryptionConfiguration(
       name,
       // Encrypted with keys of S3, because S3 would need a permission to write with our KMS key.

@@ -3,7 +3,7 @@ import * as pulumi from '@pulumi/pulumi';
 import type { PolicyStatement } from '../iam/policy-document';
 
 /** Configures what all our buckets have in common: no public access, no ACLs, versioning, and events on EventBridge. */
-export function closeBucket(name: string, bucket: s3.Bucket) {
+export function createBucketDefaults(name: string, bucket: s3.Bucket) {
   const publicAccess = new s3.BucketPublicAccessBlock(
     name,
     {

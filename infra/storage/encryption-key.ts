@@ -1,6 +1,6 @@
 import * as kms from '@pulumi/aws/kms';
 import * as pulumi from '@pulumi/pulumi';
-import { partitionOf, policyDocument, type PolicyStatement } from '../iam/policy-document';
+import { getPartition, policyDocument, type PolicyStatement } from '../iam/policy-document';
 
 export interface EncryptionKeyArgs {
   /** Description of the encrypted data, shown in the list of keys. */
@@ -36,7 +36,7 @@ export class EncryptionKey extends pulumi.ComponentResource {
             // changed again.
             Sid: 'Account',
             Effect: 'Allow',
-            Principal: { AWS: pulumi.interpolate`arn:${partitionOf(args.region)}:iam::${args.accountId}:root` },
+            Principal: { AWS: pulumi.interpolate`arn:${getPartition(args.region)}:iam::${args.accountId}:root` },
             Action: 'kms:*',
             Resource: '*',
           },
@@ -53,7 +53,7 @@ export class EncryptionKey extends pulumi.ComponentResource {
 
 /** Allows CloudWatch to encrypt log groups of the account. */
 export function cloudWatchLogsStatement(region: string, accountId: pulumi.Input<string>): PolicyStatement {
-  const groups = pulumi.interpolate`arn:${partitionOf(region)}:logs:${region}:${accountId}:log-group:*`;
+  const groups = pulumi.interpolate`arn:${getPartition(region)}:logs:${region}:${accountId}:log-group:*`;
   return {
     Sid: 'CloudWatchLogs',
     Effect: 'Allow',

@@ -2,7 +2,7 @@ import * as s3 from '@pulumi/aws/s3';
 import * as pulumi from '@pulumi/pulumi';
 import { PLACEHOLDER } from '../../src/publish/location';
 import { AccessLogBucket } from './access-log-bucket';
-import { closeBucket, tlsOnly } from './bucket';
+import { createBucketDefaults, tlsOnly } from './bucket';
 import { EncryptionKey } from './encryption-key';
 import { policyDocument } from '../iam/policy-document';
 import { readerKeyStatement, readerStatements } from '../iam/repository-policies';
@@ -51,10 +51,10 @@ export class ModelRepository extends pulumi.ComponentResource {
       { parent: this },
     );
     const bucket = new s3.Bucket(name, { forceDestroy: args.forceDestroy ?? false }, { parent: this, protect });
-    const { publicAccess, versioning } = closeBucket(name, bucket);
+    const { publicAccess, versioning } = createBucketDefaults(name, bucket);
     const encryption = this.encrypt(name, bucket, key);
-    const policy = this.admitOnly(name, bucket, args, publicAccess);
-    this.expire(name, bucket, args, versioning);
+    const policy = this.createBucketPolicy(name, bucket, args, publicAccess);
+    this.createLifecycle(name, bucket, args, versioning);
     this.logAccess(name, bucket, args);
     const placeholder = this.placeholder(name, bucket, args, [versioning, encryption, policy]);
 
@@ -83,7 +83,7 @@ export class ModelRepository extends pulumi.ComponentResource {
     );
   }
 
-  private admitOnly(
+  private createBucketPolicy(
     name: string,
     bucket: s3.Bucket,
     { accountId, prefix, readers = [] }: ModelRepositoryArgs,
@@ -116,7 +116,12 @@ export class ModelRepository extends pulumi.ComponentResource {
     );
   }
 
-  private expire(name: string, bucket: s3.Bucket, args: ModelRepositoryArgs, versioning: pulumi.Resource): void {
+  private createLifecycle(
+    name: string,
+    bucket: s3.Bucket,
+    args: ModelRepositoryArgs,
+    versioning: pulumi.Resource,
+  ): void {
     new s3.BucketLifecycleConfiguration(
       name,
       {

@@ -7,7 +7,7 @@ import {
   servingPods,
   sumRate,
   type SeriesOf,
-} from './queries';
+} from './promql';
 
 /** Settings of the stack that affect the alerts. */
 export interface AlertLimits {

@@ -4,9 +4,9 @@ import type { input } from '@pulumi/kubernetes/types';
 import type * as pulumi from '@pulumi/pulumi';
 import type { AutoscalingArgs } from './args';
 import { labels } from './names';
-import type { Part } from './names';
-import { QUEUE_METRIC, scalingQuery } from './queries';
-import { seriesOf } from './monitoring';
+import type { ComponentContext } from './names';
+import { QUEUE_METRIC, scalingQuery } from './promql';
+import { seriesSelector } from './monitoring';
 
 type Behavior = input.autoscaling.v2.HorizontalPodAutoscalerBehavior;
 
@@ -14,7 +14,7 @@ type Behavior = input.autoscaling.v2.HorizontalPodAutoscalerBehavior;
 const POLLING_SECONDS = 15;
 
 /** @param target the name of the Deployment */
-export function createAutoscaling(part: Part, target: pulumi.Input<string>): void {
+export function createAutoscaling(part: ComponentContext, target: pulumi.Input<string>): void {
   const { autoscaling } = part.settings;
   if (autoscaling === undefined) return;
   switch (autoscaling.kind) {
@@ -41,7 +41,7 @@ function behavior({ scaleDownAfterSeconds }: Required<AutoscalingArgs>): Behavio
 }
 
 function createScaledObject(
-  { settings, namespace, options }: Part,
+  { settings, namespace, options }: ComponentContext,
   autoscaling: Required<AutoscalingArgs>,
   target: pulumi.Input<string>,
 ): void {
@@ -66,7 +66,7 @@ function createScaledObject(
             metricType: 'AverageValue',
             metadata: {
               serverAddress: autoscaling.prometheusUrl,
-              query: scalingQuery(seriesOf(settings), autoscaling.queueMilliseconds),
+              query: scalingQuery(seriesSelector(settings), autoscaling.queueMilliseconds),
               threshold: String(autoscaling.queueMilliseconds),
               // An empty result is an error.
               ignoreNullValues: 'false',
@@ -80,7 +80,7 @@ function createScaledObject(
 }
 
 function createAutoscaler(
-  { settings, namespace, options }: Part,
+  { settings, namespace, options }: ComponentContext,
   autoscaling: Required<AutoscalingArgs>,
   target: pulumi.Input<string>,
 ): void {

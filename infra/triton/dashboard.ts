@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { gpuMemoryShare, loadedOn, meanMilliseconds, series, servingPods, sumRate, type SeriesOf } from './queries';
+import { gpuMemoryShare, loadedOn, meanMilliseconds, series, servingPods, sumRate, type SeriesOf } from './promql';
 
 /** One panel: a title, a unit of Grafana, and the drawn series. */
 interface Panel {

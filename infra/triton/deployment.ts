@@ -1,11 +1,11 @@
 import { Deployment } from '@pulumi/kubernetes/apps/v1';
 import type { input } from '@pulumi/kubernetes/types';
 import type * as pulumi from '@pulumi/pulumi';
-import { type SecretNames, VOLUME_MOUNTS, environment, flags, volumes } from './environment';
+import { type SecretNames, VOLUME_MOUNTS, environment, serverArguments, volumes } from './server-container';
 import { hasDigest } from './image';
-import { PORTS, type Part, USER_ID, labels, selectorLabels } from './names';
+import { PORTS, type ComponentContext, USER_ID, labels, selectorLabels } from './names';
 import { resourceRequirements, scheduling } from './scheduling';
-import type { TritonSettings } from './settings';
+import type { ResolvedTritonArgs } from './settings';
 import {
   MIN_READY_SECONDS,
   STARTUP_PERIOD_SECONDS,
@@ -13,7 +13,7 @@ import {
   podReadySeconds,
   rolloutTimeouts,
   startupSeconds,
-} from './timing';
+} from './timeouts';
 
 type PodSpec = input.core.v1.PodSpec;
 type Container = input.core.v1.Container;
@@ -33,7 +33,7 @@ export interface DeploymentNeeds {
   secrets: SecretNames;
 }
 
-export function createDeployment(part: Part, needs: DeploymentNeeds): Deployment {
+export function createDeployment(part: ComponentContext, needs: DeploymentNeeds): Deployment {
   const { settings, namespace, options } = part;
   const { name, autoscaling } = settings;
   return new Deployment(
@@ -61,13 +61,13 @@ export function createDeployment(part: Part, needs: DeploymentNeeds): Deployment
 }
 
 /** in-place needs no spare GPU: a pod stops, and its replacement gets its GPU. */
-function rollingUpdate({ rollout }: TritonSettings): { maxSurge: number; maxUnavailable: number } {
+function rollingUpdate({ rollout }: ResolvedTritonArgs): { maxSurge: number; maxUnavailable: number } {
   return rollout.strategy === 'surge'
     ? { maxSurge: 1, maxUnavailable: 0 }
     : { maxSurge: 0, maxUnavailable: rollout.maxUnavailable };
 }
 
-function podSpec(settings: TritonSettings, { serviceAccount, secrets }: DeploymentNeeds): PodSpec {
+function podSpec(settings: ResolvedTritonArgs, { serviceAccount, secrets }: DeploymentNeeds): PodSpec {
   return {
     serviceAccountName: serviceAccount,
     automountServiceAccountToken: false,
@@ -90,7 +90,7 @@ function podSpec(settings: TritonSettings, { serviceAccount, secrets }: Deployme
   };
 }
 
-function container(settings: TritonSettings, secrets: SecretNames): Container {
+function container(settings: ResolvedTritonArgs, secrets: SecretNames): Container {
   return {
     name: 'triton',
     image: settings.image,
@@ -98,7 +98,7 @@ function container(settings: TritonSettings, secrets: SecretNames): Container {
     // restart does not need the registry.
     imagePullPolicy: hasDigest(settings.image) ? 'IfNotPresent' : 'Always',
     command: START,
-    args: [...PROGRAM, ...flags(settings)],
+    args: [...PROGRAM, ...serverArguments(settings)],
     env: environment(settings, secrets),
     ports: Object.entries(PORTS).map(([portName, containerPort]) => ({ name: portName, containerPort })),
     ...probes(settings),
@@ -121,7 +121,7 @@ const READY = { path: '/v2/health/ready', port: 'http' };
 const LIVE = { path: '/v2/health/live', port: 'http' };
 
 /** Probes that decide when a pod has started, when it gets requests, and when it is restarted. */
-export function probes(settings: Pick<TritonSettings, 'startup'>): Probes {
+export function probes(settings: Pick<ResolvedTritonArgs, 'startup'>): Probes {
   return {
     // The HTTP port opens only after the initial models are loaded; the other probes start after this one succeeded.
     startupProbe: {

@@ -1,13 +1,13 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import { Ingress, IngressClass } from '@pulumi/kubernetes/networking/v1';
 import * as pulumi from '@pulumi/pulumi';
-import { allowGroup } from './publisher-access';
+import { createRoleBinding } from './publisher-access';
 import type { Exposure, IngressAuthentication } from './args';
 import { DEFAULTS } from './limits';
 import { labels } from './names';
-import type { Part } from './names';
+import type { ComponentContext } from './names';
 import { createSecret } from './secrets';
-import { rolloutTimeouts } from './timing';
+import { rolloutTimeouts } from './timeouts';
 
 type IngressExposure = Extract<Exposure, { kind: 'ingress' }>;
 type Annotations = Record<string, pulumi.Input<string>>;
@@ -28,7 +28,7 @@ const ALB = 'alb.ingress.kubernetes.io';
 const TLS_POLICY = 'ELBSecurityPolicy-TLS13-1-2-2021-06';
 
 /** Creates an Ingress with TLS and authentication, for HTTP clients outside the cluster. Returns its address. */
-export function createIngress(part: Part, exposure: IngressExposure): pulumi.Output<string> {
+export function createIngress(part: ComponentContext, exposure: IngressExposure): pulumi.Output<string> {
   const { settings, namespace, options } = part;
   const { name } = settings;
   const service = { name, port: { name: 'http' } };
@@ -54,7 +54,7 @@ export function createIngress(part: Part, exposure: IngressExposure): pulumi.Out
 /**
  * Returns the class, and creates it for EKS Auto Mode, which runs a controller but leaves its IngressClass to users.
  */
-function createClass({ settings, options }: Part, exposure: IngressExposure): pulumi.Input<string> {
+function createClass({ settings, options }: ComponentContext, exposure: IngressExposure): pulumi.Input<string> {
   const className = exposure.className ?? DEFAULTS.ingress.className;
   if (exposure.createAutoModeClass !== true) return className;
   const metadata = { name: className, labels: labels(settings.name) };
@@ -82,7 +82,7 @@ function createClass({ settings, options }: Part, exposure: IngressExposure): pu
   ).metadata.name;
 }
 
-function annotations(part: Part, exposure: IngressExposure): Annotations {
+function annotations(part: ComponentContext, exposure: IngressExposure): Annotations {
   const { authentication, tls } = exposure;
   if (authentication.kind === 'annotations') return authentication.annotations;
   return {
@@ -99,7 +99,7 @@ function annotations(part: Part, exposure: IngressExposure): Annotations {
 }
 
 function authenticationAnnotations(
-  part: Part,
+  part: ComponentContext,
   authentication: Exclude<IngressAuthentication, { kind: 'annotations' }>,
 ): Annotations {
   switch (authentication.kind) {
@@ -141,11 +141,11 @@ function authenticationAnnotations(
  * read Secrets by default.
  */
 function createOidcSecret(
-  part: Part,
+  part: ComponentContext,
   { clientId, clientSecret }: Extract<IngressAuthentication, { kind: 'oidc' }>,
 ): pulumi.Output<string> {
   const secretName = createSecret(part, 'oidc', { clientID: clientId, clientSecret });
-  allowGroup(part, 'oidc', 'eks:managed', [
+  createRoleBinding(part, 'oidc', 'eks:managed', [
     { apiGroups: [''], resources: ['secrets'], resourceNames: [secretName], verbs: ['get'] },
   ]);
   return secretName;

@@ -3,9 +3,9 @@ import type * as pulumi from '@pulumi/pulumi';
 import type { Exposure } from './args';
 import { DEFAULTS } from './limits';
 import { labels, PORTS, selectorLabels } from './names';
-import type { Part } from './names';
+import type { ComponentContext } from './names';
 import { servicePorts, SET_BY_KUBERNETES } from './service';
-import { rolloutTimeouts } from './timing';
+import { rolloutTimeouts } from './timeouts';
 
 type LoadBalancer = Extract<Exposure, { kind: 'internal-load-balancer' }>;
 
@@ -19,7 +19,7 @@ const PREFIX = 'service.beta.kubernetes.io/aws-load-balancer';
  * to the pods and preserves the address of the client, which the NetworkPolicy checks.
  */
 export function createLoadBalancer(
-  { settings, namespace, options }: Part,
+  { settings, namespace, options }: ComponentContext,
   exposure: LoadBalancer,
 ): pulumi.Output<string> {
   const name = `${settings.name}-internal`;

@@ -5,10 +5,10 @@ import type { MonitoringArgs } from './args';
 import { dashboard } from './dashboard';
 import { DEFAULTS } from './limits';
 import { labels, selectorLabels } from './names';
-import type { Part } from './names';
-import { meanQueueMilliseconds, QUEUE_METRIC, type SeriesOf } from './queries';
-import type { TritonSettings } from './settings';
-import { podReadySeconds } from './timing';
+import type { ComponentContext } from './names';
+import { meanQueueMilliseconds, QUEUE_METRIC, type SeriesOf } from './promql';
+import type { ResolvedTritonArgs } from './settings';
+import { podReadySeconds } from './timeouts';
 
 const API = 'monitoring.coreos.com/v1';
 
@@ -16,12 +16,12 @@ const API = 'monitoring.coreos.com/v1';
 const RUNBOOK = 'docs/operations.md';
 
 /** The labels of the series that Prometheus scrapes through the ServiceMonitor. */
-export function seriesOf({ name, namespace, monitoring }: TritonSettings): SeriesOf {
+export function seriesSelector({ name, namespace, monitoring }: ResolvedTritonArgs): SeriesOf {
   return { namespace: namespace.name, name, scrapeSeconds: monitoring?.scrapeSeconds ?? DEFAULTS.scrapeSeconds };
 }
 
 /** Creates the enabled objects for Prometheus and Grafana. */
-export function createMonitoring(part: Part): void {
+export function createMonitoring(part: ComponentContext): void {
   const { monitoring } = part.settings;
   if (monitoring === undefined) return;
   if (monitoring.serviceMonitor) createServiceMonitor(part, monitoring);
@@ -29,7 +29,10 @@ export function createMonitoring(part: Part): void {
   if (monitoring.dashboard) createDashboard(part);
 }
 
-function createServiceMonitor({ settings, namespace, options }: Part, monitoring: Required<MonitoringArgs>): void {
+function createServiceMonitor(
+  { settings, namespace, options }: ComponentContext,
+  monitoring: Required<MonitoringArgs>,
+): void {
   const { name } = settings;
   new CustomResource(
     `${name}-monitor`,
@@ -48,7 +51,7 @@ function createServiceMonitor({ settings, namespace, options }: Part, monitoring
   );
 }
 
-function createRules({ settings, namespace, options }: Part, monitoring: Required<MonitoringArgs>): void {
+function createRules({ settings, namespace, options }: ComponentContext, monitoring: Required<MonitoringArgs>): void {
   const { name } = settings;
   new CustomResource(
     `${name}-rules`,
@@ -69,8 +72,8 @@ export interface RuleGroup {
 }
 
 /** Returns the rule groups in Prometheus' format. */
-export function ruleGroups(settings: TritonSettings): RuleGroup[] {
-  const of = seriesOf(settings);
+export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
+  const of = seriesSelector(settings);
   const limits = {
     queueMilliseconds: settings.autoscaling?.queueMilliseconds ?? DEFAULTS.queueMilliseconds,
     autoscaled: settings.autoscaling !== undefined,
@@ -103,9 +106,9 @@ function alertRule({ name, severity, forSeconds, expression, summary }: Alert, o
 }
 
 /** Grafana's sidecar loads every ConfigMap with the label grafana_dashboard. */
-function createDashboard({ settings, namespace, options }: Part): void {
+function createDashboard({ settings, namespace, options }: ComponentContext): void {
   const { name } = settings;
-  const of = seriesOf(settings);
+  const of = seriesSelector(settings);
   new ConfigMap(
     `${name}-dashboard`,
     {

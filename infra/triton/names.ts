@@ -1,5 +1,5 @@
 import type * as pulumi from '@pulumi/pulumi';
-import type { TritonSettings } from './settings';
+import type { ResolvedTritonArgs } from './settings';
 
 /** Ports of the container and its Services. Probes, policies and the publisher use these names. */
 export const PORTS = { http: 8000, grpc: 8001, metrics: 8002 } as const;
@@ -36,8 +36,8 @@ export function podSelector(name: string): string {
 export const NAMESPACE_LABEL = 'kubernetes.io/metadata.name';
 
 /** Arguments of every function that creates a part of TritonServer. */
-export interface Part {
-  settings: TritonSettings;
+export interface ComponentContext {
+  settings: ResolvedTritonArgs;
   /** Namespace of the objects; the output resolves after the namespace was created. */
   namespace: pulumi.Input<string>;
   /** `parent: this` of the component. */

@@ -3,8 +3,8 @@ import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
 import { ANYWHERE } from './limits';
 import { labels, NAMESPACE_LABEL, PORTS, selectorLabels } from './names';
-import type { Part } from './names';
-import type { TritonSettings } from './settings';
+import type { ComponentContext } from './names';
+import type { ResolvedTritonArgs } from './settings';
 
 type IngressRule = input.networking.v1.NetworkPolicyIngressRule;
 type EgressRule = input.networking.v1.NetworkPolicyEgressRule;
@@ -19,7 +19,7 @@ const namespaceNamed = (name: string): Peer => ({ namespaceSelector: { matchLabe
 const block = (cidr: pulumi.Input<string>): Peer => ({ ipBlock: { cidr } });
 
 /** Restricts connections from and to the pods. Probes and port-forwards come from the node, which is always allowed. */
-export function createNetworkPolicies({ settings, namespace, options }: Part): void {
+export function createNetworkPolicies({ settings, namespace, options }: ComponentContext): void {
   const { name } = settings;
   const metadata = { namespace, labels: labels(name) };
   new NetworkPolicy(
@@ -47,7 +47,7 @@ export function createNetworkPolicies({ settings, namespace, options }: Part): v
   );
 }
 
-function ingressRules(settings: TritonSettings): IngressRule[] {
+function ingressRules(settings: ResolvedTritonArgs): IngressRule[] {
   const { network } = settings;
   const ownNamespace: Peer = { podSelector: {} };
   return [
@@ -58,7 +58,7 @@ function ingressRules(settings: TritonSettings): IngressRule[] {
 }
 
 /** Rules for clients that use the load balancer or the ingress controller. */
-function outsideRules(exposure: TritonSettings['exposure']): IngressRule[] {
+function outsideRules(exposure: ResolvedTritonArgs['exposure']): IngressRule[] {
   switch (exposure.kind) {
     case 'cluster':
       return [];
@@ -78,9 +78,9 @@ function blocks(cidrs: pulumi.Input<pulumi.Input<string>[]>): pulumi.Output<Peer
   return pulumi.output(cidrs).apply((all) => all.map(block));
 }
 
-function egressRules(settings: TritonSettings): EgressRule[] {
+function egressRules(settings: ResolvedTritonArgs): EgressRule[] {
   const { network, endpointUrl } = settings;
-  const ports = network.egressPorts ?? [pulumi.output(endpointUrl).apply(portOf)];
+  const ports = network.egressPorts ?? [pulumi.output(endpointUrl).apply(getPort)];
   return [
     // DNS is allowed to any address, because EKS Auto Mode resolves names on the node, not in pods that a selector
     // could match.
@@ -99,7 +99,7 @@ function destination(cidr: string): Peer {
 }
 
 /** The port of an address. Default: 443, because without an address AWS is used. */
-function portOf(url: string | undefined): number {
+function getPort(url: string | undefined): number {
   if (url === undefined) return 443;
   const { port, protocol } = new URL(url);
   if (port !== '') return Number(port);

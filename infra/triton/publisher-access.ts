@@ -1,6 +1,6 @@
 import { Role, RoleBinding } from '@pulumi/kubernetes/rbac/v1';
 import type { input } from '@pulumi/kubernetes/types';
-import { type Part, labels } from './names';
+import { type ComponentContext, labels } from './names';
 
 /** Permissions of the publisher in the cluster, which finds the pods and forwards ports to them. */
 const RULES = [
@@ -10,9 +10,9 @@ const RULES = [
 ];
 
 /** Lets the members of `publisherGroup` publish in this namespace only. */
-export function createPublisherAccess(part: Part): void {
+export function createPublisherAccess(part: ComponentContext): void {
   const { publisherGroup } = part.settings;
-  if (publisherGroup !== undefined) allowGroup(part, 'publisher', publisherGroup, RULES);
+  if (publisherGroup !== undefined) createRoleBinding(part, 'publisher', publisherGroup, RULES);
 }
 
 const API_GROUP = 'rbac.authorization.k8s.io';
@@ -21,8 +21,8 @@ const API_GROUP = 'rbac.authorization.k8s.io';
  * Grants permissions in the namespace to a Kubernetes group.
  * @param what suffix of the names of the Role and its binding
  */
-export function allowGroup(
-  { settings, namespace, options }: Part,
+export function createRoleBinding(
+  { settings, namespace, options }: ComponentContext,
   what: string,
   group: string,
   rules: input.rbac.v1.PolicyRule[],

@@ -1,8 +1,8 @@
 import type { input } from '@pulumi/kubernetes/types';
 import { GPU_TAINT } from '../gpu/gpu-labels';
 import { selectorLabels } from './names';
-import type { TritonSettings } from './settings';
-import { TEMPORARY_GIB } from './environment';
+import type { ResolvedTritonArgs } from './settings';
+import { TEMPORARY_GIB } from './server-container';
 
 type PodSpec = input.core.v1.PodSpec;
 type ResourceRequirements = input.core.v1.ResourceRequirements;
@@ -12,7 +12,7 @@ const GPU_TOLERATION = { key: GPU_TAINT.key, operator: 'Exists', effect: GPU_TAI
 
 /** Node selection, tolerations and spreading of the pods. */
 export function scheduling(
-  settings: TritonSettings,
+  settings: ResolvedTritonArgs,
 ): Pick<PodSpec, 'nodeSelector' | 'tolerations' | 'affinity' | 'topologySpreadConstraints'> {
   const { name, nodeSelector, gpusPerPod } = settings;
   const tolerations = settings.tolerations.map((one) => ({
@@ -49,7 +49,7 @@ export function scheduling(
  * Resources of one pod. For GPUs, memory and disk the request is the limit: GPUs cannot be shared, and exceeding memory
  * or disk harms other pods.
  */
-export function resourceRequirements({ resources, gpusPerPod }: TritonSettings): ResourceRequirements {
+export function resourceRequirements({ resources, gpusPerPod }: ResolvedTritonArgs): ResourceRequirements {
   const whole: Record<string, string> = {
     memory: `${resources.memoryGiB}Gi`,
     'ephemeral-storage': `${resources.scratchGiB + TEMPORARY_GIB}Gi`,

@@ -1,9 +1,9 @@
 import { Secret } from '@pulumi/kubernetes/core/v1';
 import * as pulumi from '@pulumi/pulumi';
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED, generateControlKey } from '../../src/triton/control-key';
-import type { SecretNames } from './environment';
+import type { SecretNames } from './server-container';
 import { labels } from './names';
-import type { Part } from './names';
+import type { ComponentContext } from './names';
 
 /** An imported Secret has this field, but the program omits it, for which Pulumi would replace the Secret. */
 const SET_BY_KUBERNETES = ['type'];
@@ -12,7 +12,7 @@ const SET_BY_KUBERNETES = ['type'];
  * Creates the Secrets of the pods. Pulumi gives a changed Secret a new name, which makes the Deployment roll out new
  * pods.
  */
-export function createSecrets(part: Part): { names: SecretNames; modelControlKey: pulumi.Output<string> } {
+export function createSecrets(part: ComponentContext): { names: SecretNames; modelControlKey: pulumi.Output<string> } {
   const { credentials } = part.settings;
   const modelControl = createModelControlSecret(part);
   const names = {
@@ -34,7 +34,7 @@ export function createSecrets(part: Part): { names: SecretNames; modelControlKey
  * ignores changes of an existing Secret. Both cases set `data`, so that a key stays in use after it was removed from
  * the configuration.
  */
-function createModelControlSecret({ settings, namespace, options }: Part): Secret {
+function createModelControlSecret({ settings, namespace, options }: ComponentContext): Secret {
   const given = settings.modelControl?.key;
   const key = pulumi.secret(given ?? generateControlKey()).apply(requireControlKey);
   return new Secret(
@@ -51,7 +51,7 @@ const decode = (text: string): string => Buffer.from(text, 'base64').toString();
 
 /** @param what suffix of the name */
 export function createSecret(
-  { settings, namespace, options }: Part,
+  { settings, namespace, options }: ComponentContext,
   what: string,
   data: Record<string, pulumi.Input<string>>,
 ): pulumi.Output<string> {

@@ -1,20 +1,20 @@
 import { Namespace, ServiceAccount } from '@pulumi/kubernetes/core/v1';
 import { PodDisruptionBudget } from '@pulumi/kubernetes/policy/v1';
 import * as pulumi from '@pulumi/pulumi';
-import { explained } from '../explained';
+import { toRunError } from '../run-error';
 import type { TritonServerArgs } from './args';
 import { createAutoscaling } from './autoscaling';
-import { checkArguments } from './check';
+import { checkArguments } from './validate';
 import { createDeployment } from './deployment';
 import { createIngress } from './ingress';
 import { createLoadBalancer } from './load-balancer';
 import { createMonitoring } from './monitoring';
-import { type Part, labels, podSelector, selectorLabels } from './names';
+import { type ComponentContext, labels, podSelector, selectorLabels } from './names';
 import { createNetworkPolicies } from './network-policy';
 import { createPublisherAccess } from './publisher-access';
 import { createSecrets } from './secrets';
 import { createService, serviceUrl } from './service';
-import { type TritonSettings, withDefaults } from './settings';
+import { type ResolvedTritonArgs, withDefaults } from './settings';
 
 export type * from './args';
 
@@ -37,7 +37,7 @@ export class TritonServer extends pulumi.ComponentResource {
    */
   constructor(name: string, args: TritonServerArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:TritonServer', name, {}, options);
-    const settings = explained(() => checkArguments(withDefaults(name, args)));
+    const settings = toRunError(() => checkArguments(withDefaults(name, args)));
     const parent = { parent: this };
     this.namespace = createNamespace(settings, parent);
     const part = { settings, namespace: this.namespace, options: parent };
@@ -70,7 +70,7 @@ export class TritonServer extends pulumi.ComponentResource {
  * The service account of the pods. Its Kubernetes token is not mounted, because Triton does not use the Kubernetes API.
  * EKS mounts a different token for the AWS role because of the annotation.
  */
-export function createServiceAccount({ settings, namespace, options }: Part): pulumi.Output<string> {
+export function createServiceAccount({ settings, namespace, options }: ComponentContext): pulumi.Output<string> {
   const { name, credentials } = settings;
   const role =
     credentials.kind === 'role' ? { annotations: { 'eks.amazonaws.com/role-arn': credentials.roleArn } } : {};
@@ -94,7 +94,7 @@ const RESTRICTED = Object.fromEntries(
 
 /** Creates the namespace of the pods if required. Returns its name. */
 export function createNamespace(
-  settings: TritonSettings,
+  settings: ResolvedTritonArgs,
   options: pulumi.CustomResourceOptions,
 ): pulumi.Output<string> {
   const { name, namespace } = settings;
@@ -107,7 +107,7 @@ export function createNamespace(
  * Limits how many pods are unavailable while nodes are drained, replaced or consolidated. Sets maxUnavailable instead
  * of minAvailable, because a single replica would otherwise block the replacement of its node.
  */
-export function createDisruptionBudget({ settings, namespace, options }: Part): void {
+export function createDisruptionBudget({ settings, namespace, options }: ComponentContext): void {
   const { name, rollout } = settings;
   new PodDisruptionBudget(
     name,
@@ -125,7 +125,7 @@ export function createDisruptionBudget({ settings, namespace, options }: Part): 
 }
 
 /** Creates the load balancer or Ingress for clients outside the cluster. Returns its address. */
-export function createExposure(part: Part): pulumi.Output<string | undefined> {
+export function createExposure(part: ComponentContext): pulumi.Output<string | undefined> {
   const { exposure } = part.settings;
   switch (exposure.kind) {
     case 'cluster':

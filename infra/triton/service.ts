@@ -2,7 +2,7 @@ import { Service } from '@pulumi/kubernetes/core/v1';
 import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
 import { labels, PORTS, selectorLabels } from './names';
-import type { Part } from './names';
+import type { ComponentContext } from './names';
 
 type ServicePort = input.core.v1.ServicePort;
 
@@ -18,7 +18,7 @@ export function servicePorts(...names: (keyof typeof PORTS)[]): ServicePort[] {
 }
 
 /** The Service for clients in the cluster. The NetworkPolicy decides which clients may connect. */
-export function createService({ settings, namespace, options }: Part): Service {
+export function createService({ settings, namespace, options }: ComponentContext): Service {
   const { name } = settings;
   return new Service(
     name,
@@ -32,6 +32,6 @@ export function createService({ settings, namespace, options }: Part): Service {
 }
 
 /** Address of the Service in the cluster. */
-export function serviceUrl({ settings, namespace }: Part): pulumi.Output<string> {
+export function serviceUrl({ settings, namespace }: ComponentContext): pulumi.Output<string> {
   return pulumi.interpolate`http://${settings.name}.${namespace}.svc:${PORTS.http}`;
 }

@@ -36,10 +36,10 @@ export interface CompleteOptions extends TritonOptions {
 }
 
 /** The arguments with every default filled in. Outputs of other resources are passed through unchanged. */
-export type TritonSettings = CompleteOptions & Omit<TritonServerArgs, keyof TritonOptions>;
+export type ResolvedTritonArgs = CompleteOptions & Omit<TritonServerArgs, keyof TritonOptions>;
 
 /** Fills in the defaults that args.ts documents. An argument that is undefined counts as missing. */
-export function withDefaults(name: string, args: TritonServerArgs): TritonSettings {
+export function withDefaults(name: string, args: TritonServerArgs): ResolvedTritonArgs {
   const { modelRepository, region, credentials, endpointUrl, ...options } = args;
   return {
     ...completeOptions(name, options),

@@ -1,7 +1,7 @@
 import { belongingTo, type Resource, type Rule } from '../rule';
 import type { Value } from '../value';
-import { bucketsIn, namesOf } from './buckets';
-import { allows, conditionsOn, principalsOf, statementsOf } from './statements';
+import { bucketsIn, getNames } from './buckets';
+import { allows, conditionsOn, getPrincipals, getStatements } from './statements';
 import { BUCKET_POLICY } from './types';
 
 export const bucketPolicyRules: readonly Rule[] = [
@@ -12,13 +12,13 @@ export const bucketPolicyRules: readonly Rule[] = [
       const fix =
         'add a BucketPolicy that denies s3:* to every principal on the bucket and its objects if aws:SecureTransport is false';
       for (const bucket of bucketsIn(resources)) {
-        const policies = belongingTo(bucket, BUCKET_POLICY, 'bucket', resources, namesOf(bucket));
+        const policies = belongingTo(bucket, BUCKET_POLICY, 'bucket', resources, getNames(bucket));
         if (policies.length === 0) {
           report({ resource: bucket, at: bucket.props, problem: 'the bucket has no policy', fix });
         }
         for (const policy of policies) {
           const document = policy.props.at('policy');
-          if (document.isUnknown() || statementsOf(document).some(deniesWithoutTls)) continue;
+          if (document.isUnknown() || getStatements(document).some(deniesWithoutTls)) continue;
           const problem = 'no statement of policy denies requests without TLS';
           report({ resource: policy, at: document, problem, fix });
         }
@@ -31,9 +31,9 @@ export const bucketPolicyRules: readonly Rule[] = [
     each: {
       types: [BUCKET_POLICY],
       check: (resource: Resource, report) => {
-        for (const statement of statementsOf(resource.props.at('policy'))) {
+        for (const statement of getStatements(resource.props.at('policy'))) {
           if (!allows(statement) || isNarrow(statement)) continue;
-          for (const principal of principalsOf(statement)) {
+          for (const principal of getPrincipals(statement)) {
             if (!principal.is('*')) continue;
             report({
               resource,
@@ -55,7 +55,7 @@ function deniesWithoutTls(statement: Value): boolean {
   return (
     statement.at('Effect').is('Deny') &&
     statement.at('Action').mayInclude('s3:*') &&
-    principalsOf(statement).some((principal) => principal.mayBe('*')) &&
+    getPrincipals(statement).some((principal) => principal.mayBe('*')) &&
     conditionsOn(statement, 'aws:SecureTransport').some(({ operator, value }) => {
       return /^Bool(IfExists)?$/.test(operator) && value.items().every((item) => item.is('false', false));
     }) &&

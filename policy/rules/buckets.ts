@@ -17,7 +17,7 @@ const LIFECYCLE = [
 const LOGGING = ['aws:s3/bucketLogging:BucketLogging', 'aws:s3/bucketLoggingV2:BucketLoggingV2'];
 
 /** The names by which other resources refer to a bucket. */
-export const namesOf = (bucket: Resource): Value[] => [bucket.props.at('id'), bucket.props.at('bucket')];
+export const getNames = (bucket: Resource): Value[] => [bucket.props.at('id'), bucket.props.at('bucket')];
 
 export const bucketsIn = (resources: readonly Resource[]): Resource[] =>
   resources.filter(({ type }) => (BUCKETS as readonly string[]).includes(type));
@@ -39,12 +39,12 @@ function companionRule(rule: {
     stack: (resources, report) => {
       for (const bucket of bucketsIn(resources)) {
         if (rule.except?.(bucket, resources) === true) continue;
-        const companions = belongingTo(bucket, rule.type, 'bucket', resources, namesOf(bucket));
+        const companions = belongingTo(bucket, rule.type, 'bucket', resources, getNames(bucket));
         if (companions.length === 0) {
           report({
             resource: bucket,
             at: bucket.props,
-            problem: `the bucket has no ${classOf(rule.type)}`,
+            problem: `the bucket has no ${getClass(rule.type)}`,
             fix: rule.add,
           });
         }
@@ -56,13 +56,13 @@ function companionRule(rule: {
 }
 
 /** The class in the token of the first type, such as `BucketVersioning`. */
-function classOf(type: string | readonly string[]): string {
+function getClass(type: string | readonly string[]): string {
   return (typeof type === 'string' ? type : (type[0] ?? '')).split(':').at(-1) ?? '';
 }
 
 /** Whether S3 writes access logs to this bucket. */
 function isLogTarget(bucket: Resource, resources: readonly Resource[]): boolean {
-  return belongingTo(bucket, LOGGING, 'targetBucket', resources, namesOf(bucket)).length > 0;
+  return belongingTo(bucket, LOGGING, 'targetBucket', resources, getNames(bucket)).length > 0;
 }
 
 const BLOCKS = ['blockPublicAcls', 'blockPublicPolicy', 'ignorePublicAcls', 'restrictPublicBuckets'] as const;

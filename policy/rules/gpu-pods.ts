@@ -1,11 +1,11 @@
 import type { Resource, Rule } from '../rule';
 import type { Value } from '../value';
-import { containersOf, podOf, wantsGpu } from './pods';
+import { getContainers, getPod, wantsGpu } from './pods';
 import { NODE_POOL, POD_SPEC } from './types';
 
 const TAINT = 'nvidia.com/gpu';
 
-const wantsGpus = (resource: Resource): boolean => containersOf(podOf(resource)).some(wantsGpu);
+const wantsGpus = (resource: Resource): boolean => getContainers(getPod(resource)).some(wantsGpu);
 
 export const gpuRules: readonly Rule[] = [
   {
@@ -15,7 +15,7 @@ export const gpuRules: readonly Rule[] = [
     each: {
       types: Object.keys(POD_SPEC),
       check: (resource, report) => {
-        for (const container of containersOf(podOf(resource)).filter(wantsGpu)) {
+        for (const container of getContainers(getPod(resource)).filter(wantsGpu)) {
           const limits = container.at('resources.limits');
           const requests = container.at('resources.requests');
           for (const request of requests.values().filter(({ path }) => path.includes('nvidia.com/'))) {
@@ -37,7 +37,7 @@ export const gpuRules: readonly Rule[] = [
       types: Object.keys(POD_SPEC),
       check: (resource, report) => {
         if (!wantsGpus(resource)) return;
-        const at = podOf(resource).at('tolerations');
+        const at = getPod(resource).at('tolerations');
         if (at.isUnknown() || at.items().some(toleratesGpu)) return;
         report({ resource, at, fix: `add { key: "${TAINT}", operator: "Exists", effect: "NoSchedule" }` });
       },
@@ -51,7 +51,7 @@ export const gpuRules: readonly Rule[] = [
       types: ['kubernetes:apps/v1:Deployment', 'kubernetes:apps/v1:StatefulSet'],
       check: (resource, report) => {
         if (!wantsGpus(resource)) return;
-        const at = podOf(resource).at('terminationGracePeriodSeconds');
+        const at = getPod(resource).at('terminationGracePeriodSeconds');
         if (!at.isUnknown() && Number(at.raw ?? 30) < 30) {
           report({ resource, at, fix: 'set it to the total time of the preStop hook and the exit' });
         }

@@ -1,7 +1,7 @@
 import { isNarrowSubject } from '../../infra/trust-subject';
 import type { Resource, Rule } from '../rule';
 import type { Value } from '../value';
-import { allows, principalsOf, statementsOf } from './statements';
+import { allows, getPrincipals, getStatements } from './statements';
 
 /**
  * Resources with identity policies. Key and bucket policies apply only to their own resource and are not listed here.
@@ -31,7 +31,7 @@ const WITHOUT_RESOURCE = new Set([
 function identityStatements(resource: Resource): Value[] {
   const { props } = resource;
   const policies = resource.type === ROLE ? props.at('inlinePolicies').items() : [props];
-  return policies.flatMap((policy) => statementsOf(policy.at('policy'))).filter(allows);
+  return policies.flatMap((policy) => getStatements(policy.at('policy'))).filter(allows);
 }
 
 /** Whether an action has a wildcard other than after a verb (`s3:Get*`). */
@@ -101,8 +101,8 @@ export const iamRules: readonly Rule[] = [
     each: {
       types: [ROLE],
       check: (resource, report) => {
-        for (const statement of statementsOf(resource.props.at('assumeRolePolicy')).filter(allows)) {
-          for (const at of principalsOf(statement)) {
+        for (const statement of getStatements(resource.props.at('assumeRolePolicy')).filter(allows)) {
+          for (const at of getPrincipals(statement)) {
             if (at.is('*')) report({ resource, at, fix: 'name the accounts, services or providers' });
           }
           if (statement.at('Principal.Federated').isMissing() || statement.at('Condition').isUnknown()) continue;

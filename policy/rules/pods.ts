@@ -6,11 +6,11 @@ import { NODE_NAMESPACES, POD_SPEC } from './types';
 const SERVING = ['kubernetes:apps/v1:Deployment', 'kubernetes:apps/v1:StatefulSet'];
 
 /** The pod spec of a resource. */
-export const podOf = (resource: Resource): Value => resource.props.at(POD_SPEC[resource.type] ?? 'spec');
+export const getPod = (resource: Resource): Value => resource.props.at(POD_SPEC[resource.type] ?? 'spec');
 
-export const containersOf = (pod: Value): Value[] => pod.at('containers').items();
+export const getContainers = (pod: Value): Value[] => pod.at('containers').items();
 
-const allContainersOf = (pod: Value): Value[] => [...containersOf(pod), ...pod.at('initContainers').items()];
+const getAllContainers = (pod: Value): Value[] => [...getContainers(pod), ...pod.at('initContainers').items()];
 
 /** Whether a container requests GPUs or parts of GPUs. */
 export function wantsGpu(container: Value): boolean {
@@ -29,7 +29,7 @@ function podRule(
   types: readonly string[] = Object.keys(POD_SPEC),
 ): Rule {
   const each = (resource: Resource, report: Report): void => {
-    check(podOf(resource), (at, fix, problem) => report({ resource, at, fix, problem }));
+    check(getPod(resource), (at, fix, problem) => report({ resource, at, fix, problem }));
   };
   return { name, description, each: { types, check: each } };
 }
@@ -39,7 +39,7 @@ export const podRules: readonly Rule[] = [
     'pod-images-pinned',
     'Every image has the tag of a version or a digest, never the tag latest.',
     (pod, report) => {
-      for (const container of allContainersOf(pod)) {
+      for (const container of getAllContainers(pod)) {
         const at = container.at('image');
         const image = at.text();
         if (image === undefined || /@sha256:[0-9a-f]{64}$/.test(image)) continue;
@@ -52,7 +52,7 @@ export const podRules: readonly Rule[] = [
     'pod-probes',
     'Every serving container has a readiness and a liveness probe, and with a GPU also a startup probe.',
     (pod, report) => {
-      for (const container of containersOf(pod)) {
+      for (const container of getContainers(pod)) {
         const probes = ['readinessProbe', 'livenessProbe', ...(wantsGpu(container) ? ['startupProbe'] : [])];
         for (const at of probes.map((probe) => container.at(probe))) {
           if (at.isMissing()) report(at, 'add it');
@@ -62,7 +62,7 @@ export const podRules: readonly Rule[] = [
     SERVING,
   ),
   podRule('pod-resources', 'Every container requests CPU and memory, and limits its memory.', (pod, report) => {
-    for (const container of allContainersOf(pod)) {
+    for (const container of getAllContainers(pod)) {
       for (const path of ['requests.cpu', 'requests.memory', 'limits.memory']) {
         const at = container.at(`resources.${path}`);
         if (at.isMissing()) report(at, 'set it');
@@ -73,7 +73,7 @@ export const podRules: readonly Rule[] = [
     'pod-no-plain-secrets',
     'Every secret in the environment of a container comes from a Secret, not from the text of the pod.',
     (pod, report) => {
-      for (const container of allContainersOf(pod)) {
+      for (const container of getAllContainers(pod)) {
         for (const variable of container.at('env').items()) {
           const name = variable.at('name').text() ?? '';
           if (!/(SECRET|PASSWORD|TOKEN|ACCESS_KEY)(_ID|_KEY)?$/.test(name) || variable.at('value').isMissing())
@@ -91,7 +91,7 @@ export const podRules: readonly Rule[] = [
     'triton-control-guarded',
     'Every Triton server that loads models on request requires a key for such requests over HTTP and gRPC, because a model can contain code.',
     (pod, report) => {
-      for (const container of containersOf(pod)) {
+      for (const container of getContainers(pod)) {
         const args = container.at('args');
         const words = args.items();
         if (!words.some((word) => word.is('--model-control-mode=explicit'))) continue;
@@ -126,7 +126,7 @@ function restrictedRule(): Rule {
       types: Object.keys(POD_SPEC),
       check: (resource, report) => {
         if (resource.props.at('metadata.namespace').is(...NODE_NAMESPACES)) return;
-        const pod = podOf(resource);
+        const pod = getPod(resource);
         for (const name of ['hostNetwork', 'hostPID', 'hostIPC']) {
           const at = pod.at(name);
           if (at.is(true)) report({ resource, at, fix: 'remove it' });
@@ -136,7 +136,7 @@ function restrictedRule(): Rule {
           if (!at.isMissing() && !at.isUnknown())
             report({ resource, at, fix: 'use an emptyDir or a PersistentVolumeClaim' });
         }
-        for (const container of allContainersOf(pod)) checkContainer(resource, pod, container, report);
+        for (const container of getAllContainers(pod)) checkContainer(resource, pod, container, report);
       },
     },
   };

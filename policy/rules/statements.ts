@@ -1,14 +1,14 @@
 import type { Value } from '../value';
 
 /** The statements of an IAM or bucket policy, which is JSON text or an object. */
-export function statementsOf(policy: Value): Value[] {
+export function getStatements(policy: Value): Value[] {
   return policy.document().at('Statement').items();
 }
 
 export const allows = (statement: Value): boolean => statement.at('Effect').is('Allow');
 
 /** All principals of a statement, of any kind. */
-export function principalsOf(statement: Value): Value[] {
+export function getPrincipals(statement: Value): Value[] {
   const principal = statement.at('Principal');
   return principal.text() === undefined ? principal.values().flatMap((value) => value.items()) : [principal];
 }

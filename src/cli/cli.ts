@@ -1,6 +1,6 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { nearest } from '../core/nearest';
-import { formatUserError, Incomplete, UsageError, UserError } from '../core/errors';
+import { formatUserError, PartialFailureError, UsageError, UserError } from '../core/errors';
 
 /** Exit codes of every command. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, incomplete: 3, interrupted: 130 } as const;
@@ -160,7 +160,7 @@ export async function runCommand(command: () => Promise<number>): Promise<number
   } catch (error) {
     process.stderr.write(`${describeError(error)}\n`);
     if (error instanceof UsageError) return EXIT.usage;
-    return error instanceof Incomplete ? EXIT.incomplete : EXIT.failed;
+    return error instanceof PartialFailureError ? EXIT.incomplete : EXIT.failed;
   }
 }
 

@@ -8,7 +8,7 @@ import { UserError } from '../core/errors';
 const SAME_SIGNAL_MS = 1000;
 
 /** The command was interrupted by Ctrl-C, SIGTERM or SIGHUP. */
-export class Interrupted extends UserError {
+export class InterruptedError extends UserError {
   override readonly name = 'Interrupted';
 }
 
@@ -46,7 +46,7 @@ export async function withInterrupts<T>(work: (signal: AbortSignal) => Promise<T
   const stopWatching = watchInterrupts({
     first: () => {
       process.stderr.write('\ninterrupted: cleaning up; interrupt again to exit at once\n');
-      controller.abort(new Interrupted('interrupted'));
+      controller.abort(new InterruptedError('interrupted'));
     },
     again: () => process.exit(EXIT.interrupted),
   });

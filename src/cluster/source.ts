@@ -2,7 +2,7 @@ import { CONTROL_HEADER } from '../triton/control-key';
 import { TritonHttpClient } from '../triton/http';
 
 /** Environment variable with the key of a guarded model control API. It takes precedence over the stack's output. */
-export const CONTROL_KEY_VARIABLE = 'TRITON_MODEL_CONTROL_KEY';
+export const PUBLISHER_CONTROL_KEY_VARIABLE = 'TRITON_MODEL_CONTROL_KEY';
 
 /** One running Triton server. */
 export interface Replica {
@@ -32,7 +32,7 @@ export interface ReplicaSource {
 }
 
 /** How the user restarts a replica. */
-export const restartOf = ({ name, restart }: Replica): string => restart ?? `restart the server at ${name}`;
+export const getRestart = ({ name, restart }: Replica): string => restart ?? `restart the server at ${name}`;
 
 /** A client of the replica, which the caller must close. */
 export function replicaClient({ url, modelControlKey }: Pick<Replica, 'url' | 'modelControlKey'>): TritonHttpClient {

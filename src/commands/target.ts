@@ -6,7 +6,7 @@ import type { RepositoryModel } from '../model';
 import { nextCommand } from '../core/next-command';
 import { paths } from '../core/paths';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../publish/location';
-import { CONTROL_KEY_VARIABLE, fixedReplicas, guardedReplicas, type ReplicaSource } from '../cluster/source';
+import { PUBLISHER_CONTROL_KEY_VARIABLE, fixedReplicas, guardedReplicas, type ReplicaSource } from '../cluster/source';
 import { S3Store } from '../s3/store';
 
 /** Flags of every command that works on a repository in S3. */
@@ -47,7 +47,7 @@ export const SERVER_HELP = `  --triton URL               a replica, http://HOST:
   --namespace NAME           namespace of these pods (default: ${DEFAULT_NAMESPACE})
   --kubeconfig FILE          kubeconfig of the cluster (default: as kubectl)
   --context NAME             context in the kubeconfig (default: its current context)
-  ${CONTROL_KEY_VARIABLE}   environment variable: the key, if model control of the replicas needs one
+  ${PUBLISHER_CONTROL_KEY_VARIABLE}   environment variable: the key, if model control of the replicas needs one
 `;
 
 export const TARGET_HELP = STORE_HELP + SERVER_HELP;
@@ -207,11 +207,11 @@ const NOT_WITH_LOCAL = ['stack', 'bucket', 'endpoint-url', 'region', 'triton', '
  * be ours.
  */
 export function givenControlKey(): string | undefined {
-  const key = process.env[CONTROL_KEY_VARIABLE];
+  const key = process.env[PUBLISHER_CONTROL_KEY_VARIABLE];
   if (key === undefined || key === '') return undefined;
   if (/^[\x21-\x7e]+$/.test(key)) return key;
   throw new UserError(
-    `${CONTROL_KEY_VARIABLE} (${key.length} characters, not shown) has other characters than printable ASCII without spaces`,
+    `${PUBLISHER_CONTROL_KEY_VARIABLE} (${key.length} characters, not shown) has other characters than printable ASCII without spaces`,
     { hint: 'check whether the value ends with a line break' },
   );
 }

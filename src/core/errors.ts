@@ -30,7 +30,7 @@ export class UsageError extends UserError {
 }
 
 /** A command ended with neither of its two results: everything done, or everything as before. */
-export class Incomplete extends UserError {
+export class PartialFailureError extends UserError {
   override readonly name = 'Incomplete';
 }
 

@@ -14,7 +14,7 @@ export interface ExecOptions {
   onStderrLine?: (line: string) => void;
   /** Called with each complete line of stdout. */
   onStdoutLine?: (line: string) => void;
-  /** After this time the command is killed and fails with a CommandTimeout. Default: no limit. */
+  /** After this time the command is killed and fails with a CommandTimeoutError. Default: no limit. */
   timeoutMs?: number | undefined;
 }
 
@@ -31,7 +31,7 @@ export class CommandError extends UserError {
 }
 
 /** A command did not end before its timeout. */
-export class CommandTimeout extends CommandError {}
+export class CommandTimeoutError extends CommandError {}
 
 const running = new Set<ChildProcess>();
 let ending = false;
@@ -86,7 +86,7 @@ export async function exec(command: string, args: readonly string[], options: Ex
         .join('\n');
       const how = late ?? (code === null ? `killed by ${signal}` : `exit code ${code}`);
       const detail = lastLines === '' ? how : `${how}\n${lastLines}`;
-      reject(new (late === undefined ? CommandError : CommandTimeout)(command, code, output, detail));
+      reject(new (late === undefined ? CommandError : CommandTimeoutError)(command, code, output, detail));
     });
   });
 }

@@ -39,7 +39,7 @@ const shorten = (text: string): string => shortened(text, LONGEST_QUOTE);
 const MOST_NAMES = 30;
 
 /** A list of names for an error message, limited to the first 30. */
-export function listed(names: readonly string[]): string {
+export function formatList(names: readonly string[]): string {
   const more = names.length - MOST_NAMES;
   return more > 0 ? `${names.slice(0, MOST_NAMES).join(', ')} and ${more} more` : names.join(', ');
 }

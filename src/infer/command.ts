@@ -13,11 +13,11 @@ import { describe, TritonModel } from '../triton/model';
 import { zeroTensor, type Tensor } from '../triton/tensor';
 import { readLetters, transcripts } from '../media/letters';
 import { generateLoad, WARM_UP_MS, type LoadResult } from './load';
-import { labelledOutputs } from './model-facts';
+import { labelledOutputs } from './model-metadata';
 import type { PixelKind } from '../media/pictures';
-import { requestOf, shortSoundHint, usualSource } from './request';
+import { buildRequest, shortSoundHint, exampleInput } from './request';
 import {
-  classesOf,
+  getTopClasses,
   classTable,
   exactValue,
   outputTable,
@@ -26,7 +26,7 @@ import {
   similarities,
   type Class,
 } from './results';
-import { readSource, type Source } from './sources';
+import { readSource, type InputFile } from './input-files';
 import { writeTypes } from './types';
 
 /** Address of a server, and headers and timeout of the requests. */
@@ -64,7 +64,7 @@ export async function inferCommand(command: InferCommand): Promise<number> {
     const model = await openModel(client, command);
     if (command.inputs.length === 0 && command.load === undefined) {
       process.stdout.write(
-        `${takes(model)}\n\nnpm run infer -- ${model.name} ${usualSource(model, command.repository)}${command.repeated}\n`,
+        `${takes(model)}\n\nnpm run infer -- ${model.name} ${exampleInput(model, command.repository)}${command.repeated}\n`,
       );
       return EXIT.ok;
     }
@@ -144,7 +144,7 @@ async function otherProtocol({ address, headers }: Connection): Promise<string |
   const [other, hint] =
     'url' in address
       ? [new TritonGrpcClient(address.url, { headers }), `gRPC; use --grpc ${address.url.replace('http://', '')}`]
-      : [new TritonHttpClient(httpOf(address.grpc), { headers }), `HTTP; use --url ${httpOf(address.grpc)}`];
+      : [new TritonHttpClient(getHttp(address.grpc), { headers }), `HTTP; use --url ${getHttp(address.grpc)}`];
   try {
     return (await other.live({ timeoutMs: LOOK_MS })) ? `this address speaks ${hint}` : undefined;
   } catch {
@@ -154,7 +154,7 @@ async function otherProtocol({ address, headers }: Connection): Promise<string |
   }
 }
 
-const httpOf = (address: string): string => (address.includes('://') ? address : `http://${address}`);
+const getHttp = (address: string): string => (address.includes('://') ? address : `http://${address}`);
 
 /** A hint with the models or versions that are served, for a model or version that is not. */
 function whatThereIs(model: string, index: readonly ModelIndexEntry[]): string | undefined {
@@ -169,8 +169,8 @@ function whatThereIs(model: string, index: readonly ModelIndexEntry[]): string |
   return didYouMean(model, names) ?? (names.length === 0 ? undefined : `ready models: ${names.join(', ')}`);
 }
 
-async function values(model: TritonModel, sources: readonly Source[], command: InferCommand) {
-  return requestOf(model, sources, {
+async function values(model: TritonModel, sources: readonly InputFile[], command: InferCommand) {
+  return buildRequest(model, sources, {
     pixels: command.pixels,
     repository: command.repository,
     isClassifier: labelledOutputs(model).length > 0,
@@ -180,7 +180,7 @@ async function values(model: TritonModel, sources: readonly Source[], command: I
 async function ask(
   model: TritonModel,
   inputs: readonly Tensor[],
-  sources: readonly Source[],
+  sources: readonly InputFile[],
   command: InferCommand,
 ): Promise<number> {
   const top = command.top ?? (command.out === undefined ? DEFAULT_TOP : 0);
@@ -194,7 +194,7 @@ async function ask(
   const classes: Record<string, Class[][]> = {};
   const plain: Tensor[] = [];
   for (const output of result.outputs) {
-    if (labelled.includes(output.name) && output.datatype === 'BYTES') classes[output.name] = classesOf(output);
+    if (labelled.includes(output.name) && output.datatype === 'BYTES') classes[output.name] = getTopClasses(output);
     else plain.push(output);
   }
   const letters = readLetters(versionFile(join(command.repository, model.name), Number(result.version), 'vocab.json'));
@@ -227,7 +227,7 @@ function rejected(model: TritonModel, hint: string | undefined, error: unknown):
 }
 
 /** The id and parameters of the request bodies. */
-function ofBodies(sources: readonly Source[]): Pick<InferOptions, 'requestId' | 'parameters'> {
+function ofBodies(sources: readonly InputFile[]): Pick<InferOptions, 'requestId' | 'parameters'> {
   const bodies = sources.flatMap((source) => (source.kind === 'body' ? [source.body] : []));
   const [id] = bodies.flatMap((body) => body.id ?? []);
   const parameters = Object.assign({}, ...bodies.map((body) => body.parameters ?? {})) as InferOptions['parameters'];
@@ -255,7 +255,7 @@ function inferOptions(
 async function bench(
   model: TritonModel,
   inputs: readonly Tensor[],
-  sources: readonly Source[],
+  sources: readonly InputFile[],
   command: InferCommand,
   load: { concurrency: number; seconds: number },
 ): Promise<number> {
@@ -264,7 +264,7 @@ async function bench(
   const hint =
     sources.length > 0
       ? shortSoundHint(sources)
-      : `the request had zeros and a length of 1 for each variable dimension; give an input: npm run infer -- ${model.name} ${usualSource(model, command.repository)} --bench`;
+      : `the request had zeros and a length of 1 for each variable dimension; give an input: npm run infer -- ${model.name} ${exampleInput(model, command.repository)} --bench`;
   const result = await new Progress()
     .run(title, () => generateLoad(() => model.inferTensors(inputs, options), load))
     .catch((error: unknown) => {

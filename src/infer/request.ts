@@ -13,7 +13,7 @@ import { isDataType, type TensorData, type DataType } from '../triton/tensor';
 import { bodyValues } from './body';
 import { convertArray } from '../media/npy';
 import { encodePictures, pictureLayout, usualPixels, type PixelKind } from '../media/pictures';
-import { PICTURES, type Source } from './sources';
+import { PICTURES, type InputFile } from './input-files';
 
 export interface RequestOptions {
   /** Default: the usual form for the input's data type or for a classifier. */
@@ -24,27 +24,27 @@ export interface RequestOptions {
 }
 
 type Values = Record<string, InputValue>;
-type OfKind<K extends Source['kind']> = Extract<Source, { kind: K }>;
+type OfKind<K extends InputFile['kind']> = Extract<InputFile, { kind: K }>;
 
 /** Sample rate that speech models are trained with. A WAV file states its own rate, a model does not. */
 const SPEECH_HZ = 16_000;
 
 /** A typical input for the model, as on the command line: `PICTURE.jpg`. */
-export function usualSource(model: Pick<TritonModel, 'name' | 'version' | 'metadata'>, repository: string): string {
+export function exampleInput(model: Pick<TritonModel, 'name' | 'version' | 'metadata'>, repository: string): string {
   const { inputs } = model.metadata;
   const hasTokenizer = inputs.every(isTokens) && existsSync(tokenizerFile(model, repository));
   if (hasTokenizer) return '"a text"';
   const [only] = inputs;
   if (only === undefined || inputs.length > 1) {
-    return inputs.map((input) => `${input.name}=${sourceOf(input) ?? 'FILE.npy'}`).join(' ');
+    return inputs.map((input) => `${input.name}=${getSource(input) ?? 'FILE.npy'}`).join(' ');
   }
   // A vector without a batch axis is seldom a sound.
   const isOneSound = isSound(only) && only.shape.length > 1;
-  return sourceOf(only) ?? (isOneSound ? 'SOUND.wav' : `${only.name}=FILE.npy`);
+  return getSource(only) ?? (isOneSound ? 'SOUND.wav' : `${only.name}=FILE.npy`);
 }
 
 /** The typical source of an input; undefined if the input alone does not determine it. */
-function sourceOf(input: TensorMetadata): string | undefined {
+function getSource(input: TensorMetadata): string | undefined {
   if (pictureLayout(input) !== undefined) return 'PICTURE.jpg';
   return input.datatype === 'BYTES' ? '"a text"' : undefined;
 }
@@ -53,19 +53,19 @@ const isSound = ({ datatype, shape }: TensorMetadata): boolean => datatype === '
 const isTokens = ({ datatype, shape }: TensorMetadata): boolean =>
   (datatype === 'INT64' || datatype === 'INT32') && shape.length === 2 && shape.at(-1) === -1;
 const tokenizerFile = (model: Pick<TritonModel, 'name' | 'version' | 'metadata'>, repository: string): string =>
-  versionFile(join(repository, model.name), versionOf(model), 'tokenizer.json');
+  versionFile(join(repository, model.name), getVersion(model), 'tokenizer.json');
 
 /** The version that answers: the requested one, else the newest one that is served. */
-const versionOf = ({ version, metadata }: Pick<TritonModel, 'version' | 'metadata'>): number =>
+const getVersion = ({ version, metadata }: Pick<TritonModel, 'version' | 'metadata'>): number =>
   version ?? Math.max(...metadata.versions.map(Number));
 
 /**
  * Assigns each source to an input and converts the source to the value of that input.
  * @throws UserError that lists the model's inputs, if a source fits none of them
  */
-export async function requestOf(
+export async function buildRequest(
   model: TritonModel,
-  sources: readonly Source[],
+  sources: readonly InputFile[],
   options: RequestOptions,
 ): Promise<Values> {
   const values: Values = {};
@@ -97,13 +97,13 @@ export async function requestOf(
     for (const { value } of ofKind(group, 'json')) {
       if (isRecord(value)) Object.assign(values, value);
       else {
-        const target = nextOf(candidates, values, nowhere);
-        values[target.name] = isOneRow(model, target, depthOf(value)) ? [value] : value;
+        const target = getNext(candidates, values, nowhere);
+        values[target.name] = isOneRow(model, target, getDepth(value)) ? [value] : value;
       }
     }
     for (const { body } of ofKind(group, 'body')) Object.assign(values, bodyValues(model, body));
     for (const { tensor } of ofKind(group, 'array')) {
-      const target = nextOf(candidates, values, nowhere);
+      const target = getNext(candidates, values, nowhere);
       const { name: input, datatype } = target;
       const { data, shape } = isDataType(datatype) ? convertArray(tensor, input, datatype) : tensor;
       values[target.name] = { data, shape: isOneRow(model, target, shape.length) ? [1, ...shape] : shape };
@@ -113,16 +113,16 @@ export async function requestOf(
 }
 
 /** Groups the sources by the input that they name. Sources without a name come last. */
-function byTarget(sources: readonly Source[]): Map<string | undefined, Source[]> {
+function byTarget(sources: readonly InputFile[]): Map<string | undefined, InputFile[]> {
   const names = [...new Set(sources.map(({ name }) => name))];
   names.sort((a, b) => Number(a === undefined) - Number(b === undefined));
   return new Map(names.map((name) => [name, sources.filter((source) => source.name === name)]));
 }
 
-const ofKind = <K extends Source['kind']>(sources: readonly Source[], kind: K): OfKind<K>[] =>
+const ofKind = <K extends InputFile['kind']>(sources: readonly InputFile[], kind: K): OfKind<K>[] =>
   sources.filter((source): source is OfKind<K> => source.kind === kind);
 
-function nextOf(
+function getNext(
   candidates: readonly TensorMetadata[],
   values: Values,
   nowhere: (what: string) => UserError,
@@ -137,8 +137,8 @@ function isOneRow(model: TritonModel, { shape }: TensorMetadata, axes: number): 
   return model.maxBatchSize > 0 && axes === shape.length - 1;
 }
 
-function depthOf(value: Nested): number {
-  return Array.isArray(value) ? 1 + depthOf((value as Nested[])[0] ?? 0) : 0;
+function getDepth(value: Nested): number {
+  return Array.isArray(value) ? 1 + getDepth((value as Nested[])[0] ?? 0) : 0;
 }
 
 function isRecord(value: Nested | Record<string, Nested>): value is Record<string, Nested> {
@@ -177,7 +177,7 @@ async function pictureValue(
 const SHORT_SOUND_S = 0.1;
 
 /** A hint for a rejected request with a short sound: a model's description does not contain the minimum length. */
-export function shortSoundHint(sources: readonly Source[]): string | undefined {
+export function shortSoundHint(sources: readonly InputFile[]): string | undefined {
   const [short] = ofKind(sources, 'sound').filter(({ sound }) => sound.samples.length < SHORT_SOUND_S * sound.rate);
   if (short === undefined) return undefined;
   const { length } = short.sound.samples;

@@ -4,7 +4,7 @@ import { UserError } from '../core/errors';
 import { formatTable } from '../core/format';
 import { writeImage } from '../media/image';
 import type { InferResult } from '../triton/client';
-import { nestedOf } from '../triton/nested';
+import { toNested } from '../triton/nested';
 import type { Tensor } from '../triton/tensor';
 import { writeNpy } from '../media/npy';
 import { decodePicture, pictureLayout, usualPixels, type PixelKind } from '../media/pictures';
@@ -18,8 +18,8 @@ export interface Class {
 }
 
 /** Classes of each row, best first, from BYTES `score:index:label` [rows, classes] or [classes]. */
-export function classesOf(output: Tensor): Class[][] {
-  const rows = (output.shape.length > 1 ? nestedOf(output) : [nestedOf(output)]) as string[][];
+export function getTopClasses(output: Tensor): Class[][] {
+  const rows = (output.shape.length > 1 ? toNested(output) : [toNested(output)]) as string[][];
   return rows.map((row) =>
     row.map((text) => {
       const [score = '', index = '', ...label] = text.split(':');
@@ -58,7 +58,7 @@ function summary(output: Tensor): string[] {
   if (output.data.length === 0) return ['none'];
   const lines = firstRows(output);
   if (output.datatype === 'BYTES') return lines;
-  const range = `(${rangeOf(output)})`;
+  const range = `(${getRange(output)})`;
   return lines.length === 1 ? [`${lines[0]} ${range}`] : [...lines, range];
 }
 
@@ -76,7 +76,7 @@ function firstRows({ shape, data }: Tensor): string[] {
 const shownValue = (value: number | bigint | Buffer): string =>
   Buffer.isBuffer(value) ? JSON.stringify(value.toString()) : short(Number(value));
 
-function rangeOf(output: Exclude<Tensor, { datatype: 'BYTES' }>): string {
+function getRange(output: Exclude<Tensor, { datatype: 'BYTES' }>): string {
   const values = Array.from<number | bigint, number>(output.data, Number);
   let [least, most, sum, odd] = [Infinity, -Infinity, 0, 0];
   for (const value of values) {
@@ -127,7 +127,7 @@ export function resultJson(
       name: output.name,
       datatype: output.datatype,
       shape: output.shape,
-      data: nestedOf(output),
+      data: toNested(output),
     })),
     classes: Object.keys(classes).length === 0 ? undefined : classes,
     texts,

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { UserError } from '../core/errors';
-import { CONTROL_KEY_VARIABLE } from '../cluster/source';
+import { PUBLISHER_CONTROL_KEY_VARIABLE } from '../cluster/source';
 import { TritonError, type InferenceClient, type TensorMetadata } from '../triton/client';
 import { TritonModel } from '../triton/model';
 import type { ModelTypes } from '../triton/model-types';
@@ -29,7 +29,7 @@ async function readyModels(client: InferenceClient, timeoutMs: number): Promise<
   const index = await client.repositoryIndex({ timeoutMs }).catch((cause: unknown) => {
     if (!(cause instanceof TritonError) || !cause.message.includes('restricted')) throw cause;
     throw new UserError(`cannot list the models without the server's control key: ${cause.message}`, {
-      hint: `name the models, or set ${CONTROL_KEY_VARIABLE}`,
+      hint: `name the models, or set ${PUBLISHER_CONTROL_KEY_VARIABLE}`,
       cause,
     });
   });

@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { basename, join, relative, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build, formatMessages, stop } from 'esbuild';
-import { bundlesFolder, digestOf, ENTRY, OWN_SOURCES, RECORD, sourceOf } from './bundle.mjs';
+import { bundlesFolder, getDigest, ENTRY, OWN_SOURCES, RECORD, getSource } from './bundle.mjs';
 import { LaunchError } from './errors.mjs';
 
 /** Packages that load native code or files from their own folder. */
@@ -35,7 +35,7 @@ export async function buildBundle(root, command, modules) {
   for (const { path, contents } of outputFiles) writeFileSync(join(folder, basename(path)), contents);
   if (cached !== undefined) {
     const paths = [...sources.keys()].sort();
-    const digest = digestOf(root, modules, paths, (path) => sources.get(path));
+    const digest = getDigest(root, modules, paths, (path) => sources.get(path));
     const record = join(folder, RECORD);
     writeFileSync(record, JSON.stringify({ folder: basename(folder), sources: paths, digest }));
     renameSync(record, join(bundles, RECORD)); // Atomic.
@@ -49,7 +49,7 @@ async function compile(root, command) {
   const sources = new Map(OWN_SOURCES.map((path) => [path, readFileSync(join(root, path))]));
   try {
     const { outputFiles } = await build({
-      entryPoints: { main: join(root, sourceOf(root, command)) },
+      entryPoints: { main: join(root, getSource(root, command)) },
       absWorkingDir: root,
       outdir: root,
       outExtension: { '.js': '.mjs' },
@@ -75,7 +75,7 @@ async function compile(root, command) {
   } catch (error) {
     if (!Array.isArray(error.errors)) throw error;
     const messages = await formatMessages(error.errors, { kind: 'error', color: process.stderr.isTTY === true });
-    throw new LaunchError(`${sourceOf(root, command)} cannot be compiled\n\n${messages.join('')}`);
+    throw new LaunchError(`${getSource(root, command)} cannot be compiled\n\n${messages.join('')}`);
   } finally {
     await stop();
   }

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** The source of a command, relative to the root; undefined if the command does not exist. */
-export const sourceOf = (root, command) =>
+export const getSource = (root, command) =>
   ['scripts', 'tools'].map((folder) => `${folder}/${command}.ts`).find((file) => existsSync(join(root, file)));
 
 /** Folder of a command's bundles. It is deleted with node_modules, because bundles contain packages from there. */
@@ -27,7 +27,7 @@ export function findBundle(root, command, modules) {
   const bundles = bundlesFolder(root, command);
   try {
     const { folder, sources, digest } = JSON.parse(readFileSync(join(bundles, RECORD), 'utf8'));
-    const now = digestOf(root, modules, sources, (path) => readFileSync(join(root, path)));
+    const now = getDigest(root, modules, sources, (path) => readFileSync(join(root, path)));
     const entry = join(bundles, folder, ENTRY);
     return now === digest && existsSync(entry) ? entry : undefined;
   } catch {
@@ -36,7 +36,7 @@ export function findBundle(root, command, modules) {
 }
 
 /** The digest of everything that a bundle is built from. */
-export function digestOf(root, modules, sources, read) {
+export function getDigest(root, modules, sources, read) {
   const hash = createHash('sha256').update(`${root}\0${modules}`);
   for (const path of sources) {
     const content = read(path);

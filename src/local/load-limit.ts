@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { CONFIG_FILE } from '../publish/keys';
-import { parentOf, processIds, readProcess } from './process/proc';
+import { getParent, processIds, readProcess } from './process/proc';
 
 /** Time for one model to load while others wait. The models of this package load faster on two busy cores. */
 export const LOAD_LIMIT_MS = 30_000;
@@ -45,14 +45,14 @@ export class LoadLimit {
 
 /** Running processes that a tritonserver started for a model (Linux). */
 function modelProcesses(serverPid: number | undefined, model: string): number[] {
-  return processIds().filter((pid) => parentOf(pid) === serverPid && modelOf(pid) === model);
+  return processIds().filter((pid) => getParent(pid) === serverPid && getModelName(pid) === model);
 }
 
 /**
  * Returns the model of a process, whose first argument is MODEL/VERSION/FILE in a folder that Triton chooses. The name
  * is read from config.pbtxt, because we publish configurations with names.
  */
-function modelOf(pid: number): string | undefined {
+function getModelName(pid: number): string | undefined {
   const [, file = ''] = readProcess(pid, 'cmdline')?.split('\0') ?? [];
   try {
     return /^name: "(.*)"$/m.exec(readFileSync(join(dirname(dirname(file)), CONFIG_FILE), 'utf8'))?.[1];

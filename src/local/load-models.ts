@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../core/errors';
-import { forEachLimited } from '../core/pool';
+import { forEachLimited } from '../core/concurrency';
 import { servedNow } from '../publish/status';
 import type { ServedVersion } from '../publish/apply/rollout';
-import type { WantedModel } from '../publish/plan/desired';
+import type { DesiredModel } from '../publish/plan/desired';
 import { replicaClient } from '../cluster/source';
-import type { ModelEvent, TritonServer } from './triton-server';
+import type { ModelEvent, TritonProcess } from './triton-server';
 import { LoadLimit } from './load-limit';
-import { failedWith, type FailedModel } from './sound';
+import { failedWith, type FailedModel } from './valid-models';
 
 /** Number of models that tritonserver loads concurrently (--model-load-thread-count). */
 const AT_ONCE = 4;
@@ -21,7 +21,7 @@ const END_IS_KNOWN_MS = 2000;
 /** The result of loading models. */
 export interface Loaded {
   /** Models whose load was attempted, in the given order. */
-  models: WantedModel[];
+  models: DesiredModel[];
   versions: ServedVersion[];
   /** Ensembles that were not loaded, because a model that they need failed. */
   failed: FailedModel[];
@@ -63,7 +63,7 @@ export class ModelLoads {
   }
 
   /** @param models ordered so that the models of an ensemble precede the ensemble */
-  async loadAll(server: TritonServer, models: readonly WantedModel[]): Promise<Loaded> {
+  async loadAll(server: TritonProcess, models: readonly DesiredModel[]): Promise<Loaded> {
     const ended = server.ended.then((how) => {
       throw new UserError(`tritonserver ended (${how}):\n${server.lastLines(8)}`, {
         hint: `read the log: ${server.logFile}`,
@@ -77,7 +77,7 @@ export class ModelLoads {
     return Promise.race([loaded, ended]);
   }
 
-  private async load(server: TritonServer, models: readonly WantedModel[]): Promise<Loaded> {
+  private async load(server: TritonProcess, models: readonly DesiredModel[]): Promise<Loaded> {
     await forEachLimited(
       models.filter(({ composedOf }) => composedOf.length === 0),
       AT_ONCE,
@@ -99,7 +99,7 @@ export class ModelLoads {
     return { models: tried, versions, failed, milliseconds: this.milliseconds };
   }
 
-  private async loadOne(server: TritonServer, model: string): Promise<void> {
+  private async loadOne(server: TritonProcess, model: string): Promise<void> {
     // A thread of Triton's HTTP server that loads a model does not answer its other accepted connections. So each load
     // is requested only after the previous load has begun, when its thread accepts no more connections.
     const before = this.turn;

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { formatUserError, UserError } from '../core/errors';
 import { formatDuration } from '../core/format';
-import { readRepository, readSoundRepository, type RepositoryModel, type Selection } from '../model';
+import { readRepository, readValidRepository, type RepositoryModel, type Selection } from '../model';
 import type { Progress } from '../cli/progress';
 import { publish } from '../publish/publish';
 import type { ServedVersion } from '../publish/apply/rollout';
@@ -10,7 +10,7 @@ import { servedNow } from '../publish/status';
 import { fixedReplicas } from '../cluster/source';
 import { describeTrace, traceModels } from '../trace/trace';
 import { LOAD_LIMIT_MS, LoadLimit } from './load-limit';
-import { askEachModel, type Answer } from './requests';
+import { askEachModel, type SmokeTestResult } from './smoke-test';
 import { selectModels } from './selection';
 import { withShortWarmUp } from './short-warm-up';
 import { hasTrace, LOCK_TIMEOUT_MS, RELOAD_TIMEOUT_MS, type LocalStack } from './stack';
@@ -32,7 +32,7 @@ export interface Reloaded {
   /** The models that were loaded: the model, and for an ensemble its parts. */
   models: RepositoryModel[];
   /** The answers, which are also printed when they arrive. */
-  answers: Promise<Answer[]>;
+  answers: Promise<SmokeTestResult[]>;
 }
 
 /** Whether the command serves a model of this name, because the model was selected or an ensemble needs it. */
@@ -71,7 +71,7 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
     const names = served.map((model) => model.name);
     await trace(names, options);
     signal.throwIfAborted();
-    await readSoundRepository(repository, { models: names }, 'served');
+    await readValidRepository(repository, { models: names }, 'served');
     hint = `\n-> read Triton's log: ${stack.triton.logFile}`;
     // A model that failed before, or was added, is new to the stack.
     const { models: published } = await publish({
@@ -133,7 +133,7 @@ async function versionsNow(
 async function askAndPrint(
   models: readonly RepositoryModel[],
   { stack, progress, signal }: ReloadOptions,
-): Promise<Answer[]> {
+): Promise<SmokeTestResult[]> {
   const answers = await askEachModel(stack.triton, models);
   for (const answer of answers.filter(({ protocol }) => protocol === 'HTTP')) {
     if (!signal.aborted) progress.line(`     ${describe(answer)}`);
@@ -141,7 +141,7 @@ async function askAndPrint(
   return answers;
 }
 
-const describe = ({ model, result, error }: Answer): string =>
+const describe = ({ model, result, error }: SmokeTestResult): string =>
   error === undefined ? `${model} answered: ${result}` : `${model} FAILED: ${error}`;
 
 const indented = (text: string): string => text.replace(/^/gm, '     ');

@@ -1,5 +1,5 @@
 import { isSelected, reloadModel, type ReloadOptions } from './reload';
-import type { Answer } from './requests';
+import type { SmokeTestResult } from './smoke-test';
 
 /**
  * Reloads models whose files changed, one at a time, and then the ensembles that failed because of them. A model is
@@ -20,8 +20,8 @@ export class Reloads {
    */
   constructor(
     private readonly options: Omit<ReloadOptions, 'isWaitedFor'>,
-    private answers: readonly Answer[],
-    private readonly show: (answers: readonly Answer[]) => Promise<void>,
+    private answers: readonly SmokeTestResult[],
+    private readonly show: (answers: readonly SmokeTestResult[]) => Promise<void>,
   ) {
     this.failed = new Promise((_, reject) => (this.fail = reject));
     this.failed.catch(() => undefined);
@@ -58,7 +58,7 @@ export class Reloads {
     }
   }
 
-  private awaitAnswers(names: readonly string[], answers: Promise<Answer[]>): void {
+  private awaitAnswers(names: readonly string[], answers: Promise<SmokeTestResult[]>): void {
     const reload = Symbol();
     for (const name of names) this.latest.set(name, reload);
     this.answers = this.answers.filter(({ model }) => !names.includes(model));

@@ -4,8 +4,8 @@ import { formatDuration, formatTable, shortened } from '../core/format';
 import { stepModels } from '../model';
 import { displayPath } from '../model/paths';
 import { formatLocation } from '../publish/location';
-import { localFlags, nextCommands } from './next-commands';
-import { isZerosRefused, type Answer } from './requests';
+import { localFlags, nextCommands } from './hints';
+import { isZerosRefused, type SmokeTestResult } from './smoke-test';
 import type { LocalSelection } from './selection';
 import { describeState, type LocalStack } from './stack';
 import type { TimedStep, Timings } from './timings';
@@ -47,7 +47,7 @@ function unloaded({ versions }: Pick<LocalStack, 'versions'>): { name: string; d
 const firstLine = (text: string): string => text.split('\n')[0] ?? '';
 
 /** Prints the answers of each model. */
-export function printAnswers(answers: readonly Answer[], timings: Timings): void {
+export function printAnswers(answers: readonly SmokeTestResult[], timings: Timings): void {
   const rows = answers.map(({ model, protocol, milliseconds, result, error, isZeros }) => [
     model,
     protocol,
@@ -114,7 +114,7 @@ export function printJson(result: LocalResult, page: string): void {
 export interface LocalResult {
   models: ModelRow[];
   notServed: { model: string; reason: string }[];
-  answers: readonly Answer[];
+  answers: readonly SmokeTestResult[];
   steps: readonly TimedStep[];
   /** From the start of the command to the last answer. */
   milliseconds: number;
@@ -153,7 +153,7 @@ const FAILED = 'FAILED';
 export function localResult(
   stack: LocalStack,
   selection: LocalSelection,
-  answers: readonly Answer[],
+  answers: readonly SmokeTestResult[],
   timings: Timings,
 ): LocalResult {
   const { triton, s3, location } = stack;

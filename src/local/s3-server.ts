@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { answers } from './process/answers';
-import { Leftovers } from './process/leftovers';
+import { isHealthy } from './process/health-check';
+import { TempFileRegistry } from './process/temp-file-registry';
 import { ManagedProcess } from './process/managed-process';
 import { freePorts } from './process/ports';
 import { selfSignedCertificate } from './certificate';
@@ -61,7 +61,7 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     { mode: 0o600 },
   );
   const ports = await internalPorts();
-  const leftovers = new Leftovers(join(options.directory, 'leftovers.json'));
+  const leftovers = new TempFileRegistry(join(options.directory, 'leftovers.json'));
   noteSockets(leftovers, { ...ports, 's3.port': options.port });
   const server = new ManagedProcess({
     name: 'the S3 server',
@@ -77,7 +77,7 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     leftovers.remove();
   };
   const endpoint = `http://127.0.0.1:${options.port}`;
-  await server.untilReady(() => answers(endpoint, isS3), START_TIMEOUT_MS, stop);
+  await server.untilReady(() => isHealthy(endpoint, isS3), START_TIMEOUT_MS, stop);
   return { endpoint, ended: server.ended, pid: server.pid, logFile: server.logFile, stop };
 }
 
@@ -147,7 +147,7 @@ function serverArguments(options: S3ServerOptions, config: string, ports: Record
 }
 
 /** Notes the Unix sockets that SeaweedFS creates in /tmp, named after its ports, and does not delete. */
-function noteSockets(leftovers: Leftovers, ports: Record<string, number>): void {
+function noteSockets(leftovers: TempFileRegistry, ports: Record<string, number>): void {
   for (const [flag, port] of Object.entries(ports)) {
     const [server, , grpc] = flag.split('.');
     leftovers.note('/tmp', `seaweedfs-${server}${grpc === undefined ? '' : '-grpc'}-${port}.sock`);

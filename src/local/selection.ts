@@ -2,9 +2,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../core/errors';
 import { REQUIREMENTS_FILE, requiresNumpy2 } from '../model/requirements';
-import { readSoundRepository, stepModels, type RepositoryModel, type Selection } from '../model';
+import { readValidRepository, stepModels, type RepositoryModel, type Selection } from '../model';
 import { displayPath } from '../model/paths';
-import { readSoundModels, type FailedModel } from './sound';
+import { readValidModels, type FailedModel } from './valid-models';
 
 /** The models that `npm run local` serves, and the reasons why it does not serve others. */
 export interface LocalSelection {
@@ -63,8 +63,8 @@ export async function selectModels(
 ): Promise<LocalSelection> {
   const configurations = { ...selection, artifacts: false };
   const { models, added, failed } = leaveOut
-    ? await readSoundModels(repository, configurations)
-    : { ...(await readSoundRepository(repository, configurations, 'served')), failed: [] };
+    ? await readValidModels(repository, configurations)
+    : { ...(await readValidRepository(repository, configurations, 'served')), failed: [] };
   const reasons = new Map<string, string>();
   for (const model of models) {
     const lack = lackFor(model);

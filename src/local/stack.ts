@@ -12,7 +12,7 @@ import { formatLocation, tritonRepositoryUrl, type RepositoryLocation } from '..
 import { publish } from '../publish/publish';
 import { readHead } from '../publish/release/release';
 import type { ServedVersion } from '../publish/apply/rollout';
-import type { WantedModel } from '../publish/plan/desired';
+import type { DesiredModel } from '../publish/plan/desired';
 import { S3Store } from '../s3/store';
 import { acquireLock, cacheRoot, makeDirectory, requireFreeSpace } from '../install/cache';
 import { ensurePython, type PythonEnvironment } from '../install/python';
@@ -21,11 +21,11 @@ import { ensureTriton, type TritonInstallation } from '../install/triton';
 import { describeFitted, describeTrace, traceModels } from '../trace/trace';
 import { explainLoadFailure } from '../triton/load-failure';
 import { WEIGHTS_FILE } from '../model/weights-file';
-import { startTriton, type TritonServer } from './triton-server';
+import { startTriton, type TritonProcess } from './triton-server';
 import { ModelLoads, type Loaded } from './load-models';
 import { installModelPackages } from './model-packages';
 import { generateCredentials, LOCAL_REGION, startS3Server, type S3Server, type S3ServerOptions } from './s3-server';
-import { failedModel, readSoundModels, withDependents, type FailedModel } from './sound';
+import { failedModel, readValidModels, withDependents, type FailedModel } from './valid-models';
 import { withShortWarmUp } from './short-warm-up';
 import { announceStack } from './state';
 import type { Timings } from './timings';
@@ -64,7 +64,7 @@ export interface StackOptions {
 }
 
 export interface LocalStack {
-  triton: TritonServer;
+  triton: TritonProcess;
   /** Store of the local bucket. */
   store: S3Store;
   /** Interpreter for tracing. */
@@ -74,7 +74,7 @@ export interface LocalStack {
   s3: S3Server;
   location: RepositoryLocation;
   /** The published models, loaded or not, ordered so that the models of an ensemble precede the ensemble. */
-  models: WantedModel[];
+  models: DesiredModel[];
   /** State of each version that is served according to the repository. */
   versions: ServedVersion[];
   /** Model -> milliseconds from the start of its first load to READY. */
@@ -207,7 +207,7 @@ async function soundNames(
   const { models: configured } = await readRepository(repository, { models, artifacts: false });
   const without = withDependents(unmade, configured).map(({ name }) => name);
   const left = models.filter((name) => !without.includes(name));
-  const sound = left.length === 0 ? { models: [], failed: [] } : await readSoundModels(repository, { models: left });
+  const sound = left.length === 0 ? { models: [], failed: [] } : await readValidModels(repository, { models: left });
   return {
     names: sound.models.map(({ name }) => name),
     failed: withDependents([...unmade, ...sound.failed], configured),
@@ -304,7 +304,7 @@ export const hasTrace = (repository: string, model: string): boolean =>
 
 /** A running server, with the models that it could load. */
 interface Serving {
-  triton: TritonServer;
+  triton: TritonProcess;
   loaded: Loaded;
 }
 
@@ -318,7 +318,7 @@ async function publishAll(
   store: S3Store,
   names: readonly string[],
   options: StackOptions,
-  serve: (models: readonly WantedModel[], signal: AbortSignal) => Promise<Serving>,
+  serve: (models: readonly DesiredModel[], signal: AbortSignal) => Promise<Serving>,
 ): Promise<Serving> {
   const { progress, timings, leaveOut, defer } = options;
   const held = Object.keys((await readHead(store, LOCATION))?.release.models ?? {});

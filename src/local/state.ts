@@ -43,7 +43,7 @@ export function announceStack(directory: string, state: LocalState): () => void 
 
 /** The running stacks. State files of killed stacks are ignored. */
 export function runningStacks(): LocalState[] {
-  return foldersOf(localRoot()).flatMap((name) => {
+  return getFolders(localRoot()).flatMap((name) => {
     const state = readState(join(localRoot(), name, STATE));
     return state !== undefined && isAlive(state.pid) ? [state] : [];
   });
@@ -84,7 +84,7 @@ function readState(file: string): LocalState | undefined {
   }
 }
 
-function foldersOf(directory: string): string[] {
+function getFolders(directory: string): string[] {
   try {
     return readdirSync(directory);
   } catch {

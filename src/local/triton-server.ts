@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { answers } from './process/answers';
-import { Leftovers, removeEnvironmentFolders } from './process/leftovers';
+import { isHealthy } from './process/health-check';
+import { TempFileRegistry, removeEnvironmentFolders } from './process/temp-file-registry';
 import { ManagedProcess } from './process/managed-process';
 import { freePorts } from './process/ports';
 import type { PythonEnvironment } from '../install/python';
@@ -16,7 +16,7 @@ const SHARED_MEMORY = '/dev/shm';
 /** Before it is ready, a model's process may install the packages of its requirements.txt. */
 const STUB_TIMEOUT_S = 280;
 
-export interface TritonServerOptions {
+export interface TritonProcessOptions {
   installation: TritonInstallation;
   environment: PythonEnvironment;
   /** In Triton's form: `s3://http://127.0.0.1:9000/bucket/prefix`, or a folder. */
@@ -43,7 +43,7 @@ export interface ModelEvent {
   reason?: string;
 }
 
-export interface TritonServer {
+export interface TritonProcess {
   httpUrl: string;
   grpcAddress: string;
   metricsUrl: string;
@@ -59,20 +59,20 @@ export interface TritonServer {
 }
 
 /** Free ports on loopback. */
-export async function freeTritonPorts(): Promise<TritonServerOptions['ports']> {
+export async function freeTritonPorts(): Promise<TritonProcessOptions['ports']> {
   const [http = 0, grpc = 0, metrics = 0] = await freePorts(3);
   return { http, grpc, metrics };
 }
 
 /** Starts a real tritonserver on loopback in EXPLICIT model control mode. Resolves when the server answers. */
-export async function startTriton(options: TritonServerOptions): Promise<TritonServer> {
+export async function startTriton(options: TritonProcessOptions): Promise<TritonProcess> {
   const { ports, directory, installation, modelControlKey = generateControlKey() } = options;
   const backends = join(directory, 'backends');
   const mount = join(directory, 'mount');
   rmSync(mount, { recursive: true, force: true });
   mkdirSync(mount, { recursive: true });
   assembleBackends(installation, backends);
-  const leftovers = new Leftovers(join(directory, 'leftovers.json'));
+  const leftovers = new TempFileRegistry(join(directory, 'leftovers.json'));
   // The shared memory of the python backend, which is not deleted if the backend is killed.
   const sharedMemory = `triton-serving-${process.pid}-${ports.http}-`;
   leftovers.note(SHARED_MEMORY, sharedMemory);
@@ -97,7 +97,7 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
   const metricsUrl = `http://127.0.0.1:${ports.metrics}/metrics`;
   // The metrics port opens last. A server that cannot open one of its ports reports ready before it ends.
   const isReady = async (): Promise<boolean> =>
-    (await answers(`${httpUrl}/v2/health/ready`)) && (await answers(metricsUrl, isTriton));
+    (await isHealthy(`${httpUrl}/v2/health/ready`)) && (await isHealthy(metricsUrl, isTriton));
   await server.untilReady(isReady, options.startTimeoutMs, stop);
   return {
     httpUrl,
@@ -114,7 +114,7 @@ export async function startTriton(options: TritonServerOptions): Promise<TritonS
 
 const isTriton = async (metrics: Response): Promise<boolean> => (await metrics.text()).includes('nv_');
 
-function serverArguments(options: TritonServerOptions, backends: string, sharedMemory: string): string[] {
+function serverArguments(options: TritonProcessOptions, backends: string, sharedMemory: string): string[] {
   const { ports } = options;
   return [
     `--model-repository=${options.repository}`,
@@ -134,7 +134,7 @@ function serverArguments(options: TritonServerOptions, backends: string, sharedM
   ];
 }
 
-function serverEnvironment(options: TritonServerOptions, mount: string): NodeJS.ProcessEnv {
+function serverEnvironment(options: TritonProcessOptions, mount: string): NodeJS.ProcessEnv {
   const { credentials, environment, installation } = options;
   return {
     ...modelEnvironment(process.env),

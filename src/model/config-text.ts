@@ -19,7 +19,7 @@ export function configFromText(text: string, list: ProblemList): ModelConfig | u
     return plain(modelConfigType, textformat.fromText(modelConfigType, text), list, '') as unknown as ModelConfig;
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    const line = / \(line (\d+)\)$/.exec(message)?.[1] ?? lineOf(message, text);
+    const line = / \(line (\d+)\)$/.exec(message)?.[1] ?? getLine(message, text);
     const reason = message.replace(/ \(line \d+\)$/, '').replace(/\.inference\./g, '');
     list.add('', `line ${line}: not a ModelConfig in protobuf text format: ${reason}`, {
       hint: unknownFieldHint(reason),
@@ -32,7 +32,7 @@ export function configFromText(text: string, list: ProblemList): ModelConfig | u
  * Returns the line of an error that the parser reports without a line number: the smallest number of first lines
  * whose text fails with the same message.
  */
-function lineOf(message: string, text: string): number {
+function getLine(message: string, text: string): number {
   const lines = text.split('\n');
   let [before, at] = [0, lines.length];
   while (at - before > 1) {

@@ -2,7 +2,7 @@ import { constants, promises as fs } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../core/errors';
 import type { RepositoryModel } from './index';
-import { CONFIG_FILE, exists, reasonOf } from './paths';
+import { CONFIG_FILE, exists, getReason } from './paths';
 
 /** The properties of a model that an export needs. */
 export type ExportedModel = Pick<RepositoryModel, 'name' | 'configText' | 'versions' | 'extraFiles'>;
@@ -34,7 +34,7 @@ const FOLDER_MODE = 0o755;
  */
 export async function exportModels(models: readonly ExportedModel[], out: string): Promise<Exported> {
   const names = models.map(({ name }) => name);
-  const before = await modelsOf(out);
+  const before = await getModels(out);
   await requireNoForeignModel(out, names, before);
   const removed = before.filter((name) => !names.includes(name));
   // Beside `out`, because Triton takes every folder inside `out` for a model.
@@ -49,19 +49,19 @@ export async function exportModels(models: readonly ExportedModel[], out: string
     for (const name of names) await replace(join(out, name), join(aside, 'new', name), join(aside, 'old', name));
     for (const name of removed) await fs.rm(join(out, name), { recursive: true, force: true });
     await writeMarker(out, names);
-    return { files, bytes: models.reduce((sum, model) => sum + bytesOf(model), 0), removed };
+    return { files, bytes: models.reduce((sum, model) => sum + readBytes(model), 0), removed };
   } catch (error) {
-    throw new UserError(`cannot export to ${out}: ${reasonOf(error)}`, { cause: error });
+    throw new UserError(`cannot export to ${out}: ${getReason(error)}`, { cause: error });
   } finally {
     await fs.rm(aside, { recursive: true, force: true });
   }
 }
 
 /** Names of the models that an earlier export put into a folder. */
-async function modelsOf(out: string): Promise<string[]> {
+async function getModels(out: string): Promise<string[]> {
   const entries = await fs.readdir(out).catch((error: unknown): string[] => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw new UserError(`cannot export to ${out}: ${reasonOf(error)}`, { cause: error });
+    throw new UserError(`cannot export to ${out}: ${getReason(error)}`, { cause: error });
   });
   if (entries.length === 0) return [];
   if (!entries.includes(MARKER)) {
@@ -104,7 +104,7 @@ async function writeModel({ name, configText, versions, extraFiles }: ExportedMo
   for (const { path, key } of files) {
     await makeParents(folder, key);
     await place(path, join(folder, key)).catch((cause: unknown) => {
-      throw new Error(`${name}/${key}: ${reasonOf(cause)}`, { cause });
+      throw new Error(`${name}/${key}: ${getReason(cause)}`, { cause });
     });
   }
   for (const { version, files: inVersion } of versions) {
@@ -163,7 +163,7 @@ async function writeMarker(out: string, models: readonly string[]): Promise<void
   await fs.rename(join(out, `${MARKER}.new`), join(out, MARKER));
 }
 
-function bytesOf({ configText, versions, extraFiles }: ExportedModel): number {
+function readBytes({ configText, versions, extraFiles }: ExportedModel): number {
   const files = [...versions.flatMap((version) => version.files), ...extraFiles];
   return files.reduce((sum, { bytes }) => sum + bytes, Buffer.byteLength(configText));
 }

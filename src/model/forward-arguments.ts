@@ -27,7 +27,7 @@ export async function forwardArguments(path: string): Promise<Argument[] | undef
   const file = await fs.open(path, 'r');
   try {
     const directory = await centralDirectory(file, (await file.stat()).size);
-    const entries = entriesOf(directory ?? Buffer.alloc(0));
+    const entries = getEntries(directory ?? Buffer.alloc(0));
     const pickle = [...entries].find(([name]) => /^[^/]*\/data\.pkl$/.test(name));
     if (pickle === undefined) return undefined;
     const head = (await content(file, pickle[1], PICKLE_BYTES))?.toString('latin1') ?? '';
@@ -67,7 +67,7 @@ export async function argumentFault(path: string, config: ModelConfig): Promise<
 }
 
 /** Entries of a zip archive by name (APPNOTE 4.3.12), without entries whose offset is in a zip64 field. */
-function entriesOf(directory: Buffer): Map<string, Entry> {
+function getEntries(directory: Buffer): Map<string, Entry> {
   const entries = new Map<string, Entry>();
   for (let at = 0; at + 46 <= directory.length && directory.readUInt32LE(at) === 0x02014b50;) {
     const [name, extra, comment] = [28, 30, 32].map((offset) => directory.readUInt16LE(at + offset)) as [

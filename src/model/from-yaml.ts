@@ -33,7 +33,7 @@ const DATA_TYPE_ALIASES: Record<string, string> = {
 };
 
 /** Thrown inside this file only, to stop after too many values or problems. */
-class Enough extends Error {}
+class TooManyProblemsError extends Error {}
 
 /**
  * Reads the text of a model.yaml against Triton's message definition.
@@ -54,7 +54,7 @@ export function configFromYaml(text: string, list: ProblemList): ModelConfig | u
   try {
     return new Reader(list).message(modelConfigType, value, '') as unknown as ModelConfig;
   } catch (error) {
-    if (error instanceof Enough) return undefined;
+    if (error instanceof TooManyProblemsError) return undefined;
     throw error;
   }
 }
@@ -209,13 +209,13 @@ class Reader {
     this.list.add(path, message, more);
     if (this.list.problems.length < MOST_PROBLEMS) return;
     this.list.add('', `more than ${MOST_PROBLEMS} problems; the rest was not checked`);
-    throw new Enough();
+    throw new TooManyProblemsError();
   }
 
   private count(): void {
     if (++this.values <= MOST_VALUES) return;
     this.list.add('', `contains more than ${MOST_VALUES} values`, { hint: 'remove nested YAML aliases' });
-    throw new Enough();
+    throw new TooManyProblemsError();
   }
 }
 

@@ -11,7 +11,7 @@ export {
 } from './memory';
 export { configText } from './config-text';
 export type { ModelConfig, TensorConfig } from './model-config';
-export { readRepository, readSoundRepository, stepModels } from './repository';
+export { readRepository, readValidRepository, stepModels } from './repository';
 export { servedVersions, withServedVersions } from './served-versions';
 export type { Repository, RepositoryModel, Selection } from './repository';
 export type { SourceFile } from './source-files';

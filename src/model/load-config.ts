@@ -4,7 +4,7 @@ import path from 'node:path';
 import { configFromText, configText } from './config-text';
 import { configFromYaml } from './from-yaml';
 import type { ModelConfig } from './model-config';
-import { CONFIG_FILE, displayPath, reasonOf } from './paths';
+import { CONFIG_FILE, displayPath, getReason } from './paths';
 import { ProblemList } from '../core/problems';
 import { withServedVersions } from './served-versions';
 import { isVersion } from './versions';
@@ -19,7 +19,7 @@ export interface LoadedConfig {
   /** Undefined if the configuration could not be read at all. */
   config: ModelConfig | undefined;
   /** Whether the configuration is a config.pbtxt that the user wrote. */
-  handWritten: boolean;
+  isPbtxt: boolean;
   problems: ProblemList;
 }
 
@@ -38,11 +38,11 @@ export async function loadConfig(root: string): Promise<LoadedConfig | undefined
       ? await load(root, CONFIG_FILE, configFromText)
       : undefined;
   if (loaded?.config !== undefined && !loaded.config.name) loaded.config.name = name;
-  if (loaded?.config !== undefined && !loaded.handWritten && names.includes(CONFIG_FILE)) {
+  if (loaded?.config !== undefined && !loaded.isPbtxt && names.includes(CONFIG_FILE)) {
     const beside = await load(root, CONFIG_FILE, configFromText);
     if (beside.config !== undefined && !beside.config.name) beside.config.name = name;
     const versions = names.filter(isVersion).map(Number);
-    if (beside.config === undefined || !saySame(beside.config, loaded.config, versions)) {
+    if (beside.config === undefined || !areEquivalent(beside.config, loaded.config, versions)) {
       loaded.problems.problems.push({
         file: beside.problems.file,
         message: `differs from ${YAML_FILE} in the same folder`,
@@ -54,7 +54,7 @@ export async function loadConfig(root: string): Promise<LoadedConfig | undefined
 }
 
 /** Whether both configurations are published as the same text, so `latest: 1` may stand for the version it selects. */
-function saySame(a: ModelConfig, b: ModelConfig, versions: readonly number[]): boolean {
+function areEquivalent(a: ModelConfig, b: ModelConfig, versions: readonly number[]): boolean {
   return configText(withServedVersions(a, versions)) === configText(withServedVersions(b, versions));
 }
 
@@ -66,7 +66,7 @@ async function load(
   const problems = new ProblemList(displayPath(path.join(root, file)));
   const text = await readText(root, file, problems);
   const config = text === undefined ? undefined : parse(text, problems);
-  return { config, handWritten: file === CONFIG_FILE, problems };
+  return { config, isPbtxt: file === CONFIG_FILE, problems };
 }
 
 async function readText(root: string, name: string, problems: ProblemList): Promise<string | undefined> {
@@ -92,7 +92,7 @@ async function readText(root: string, name: string, problems: ProblemList): Prom
     if (isUtf8(bytes)) return bytes.toString('utf8').replace(/^\uFEFF/, '');
     problems.add('', 'is not UTF-8 text');
   } catch (error) {
-    problems.add('', `cannot be read: ${reasonOf(error)}`);
+    problems.add('', `cannot be read: ${getReason(error)}`);
   }
   return undefined;
 }

@@ -79,7 +79,7 @@ export interface ServerMemory {
 export function serverMemory(models: readonly RepositoryModel[], hasGpu = true): ServerMemory {
   const counted = models.filter(({ platform }) => platform !== 'ensemble');
   const each = counted.map((model) => modelMemory(model, hasGpu));
-  const backends = [...new Set(counted.map(backendOf))];
+  const backends = [...new Set(counted.map(getBackend))];
   const sum = (key: 'local' | 'main' | 'gpu'): number => each.reduce((total, one) => total + one[key], 0);
   const libraries = backends.reduce((total, backend) => total + backend.libraries, 0);
   // Triton's own backends are libraries of the server, so their process memory is counted once.
@@ -93,16 +93,16 @@ export function serverMemory(models: readonly RepositoryModel[], hasGpu = true):
   };
 }
 
-const backendOf = ({ platform }: RepositoryModel): Backend => BACKENDS[platform] ?? OF_OTHERS;
+const getBackend = ({ platform }: RepositoryModel): Backend => BACKENDS[platform] ?? OF_OTHERS;
 
 function modelMemory(model: RepositoryModel, hasGpu: boolean): ModelMemory {
   const { name, config, versions, served } = model;
-  const backend = backendOf(model);
+  const backend = getBackend(model);
   const { copies, process, usesGpu } = backend;
   const need: ModelMemory = { name, weights: 0, activations: undefined, local: 0, main: 0, gpu: 0 };
   for (const version of versions.filter(({ version }) => served.includes(version))) {
-    const weights = weightsOf(version);
-    const activations = activationsOf(model, version);
+    const weights = getWeights(version);
+    const activations = getActivations(model, version);
     const working = weights + PER_LIVE_BYTE * (activations ?? 0);
     need.weights += weights;
     need.activations = activations === undefined ? need.activations : Math.max(need.activations ?? 0, activations);
@@ -118,11 +118,11 @@ function modelMemory(model: RepositoryModel, hasGpu: boolean): ModelMemory {
   return need;
 }
 
-const weightsOf = ({ files }: ModelVersion): number =>
+const getWeights = ({ files }: ModelVersion): number =>
   files.filter(({ key }) => !isTraceRecord(key)).reduce((total, { bytes }) => total + bytes, 0);
 
 /** Reads the size of activations from the trace record; undefined if unreadable, which other commands report. */
-function activationsOf({ directory }: RepositoryModel, { files }: ModelVersion): number | undefined {
+function getActivations({ directory }: RepositoryModel, { files }: ModelVersion): number | undefined {
   const record = files.find(({ key }) => isTraceRecord(key));
   if (record === undefined) return undefined;
   try {

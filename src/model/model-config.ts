@@ -15,7 +15,7 @@ export function enumValues(type: protobuf.Enum): string[] {
 }
 
 /** Names of the data types that a tensor may have: TYPE_FP32 and so on. */
-export const DATA_TYPES: readonly string[] = enumValues(root.lookupEnum('inference.DataType'));
+export const MODEL_DATA_TYPES: readonly string[] = enumValues(root.lookupEnum('inference.DataType'));
 
 /** Bytes of one element. Strings have no fixed size. */
 const ELEMENT_BYTES: Readonly<Record<string, number>> = {
@@ -37,12 +37,12 @@ const ELEMENT_BYTES: Readonly<Record<string, number>> = {
 /** No request or state has more elements. The server allocates the memory as soon as it loads the model. */
 export const MOST_ELEMENTS = 2 ** 28;
 
-export const elementsOf = (dims: readonly number[]): number => dims.reduce((product, size) => product * size, 1);
+export const countElements = (dims: readonly number[]): number => dims.reduce((product, size) => product * size, 1);
 
 /** Bytes of a tensor; undefined if the type has no fixed size. */
-export function bytesOf(type: string, dims: readonly number[]): number | undefined {
+export function countBytes(type: string, dims: readonly number[]): number | undefined {
   const bytes = Object.hasOwn(ELEMENT_BYTES, type) ? ELEMENT_BYTES[type] : undefined;
-  return bytes === undefined ? undefined : bytes * elementsOf(dims);
+  return bytes === undefined ? undefined : bytes * countElements(dims);
 }
 
 /** A 64-bit number: a bigint only if a double would lose digits. */

@@ -73,7 +73,7 @@ export async function readOnnxGraph(path: string): Promise<OnnxGraph | undefined
     }
     return undefined;
   } catch (error) {
-    if (error instanceof Malformed) return undefined;
+    if (error instanceof MalformedOnnxError) return undefined;
     throw error;
   } finally {
     await file.close();
@@ -85,8 +85,8 @@ async function readGraph(window: Window, from: number, to: number): Promise<Onnx
   const outputs: OnnxTensor[] = [];
   const initializers = new Set<string>();
   for await (const { id, start, end } of fields(window, from, to)) {
-    if (id === FIELD.input) inputs.push(tensorOf(await window.read(start, end)));
-    else if (id === FIELD.output) outputs.push(tensorOf(await window.read(start, end)));
+    if (id === FIELD.input) inputs.push(readTensor(await window.read(start, end)));
+    else if (id === FIELD.output) outputs.push(readTensor(await window.read(start, end)));
     else if (id === FIELD.initializer) {
       for await (const part of fields(window, start, end)) {
         if (part.id !== FIELD.tensorName) continue;
@@ -98,7 +98,7 @@ async function readGraph(window: Window, from: number, to: number): Promise<Onnx
   return { inputs, initializers, outputs };
 }
 
-function tensorOf(bytes: Buffer): OnnxTensor {
+function readTensor(bytes: Buffer): OnnxTensor {
   const { name = '', type = {} } = wellFormed(
     () => valueInfoType.toObject(valueInfoType.decode(bytes), { longs: Number }) as ValueInfo,
   );
@@ -111,13 +111,13 @@ function tensorOf(bytes: Buffer): OnnxTensor {
 }
 
 /** The bytes are not protocol buffers. */
-class Malformed extends Error {}
+class MalformedOnnxError extends Error {}
 
 function wellFormed<T>(decode: () => T): T {
   try {
     return decode();
   } catch (cause) {
-    throw new Malformed('the file is not ONNX', { cause });
+    throw new MalformedOnnxError('the file is not ONNX', { cause });
   }
 }
 
@@ -130,7 +130,7 @@ class Window {
 
   /** Reads up to `end`, or to the end of the file. */
   async read(start: number, end: number): Promise<Buffer> {
-    if (end - start > MOST_BYTES) throw new Malformed(`${end - start} bytes for one name or description`);
+    if (end - start > MOST_BYTES) throw new MalformedOnnxError(`${end - start} bytes for one name or description`);
     if (start < this.start || end > this.start + this.bytes.length) {
       this.bytes = await read(this.file, start, Math.max(end - start, WINDOW_BYTES));
       this.start = start;
@@ -159,7 +159,7 @@ async function* fields(window: Window, from: number, to: number): AsyncGenerator
       if (type !== BYTES) head.skipType(type);
       return { id, type, start, end: type === BYTES ? start + length : at + head.pos };
     });
-    if (field.id === 0 || field.end > to) throw new Malformed('a field without number, or beyond the end');
+    if (field.id === 0 || field.end > to) throw new MalformedOnnxError('a field without number, or beyond the end');
     yield field;
     at = field.end;
   }

@@ -44,7 +44,7 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /** Describes why a file operation failed. */
-export function reasonOf(error: unknown): string {
+export function getReason(error: unknown): string {
   const code = (error as { code?: unknown } | undefined)?.code;
   const known = typeof code === 'string' ? REASONS[code] : undefined;
   return known ?? (error instanceof Error ? error.message : String(error));

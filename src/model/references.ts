@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { GOLDEN_FOLDER } from './golden/request';
 import { traceCommand } from '../core/next-command';
-import { bytesOf, type ModelConfig } from './model-config';
+import { countBytes, type ModelConfig } from './model-config';
 import { exists, TRACE_FILE } from './paths';
 import { fieldPath, type ProblemList } from '../core/problems';
 import { REQUIREMENTS_FILE } from './requirements';
@@ -31,14 +31,14 @@ function references(config: ModelConfig): Reference[] {
     Object.entries(inputs ?? {}).map(([name, { input_data_file: file, data_type = '', dims = [] }]) => ({
       field: `${fieldPath(`model_warmup[${index}].inputs`, name)}.input_data_file`,
       key: file && `warmup/${file}`,
-      bytes: bytesOf(data_type, dims),
+      bytes: countBytes(data_type, dims),
     })),
   );
   const states = (config.sequence_batching?.state ?? []).flatMap(({ initial_state }, index) =>
     (initial_state ?? []).map(({ data_file: file, data_type = '', dims = [] }, inner) => ({
       field: `sequence_batching.state[${index}].initial_state[${inner}].data_file`,
       key: file && `initial_state/${file}`,
-      bytes: bytesOf(data_type, dims),
+      bytes: countBytes(data_type, dims),
     })),
   );
   const parameters = Object.entries(config.parameters ?? {}).map(([name, { string_value: value }]) => ({

@@ -3,16 +3,16 @@ import path from 'node:path';
 import { UserError, type Problem } from '../core/errors';
 import { readGolden } from './golden/read';
 import { GOLDEN_FOLDER, type GoldenRequest } from './golden/request';
-import { forEachLimited } from '../core/pool';
+import { forEachLimited } from '../core/concurrency';
 import { readWeightsFile, WEIGHTS_FILE } from './weights-file';
 import { configText } from './config-text';
 import { YAML_FILE, loadConfig, type LoadedConfig } from './load-config';
 import type { ModelConfig } from './model-config';
 import { nearest } from '../core/nearest';
-import { withoutFollowUps } from './follow-ups';
-import { CONFIG_FILE, displayPath, reasonOf, TRACE_FILE } from './paths';
+import { dropCascading } from './cascading-problems';
+import { CONFIG_FILE, displayPath, getReason, TRACE_FILE } from './paths';
 import { platformFacts } from './platforms';
-import { ProblemList, describe, listed } from '../core/problems';
+import { ProblemList, describe, formatList } from '../core/problems';
 import { readReferences } from './references';
 import { checkRequirements } from './requirements';
 import { backendRules } from './rules/backends';
@@ -88,7 +88,7 @@ export async function readRepository(directory: string, selection: Selection = {
   try {
     reader = await RepositoryReader.open(directory);
   } catch (error) {
-    const message = `cannot be read: ${reasonOf(error)}`;
+    const message = `cannot be read: ${getReason(error)}`;
     return { models: [], added: [], names: [], problems: [{ file: displayPath(directory), message }] };
   }
   return reader.read(selection);
@@ -99,7 +99,7 @@ export async function readRepository(directory: string, selection: Selection = {
  * @param purpose for the message: `published; nothing was uploaded`
  * @throws UserError with all problems
  */
-export async function readSoundRepository(
+export async function readValidRepository(
   directory: string,
   selection: Selection,
   purpose: string,
@@ -220,7 +220,7 @@ class RepositoryReader {
       if (loaded.config === undefined) return loaded.problems.problems;
       return await readFolder(directory, { ...loaded, config: loaded.config }, artifacts);
     } catch (error) {
-      return [this.problem(name, `cannot be read: ${reasonOf(error)}`)];
+      return [this.problem(name, `cannot be read: ${getReason(error)}`)];
     }
   }
 
@@ -254,7 +254,7 @@ class RepositoryReader {
       this.problems.push({
         file: displayPath(this.directory),
         message: `has no model ${describe(name)}`,
-        allowed: listed(this.names),
+        allowed: formatList(this.names),
         hint: near && `did you mean ${near}?`,
       });
     }
@@ -277,14 +277,14 @@ async function isModel(directory: string): Promise<boolean> {
 
 async function readFolder(
   directory: string,
-  { config, handWritten, problems }: LoadedConfig & { config: ModelConfig },
+  { config, isPbtxt, problems }: LoadedConfig & { config: ModelConfig },
   artifacts: boolean,
 ): Promise<ReadModel> {
   const unreadable = [...problems.problems];
   const versions = artifacts ? await readVersions(directory, problems) : [];
   const files = versions.flatMap(({ version, files }) => files.map(({ key }) => key.slice(`${version}/`.length)));
   const facts = platformFacts(config, new Set(files.map((key) => key.split('/')[0] ?? '')));
-  const extraFiles = artifacts ? await readExtraFiles(directory, config, handWritten, problems) : [];
+  const extraFiles = artifacts ? await readExtraFiles(directory, config, isPbtxt, problems) : [];
   if (artifacts) await checkArtifacts({ root: directory, config, facts, versions }, problems);
   await checkRequirements(directory, { config, versions }, problems);
   const name = path.basename(directory);
@@ -303,7 +303,7 @@ async function readFolder(
     name,
     directory,
     config,
-    handWritten,
+    isPbtxt,
     facts,
     versions: numbers,
     served: known,
@@ -331,11 +331,11 @@ async function readFolder(
 async function readExtraFiles(
   directory: string,
   config: ModelConfig,
-  handWritten: boolean,
+  isPbtxt: boolean,
   problems: ProblemList,
 ): Promise<SourceFile[]> {
   const referred = await readReferences(directory, config, problems);
-  const files = handWritten ? await readOthers(directory, problems) : referred;
+  const files = isPbtxt ? await readOthers(directory, problems) : referred;
   return files.filter(({ key }) => key !== CONFIG_FILE && !isInVersion(key));
 }
 
@@ -352,5 +352,5 @@ const isInVersion = (key: string): boolean => /^\d+\//.test(key);
 function allProblems({ checked, unreadable }: ReadModel): Problem[] {
   const fields = unreadable.map(({ field }) => field).filter((field) => field !== undefined);
   const found = checked.problems.problems.slice(unreadable.length);
-  return [...unreadable, ...withoutFollowUps(found, [...fields, ...checked.problems.misspelt])];
+  return [...unreadable, ...dropCascading(found, [...fields, ...checked.problems.misspelt])];
 }

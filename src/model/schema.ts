@@ -8,7 +8,7 @@ type Schema = Record<string, unknown>;
 
 const PACKAGE = '.inference.';
 
-const nameOf = (type: protobuf.Type): string => type.fullName.slice(PACKAGE.length);
+const getName = (type: protobuf.Type): string => type.fullName.slice(PACKAGE.length);
 
 /**
  * JSON schema of a model.yaml (draft 7, which editors support), made from the definition that `configFromYaml` uses.
@@ -28,10 +28,10 @@ export function modelSchema(): Schema {
   };
 }
 
-const reference = (type: protobuf.Type): string => `#/definitions/${nameOf(type)}`;
+const reference = (type: protobuf.Type): string => `#/definitions/${getName(type)}`;
 
 function addMessage(type: protobuf.Type, messages: Map<string, Schema>): void {
-  const name = nameOf(type);
+  const name = getName(type);
   if (messages.has(name)) return;
   const schema: Schema = { type: 'object' };
   messages.set(name, schema);

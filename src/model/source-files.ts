@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import type { ProblemList } from '../core/problems';
-import { displayPath, reasonOf } from './paths';
+import { displayPath, getReason } from './paths';
 
 /** A file of a model folder that is published. */
 export interface SourceFile {
@@ -104,7 +104,7 @@ class FolderReader {
     try {
       step(path.join(this.root, key));
     } catch (error) {
-      this.fault(key, `cannot be read: ${reasonOf(error)}`);
+      this.fault(key, `cannot be read: ${getReason(error)}`);
     }
   }
 

@@ -4,7 +4,7 @@ import { argumentFault } from './forward-arguments';
 import type { ModelConfig } from './model-config';
 import { traceCommand } from '../core/next-command';
 import { onnxFault } from './onnx-tensors';
-import { displayPath, exists, reasonOf, staysInside, TRACE_FILE } from './paths';
+import { displayPath, exists, getReason, staysInside, TRACE_FILE } from './paths';
 import type { PlatformFacts } from './platforms';
 import type { ProblemList } from '../core/problems';
 import { readFiles, type SourceFile } from './source-files';
@@ -130,7 +130,7 @@ async function checkArtifact(
     const wrong = await contentFault(file.path, config, facts?.label);
     if (wrong !== undefined) fault(wrong.message, wrong.hint);
   } catch (error) {
-    fault(`cannot be read: ${reasonOf(error)}`);
+    fault(`cannot be read: ${getReason(error)}`);
   }
 }
 

@@ -1,17 +1,17 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { didYouMean } from '../core/nearest';
-import { displayPath, reasonOf, staysInside } from './paths';
+import { displayPath, getReason, staysInside } from './paths';
 import { describe, fieldPath, ProblemList } from '../core/problems';
 import { parseYaml } from './yaml-text';
-import { parseSource, SOURCES, type Source } from './weights-source';
+import { parseSource, SOURCES, type WeightsSource } from './weights-source';
 
 /** File in the model's folder that names the sources of its weights, because model.yaml has only Triton's fields. */
 export const WEIGHTS_FILE = 'weights.yaml';
 
 /** A source, with the checksum of its content if the source may change. */
 export interface Pinned {
-  source: Source;
+  source: WeightsSource;
   /** SHA-256 in hex. */
   sha256: string | undefined;
 }
@@ -44,7 +44,7 @@ function parse(path: string, list: ProblemList): WeightsFile {
   try {
     text = readFileSync(path, 'utf8');
   } catch (error) {
-    list.add('', `cannot be read: ${reasonOf(error)}`);
+    list.add('', `cannot be read: ${getReason(error)}`);
     return result;
   }
   const fields = mapping(parseYaml(text, list), '', ['weights', 'files'], list);
@@ -115,7 +115,7 @@ function parsePinned(value: unknown, field: string, list: ProblemList): Pinned |
   return { source, sha256 };
 }
 
-const isWholeRepository = (source: Source): source is Source & { kind: 'hub' } =>
+const isWholeRepository = (source: WeightsSource): source is WeightsSource & { kind: 'hub' } =>
   source.kind === 'hub' && source.file === undefined;
 
 /** Returns the members of a mapping. Reports other values and unknown keys as problems. */

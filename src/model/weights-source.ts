@@ -1,5 +1,5 @@
 /** A source of weights. `text` is the source as the user wrote it. */
-export type Source =
+export type WeightsSource =
   | { kind: 's3'; text: string; bucket: string; key: string }
   | { kind: 'url'; text: string }
   /** Hugging Face; the whole repository if `file` is undefined. */
@@ -12,7 +12,7 @@ export const SOURCES =
   's3://BUCKET/KEY, https://HOST/FILE, hf://OWNER/NAME@REVISION/FILE, hf://OWNER/NAME@COMMIT, a path from the model folder';
 
 /** @returns undefined if the text is not a source */
-export function parseSource(text: string): Source | undefined {
+export function parseSource(text: string): WeightsSource | undefined {
   const s3 = /^s3:\/\/([a-z0-9][a-z0-9.-]+[a-z0-9])\/(.*[^/])$/.exec(text);
   if (s3 !== null) return { kind: 's3', text, bucket: s3[1] ?? '', key: s3[2] ?? '' };
   const hub = /^hf:\/\/([\w.-]+\/[\w.-]+)@([\w.-]+)(?:\/([^/].*))?$/.exec(text);

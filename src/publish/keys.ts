@@ -4,10 +4,10 @@ import { isTraceRecord } from '../model/paths';
 
 export { CONFIG_FILE, isTraceRecord } from '../model/paths';
 
-export const modelOf = (key: string): string => key.slice(0, Math.max(key.indexOf('/'), 0));
+export const getModelName = (key: string): string => key.slice(0, Math.max(key.indexOf('/'), 0));
 
 /** The number of the version folder that contains the object; undefined for objects outside of version folders. */
-export function versionOf(key: string): number | undefined {
+export function getVersion(key: string): number | undefined {
   // Optimized, because this function is called many times for each of thousands of keys.
   const start = key.indexOf('/') + 1;
   const end = key.indexOf('/', start);
@@ -21,9 +21,9 @@ export function versionOf(key: string): number | undefined {
  * Whether the object may be replaced. Objects in version folders may not, except trace records, because replicas may
  * load them at any time.
  */
-export const isReplaceable = (key: string): boolean => versionOf(key) === undefined || isTraceRecord(key);
+export const isReplaceable = (key: string): boolean => getVersion(key) === undefined || isTraceRecord(key);
 
 /** The versions that objects belong to, without duplicates: `resnet 1`. */
-export const versionsOf = (keys: readonly string[]): string[] => [
-  ...new Set(keys.map((key) => `${modelOf(key)} ${versionOf(key)}`)),
+export const getVersions = (keys: readonly string[]): string[] => [
+  ...new Set(keys.map((key) => `${getModelName(key)} ${getVersion(key)}`)),
 ];

@@ -100,5 +100,5 @@ export const goldenKey = (location: RepositoryLocation, sha256: string): string 
  * The archived copy, by content, of an object that a later release replaces or removes. Releases are restored from
  * these copies.
  */
-export const keptKey = (location: RepositoryLocation, checksum: string): string =>
+export const archiveKey = (location: RepositoryLocation, checksum: string): string =>
   `${releasesPrefix(location)}/kept/${checksum.replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')}`;

@@ -3,7 +3,7 @@ import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { UserError } from '../core/errors';
 import { isAlive } from '../core/exec';
-import { PreconditionFailed, S3Error, type S3Store } from '../s3/store';
+import { PreconditionFailedError, S3Error, type S3Store } from '../s3/store';
 import { lockKey, type RepositoryLocation } from './location';
 
 /** The holder is assumed dead when the lock was not renewed for this long, by the clock of the S3 server. */
@@ -60,7 +60,7 @@ interface Holder {
 }
 
 /** A snapshot of the lock. */
-export interface SeenLock {
+export interface LockSnapshot {
   /** ETag for the conditional write that acquires the lock; undefined if the lock does not exist yet. */
   etag: string | undefined;
   /** The holder, if it is alive: `ana@build-7, process 4711, since 2026-11-20T10:00:00Z`. */
@@ -69,11 +69,11 @@ export interface SeenLock {
   unfinished: Intent;
 }
 
-export async function seeLock(store: S3Store, location: RepositoryLocation): Promise<SeenLock> {
+export async function readLock(store: S3Store, location: RepositoryLocation): Promise<LockSnapshot> {
   const found = await store.get(lockKey(location));
   if (found === undefined) return { etag: undefined, heldBy: undefined, unfinished: NO_INTENT };
   const { state, holder, since, intent } = parse(found.body);
-  const held = state === 'held' && isThere(holder, found.ageMs);
+  const held = state === 'held' && isHolderAlive(holder, found.ageMs);
   const name =
     holder === undefined
       ? `an unknown publisher (s3://${store.bucket}/${lockKey(location)} is not a lock of this version)`
@@ -92,7 +92,7 @@ export class Lock {
   private renewedAt = Date.now();
   private lost: Error | undefined;
   /** Why the last renewal failed; undefined if it succeeded. */
-  private trouble: unknown;
+  private lockError: unknown;
   /** Serializes the writes of the lock. */
   private queue: Promise<void> = Promise.resolve();
 
@@ -113,7 +113,7 @@ export class Lock {
   static async take(
     store: S3Store,
     location: RepositoryLocation,
-    seen: SeenLock,
+    seen: LockSnapshot,
     intent: Intent,
   ): Promise<Lock | undefined> {
     const body: LockBody = {
@@ -135,7 +135,7 @@ export class Lock {
       const { etag } = await store.putBytes(lockKey(location), encode(body), condition);
       return new Lock(store, location, body, etag);
     } catch (error) {
-      if (error instanceof PreconditionFailed) return undefined;
+      if (error instanceof PreconditionFailedError) return undefined;
       throw error;
     }
   }
@@ -144,7 +144,7 @@ export class Lock {
     try {
       await this.write({});
     } catch (error) {
-      this.trouble = error;
+      this.lockError = error;
     }
   }
 
@@ -156,7 +156,7 @@ export class Lock {
   /**
    * Verifies against the bucket that we still hold the lock. Local clocks cannot be trusted after the machine was
    * suspended.
-   * @throws LockLost
+   * @throws LockLostError
    */
   async confirm(): Promise<void> {
     await this.write({});
@@ -164,16 +164,16 @@ export class Lock {
 
   /**
    * Call before each write that would conflict with another publisher. Checks local clocks only and sends no request.
-   * @throws LockLost
+   * @throws LockLostError
    */
   requireHeld(): void {
     if (this.lost !== undefined) throw this.lost;
     // performance.now() stops while the machine is suspended; Date.now() can be set.
     if (Math.max(performance.now() - this.renewed, Date.now() - this.renewedAt) > EXPIRES_MS) {
-      const why = this.trouble instanceof Error ? `: ${this.trouble.message}` : '';
-      throw new LockLost(
+      const why = this.lockError instanceof Error ? `: ${this.lockError.message}` : '';
+      throw new LockLostError(
         `cannot renew the lock of the repository within ${EXPIRES_MS / 1000} s; another publisher may hold it now${why}`,
-        { cause: this.trouble },
+        { cause: this.lockError },
       );
     }
   }
@@ -182,17 +182,17 @@ export class Lock {
    * Releases the lock. `unfinished` leaves the intent to the next holder; `tidy` means that no multipart upload is
    * open.
    */
-  async release(options: { unfinished?: boolean; tidy?: boolean } = {}): Promise<void> {
+  async release(options: { unfinished?: boolean; noOpenUploads?: boolean } = {}): Promise<void> {
     clearInterval(this.timer);
     if (this.lost !== undefined) return;
-    const uploads = this.body.intent.uploads && options.tidy !== true;
+    const uploads = this.body.intent.uploads && options.noOpenUploads !== true;
     // Process id 0 marks a holder that does not exist, so the next publisher takes over the lock and finds the intent.
     const changes: Partial<LockBody> =
       options.unfinished === true
         ? { holder: { ...this.body.holder, pid: 0 }, intent: { ...this.body.intent, uploads } }
         : { state: 'free', intent: { ...NO_INTENT, uploads } };
     await this.write(changes).catch((error: unknown) => {
-      if (!(error instanceof LockLost)) throw error;
+      if (!(error instanceof LockLostError)) throw error;
     });
   }
 
@@ -207,10 +207,10 @@ export class Lock {
         this.etag = etag;
         this.renewed = started;
         this.renewedAt = startedAt;
-        this.trouble = undefined;
+        this.lockError = undefined;
       } catch (error) {
-        if (!(error instanceof PreconditionFailed)) throw error;
-        this.lost = new LockLost(
+        if (!(error instanceof PreconditionFailedError)) throw error;
+        this.lost = new LockLostError(
           'another publisher took over the lock of the repository while this publisher was running',
           {
             cause: error,
@@ -227,24 +227,24 @@ export class Lock {
 /** Hint for a publisher that lost the lock. */
 export const RUN_AGAIN = 'run the command again; it then starts from the release of the other publisher';
 
-export class LockLost extends UserError {
-  override readonly name = 'LockLost';
+export class LockLostError extends UserError {
+  override readonly name = 'LockLostError';
 }
 
 /**
  * Why work under the lock failed. After another publisher took the lock, S3 rejects requests for reasons that do not
  * mention the lock.
  */
-export function reasonOf(error: unknown, trouble: Error | undefined): unknown {
+export function getReason(error: unknown, lockError: Error | undefined): unknown {
   // A renewal that was only late explains nothing: then `error` is the actual reason.
-  const isTaken = trouble instanceof LockLost && trouble.cause instanceof PreconditionFailed;
-  if (!isTaken || error instanceof LockLost || !isOfBucket(error)) return error;
-  return new LockLost(trouble.message, { hint: RUN_AGAIN, cause: error });
+  const isTaken = lockError instanceof LockLostError && lockError.cause instanceof PreconditionFailedError;
+  if (!isTaken || error instanceof LockLostError || !isOfBucket(error)) return error;
+  return new LockLostError(lockError.message, { hint: RUN_AGAIN, cause: error });
 }
 
 /** Whether the error was caused by a response of S3, or by a missing response. */
 export function isOfBucket(error: unknown): boolean {
-  if (error instanceof S3Error || error instanceof PreconditionFailed) return true;
+  if (error instanceof S3Error || error instanceof PreconditionFailedError) return true;
   return error instanceof Error && error.cause !== undefined && isOfBucket(error.cause);
 }
 
@@ -252,7 +252,7 @@ export function isOfBucket(error: unknown): boolean {
  * Whether the holder may still be running. For a holder on this machine, the process id decides at once. An unknown
  * holder may run until the lock expires.
  */
-function isThere(holder: Holder | undefined, ageMs: number): boolean {
+function isHolderAlive(holder: Holder | undefined, ageMs: number): boolean {
   if (holder === undefined) return ageMs < EXPIRES_MS;
   if (holder.pid === 0) return false;
   // Without a boot id, `place` is only the host name, which two machines may share.
@@ -303,7 +303,7 @@ interface ReadLock {
  * tool may have written it. Like any lock, it expires.
  */
 function parse(body: Buffer): ReadLock {
-  const { state, holder, since, intent } = fieldsOf(body);
+  const { state, holder, since, intent } = getFields(body);
   const isLock = (state === 'held' || state === 'free') && isHolder(holder) && typeof since === 'string';
   return {
     state: state === 'free' ? 'free' : 'held',
@@ -313,7 +313,7 @@ function parse(body: Buffer): ReadLock {
   };
 }
 
-function fieldsOf(body: Buffer): Partial<Record<keyof LockBody, unknown>> {
+function getFields(body: Buffer): Partial<Record<keyof LockBody, unknown>> {
   try {
     return (JSON.parse(body.toString('utf8')) as Partial<Record<keyof LockBody, unknown>> | null) ?? {};
   } catch {

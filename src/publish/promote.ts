@@ -1,17 +1,17 @@
 import { UserError } from '../core/errors';
 import { S3Error, type S3Store } from '../s3/store';
-import { change } from './apply/apply';
-import type { Changed, ChangeOptions } from './apply/options';
+import { applyChange } from './apply/apply';
+import type { ApplyResult, ApplyOptions } from './apply/options';
 import { isReplaceable } from './keys';
-import { formatLocation, keptKey, type RepositoryLocation } from './location';
+import { formatLocation, archiveKey, type RepositoryLocation } from './location';
 import type { Provenance } from './release/provenance';
 import { readHead, type ReleasedObject } from './release/release';
 import { requirePretrained } from './require-pretrained';
-import { carriedProvenance, findRelease, modelsOf } from './rollback';
+import { carriedProvenance, findRelease, getModels } from './rollback';
 import { selectModels } from './plan/select-models';
-import type { WantedObject } from './plan/desired';
+import type { DesiredObject } from './plan/desired';
 
-export interface PromoteOptions extends ChangeOptions {
+export interface PromoteOptions extends ApplyOptions {
   from: { store: S3Store; location: RepositoryLocation };
   /** Release of `from`; default: its current release. */
   release?: string;
@@ -25,7 +25,7 @@ export interface PromoteOptions extends ChangeOptions {
  * Publishes the exact bytes of a release to another repository. S3 copies them itself where possible. Models that only
  * the other repository has stay as they are.
  */
-export async function promote(options: PromoteOptions): Promise<Changed> {
+export async function promote(options: PromoteOptions): Promise<ApplyResult> {
   const { from, models: selection } = options;
   const where = formatLocation(from.location);
   const head = await readHead(from.store, from.location).catch((error: unknown) => {
@@ -41,12 +41,12 @@ export async function promote(options: PromoteOptions): Promise<Changed> {
       hint: 'publish to that repository first: npm run sync-models',
     });
   }
-  const sourceOf = (key: string, { checksum }: ReleasedObject): Pick<WantedObject, 'source'> => {
-    const kept = { store: from.store, key: keptKey(from.location, checksum) };
+  const getSource = (key: string, { checksum }: ReleasedObject): Pick<DesiredObject, 'source'> => {
+    const kept = { store: from.store, key: archiveKey(from.location, checksum) };
     const there = { store: from.store, key: `${from.location.prefix}/${key}` };
     return { source: { stored: isReplaceable(key) ? [kept] : [there, kept] } };
   };
-  const models = selectModels(modelsOf(release, sourceOf, from), selection, { release, where });
+  const models = selectModels(getModels(release, getSource, from), selection, { release, where });
   if (options.requirePretrained === true) requirePretrained(models, release.id);
   for (const object of models.flatMap(({ objects }) => objects)) {
     // The object was found in the bucket by the first release and never compared since, so its checksum is unknown.
@@ -56,6 +56,6 @@ export async function promote(options: PromoteOptions): Promise<Changed> {
   }
   const origin = `promoted from ${where}, release ${release.id}`;
   const provenance = (): Promise<Provenance> => Promise.resolve(carriedProvenance(release, options));
-  const target = { models, remove: [], keepRemoved: true, prune: false, origin, provenance };
-  return change(() => Promise.resolve(target), options);
+  const target = { models, remove: [], archiveRemoved: true, prune: false, origin, provenance };
+  return applyChange(() => Promise.resolve(target), options);
 }

@@ -1,15 +1,15 @@
-import { readSoundRepository, type RepositoryModel, type Selection } from '../model';
-import { change } from './apply/apply';
-import type { Changed, ChangeOptions } from './apply/options';
-import { lookAt } from './plan/snapshot';
+import { readValidRepository, type RepositoryModel, type Selection } from '../model';
+import { applyChange } from './apply/apply';
+import type { ApplyResult, ApplyOptions } from './apply/options';
+import { readSnapshot } from './plan/snapshot';
 import { hashAhead } from './plan/plan';
-import { provenanceOf } from './release/provenance';
+import { readProvenance } from './release/provenance';
 import type { Release } from './release/release';
-import { wantedModels, type WantedModel } from './plan/desired';
+import { desiredModels, type DesiredModel } from './plan/desired';
 
-export { VersionConflict } from './apply/preconditions';
+export { VersionConflictError } from './apply/preconditions';
 
-export interface PublishOptions extends ChangeOptions, Pick<Selection, 'models' | 'exclude'> {
+export interface PublishOptions extends ApplyOptions, Pick<Selection, 'models' | 'exclude'> {
   /** Folder of the model repository. */
   repository: string;
   /** Delete models and versions from the bucket that the folder does not have. */
@@ -22,8 +22,8 @@ export interface PublishOptions extends ChangeOptions, Pick<Selection, 'models' 
   adapt?: ((model: RepositoryModel) => RepositoryModel) | undefined;
 }
 
-export interface Published extends Changed {
-  models: WantedModel[];
+export interface Published extends ApplyResult {
+  models: DesiredModel[];
 }
 
 /**
@@ -35,13 +35,13 @@ export async function publish(options: PublishOptions): Promise<Published> {
   // Read the bucket while the folder is read. Nothing is written before both are known.
   let headIsKnown: (release: Release | undefined) => void = () => undefined;
   const head = new Promise<Release | undefined>((resolve) => (headIsKnown = resolve));
-  const firstLook = lookAt(store, location, headIsKnown);
-  firstLook.catch(() => headIsKnown(undefined));
-  const read = await readSoundRepository(repository, options, 'published; nothing was uploaded');
+  const firstSnapshot = readSnapshot(store, location, headIsKnown);
+  firstSnapshot.catch(() => headIsKnown(undefined));
+  const read = await readValidRepository(repository, options, 'published; nothing was uploaded');
   if (read.added.length > 0) options.onStage?.(`also publish the steps of an ensemble: ${read.added.join(', ')}`);
-  const models = await wantedModels(options.adapt === undefined ? read.models : read.models.map(options.adapt));
+  const models = await desiredModels(options.adapt === undefined ? read.models : read.models.map(options.adapt));
   void head.then((release) => hashAhead(models, release));
-  const changed = await change(
+  const changed = await applyChange(
     (release) => {
       const gone = prune ? Object.keys(release?.models ?? {}).filter((name) => !read.names.includes(name)) : [];
       const others = Object.keys(release?.models ?? {}).filter((name) => !models.some((model) => model.name === name));
@@ -53,14 +53,14 @@ export async function publish(options: PublishOptions): Promise<Published> {
       return Promise.resolve({
         models,
         remove,
-        keepRemoved: options.removeOthers === true,
+        archiveRemoved: options.removeOthers === true,
         replacePublished: options.replacePublished === true,
         prune,
         origin: `sync-models ${repository}`,
-        provenance: () => provenanceOf(repository, options.message),
+        provenance: () => readProvenance(repository, options.message),
       });
     },
-    { ...options, firstLook },
+    { ...options, firstSnapshot },
   );
   return { ...changed, models };
 }

@@ -1,13 +1,13 @@
 import { UserError } from '../core/errors';
 import { firstLines } from '../core/format';
-import type { S3Store, StoredPlace } from '../s3/store';
-import { change } from './apply/apply';
-import type { Changed, ChangeOptions } from './apply/options';
+import type { S3Store, StoredObject } from '../s3/store';
+import { applyChange } from './apply/apply';
+import type { ApplyResult, ApplyOptions } from './apply/options';
 import type { Plan } from './plan/plan';
 import { releaseHistory, wasReleased } from './release/history';
 import { storedGolden } from './release/golden-object';
-import { CONFIG_FILE, isReplaceable, modelOf, versionOf, versionsOf } from './keys';
-import { formatLocation, keptKey, releaseKey, type RepositoryLocation } from './location';
+import { CONFIG_FILE, isReplaceable, getModelName, getVersion, getVersions } from './keys';
+import { formatLocation, archiveKey, releaseKey, type RepositoryLocation } from './location';
 import type { Provenance } from './release/provenance';
 import {
   readHead,
@@ -18,9 +18,9 @@ import {
   type ReleasedObject,
 } from './release/release';
 import { selectModels } from './plan/select-models';
-import { composingFirst, type WantedModel, type WantedObject } from './plan/desired';
+import { topologicalOrder, type DesiredModel, type DesiredObject } from './plan/desired';
 
-export interface RollbackOptions extends ChangeOptions {
+export interface RollbackOptions extends ApplyOptions {
   /**
    * Restore only these models; the others stay as they are. They must include the composing models of their ensembles.
    */
@@ -32,28 +32,28 @@ export interface RollbackOptions extends ChangeOptions {
  * still in the bucket. Models that the release does not have are removed from service, and their objects are archived.
  * @param id default: the release before the current one; after a rollback, the release before the restored one
  */
-export async function rollBack(id: string | undefined, options: RollbackOptions): Promise<Changed> {
+export async function rollBack(id: string | undefined, options: RollbackOptions): Promise<ApplyResult> {
   const { store, location, models: selection } = options;
   let announced: string | undefined;
-  return change(async (current) => {
+  return applyChange(async (current) => {
     const goal = id ?? (await releaseBefore(store, location, current));
     const release = await findRelease(store, location, goal, current);
     const { createdAt, by, origin } = release;
     if (announced !== release.id)
       options.onStage?.(`roll back to release ${release.id} of ${createdAt} by ${by} (${origin})`);
     announced = release.id;
-    const all = modelsOf(
+    const all = getModels(
       release,
-      (key, object) => ({ source: { stored: placesOf(location, key, object) }, etag: object.etag }),
+      (key, object) => ({ source: { stored: getPlaces(location, key, object) }, etag: object.etag }),
       { store, location },
     );
     const models = selectModels(all, selection, { release, where: formatLocation(location) });
     const shared = {
       models,
-      keepRemoved: true,
+      archiveRemoved: true,
       prune: false,
       conflictHint: (keys: readonly string[]) =>
-        `nothing was changed, because the files of that version were replaced after the release; ${alternatives(release, keys.map(modelOf))}`,
+        `nothing was changed, because the files of that version were replaced after the release; ${alternatives(release, keys.map(getModelName))}`,
       provenance: () => Promise.resolve(carriedProvenance(release, options)),
       check: (plan: Plan) => requireBytes(plan, release, options),
     };
@@ -73,21 +73,21 @@ export async function rollBack(id: string | undefined, options: RollbackOptions)
  * Verifies before anything is written that the bytes of the release still exist.
  * @throws UserError that names the missing versions
  */
-async function requireBytes(plan: Plan, release: Release, { store, location }: ChangeOptions): Promise<void> {
+async function requireBytes(plan: Plan, release: Release, { store, location }: ApplyOptions): Promise<void> {
   const needed = plan.models
     .flatMap(({ objects }) => objects)
-    .filter(({ object, action }) => action !== 'keep' && versionOf(object.key) !== undefined);
+    .filter(({ object, action }) => action !== 'keep' && getVersion(object.key) !== undefined);
   if (needed.length === 0) return;
-  const aside = new Set((await store.list(keptKey(location, ''))).map(({ key }) => key));
-  const isThere = ({ source }: WantedObject): boolean =>
+  const aside = new Set((await store.list(archiveKey(location, ''))).map(({ key }) => key));
+  const isThere = ({ source }: DesiredObject): boolean =>
     'stored' in source && source.stored.some(({ key, versionId }) => versionId !== undefined || aside.has(key));
   const gone = needed.map(({ object }) => object).filter((object) => !isThere(object));
   if (gone.length === 0) return;
   const files = gone.map(({ key }) => key);
   throw new UserError(
-    `cannot restore release ${release.id}: --prune deleted ${versionsOf(files).join(', ')} (${firstLines(files).join(', ')})`,
+    `cannot restore release ${release.id}: --prune deleted ${getVersions(files).join(', ')} (${firstLines(files).join(', ')})`,
     {
-      hint: `nothing was changed; publish that version again from its files, or ${alternatives(release, files.map(modelOf))}`,
+      hint: `nothing was changed; publish that version again from its files, or ${alternatives(release, files.map(getModelName))}`,
     },
   );
 }
@@ -103,15 +103,15 @@ function alternatives({ id, models }: Release, lost: readonly string[]): string 
 }
 
 /** The models that a release serves, as desired state. Versions that it no longer serves are left out. */
-export function modelsOf(
+export function getModels(
   release: Release,
-  origin: (key: string, object: ReleasedObject) => Pick<WantedObject, 'source' | 'etag'>,
+  origin: (key: string, object: ReleasedObject) => Pick<DesiredObject, 'source' | 'etag'>,
   from: { store: S3Store; location: RepositoryLocation },
-): WantedModel[] {
-  const toWanted = (name: string, released: ReleasedModel): WantedModel => {
+): DesiredModel[] {
+  const toWanted = (name: string, released: ReleasedModel): DesiredModel => {
     const { served, digest, composedOf, weights, weightKinds, golden } = released;
-    const objects = Object.entries(released.objects).flatMap(([key, object]): WantedObject[] => {
-      const version = versionOf(key);
+    const objects = Object.entries(released.objects).flatMap(([key, object]): DesiredObject[] => {
+      const version = getVersion(key);
       if (version !== undefined && !served.includes(version)) return [];
       const { bytes, checksum } = object;
       // An object that was never compared has no checksum. S3 is asked for it on demand.
@@ -135,17 +135,17 @@ export function modelsOf(
       objects: objects.filter((object) => object !== config),
     };
   };
-  return composingFirst(Object.entries(release.models).map(([name, released]) => toWanted(name, released)));
+  return topologicalOrder(Object.entries(release.models).map(([name, released]) => toWanted(name, released)));
 }
 
 /** A restored or promoted release keeps its commit, and its message unless another message is given. */
-export function carriedProvenance({ commit, message }: Release, options: Pick<ChangeOptions, 'message'>): Provenance {
+export function carriedProvenance({ commit, message }: Release, options: Pick<ApplyOptions, 'message'>): Provenance {
   return { commit, message: options.message ?? message };
 }
 
 /** The places in this bucket that may still have the bytes of a release's object. */
-function placesOf(location: RepositoryLocation, key: string, { checksum, versionId }: ReleasedObject): StoredPlace[] {
-  const kept = checksum === '' ? [] : [{ key: keptKey(location, checksum) }];
+function getPlaces(location: RepositoryLocation, key: string, { checksum, versionId }: ReleasedObject): StoredObject[] {
+  const kept = checksum === '' ? [] : [{ key: archiveKey(location, checksum) }];
   if (isReplaceable(key)) return kept;
   return [...kept, ...(versionId === undefined ? [] : [{ key: `${location.prefix}/${key}`, versionId }])];
 }

@@ -4,12 +4,12 @@ import { replicaClient, type Replica, type ReplicaSource } from '../cluster/sour
 import type { S3Store } from '../s3/store';
 import { withoutFrames } from '../triton/load-failure';
 import type { RepositoryLocation } from './location';
-import { askModel, WrongAnswer } from './apply/ask';
+import { askModel, WrongAnswerError } from './apply/ask';
 import { readRequests, storedGolden } from './release/golden-object';
-import { lookAt } from './plan/snapshot';
+import { readSnapshot } from './plan/snapshot';
 import type { Release, ReleasedModel } from './release/release';
 import { servedModel, withFailedSteps } from './apply/served';
-import { loadedDigest, readIndex, statesOf, type ServedModel, type ServedVersion } from './apply/rollout';
+import { loadedDigest, readIndex, getStates, type ServedModel, type ServedVersion } from './apply/rollout';
 
 /** One version on one replica, compared with the release. */
 export interface ReplicaVersion extends ServedVersion {
@@ -58,7 +58,7 @@ export async function repositoryStatus(
   source: ReplicaSource | undefined,
   { ask = false, differences = false }: { ask?: boolean; differences?: boolean } = {},
 ): Promise<RepositoryStatus> {
-  const { head, lock, objects } = await lookAt(store, location);
+  const { head, lock, objects } = await readSnapshot(store, location);
   const released = Object.entries(head?.release.models ?? {});
   // A model that another publisher is activating right now is not drift.
   const settled = released.filter(([name]) => lock.heldBy === undefined || !lock.unfinished.switching.includes(name));
@@ -149,7 +149,7 @@ async function askReplica(
           ...measured,
         });
       } catch (error) {
-        const mismatch = error instanceof WrongAnswer ? error.mismatch : undefined;
+        const mismatch = error instanceof WrongAnswerError ? error.mismatch : undefined;
         const result = (error as Error).message;
         answers.push({ model: name, ok: false, result, mismatch, ...measured });
       }
@@ -170,7 +170,7 @@ async function replicaStatus(
     const index = await readIndex(client, replica);
     const versions: ReplicaVersion[] = [];
     for (const model of models) {
-      const states = statesOf(index, model);
+      const states = getStates(index, model);
       const served = states.filter(({ state }) => state === 'READY').map(({ version }) => version);
       const digest =
         served.length > 0 && model.digest !== '' ? await loadedDigest(client, { ...model, served }) : model.digest;
@@ -211,7 +211,7 @@ export async function servedNow(
   try {
     const index = await readIndex(client, replica);
     return withFailedSteps(
-      models.flatMap((model) => statesOf(index, model)),
+      models.flatMap((model) => getStates(index, model)),
       models,
     );
   } finally {

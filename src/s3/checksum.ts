@@ -11,7 +11,7 @@ export const PART_BYTES = 8 * MIB;
 const MAXIMUM_PARTS = 10_000;
 
 /** One part of an object. Part numbers begin at 1. */
-export interface Part {
+export interface PartRange {
   number: number;
   start: number;
   bytes: number;
@@ -23,7 +23,7 @@ export function partBytesFor(bytes: number): number {
 }
 
 /** The parts of an object; one, unless it is larger than PART_BYTES. */
-export function partsOf(bytes: number): Part[] {
+export function splitIntoParts(bytes: number): PartRange[] {
   const size = partBytesFor(bytes);
   return Array.from({ length: Math.max(1, Math.ceil(bytes / size)) }, (_, i) => ({
     number: i + 1,
@@ -49,6 +49,6 @@ export function checksumOfParts(digests: readonly Buffer[]): string {
 /** The checksum that S3 stores for these bytes when S3Store uploads them. */
 export function checksumOfBytes(body: Uint8Array): string {
   return checksumOfParts(
-    partsOf(body.byteLength).map(({ start, bytes }) => sha256(body.subarray(start, start + bytes))),
+    splitIntoParts(body.byteLength).map(({ start, bytes }) => sha256(body.subarray(start, start + bytes))),
   );
 }

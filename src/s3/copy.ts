@@ -1,13 +1,13 @@
 import { UserError } from '../core/errors';
-import { forEachLimited } from '../core/pool';
-import { nameOf, type Bucket } from './bucket';
-import { checksumOfParts, PART_BYTES, partsOf, sha256, type Part } from './checksum';
-import { FileChanged, S3Error } from './errors';
+import { forEachLimited } from '../core/concurrency';
+import { getName, type Bucket } from './bucket';
+import { checksumOfParts, PART_BYTES, splitIntoParts, sha256, type PartRange } from './checksum';
+import { FileChangedError, S3Error } from './errors';
 import { encodeKey, encodeText } from './endpoint';
 import { abortUpload, copyPart, createUpload, type StoredPart } from './multipart';
-import { checkObject, conditionHeaders, getObject, headObject, isRefused, versionIdOf } from './objects';
+import { checkObject, conditionHeaders, getObject, headObject, isRefused, getVersionId } from './objects';
 import { quoted, readXml } from './requester';
-import type { Source } from './source';
+import type { UploadSource } from './source';
 import type { Written } from './types';
 import { acceptOurs, complete, lookBeforeWriting, putObject, putParts, writtenAs, type UploadOptions } from './upload';
 import { childText } from './xml';
@@ -52,11 +52,11 @@ async function copyWhole(
 ): Promise<Written> {
   try {
     const { written, kept } = await bucket.requester.send({
-      what: `copy ${textOf(source)} to ${nameOf(bucket, key)}`,
+      what: `copy ${getText(source)} to ${getName(bucket, key)}`,
       method: 'PUT',
       key,
       headers: {
-        'x-amz-copy-source': headerOf(source),
+        'x-amz-copy-source': getHeader(source),
         'x-amz-checksum-algorithm': 'SHA256',
         ...conditionHeaders(condition),
       },
@@ -64,7 +64,7 @@ async function copyWhole(
       read: (answer) => {
         const root = readXml(answer, 'CopyObjectResult');
         return {
-          written: writtenAs(quoted(childText(root, 'ETag')), checksum, versionIdOf(answer)),
+          written: writtenAs(quoted(childText(root, 'ETag')), checksum, getVersionId(answer)),
           kept: childText(root, 'ChecksumSHA256') ?? '',
         };
       },
@@ -109,12 +109,12 @@ async function copyParts(
   { bytes, onBytes }: CopyOptions,
 ): Promise<CopiedPart[] | undefined> {
   let done = 0;
-  const copy = async (part: Part): Promise<CopiedPart | undefined> => {
-    const copied = await copyPart(bucket, key, id, { ...part, source: headerOf(source) });
+  const copy = async (part: PartRange): Promise<CopiedPart | undefined> => {
+    const copied = await copyPart(bucket, key, id, { ...part, source: getHeader(source) });
     if (copied !== undefined) onBytes?.((done += part.bytes));
     return copied;
   };
-  const [first, ...others] = partsOf(bytes) as [Part, ...Part[]];
+  const [first, ...others] = splitIntoParts(bytes) as [PartRange, ...PartRange[]];
   const copied: (CopiedPart | undefined)[] = [];
   try {
     copied.push(await copy(first));
@@ -148,7 +148,7 @@ export async function copyThroughHere(
     if (got === undefined || sha256(got.body).toString('base64') !== checksum) throw otherContent(source);
     return putObject(bucket, key, got.body, options);
   }
-  const pieces: Source = {
+  const pieces: UploadSource = {
     bytes,
     read: async (start, buffer) => {
       const range = `bytes=${start}-${start + buffer.byteLength - 1}`;
@@ -162,7 +162,7 @@ export async function copyThroughHere(
   try {
     return await putParts(bucket, key, pieces, options);
   } catch (error) {
-    throw error instanceof FileChanged ? otherContent(source) : error;
+    throw error instanceof FileChangedError ? otherContent(source) : error;
   }
 }
 
@@ -170,7 +170,7 @@ export async function copyThroughHere(
 async function removeWrong(bucket: Bucket, key: string, { etag, versionId }: Written): Promise<void> {
   if ((await headObject(bucket, key))?.etag !== etag) return;
   await bucket.requester.send({
-    what: `delete ${nameOf(bucket, key)}`,
+    what: `delete ${getName(bucket, key)}`,
     method: 'DELETE',
     key,
     query: versionId === undefined ? undefined : { versionId },
@@ -179,13 +179,13 @@ async function removeWrong(bucket: Bucket, key: string, { etag, versionId }: Wri
 }
 
 function otherContent(source: CopySource): UserError {
-  return new UserError(`cannot copy ${textOf(source)}: its content does not match its recorded checksum`, {
+  return new UserError(`cannot copy ${getText(source)}: its content does not match its recorded checksum`, {
     hint: 'publish the model again from its files',
   });
 }
 
-const textOf = ({ bucket, key }: CopySource): string => nameOf(bucket, key);
+const getText = ({ bucket, key }: CopySource): string => getName(bucket, key);
 
-function headerOf({ bucket, key, versionId }: CopySource): string {
+function getHeader({ bucket, key, versionId }: CopySource): string {
   return `${encodeText(bucket.name)}/${encodeKey(key)}${versionId === undefined ? '' : `?versionId=${encodeText(versionId)}`}`;
 }

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { UserError } from '../core/errors';
-import { nameOf, type Bucket } from './bucket';
+import { getName, type Bucket } from './bucket';
 import { sha256 } from './checksum';
-import { readXml, type Answer } from './requester';
-import { childrenNamed, childText, escapeXml, MalformedXml, type XmlElement } from './xml';
+import { readXml, type WireResponse } from './requester';
+import { childrenNamed, childText, escapeXml, MalformedXmlError, type XmlElement } from './xml';
 
 /** S3's limit per request. */
 const KEYS_AT_A_TIME = 1000;
@@ -40,7 +40,7 @@ async function deleteSome(bucket: Bucket, keys: readonly string[]): Promise<void
   if (first === undefined) return;
   const others = errors.length === 1 ? '' : `, and ${errors.length - 1} more`;
   const reason = `${childText(first, 'Code')} ${childText(first, 'Message')}`.trim();
-  throw new UserError(`cannot delete ${nameOf(bucket, childText(first, 'Key') ?? '')}${others}: ${reason}`, {
+  throw new UserError(`cannot delete ${getName(bucket, childText(first, 'Key') ?? '')}${others}: ${reason}`, {
     hint: 'the credentials lack the permission, or the object is locked: check the publisher role',
   });
 }
@@ -48,11 +48,11 @@ async function deleteSome(bucket: Bucket, keys: readonly string[]): Promise<void
 /**
  * The errors in the answer. The answer must mention every key, because a key that it omits may not have been deleted.
  */
-function readResult(answer: Answer, keys: readonly string[]): XmlElement[] {
+function readResult(answer: WireResponse, keys: readonly string[]): XmlElement[] {
   const root = readXml(answer, 'DeleteResult');
   const errors = childrenNamed(root, 'Error');
   const reported = new Set([...childrenNamed(root, 'Deleted'), ...errors].map((entry) => childText(entry, 'Key')));
   const omitted = keys.find((key) => !reported.has(key));
-  if (omitted !== undefined) throw new MalformedXml(`the answer does not report whether "${omitted}" was deleted`);
+  if (omitted !== undefined) throw new MalformedXmlError(`the answer does not report whether "${omitted}" was deleted`);
   return errors;
 }

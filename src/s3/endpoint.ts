@@ -14,7 +14,7 @@ export interface Endpoint {
 }
 
 /** The endpoint of AWS, or of the S3 API at `endpointUrl`, which is addressed in path style. */
-export function endpointOf(bucket: string, region: string, endpointUrl: string | undefined): Endpoint {
+export function resolveEndpoint(bucket: string, region: string, endpointUrl: string | undefined): Endpoint {
   if (endpointUrl !== undefined) return customEndpoint(bucket, endpointUrl);
   const host = `s3.${region}.amazonaws.com${region.startsWith('cn-') ? '.cn' : ''}`;
   // AWS's wildcard certificate covers one label, so a bucket with dots in its name is addressed in path style.

@@ -1,13 +1,13 @@
 import { UserError } from '../core/errors';
 
 /** The condition of a write was not met, because another writer changed the object. */
-export class PreconditionFailed extends UserError {
-  override readonly name = 'PreconditionFailed';
+export class PreconditionFailedError extends UserError {
+  override readonly name = 'PreconditionFailedError';
 }
 
 /** A file does not have the expected content, or changed during the upload. No part of it stays in the bucket. */
-export class FileChanged extends UserError {
-  override readonly name = 'FileChanged';
+export class FileChangedError extends UserError {
+  override readonly name = 'FileChangedError';
 }
 
 /** Details of a failed request. */
@@ -112,7 +112,7 @@ const CODE_OF_STATUS: Record<number, string> = {
   400: 'BadRequest',
   403: 'Forbidden',
   404: 'NotFound',
-  412: 'PreconditionFailed',
+  412: 'PreconditionFailedError',
   429: 'TooManyRequests',
   500: 'InternalError',
   501: 'NotImplemented',

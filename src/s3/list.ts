@@ -1,8 +1,8 @@
 import { UserError } from '../core/errors';
-import { nameOf, type Bucket } from './bucket';
-import { type Answer, header, quoted, readXml } from './requester';
+import { getName, type Bucket } from './bucket';
+import { type WireResponse, header, quoted, readXml } from './requester';
 import type { ListedObject } from './types';
-import { childrenNamed, childText, MalformedXml, type XmlElement } from './xml';
+import { childrenNamed, childText, MalformedXmlError, type XmlElement } from './xml';
 
 /**
  * An object counts as recent if it was modified within this time before the listing. Longer than the two seconds by
@@ -81,7 +81,7 @@ class Lister {
     private readonly bucket: Bucket,
     private readonly prefix: string,
   ) {
-    this.what = `list ${nameOf(bucket, prefix)}`;
+    this.what = `list ${getName(bucket, prefix)}`;
   }
 
   async page(from: { 'start-after'?: string; 'continuation-token'?: string }): Promise<Page> {
@@ -123,41 +123,41 @@ class Lister {
 }
 
 /** Rejects a page that lacks anything, so that an incomplete page is never taken for a short one. */
-function readPage(answer: Answer, prefix: string): Page {
+function readPage(answer: WireResponse, prefix: string): Page {
   const root = readXml(answer, 'ListBucketResult');
   const encoded = childText(root, 'EncodingType') === 'url';
   const recently = timeBefore(answer);
   const objects = childrenNamed(root, 'Contents').map((entry) => {
     const key = decodeKey(required(entry, 'Key'), encoded);
     if (!key.startsWith(prefix))
-      throw new MalformedXml(`the listing has "${key}", which does not begin with "${prefix}"`);
+      throw new MalformedXmlError(`the listing has "${key}", which does not begin with "${prefix}"`);
     const bytes = Number(required(entry, 'Size') || 'none');
-    if (!Number.isSafeInteger(bytes) || bytes < 0) throw new MalformedXml(`the listing has no size for "${key}"`);
+    if (!Number.isSafeInteger(bytes) || bytes < 0) throw new MalformedXmlError(`the listing has no size for "${key}"`);
     const etag = quoted(required(entry, 'ETag'));
     const isRecent = (childText(entry, 'LastModified') ?? '') >= recently;
     return isRecent ? { key, bytes, etag, recent: true as const } : { key, bytes, etag };
   });
   const count = childText(root, 'KeyCount');
   if (count !== undefined && Number(count) !== objects.length) {
-    throw new MalformedXml(`the page has ${objects.length} keys and should have ${count}`);
+    throw new MalformedXmlError(`the page has ${objects.length} keys and should have ${count}`);
   }
-  return { objects, token: tokenOf(root) };
+  return { objects, token: getToken(root) };
 }
 
 /**
  * RECENT_MS before the answer, in the format of LastModified. Empty without a Date header, so that every object counts
  * as recent.
  */
-function timeBefore(answer: Answer): string {
+function timeBefore(answer: WireResponse): string {
   const date = Date.parse(header(answer.headers, 'date') ?? '');
   return Number.isNaN(date) ? '' : new Date(date - RECENT_MS).toISOString();
 }
 
-function tokenOf(root: XmlElement): string | undefined {
+function getToken(root: XmlElement): string | undefined {
   const truncated = required(root, 'IsTruncated');
   if (truncated === 'false') return undefined;
   const token = childText(root, 'NextContinuationToken') ?? '';
-  if (truncated !== 'true' || token === '') throw new MalformedXml('the listing is incomplete');
+  if (truncated !== 'true' || token === '') throw new MalformedXmlError('the listing is incomplete');
   return token;
 }
 
@@ -167,12 +167,12 @@ export function decodeKey(text: string, encoded: boolean): string {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '));
   } catch {
-    throw new MalformedXml(`the listing has a key that is not percent-encoded: "${text}"`);
+    throw new MalformedXmlError(`the listing has a key that is not percent-encoded: "${text}"`);
   }
 }
 
 function required(element: XmlElement, name: string): string {
   const text = childText(element, name);
-  if (text === undefined) throw new MalformedXml(`<${element.name}> has no <${name}>`);
+  if (text === undefined) throw new MalformedXmlError(`<${element.name}> has no <${name}>`);
   return text;
 }

@@ -1,11 +1,11 @@
-import { nameOf, type Bucket } from './bucket';
-import type { Part } from './checksum';
+import { getName, type Bucket } from './bucket';
+import type { PartRange } from './checksum';
 import { S3Error } from './errors';
 import { decodeKey } from './list';
-import { conditionHeaders, versionIdOf } from './objects';
-import { header, quoted, readXml, S3Failure } from './requester';
+import { conditionHeaders, getVersionId } from './objects';
+import { header, quoted, readXml, S3RequestError } from './requester';
 import type { PutCondition } from './types';
-import { childrenNamed, childText, escapeXml, MalformedXml, type XmlElement } from './xml';
+import { childrenNamed, childText, escapeXml, MalformedXmlError, type XmlElement } from './xml';
 
 /** An unfinished multipart upload. */
 export interface OpenUpload {
@@ -28,21 +28,21 @@ export interface StoredPart {
 /** Begins a multipart upload and returns its id. */
 export async function createUpload(bucket: Bucket, key: string): Promise<string> {
   const { id, tries } = await bucket.requester.send({
-    what: `begin the upload of ${nameOf(bucket, key)}`,
+    what: `begin the upload of ${getName(bucket, key)}`,
     method: 'POST',
     key,
     query: { uploads: '' },
     headers: { 'x-amz-checksum-algorithm': 'SHA256', 'x-amz-checksum-type': 'COMPOSITE' },
-    read: (answer, tries) => ({ id: idOf(readXml(answer, 'InitiateMultipartUploadResult')), tries }),
+    read: (answer, tries) => ({ id: getId(readXml(answer, 'InitiateMultipartUploadResult')), tries }),
   });
   // A try whose answer was lost may have begun another upload.
   if (tries > 1) await abortOthers(bucket, key, id);
   return id;
 }
 
-function idOf(root: XmlElement): string {
+function getId(root: XmlElement): string {
   const id = childText(root, 'UploadId') ?? '';
-  if (id === '') throw new MalformedXml('the upload has no id');
+  if (id === '') throw new MalformedXmlError('the upload has no id');
   return id;
 }
 
@@ -55,7 +55,7 @@ export async function uploadPart(
 ): Promise<StoredPart> {
   const sha256 = part.digest.toString('base64');
   return bucket.requester.send({
-    what: `write part ${part.number} of ${nameOf(bucket, key)}`,
+    what: `write part ${part.number} of ${getName(bucket, key)}`,
     method: 'PUT',
     key,
     query: { partNumber: String(part.number), uploadId: id },
@@ -77,10 +77,10 @@ export async function copyPart(
   bucket: Bucket,
   key: string,
   id: string,
-  part: Part & { source: string },
+  part: PartRange & { source: string },
 ): Promise<(StoredPart & { sha256: string }) | undefined> {
   return bucket.requester.send({
-    what: `copy part ${part.number} of ${nameOf(bucket, key)}`,
+    what: `copy part ${part.number} of ${getName(bucket, key)}`,
     method: 'PUT',
     key,
     query: { partNumber: String(part.number), uploadId: id },
@@ -116,7 +116,7 @@ export async function completeUpload(
       `${sha256 === undefined ? '' : `<ChecksumSHA256>${sha256}</ChecksumSHA256>`}</Part>`,
   );
   return bucket.requester.send({
-    what: `write ${nameOf(bucket, key)}`,
+    what: `write ${getName(bucket, key)}`,
     method: 'POST',
     key,
     query: { uploadId: id },
@@ -133,7 +133,7 @@ export async function completeUpload(
     read: (answer) => {
       const root = readXml(answer, 'CompleteMultipartUploadResult');
       if (checksum !== undefined) checkKept(childText(root, 'ChecksumSHA256'), checksum);
-      return { etag: quoted(childText(root, 'ETag')), versionId: versionIdOf(answer) };
+      return { etag: quoted(childText(root, 'ETag')), versionId: getVersionId(answer) };
     },
   });
 }
@@ -143,7 +143,7 @@ export async function listParts(bucket: Bucket, { key, id }: { key: string; id: 
   const parts: StoredPart[] = [];
   for (let marker = '0'; ;) {
     const root = await bucket.requester.send({
-      what: `list the parts of ${nameOf(bucket, key)}`,
+      what: `list the parts of ${getName(bucket, key)}`,
       method: 'GET',
       key,
       query: { uploadId: id, 'max-parts': '1000', 'part-number-marker': marker },
@@ -168,7 +168,7 @@ async function listUploads(bucket: Bucket, prefix: string): Promise<OpenUpload[]
   const uploads: OpenUpload[] = [];
   for (let markers: Record<string, string> = {}; ;) {
     const root: XmlElement = await bucket.requester.send({
-      what: `list the unfinished uploads to ${nameOf(bucket, prefix)}`,
+      what: `list the unfinished uploads to ${getName(bucket, prefix)}`,
       method: 'GET',
       query: { uploads: '', 'encoding-type': 'url', prefix, ...markers },
       read: (answer) => readXml(answer, 'ListMultipartUploadsResult'),
@@ -200,7 +200,7 @@ async function listUploads(bucket: Bucket, prefix: string): Promise<OpenUpload[]
 export async function abortUpload(bucket: Bucket, { key, id }: { key: string; id: string }): Promise<void> {
   try {
     await bucket.requester.send({
-      what: `abort the unfinished upload of ${nameOf(bucket, key)}`,
+      what: `abort the unfinished upload of ${getName(bucket, key)}`,
       method: 'DELETE',
       key,
       query: { uploadId: id },
@@ -212,7 +212,7 @@ export async function abortUpload(bucket: Bucket, { key, id }: { key: string; id
 }
 
 /** The unfinished uploads of exactly this key. */
-export async function uploadsOf(bucket: Bucket, key: string): Promise<OpenUpload[]> {
+export async function getUploads(bucket: Bucket, key: string): Promise<OpenUpload[]> {
   return (await uploadsUnder(bucket, key)).filter((upload) => upload.key === key);
 }
 
@@ -233,7 +233,7 @@ export async function abortOthers(
   keep: string | undefined,
   uploads?: readonly { id: string }[],
 ): Promise<void> {
-  for (const { id } of uploads ?? (await uploadsOf(bucket, key))) {
+  for (const { id } of uploads ?? (await getUploads(bucket, key))) {
     if (id !== keep) await abortUpload(bucket, { key, id });
   }
 }
@@ -246,5 +246,5 @@ function emptyToUndefined(text: string | undefined): string | undefined {
 /** Verifies the checksum that the server stored, if the server reports one. */
 export function checkKept(kept: string | undefined, ours: string): void {
   if (kept === undefined || kept === '' || kept === ours) return;
-  throw new S3Failure({ code: 'BadDigest', text: `S3 stored the checksum ${kept} instead of ${ours}` });
+  throw new S3RequestError({ code: 'BadDigest', text: `S3 stored the checksum ${kept} instead of ${ours}` });
 }

@@ -1,13 +1,13 @@
 import { UserError } from '../core/errors';
-import { nameOf, type Bucket } from './bucket';
-import { checksumOfBytes, checksumOfParts, partBytesFor, partsOf, sha256 } from './checksum';
-import { PreconditionFailed, S3Error } from './errors';
-import { type Answer, header, quoted, S3Failure } from './requester';
+import { getName, type Bucket } from './bucket';
+import { checksumOfBytes, checksumOfParts, partBytesFor, splitIntoParts, sha256 } from './checksum';
+import { PreconditionFailedError, S3Error } from './errors';
+import { type WireResponse, header, quoted, S3RequestError } from './requester';
 import type { PutCondition } from './types';
-import { MalformedXml } from './xml';
+import { MalformedXmlError } from './xml';
 
 /** Metadata of an object, from HEAD. */
-export interface Head {
+export interface ObjectHead {
   bytes: number;
   etag: string;
   /** SHA-256 as S3 stores it, which depends on the parts in which the object was uploaded. */
@@ -18,18 +18,18 @@ export interface Head {
 const MODE = { 'x-amz-checksum-mode': 'ENABLED' };
 
 /** @returns undefined if the object does not exist */
-export async function headObject(bucket: Bucket, key: string): Promise<Head | undefined> {
+export async function headObject(bucket: Bucket, key: string): Promise<ObjectHead | undefined> {
   try {
     return await bucket.requester.send({
-      what: `read the metadata of ${nameOf(bucket, key)}`,
+      what: `read the metadata of ${getName(bucket, key)}`,
       method: 'HEAD',
       key,
       headers: MODE,
       read: ({ headers }) => ({
-        bytes: lengthOf(headers),
+        bytes: getLength(headers),
         etag: quoted(header(headers, 'etag')),
         sha256: header(headers, 'x-amz-checksum-sha256'),
-        versionId: versionIdOf({ headers }),
+        versionId: getVersionId({ headers }),
       }),
     });
   } catch (error) {
@@ -68,7 +68,7 @@ export async function getObject(
 ): Promise<GotObject | undefined> {
   try {
     return await bucket.requester.send({
-      what: `read ${nameOf(bucket, key)}`,
+      what: `read ${getName(bucket, key)}`,
       method: 'GET',
       key,
       query: versionId === undefined ? undefined : { versionId },
@@ -79,7 +79,7 @@ export async function getObject(
       answerBytes: bytes,
       read: (answer) => {
         if (range === undefined) checkBody(answer);
-        return { body: answer.body, etag: quoted(header(answer.headers, 'etag')), ageMs: ageOf(answer) };
+        return { body: answer.body, etag: quoted(header(answer.headers, 'etag')), ageMs: getAge(answer) };
       },
     });
   } catch (error) {
@@ -90,22 +90,25 @@ export async function getObject(
   }
 }
 
-function checkBody({ headers, body }: Answer): void {
+function checkBody({ headers, body }: WireResponse): void {
   const kept = header(headers, 'x-amz-checksum-sha256');
   if (kept === undefined || kept.includes('-')) return;
   if (kept !== sha256(body).toString('base64')) {
-    throw new S3Failure({ code: 'BadDigest', text: 'the received bytes do not match the checksum that S3 stores' });
+    throw new S3RequestError({
+      code: 'BadDigest',
+      text: 'the received bytes do not match the checksum that S3 stores',
+    });
   }
 }
 
 /** Age by the server's clock only. An object without these dates counts as new. */
-function ageOf({ headers }: Answer): number {
+function getAge({ headers }: WireResponse): number {
   const age = Date.parse(header(headers, 'date') ?? '') - Date.parse(header(headers, 'last-modified') ?? '');
   return Number.isNaN(age) ? 0 : Math.max(0, age);
 }
 
 /** Version id in an answer. S3 sends "null" for buckets without versioning. */
-export function versionIdOf({ headers }: Pick<Answer, 'headers'>): string | undefined {
+export function getVersionId({ headers }: Pick<WireResponse, 'headers'>): string | undefined {
   const version = header(headers, 'x-amz-version-id');
   return version === 'null' || version === '' ? undefined : version;
 }
@@ -136,19 +139,19 @@ export async function checkObject(bucket: Bucket, key: string, expectedBytes?: n
 }
 
 /** The stored checksum, if the object was uploaded in the parts that S3Store uses. */
-async function comparable(bucket: Bucket, key: string, head: Head): Promise<string | undefined> {
+async function comparable(bucket: Bucket, key: string, head: ObjectHead): Promise<string | undefined> {
   if (head.sha256 === undefined) return undefined;
   const [, count] = head.sha256.split('-');
-  const parts = partsOf(head.bytes).length;
+  const parts = splitIntoParts(head.bytes).length;
   if (parts === 1) return count === undefined ? head.sha256 : undefined;
   if (count !== String(parts)) return undefined;
   // The same number of parts can still have other sizes.
   return (await firstPartBytes(bucket, key)) === partBytesFor(head.bytes) ? head.sha256 : undefined;
 }
 
-function lengthOf(headers: Answer['headers']): number {
+function getLength(headers: WireResponse['headers']): number {
   const length = header(headers, 'content-length');
-  if (length === undefined) throw new MalformedXml('the answer has no Content-Length');
+  if (length === undefined) throw new MalformedXmlError('the answer has no Content-Length');
   return Number(length);
 }
 
@@ -156,25 +159,25 @@ function lengthOf(headers: Answer['headers']): number {
 async function firstPartBytes(bucket: Bucket, key: string): Promise<number | undefined> {
   try {
     return await bucket.requester.send({
-      what: `read the metadata of ${nameOf(bucket, key)}`,
+      what: `read the metadata of ${getName(bucket, key)}`,
       method: 'HEAD',
       key,
       query: { partNumber: '1' },
-      read: ({ headers }) => lengthOf(headers),
+      read: ({ headers }) => getLength(headers),
     });
   } catch {
     return undefined;
   }
 }
 
-async function checksumFromBytes(bucket: Bucket, key: string, { bytes, etag }: Head): Promise<string> {
+async function checksumFromBytes(bucket: Bucket, key: string, { bytes, etag }: ObjectHead): Promise<string> {
   if (bytes === 0) return checksumOfBytes(Buffer.alloc(0));
   const digests: Buffer[] = [];
-  for (const part of partsOf(bytes)) {
+  for (const part of splitIntoParts(bytes)) {
     const range = `bytes=${part.start}-${part.start + part.bytes - 1}`;
     const got = await getObject(bucket, key, { range, etag, bytes: part.bytes });
     if (got?.body.byteLength !== part.bytes) {
-      throw new UserError(`cannot read ${nameOf(bucket, key)}: it changed while it was read`, {
+      throw new UserError(`cannot read ${getName(bucket, key)}: it changed while it was read`, {
         hint: 'run the command again',
       });
     }
@@ -199,8 +202,8 @@ export function isRefused(error: unknown, condition: PutCondition, copies = fals
   return !copies && 'ifEtag' in condition && error.code === 'NoSuchKey';
 }
 
-export function preconditionFailed(bucket: Bucket, key: string, cause?: unknown): PreconditionFailed {
-  return new PreconditionFailed(`cannot write ${nameOf(bucket, key)}: another program wrote it in the meantime`, {
+export function preconditionFailed(bucket: Bucket, key: string, cause?: unknown): PreconditionFailedError {
+  return new PreconditionFailedError(`cannot write ${getName(bucket, key)}: another program wrote it in the meantime`, {
     hint: 'check its present content, then run the command again',
     cause,
   });

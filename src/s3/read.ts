@@ -1,6 +1,6 @@
 import { UserError } from '../core/errors';
-import { nameOf, type Bucket } from './bucket';
-import { partsOf } from './checksum';
+import { getName, type Bucket } from './bucket';
+import { splitIntoParts } from './checksum';
 import { getObject, headObject, type GotObject } from './objects';
 
 /** Parts that are requested ahead. */
@@ -10,13 +10,13 @@ const AHEAD = 8;
 export async function* readObject(bucket: Bucket, key: string): AsyncGenerator<Buffer> {
   const head = await headObject(bucket, key);
   if (head === undefined) {
-    throw new UserError(`cannot read ${nameOf(bucket, key)}: the object does not exist`, {
+    throw new UserError(`cannot read ${getName(bucket, key)}: the object does not exist`, {
       hint: 'check the bucket and the key',
     });
   }
   const { bytes: length, etag, versionId } = head;
   if (length === 0) return;
-  const queue = partsOf(length);
+  const queue = splitIntoParts(length);
   const pending: { bytes: number; got: Promise<GotObject | undefined> }[] = [];
   const ask = (): void => {
     const part = queue.shift();
@@ -31,7 +31,7 @@ export async function* readObject(bucket: Bucket, key: string): AsyncGenerator<B
   for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
     const got = await next.got;
     if (got?.body.byteLength !== next.bytes) {
-      throw new UserError(`cannot read ${nameOf(bucket, key)}: it changed while it was read`, {
+      throw new UserError(`cannot read ${getName(bucket, key)}: it changed while it was read`, {
         hint: 'run the command again',
       });
     }

@@ -4,16 +4,16 @@ import type { Agent, IncomingHttpHeaders } from 'node:http';
 import { openAgent } from './agent';
 import { sha256 } from './checksum';
 import { CredentialSource } from './credentials';
-import { encodeKey, encodeQuery, endpointOf, type Endpoint } from './endpoint';
+import { encodeKey, encodeQuery, resolveEndpoint, type Endpoint } from './endpoint';
 import { codeOfStatus, S3Error, type FailureDetails } from './errors';
-import { ConnectionFailure, exchange, type Answer } from './exchange';
+import { ConnectionError, sendRequest, type WireResponse } from './send-request';
 import { isOverload, isTransient, waitBefore } from './retry';
 import { Signer } from './sign';
-import { Slots } from './slots';
+import { ConcurrencyLimiter } from './concurrency-limiter';
 import type { StoreOptions } from './types';
-import { childText, MalformedXml, parseXml, type XmlElement } from './xml';
+import { childText, MalformedXmlError, parseXml, type XmlElement } from './xml';
 
-export type { Answer } from './exchange';
+export type { WireResponse } from './send-request';
 
 /** A request to the bucket, or to an object in it. */
 export interface S3Request<T> {
@@ -31,13 +31,13 @@ export interface S3Request<T> {
   /** Expected size of the answer, which extends the deadline. */
   answerBytes?: number;
   /**
-   * Reads a successful answer. If it throws MalformedXml or S3Failure, the request counts as failed and may be retried.
+   * Reads a successful answer. If it throws MalformedXmlError or S3Failure, the request counts as failed and may be retried.
    */
-  read: (answer: Answer, tries: number) => T;
+  read: (answer: WireResponse, tries: number) => T;
 }
 
 /** An answer that means failure: an error status, or an error inside a successful answer. */
-export class S3Failure extends Error {
+export class S3RequestError extends Error {
   override readonly name = 'S3Failure';
   constructor(readonly details: FailureDetails) {
     super(details.code);
@@ -54,7 +54,7 @@ export class Requester {
   readonly endpoint: Endpoint;
   private readonly signer: Signer;
   private readonly credentials: CredentialSource;
-  private readonly slots: Slots;
+  private readonly slots: ConcurrencyLimiter;
   private readonly attempts: number;
   private readonly deadlineMs: number;
   private readonly agent: Promise<Agent>;
@@ -70,10 +70,10 @@ export class Requester {
     const region = options.region ?? env['AWS_REGION'] ?? env['AWS_DEFAULT_REGION'] ?? 'us-east-1';
     const endpointUrl = options.endpointUrl ?? env['AWS_ENDPOINT_URL_S3'] ?? env['AWS_ENDPOINT_URL'];
     const connections = options.concurrency ?? 32;
-    this.endpoint = endpointOf(options.bucket, region, endpointUrl);
+    this.endpoint = resolveEndpoint(options.bucket, region, endpointUrl);
     this.signer = new Signer(region);
     this.credentials = new CredentialSource(options.credentials);
-    this.slots = new Slots(connections);
+    this.slots = new ConcurrencyLimiter(connections);
     this.attempts = options.attempts ?? 10;
     this.deadlineMs = options.deadlineMs ?? 120_000;
     this.agent = openAgent(this.endpoint, { connections, idleTimeoutMs: options.idleTimeoutMs ?? 30_000 });
@@ -126,20 +126,20 @@ export class Requester {
   /** One try. Failures are returned instead of thrown, because send may retry. */
   private async attempt<T>(request: S3Request<T>, tries: number, end: number): Promise<{ value: T } | S3Error> {
     try {
-      const answer = await this.exchange(request, end - performance.now());
+      const answer = await this.sendRequest(request, end - performance.now());
       this.answered = true;
-      if (answer.status >= 300) throw new S3Failure(failureOf(answer));
+      if (answer.status >= 300) throw new S3RequestError(getFailure(answer));
       const value = request.read(answer, tries);
       this.slots.succeeded();
       return { value };
     } catch (error) {
-      const failure = new S3Error(request.what, this.endpoint.url, detailsOf(error));
+      const failure = new S3Error(request.what, this.endpoint.url, getDetails(error));
       if (isOverload(failure)) this.slots.slowDown();
       return failure;
     }
   }
 
-  private async exchange(request: S3Request<unknown>, timeoutMs: number): Promise<Answer> {
+  private async sendRequest(request: S3Request<unknown>, timeoutMs: number): Promise<WireResponse> {
     this.openedAgent ??= await this.agent;
     const credentials = this.credentials.get();
     const bodySha256 = request.bodySha256 ?? (request.body === undefined ? NOTHING : sha256(request.body));
@@ -162,7 +162,7 @@ export class Requester {
     if (request.body !== undefined || request.method === 'PUT' || request.method === 'POST') {
       headers['content-length'] = String(request.body?.byteLength ?? 0);
     }
-    return exchange(this.endpoint, this.openedAgent, {
+    return sendRequest(this.endpoint, this.openedAgent, {
       method: request.method,
       path: query === '' ? path : `${path}?${query}`,
       headers,
@@ -187,17 +187,17 @@ export function quoted(etag: string | undefined): string {
 /**
  * The XML of an answer. S3 may send an error with status 200, because it keeps the connection alive while it copies an
  * object or joins parts.
- * @throws S3Failure, MalformedXml
+ * @throws S3Failure, MalformedXmlError
  */
-export function readXml(answer: Answer, rootName: string): XmlElement {
+export function readXml(answer: WireResponse, rootName: string): XmlElement {
   const root = parseXml(answer.body.toString('utf8'));
-  if (root.name === 'Error') throw new S3Failure(failureOf(answer));
-  if (root.name !== rootName) throw new MalformedXml(`the answer is <${root.name}> instead of <${rootName}>`);
+  if (root.name === 'Error') throw new S3RequestError(getFailure(answer));
+  if (root.name !== rootName) throw new MalformedXmlError(`the answer is <${root.name}> instead of <${rootName}>`);
   return root;
 }
 
 /** The error in an answer. Answers of proxies and to HEAD have only a status. */
-function failureOf({ status, headers, body }: Answer): FailureDetails {
+function getFailure({ status, headers, body }: WireResponse): FailureDetails {
   let error: XmlElement | undefined;
   try {
     error = parseXml(body.toString('utf8'));
@@ -216,10 +216,10 @@ function failureOf({ status, headers, body }: Answer): FailureDetails {
   };
 }
 
-function detailsOf(error: unknown): FailureDetails {
-  if (error instanceof S3Failure) return error.details;
-  if (error instanceof MalformedXml) return { code: 'MalformedAnswer', text: error.message, cause: error };
-  if (error instanceof ConnectionFailure) return { code: error.code, text: error.message, cause: error };
+function getDetails(error: unknown): FailureDetails {
+  if (error instanceof S3RequestError) return error.details;
+  if (error instanceof MalformedXmlError) return { code: 'MalformedAnswer', text: error.message, cause: error };
+  if (error instanceof ConnectionError) return { code: error.code, text: error.message, cause: error };
   const known = error as NodeJS.ErrnoException;
   if (known.name === 'CredentialsProviderError') return { code: known.name, text: known.message, cause: error };
   if (known.code !== undefined) return { code: known.code, text: known.message, cause: error };

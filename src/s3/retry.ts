@@ -1,4 +1,4 @@
-import { ConnectionFailure } from './exchange';
+import { ConnectionError } from './send-request';
 import type { S3Error } from './errors';
 
 /** Errors that a retry may solve, because the server was overloaded or the connection failed. */
@@ -57,6 +57,6 @@ export function isOverload({ status, code }: S3Error): boolean {
  * does not wait.
  */
 export function waitBefore(failure: S3Error, tries: number, random: () => number): number {
-  if (tries === 1 && failure.cause instanceof ConnectionFailure && failure.cause.stale) return 0;
+  if (tries === 1 && failure.cause instanceof ConnectionError && failure.cause.stale) return 0;
   return random() * Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));
 }

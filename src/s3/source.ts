@@ -1,14 +1,14 @@
 import { closeSync, fstatSync, openSync, readSync, statSync, type Stats } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { UserError } from '../core/errors';
-import { FileChanged } from './errors';
+import { FileChangedError } from './errors';
 
 /** Bytes to upload. Pieces can be read repeatedly and in any order. */
-export interface Source {
+export interface UploadSource {
   readonly bytes: number;
   /** Reads `buffer.byteLength` bytes from `start` on. The result may share the memory of `buffer`. */
   read(start: number, buffer: Buffer): Promise<Uint8Array>;
-  /** @throws FileChanged if the file may have changed while it was read */
+  /** @throws FileChangedError if the file may have changed while it was read */
   verify(): Promise<void>;
   close(): Promise<void>;
 }
@@ -17,7 +17,7 @@ export interface Source {
 export const WAIT_FOR_WRITER = 'run the command again when no program writes to the file';
 
 /** Bytes in memory. */
-export function memorySource(body: Uint8Array): Source {
+export function memorySource(body: Uint8Array): UploadSource {
   return {
     bytes: body.byteLength,
     read: (start, buffer) => Promise.resolve(body.subarray(start, start + buffer.byteLength)),
@@ -28,9 +28,9 @@ export function memorySource(body: Uint8Array): Source {
 
 /**
  * A file, opened once.
- * @throws FileChanged if its size is not `bytes`
+ * @throws FileChangedError if its size is not `bytes`
  */
-export async function fileSource(path: string, bytes: number): Promise<Source> {
+export async function fileSource(path: string, bytes: number): Promise<UploadSource> {
   const handle = await open(path, 'r').catch((error: unknown) => cannotRead(path, error));
   try {
     const before = await handle.stat();
@@ -55,7 +55,7 @@ export async function fileSource(path: string, bytes: number): Promise<Source> {
 
 /**
  * Reads a small file synchronously, because that takes a fifth of the time for files of a few KiB.
- * @throws FileChanged
+ * @throws FileChangedError
  */
 export function readSmallFile(path: string, buffer: Buffer): void {
   withDescriptor(path, (descriptor) => {
@@ -73,7 +73,7 @@ export function readSmallFile(path: string, buffer: Buffer): void {
 /**
  * Reads a small file with as few system calls as possible, because thousands of files are read for comparison. Files to
  * upload are read by readSmallFile. The result is valid until the next call.
- * @throws FileChanged if its size is not `bytes`
+ * @throws FileChangedError if its size is not `bytes`
  */
 export function readWholeFile(path: string, bytes: number): Uint8Array {
   // Reading one byte more detects a file that has grown.
@@ -81,7 +81,7 @@ export function readWholeFile(path: string, bytes: number): Uint8Array {
   return withDescriptor(path, (descriptor) => {
     const count = readSync(descriptor, whole, 0, bytes + 1, 0);
     if (count !== bytes) {
-      throw new FileChanged(`${path} no longer has ${bytes} bytes: it changed in the meantime`, {
+      throw new FileChangedError(`${path} no longer has ${bytes} bytes: it changed in the meantime`, {
         hint: WAIT_FOR_WRITER,
       });
     }
@@ -117,7 +117,7 @@ async function readFully(handle: FileHandle, path: string, start: number, buffer
 function checkSize(path: string, stats: Stats, bytes: number): void {
   if (!stats.isFile()) throw new UserError(`${path} is not a file`);
   if (stats.size !== bytes) {
-    throw new FileChanged(`${path} has ${stats.size} bytes instead of ${bytes}: it changed in the meantime`, {
+    throw new FileChangedError(`${path} has ${stats.size} bytes instead of ${bytes}: it changed in the meantime`, {
       hint: WAIT_FOR_WRITER,
     });
   }
@@ -131,11 +131,11 @@ function checkSame(path: string, before: Stats, after: Stats | undefined): void 
     after.ctimeMs === before.ctimeMs &&
     after.ino === before.ino &&
     after.dev === before.dev;
-  if (!same) throw new FileChanged(`${path} changed while it was read`, { hint: WAIT_FOR_WRITER });
+  if (!same) throw new FileChangedError(`${path} changed while it was read`, { hint: WAIT_FOR_WRITER });
 }
 
 function shorter(path: string): never {
-  throw new FileChanged(`${path} became shorter while it was read`, { hint: WAIT_FOR_WRITER });
+  throw new FileChangedError(`${path} became shorter while it was read`, { hint: WAIT_FOR_WRITER });
 }
 
 function cannotRead(path: string, error: unknown): never {

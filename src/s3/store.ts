@@ -1,6 +1,6 @@
-import { Buffers } from './buffers';
+import { BufferPool } from './buffer-pool';
 import type { Bucket } from './bucket';
-import { checksumOfParts, PART_BYTES, partsOf, sha256 } from './checksum';
+import { checksumOfParts, PART_BYTES, splitIntoParts, sha256 } from './checksum';
 import { copyObject, copyThroughHere, type CopyOptions } from './copy';
 import { deleteObjects } from './delete';
 import { S3Error } from './errors';
@@ -9,13 +9,13 @@ import { abortUpload, uploadsUnder } from './multipart';
 import { checkObject, getObject, type GotObject } from './objects';
 import { readObject } from './read';
 import { Requester } from './requester';
-import { fileSource, memorySource, readSmallFile, readWholeFile, type Source } from './source';
+import { fileSource, memorySource, readSmallFile, readWholeFile, type UploadSource } from './source';
 import type { ListedObject, PutCondition, StoreOptions, Written } from './types';
 import { putObject, putParts, type UploadOptions } from './upload';
 import { escapeXml } from './xml';
 
 export { checksumOfBytes, PART_BYTES } from './checksum';
-export { FileChanged, PreconditionFailed, S3Error } from './errors';
+export { FileChangedError, PreconditionFailedError, S3Error } from './errors';
 export type { UploadOptions } from './upload';
 export type { Credentials, ListedObject, PutCondition, StoreOptions, Written } from './types';
 
@@ -23,7 +23,7 @@ export type { Credentials, ListedObject, PutCondition, StoreOptions, Written } f
 const SMALL_BYTES = 256 * 1024;
 
 /** Location of an object, in this bucket or in that of another store. */
-export interface StoredPlace {
+export interface StoredObject {
   /** May belong to another server or account. Default: the store that copies. */
   store?: S3Store;
   /** The full key. */
@@ -41,7 +41,7 @@ export class S3Store {
 
   constructor(private readonly options: StoreOptions) {
     this.bucket = options.bucket;
-    this.at = { name: options.bucket, requester: new Requester(options), buffers: new Buffers() };
+    this.at = { name: options.bucket, requester: new Requester(options), buffers: new BufferPool() };
   }
 
   /** Closes all connections. */
@@ -103,7 +103,7 @@ export class S3Store {
 
   /**
    * Writes bytes, which must not change until the promise settles.
-   * @throws PreconditionFailed
+   * @throws PreconditionFailedError
    */
   async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
     if (body.byteLength <= PART_BYTES) return putObject(this.at, key, body, { condition });
@@ -112,7 +112,7 @@ export class S3Store {
 
   /**
    * Writes a file. A large file is uploaded in parts; parts that an earlier run uploaded are not sent again.
-   * @throws PreconditionFailed, FileChanged
+   * @throws PreconditionFailedError, FileChangedError
    */
   async putFile(key: string, file: { path: string; bytes: number }, options: UploadOptions = {}): Promise<Written> {
     const { path, bytes } = file;
@@ -136,7 +136,7 @@ export class S3Store {
    * Copies an object whose content must have the checksum in `options`. If S3 cannot copy the object, this process
    * downloads and uploads it.
    */
-  async copy({ store = this, ...object }: StoredPlace, key: string, options: CopyOptions): Promise<Written> {
+  async copy({ store = this, ...object }: StoredObject, key: string, options: CopyOptions): Promise<Written> {
     const source = { ...object, bucket: store.at };
     if (store.options.endpointUrl === this.options.endpointUrl) {
       try {
@@ -164,12 +164,12 @@ export class S3Store {
 
 /**
  * The checksum that S3 stores for a file when S3Store uploads it.
- * @throws FileChanged if the file has another size, or if a large file changed while it was read
+ * @throws FileChangedError if the file has another size, or if a large file changed while it was read
  */
 export async function checksumOfFile(path: string, bytes: number): Promise<string> {
   if (bytes <= SMALL_BYTES) return sha256(readWholeFile(path, bytes)).toString('base64');
   return withFile(path, bytes, async (source) => {
-    const parts = partsOf(bytes);
+    const parts = splitIntoParts(bytes);
     const buffer = Buffer.allocUnsafeSlow(parts[0]?.bytes ?? 0);
     const digests: Buffer[] = [];
     for (const { start, bytes: length } of parts) {
@@ -180,7 +180,7 @@ export async function checksumOfFile(path: string, bytes: number): Promise<strin
   });
 }
 
-async function withFile<T>(path: string, bytes: number, work: (source: Source) => Promise<T>): Promise<T> {
+async function withFile<T>(path: string, bytes: number, work: (source: UploadSource) => Promise<T>): Promise<T> {
   const source = await fileSource(path, bytes);
   try {
     return await work(source);

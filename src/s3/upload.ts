@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { forEachLimited } from '../core/pool';
-import { nameOf, type Bucket } from './bucket';
-import { checksumOfParts, partsOf, sha256, type Part } from './checksum';
-import { FileChanged, isOutOfRoom, PreconditionFailed, S3Error } from './errors';
+import { forEachLimited } from '../core/concurrency';
+import { getName, type Bucket } from './bucket';
+import { checksumOfParts, splitIntoParts, sha256, type PartRange } from './checksum';
+import { FileChangedError, isOutOfRoom, PreconditionFailedError, S3Error } from './errors';
 import {
   abortOthers,
   abortUpload,
@@ -11,12 +11,12 @@ import {
   createUpload,
   listParts,
   uploadPart,
-  uploadsOf,
+  getUploads,
   type StoredPart,
 } from './multipart';
-import { checkObject, conditionHeaders, headObject, isRefused, preconditionFailed, versionIdOf } from './objects';
+import { checkObject, conditionHeaders, headObject, isRefused, preconditionFailed, getVersionId } from './objects';
 import { header, quoted } from './requester';
-import { WAIT_FOR_WRITER, type Source } from './source';
+import { WAIT_FOR_WRITER, type UploadSource } from './source';
 import type { PutCondition, Written } from './types';
 
 export interface UploadOptions {
@@ -48,7 +48,7 @@ export async function putObject(
   refuseOtherContent(bucket, key, checksum, expected);
   try {
     const written = await bucket.requester.send({
-      what: `write ${nameOf(bucket, key)}`,
+      what: `write ${getName(bucket, key)}`,
       method: 'PUT',
       key,
       headers: { 'x-amz-checksum-sha256': checksum, ...conditionHeaders(condition) },
@@ -56,7 +56,7 @@ export async function putObject(
       bodySha256: digest,
       read: (answer) => {
         checkKept(header(answer.headers, 'x-amz-checksum-sha256'), checksum);
-        return writtenAs(quoted(header(answer.headers, 'etag')), checksum, versionIdOf(answer));
+        return writtenAs(quoted(header(answer.headers, 'etag')), checksum, getVersionId(answer));
       },
     });
     onBytes?.(body.byteLength);
@@ -71,7 +71,12 @@ export async function putObject(
  * Writes an object in parts. Resumes an unfinished upload: parts that S3 already has are read and compared, not sent
  * again. Other unfinished uploads of the same key are aborted.
  */
-export async function putParts(bucket: Bucket, key: string, source: Source, options: UploadOptions): Promise<Written> {
+export async function putParts(
+  bucket: Bucket,
+  key: string,
+  source: UploadSource,
+  options: UploadOptions,
+): Promise<Written> {
   const earlier = await findEarlier(bucket, key);
   if (earlier !== undefined) {
     try {
@@ -92,7 +97,7 @@ interface Earlier {
 
 /** The upload to resume: the newest unfinished one whose checksums are SHA-256 or not reported. Aborts the others. */
 async function findEarlier(bucket: Bucket, key: string): Promise<Earlier | undefined> {
-  const uploads = await uploadsOf(bucket, key);
+  const uploads = await getUploads(bucket, key);
   const fit = uploads
     .filter(({ algorithm }) => algorithm === undefined || algorithm === 'SHA256')
     .sort((a, b) => (a.initiated < b.initiated ? 1 : -1));
@@ -110,15 +115,15 @@ async function findEarlier(bucket: Bucket, key: string): Promise<Earlier | undef
 async function putInto(
   bucket: Bucket,
   key: string,
-  source: Source,
+  source: UploadSource,
   options: UploadOptions,
   { id, parts: stored }: Earlier,
 ): Promise<Written> {
-  const parts = partsOf(source.bytes);
+  const parts = splitIntoParts(source.bytes);
   const digests: Buffer[] = [];
   const sent: StoredPart[] = [];
   let bytes = 0;
-  const send = (part: Part): Promise<void> =>
+  const send = (part: PartRange): Promise<void> =>
     bucket.buffers.lend(part.bytes, async (buffer) => {
       const body = await source.read(part.start, buffer);
       const digest = sha256(body);
@@ -136,7 +141,8 @@ async function putInto(
     return await complete(bucket, key, id, sent, { checksum, condition: options.condition });
   } catch (error) {
     // Abort uploads that cannot be resumed. After a network failure the upload stays open for the next run to resume.
-    if (error instanceof FileChanged || error instanceof PreconditionFailed) await abortUpload(bucket, { key, id });
+    if (error instanceof FileChangedError || error instanceof PreconditionFailedError)
+      await abortUpload(bucket, { key, id });
     // The parts would use up space that other writes need, even the lock. Errors of the abort are ignored, so that the
     // lack of space is reported.
     if (isOutOfRoom(error)) await abortUpload(bucket, { key, id }).catch(() => undefined);
@@ -185,7 +191,7 @@ export async function complete(
 /**
  * Checks the condition itself, because not every server supports conditions on requests other than PUT.
  * @returns the existing object if it already has our content
- * @throws PreconditionFailed
+ * @throws PreconditionFailedError
  */
 export async function lookBeforeWriting(
   bucket: Bucket,
@@ -218,9 +224,12 @@ export async function acceptOurs(
 
 function refuseOtherContent(bucket: Bucket, key: string, checksum: string, expected: string | undefined): void {
   if (expected === undefined || expected === checksum) return;
-  throw new FileChanged(`cannot write ${nameOf(bucket, key)}: the content changed after its checksum was computed`, {
-    hint: WAIT_FOR_WRITER,
-  });
+  throw new FileChangedError(
+    `cannot write ${getName(bucket, key)}: the content changed after its checksum was computed`,
+    {
+      hint: WAIT_FOR_WRITER,
+    },
+  );
 }
 
 export function writtenAs(etag: string, checksum: string, versionId: string | undefined): Written {

@@ -6,8 +6,8 @@ export interface XmlElement {
 }
 
 /** The text is not a complete XML document. */
-export class MalformedXml extends Error {
-  override readonly name = 'MalformedXml';
+export class MalformedXmlError extends Error {
+  override readonly name = 'MalformedXmlError';
 }
 
 const NAME = /[A-Za-z_][\w:.-]*/y;
@@ -17,7 +17,7 @@ const ATTRIBUTES = /(?:\s+[A-Za-z_][\w:.-]*\s*=\s*(?:"[^"<]*"|'[^'<]*'))*\s*/y;
  * Parses the small part of XML that S3 uses (elements and text; attributes are skipped) and rejects everything else, in
  * particular truncated documents. Written here because a general parser takes ten times as long for a page of a
  * listing; the unit test compares the two.
- * @throws MalformedXml
+ * @throws MalformedXmlError
  */
 export function parseXml(text: string): XmlElement {
   const document: XmlElement = { name: '', text: '', children: [] };
@@ -31,9 +31,9 @@ export function parseXml(text: string): XmlElement {
     at = next + 1;
     const kind = text.charCodeAt(at);
     if (kind === 0x3f /* ? */) {
-      at = endOf(text, '?>', at);
+      at = getEnd(text, '?>', at);
     } else if (kind === 0x2f /* / */) {
-      const end = endOf(text, '>', at);
+      const end = getEnd(text, '>', at);
       if (open.length === 1 || text.slice(at + 1, end - 1).trimEnd() !== parent.name) malformed(at);
       // Ignore whitespace between elements.
       if (parent.children.length > 0) parent.text = '';
@@ -89,7 +89,7 @@ function unescapeXml(text: string): string {
       if (code <= 0x10ffff) return String.fromCodePoint(code);
     }
     const character = name.endsWith(';') ? NAMED[name.slice(0, -1)] : undefined;
-    if (character === undefined) throw new MalformedXml(`"${whole}" is not a character reference`);
+    if (character === undefined) throw new MalformedXmlError(`"${whole}" is not a character reference`);
     return character;
   });
 }
@@ -99,11 +99,11 @@ function match(pattern: RegExp, text: string, at: number): string {
   return pattern.exec(text)?.[0] ?? malformed(at);
 }
 
-function endOf(text: string, end: string, from: number): number {
+function getEnd(text: string, end: string, from: number): number {
   const at = text.indexOf(end, from);
   return at < 0 ? malformed(from) : at + end.length;
 }
 
 function malformed(at: number): never {
-  throw new MalformedXml(`not well-formed XML at character ${at}`);
+  throw new MalformedXmlError(`not well-formed XML at character ${at}`);
 }

@@ -1,5 +1,5 @@
 import { UserError } from '../core/errors';
-import { forEachLimited } from '../core/pool';
+import { forEachLimited } from '../core/concurrency';
 import type { InferenceClient, InferOptions, InferResult } from './client';
 import { DATA_TYPES, elementCount, type Tensor } from './tensor';
 

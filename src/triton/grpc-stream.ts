@@ -1,5 +1,12 @@
 import type { ClientHttp2Stream } from 'node:http2';
-import { timeoutOf, TritonError, unreadable, type CallOptions, type InferOptions, type InferResult } from './client';
+import {
+  timeoutSignal,
+  TritonError,
+  unreadable,
+  type CallOptions,
+  type InferOptions,
+  type InferResult,
+} from './client';
 import type { GrpcChannel } from './grpc-channel';
 import { frame, uncompressedMessage } from './grpc-frames';
 import { decodeAnswer, inferRequest, inferResult, type InferAnswer } from './grpc-tensors';
@@ -26,7 +33,7 @@ export class InferStream implements AsyncIterable<StreamAnswer> {
 
   /** @param options.timeoutMs from now to the last answer */
   constructor(channel: GrpcChannel, options: CallOptions = {}) {
-    const timeoutMs = timeoutOf(options);
+    const timeoutMs = timeoutSignal(options);
     const settle = (outcome: 'ended' | TritonError): void => {
       this.outcome = outcome;
       this.wake();

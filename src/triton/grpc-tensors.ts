@@ -12,14 +12,14 @@ const RAW_INPUT_TAG = (7 << 3) | 2;
 type Parameter =
   { bool_param: boolean } | { int64_param: number } | { double_param: number } | { string_param: string };
 
-function typesOf(name: string): { resolvedRequestType: protobuf.Type; resolvedResponseType: protobuf.Type } {
+function getTypes(name: string): { resolvedRequestType: protobuf.Type; resolvedResponseType: protobuf.Type } {
   const { resolvedRequestType, resolvedResponseType } = service.methods[name] ?? {};
   if (!resolvedRequestType || !resolvedResponseType) throw new Error(`${SERVICE} has no method ${name}`);
   return { resolvedRequestType, resolvedResponseType };
 }
 
-const METHODS = new Map(Object.keys(service.methods).map((name) => [name, typesOf(name)]));
-const methodTypes = (name: string) => METHODS.get(name) ?? typesOf(name);
+const METHODS = new Map(Object.keys(service.methods).map((name) => [name, getTypes(name)]));
+const methodTypes = (name: string) => METHODS.get(name) ?? getTypes(name);
 
 /** @param message with the protocol's field names */
 export function encodeRequest(method: string, message: Record<string, unknown>): Buffer {

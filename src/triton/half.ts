@@ -16,7 +16,7 @@ export function decodeFloat16(bits: Uint16Array): Float32Array {
 /** bfloat16: the upper half of a binary32 number. */
 export function encodeBfloat16(values: Float32Array): Uint16Array {
   return Uint16Array.from(values, (value) => {
-    const bits = bitsOf(value);
+    const bits = getBits(value);
     // Rounding could turn a NaN into infinity, so set its top fraction bit instead.
     if (Number.isNaN(value)) return (bits >>> 16) | 0x40;
     return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
@@ -38,13 +38,13 @@ const SUBNORMAL_STEP = 2 ** -24;
 const INFINITE_FROM = 65520;
 
 function toFloat16(value: number): number {
-  const sign = (bitsOf(value) >>> 16) & 0x8000;
+  const sign = (getBits(value) >>> 16) & 0x8000;
   const magnitude = Math.abs(value);
   if (Number.isNaN(value)) return sign | 0x7e00;
   if (magnitude >= INFINITE_FROM) return sign | 0x7c00;
   if (magnitude < SMALLEST_NORMAL) return sign | roundToEven(magnitude / SUBNORMAL_STEP);
   // Exponent bias 127 to 15, fraction 23 to 10 bits. A carry out of the fraction correctly increases the exponent.
-  const bits = (bitsOf(value) & 0x7fffffff) - (112 << 23);
+  const bits = (getBits(value) & 0x7fffffff) - (112 << 23);
   return sign | ((bits + 0xfff + ((bits >>> 13) & 1)) >>> 13);
 }
 
@@ -62,7 +62,7 @@ function roundToEven(value: number): number {
   return rounded - value === 0.5 && rounded % 2 === 1 ? rounded - 1 : rounded;
 }
 
-function bitsOf(value: number): number {
+function getBits(value: number): number {
   float[0] = value;
   return word[0] ?? 0;
 }

@@ -24,5 +24,5 @@ export { InferStream, type StreamAnswer } from './grpc-stream';
 export { TritonHttpClient } from './http';
 export { inputsFor, TritonModel } from './model';
 export { type InputOf, type InputsOf, type InputValue, type ModelTypes, type TensorOf } from './model-types';
-export { nestedOf, tensorOf, type Nested } from './nested';
+export { toNested, toTensor, type Nested } from './nested';
 export { type DataType, type Tensor, type TensorData } from './tensor';

@@ -12,7 +12,7 @@ import {
   type TensorMetadata,
 } from './client';
 import type { InputsOf, InputValue, ModelTypes, TensorOf } from './model-types';
-import { tensorOf } from './nested';
+import { toTensor } from './nested';
 import { DATA_TYPES, elementCount, isDataType, type DataType, type Tensor, type TensorData } from './tensor';
 
 /**
@@ -148,7 +148,7 @@ function inputFor(input: TensorMetadata, value: InputValue): Tensor {
   }
   const tensor = isFlat(value, datatype)
     ? ({ name, datatype, ...withShape(input, value) } as Tensor)
-    : tensorOf(name, datatype, value);
+    : toTensor(name, datatype, value);
   const { ArrayType } = DATA_TYPES[datatype];
   if (!(tensor.data instanceof ArrayType)) {
     throw new UserError(`got a ${tensor.data.constructor.name}; ${datatype} needs a ${ArrayType.name}`);

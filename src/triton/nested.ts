@@ -9,7 +9,7 @@ type Scalar = number | bigint | boolean | string | Buffer;
  * Converts nested arrays to a tensor. Their nesting is the shape.
  * @throws UserError if rows differ in length, or an element does not fit the data type
  */
-export function tensorOf(name: string, datatype: DataType, nested: Nested): Tensor {
+export function toTensor(name: string, datatype: DataType, nested: Nested): Tensor {
   const shape: number[] = [];
   for (let part = nested; isArray(part); part = part[0] as Nested) {
     shape.push(part.length);
@@ -21,7 +21,7 @@ export function tensorOf(name: string, datatype: DataType, nested: Nested): Tens
 }
 
 /** The values of a tensor in nested arrays. BYTES become text; INT64 and UINT64 become numbers if those are exact. */
-export function nestedOf({ shape, data }: Tensor): unknown {
+export function toNested({ shape, data }: Tensor): unknown {
   const values = Array.from<number | bigint | Buffer, unknown>(data, (value) => {
     if (Buffer.isBuffer(value)) return value.toString();
     return typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value;

@@ -1,5 +1,5 @@
 import { UserError } from '../core/errors';
-import { tensorOf, type Nested } from './nested';
+import { toTensor, type Nested } from './nested';
 import { DATA_TYPES, elementCount, isFloat, type DataType, type Tensor } from './tensor';
 
 /** Numbers that JSON cannot express, by the string that stands for them. */
@@ -22,14 +22,14 @@ export function tensorFromJson(
   const values = elements(data, datatype, shape !== undefined);
   // Floats are converted by way of 64 bits, so that the tensor holds values that the wire format can represent.
   const tensor = isFloat(datatype)
-    ? convertTensor(tensorOf(name, 'FP64', values), datatype)
-    : tensorOf(name, datatype, values);
+    ? convertTensor(toTensor(name, 'FP64', values), datatype)
+    : toTensor(name, datatype, values);
   if (shape === undefined) return tensor;
   requireCount(tensor, shape);
   return { ...tensor, shape };
 }
 
-/** The elements in the form that tensorOf takes. With `flat` their nesting is dropped, because it is not the shape. */
+/** The elements in the form that readTensor takes. With `flat` their nesting is dropped, because it is not the shape. */
 function elements(data: unknown, datatype: DataType, flat: boolean): Nested {
   if (!Array.isArray(data)) return flat ? [element(data, datatype)] : element(data, datatype);
   if (!flat) return data.map((part: unknown) => elements(part, datatype, false));

@@ -1,5 +1,5 @@
 import { leftovers, testMoto, type Moto } from '../support/moto';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const INSTALL_MS = 10 * 60_000;
 

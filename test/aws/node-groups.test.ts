@@ -9,7 +9,7 @@ import {
 } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
 import { askMoto, leftovers } from '../support/moto';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const BUILD_MS = 60 * 60_000;
 const STEP_MS = 10 * 60_000;

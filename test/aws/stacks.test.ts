@@ -8,9 +8,9 @@ import {
   type AwsStack,
 } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
-import { defineForeignKinds } from '../support/foreign-kinds';
+import { defineForeignKinds } from '../support/stub-crds';
 import { leftovers } from '../support/moto';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const BUILD_MS = 60 * 60_000;
 /** The AWS provider waits where AWS takes long: a minute for a lifecycle rule, another one for a cluster that goes. */
@@ -40,7 +40,7 @@ for (const name of ['staging', 'prod'] as const) {
     }, BUILD_MS);
     afterAll(() => scratch.clean());
 
-    const poolOf = async (): Promise<Record<string, unknown>> => {
+    const getPool = async (): Promise<Record<string, unknown>> => {
       const pool = (await made.plane.client.objects.list('karpenter.sh/v1', 'NodePool')).items[0];
       return (pool as unknown as { spec: Record<string, unknown> }).spec;
     };
@@ -126,7 +126,7 @@ for (const name of ['staging', 'prod'] as const) {
         expect(new Set(changed.map(({ op }) => op))).toEqual(new Set(['update']));
         for (const { urn } of changed) expect(urn).toMatch(/:(NodePool|NodeClass)::/);
         await stack.up();
-        expect(await poolOf()).toMatchObject({ limits: { 'nvidia.com/gpu': '16' } });
+        expect(await getPool()).toMatchObject({ limits: { 'nvidia.com/gpu': '16' } });
         await stack.up('--expect-no-changes');
       },
       STEP_MS,

@@ -2,10 +2,10 @@ import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { cordon, drain, rollOut, ServingWatch } from '../support/disruption';
 import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { IS_LONG, report } from '../support/soak';
 import type { TestStack } from '../support/stack';
-import { until } from '../support/until';
+import { until } from '../support/wait-for';
 
 const BUILD_MS = 60 * 60_000;
 const ROLL_OUT_MS = 5 * 60_000;

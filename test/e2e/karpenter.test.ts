@@ -4,7 +4,7 @@ import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { Karpenter, KWOK_NODE_CLASS } from '../support/karpenter';
 import { localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
 
 const BUILD_MS = 60 * 60_000;

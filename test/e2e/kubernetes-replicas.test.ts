@@ -7,7 +7,7 @@ import type { ReplicaSource } from '../../src/cluster/source';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { testKubernetes, type TestCluster } from '../support/kubernetes';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 // The first build of the programs takes minutes.
 const BUILD_MS = 30 * 60_000;
@@ -50,7 +50,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
     return opened;
   };
 
-  const urlOf = async (name: string): Promise<string> => {
+  const getUrl = async (name: string): Promise<string> => {
     const found = (await source.list()).find((replica) => replica.name === name);
     if (found === undefined) throw new Error(`no ${name}`);
     return found.url;
@@ -118,10 +118,10 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
 
   test('list gives a recreated pod with the same name another address', async () => {
     await cluster.createPod({ name: 'triton-2' });
-    const first = await urlOf('triton-2');
+    const first = await getUrl('triton-2');
     await cluster.deletePod('triton-2');
     await cluster.createPod({ name: 'triton-2' });
-    expect(await urlOf('triton-2')).not.toBe(first);
+    expect(await getUrl('triton-2')).not.toBe(first);
     await cluster.deletePod('triton-2');
   });
 
@@ -133,7 +133,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
   });
 
   test('forwards transfer large bodies completely in both directions, in parallel', async () => {
-    const [one, two] = await Promise.all([urlOf('triton-0'), urlOf('triton-1')]);
+    const [one, two] = await Promise.all([getUrl('triton-0'), getUrl('triton-1')]);
     const bodies = await Promise.all(
       [one, two, one, two].map(async (url) => Buffer.from(await (await fetch(`${url}/big`)).arrayBuffer())),
     );
@@ -143,7 +143,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
   });
 
   test('forwards deliver everything to a slow reader', async () => {
-    const url = await urlOf('triton-0');
+    const url = await getUrl('triton-0');
     const { body } = await request(`${url}/big`);
     const chunks: Buffer[] = [];
     for await (const chunk of body) {
@@ -154,7 +154,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
   });
 
   test('forwards send many requests over one connection', async () => {
-    const url = await urlOf('triton-0');
+    const url = await getUrl('triton-0');
     const agent = new Agent({ connections: 1 });
     const before = connections.get('triton-0') ?? 0;
     for (let i = 0; i < 50; i += 1) {
@@ -166,7 +166,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
   });
 
   test('forwards carry many parallel connections, some of which are aborted', async () => {
-    const url = await urlOf('triton-1');
+    const url = await getUrl('triton-1');
     const breakOff = async (): Promise<void> => {
       const given = new AbortController();
       const { body } = await request(`${url}/big`, { signal: given.signal });
@@ -184,7 +184,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
 
   test('forwards report a pod without a listening server', async () => {
     await cluster.createPod({ name: 'triton-silent' });
-    const response = await fetch(await urlOf('triton-silent'));
+    const response = await fetch(await getUrl('triton-silent'));
     expect(response.status).toBe(502);
     expect(await response.text()).toMatch(/^port-forward to pod triton-silent: .*connection refused/);
     await cluster.deletePod('triton-silent');

@@ -4,9 +4,9 @@ import { describeUnless } from '../support/describe-unless';
 import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { mayConnect, type End } from '../support/network-access';
 import { MUTANTS } from '../support/pod-security-mutants';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
-import { retriedOnConflict, until } from '../support/until';
+import { retriedOnConflict, until } from '../support/wait-for';
 
 const BUILD_MS = 60 * 60_000;
 const GPU_NODES = ['gpu-0', 'gpu-1', 'gpu-2'];

@@ -4,7 +4,7 @@ import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { loseState, runRunbook, whyNoImport } from '../support/lost-state';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
 
 const BUILD_MS = 60 * 60_000;

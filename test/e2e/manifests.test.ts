@@ -7,8 +7,8 @@ import { whyNoGo } from '../../tools/toolchain/go';
 import { ensureKubernetes } from '../../tools/toolchain/kubernetes';
 import { describeUnless } from '../support/describe-unless';
 import { ClusterProcesses, startApiServer, type Access } from '../support/api-server';
-import { Scratch } from '../support/scratch';
-import { until } from '../support/until';
+import { Scratch } from '../support/temp-dir';
+import { until } from '../support/wait-for';
 import { render } from '../support/render';
 
 const BUILD_MS = 30 * 60_000;

@@ -7,7 +7,7 @@ import { describeUnless } from '../support/describe-unless';
 import { LOCAL_KEYS, whyNoEngines } from '../support/local-stack';
 import { pulumiEnvironment } from '../support/pulumi';
 import { writeRepository } from '../support/repository';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { TestStack } from '../support/stack';
 
 const BUILD_MS = 60 * 60_000;

@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import type { TritonServerArgs } from '../../infra/triton/args';
 import { panels } from '../../infra/triton/dashboard';
 import { ruleGroups } from '../../infra/triton/monitoring';
-import { scalingQuery } from '../../infra/triton/queries';
+import { scalingQuery } from '../../infra/triton/promql';
 import { withDefaults } from '../../infra/triton/settings';
 import { CommandError, exec } from '../../src/core/exec';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { ensurePromtool } from '../../tools/toolchain/promtool';
 import { describeUnless } from '../support/describe-unless';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { ARGS } from '../support/render';
 
 const BUILD_MS = 30 * 60_000;

@@ -8,10 +8,10 @@ import { localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, testS3 } from '../support/s3';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
 import { CONTROL_ENVIRONMENT, testTriton } from '../support/triton';
-import { until } from '../support/until';
+import { until } from '../support/wait-for';
 
 const BUILD_MS = 60 * 60_000;
 const LOCATION = { bucket: 'e2e', prefix: 'models' };

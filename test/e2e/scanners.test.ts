@@ -7,7 +7,7 @@ import { ensurePython } from '../../src/install/python';
 import { ensureCheckov, ensureKubeconform, ensureKubeScore, type Checkov } from '../../tools/toolchain/scanners';
 import { ServiceReference } from '../support/aws-service-reference';
 import type { Statement } from '../support/iam';
-import { manifestsOf, writeManifests } from '../support/manifests';
+import { getManifests, writeManifests } from '../support/manifests';
 import { registeredStack, type RegisteredResource, type RegisteredStack } from '../support/registered-stack';
 import {
   scanWithCheckov,
@@ -16,9 +16,9 @@ import {
   writePlan,
   type ScannerFinding,
 } from '../support/scanners';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { terraformPlan } from '../support/terraform-plan';
-import { isWaived, MOST_WAIVERS, WAIVERS } from '../support/waivers';
+import { isWaived, MOST_WAIVERS, WAIVERS } from '../support/scanner-exceptions';
 
 const BUILD_MS = 30 * 60_000;
 
@@ -109,7 +109,7 @@ describe.each(Object.entries(STACKS))('%s', (name, { of, changes, planOnly }) =>
   beforeAll(async () => {
     stack = await registeredStack(of, changes);
     for (const folder of Object.values(folders)) mkdirSync(folder, { recursive: true });
-    writeManifests(manifestsOf(stack.resources), folders.manifests);
+    writeManifests(getManifests(stack.resources), folders.manifests);
     writePlan(terraformPlan(stack.resources), folders.plan);
   });
 
@@ -138,7 +138,7 @@ describe.each(Object.entries(STACKS))('%s', (name, { of, changes, planOnly }) =>
       const problems = policies.flatMap(({ name: role, inputs }) => {
         const { Statement } = JSON.parse(inputs['policy'] as string) as { Statement: Statement[] };
         return Statement.flatMap((statement) =>
-          reference.problemsOf(statement).map((problem) => `${role}: ${problem}`),
+          reference.getProblems(statement).map((problem) => `${role}: ${problem}`),
         );
       });
       expect(problems).toEqual([]);
@@ -161,7 +161,7 @@ describe.each(Object.entries(STACKS))('%s', (name, { of, changes, planOnly }) =>
       const [program, schemas] = [await ensureKubeconform(step), await ensureKubernetesSchemas(step)];
       const { passed, failed, skipped } = await scanWithKubeconform(program, files(), schemas, WITHOUT_SCHEMA);
       expect(unwaived(failed)).toEqual([]);
-      const skippable = manifestsOf(stack.resources).filter(({ kind }) => WITHOUT_SCHEMA.includes(kind));
+      const skippable = getManifests(stack.resources).filter(({ kind }) => WITHOUT_SCHEMA.includes(kind));
       expect({ passed, skipped }).toEqual({ passed: files().length - skippable.length, skipped: skippable.length });
     },
     BUILD_MS,

@@ -4,7 +4,7 @@ import { readStackOutputs } from '../../src/cluster/stack-outputs';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { testPulumi, type TestPulumi } from '../support/pulumi';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const BUILD_MS = 30 * 60_000;
 

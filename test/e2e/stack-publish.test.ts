@@ -8,7 +8,7 @@ import { testPulumi, type TestPulumi } from '../support/pulumi';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, testS3 } from '../support/s3';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { CONTROL_ENVIRONMENT, testTriton } from '../support/triton';
 
 const BUILD_MS = 30 * 60_000;

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

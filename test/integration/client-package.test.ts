@@ -2,10 +2,10 @@ import { cpSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { exec, type Output } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
-import type { TritonServer } from '../../src/local/triton-server';
+import type { TritonProcess } from '../../src/local/triton-server';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { CONTROL_ENVIRONMENT, testTriton } from '../support/triton';
 
 const scratch = new Scratch();
@@ -70,7 +70,7 @@ client.live().then((live) => {
 `,
 });
 
-let server: TritonServer;
+let server: TritonProcess;
 let compiled: Output;
 beforeAll(async () => {
   const repository = writeRepository(join(scratch.directory, 'repository'), addingModel('adds', { 1: 10 }));

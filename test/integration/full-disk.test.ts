@@ -7,9 +7,9 @@ import { describeUnless } from '../support/describe-unless';
 import { PublishProcess } from '../support/publish-process';
 import { writeRepository } from '../support/repository';
 import { openBucket } from '../support/s3';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { onSmallDisk, whyNoSmallDisk } from '../support/small-disk';
-import { Place } from '../support/soak-place';
+import { Place } from '../support/test-repository';
 import { testVersitygw } from '../support/versitygw';
 
 const scratch = new Scratch();

@@ -5,11 +5,11 @@ import { exec } from '../../src/core/exec';
 import { readNpy, writeNpy } from '../../src/media/npy';
 import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/install/python';
-import { tensorOf, type DataType } from '../../src/triton';
-import type { TritonServer } from '../../src/local/triton-server';
+import { toTensor, type DataType } from '../../src/triton';
+import type { TritonProcess } from '../../src/local/triton-server';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { CONTROL_ENVIRONMENT, testTriton } from '../support/triton';
 
 const scratch = new Scratch();
@@ -107,7 +107,7 @@ const repository = writeRepository(path('repository'), {
   'sound/1/model.py': program('np.array([[v.mean(), v.std(), v.size] for v in x], dtype=np.float32)'),
 });
 
-let server: TritonServer;
+let server: TritonProcess;
 beforeAll(async () => {
   server = await testTriton(scratch, repository);
   const colour = (r: number, g: number, b: number): ReturnType<typeof sharp> =>
@@ -257,7 +257,7 @@ test('sends sound files', async () => {
 test('accepts arrays as arguments, JSON files and NumPy files, and a version of the model', async () => {
   writeFileSync(path('x.json'), '[1, 2]');
   writeFileSync(path('both.json'), '{ "x": [5] }');
-  writeFileSync(path('x.npy'), writeNpy(tensorOf('x', 'FP32', [3, 4])));
+  writeFileSync(path('x.npy'), writeNpy(toTensor('x', 'FP32', [3, 4])));
   const data = async (...args: string[]): Promise<unknown> => (await answer('adds', ...args)).outputs[0]?.data;
   expect(await data('x=[1, 2]', '--version', '1')).toEqual([11, 12]);
   expect(await data('x=[1, 2]')).toEqual([21, 22]);
@@ -285,7 +285,7 @@ test.each<[DataType, number[]]>([
   ['INT64', [1, 2]],
   ['UINT8', [1, 2]],
 ])('converts an array of %s for an FP32 input', async (datatype, values) => {
-  writeFileSync(path('numbers.npy'), writeNpy(tensorOf('x', datatype, values)));
+  writeFileSync(path('numbers.npy'), writeNpy(toTensor('x', datatype, values)));
   const { outputs } = await answer('adds', path('numbers.npy'), '--version', '1');
   expect(outputs).toMatchObject([{ data: values.map((value) => Math.fround(Math.fround(value) + 10)) }]);
 });
@@ -454,9 +454,9 @@ describe('rejected requests', () => {
   ];
 
   beforeAll(() => {
-    writeFileSync(path('f.npy'), writeNpy(tensorOf('x', 'FP32', [1])));
-    writeFileSync(path('large.npy'), writeNpy(tensorOf('x', 'INT64', [2 ** 24 + 1])));
-    writeFileSync(path('1e39.npy'), writeNpy(tensorOf('x', 'FP64', [1e39])));
+    writeFileSync(path('f.npy'), writeNpy(toTensor('x', 'FP32', [1])));
+    writeFileSync(path('large.npy'), writeNpy(toTensor('x', 'INT64', [2 ** 24 + 1])));
+    writeFileSync(path('1e39.npy'), writeNpy(toTensor('x', 'FP64', [1e39])));
     for (const name of ['none.jpg', 'none.npy']) writeFileSync(path(name), 'of another kind');
     mkdirSync(path('folder.npy'));
   });

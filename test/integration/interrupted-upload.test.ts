@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { lockKey } from '../../src/publish/location';
-import { Lock, NO_INTENT, seeLock } from '../../src/publish/lock';
+import { Lock, NO_INTENT, readLock } from '../../src/publish/lock';
 import type { Bucket } from '../../src/s3/bucket';
 import { uploadsUnder } from '../../src/s3/multipart';
 import { PART_BYTES, S3Error, type S3Store } from '../../src/s3/store';
@@ -12,9 +12,9 @@ import { publisher } from '../support/publish';
 import { PublishProcess } from '../support/publish-process';
 import { writeRepository } from '../support/repository';
 import { openBucket } from '../support/s3';
-import { Scratch } from '../support/scratch';
-import { Place } from '../support/soak-place';
-import { startTap, type Tap, type TappedRequest } from '../support/tap';
+import { Scratch } from '../support/temp-dir';
+import { Place } from '../support/test-repository';
+import { startTap, type Tap, type TappedRequest } from '../support/recording-proxy';
 import { testVersitygw } from '../support/versitygw';
 
 const scratch = new Scratch();
@@ -79,7 +79,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
   }
 
   /** Methods of the requests that `work` sends. */
-  async function requestsOf(work: () => Promise<unknown>): Promise<string[]> {
+  async function getRequests(work: () => Promise<unknown>): Promise<string[]> {
     const before = tap.requests.length;
     await work();
     return tap.requests.slice(before).map(({ method }) => method);
@@ -93,17 +93,17 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
       folderHoldsLarge();
       let other: Lock | undefined;
       beforePart(2, async () => {
-        other = await Lock.take(store, LOCATION, await seeLock(store, LOCATION), NO_INTENT);
+        other = await Lock.take(store, LOCATION, await readLock(store, LOCATION), NO_INTENT);
         await store.abortUploads('');
       });
       const error: unknown = await publish().catch((caught: unknown) => caught);
       expect(error).toMatchObject({
-        name: 'LockLost',
+        name: 'LockLostError',
         message: expect.stringMatching(/^another publisher took over/) as string,
         hint: expect.stringMatching(/run the command again/) as string,
         cause: expect.any(S3Error) as unknown,
       });
-      expect(await seeLock(store, LOCATION)).toMatchObject({ heldBy: expect.stringMatching(/process/) as string });
+      expect(await readLock(store, LOCATION)).toMatchObject({ heldBy: expect.stringMatching(/process/) as string });
       await other?.release();
     });
 
@@ -120,14 +120,14 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
       tap.set({
         onRequest: async ({ method, path }) => {
           if (other !== undefined || method !== 'PUT' || !path.endsWith('/models/a/config.pbtxt')) return;
-          other = await Lock.take(store, LOCATION, await seeLock(store, LOCATION), NO_INTENT);
+          other = await Lock.take(store, LOCATION, await readLock(store, LOCATION), NO_INTENT);
           await store.putBytes('models/a/config.pbtxt', Buffer.from(SERVES(1)));
           // Release the lock, so that the first publisher need not wait for it when it repairs the repository.
           await other?.release();
         },
       });
       await expect(publish()).rejects.toMatchObject({
-        name: 'LockLost',
+        name: 'LockLostError',
         message: expect.stringMatching(/^another publisher took over/) as string,
         cause: { message: expect.stringMatching(/another program changed the object/) as string },
       });
@@ -145,7 +145,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
     }
 
     test('are aborted by the next publisher after a kill; without them a publisher sends no extra requests', async () => {
-      const ordinary = await requestsOf(publish);
+      const ordinary = await getRequests(publish);
       expect(new Set(ordinary)).toEqual(new Set(['GET']));
       folderHoldsLarge();
       const flags = ['--repo', repository, ...new Place(store, LOCATION.prefix).flags(tap.endpoint)];
@@ -157,16 +157,16 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
       expect(await killed.ended).toMatchObject({ signal: 'SIGKILL' });
       tap.set({});
       await expectTidied();
-      expect(await requestsOf(publish)).toEqual(ordinary);
+      expect(await getRequests(publish)).toEqual(ordinary);
     });
 
     test('are aborted by the next publisher after a failure', async () => {
-      const ordinary = await requestsOf(publish);
+      const ordinary = await getRequests(publish);
       folderHoldsLarge();
       beforePart(3, () => false);
       await expect(publish()).rejects.toThrow(/cannot write part 3/);
       await expectTidied();
-      expect(await requestsOf(publish)).toEqual(ordinary);
+      expect(await getRequests(publish)).toEqual(ordinary);
     });
 
     test('are kept for the same publication, which resumes them', async () => {

@@ -7,7 +7,7 @@ import { exec } from '../../src/core/exec';
 import { writePage } from '../../src/local/page';
 import type { LocalResult } from '../../src/local/report';
 import { findLocalStack } from '../../src/local/state';
-import { FACE } from '../../src/local/samples';
+import { FACE } from '../../src/local/sample-requests';
 import { localDirectory } from '../../src/local/stack';
 import { CONTROL_HEADER } from '../../src/triton/control-key';
 import { paths } from '../../src/core/paths';
@@ -16,18 +16,18 @@ import {
   decodedPictures,
   launchBrowser,
   openFile,
-  rowsOf,
+  getRows,
   whyNoBrowser,
   type OpenedPage,
   type View,
 } from '../support/browser';
 import { describeUnless } from '../support/describe-unless';
-import { addressOf, LocalCommand, untilLocal, untilUp } from '../support/local-command';
+import { getAddress, LocalCommand, untilLocal, untilUp } from '../support/local-command';
 import { pictureModels } from '../support/picture-models';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
-import { Scratch } from '../support/scratch';
-import { until } from '../support/until';
+import { Scratch } from '../support/temp-dir';
+import { until } from '../support/wait-for';
 
 jest.setTimeout(600_000);
 
@@ -93,7 +93,7 @@ describe('--once', () => {
     test('the page shows the state of every model and every picture, and sends no requests', async () => {
       const { page, said, requests } = await open({ width: 1200, colorScheme: 'light' });
       expect(await page.title()).toBe('4 models on Triton');
-      const models = await rowsOf(page, 'models');
+      const models = await getRows(page, 'models');
       expect(models.map(([model, platform, version, state]) => [model, platform, version, state])).toEqual([
         ['adds', 'python', '1', 'READY'],
         ['ens_face_restoration_v2.1', 'ensemble', '1', 'READY'],
@@ -101,7 +101,7 @@ describe('--once', () => {
         ['on_a_gpu', 'tensorrt_plan', '-', 'not served here a TensorRT plan runs only on the GPU type that built it'],
         ['resnet', 'python', '1', 'READY'],
       ]);
-      expect((await rowsOf(page, 'requests')).map(([model, answer]) => [model, answer])).toEqual([
+      expect((await getRows(page, 'requests')).map(([model, answer]) => [model, answer])).toEqual([
         ['adds', 'y FP32 [1]'],
         ['ens_face_restoration_v2.1', 'UINT8 [256, 256, 3] restored picture, from 0 to 255'],
         ['negative', 'y UINT8 [1, 1, 3]'],
@@ -155,7 +155,7 @@ describe('--once', () => {
       result.answers = result.answers.map((answer) => ({ ...answer, model: hostile, error: hostile }));
       await writePage(path, { result, repository: hostile, once: false, made: new Date() });
       const { page, said, requests } = await openFile(browser, path, { width: 360, colorScheme: 'light' });
-      expect((await rowsOf(page, 'models'))[0]?.slice(0, 2)).toEqual([hostile, hostile]);
+      expect((await getRows(page, 'models'))[0]?.slice(0, 2)).toEqual([hostile, hostile]);
       expect(await page.locator('script, img').count()).toBe(0);
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(360);
       expect([said, requests]).toEqual([[], []]);
@@ -174,9 +174,9 @@ test('npm run local runs until Ctrl-C and then exits with 0', async () => {
   const local = command.start();
   const { child, said, ended } = local;
   await untilUp(local);
-  const http = addressOf(local, 'Triton HTTP');
+  const http = getAddress(local, 'Triton HTTP');
   expect((await fetch(`${http}/v2/models/adds/ready`)).status).toBe(200);
-  expect((await fetch(addressOf(local, 'Triton metrics'))).status).toBe(200);
+  expect((await fetch(getAddress(local, 'Triton metrics'))).status).toBe(200);
 
   // The commands on the page work unchanged.
   const commands = pageCommands(said());
@@ -234,7 +234,7 @@ test('npm run local serves only the selected models, not those that an earlier r
   const { child, ended } = local;
   await untilUp(local);
   const { modelControlKey: key } = findLocalStack(repository);
-  const index = await fetch(`${addressOf(local, 'Triton HTTP')}/v2/repository/index`, {
+  const index = await fetch(`${getAddress(local, 'Triton HTTP')}/v2/repository/index`, {
     method: 'POST',
     headers: { [CONTROL_HEADER]: key },
   });

@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { Lock, NO_INTENT, seeLock } from '../../src/publish/lock';
+import { Lock, NO_INTENT, readLock } from '../../src/publish/lock';
 import { lockKey } from '../../src/publish/location';
 import type { S3Store } from '../../src/s3/store';
 import { openBucket, testS3 } from '../support/s3';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 beforeEach(() => store.delete([lockKey(LOCATION)]));
 
-const see = () => seeLock(store, LOCATION);
+const see = () => readLock(store, LOCATION);
 const take = async (intent = NO_INTENT): Promise<Lock> => {
   const lock = await Lock.take(store, LOCATION, await see(), intent);
   if (lock === undefined) throw new Error('not taken');
@@ -38,7 +38,7 @@ test('Lock.take succeeds for one of several publishers, and for the next after r
   await (await take()).release();
 });
 
-test('Lock.take fails if another publisher held the lock since seeLock', async () => {
+test('Lock.take fails if another publisher held the lock since readLock', async () => {
   const seen = await see();
   await (await take()).release();
   expect(await Lock.take(store, LOCATION, seen, NO_INTENT)).toBeUndefined();
@@ -69,7 +69,7 @@ test('the intent of a dead holder is passed on until a publisher has resolved it
   expect(await see()).toMatchObject({ heldBy: undefined });
 });
 
-test('seeLock treats a holder on another machine as alive for a minute', async () => {
+test('readLock treats a holder on another machine as alive for a minute', async () => {
   const lock = await take();
   const { holder } = (await body()) as { holder: object };
   await rewrite({ holder: { ...holder, pid: 1, place: 'elsewhere', host: 'elsewhere' } });
@@ -83,7 +83,7 @@ test('a lock released with unfinished work is free and reports that work', async
   expect(await see()).toMatchObject({ heldBy: undefined, unfinished: { switching: ['a'] } });
 });
 
-test('seeLock treats a lock that is not JSON as held by an unknown publisher', async () => {
+test('readLock treats a lock that is not JSON as held by an unknown publisher', async () => {
   await store.putBytes(lockKey(LOCATION), Buffer.from('no JSON'));
   expect((await see()).heldBy).toMatch(/^an unknown publisher/);
 });

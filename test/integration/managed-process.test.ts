@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { ManagedProcess } from '../../src/local/process/managed-process';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

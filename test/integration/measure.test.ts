@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { measure } from '../../tools/bench/sync-environment';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const PYTHON = 'python3';
 

@@ -12,8 +12,8 @@ import { launchBrowser, whyNoBrowser } from '../support/browser';
 import { describeUnless } from '../support/describe-unless';
 import { LocalCommand, untilUp } from '../support/local-command';
 import { openBucket } from '../support/s3';
-import { Scratch } from '../support/scratch';
-import { until } from '../support/until';
+import { Scratch } from '../support/temp-dir';
+import { until } from '../support/wait-for';
 
 const scratch = new Scratch();
 const command = new LocalCommand(scratch);
@@ -134,14 +134,14 @@ describe('uploads to the bucket from which Triton of npm run local loads models'
 });
 
 test('model code gets no environment variables that may be secret', () => {
-  const environments = processesOf(command.directory).map((pid) => readFileSync(`/proc/${pid}/environ`, 'utf8'));
+  const environments = getProcesses(command.directory).map((pid) => readFileSync(`/proc/${pid}/environ`, 'utf8'));
   // The server and at least one model process.
   expect(environments.length).toBeGreaterThan(1);
   for (const environment of environments) expect(environment).not.toMatch(/of-the-user/);
 });
 
 /** Process ids of Triton's processes with this folder in their command line. */
-function processesOf(directory: string): number[] {
+function getProcesses(directory: string): number[] {
   return processIds().filter((pid) => {
     const words = readProcess(pid, 'cmdline') ?? '';
     return words.includes(directory) && /bin\/tritonserver|triton_python_backend_stub/.test(words);

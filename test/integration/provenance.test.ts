@@ -1,13 +1,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { exec } from '../../src/core/exec';
-import { provenanceOf } from '../../src/publish/release/provenance';
-import { Scratch } from '../support/scratch';
+import { readProvenance } from '../../src/publish/release/provenance';
+import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-test('provenanceOf gives commit and subject of a folder, and marks only changes in that folder', async () => {
+test('readProvenance gives commit and subject of a folder, and marks only changes in that folder', async () => {
   const root = scratch.directory;
   const git = (...args: string[]) =>
     exec('git', ['-C', root, '-c', 'user.name=Ana', '-c', 'user.email=ana@example.org', ...args]);
@@ -15,21 +15,21 @@ test('provenanceOf gives commit and subject of a folder, and marks only changes 
   const models = join(root, 'models');
   mkdirSync(models);
   writeFileSync(join(models, 'a.txt'), 'a');
-  expect(await provenanceOf(models, undefined)).toEqual({});
+  expect(await readProvenance(models, undefined)).toEqual({});
   await git('add', '.');
   await git('commit', '--quiet', '-m', 'ranker: train on October\n\nWith a body.');
   const commit = (await git('rev-parse', 'HEAD')).stdout.trim();
-  expect(await provenanceOf(models, undefined)).toEqual({ commit, message: 'ranker: train on October' });
+  expect(await readProvenance(models, undefined)).toEqual({ commit, message: 'ranker: train on October' });
   writeFileSync(join(root, 'elsewhere.txt'), 'b');
-  expect(await provenanceOf(models, 'for the fair')).toEqual({ commit, message: 'for the fair' });
+  expect(await readProvenance(models, 'for the fair')).toEqual({ commit, message: 'for the fair' });
   writeFileSync(join(models, 'b.txt'), 'b');
-  expect(await provenanceOf(models, undefined)).toEqual({
+  expect(await readProvenance(models, undefined)).toEqual({
     commit: `${commit}+`,
     message: 'ranker: train on October',
   });
 });
 
-test('provenanceOf gives only the message outside of a git repository', async () => {
-  expect(await provenanceOf('/nowhere', undefined)).toEqual({});
-  expect(await provenanceOf('/nowhere', 'by hand')).toEqual({ message: 'by hand' });
+test('readProvenance gives only the message outside of a git repository', async () => {
+  expect(await readProvenance('/nowhere', undefined)).toEqual({});
+  expect(await readProvenance('/nowhere', 'by hand')).toEqual({ message: 'by hand' });
 });

@@ -3,7 +3,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { formatProblem, UserError } from '../../src/core/errors';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
-import { VersionConflict } from '../../src/publish/publish';
+import { VersionConflictError } from '../../src/publish/publish';
 import { readHead, type Release } from '../../src/publish/release/release';
 import { listReleases } from '../../src/publish/release/list';
 import { rollBack } from '../../src/publish/rollback';
@@ -13,7 +13,7 @@ import { CONFIG, ONE_MODEL, publisher, TWO_MODELS } from '../support/publish';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -81,7 +81,7 @@ describe('sync-models', () => {
     await publishNow();
     const before = await contents();
     writeRepository(repository, { 'a/1/weights.bin': 'A', 'b/config.pbtxt': CONFIG, 'b/1/weights.bin': 'b' });
-    await expect(publishNow()).rejects.toThrow(VersionConflict);
+    await expect(publishNow()).rejects.toThrow(VersionConflictError);
     expect(await contents()).toEqual(before);
   });
 
@@ -305,7 +305,7 @@ describe('rollback and promote', () => {
     expect((await listReleases(store, LOCATION, 9)).map(({ lost }) => lost)).toEqual([[], ['a 1']]);
     const before = await contents();
     const refusal = await rollBack(undefined, bucket().options()).catch((error: unknown) => error as UserError);
-    expect(refusal).toBeInstanceOf(VersionConflict);
+    expect(refusal).toBeInstanceOf(VersionConflictError);
     expect((refusal as UserError).hint).toMatch(/were replaced after.* other models: rollback \S+ --models b$/);
     expect(await contents()).toEqual(before);
     expect((await rollBack(one.id, { ...bucket().options(), models: ['b'] })).isNew).toBe(false);

@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { Lock, NO_INTENT, seeLock } from '../../src/publish/lock';
-import { keptKey, lockKey } from '../../src/publish/location';
+import { Lock, NO_INTENT, readLock } from '../../src/publish/lock';
+import { archiveKey, lockKey } from '../../src/publish/location';
 import { promote } from '../../src/publish/promote';
 import { readHead, type Release } from '../../src/publish/release/release';
 import { rollBack } from '../../src/publish/rollback';
@@ -13,7 +13,7 @@ import { fakeTriton, type Loading, type Unloading } from '../support/fake-triton
 import { publisher } from '../support/publish';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -238,7 +238,7 @@ test('a missing archived copy prevents the restore of one model, but not later p
   writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
   await bucket().publish();
   const config = await store.get('models/a/config.pbtxt');
-  await store.delete([keptKey(LOCATION, checksumOfBytes(config?.body ?? Buffer.alloc(0)))]);
+  await store.delete([archiveKey(LOCATION, checksumOfBytes(config?.body ?? Buffer.alloc(0)))]);
   writeRepository(repository, { 'a/config.pbtxt': serving(2), 'a/2/weights.bin': 'b' });
   const { url } = await fakeTriton(scratch, store, () => 'refuse');
   const failed = bucket(url).publish();
@@ -321,7 +321,7 @@ test('an interrupt aborts a recovery', async () => {
   writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
   await bucket().publish();
   const intent = { ...NO_INTENT, switching: ['a'] };
-  const lock = await Lock.take(store, LOCATION, await seeLock(store, LOCATION), intent);
+  const lock = await Lock.take(store, LOCATION, await readLock(store, LOCATION), intent);
   await lock?.release({ unfinished: true });
   const controller = new AbortController();
   const interrupted = Object.create(store) as S3Store;
@@ -337,12 +337,12 @@ test('an interrupt aborts a recovery', async () => {
   });
   await expect(publishing).rejects.toThrow('Ctrl-C');
   expect(stages).toEqual(['an earlier publisher was interrupted: undo its changes']);
-  expect((await seeLock(store, LOCATION)).unfinished.switching).toEqual(['a']);
+  expect((await readLock(store, LOCATION)).unfinished.switching).toEqual(['a']);
 });
 
 test('the wait for another publisher ends with --lock-timeout', async () => {
   writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
-  const lock = await Lock.take(store, LOCATION, await seeLock(store, LOCATION), NO_INTENT);
+  const lock = await Lock.take(store, LOCATION, await readLock(store, LOCATION), NO_INTENT);
   await expect(bucket().publish({ lockTimeoutMs: 100 })).rejects.toThrow(/^another publisher is at work: /);
   await lock?.release();
 });
@@ -374,7 +374,7 @@ test('rollback restores two removed models of the same name with their own bytes
 
 test('an interrupt aborts the wait for another publisher', async () => {
   writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
-  const lock = await Lock.take(store, LOCATION, await seeLock(store, LOCATION), NO_INTENT);
+  const lock = await Lock.take(store, LOCATION, await readLock(store, LOCATION), NO_INTENT);
   const controller = new AbortController();
   const waiting = bucket().publish({ signal: controller.signal, onStage: () => controller.abort(new Error('Ctrl-C')) });
   await expect(waiting).rejects.toThrow('Ctrl-C');

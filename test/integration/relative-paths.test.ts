@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { ONE_MODEL } from '../support/publish';
 import { writeRepository } from '../support/repository';
 import { runByNpm } from '../support/run';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, readdirSync, rmSync, symlinkSync, utimesSync, writeF
 import { dirname, join } from 'node:path';
 import { paths } from '../../src/core/paths';
 import { ended, type Ended } from '../support/run';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

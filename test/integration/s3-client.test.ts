@@ -6,16 +6,16 @@ import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import {
   checksumOfBytes,
   checksumOfFile,
-  FileChanged,
+  FileChangedError,
   PART_BYTES,
-  PreconditionFailed,
+  PreconditionFailedError,
   S3Store,
   type ListedObject,
   type StoreOptions,
 } from '../../src/s3/store';
-import { fileOf, sorted } from '../support/s3';
+import { getFile, sorted } from '../support/s3';
 import { describeOnEachS3 } from '../support/s3-servers';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -39,7 +39,7 @@ describeOnEachS3('with', (start, name) => {
     return opened;
   };
 
-  const file = (content: Buffer) => fileOf(scratch, content);
+  const file = (content: Buffer) => getFile(scratch, content);
 
   beforeAll(async () => {
     endpoint = (await start(scratch)).endpoint;
@@ -156,12 +156,12 @@ describeOnEachS3('with', (start, name) => {
       const first = await store.putBytes(key, one, { ifAbsent: true });
       // An existing object with the same content is accepted.
       expect(await store.putBytes(key, one, { ifAbsent: true })).toMatchObject({ checksum: first.checksum });
-      await expect(store.putBytes(key, two, { ifAbsent: true })).rejects.toBeInstanceOf(PreconditionFailed);
-      await expect(store.putBytes(key, two, { ifEtag: '"other"' })).rejects.toBeInstanceOf(PreconditionFailed);
+      await expect(store.putBytes(key, two, { ifAbsent: true })).rejects.toBeInstanceOf(PreconditionFailedError);
+      await expect(store.putBytes(key, two, { ifEtag: '"other"' })).rejects.toBeInstanceOf(PreconditionFailedError);
       const second = await store.putBytes(key, two, { ifEtag: first.etag });
-      await expect(store.putBytes(key, three, { ifEtag: first.etag })).rejects.toBeInstanceOf(PreconditionFailed);
+      await expect(store.putBytes(key, three, { ifEtag: first.etag })).rejects.toBeInstanceOf(PreconditionFailedError);
       await expect(store.putBytes(`${key}-none`, one, { ifEtag: first.etag })).rejects.toBeInstanceOf(
-        PreconditionFailed,
+        PreconditionFailedError,
       );
       expect(await store.list(key)).toMatchObject([{ key, bytes: two.byteLength, etag: second.etag }]);
       expect((await store.get(key))?.body.equals(two)).toBe(true);
@@ -196,7 +196,7 @@ describeOnEachS3('with', (start, name) => {
 
       await store.putBytes('copy/other', Buffer.from('other'));
       const refused = store.copy(from, 'copy/other', { bytes, checksum, condition: { ifAbsent: true } });
-      await expect(refused).rejects.toBeInstanceOf(PreconditionFailed);
+      await expect(refused).rejects.toBeInstanceOf(PreconditionFailedError);
       const wrong = checksumOfBytes(randomBytes(bytes));
       await expect(store.copy(from, 'copy/wrong', { bytes, checksum: wrong })).rejects.toThrow(
         /does not match its recorded checksum/,
@@ -223,10 +223,10 @@ describeOnEachS3('with', (start, name) => {
       const local = file(Buffer.from('one'));
       const checksum = await checksumOfFile(local.path, 3);
       writeFileSync(local.path, 'two');
-      await expect(store.putFile('changed', local, { checksum })).rejects.toBeInstanceOf(FileChanged);
+      await expect(store.putFile('changed', local, { checksum })).rejects.toBeInstanceOf(FileChangedError);
       appendFileSync(local.path, 'longer');
-      await expect(store.putFile('changed', local)).rejects.toBeInstanceOf(FileChanged);
-      await expect(checksumOfFile(local.path, 3)).rejects.toBeInstanceOf(FileChanged);
+      await expect(store.putFile('changed', local)).rejects.toBeInstanceOf(FileChangedError);
+      await expect(checksumOfFile(local.path, 3)).rejects.toBeInstanceOf(FileChangedError);
       expect(await store.get('changed')).toBeUndefined();
     });
 
@@ -255,7 +255,7 @@ describeOnEachS3('with', (start, name) => {
         if (!changed) change(local.path);
         changed = true;
       };
-      await expect(store.putFile('changed-big', local, { onBytes })).rejects.toBeInstanceOf(FileChanged);
+      await expect(store.putFile('changed-big', local, { onBytes })).rejects.toBeInstanceOf(FileChangedError);
       expect(await store.get('changed-big')).toBeUndefined();
       expect(await store.abortUploads('changed-big')).toEqual([]);
     });
@@ -322,17 +322,17 @@ describeOnEachS3('with', (start, name) => {
 /** Begins an upload and abandons it, like a killed process. */
 async function beginUpload(store: S3Store, key: string, firstPart?: Buffer): Promise<void> {
   const { createUpload, uploadPart } = await import('../../src/s3/multipart');
-  const id = await createUpload(bucketOf(store), key);
+  const id = await createUpload(getBucket(store), key);
   if (firstPart === undefined) return;
   const { sha256 } = await import('../../src/s3/checksum');
-  await uploadPart(bucketOf(store), key, id, { number: 1, body: firstPart, digest: sha256(firstPart) });
+  await uploadPart(getBucket(store), key, id, { number: 1, body: firstPart, digest: sha256(firstPart) });
 }
 
 /** Uploads in parts of these sizes, which another program may have used. */
 async function putInPartsOf(store: S3Store, key: string, content: Buffer, sizes: number[]): Promise<void> {
   const { completeUpload, createUpload, uploadPart } = await import('../../src/s3/multipart');
   const { sha256 } = await import('../../src/s3/checksum');
-  const bucket = bucketOf(store);
+  const bucket = getBucket(store);
   const id = await createUpload(bucket, key);
   const parts = [];
   let at = 0;
@@ -344,6 +344,6 @@ async function putInPartsOf(store: S3Store, key: string, content: Buffer, sizes:
   await completeUpload(bucket, key, id, parts, { checksum: undefined, condition: undefined });
 }
 
-function bucketOf(store: S3Store): Parameters<typeof import('../../src/s3/multipart').createUpload>[0] {
-  return (store as unknown as { at: ReturnType<typeof bucketOf> }).at;
+function getBucket(store: S3Store): Parameters<typeof import('../../src/s3/multipart').createUpload>[0] {
+  return (store as unknown as { at: ReturnType<typeof getBucket> }).at;
 }

@@ -6,8 +6,8 @@ import { selfSignedCertificate } from '../../src/local/certificate';
 import type { S3Server } from '../../src/local/s3-server';
 import type { S3Store } from '../../src/s3/store';
 import { openBucket, testS3 } from '../support/s3';
-import { Scratch } from '../support/scratch';
-import { listeningOf, type Listening } from '../support/sockets';
+import { Scratch } from '../support/temp-dir';
+import { getListening, type Listening } from '../support/sockets';
 
 // Attacks by another user of the machine or a web page on every port of the S3 server of npm run local.
 
@@ -25,7 +25,7 @@ beforeAll(async () => {
   server = await testS3(scratch);
   store = await openBucket(scratch, server.endpoint, BUCKET);
   await store.putBytes(KEY, BODY);
-  listening = listeningOf(server.pid as number);
+  listening = getListening(server.pid as number);
 });
 
 const s3Port = (): number => Number(new URL(server.endpoint).port);

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { UserError } from '../../src/core/errors';
 import { LOCAL_REGION, type S3Server } from '../../src/local/s3-server';
-import { checksumOfBytes, FileChanged, PreconditionFailed, S3Store } from '../../src/s3/store';
-import { Scratch } from '../support/scratch';
+import { checksumOfBytes, FileChangedError, PreconditionFailedError, S3Store } from '../../src/s3/store';
+import { Scratch } from '../support/temp-dir';
 import { openBucket, testS3 } from '../support/s3';
 
 const scratch = new Scratch();
@@ -30,8 +30,8 @@ test('the S3 client works with the S3 server of npm run local', async () => {
   expect(await store.checksum('a/two', 3)).toBeUndefined();
 
   // Conditional writes.
-  await expect(store.putBytes('a/one', two, { ifAbsent: true })).rejects.toBeInstanceOf(PreconditionFailed);
-  await expect(store.putBytes('a/one', two, { ifEtag: '"other"' })).rejects.toBeInstanceOf(PreconditionFailed);
+  await expect(store.putBytes('a/one', two, { ifAbsent: true })).rejects.toBeInstanceOf(PreconditionFailedError);
+  await expect(store.putBytes('a/one', two, { ifEtag: '"other"' })).rejects.toBeInstanceOf(PreconditionFailedError);
   await store.putBytes('a/one', two, { ifEtag: etag });
   expect((await store.get('a/one'))?.body).toEqual(two);
 
@@ -39,7 +39,7 @@ test('the S3 client works with the S3 server of npm run local', async () => {
   const file = { path: join(scratch.directory, 'file'), bytes: 3 };
   writeFileSync(file.path, one);
   const changed = store.putFile('a/bad', file, { checksum: checksumOfBytes(two) });
-  await expect(changed).rejects.toBeInstanceOf(FileChanged);
+  await expect(changed).rejects.toBeInstanceOf(FileChangedError);
   expect(await store.get('a/bad')).toBeUndefined();
   await store.putFile('a/file', file, { checksum: checksumOfBytes(one) });
   expect((await store.get('a/file'))?.body).toEqual(one);

@@ -10,7 +10,7 @@ import { CONFIG, ONE_MODEL, publisher, TWO_MODELS } from '../support/publish';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, startCommandLine } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

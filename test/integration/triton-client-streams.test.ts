@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { TritonGrpcClient, TritonHttpClient, TritonModel, type Tensor, type TritonError } from '../../src/triton';
-import type { TritonServer } from '../../src/local/triton-server';
+import type { TritonProcess } from '../../src/local/triton-server';
 import { addingModel, writeRepository } from '../support/repository';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { startProxy } from '../support/proxy';
 import { testTriton } from '../support/triton';
 
@@ -83,7 +83,7 @@ const repository = writeRepository(join(scratch.directory, 'repository'), {
   'summing/1/model.py': SUMMING,
 });
 
-let server: TritonServer;
+let server: TritonProcess;
 let grpc: TritonGrpcClient;
 let http: TritonHttpClient;
 

@@ -1,11 +1,11 @@
 import { join } from 'node:path';
-import { numbersOf } from '../../src/local/samples';
+import { toNumbers } from '../../src/local/sample-requests';
 import { freePorts } from '../../src/local/process/ports';
 import { TritonError, type InferenceClient } from '../../src/triton/client';
 import { CONTROL_HEADER } from '../../src/triton/control-key';
 import { TritonGrpcClient } from '../../src/triton/grpc';
 import { TritonHttpClient } from '../../src/triton/http';
-import type { TritonServer } from '../../src/local/triton-server';
+import type { TritonProcess } from '../../src/local/triton-server';
 import type { Tensor } from '../../src/triton/tensor';
 import {
   DIFFERENCE,
@@ -22,15 +22,15 @@ import {
   writeClientModels,
 } from '../support/client-models';
 import { writeRepository } from '../support/repository';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { testTriton } from '../support/triton';
-import { until } from '../support/until';
+import { until } from '../support/wait-for';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 const repository = join(scratch.directory, 'repository');
-let server: TritonServer;
+let server: TritonProcess;
 
 beforeAll(async () => {
   await writeClientModels(repository);
@@ -134,7 +134,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
       );
       const wanted = halves.map((type) => ({ name: `output__${NUMERIC_TYPES.indexOf(type)}` }));
       const result = await client.infer('every_type', inputs, { outputs: wanted });
-      expect(result.outputs.map(numbersOf)).toEqual([
+      expect(result.outputs.map(toNumbers)).toEqual([
         [1365 / 4096, Infinity],
         [171 / 512, 238 * 2 ** 22],
       ]);
@@ -364,14 +364,14 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
   });
 
   describe('loading and unloading', () => {
-    async function stateOf(model: string): Promise<string> {
+    async function getState(model: string): Promise<string> {
       const entry = (await client.repositoryIndex()).find(({ name }) => name === model);
       return entry?.state ?? 'none';
     }
 
     /** Waits, because unloading ends some time after the answer. */
     async function untilUnloaded(model: string): Promise<void> {
-      await until(`${model} is unloaded`, async () => (await stateOf(model)) === 'UNAVAILABLE');
+      await until(`${model} is unloaded`, async () => (await getState(model)) === 'UNAVAILABLE');
     }
 
     test('unloads and loads a model', async () => {
@@ -400,7 +400,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
       // Written after the start, because models that a server was started with by name stay loaded.
       writeRepository(repository, ENSEMBLE);
       await client.loadModel('whole');
-      expect([await stateOf('whole'), await stateOf('part')]).toEqual(['READY', 'READY']);
+      expect([await getState('whole'), await getState('part')]).toEqual(['READY', 'READY']);
       expect((await client.infer('whole', [floats('in', [2], 1, 2)])).outputs).toEqual([floats('out', [2], 1, 2)]);
       await client.unloadModel('whole');
       await untilUnloaded('whole');

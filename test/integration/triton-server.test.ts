@@ -1,13 +1,13 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { entriesOf } from '../../src/local/process/leftovers';
+import { getEntries } from '../../src/local/process/temp-file-registry';
 import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/install/python';
 import { ensureTriton } from '../../src/install/triton';
 import { freeTritonPorts, startTriton } from '../../src/local/triton-server';
 import { addingModel, writeRepository } from '../support/repository';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { testTriton } from '../support/triton';
 
 const scratch = new Scratch();
@@ -39,7 +39,7 @@ test('stop deletes the shared memory of a killed server', async () => {
     { name: 'killed' },
   );
   const own = `triton-serving-${process.pid}-${new URL(server.httpUrl).port}-`;
-  const shared = (): string[] => entriesOf('/dev/shm', own).map(({ name }) => name);
+  const shared = (): string[] => getEntries('/dev/shm', own).map(({ name }) => name);
   expect(shared()).not.toEqual([]);
   server.expectEnd();
   // Kill the stubs, too: a stub that outlives the server would remove the shared memory.

@@ -8,7 +8,7 @@ import { fetchFiles, fetchWeights } from '../../src/trace/weights/fetch';
 import { parseSource } from '../../src/model/weights-source';
 import type { Pinned } from '../../src/model/weights-file';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
 const CONTENT = randomBytes(20 * 1024 * 1024 + 7);
@@ -72,7 +72,7 @@ const pinned = (text: string, hash: string | undefined = SHA): Pinned => {
 const fetchFile = async (at: string, one: Pinned): Promise<number> =>
   fetchFiles({ files: new Map([['1/model.pt', one]]) }, { folder: at, onBytes: () => undefined });
 
-async function errorOf(work: Promise<unknown>): Promise<[message: string, hint: string | undefined]> {
+async function getError(work: Promise<unknown>): Promise<[message: string, hint: string | undefined]> {
   const error: unknown = await work.then(
     () => undefined,
     (reason: unknown) => reason,
@@ -175,7 +175,7 @@ test.each<[what: string, source: () => Pinned, message: RegExp, hint: RegExp]>([
   ],
 ])('weights report an error with the next step and leave no files: %s', async (_, source, message, hint) => {
   const at = folder();
-  const [said, next] = await errorOf(fetchFile(at, source()));
+  const [said, next] = await getError(fetchFile(at, source()));
   expect(said).toMatch(message);
   expect(next).toMatch(hint);
   expect(readdirSync(at)).toEqual([]);
@@ -193,7 +193,7 @@ test.each<[what: string, content: string | Buffer, message: RegExp, hint: RegExp
   const at = folder();
   mkdirSync(join(at, '1'));
   writeFileSync(join(at, '1', 'model.pt'), content);
-  const [said, next] = await errorOf(fetchFile(at, pinned('s3://weights/a/w.bin')));
+  const [said, next] = await getError(fetchFile(at, pinned('s3://weights/a/w.bin')));
   expect(said).toMatch(message);
   expect(next).toMatch(hint);
   expect(readFileSync(join(at, '1', 'model.pt'), 'utf8')).toBe(content);
@@ -206,7 +206,7 @@ test('weights in the repository, also folders, are used in place', async () => {
   const options = { folder: at, onBytes: () => undefined };
   expect(await fetchWeights(pinned('w.pth'), options)).toBe(join(at, 'w.pth'));
   expect(await fetchWeights({ ...pinned('checkpoint'), sha256: undefined }, options)).toBe(join(at, 'checkpoint'));
-  expect((await errorOf(fetchWeights(pinned('missing.pth'), options)))[0]).toMatch(/missing\.pth is missing$/);
+  expect((await getError(fetchWeights(pinned('missing.pth'), options)))[0]).toMatch(/missing\.pth is missing$/);
   writeFileSync(join(at, 'w.pth'), POINTER);
-  expect((await errorOf(fetchWeights(pinned('w.pth'), options)))[0]).toContain('is a pointer of Git LFS');
+  expect((await getError(fetchWeights(pinned('w.pth'), options)))[0]).toContain('is a pointer of Git LFS');
 });

@@ -5,7 +5,7 @@ import { paths } from '../../src/core/paths';
 import { ensureActionlint } from '../../tools/toolchain/actionlint';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 const BUILD_MS = 10 * 60_000;
 

@@ -1,22 +1,22 @@
 import { UserError } from '../../src/core/errors';
 import type { S3Store } from '../../src/s3/store';
 import { FAULTS, startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy';
-import { Observer, type Expected, type Snapshot } from '../support/observer';
+import { Observer, type Expected, type Snapshot } from '../support/consistency-checker';
 import { PublishProcess } from '../support/publish-process';
 import { openBucket } from '../support/s3';
 import { describeOnEachS3 } from '../support/s3-servers';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
-import { changesOf, type Change } from '../support/soak-changes';
+import { getChanges, type Change } from '../support/soak-changes';
 import { expectedBetween, twoStates } from '../support/soak-models';
-import { Place, withoutWaiting } from '../support/soak-place';
+import { Place, withoutWaiting } from '../support/test-repository';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 const random = new SeededRandom(SOAK_SEED);
 const STATES = twoStates(random);
-const CHANGES = changesOf(scratch, STATES);
+const CHANGES = getChanges(scratch, STATES);
 
 const FLIP = ['flip'] as const;
 const NETWORK = FAULTS.filter((fault) => fault !== 'flip');

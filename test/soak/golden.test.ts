@@ -7,9 +7,9 @@ import { fakeTriton, type FakeTriton } from '../support/fake-triton';
 import { GOLDEN_MODELS, goldenModel, harmless, MUTANTS, type GoldenModel } from '../support/golden-models';
 import { writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { IS_LONG, report, SeededRandom, SOAK_SEED } from '../support/soak';
-import { Place } from '../support/soak-place';
+import { Place } from '../support/test-repository';
 import { testReplicas, testTriton, type TestTriton } from '../support/triton';
 
 const scratch = new Scratch();

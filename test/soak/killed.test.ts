@@ -1,13 +1,13 @@
-import { changesOf, type Change, type ReadyChange } from '../support/soak-changes';
+import { getChanges, type Change, type ReadyChange } from '../support/soak-changes';
 import { expectedBetween, twoStates } from '../support/soak-models';
-import { Observer, type Expected, type Snapshot } from '../support/observer';
+import { Observer, type Expected, type Snapshot } from '../support/consistency-checker';
 import { PublishProcess, type Ended } from '../support/publish-process';
 import { openBucket } from '../support/s3';
 import { describeOnEachS3 } from '../support/s3-servers';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
-import { Place, withoutWaiting } from '../support/soak-place';
-import { startTap, type Tap, type TappedRequest, type TapOptions } from '../support/tap';
+import { Place, withoutWaiting } from '../support/test-repository';
+import { startTap, type Tap, type TappedRequest, type TapOptions } from '../support/recording-proxy';
 import type { S3Store } from '../../src/s3/store';
 
 const scratch = new Scratch();
@@ -15,7 +15,7 @@ afterAll(() => scratch.clean());
 
 const random = new SeededRandom(SOAK_SEED);
 const STATES = twoStates(random);
-const CHANGES = changesOf(scratch, STATES);
+const CHANGES = getChanges(scratch, STATES);
 
 /** A change without interruptions. */
 interface Undisturbed {

@@ -2,10 +2,10 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { exportModels } from '../../src/model/export';
 import { readRepository } from '../../src/model';
-import { memoryOf } from '../support/process-memory';
+import { getMemory } from '../support/process-memory';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, spawnCommandLine } from '../support/run';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { testTriton } from '../support/triton';
 
 /** Takes minutes on a busy machine, and 2.5 GB of disk, which are freed afterwards. */
@@ -63,7 +63,7 @@ test('trace, validate and Triton handle a model of 2.5 GB in less than twice its
 
   const { child, ended } = spawnCommandLine('trace', ['--repo', repository], {});
   let peak = 0;
-  const sampling = setInterval(() => (peak = Math.max(peak, memoryOf(child.pid ?? 0))), 500);
+  const sampling = setInterval(() => (peak = Math.max(peak, getMemory(child.pid ?? 0))), 500);
   const traced = await ended.finally(() => clearInterval(sampling));
   expect(traced).toMatchObject({ code: 0, stderr: expect.not.stringContaining('warning') as string });
   process.stderr.write(`trace of ${BYTES / 1e9} GB took ${(peak / 1e9).toFixed(1)} GB of memory\n`);

@@ -6,10 +6,10 @@ import { describeUnless } from '../support/describe-unless';
 import { MALFORMED, writeMalformed } from '../support/malformed';
 import { PublishProcess } from '../support/publish-process';
 import { openBucket } from '../support/s3';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { patience, repetitions, SeededRandom, SOAK_SEED } from '../support/soak';
-import { Place } from '../support/soak-place';
-import { startTap, type Tap } from '../support/tap';
+import { Place } from '../support/test-repository';
+import { startTap, type Tap } from '../support/recording-proxy';
 import { testVersitygw } from '../support/versitygw';
 
 const scratch = new Scratch();
@@ -28,7 +28,7 @@ describeUnless(whyNoGo(['versitygw']), 'folders that are malformed', () => {
     place = new Place(await openBucket(scratch, tap.endpoint, 'malformed'), 'models');
   });
 
-  function folderOf({ files }: (typeof CASES)[number]): string {
+  function getFolder({ files }: (typeof CASES)[number]): string {
     const folder = join(scratch.directory, 'repository');
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(folder);
@@ -44,7 +44,7 @@ describeUnless(whyNoGo(['versitygw']), 'folders that are malformed', () => {
     const before = writes();
     const published: string[] = [];
     for (const one of CASES) {
-      const error: unknown = await place.publish(folderOf(one)).then(
+      const error: unknown = await place.publish(getFolder(one)).then(
         () => undefined,
         (caught: unknown) => caught,
       );
@@ -61,7 +61,7 @@ describeUnless(whyNoGo(['versitygw']), 'folders that are malformed', () => {
     async () => {
       for (let i = 0; i < repetitions(3); i += 1) {
         const one = random.pick(CASES);
-        const flags = ['--repo', folderOf(one), ...place.flags(tap.endpoint)];
+        const flags = ['--repo', getFolder(one), ...place.flags(tap.endpoint)];
         const { code, stdout, stderr } = await new PublishProcess(scratch, 'sync-models', flags).ended;
         expect({ name: one.name, code, stdout }).toEqual({ name: one.name, code: 1, stdout: '' });
         expect(stderr).toMatch(/\nerror: .* is not ready to be published; nothing was uploaded\n/);

@@ -9,8 +9,8 @@ import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/install/python';
 import { traceModels } from '../../src/trace/trace';
 import { zeroTensor, type Tensor } from '../../src/triton/tensor';
-import { peakMemoryOf } from '../support/process-memory';
-import { Scratch } from '../support/scratch';
+import { getPeakMemory } from '../support/process-memory';
+import { Scratch } from '../support/temp-dir';
 import { IS_LONG } from '../support/soak';
 import { testTriton } from '../support/triton';
 
@@ -53,7 +53,7 @@ test.each(MODELS)('the predicted peak memory of %s is within 25% of the measured
     const model = models.find((one) => one.name === name) as RepositoryModel;
     // Each request twice, because TorchScript optimises a model in the first two calls of a shape.
     for (const request of requests(model).flatMap((inputs) => [inputs, inputs])) await client.infer(name, request);
-    const measured = peakMemoryOf(pid as number);
+    const measured = getPeakMemory(pid as number);
     const predicted = serverMemory(models).local;
     const [ours, real] = [predicted, measured].map((bytes) => `${Math.round(bytes / MIB)} MiB`);
     process.stderr.write(`${name}: predicted ${ours}, measured ${real} (${(predicted / measured).toFixed(2)})\n`);

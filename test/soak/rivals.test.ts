@@ -1,14 +1,14 @@
 import { join } from 'node:path';
 import type { S3Store } from '../../src/s3/store';
-import { Observer, sha256, type Expected, type Snapshot } from '../support/observer';
+import { Observer, sha256, type Expected, type Snapshot } from '../support/consistency-checker';
 import { PublishProcess, type Ended } from '../support/publish-process';
 import { openBucket } from '../support/s3';
 import { describeOnEachS3 } from '../support/s3-servers';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
 import { expectedBetween, stateOfTeam, twoStates, writeFiles, type Files } from '../support/soak-models';
-import { Place, withoutWaiting } from '../support/soak-place';
-import { startTap, type Tap } from '../support/tap';
+import { Place, withoutWaiting } from '../support/test-repository';
+import { startTap, type Tap } from '../support/recording-proxy';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -171,7 +171,7 @@ describeOnEachS3('two publishers on', (start, server) => {
             const first = begin(red, taps[0], place);
             await reached(taps[0], headStart, first);
             const second = begin(blue, taps[1], place);
-            return [outcomeOf(await first.ended), outcomeOf(await second.ended)];
+            return [getOutcome(await first.ended), getOutcome(await second.ended)];
           },
           { mayLeave: false },
         );
@@ -198,7 +198,7 @@ describeOnEachS3('two publishers on', (start, server) => {
             first.kill();
             await first.ended;
             observer.noteStart();
-            return [outcomeOf(await first.ended), outcomeOf(await second.ended)];
+            return [getOutcome(await first.ended), getOutcome(await second.ended)];
           },
           { mayLeave: true },
         );
@@ -225,7 +225,7 @@ describeOnEachS3('two publishers on', (start, server) => {
               const ended = await second.ended;
               observer.noteStart();
               first.resume();
-              return [outcomeOf(await first.ended), outcomeOf(ended)];
+              return [getOutcome(await first.ended), getOutcome(ended)];
             },
             { mayLeave: true },
           );
@@ -245,7 +245,7 @@ type Outcome = string;
 /** Error of a publisher that another one preceded, or whose lock another one took over. */
 const REFUSED = expect.stringMatching(/cannot change published versions|another publisher/) as string;
 
-const outcomeOf = ({ code, signal, stderr }: Ended): Outcome =>
+const getOutcome = ({ code, signal, stderr }: Ended): Outcome =>
   signal === null ? (code === 0 ? 'done' : `exit code ${code}: ${stderr}`) : 'killed';
 
 const settled = (publication: Promise<unknown>): Promise<Outcome> =>

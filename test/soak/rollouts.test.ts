@@ -9,10 +9,10 @@ import { startFaultProxy } from '../support/fault-proxy';
 import { PublishProcess, type Ended } from '../support/publish-process';
 import { addingEnsemble, addingModel, onLoad, writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
-import { Place } from '../support/soak-place';
-import { startTap, type Tap } from '../support/tap';
+import { Place } from '../support/test-repository';
+import { startTap, type Tap } from '../support/recording-proxy';
 import { Traffic } from '../support/traffic';
 import { testReplicas, testTriton } from '../support/triton';
 
@@ -46,7 +46,7 @@ beforeAll(async () => {
   traffic = new Traffic(urls, ['adds', 'through']);
   writeVersion(1);
   await place.publish(folder, { replicas: testReplicas(urls) });
-  traffic.admit(amountOf(1));
+  traffic.admit(getAmount(1));
   traffic.start();
   scratch.defer(() => traffic.stop());
 });
@@ -56,12 +56,12 @@ afterEach(async () => {
   await expectInService();
 });
 
-const amountOf = (version: number): number => 10 * version;
+const getAmount = (version: number): number => 10 * version;
 
 /** Writes a folder whose model has only this version. `prelude` is Python code that runs when the model is loaded. */
 function writeVersion(version: number, prelude = ''): void {
   rmSync(folder, { recursive: true, force: true });
-  const files = { ...addingModel('adds', { [version]: amountOf(version) }), ...addingEnsemble('through', 'adds') };
+  const files = { ...addingModel('adds', { [version]: getAmount(version) }), ...addingEnsemble('through', 'adds') };
   files[`adds/${version}/model.py`] = `${prelude}${files[`adds/${version}/model.py`]}`;
   writeRepository(folder, files);
 }
@@ -71,14 +71,14 @@ const failsOn = (condition: string): string => onLoad(condition, 'raise RuntimeE
 
 /** While `work` runs both versions may answer; afterwards only the version that is then served. */
 async function towards<T>(version: number, work: () => Promise<T>): Promise<T> {
-  if (version !== serving) traffic.admit(amountOf(version));
+  if (version !== serving) traffic.admit(getAmount(version));
   const before = serving;
   try {
     const result = await work();
     serving = version;
     return result;
   } finally {
-    for (const one of [before, version]) if (one !== serving) traffic.retire(amountOf(one));
+    for (const one of [before, version]) if (one !== serving) traffic.retire(getAmount(one));
   }
 }
 

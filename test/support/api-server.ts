@@ -2,12 +2,12 @@ import { generateKeyPairSync } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { join } from 'node:path';
-import { answers } from '../../src/local/process/answers';
+import { isHealthy } from '../../src/local/process/health-check';
 import { ManagedProcess } from '../../src/local/process/managed-process';
 import { freePorts } from '../../src/local/process/ports';
 import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/install/python';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 
 const START_TIMEOUT_MS = 300_000;
 const STOP_GRACE_MS = 5000;
@@ -71,7 +71,7 @@ export async function startApiServer(processes: ClusterProcesses, options: ApiSe
   const { directory } = processes;
   const [etcdPort, peerPort, apiPort] = (await freePorts(3)) as [number, number, number];
   const etcd = { name: 'etcd', command: options.programs.etcd, args: etcdArguments(directory, etcdPort, peerPort) };
-  await processes.start(etcd, () => answers(`http://127.0.0.1:${etcdPort}/health`));
+  await processes.start(etcd, () => isHealthy(`http://127.0.0.1:${etcdPort}/health`));
 
   const groups: Record<string, string> = { [ADMIN]: 'system:masters', ...options.groups };
   const users = new Set([...Object.keys(groups), ...(options.users ?? [])]);

@@ -61,7 +61,7 @@ export const READER_PERMISSIONS: readonly Permission[] = [
  * One call for each permission and each place.
  * @param places prefixes of listings and of keys of objects; the first one is the repository
  */
-export function callsOf(permissions: readonly Permission[], at: RepositoryArns, places: readonly string[]): Call[] {
+export function getCalls(permissions: readonly Permission[], at: RepositoryArns, places: readonly string[]): Call[] {
   const bucket = `arn:aws:s3:::${at.bucket}`;
   return permissions.flatMap(({ action, of, repositoryOnly = false }): Call[] => {
     switch (of) {

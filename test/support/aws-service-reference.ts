@@ -19,7 +19,7 @@ export class ServiceReference {
   }
 
   /** Unknown actions of a statement, and condition keys that requests for its actions never have. */
-  problemsOf({ Action, Condition = {} }: Statement): string[] {
+  getProblems({ Action, Condition = {} }: Statement): string[] {
     const actions = typeof Action === 'string' ? [Action] : [...(Action ?? [])];
     const keys = Object.values(Condition).flatMap((operands) => Object.keys(operands));
     return actions.flatMap((action) => {

@@ -1,11 +1,11 @@
 import { ensureKubernetesPlugin, findInstalledPlugin, packageVersion } from '../../tools/toolchain/pulumi';
 import { ControlPlane } from './control-plane';
-import { defineForeignKinds } from './foreign-kinds';
-import { startGate } from './gate';
+import { defineForeignKinds } from './stub-crds';
+import { startGate } from './conditional-proxy';
 import { defineKarpenterKinds } from './karpenter';
 import { whyNoEngines } from './local-stack';
 import { askMoto, testMoto, type Moto } from './moto';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 import { TestStack, type StackConfig } from './stack';
 
 export interface AwsStack {

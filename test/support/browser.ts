@@ -50,7 +50,7 @@ export async function openFile(browser: Browser, path: string, { width, colorSch
 }
 
 /** Texts of the cells in each row of a section's table. */
-export async function rowsOf(page: Page, section: string): Promise<string[][]> {
+export async function getRows(page: Page, section: string): Promise<string[][]> {
   const rows = await page.locator(`section[aria-labelledby=${section}] tbody tr`).all();
   return Promise.all(
     rows.map(async (row) => (await row.locator('th, td').allTextContents()).map((text) => text.trim())),

@@ -1,6 +1,6 @@
 import type { CoreV1Event, KubernetesObject, V1Condition, V1Node, V1Pod } from '@kubernetes/client-node';
 import type { ControlPlane } from './control-plane';
-import { until } from './until';
+import { until } from './wait-for';
 
 /**
  * Waits like `until`. A timeout error describes the state of the cluster, because the test then deletes the cluster.
@@ -30,7 +30,7 @@ async function clusterState(plane: ControlPlane): Promise<string> {
 const ends = ({ metadata }: KubernetesObject): string =>
   metadata?.deletionTimestamp === undefined ? '' : ` ends from ${String(metadata.deletionTimestamp)}`;
 
-const conditionsOf = (conditions: readonly V1Condition[] = []): string =>
+const getConditions = (conditions: readonly V1Condition[] = []): string =>
   conditions.map(({ type, status, reason }) => `${type}=${status}(${reason})`).join(' ');
 
 function nodeLine(node: V1Node): string {
@@ -54,5 +54,5 @@ const eventLine = ({ involvedObject, reason, message, count }: CoreV1Event): str
 async function claimLines(plane: ControlPlane): Promise<string[]> {
   const list = await plane.client.objects.list('karpenter.sh/v1', 'NodeClaim').catch(() => undefined);
   const claims = (list?.items ?? []) as (KubernetesObject & { status?: { conditions?: V1Condition[] } })[];
-  return claims.map((claim) => `${claim.metadata?.name}: ${conditionsOf(claim.status?.conditions)}${ends(claim)}`);
+  return claims.map((claim) => `${claim.metadata?.name}: ${getConditions(claim.status?.conditions)}${ends(claim)}`);
 }

@@ -12,12 +12,12 @@ import type {
   V1Pod,
   V1Taint,
 } from '@kubernetes/client-node';
-import { answers } from '../../src/local/process/answers';
+import { isHealthy } from '../../src/local/process/health-check';
 import { freePorts } from '../../src/local/process/ports';
 import { ensureControlPlane } from '../../tools/toolchain/kubernetes';
 import { ClusterProcesses, startApiServer, type Access, type ApiServerOptions } from './api-server';
-import type { Scratch } from './scratch';
-import { until } from './until';
+import type { Scratch } from './temp-dir';
+import { until } from './wait-for';
 
 export interface TestNode {
   name: string;
@@ -99,7 +99,7 @@ export class ControlPlane {
       `--node-port=${port}`,
       `--server-address=127.0.0.1:${port}`,
     ];
-    await this.processes.start({ name: 'kwok', command, args }, () => answers(`http://127.0.0.1:${port}/healthz`));
+    await this.processes.start({ name: 'kwok', command, args }, () => isHealthy(`http://127.0.0.1:${port}/healthz`));
   }
 
   async addNode(node: TestNode): Promise<void> {

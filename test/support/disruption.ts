@@ -1,6 +1,6 @@
 import type { V1Pod } from '@kubernetes/client-node';
 import { isServing, type ControlPlane } from './control-plane';
-import { retriedOnConflict, until } from './until';
+import { retriedOnConflict, until } from './wait-for';
 
 /** Watches the pods of a Deployment and records the minimum number of pods that were serving at the same time. */
 export class ServingWatch {

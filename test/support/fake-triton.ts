@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { S3Store } from '../../src/s3/store';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 
 /** Reaction of a server to a request to load a model. The last three answer 200. */
 export type Loading = 'ok' | 'refuse' | 'crash' | 'first version unavailable' | 'ready later' | 'absent';
@@ -50,8 +50,8 @@ export async function fakeTriton(
   const index = (): object[] =>
     [...fake.loaded].flatMap(([name, { versions }]) =>
       versions.flatMap((version) => {
-        const stateOf = states.get(name) ?? ((): string => 'READY');
-        const state = stateOf(version);
+        const getState = states.get(name) ?? ((): string => 'READY');
+        const state = getState(version);
         return state === undefined ? [] : [{ name, version, state, reason: '' }];
       }),
     );

@@ -40,7 +40,7 @@ export const GOLDEN_MODELS: readonly GoldenModel[] = [
 const MEAN = 0.5;
 const weight = (version: number, i: number): number => Math.round(Math.sin(1 + i * 7 + version * 13) * 64) / 64 || 0.5;
 
-function weightsOf({ channels, outputs }: GoldenModel, version: number, flip?: number): number[][] {
+function getWeights({ channels, outputs }: GoldenModel, version: number, flip?: number): number[][] {
   return Array.from({ length: channels }, (_, row) =>
     Array.from({ length: outputs }, (_, column) => {
       const i = row * outputs + column;
@@ -50,14 +50,14 @@ function weightsOf({ channels, outputs }: GoldenModel, version: number, flip?: n
 }
 
 /** Rows of the request: arbitrary numbers, all different. */
-const rowsOf = ({ channels, batch }: GoldenModel): number[][] =>
+const getRows = ({ channels, batch }: GoldenModel): number[][] =>
   Array.from({ length: batch === 0 ? 1 : 2 }, (_, row) =>
     Array.from({ length: channels }, (_, i) => Math.round(Math.cos(3 + row * 5 + i * 2) * 256) / 256),
   );
 
-function answersOf(model: GoldenModel, version: number): number[][] {
-  const weights = weightsOf(model, version);
-  return rowsOf(model).map((row) =>
+function getAnswers(model: GoldenModel, version: number): number[][] {
+  const weights = getWeights(model, version);
+  return getRows(model).map((row) =>
     Array.from({ length: model.outputs }, (_, column) => {
       const sum = row.reduce((total, x, i) => total + (x - MEAN) * (weights[i]?.[column] ?? 0), 0);
       return model.activation ? Math.tanh(sum) : sum;
@@ -98,7 +98,7 @@ export function goldenModel(
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-W = np.array(${JSON.stringify(weightsOf(model, weightsFrom, flip))}, dtype=np.float32)
+W = np.array(${JSON.stringify(getWeights(model, weightsFrom, flip))}, dtype=np.float32)
 
 
 class TritonPythonModel:
@@ -114,8 +114,8 @@ class TritonPythonModel:
         return responses
 `,
     [`${name}/golden/${version}/traced-0.json`]: JSON.stringify({
-      inputs: [{ name: 'x', data: rowsOf(model) }],
-      outputs: [{ name: 'y', data: answersOf(model, version), tolerance: { absolute: 1e-4 } }],
+      inputs: [{ name: 'x', data: getRows(model) }],
+      outputs: [{ name: 'y', data: getAnswers(model, version), tolerance: { absolute: 1e-4 } }],
     }),
   };
 }

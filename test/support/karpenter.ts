@@ -2,12 +2,12 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KubernetesObject } from '@kubernetes/client-node';
 import { loadAll } from 'js-yaml';
-import { factsOf, type GpuInstanceType } from '../../infra/gpu/gpu-instance-types';
-import { answers } from '../../src/local/process/answers';
+import { getFacts, type GpuInstanceType } from '../../infra/gpu/gpu-instance-types';
+import { isHealthy } from '../../src/local/process/health-check';
 import { freePorts } from '../../src/local/process/ports';
 import { ensureKarpenter, karpenterDefinitions } from '../../tools/toolchain/kubernetes';
 import type { ControlPlane } from './control-plane';
-import { until } from './until';
+import { until } from './wait-for';
 
 export type CapacityType = 'spot' | 'on-demand';
 
@@ -56,7 +56,7 @@ export class Karpenter {
       `--metrics-port=${metrics}`,
     ];
     await plane.processes.start({ name: 'karpenter', command: program, args, env }, () =>
-      answers(`http://127.0.0.1:${health}/healthz`),
+      isHealthy(`http://127.0.0.1:${health}/healthz`),
     );
     return new Karpenter(outOfCapacity);
   }
@@ -79,7 +79,7 @@ export async function defineKarpenterKinds(plane: ControlPlane): Promise<void> {
 /** The machines in the format of Karpenter's KWOK provider. */
 function machines({ instanceTypes, zones }: KarpenterOptions): object[] {
   return instanceTypes.map((name) => {
-    const { gpus, vcpus, memoryGiB } = factsOf(name);
+    const { gpus, vcpus, memoryGiB } = getFacts(name);
     const offering = (capacityType: CapacityType, zone: string): object => ({
       Price: PRICES[capacityType] * vcpus,
       Available: true,

@@ -1,11 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CoreV1Api, RbacAuthorizationV1Api } from '@kubernetes/client-node';
-import { answers } from '../../src/local/process/answers';
+import { isHealthy } from '../../src/local/process/health-check';
 import { freePorts } from '../../src/local/process/ports';
 import { ensureKubernetes } from '../../tools/toolchain/kubernetes';
 import { ADMIN, ClusterProcesses, startApiServer, type Access } from './api-server';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 
 const NODE = 'node-0';
 
@@ -72,7 +72,7 @@ export async function testKubernetes(scratch: Scratch, options: TestClusterOptio
     `--server-address=127.0.0.1:${port}`,
   ];
   await processes.start({ name: 'kwok', command: programs.kwok, args }, () =>
-    answers(`http://127.0.0.1:${port}/healthz`),
+    isHealthy(`http://127.0.0.1:${port}/healthz`),
   );
   return ApiCluster.prepare(access, namespace);
 }

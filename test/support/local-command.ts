@@ -6,8 +6,8 @@ import { localDirectory } from '../../src/local/stack';
 import { paths } from '../../src/core/paths';
 import { addingModel, writeRepository } from './repository';
 import { runCommandLine, type Finished } from './run';
-import type { Scratch } from './scratch';
-import { until } from './until';
+import type { Scratch } from './temp-dir';
+import { until } from './wait-for';
 
 /** Start time of `npm run local` on a busy machine. */
 const START_MS = 180_000;
@@ -32,11 +32,11 @@ export class LocalCommand {
 
   constructor(private readonly scratch: Scratch) {
     this.repository = writeRepository(join(scratch.directory, 'repository'), addingModel('adds', { 1: 10 }));
-    this.directory = this.directoryOf(this.repository);
+    this.directory = this.getDirectory(this.repository);
   }
 
   /** Folder of the local stack of a repository, deleted when the scratch folder is cleaned. */
-  directoryOf(repository: string): string {
+  getDirectory(repository: string): string {
     const directory = localDirectory(repository);
     this.scratch.defer(() => rmSync(directory, { recursive: true, force: true }));
     return directory;
@@ -86,7 +86,7 @@ export const untilUp = (local: RunningLocal): Promise<void> =>
   untilLocal(local, () => local.said().includes('Ctrl-C stops everything'));
 
 /** An address in the table that `npm run local` prints. */
-export function addressOf({ said }: RunningLocal, what: string): string {
+export function getAddress({ said }: RunningLocal, what: string): string {
   return new RegExp(`${what}\\s+(\\S+)`).exec(said())?.[1] ?? '';
 }
 

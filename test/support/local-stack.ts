@@ -2,7 +2,7 @@ import { LOCAL_CREDENTIALS } from '../../src/local/s3-server';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { ensureKubernetesPlugin } from '../../tools/toolchain/pulumi';
 import type { ControlPlane } from './control-plane';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 import { TestStack, type StackConfig } from './stack';
 
 /** Folders that pin the programs which a stack on a control plane needs. */

@@ -12,11 +12,11 @@ export interface Manifest {
 }
 
 /** The Kubernetes objects of a stack, with the names that Pulumi would generate. */
-export function manifestsOf(resources: readonly RegisteredResource[]): Manifest[] {
+export function getManifests(resources: readonly RegisteredResource[]): Manifest[] {
   return resources
     .filter(({ type, custom }) => custom && type.startsWith('kubernetes:'))
     .map(({ type, state }) => {
-      const object = { ...apiOf(type), ...state };
+      const object = { ...getApi(type), ...state };
       // Pulumi's id, which is not part of the object.
       delete object['id'];
       return object as unknown as Manifest;
@@ -24,7 +24,7 @@ export function manifestsOf(resources: readonly RegisteredResource[]): Manifest[
 }
 
 /** apiVersion and kind of a type such as `kubernetes:apps/v1:Deployment`. The group `core` is omitted in apiVersion. */
-function apiOf(type: string): Record<string, unknown> {
+function getApi(type: string): Record<string, unknown> {
   const [, api = '', kind = ''] = type.split(':');
   return { apiVersion: api.replace(/^core\//, ''), kind };
 }

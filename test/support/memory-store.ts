@@ -2,15 +2,15 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import {
   checksumOfBytes,
-  PreconditionFailed,
+  PreconditionFailedError,
   type ListedObject,
   type PutCondition,
   type S3Store,
-  type StoredPlace,
+  type StoredObject,
   type Written,
 } from '../../src/s3/store';
 
-interface StoredObject {
+interface MemoryObject {
   body: Buffer;
   writtenAt: number;
 }
@@ -18,7 +18,7 @@ interface StoredObject {
 /** A bucket in memory that enforces the conditions of writes, for unit tests of src/publish. */
 export class MemoryStore {
   readonly bucket = 'bucket';
-  readonly objects = new Map<string, StoredObject>();
+  readonly objects = new Map<string, MemoryObject>();
   /** Called before each write, with the full key; an error that it throws is the result of the write. */
   onPut: (key: string) => void = () => undefined;
 
@@ -34,13 +34,13 @@ export class MemoryStore {
   async list(prefix: string): Promise<ListedObject[]> {
     return [...this.objects]
       .filter(([key]) => key.startsWith(prefix))
-      .map(([key, { body }]) => ({ key, bytes: body.byteLength, etag: etagOf(body) }))
+      .map(([key, { body }]) => ({ key, bytes: body.byteLength, etag: getEtag(body) }))
       .sort((a, b) => (a.key < b.key ? -1 : 1));
   }
 
   async get(key: string): Promise<{ body: Buffer; etag: string; ageMs: number } | undefined> {
     const found = this.objects.get(key);
-    return found && { body: found.body, etag: etagOf(found.body), ageMs: Date.now() - found.writtenAt };
+    return found && { body: found.body, etag: getEtag(found.body), ageMs: Date.now() - found.writtenAt };
   }
 
   async putBytes(key: string, content: Uint8Array | string, condition?: PutCondition): Promise<Written> {
@@ -48,10 +48,10 @@ export class MemoryStore {
     const body = Buffer.from(content as Uint8Array);
     const present = this.objects.get(key)?.body;
     const expected = condition !== undefined && 'ifEtag' in condition ? condition.ifEtag : undefined;
-    const holds = condition === undefined || expected === (present && etagOf(present));
-    if (!holds) throw new PreconditionFailed(`${key} was changed`);
+    const holds = condition === undefined || expected === (present && getEtag(present));
+    if (!holds) throw new PreconditionFailedError(`${key} was changed`);
     this.objects.set(key, { body, writtenAt: Date.now() });
-    return { etag: etagOf(body), checksum: checksumOfBytes(body) };
+    return { etag: getEtag(body), checksum: checksumOfBytes(body) };
   }
 
   async putFile(
@@ -63,7 +63,7 @@ export class MemoryStore {
   }
 
   async copy(
-    { store, key: from }: StoredPlace,
+    { store, key: from }: StoredObject,
     key: string,
     { condition }: { condition?: PutCondition } = {},
   ): Promise<Written> {
@@ -86,4 +86,4 @@ export class MemoryStore {
   }
 }
 
-const etagOf = (body: Buffer): string => `"${createHash('md5').update(body).digest('hex')}"`;
+const getEtag = (body: Buffer): string => `"${createHash('md5').update(body).digest('hex')}"`;

@@ -45,7 +45,7 @@ export async function read(root: string, selection?: Selection): Promise<Reposit
 }
 
 /** Problems of a repository with these configurations, without the prefix `m/model.yaml: ` of the model m. */
-export async function problemsOf(configs: Record<string, string>): Promise<string[]> {
+export async function getProblems(configs: Record<string, string>): Promise<string[]> {
   const root = folder(Object.fromEntries(Object.entries(configs).map(([name, text]) => [`${name}/model.yaml`, text])));
   const { problems } = await readRepository(root, { artifacts: false });
   return texts(problems, root).map((text) => text.replace(/^m\/model\.yaml: /, ''));
@@ -118,7 +118,7 @@ export const torchScript = (): Buffer =>
   zip(['model/data.pkl', 'model/code/__torch__/m.py', 'model/constants.pkl', 'model/version']);
 
 /** The archive of a class Net whose forward has the arguments `list`, such as `x: Tensor,\n    y: Tensor`. */
-export function torchScriptOf(list: string): Buffer {
+export function getTorchScript(list: string): Buffer {
   const other = 'class Other(Module):\n  def forward(self: __torch__.m.Other,\n    a: bool) -> Tensor:\n    return 0\n';
   const taken = list === '' ? '' : `,\n    ${list}`;
   const code = `${other}class Net(Module):\n  training : bool\n  def forward(self: __torch__.m.Net${taken}) -> Tensor:\n    return x\n`;

@@ -1,12 +1,12 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { answers } from '../../src/local/process/answers';
+import { isHealthy } from '../../src/local/process/health-check';
 import { ManagedProcess } from '../../src/local/process/managed-process';
 import { freePorts } from '../../src/local/process/ports';
 import { Progress } from '../../src/cli/progress';
 import { ensureLockedPackages, ensurePython } from '../../src/install/python';
 import type { Access } from './api-server';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 
 const START_TIMEOUT_MS = 60_000;
 const STOP_GRACE_MS = 2000;
@@ -47,7 +47,7 @@ export async function testMoto(scratch: Scratch, access?: Access, server = acces
   const stop = (): Promise<void> => moto.stop(STOP_GRACE_MS);
   scratch.defer(stop);
   const endpoint = `http://127.0.0.1:${port}`;
-  await moto.untilReady(() => answers(`${endpoint}/moto-api/`), START_TIMEOUT_MS, stop);
+  await moto.untilReady(() => isHealthy(`${endpoint}/moto-api/`), START_TIMEOUT_MS, stop);
   const programs = join(scratch.directory, 'aws-programs');
   if (access !== undefined) writeTokenProgram(programs, access);
   const env = {

@@ -30,7 +30,7 @@ export function mayConnect(
   if (applying.length === 0) return true;
   return applying.some((policy) => {
     const own = policy.metadata?.namespace ?? '';
-    return rulesOf(policy, type).some(
+    return getRules(policy, type).some(
       ({ peers, ports }) =>
         (peers === undefined || peers.length === 0 || peers.some((peer) => isPeer(peer, other, own))) &&
         (ports === undefined ||
@@ -40,7 +40,7 @@ export function mayConnect(
   });
 }
 
-function rulesOf({ spec }: V1NetworkPolicy, type: 'Ingress' | 'Egress'): Rule[] {
+function getRules({ spec }: V1NetworkPolicy, type: 'Ingress' | 'Egress'): Rule[] {
   if (type === 'Egress') return (spec?.egress ?? []).map(({ to, ports }) => ({ peers: to, ports }));
   return (spec?.ingress ?? []).map(({ _from, ports }) => ({ peers: _from, ports }));
 }

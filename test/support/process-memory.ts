@@ -1,10 +1,10 @@
-import { parentOf, processIds, readProcess } from '../../src/local/process/proc';
+import { getParent, processIds, readProcess } from '../../src/local/process/proc';
 
 /** A process and all its descendants. */
 function processTree(root: number): number[] {
   const children = new Map<number, number[]>();
   for (const pid of processIds()) {
-    const parent = parentOf(pid);
+    const parent = getParent(pid);
     children.set(parent, [...(children.get(parent) ?? []), pid]);
   }
   const tree = [root];
@@ -13,14 +13,14 @@ function processTree(root: number): number[] {
 }
 
 /** Present memory of a process and its descendants, without pages of mapped files, in bytes. */
-export const memoryOf = (root: number): number =>
+export const getMemory = (root: number): number =>
   processTree(root).reduce((sum, pid) => sum + field(readProcess(pid, 'smaps_rollup'), 'Pss_Anon'), 0);
 
 /**
  * The peak memory of a server and its model processes, in bytes: the sum of the peaks of all processes. Pages of
  * /dev/shm, and of files that processes of the same program have mapped, count only once.
  */
-export function peakMemoryOf(root: number): number {
+export function getPeakMemory(root: number): number {
   let [own, shared] = [0, 0];
   const files = new Map<string, number>();
   for (const pid of processTree(root)) {

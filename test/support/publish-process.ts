@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { spawnCommandLine, type Ended } from './run';
 import { S3_ENVIRONMENT } from './s3';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 import { CONTROL_ENVIRONMENT } from './triton';
 
 export type { Ended } from './run';

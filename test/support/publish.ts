@@ -1,5 +1,5 @@
 import { publish, type Published, type PublishOptions } from '../../src/publish/publish';
-import type { ChangeOptions } from '../../src/publish/apply/options';
+import type { ApplyOptions } from '../../src/publish/apply/options';
 import type { RepositoryLocation } from '../../src/publish/location';
 import type { S3Store } from '../../src/s3/store';
 import { testReplicas } from './triton';
@@ -16,7 +16,7 @@ export function publisher(
   repository: string,
   urls: () => readonly string[] | undefined = () => undefined,
 ) {
-  const options = (): ChangeOptions => {
+  const options = (): ApplyOptions => {
     const servers = urls();
     return {
       store,

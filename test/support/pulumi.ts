@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
 import { exec } from '../../src/core/exec';
 import { ensurePulumi } from '../../tools/toolchain/pulumi';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 
 const PROJECT = 'serving';
 

@@ -4,7 +4,7 @@ import { load } from 'js-yaml';
 import * as pulumi from '@pulumi/pulumi';
 import * as debuggable from '@pulumi/pulumi/runtime/debuggable';
 import { readSettings, type ConfigSource } from '../../infra/settings';
-import { tagsOf } from '../../infra/settings/source';
+import { getTags } from '../../infra/settings/source';
 import { program } from '../../infra/stack';
 import { paths } from '../../src/core/paths';
 import { ACCOUNT, mockedState } from './mocked-state';
@@ -59,7 +59,7 @@ const PROJECT = 'triton-serving';
 const SECRETS = ['kubeconfig', 's3AccessKeyId', 's3SecretAccessKey', 'modelControlKey', 'ingressOidcClientSecret'];
 
 /** A stack file of the repository as Pulumi passes it to the program, with some values replaced. */
-export function configOf(stack: string, values: Readonly<Record<string, unknown>> = {}): ConfigSource {
+export function getConfig(stack: string, values: Readonly<Record<string, unknown>> = {}): ConfigSource {
   const { config } = load(readFileSync(join(paths.root, `Pulumi.${stack}.yaml`), 'utf8')) as {
     config: Record<string, unknown>;
   };
@@ -70,7 +70,7 @@ export function configOf(stack: string, values: Readonly<Record<string, unknown>
   return {
     stack,
     region: config['aws:region'] as string | undefined,
-    tags: tagsOf(config['aws:defaultTags']),
+    tags: getTags(config['aws:defaultTags']),
     values: Object.fromEntries(
       all.map(([key, value]) => [key, typeof value === 'string' ? value : JSON.stringify(value)]),
     ),
@@ -84,7 +84,7 @@ export function registeredStack(
   values: Readonly<Record<string, unknown>> = {},
   source: Partial<ConfigSource> = {},
 ): Promise<RegisteredStack> {
-  return registered(() => program(readSettings({ ...configOf(stack, values), ...source })), stack);
+  return registered(() => program(readSettings({ ...getConfig(stack, values), ...source })), stack);
 }
 
 /** Like registeredStack, for any program. Its result may contain Pulumi outputs. */

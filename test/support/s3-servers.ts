@@ -2,7 +2,7 @@ import type { S3Server } from '../../src/local/s3-server';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from './describe-unless';
 import { testS3 } from './s3';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 import { testVersitygw } from './versitygw';
 
 export type StartS3 = (scratch: Scratch) => Promise<S3Server>;

@@ -7,7 +7,7 @@ import { Progress } from '../../src/cli/progress';
 import { S3Store, type StoreOptions } from '../../src/s3/store';
 import { ensurePython } from '../../src/install/python';
 import { ensureSeaweedfs } from '../../src/install/seaweedfs';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 
 /** Credentials of the test servers, as environment of a command. */
 export const S3_ENVIRONMENT = {
@@ -54,7 +54,7 @@ export async function openBucket(
 }
 
 /** A new file with this content. */
-export function fileOf(scratch: Scratch, content: Buffer): { path: string; bytes: number } {
+export function getFile(scratch: Scratch, content: Buffer): { path: string; bytes: number } {
   const path = join(scratch.directory, `file-${randomBytes(6).toString('hex')}`);
   writeFileSync(path, content);
   return { path, bytes: content.byteLength };

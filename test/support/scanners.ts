@@ -20,7 +20,7 @@ export interface Scan {
 }
 
 /** Runs a program and returns its stdout, also if it fails, as scanners do when they find something. */
-async function outputOf(
+async function getOutput(
   command: string,
   args: readonly string[],
   env: NodeJS.ProcessEnv = process.env,
@@ -45,7 +45,7 @@ export async function scanWithCheckov(
   directory: string,
 ): Promise<Scan> {
   const all = [...args, '--framework', framework, '--directory', directory, '--output', 'json'];
-  const text = await outputOf(command, [...all, '--compact', '--skip-download'], env);
+  const text = await getOutput(command, [...all, '--compact', '--skip-download'], env);
   const { results, summary } = JSON.parse(text) as CheckovReport;
   expect(summary.parsing_errors).toBe(0);
   return {
@@ -78,7 +78,7 @@ export async function scanWithKubeScore(
   kubernetesVersion: string,
 ): Promise<Scan> {
   const args = ['score', '--output-format', 'json', '--kubernetes-version', `v${kubernetesVersion}`, ...files];
-  const reports = JSON.parse(await outputOf(program, args)) as KubeScoreReport[];
+  const reports = JSON.parse(await getOutput(program, args)) as KubeScoreReport[];
   const checks = reports.flatMap(({ type_meta: { kind }, object_meta: { name }, checks: of }) =>
     (of ?? []).filter(({ skipped }) => !skipped).map((check) => ({ ...check, resource: `${kind} ${name}` })),
   );
@@ -111,7 +111,7 @@ export async function scanWithKubeconform(
 ): Promise<Scan & { skipped: number }> {
   const args = ['-strict', '-summary', '-output', 'json', '-schema-location', schemas, '-skip', skip.join(',')];
   const { resources = [], summary } = JSON.parse(
-    await outputOf(program, [...args, ...files]),
+    await getOutput(program, [...args, ...files]),
   ) as Partial<KubeconformReport> & Pick<KubeconformReport, 'summary'>;
   return {
     passed: summary.valid,

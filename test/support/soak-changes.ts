@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import type { Release } from '../../src/publish/release/release';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 import { writeFiles, type Files } from './soak-models';
-import type { Place } from './soak-place';
+import type { Place } from './test-repository';
 
 /** A change of a repository whose preconditions are met. */
 export interface ReadyChange {
@@ -19,7 +19,7 @@ export interface Change {
 }
 
 /** All kinds of changes between two states of a repository, which are written into the scratch folder. */
-export function changesOf(scratch: Scratch, states: { old: Files; next: Files }): Change[] {
+export function getChanges(scratch: Scratch, states: { old: Files; next: Files }): Change[] {
   const old = writeFiles(join(scratch.directory, 'old'), states.old);
   const next = writeFiles(join(scratch.directory, 'next'), states.next);
   const publication = (...flags: string[]): ReadyChange => ({

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { PART_BYTES } from '../../src/s3/store';
-import { sha256, type Expected, type ModelState } from './observer';
+import { sha256, type Expected, type ModelState } from './consistency-checker';
 import type { SeededRandom } from './soak';
 
 /** Path in the repository -> content. */
@@ -99,7 +99,7 @@ export function expectedBetween(states: readonly PublishedState[]): Expected {
   for (const name of new Set(states.flatMap(({ configs }) => [...configs.keys()]))) {
     expected.models.set(
       name,
-      states.map(({ files, configs }) => stateOf(name, configs.get(name), files)),
+      states.map(({ files, configs }) => getState(name, configs.get(name), files)),
     );
   }
   for (const [path, content] of states.flatMap(({ files }) => Object.entries(files))) {
@@ -109,7 +109,7 @@ export function expectedBetween(states: readonly PublishedState[]): Expected {
   return expected;
 }
 
-function stateOf(name: string, config: string | undefined, files: Files): ModelState {
+function getState(name: string, config: string | undefined, files: Files): ModelState {
   const versions = servedBy(config ?? '');
   const needs = Object.entries(files)
     .filter(([path]) => versions.some((version) => path.startsWith(`${name}/${version}/`)))

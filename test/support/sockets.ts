@@ -14,9 +14,9 @@ const LOOPBACK = '0100007F';
 const LISTENS = '0A';
 
 /** All sockets on which a process listens (Linux). */
-export function listeningOf(pid: number): Listening {
+export function getListening(pid: number): Listening {
   const inodes = new Set(
-    readdirSync(`/proc/${pid}/fd`).map((fd) => /^socket:\[(\d+)\]$/.exec(linkOf(`/proc/${pid}/fd/${fd}`))?.[1]),
+    readdirSync(`/proc/${pid}/fd`).map((fd) => /^socket:\[(\d+)\]$/.exec(getLink(`/proc/${pid}/fd/${fd}`))?.[1]),
   );
   const rows = (table: string): string[][] =>
     readFileSync(`/proc/${pid}/net/${table}`, 'utf8')
@@ -34,7 +34,7 @@ export function listeningOf(pid: number): Listening {
   };
 }
 
-function linkOf(path: string): string {
+function getLink(path: string): string {
   try {
     return readlinkSync(path);
   } catch {

@@ -5,7 +5,7 @@ import { CommandError, exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { ensureLanguageHost, installPlugin, type ResourcePlugin } from '../../tools/toolchain/pulumi';
 import { pulumiEnvironment } from './pulumi';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 
 const PROJECT = 'triton-serving';
 

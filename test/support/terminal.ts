@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { until } from './until';
+import { until } from './wait-for';
 
 /** Long, because a first start creates the Python environment. */
 const TIMEOUT_MS = 400_000;

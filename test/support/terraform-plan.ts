@@ -61,17 +61,17 @@ export function terraformPlan(resources: readonly RegisteredResource[]): object 
   const aws = resources.filter(({ type, custom }) => custom && type.startsWith('aws:'));
   const unknown = aws.filter(({ type }) => TYPES[type] === undefined).map(({ type }) => type);
   if (unknown.length > 0) throw new Error(`Terraform's name is not known here of ${[...new Set(unknown)].join(', ')}`);
-  const addresses = new Map(aws.map((resource) => [resource.urn, addressOf(resource)]));
+  const addresses = new Map(aws.map((resource) => [resource.urn, getAddress(resource)]));
   const planned = aws.map((resource) => {
-    const { type, names = {} } = typeOf(resource);
-    const references = expressionsOf(resource, addresses);
+    const { type, names = {} } = getType(resource);
+    const references = getExpressions(resource, addresses);
     // Values that depend on a resource which does not exist yet are unknown in a plan.
     const known = Object.entries(inTerraform(resource.inputs, names) as object).filter(([key]) => !(key in references));
     return {
-      address: addressOf(resource),
+      address: getAddress(resource),
       mode: 'managed',
       type,
-      name: nameOf(resource),
+      name: getName(resource),
       provider_name: 'registry.terraform.io/hashicorp/aws',
       values: Object.fromEntries(known),
     };
@@ -87,22 +87,22 @@ export function terraformPlan(resources: readonly RegisteredResource[]): object 
     configuration: {
       root_module: {
         resources: aws.map((resource) => ({
-          address: addressOf(resource),
+          address: getAddress(resource),
           mode: 'managed',
-          type: typeOf(resource).type,
-          name: nameOf(resource),
-          expressions: expressionsOf(resource, addresses),
+          type: getType(resource).type,
+          name: getName(resource),
+          expressions: getExpressions(resource, addresses),
         })),
       },
     },
   };
 }
 
-const typeOf = ({ type }: RegisteredResource) => TYPES[type] as NonNullable<(typeof TYPES)[string]>;
+const getType = ({ type }: RegisteredResource) => TYPES[type] as NonNullable<(typeof TYPES)[string]>;
 
-const nameOf = ({ name }: RegisteredResource): string => name.replace(/\W/g, '_');
+const getName = ({ name }: RegisteredResource): string => name.replace(/\W/g, '_');
 
-const addressOf = (resource: RegisteredResource): string => `${typeOf(resource).type}.${nameOf(resource)}`;
+const getAddress = (resource: RegisteredResource): string => `${getType(resource).type}.${getName(resource)}`;
 
 const snakeCase = (text: string): string => text.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
@@ -122,8 +122,8 @@ function inTerraform(value: unknown, names: Readonly<Record<string, string>>): u
 }
 
 /** References of string properties. Policies are excluded: a document that names a resource does not belong to it. */
-function expressionsOf(resource: RegisteredResource, addresses: ReadonlyMap<string, string>): object {
-  const { names = {} } = typeOf(resource);
+function getExpressions(resource: RegisteredResource, addresses: ReadonlyMap<string, string>): object {
+  const { names = {} } = getType(resource);
   return Object.fromEntries(
     Object.entries(resource.propertyDependencies).flatMap(([key, urns]) => {
       const references = urns.flatMap((urn) => addresses.get(urn) ?? []);

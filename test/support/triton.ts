@@ -3,27 +3,32 @@ import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/install/python';
 import { ensureTriton } from '../../src/install/triton';
-import { CONTROL_KEY_VARIABLE, fixedReplicas, replicaClient, type ReplicaSource } from '../../src/cluster/source';
+import {
+  PUBLISHER_CONTROL_KEY_VARIABLE,
+  fixedReplicas,
+  replicaClient,
+  type ReplicaSource,
+} from '../../src/cluster/source';
 import { generateControlKey } from '../../src/triton/control-key';
 import type { TritonHttpClient } from '../../src/triton/http';
 import {
   freeTritonPorts,
   startTriton,
-  type TritonServer,
-  type TritonServerOptions,
+  type TritonProcess,
+  type TritonProcessOptions,
 } from '../../src/local/triton-server';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 
 /** Model-control key of all servers of a test file. */
 export const TEST_CONTROL_KEY = generateControlKey();
 
 /** Environment with the model-control key, for commands. */
-export const CONTROL_ENVIRONMENT = { [CONTROL_KEY_VARIABLE]: TEST_CONTROL_KEY };
+export const CONTROL_ENVIRONMENT = { [PUBLISHER_CONTROL_KEY_VARIABLE]: TEST_CONTROL_KEY };
 
 /** Test servers as replicas for a publisher. */
 export const testReplicas = (urls: readonly string[]): ReplicaSource => fixedReplicas(urls, TEST_CONTROL_KEY);
 
-export interface TestTriton extends TritonServer {
+export interface TestTriton extends TritonProcess {
   client: TritonHttpClient;
   /** Call before the test ends the server, so that the end is not reported. */
   expectEnd(): void;
@@ -38,12 +43,12 @@ export interface TestTriton extends TritonServer {
 export async function testTriton(
   scratch: Scratch,
   repository: string,
-  options: { load?: string[]; loadThreads?: number; name?: string; ports?: TritonServerOptions['ports'] } = {},
+  options: { load?: string[]; loadThreads?: number; name?: string; ports?: TritonProcessOptions['ports'] } = {},
 ): Promise<TestTriton> {
   const environment = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
   const ports = options.ports ?? (await freeTritonPorts());
   const installation = await ensureTriton(environment);
-  const start = (): Promise<TritonServer> =>
+  const start = (): Promise<TritonProcess> =>
     startTriton({
       installation,
       environment,

@@ -4,7 +4,7 @@ import { freePorts } from '../../src/local/process/ports';
 import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/install/python';
 import { ensureVersitygw, startVersitygw, type VersitygwOptions } from '../../tools/toolchain/versitygw';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 
 /** Starts versitygw, not the S3 server of `npm run local`. Stops when the scratch folder is cleaned. */
 export async function testVersitygw(

@@ -4,7 +4,7 @@ import { localDirectory } from '../../src/local/stack';
 import { paths } from '../../src/core/paths';
 import { freePorts } from '../../src/local/process/ports';
 import { fences, type Fence } from './markdown';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 import { Terminal } from './terminal';
 
 /** A copy of this package like a fresh clone, but with installed dependencies. */

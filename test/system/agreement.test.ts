@@ -2,13 +2,13 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { formatProblem } from '../../src/core/errors';
 import { configText, readRepository, type ModelConfig } from '../../src/model';
-import { forEachLimited } from '../../src/core/pool';
+import { forEachLimited } from '../../src/core/concurrency';
 import { TritonError } from '../../src/triton/client';
 import type { TritonHttpClient } from '../../src/triton/http';
 import { emptyBackend } from '../support/empty-backend';
 import { randoms } from '../support/random-choice';
 import { PARTS, randomEnsemble, randomModel, randomWarmup, type RandomModel } from '../support/random-models';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { testTriton, type TestTriton } from '../support/triton';
 import { IS_LONG, patience, repetitions, SOAK_SEED } from '../support/soak';
 

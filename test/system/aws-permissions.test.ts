@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
-import { keptKey, releasesPrefix, tritonRepositoryUrl } from '../../src/publish/location';
+import { archiveKey, releasesPrefix, tritonRepositoryUrl } from '../../src/publish/location';
 import { promote } from '../../src/publish/promote';
 import { readHead } from '../../src/publish/release/release';
 import { rollBack } from '../../src/publish/rollback';
@@ -14,8 +14,8 @@ import { publisher } from '../support/publish';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
 import { permissionsFor } from '../support/s3-permissions';
-import { Scratch } from '../support/scratch';
-import { startTap, type Tap } from '../support/tap';
+import { Scratch } from '../support/temp-dir';
+import { startTap, type Tap } from '../support/recording-proxy';
 import { testTriton } from '../support/triton';
 
 const scratch = new Scratch();
@@ -67,16 +67,16 @@ async function tapped(): Promise<Tap> {
 const storeBehind = (tap: Tap): Promise<S3Store> =>
   openBucket(scratch, tap.endpoint, LOCATION.bucket, { create: false, attempts: 1 });
 
-const callsOf = (tap: Tap): Call[] => tap.requests.flatMap((request) => permissionsFor(request, KEY));
+const getCalls = (tap: Tap): Call[] => tap.requests.flatMap((request) => permissionsFor(request, KEY));
 
 /** The action and kind of resource of a call. Calls of the bucket are listings if they have a prefix. */
-function kindOf({ action, resource, context }: Call): string {
+function getKind({ action, resource, context }: Call): string {
   if (resource === KEY) return `${action} of key`;
   if (resource.includes('/')) return `${action} of object`;
   return context?.['s3:prefix'] === undefined ? `${action} of bucket` : `${action} of listing`;
 }
 
-const kinds = (calls: readonly Call[]): string[] => [...new Set(calls.map(kindOf))].sort();
+const kinds = (calls: readonly Call[]): string[] => [...new Set(calls.map(getKind))].sort();
 
 /** Calls of resources outside of the repository and of the objects that the publisher stores beside it. */
 function outside(calls: readonly Call[], places: readonly string[]): Call[] {
@@ -123,13 +123,13 @@ test('the publisher needs exactly the listed permissions, only under its prefix'
   await repositoryStatus(store, LOCATION, undefined);
 
   // If an archived file was changed, the rollback deletes the copy that S3 made from it.
-  for (const { key, bytes } of await store.list(keptKey(LOCATION, ''))) {
+  for (const { key, bytes } of await store.list(archiveKey(LOCATION, ''))) {
     await store.putBytes(key, Buffer.alloc(bytes, '#'));
   }
   await expect(rollBack(second, options())).rejects.toThrow(/its content does not match its recorded checksum/);
   store.close();
 
-  const calls = callsOf(tap);
+  const calls = getCalls(tap);
   expect(kinds(calls)).toEqual(PUBLISHER_PERMISSIONS.map(({ action, of }) => `${action} of ${of}`).sort());
   expect(outside(calls, PLACES)).toEqual([]);
   const restricted = PUBLISHER_PERMISSIONS.filter(({ repositoryOnly }) => repositoryOnly).map(({ action }) => action);
@@ -187,7 +187,7 @@ test('Triton needs exactly the listed permissions, only in the repository', asyn
   const { client } = await testTriton(scratch, tritonRepositoryUrl(LOCATION, tap.endpoint), { load: ['*'] });
   await client.loadModel('adds');
 
-  const calls = callsOf(tap);
+  const calls = getCalls(tap);
   expect(kinds(calls)).toEqual(TRITON_PERMISSIONS.map(({ action, of }) => `${action} of ${of}`).sort());
   expect(outside(calls, [`${LOCATION.prefix}/`])).toEqual([]);
 });

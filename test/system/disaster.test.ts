@@ -9,7 +9,7 @@ import { publisher } from '../support/publish';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { CONTROL_ENVIRONMENT, testReplicas, testTriton, type TestTriton } from '../support/triton';
 
 const scratch = new Scratch();
@@ -73,7 +73,7 @@ async function answer(): Promise<number> {
   return Number(outputs[0]?.data[0]);
 }
 
-const idsOf = async (store: S3Store, location: typeof REPLICA): Promise<string[]> =>
+const getIds = async (store: S3Store, location: typeof REPLICA): Promise<string[]> =>
   (await listReleases(store, location, 9)).map(({ id }) => id);
 
 test('promote refuses an incompletely replicated release and accepts the previous one', async () => {
@@ -97,8 +97,8 @@ test('promote restores the current release of a replicated bucket in an empty bu
   expect(await answer()).toBe(21);
   expect(isAsReleased(await repositoryStatus(restored, RESTORED, testReplicas([server.httpUrl])))).toBe(true);
   // The history stays in the replicated bucket; the new bucket has its own history, which supports rollbacks.
-  expect(await idsOf(replica, REPLICA)).toEqual([second.id, first.id]);
-  expect(await idsOf(restored, RESTORED)).toHaveLength(2);
+  expect(await getIds(replica, REPLICA)).toEqual([second.id, first.id]);
+  expect(await getIds(restored, RESTORED)).toHaveLength(2);
   expect((await command('rollback', '--bucket', 's3://restored/models', '--triton', server.httpUrl)).code).toBe(0);
   expect(await answer()).toBe(11);
 });

@@ -15,7 +15,7 @@ import { publisher } from '../support/publish';
 import { addingEnsemble, addingModel, answeringProgram, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { SeededRandom } from '../support/soak';
 import { CONTROL_ENVIRONMENT, testReplicas, testTriton, type TestTriton } from '../support/triton';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
 import { LocalCommand } from '../support/local-command';
 import { addingModel, writeRepository } from '../support/repository';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 jest.setTimeout(600_000);
 
@@ -73,7 +73,7 @@ describe('npm run local reports an error and starts nothing', () => {
   test('for a requirements.txt that contradicts itself', async () => {
     const files = { ...addingModel('needs', { 1: 1 }), 'needs/requirements.txt': 'idna==3.10\nidna==3.9\n' };
     const contradicting = writeRepository(join(scratch.directory, 'contradicting'), files);
-    command.directoryOf(contradicting);
+    command.getDirectory(contradicting);
     const finished = await command.run(['--repo', contradicting, '--once']);
     expect(finished).toMatchObject({
       code: 1,
@@ -130,7 +130,7 @@ version_policy: { specific: { versions: [1] } }
     'scale/model.yaml': yaml,
     'scale/trace.py': SCALE,
   });
-  command.directoryOf(repository);
+  command.getDirectory(repository);
   const weights = join(scratch.directory, 'factors.txt');
   writeFileSync(weights, '1 2 3 4');
   const once = ['--repo', repository, '--once', '--weights', `scale=${weights}`];
@@ -168,7 +168,7 @@ test('npm run local reports a model that cannot be loaded with the reason, also 
     'inner/config.pbtxt': ensemble('breaks'),
     'inner/1/.keep': '',
   });
-  command.directoryOf(broken);
+  command.getDirectory(broken);
   const finished = await command.run(['--repo', broken, '--once']);
   expect(finished.code).toBe(1);
   expect(finished.stderr).toMatch(/could not load every model\n\s+breaks version 1: UNAVAILABLE .*no weights/);

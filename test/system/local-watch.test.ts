@@ -1,11 +1,11 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { addressOf, LocalCommand, untilLocal, untilUp, type RunningLocal } from '../support/local-command';
+import { getAddress, LocalCommand, untilLocal, untilUp, type RunningLocal } from '../support/local-command';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
-import { Scratch } from '../support/scratch';
-import { until } from '../support/until';
+import { Scratch } from '../support/temp-dir';
+import { until } from '../support/wait-for';
 
 jest.setTimeout(600_000);
 
@@ -31,7 +31,7 @@ const REFUSES_ZEROS = `        responses = []
 /** A model's answer to 1. */
 async function ask(local: RunningLocal, model: string): Promise<unknown> {
   const body = { inputs: [{ name: 'x', datatype: 'FP32', shape: [1], data: [1] }] };
-  const url = `${addressOf(local, 'Triton HTTP')}/v2/models/${model}/infer`;
+  const url = `${getAddress(local, 'Triton HTTP')}/v2/models/${model}/infer`;
   const answer = (await (await fetch(url, { method: 'POST', body: JSON.stringify(body) })).json()) as {
     outputs?: { data: number[] }[];
     error?: string;
@@ -54,7 +54,7 @@ class TritonPythonModel:
 `,
 });
 
-const pageOf = ({ said }: RunningLocal): string =>
+const getPage = ({ said }: RunningLocal): string =>
   readFileSync(fileURLToPath(/file:\S+/.exec(said())?.[0] ?? ''), 'utf8');
 
 /** The log of tritonserver until now. */
@@ -112,14 +112,14 @@ test('watch keeps serving other models when some fail, and serves these once the
   expect(said()).toMatch(
     /FAILED: breaks, invalid, never_loads, on_invalid, on_never\. Fix .*loads them again when their files change/,
   );
-  expect(pageOf(local)).toContain('No correct answer from breaks, invalid, never_loads, on_invalid, on_never, picky');
+  expect(getPage(local)).toContain('No correct answer from breaks, invalid, never_loads, on_invalid, on_never, picky');
 
   // Another edit that fails: the model was not served before, so nothing is restored.
   writeRepository(repository, { 'breaks/1/model.py': 'raise RuntimeError("still no weights")\n' });
   await untilLocal(local, () => /FAIL breaks: the model is still not served/.test(said()));
   expect(said()).toMatch(/could not load breaks: .*still no weights/);
   expect(said()).not.toMatch(/Restoring the previous release/);
-  expect(pageOf(local)).toContain('the load was stopped after 20 s');
+  expect(getPage(local)).toContain('the load was stopped after 20 s');
 
   // Fix all models. Each ensemble is loaded after the model that it needs.
   writeRepository(repository, addingModel('never_loads', { 1: 7 }));
@@ -133,7 +133,7 @@ test('watch keeps serving other models when some fail, and serves these once the
   expect(await ask(local, 'on_invalid')).toBe(7);
   await untilLocal(
     local,
-    () => !/FAILED|No correct answer from [^<]*breaks/.test(pageOf(local).replace(/picky[^<]*/g, '')),
+    () => !/FAILED|No correct answer from [^<]*breaks/.test(getPage(local).replace(/picky[^<]*/g, '')),
   );
 
   // Change the files of a version, add a model, then break a model.

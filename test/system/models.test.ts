@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { exec } from '../../src/core/exec';
 import { exportModels } from '../../src/model/export';
-import { numbersOf } from '../../src/local/samples';
+import { toNumbers } from '../../src/local/sample-requests';
 import { withShortWarmUp } from '../../src/local/short-warm-up';
 import { readRepository } from '../../src/model';
 import { paths } from '../../src/core/paths';
@@ -12,7 +12,7 @@ import { traceModels } from '../../src/trace/trace';
 import type { InferOptions } from '../../src/triton/client';
 import type { TritonHttpClient } from '../../src/triton/http';
 import { decodeTensor, encodeTensor, type Tensor } from '../../src/triton/tensor';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { testTriton } from '../support/triton';
 
 /** On a fresh clone the models are made first. */
@@ -96,8 +96,8 @@ function stack(tensors: readonly Tensor[]): Tensor {
 /** The largest difference of two tensors of the same type and shape, and the fraction of elements that differ. */
 function difference(actual: Tensor, expected: Tensor): { largest: number; share: number } {
   expect([actual.datatype, actual.shape]).toEqual([expected.datatype, expected.shape]);
-  const others = numbersOf(expected);
-  const distances = numbersOf(actual).map((value, i) => Math.abs(value - (others[i] ?? NaN)));
+  const others = toNumbers(expected);
+  const distances = toNumbers(actual).map((value, i) => Math.abs(value - (others[i] ?? NaN)));
   expect(distances.length).toBeGreaterThan(0);
   return {
     largest: distances.reduce((most, distance) => (distance <= most ? most : distance), 0),
@@ -193,7 +193,7 @@ describe('bert', () => {
     const [ids, mask] = [reference('bert batch of 8', 'input__0'), reference('bert batch of 8', 'input__1')];
     const [states, embeddings] = await ask('bert', [ids, mask]);
     for (const text of [1, 4, 7]) {
-      const length = numbersOf(rows(mask, text, text + 1)).filter((bit) => bit === 1).length;
+      const length = toNumbers(rows(mask, text, text + 1)).filter((bit) => bit === 1).length;
       const alone = [ids, mask].map((tensor) => columns(rows(tensor, text, text + 1), length));
       const [ownStates, ownEmbedding] = await ask('bert', alone);
       expectClose(columns(rows(states as Tensor, text, text + 1), length), ownStates as Tensor, 1e-4);
@@ -217,7 +217,7 @@ describe('bert', () => {
     const alone = await ask('bert', request(101n, 30_521n));
     expect(answers).toHaveLength(2);
     answers.forEach((answer, index) => {
-      expect(new Set(numbersOf(rows(answer, 0, 1)))).toEqual(new Set([NaN]));
+      expect(new Set(toNumbers(rows(answer, 0, 1)))).toEqual(new Set([NaN]));
       expectClose(rows(answer, 1, 2), alone[index] as Tensor, 1e-5);
     });
   });
@@ -239,7 +239,7 @@ describe('resnet', () => {
     const classes = (answer?.data as readonly Buffer[]).map((text) => text.toString().split(':'));
     const logits = reference('resnet', 'output__0');
     const expected = [0, 1, 2].flatMap((image) => {
-      const values = numbersOf(rows(logits, image, image + 1));
+      const values = toNumbers(rows(logits, image, image + 1));
       const order = [...values.keys()].sort((a, b) => (values[b] ?? 0) - (values[a] ?? 0));
       return order.slice(0, 3).map((index) => [String(index), labels[index]]);
     });

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { SHIPPED_MODELS } from '../../tools/shipped-models';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 jest.setTimeout(900_000);
 

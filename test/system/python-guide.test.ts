@@ -1,4 +1,4 @@
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { walkThrough } from '../support/walk-through';
 
 jest.setTimeout(600_000);

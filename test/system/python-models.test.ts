@@ -2,8 +2,8 @@ import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
 import { TritonGrpcClient, type DataType, type InferenceClient, type Tensor } from '../../src/triton';
-import { Scratch } from '../support/scratch';
-import { until } from '../support/until';
+import { Scratch } from '../support/temp-dir';
+import { until } from '../support/wait-for';
 import { testTriton, type TestTriton } from '../support/triton';
 
 jest.setTimeout(600_000);

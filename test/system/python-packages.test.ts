@@ -4,7 +4,7 @@ import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/install/python';
 import { ensureTriton } from '../../src/install/triton';
 import { writeRepository } from '../support/repository';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { testTriton, type TestTriton } from '../support/triton';
 
 jest.setTimeout(600_000);

@@ -13,9 +13,9 @@ import { publisher } from '../support/publish';
 import { addingEnsemble, addingModel, onLoad, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { CONTROL_ENVIRONMENT, testReplicas, testTriton, type TestTriton } from '../support/triton';
-import { until } from '../support/until';
+import { until } from '../support/wait-for';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

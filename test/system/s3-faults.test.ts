@@ -9,9 +9,9 @@ import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import { paths } from '../../src/core/paths';
 import { checksumOfBytes, PART_BYTES, type S3Store, type StoreOptions } from '../../src/s3/store';
 import { FAULTS, startFaultProxy, type FaultOptions, type FaultProxy } from '../support/fault-proxy';
-import { fileOf, openBucket, sorted } from '../support/s3';
+import { getFile, openBucket, sorted } from '../support/s3';
 import { describeOnEachS3 } from '../support/s3-servers';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { patience, repetitions, SeededRandom, SOAK_SEED } from '../support/soak';
 
 const scratch = new Scratch();
@@ -37,7 +37,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
     return { proxy, store: await openBucket(scratch, proxy.endpoint, BUCKET, through) };
   };
 
-  const file = (content: Buffer) => fileOf(scratch, content);
+  const file = (content: Buffer) => getFile(scratch, content);
 
   beforeAll(async () => {
     endpoint = (await start(scratch)).endpoint;

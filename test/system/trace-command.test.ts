@@ -9,7 +9,7 @@ import { cacheRoot } from '../../src/install/cache';
 import { modelYaml, torchScript } from '../support/model-files';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 
 jest.setTimeout(600_000);
 

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { buildSync } from 'esbuild';
 import ts from 'typescript';
 import { paths } from '../../src/core/paths';
-import type { TritonServer } from '../../src/local/triton-server';
+import type { TritonProcess } from '../../src/local/triton-server';
 import { addingModel, writeRepository } from '../support/repository';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { testTriton } from '../support/triton';
 
 const scratch = new Scratch();
@@ -74,7 +74,7 @@ const repository = writeRepository(join(scratch.directory, 'repository'), {
   'counter/1/model.py': COUNTER,
 });
 
-let server: TritonServer;
+let server: TritonProcess;
 beforeAll(async () => {
   server = await testTriton(scratch, repository);
 });

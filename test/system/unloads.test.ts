@@ -5,7 +5,7 @@ import { publisher } from '../support/publish';
 import { addingModel, answeringProgram, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
-import { Scratch } from '../support/scratch';
+import { Scratch } from '../support/temp-dir';
 import { CONTROL_ENVIRONMENT, testTriton } from '../support/triton';
 
 const scratch = new Scratch();

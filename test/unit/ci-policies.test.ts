@@ -16,7 +16,7 @@ interface Statement {
 const read = (name: string): Statement[] =>
   (JSON.parse(readFileSync(join(paths.root, 'docs', 'iam', `${name}.json`), 'utf8')) as { Statement: Statement[] })
     .Statement;
-const actionsOf = (statements: readonly Statement[]): string[] =>
+const getActions = (statements: readonly Statement[]): string[] =>
   statements.filter(({ Effect }) => Effect === 'Allow').flatMap(({ Action = [] }) => Action);
 
 /** What making a resource asks for, by its type. */
@@ -68,7 +68,7 @@ test('the policy of the role deploy allows to make each kind of resource of a st
   ]);
   const types = new Set(stacks.flatMap(({ resources }) => resources.map(({ type }) => type)));
   const made = [...types].filter((type) => type.startsWith('aws:'));
-  const allowed = actionsOf(read('deploy'));
+  const allowed = getActions(read('deploy'));
   expect(made.filter((type) => CREATES[type] === undefined)).toEqual([]);
   expect(made.map((type) => CREATES[type]).filter((action) => !allowed.includes(action as string))).toEqual([]);
 });
@@ -95,6 +95,6 @@ test.each(['deploy', 'preview'])('the policy of the role %s passes the rule on a
 });
 
 test('the role preview writes nothing', () => {
-  const verbs = actionsOf(read('preview')).map((action) => action.split(':')[1] ?? '');
+  const verbs = getActions(read('preview')).map((action) => action.split(':')[1] ?? '');
   expect(verbs.filter((verb) => !/^(Describe|Get|List|Decrypt$)/.test(verb))).toEqual([]);
 });

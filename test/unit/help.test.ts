@@ -11,7 +11,7 @@ jest.mock('node:util', () => {
 const COMMANDS = readdirSync(paths.scripts).flatMap((file) => /^([\w-]+)\.ts$/.exec(file)?.[1] ?? []);
 
 /** The help of a command, and the configuration with which it parses its command line. */
-async function helpOf(name: string): Promise<{ help: string; config: util.ParseArgsConfig }> {
+async function getHelp(name: string): Promise<{ help: string; config: util.ParseArgsConfig }> {
   let help = '';
   jest.spyOn(process.stdout, 'write').mockImplementation((text) => ((help += String(text)), true));
   const parse = jest.mocked(util.parseArgs).mockClear();
@@ -27,14 +27,14 @@ async function helpOf(name: string): Promise<{ help: string; config: util.ParseA
 
 describe.each(COMMANDS)('the help of %s', (name) => {
   test('names every flag', async () => {
-    const { help, config } = await helpOf(name);
+    const { help, config } = await getHelp(name);
     const flags = Object.keys(config.options ?? {});
     expect(flags).toContain('help');
     expect(flags.filter((flag) => !new RegExp(`--${flag}(?![\\w-])`).test(help))).toEqual([]);
   });
 
   test('names the defaults', async () => {
-    const { help, config } = await helpOf(name);
+    const { help, config } = await getHelp(name);
     for (const [flag, option] of Object.entries(config.options ?? {})) {
       if (typeof option.default !== 'string') continue;
       const shown = option.default.startsWith(paths.root) ? relative(paths.root, option.default) : option.default;
@@ -43,7 +43,7 @@ describe.each(COMMANDS)('the help of %s', (name) => {
   });
 
   test('has examples that the command line accepts', async () => {
-    const { help, config } = await helpOf(name);
+    const { help, config } = await getHelp(name);
     const [, examples = ''] = /\nExamples:\n((?: {2}.*\n)+)/.exec(help) ?? [];
     const lines = examples.split('\n').filter((line) => line !== '');
     expect(lines.length).toBeGreaterThanOrEqual(2);
@@ -60,7 +60,7 @@ describe.each(COMMANDS)('the help of %s', (name) => {
   });
 
   test('has lines of at most 130 columns', async () => {
-    const { help } = await helpOf(name);
+    const { help } = await getHelp(name);
     expect(help.split('\n').filter((line) => line.length > 130)).toEqual([]);
   });
 });

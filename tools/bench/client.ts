@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
 import { UsageError, UserError } from '../../src/core/errors';
-import { CommandError, CommandTimeout, exec } from '../../src/core/exec';
+import { CommandError, CommandTimeoutError, exec } from '../../src/core/exec';
 import { formatTable } from '../../src/core/format';
 import { paths } from '../../src/core/paths';
-import { Undo } from '../../src/core/undo';
+import { Cleanup } from '../../src/core/cleanup';
 import { ensurePython } from '../../src/install/python';
 import { ensureTriton } from '../../src/install/triton';
-import { freeTritonPorts, startTriton, type TritonServer } from '../../src/local/triton-server';
+import { freeTritonPorts, startTriton, type TritonProcess } from '../../src/local/triton-server';
 import { writeNpy } from '../../src/media/npy';
 import { CONTROL_HEADER } from '../../src/triton/control-key';
 import { median, medianRatio, rounds } from './compare';
@@ -54,7 +54,7 @@ export interface Sample {
 }
 
 interface Context {
-  server: TritonServer;
+  server: TritonProcess;
   python: string;
   /** Folder that contains tritonclient. */
   tritonclient: string;
@@ -75,7 +75,7 @@ export async function benchClient(repetitions: number, rows: readonly string[] |
   const scenarios = chooseScenarios(rows);
   const progress = new Progress();
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
-  const undo = new Undo();
+  const undo = new Cleanup();
   undo.defer(() => rmSync(scratch, { recursive: true, force: true }));
   try {
     const environment = await progress.run('Python environment', (step) => ensurePython(step, { embeddable: true }));
@@ -194,7 +194,7 @@ async function runPerfAnalyzer(
   try {
     await exec(perfAnalyzer.program, args, { env, timeoutMs: PERF_ANALYZER_TIMEOUT_MS });
   } catch (error) {
-    if (error instanceof CommandTimeout) return NO_FIGURES;
+    if (error instanceof CommandTimeoutError) return NO_FIGURES;
     if (windowMs > LONGEST_WINDOW_MS || !(error instanceof CommandError)) throw error;
     return runPerfAnalyzer(context, scenario, windowMs * 2);
   }
@@ -218,7 +218,7 @@ export function readReport(text: string): Sample {
 }
 
 /** The address without the scheme, as NVIDIA's clients expect it. */
-function address({ httpUrl, grpcAddress }: TritonServer, { protocol }: Scenario): string {
+function address({ httpUrl, grpcAddress }: TritonProcess, { protocol }: Scenario): string {
   return protocol === 'HTTP' ? httpUrl.replace('http://', '') : grpcAddress;
 }
 

@@ -1,5 +1,5 @@
 import { formatTable } from '../../src/core/format';
-import { forEachLimited } from '../../src/core/pool';
+import { forEachLimited } from '../../src/core/concurrency';
 
 /**
  * Runs the entries alternately in rounds, so that other load on the machine affects all of them equally. Each round

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
 import { UserError } from '../../src/core/errors';
 import { paths } from '../../src/core/paths';
-import { Undo } from '../../src/core/undo';
-import { FACE } from '../../src/local/samples';
+import { Cleanup } from '../../src/core/cleanup';
+import { FACE } from '../../src/local/sample-requests';
 import { selectModels } from '../../src/local/selection';
 import { localDirectory, startStack } from '../../src/local/stack';
 import { Timings } from '../../src/local/timings';
@@ -112,7 +112,7 @@ async function withModels(
   work: (client: TritonHttpClient, progress: Progress) => Promise<object>,
 ): Promise<object> {
   const progress = new Progress();
-  const undo = new Undo();
+  const undo = new Cleanup();
   if (repository !== paths.modelRepository) {
     undo.defer(() => rmSync(localDirectory(repository), { recursive: true, force: true }));
   }

@@ -50,35 +50,35 @@ export function evaluate(goals: readonly Goal[], measurement: Measurement): Eval
   });
 }
 
-export function medianOf(measurement: Measurement, tool: string, what: 'seconds' | 'cpuSeconds'): number {
-  return median(valuesOf(measurement, tool, what));
+export function getMedian(measurement: Measurement, tool: string, what: 'seconds' | 'cpuSeconds'): number {
+  return median(getValues(measurement, tool, what));
 }
 
 /** The largest peak of all rounds. */
-export function peakOf(measurement: Measurement, tool: string): number {
-  return Math.max(...valuesOf(measurement, tool, 'peakBytes'));
+export function getPeak(measurement: Measurement, tool: string): number {
+  return Math.max(...getValues(measurement, tool, 'peakBytes'));
 }
 
 /** The tool with the smallest median time among those whose name matches. */
-export function bestOf(measurement: Measurement, names: RegExp): string {
+export function getBest(measurement: Measurement, names: RegExp): string {
   const matching = [...measurement.samples.keys()].filter((name) => names.test(name));
-  const byTime = matching.sort((a, b) => medianOf(measurement, a, 'seconds') - medianOf(measurement, b, 'seconds'));
+  const byTime = matching.sort((a, b) => getMedian(measurement, a, 'seconds') - getMedian(measurement, b, 'seconds'));
   return byTime[0] ?? '';
 }
 
 /** Median ratio of our values to those of another tool in the same round. */
 export function ratioTo(measurement: Measurement, what: keyof Sample, tool: string): number {
-  return medianRatio(valuesOf(measurement, SYNC_MODELS, what), valuesOf(measurement, tool, what));
+  return medianRatio(getValues(measurement, SYNC_MODELS, what), getValues(measurement, tool, what));
 }
 
 /** Number of requests with operations that start with `beginning`. */
-export function countOf(counts: RequestCounts, beginning: string): number {
+export function getCount(counts: RequestCounts, beginning: string): number {
   return Object.entries(counts)
     .filter(([operation]) => operation.startsWith(beginning))
     .reduce((sum, [, count]) => sum + count, 0);
 }
 
-function valuesOf(measurement: Measurement, tool: string, what: keyof Sample): number[] {
+function getValues(measurement: Measurement, tool: string, what: keyof Sample): number[] {
   return (measurement.samples.get(tool) ?? []).map((sample) => sample[what]);
 }
 
@@ -100,9 +100,9 @@ function toolTable(measurement: EvaluatedMeasurement): string {
   const rows = [...measurement.samples.keys()].map((name) => {
     const values = [
       name,
-      formatSeconds(medianOf(measurement, name, 'seconds')),
-      formatSeconds(medianOf(measurement, name, 'cpuSeconds')),
-      formatBytes(peakOf(measurement, name)),
+      formatSeconds(getMedian(measurement, name, 'seconds')),
+      formatSeconds(getMedian(measurement, name, 'cpuSeconds')),
+      formatBytes(getPeak(measurement, name)),
       name === SYNC_MODELS ? '' : `${ratioTo(measurement, 'seconds', name).toFixed(2)} x`,
     ];
     if (measurement.requests !== undefined) values.push(formatCounts(measurement.requests[name]));
@@ -177,9 +177,9 @@ export function syncChart(measurements: readonly Measurement[], machine: string)
     parts.push(text(MARGIN, y + 14, measurement.title, 'font-weight="bold"'));
     y += TITLE - 8;
     const names = [...measurement.samples.keys()];
-    const scale = LONGEST / Math.max(...names.map((name) => medianOf(measurement, name, 'seconds')));
+    const scale = LONGEST / Math.max(...names.map((name) => getMedian(measurement, name, 'seconds')));
     for (const name of names) {
-      parts.push(bar(y, name, medianOf(measurement, name, 'seconds'), scale));
+      parts.push(bar(y, name, getMedian(measurement, name, 'seconds'), scale));
       y += LINE;
     }
     y += TITLE - LINE;

@@ -2,17 +2,17 @@ import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Progress } from '../../src/cli/progress';
-import { CONTROL_KEY_VARIABLE, replicaClient } from '../../src/cluster/source';
+import { PUBLISHER_CONTROL_KEY_VARIABLE, replicaClient } from '../../src/cluster/source';
 import { paths } from '../../src/core/paths';
-import { Undo } from '../../src/core/undo';
+import { Cleanup } from '../../src/core/cleanup';
 import { ensurePython } from '../../src/install/python';
 import { ensureTriton, requireTritonPlatform } from '../../src/install/triton';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
-import { freeTritonPorts, startTriton, type TritonServer } from '../../src/local/triton-server';
+import { freeTritonPorts, startTriton, type TritonProcess } from '../../src/local/triton-server';
 import type { TritonHttpClient } from '../../src/triton/http';
 import { rounds } from './compare';
 import { BUCKET, countRequests, readRequests, type Context, type Environment } from './sync-environment';
-import { bestOf, countOf, peakOf, ratioTo, type Goal, type Measurement, type Sample } from './sync-report';
+import { getBest, getCount, getPeak, ratioTo, type Goal, type Measurement, type Sample } from './sync-report';
 import { changeLabels, labelsFile, modelName, SMALL_FILES, type RepositoryShape } from './sync-repository';
 import { npmScript, SYNC_MODELS, syncModelsCommand, type Command, type SyncTool } from './tools';
 
@@ -36,12 +36,12 @@ const ANY_OTHER = /^(s5cmd|rclone|aws)/;
 const timeRatio =
   (names: RegExp): Goal['value'] =>
   (measurement) =>
-    ratioTo(measurement, 'seconds', bestOf(measurement, names));
-const peakMegabytes: Goal['value'] = (measurement) => peakOf(measurement, SYNC_MODELS) / 1e6;
+    ratioTo(measurement, 'seconds', getBest(measurement, names));
+const peakMegabytes: Goal['value'] = (measurement) => getPeak(measurement, SYNC_MODELS) / 1e6;
 const requests =
   (operation: string): Goal['value'] =>
   (measurement) =>
-    countOf(measurement.requests?.[SYNC_MODELS] ?? {}, operation);
+    getCount(measurement.requests?.[SYNC_MODELS] ?? {}, operation);
 
 export const SCENARIOS: readonly Scenario[] = [
   {
@@ -71,14 +71,14 @@ export const SCENARIOS: readonly Scenario[] = [
       {
         what: 'processor time, of aws-cli',
         limit: 1,
-        value: (measurement) => ratioTo(measurement, 'cpuSeconds', bestOf(measurement, AWS)),
+        value: (measurement) => ratioTo(measurement, 'cpuSeconds', getBest(measurement, AWS)),
       },
       { what: 'peak memory, MB', limit: 150, value: peakMegabytes },
       {
         what: 'peak memory, of that with files of a quarter of the size',
         limit: 1.1,
         value: (measurement) =>
-          peakOf(measurement, SYNC_MODELS) / (measurement.figures?.['peak bytes with quarter files'] ?? NaN),
+          getPeak(measurement, SYNC_MODELS) / (measurement.figures?.['peak bytes with quarter files'] ?? NaN),
       },
     ],
     run: large,
@@ -282,17 +282,20 @@ async function ready(context: Context): Promise<Measured> {
   for (const model of MODELS) writeVersion(source, model, 1);
   cpSync(source, local, { recursive: true });
   const prefix = 'ready';
-  const publish = (server?: TritonServer): Promise<Sample> =>
+  const publish = (server?: TritonProcess): Promise<Sample> =>
     environment.measure({
       argv: [
         ...syncModelsCommand(environment.server.endpoint, source, BUCKET, prefix),
         ...(server === undefined ? [] : ['--triton', server.httpUrl]),
       ],
-      env: { ...environment.env, ...(server === undefined ? {} : { [CONTROL_KEY_VARIABLE]: server.modelControlKey }) },
+      env: {
+        ...environment.env,
+        ...(server === undefined ? {} : { [PUBLISHER_CONTROL_KEY_VARIABLE]: server.modelControlKey }),
+      },
     });
   await publish();
-  const undo = new Undo();
-  const start = async (name: string, repository: string): Promise<TritonServer> => {
+  const undo = new Cleanup();
+  const start = async (name: string, repository: string): Promise<TritonProcess> => {
     const server = await startServer(join(environment.directory, name), repository);
     undo.defer(() => server.stop());
     return server;
@@ -359,7 +362,7 @@ function uploads(environment: Environment): [string, (file: string, address: str
   ];
 }
 
-async function startServer(directory: string, repository: string): Promise<TritonServer> {
+async function startServer(directory: string, repository: string): Promise<TritonProcess> {
   const environment = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
   return startTriton({
     installation: await ensureTriton(environment),

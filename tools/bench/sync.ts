@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
 import { UsageError } from '../../src/core/errors';
-import { Undo } from '../../src/core/undo';
+import { Cleanup } from '../../src/core/cleanup';
 import { requireFreeSpace } from '../../src/install/cache';
 import { ensurePython } from '../../src/install/python';
 import { ensureVersitygw } from '../toolchain/versitygw';
@@ -34,7 +34,7 @@ export async function benchSync({ repetitions, rows, quick, machine, chart }: Sy
   const scenarios = chooseScenarios(rows);
   const progress = new Progress();
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
-  const undo = new Undo();
+  const undo = new Cleanup();
   undo.defer(() => rmSync(scratch, { recursive: true, force: true }));
   try {
     requireFreeSpace(scratch, DISK_BYTES / (quick ? QUICK_REDUCTION : 1), 'the benchmark');

@@ -36,7 +36,7 @@ export async function ensureKubernetesSchemas(step?: Step): Promise<string> {
 }
 
 /** The file name that kubeconform requests, such as `deployment-apps-v1.json`. */
-function fileOf(kind: string, group: string, version: string): string {
+function getFile(kind: string, group: string, version: string): string {
   const first = group.split('.')[0] ?? '';
   return `${[kind, first, version].filter((part) => part !== '').join('-')}.json`.toLowerCase();
 }
@@ -52,7 +52,7 @@ export function builtInSchemas(definitions: Readonly<Record<string, Schema>>): R
     if (only === undefined || others.length > 0) continue;
     const needed = new Set<string>();
     collect(name, definitions, needed);
-    schemas[fileOf(only.kind, only.group, only.version)] = {
+    schemas[getFile(only.kind, only.group, only.version)] = {
       $ref: `#/definitions/${name}`,
       definitions: Object.fromEntries([...needed].map((key) => [key, strict(definitions[key] ?? {})])),
     };
@@ -82,7 +82,7 @@ export function customSchemas(text: string): Record<string, Schema> {
     spec.versions.map(({ name, schema }) => {
       const whole = strict(schema.openAPIV3Schema);
       // CustomResourceDefinitions do not describe metadata; the API server validates it.
-      return [fileOf(spec.names.kind, spec.group, name), whole];
+      return [getFile(spec.names.kind, spec.group, name), whole];
     }),
   );
 }

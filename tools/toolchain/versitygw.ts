@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import type { Step } from '../../src/cli/progress';
-import { answers } from '../../src/local/process/answers';
+import { isHealthy } from '../../src/local/process/health-check';
 import { ManagedProcess } from '../../src/local/process/managed-process';
 import { LOCAL_CREDENTIALS, LOCAL_REGION, type S3Server } from '../../src/local/s3-server';
 import { ensureGoProgram } from './go';
@@ -55,7 +55,7 @@ export async function startVersitygw(options: VersitygwOptions): Promise<S3Serve
   });
   const stop = (): Promise<void> => server.stop(STOP_GRACE_MS);
   const endpoint = `http://127.0.0.1:${options.port}`;
-  await server.untilReady(() => answers(`${endpoint}${HEALTH}`), START_TIMEOUT_MS, stop);
+  await server.untilReady(() => isHealthy(`${endpoint}${HEALTH}`), START_TIMEOUT_MS, stop);
   return { endpoint, ended: server.ended, pid: server.pid, logFile: server.logFile, stop };
 }
 

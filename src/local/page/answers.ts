@@ -1,9 +1,9 @@
 import { formatDuration } from '../../core/format';
-import type { Exhibit } from '../exhibits';
+import type { DisplayedResult } from '../displayed-results';
 import type { LocalResult, ModelRow } from '../report';
-import type { Answer } from '../requests';
+import type { SmokeTestResult } from '../smoke-test';
 import { html, type Html } from './html';
-import { bar, isRandom, section } from './parts';
+import { bar, isRandom, section } from './html-components';
 import { pictureTag } from './pictures';
 
 /** The section with answers; undefined if no model has an exhibit. */
@@ -11,25 +11,25 @@ export async function answersSection({ models, answers }: LocalResult): Promise<
   const cards: Html[] = [];
   const order = Object.keys(TITLES);
   const shown = answers
-    .filter(({ exhibit }) => exhibit !== undefined)
-    .sort((a, b) => order.indexOf(a.exhibit?.kind ?? '') - order.indexOf(b.exhibit?.kind ?? ''));
+    .filter(({ display }) => display !== undefined)
+    .sort((a, b) => order.indexOf(a.display?.kind ?? '') - order.indexOf(b.display?.kind ?? ''));
   for (const answer of shown) {
-    if (answer.exhibit === undefined) continue;
+    if (answer.display === undefined) continue;
     const row = models.find(({ model }) => model === answer.model);
     const times = answers.filter(({ model, error }) => model === answer.model && error === undefined);
-    cards.push(card(answer.exhibit.kind, answer.model, times, await exhibit(answer.exhibit, row, models)));
+    cards.push(card(answer.display.kind, answer.model, times, await display(answer.display, row, models)));
   }
   if (cards.length === 0) return undefined;
   return section('answers', 'Answers of the models', html`<div class="exhibits">${cards}</div>`);
 }
 
-const TITLES: Record<Exhibit['kind'], string> = {
+const TITLES: Record<DisplayedResult['kind'], string> = {
   restoration: 'Face restoration',
   classes: 'Image classification',
   texts: 'Sentence similarity',
 };
 
-function card(kind: Exhibit['kind'], model: string, answers: readonly Answer[], body: Html): Html {
+function card(kind: DisplayedResult['kind'], model: string, answers: readonly SmokeTestResult[], body: Html): Html {
   const times = answers.map(({ protocol, milliseconds }) => `${protocol} ${formatDuration(milliseconds)}`);
   return html`<article class="card ${kind}" data-exhibit="${model}">
     <header>
@@ -40,8 +40,8 @@ function card(kind: Exhibit['kind'], model: string, answers: readonly Answer[], 
   </article> `;
 }
 
-function exhibit(shown: Exhibit, row: ModelRow | undefined, models: readonly ModelRow[]): Promise<Html> | Html {
-  const weights = weightsOf(row, models);
+function display(shown: DisplayedResult, row: ModelRow | undefined, models: readonly ModelRow[]): Promise<Html> | Html {
+  const weights = getWeights(row, models);
   switch (shown.kind) {
     case 'restoration':
       return restoration(shown, row?.composedOf ?? [], weights);
@@ -53,13 +53,13 @@ function exhibit(shown: Exhibit, row: ModelRow | undefined, models: readonly Mod
 }
 
 /** Weights of the model, or of the models that an ensemble consists of. */
-function weightsOf(row: ModelRow | undefined, models: readonly ModelRow[]): string[] {
+function getWeights(row: ModelRow | undefined, models: readonly ModelRow[]): string[] {
   const names = row === undefined || row.composedOf.length === 0 ? [row?.model] : row.composedOf;
   return models.filter(({ model, weights }) => names.includes(model) && weights !== '').map(({ weights }) => weights);
 }
 
 async function restoration(
-  { before, after }: Extract<Exhibit, { kind: 'restoration' }>,
+  { before, after }: Extract<DisplayedResult, { kind: 'restoration' }>,
   steps: readonly string[],
   weights: readonly string[],
 ): Promise<Html> {
@@ -98,7 +98,7 @@ function pipeline(steps: readonly string[]): Html {
 }
 
 async function classification(
-  { picture, classes }: Extract<Exhibit, { kind: 'classes' }>,
+  { picture, classes }: Extract<DisplayedResult, { kind: 'classes' }>,
   weights: readonly string[],
 ): Promise<Html> {
   const rows = classes.map(
@@ -119,7 +119,10 @@ async function classification(
     }`;
 }
 
-function similarity({ texts, similarities }: Extract<Exhibit, { kind: 'texts' }>, weights: readonly string[]): Html {
+function similarity(
+  { texts, similarities }: Extract<DisplayedResult, { kind: 'texts' }>,
+  weights: readonly string[],
+): Html {
   const [first = '', ...others] = texts;
   const rows = others.map((text, i) => {
     const value = similarities[i] ?? NaN;

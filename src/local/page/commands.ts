@@ -1,11 +1,11 @@
 import { homedir } from 'node:os';
 import { relative, sep } from 'node:path';
 import { shellWord } from '../../core/format';
-import { askCommands, localFlags, STANDARD_HTTP } from '../next-commands';
+import { askCommands, localFlags, STANDARD_HTTP } from '../hints';
 import type { LocalResult } from '../report';
 import type { LocalPage } from './index';
 import { html, type Html } from './html';
-import { section } from './parts';
+import { section } from './html-components';
 
 /** Addresses of `npm run local` without flags. */
 const STANDARD = { http: STANDARD_HTTP, metrics: 'http://127.0.0.1:8002/metrics' };

@@ -1,8 +1,8 @@
 import { formatDuration } from '../../core/format';
 import type { LocalResult, ModelRow } from '../report';
-import type { Answer } from '../requests';
+import type { SmokeTestResult } from '../smoke-test';
 import { html, type Html } from './html';
-import { bar, duration, isRandom, section, table, type Cell } from './parts';
+import { bar, duration, isRandom, section, table, type TableCell } from './html-components';
 
 /** The section with the served models, and the reasons why others are not served. */
 export function modelsSection({ models }: LocalResult): Html {
@@ -17,15 +17,15 @@ export function modelsSection({ models }: LocalResult): Html {
 }
 
 /** Cells under State, Loaded in and Weights. */
-function fate(row: ModelRow, longest: number): Cell[] {
+function fate(row: ModelRow, longest: number): TableCell[] {
   const { state, reason, loadMs } = row;
   const kind = state === 'READY' ? 'good' : state === 'FAILED' ? 'bad' : 'none';
   const badge = html`<span class="badge ${kind}">${state}</span>`;
   if (reason !== '') return [{ content: html`${badge} <span class="reason">${reason}</span>`, columns: 3 }];
-  return [badge, duration(loadMs, longest), html`<span class="weights">${weightsOf(row)}</span>`];
+  return [badge, duration(loadMs, longest), html`<span class="weights">${getWeights(row)}</span>`];
 }
 
-function weightsOf({ weights, composedOf }: ModelRow): Html {
+function getWeights({ weights, composedOf }: ModelRow): Html {
   if (composedOf.length > 0) return html`weights of ${composedOf.join(', ')}`;
   return isRandom(weights) ? html`<em>${weights}</em>` : html`${weights === '' ? 'unknown' : weights}`;
 }
@@ -38,7 +38,7 @@ export function requestsSection({ answers }: LocalResult): Html {
     const [http, grpc] = (['HTTP', 'gRPC'] as const).map((protocol) =>
       answers.find((answer) => answer.model === name && answer.protocol === protocol),
     );
-    const times = [http, grpc].map((answer) => duration(timeOf(answer), longest));
+    const times = [http, grpc].map((answer) => duration(getTime(answer), longest));
     return { name, heading: html`<code>${name}</code>`, cells: [outcome(http, grpc), ...times] };
   });
   const body = table(['Model', 'Answer', 'Over HTTP', 'Over gRPC'], rows);
@@ -46,7 +46,7 @@ export function requestsSection({ answers }: LocalResult): Html {
 }
 
 /** The answer over HTTP, which the answer over gRPC was compared with. */
-function outcome(http: Answer | undefined, grpc: Answer | undefined): Html {
+function outcome(http: SmokeTestResult | undefined, grpc: SmokeTestResult | undefined): Html {
   const failures = [http, grpc].flatMap((answer) =>
     answer?.error === undefined
       ? []
@@ -56,7 +56,7 @@ function outcome(http: Answer | undefined, grpc: Answer | undefined): Html {
   return html`${http?.result}${failures}`;
 }
 
-function timeOf(answer: Answer | undefined): number | null {
+function getTime(answer: SmokeTestResult | undefined): number | null {
   return answer === undefined || answer.error !== undefined ? null : answer.milliseconds;
 }
 

@@ -127,9 +127,9 @@ export class ManagedProcess {
    * may have taken the port.
    * @throws UserError with the last lines if the process ends or time runs out; `stop` has been called before
    */
-  async untilReady(answers: () => Promise<boolean>, timeoutMs: number, stop: () => Promise<void>): Promise<void> {
+  async untilReady(isHealthy: () => Promise<boolean>, timeoutMs: number, stop: () => Promise<void>): Promise<void> {
     const deadline = Date.now() + timeoutMs;
-    while (!(await answers()) || this.endedBecause !== undefined) {
+    while (!(await isHealthy()) || this.endedBecause !== undefined) {
       if (this.endedBecause !== undefined || Date.now() > deadline) {
         const how =
           this.endedBecause === undefined

@@ -19,4 +19,4 @@ export function readProcess(pid: number, file: string): string | undefined {
  * Parent of a process; NaN if the process has ended. In `stat`, state and parent follow the name, which is in
  * parentheses and may contain any character.
  */
-export const parentOf = (pid: number): number => Number(/^.*\) \S (\d+)/s.exec(readProcess(pid, 'stat') ?? '')?.[1]);
+export const getParent = (pid: number): number => Number(/^.*\) \S (\d+)/s.exec(readProcess(pid, 'stat') ?? '')?.[1]);

@@ -55,7 +55,7 @@ export function measureAnswer(
     let [largest, largestExpected] = [0, 0];
     const [values, wanted] = [received.data, data] as [Values, Values];
     for (let i = 0; i < wanted.length; i += 1) {
-      const difference = differenceOf(values[i] as Value, wanted[i] as Value);
+      const difference = computeDifference(values[i] as Value, wanted[i] as Value);
       const magnitude = Math.abs(Number(wanted[i]));
       if (Number.isFinite(difference)) largest = Math.max(largest, difference);
       if (Number.isFinite(magnitude)) largestExpected = Math.max(largestExpected, magnitude);
@@ -98,7 +98,7 @@ function compareValues(
   const [values, wanted] = [received.data, expected.data] as [Values, Values];
   for (let i = 0; i < wanted.length; i += 1) {
     const [value, want] = [values[i] as Value, wanted[i] as Value];
-    const difference = differenceOf(value, want);
+    const difference = computeDifference(value, want);
     if (difference === 0) continue;
     if (Number.isFinite(difference)) largest = Math.max(largest ?? 0, difference);
     const allowed = Buffer.isBuffer(want) ? 0 : tolerance.absolute + tolerance.relative * Math.abs(Number(want));
@@ -108,7 +108,7 @@ function compareValues(
     differing += 1;
   }
   if (first === undefined) return undefined;
-  const position = positionOf(first, expected.shape);
+  const position = getPosition(first, expected.shape);
   const [got, want] = [text(values[first] as Value), text(wanted[first] as Value)];
   return {
     tensor: expected.name,
@@ -126,7 +126,7 @@ type Value = number | bigint | Buffer;
 type Values = ArrayLike<Value>;
 
 /** Returns the difference: 0 for equal values, NaN for unequal strings and for NaN against a number. */
-function differenceOf(value: Value, want: Value): number {
+function computeDifference(value: Value, want: Value): number {
   if (Buffer.isBuffer(value) || Buffer.isBuffer(want)) {
     return Buffer.isBuffer(value) && Buffer.isBuffer(want) && value.equals(want) ? 0 : NaN;
   }
@@ -147,7 +147,7 @@ function compareClasses(
   let first: { row: number; highest: number } | undefined;
   let differing = 0;
   classes.forEach(({ index }, row) => {
-    const highest = highestOf(received.data as ArrayLike<number | bigint>, row * count, count);
+    const highest = findHighest(received.data as ArrayLike<number | bigint>, row * count, count);
     if (highest === index) return;
     first ??= { row, highest };
     differing += 1;
@@ -169,7 +169,7 @@ function compareClasses(
 }
 
 /** Index of the highest value; -1 if one value is NaN, because NaN has no order. */
-function highestOf(data: ArrayLike<number | bigint>, start: number, count: number): number {
+function findHighest(data: ArrayLike<number | bigint>, start: number, count: number): number {
   let highest = 0;
   for (let i = 0; i < count; i += 1) {
     const value = data[start + i] as number | bigint;
@@ -179,7 +179,7 @@ function highestOf(data: ArrayLike<number | bigint>, start: number, count: numbe
   return highest;
 }
 
-function positionOf(index: number, shape: readonly number[]): number[] {
+function getPosition(index: number, shape: readonly number[]): number[] {
   const position: number[] = [];
   let rest = index;
   for (const length of [...shape].reverse()) {

@@ -1,7 +1,7 @@
 import { UserError } from '../../core/errors';
 import { convertArray } from '../../media/npy';
 import { nearest } from '../../core/nearest';
-import { describe, fieldPath, listed, type ProblemList } from '../../core/problems';
+import { describe, fieldPath, formatList, type ProblemList } from '../../core/problems';
 import type { ModelConfig, TensorConfig } from '../model-config';
 import { DATA_TYPES, isDataType, isFloat, type DataType, type Tensor } from '../../triton/tensor';
 import {
@@ -12,7 +12,7 @@ import {
   type GoldenRequest,
   type Tolerance,
 } from './request';
-import { dataTypeOf, fitsShape, hasBatchAxis, requestShape } from './shapes';
+import { getDataType, fitsShape, hasBatchAxis, requestShape } from './shapes';
 import { requireCount, tensorFromJson } from '../../triton/tensor-from-json';
 
 /** Reads a .npy file that a golden request names. */
@@ -21,7 +21,7 @@ export type ReadFile = (name: string) => Promise<Tensor>;
 type Fields = Record<string, unknown>;
 
 /** An error in one field of an input or output. `RequestReader.each` adds the error to the problems. */
-class Fault extends UserError {
+class GoldenRequestError extends UserError {
   constructor(
     readonly field: string,
     message: string,
@@ -74,12 +74,13 @@ export class RequestReader {
     for (const [i, entry] of (entries as unknown[]).entries()) {
       const field = `${list}[${i}]`;
       try {
-        if (!isFields(entry)) throw new Fault(field, `must be a mapping, got ${describe(entry)}`);
-        if (names.has(entry['name'])) throw new Fault(`${field}.name`, `${describe(entry['name'])} is given twice`);
+        if (!isFields(entry)) throw new GoldenRequestError(field, `must be a mapping, got ${describe(entry)}`);
+        if (names.has(entry['name']))
+          throw new GoldenRequestError(`${field}.name`, `${describe(entry['name'])} is given twice`);
         names.add(entry['name']);
         found.push(await read(field, entry));
       } catch (error) {
-        if (error instanceof Fault) this.problems.add(error.field, error.message, error.more);
+        if (error instanceof GoldenRequestError) this.problems.add(error.field, error.message, error.more);
         else if (error instanceof UserError) this.problems.add(field, error.message, { hint: error.hint });
         else throw error;
       }
@@ -102,18 +103,18 @@ export class RequestReader {
     }
     for (const other of ['data', 'file', 'shape', 'tolerance']) {
       if (entry[other] !== undefined)
-        throw new Fault(`${field}.${other}`, 'cannot be combined with labels', { allowed: 'one of them' });
+        throw new GoldenRequestError(`${field}.${other}`, 'cannot be combined with labels', { allowed: 'one of them' });
     }
     const datatype = readDataType(field, entry, configured);
     if (datatype === 'BYTES' || datatype === 'BOOL') {
-      throw new Fault(`${field}.labels`, `the output is ${datatype}, which has no highest class`);
+      throw new GoldenRequestError(`${field}.labels`, `the output is ${datatype}, which has no highest class`);
     }
     return { name: entry['name'] as string, datatype, classes: this.readClasses(`${field}.labels`, entry) };
   }
 
   private readClasses(field: string, { name, labels }: Fields): ExpectedClass[] {
     if (!Array.isArray(labels) || labels.length === 0) {
-      throw new Fault(
+      throw new GoldenRequestError(
         field,
         Array.isArray(labels)
           ? 'must not be empty'
@@ -125,21 +126,23 @@ export class RequestReader {
       if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) {
         if (known === undefined || value < known.length)
           return { index: value, label: known?.[value] ?? String(value) };
-        throw new Fault(`${field}[${i}]`, `is out of range, got ${value}`, { allowed: `0 to ${known.length - 1}` });
+        throw new GoldenRequestError(`${field}[${i}]`, `is out of range, got ${value}`, {
+          allowed: `0 to ${known.length - 1}`,
+        });
       }
       if (typeof value !== 'string')
-        throw new Fault(`${field}[${i}]`, `must be a label or its index, got ${describe(value)}`);
+        throw new GoldenRequestError(`${field}[${i}]`, `must be a label or its index, got ${describe(value)}`);
       if (known === undefined) {
         const byIndex = /^\d+$/.test(value)
           ? `write ${value} without quotes for the class of that index`
           : 'give its index';
         const hint = `${byIndex}, or name the labels with label_filename of ${name as string}`;
-        throw new Fault(`${field}[${i}]`, `is ${describe(value)}, but the output has no labels`, { hint });
+        throw new GoldenRequestError(`${field}[${i}]`, `is ${describe(value)}, but the output has no labels`, { hint });
       }
       const index = known.indexOf(value);
       if (index >= 0) return { index, label: value };
-      throw new Fault(`${field}[${i}]`, `is not a label of ${name as string}, got ${describe(value)}`, {
-        allowed: listed(known),
+      throw new GoldenRequestError(`${field}[${i}]`, `is not a label of ${name as string}, got ${describe(value)}`, {
+        allowed: formatList(known),
         hint: meant(value, known),
       });
     });
@@ -153,14 +156,14 @@ export class RequestReader {
     kind: 'input' | 'output',
   ): TensorConfig | undefined {
     if (typeof name !== 'string' || name === '') {
-      throw new Fault(`${field}.name`, `must be the name of an ${kind}, got ${describe(name)}`);
+      throw new GoldenRequestError(`${field}.name`, `must be the name of an ${kind}, got ${describe(name)}`);
     }
     if (tensors.length === 0) return undefined;
     const found = tensors.find((tensor) => tensor.name === name);
     if (found !== undefined) return found;
     const names = tensors.map((tensor) => tensor.name ?? '');
-    throw new Fault(`${field}.name`, `the model has no ${kind} ${describe(name)}`, {
-      allowed: listed(names),
+    throw new GoldenRequestError(`${field}.name`, `the model has no ${kind} ${describe(name)}`, {
+      allowed: formatList(names),
       hint: meant(name, names),
     });
   }
@@ -169,7 +172,7 @@ export class RequestReader {
     const { name, data, file } = entry;
     const shape = readShape(`${field}.shape`, entry['shape']);
     if ((data === undefined) === (file === undefined)) {
-      throw new Fault(field, data === undefined ? 'has neither data nor file' : 'has both data and file', {
+      throw new GoldenRequestError(field, data === undefined ? 'has neither data nor file' : 'has both data and file', {
         allowed: 'one of them',
       });
     }
@@ -185,9 +188,9 @@ export class RequestReader {
     try {
       return tensorFromJson(name as string, datatype, data, shape);
     } catch (error) {
-      if (error instanceof UserError) throw new Fault(field, error.message);
+      if (error instanceof UserError) throw new GoldenRequestError(field, error.message);
       // The nesting is deeper than the call stack.
-      if (error instanceof RangeError) throw new Fault(field, 'is nested too deeply');
+      if (error instanceof RangeError) throw new GoldenRequestError(field, 'is nested too deeply');
       throw error;
     }
   }
@@ -199,7 +202,8 @@ export class RequestReader {
     configured: TensorConfig | undefined,
   ): Promise<Tensor> {
     const { file } = entry;
-    if (typeof file !== 'string') throw new Fault(field, `must be the path of a .npy file, got ${describe(file)}`);
+    if (typeof file !== 'string')
+      throw new GoldenRequestError(field, `must be the path of a .npy file, got ${describe(file)}`);
     try {
       const read = await this.readFile(file);
       const isKnown = configured !== undefined || entry['datatype'] !== undefined;
@@ -209,8 +213,8 @@ export class RequestReader {
       requireCount(tensor, shape);
       return { ...tensor, shape };
     } catch (error) {
-      if (error instanceof Fault || !(error instanceof UserError)) throw error;
-      throw new Fault(field, error.message, { hint: error.hint });
+      if (error instanceof GoldenRequestError || !(error instanceof UserError)) throw error;
+      throw new GoldenRequestError(field, error.message, { hint: error.hint });
     }
   }
 
@@ -223,7 +227,9 @@ export class RequestReader {
     const fits = fitsShape(shape, wanted) && (!hasBatchAxis(this.config) || (rows >= 1 && rows <= most));
     if (fits) return;
     const batch = hasBatchAxis(this.config) ? `, where the first axis is the batch, 1 to ${most}` : '';
-    throw new Fault(field, `has shape [${shape.join(', ')}]`, { allowed: `[${wanted.join(', ')}]${batch}` });
+    throw new GoldenRequestError(field, `has shape [${shape.join(', ')}]`, {
+      allowed: `[${wanted.join(', ')}]${batch}`,
+    });
   }
 
   private checkComplete(inputs: readonly Tensor[]): void {
@@ -288,16 +294,16 @@ function isFields(value: unknown): value is Fields {
 
 /** Returns the configured data type. If the request gives a data type, both must be equal. */
 function readDataType(field: string, { datatype: given }: Fields, configured: TensorConfig | undefined): DataType {
-  const wanted = configured === undefined ? undefined : dataTypeOf(configured);
+  const wanted = configured === undefined ? undefined : getDataType(configured);
   if (given === undefined) {
     if (wanted !== undefined) return wanted;
-    throw new Fault(`${field}.datatype`, 'is missing, and the configuration does not give it', {
+    throw new GoldenRequestError(`${field}.datatype`, 'is missing, and the configuration does not give it', {
       allowed: Object.keys(DATA_TYPES).join(', '),
     });
   }
   if (typeof given === 'string' && isDataType(given) && (wanted ?? given) === given) return given;
   const expected = wanted === undefined ? 'a data type' : 'the data type of the configuration';
-  throw new Fault(`${field}.datatype`, `is not ${expected}, got ${describe(given)}`, {
+  throw new GoldenRequestError(`${field}.datatype`, `is not ${expected}, got ${describe(given)}`, {
     allowed: wanted ?? Object.keys(DATA_TYPES).join(', '),
   });
 }
@@ -306,25 +312,26 @@ function readShape(field: string, value: unknown): number[] | undefined {
   if (value === undefined) return undefined;
   const isLength = (length: unknown): boolean => Number.isSafeInteger(length) && (length as number) >= 0;
   if (Array.isArray(value) && value.every(isLength)) return value as number[];
-  throw new Fault(field, `must be a list of whole numbers from 0, got ${JSON.stringify(value)}`);
+  throw new GoldenRequestError(field, `must be a list of whole numbers from 0, got ${JSON.stringify(value)}`);
 }
 
 function readTolerance(field: string, value: unknown, datatype: DataType): Tolerance {
   const usual = isFloat(datatype) ? DEFAULT_TOLERANCE : NO_TOLERANCE;
   if (value === undefined) return usual;
   if (!isFields(value)) {
-    throw new Fault(`${field}.tolerance`, `must be a mapping, got ${describe(value)}`, {
+    throw new GoldenRequestError(`${field}.tolerance`, `must be a mapping, got ${describe(value)}`, {
       allowed: '{ "absolute": ..., "relative": ... }',
     });
   }
-  if (datatype === 'BYTES') throw new Fault(`${field}.tolerance`, 'cannot be set for strings, which must be equal');
+  if (datatype === 'BYTES')
+    throw new GoldenRequestError(`${field}.tolerance`, 'cannot be set for strings, which must be equal');
   for (const [key, number] of Object.entries(value)) {
     const at = fieldPath(`${field}.tolerance`, key);
     if (key !== 'absolute' && key !== 'relative') {
-      throw new Fault(at, 'is an unknown field', { allowed: 'absolute, relative' });
+      throw new GoldenRequestError(at, 'is an unknown field', { allowed: 'absolute, relative' });
     }
     if (typeof number !== 'number' || !(number >= 0) || !Number.isFinite(number)) {
-      throw new Fault(at, `must be a number from 0, got ${describe(number)}`);
+      throw new GoldenRequestError(at, `must be a number from 0, got ${describe(number)}`);
     }
   }
   // If only one of the two is given, the other is 0.

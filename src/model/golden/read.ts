@@ -3,7 +3,7 @@ import path from 'node:path';
 import { UserError, type Problem } from '../../core/errors';
 import { readNpy } from '../../media/npy';
 import type { ModelConfig } from '../model-config';
-import { displayPath, reasonOf } from '../paths';
+import { displayPath, getReason } from '../paths';
 import { describe, ProblemList } from '../../core/problems';
 import { readFiles, type SourceFile } from '../source-files';
 import { encodeTensor, type Tensor } from '../../triton/tensor';
@@ -52,7 +52,7 @@ export async function readGolden(
     problems.problems.push(...found.problems);
     if (request !== undefined) requests.push({ ...request, version });
   }
-  const bytes = requests.reduce((sum, request) => sum + bytesOf(request), 0);
+  const bytes = requests.reduce((sum, request) => sum + readBytes(request), 0);
   if (bytes > MOST_BYTES) {
     problems.add('', `the requests and their answers are too large, got ${bytes} bytes`, {
       allowed: `at most ${MOST_BYTES}`,
@@ -96,7 +96,7 @@ async function readCase(
     content = JSON.parse((await fs.readFile(file.path, 'utf8')).replace(/^\uFEFF/, ''));
   } catch (error) {
     const message =
-      error instanceof SyntaxError ? `is not JSON: ${printable(error.message)}` : `cannot be read: ${reasonOf(error)}`;
+      error instanceof SyntaxError ? `is not JSON: ${printable(error.message)}` : `cannot be read: ${getReason(error)}`;
     problems.add('', message, { hint: 'see docs/guides/model-management.md for an example' });
     return undefined;
   }
@@ -134,7 +134,7 @@ async function readLabels(root: string, config: ModelConfig): Promise<Map<string
   return labels;
 }
 
-function bytesOf({ inputs, outputs }: GoldenRequest): number {
+function readBytes({ inputs, outputs }: GoldenRequest): number {
   const tensors: Tensor[] = [...inputs, ...outputs.flatMap((output) => ('tensor' in output ? [output.tensor] : []))];
   return tensors.reduce((sum, tensor) => sum + encodeTensor(tensor).byteLength, 0);
 }

@@ -2,7 +2,7 @@ import type { ModelConfig, TensorConfig } from '../model-config';
 import { DATA_TYPES, type DataType } from '../../triton/tensor';
 
 /** The data type by its name in requests; undefined for an unknown data type. */
-export function dataTypeOf({ data_type: type }: Pick<TensorConfig, 'data_type'>): DataType | undefined {
+export function getDataType({ data_type: type }: Pick<TensorConfig, 'data_type'>): DataType | undefined {
   return (Object.keys(DATA_TYPES) as DataType[]).find((known) => DATA_TYPES[known].configName === type);
 }
 

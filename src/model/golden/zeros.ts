@@ -1,7 +1,7 @@
 import { UserError } from '../../core/errors';
 import type { ModelConfig } from '../model-config';
 import { zeroTensor, type Tensor } from '../../triton/tensor';
-import { dataTypeOf, fitsShape, hasBatchAxis, requestShape } from './shapes';
+import { getDataType, fitsShape, hasBatchAxis, requestShape } from './shapes';
 
 /** The configuration fields that a zero request needs, from our configuration or from one that a server completed. */
 export type RequestConfig = Pick<ModelConfig, 'max_batch_size' | 'input' | 'output' | 'batch_output'>;
@@ -15,7 +15,7 @@ export function zeroInputs(config: RequestConfig): Tensor[] {
   const inputs = (config.input ?? []).filter(({ optional }) => optional !== true);
   return inputs.map((input) => {
     const { name = '', data_type: type } = input;
-    const datatype = dataTypeOf(input);
+    const datatype = getDataType(input);
     if (datatype === undefined)
       throw new UserError(`input ${name} has data type ${type ?? 'nothing'}, which Triton does not have`);
     const shape = requestShape(config, input).map((length) => (length === -1 ? 1 : length));
@@ -29,7 +29,7 @@ export function contradiction(config: RequestConfig, answer: readonly Tensor[]):
     const { name = '' } = output;
     const received = answer.find((tensor) => tensor.name === name);
     if (received === undefined) return `output ${name} is missing from the answer`;
-    const datatype = dataTypeOf(output);
+    const datatype = getDataType(output);
     if (received.datatype !== datatype) {
       return `output ${name} has data type ${received.datatype}, but the configuration has ${datatype ?? 'nothing'}`;
     }

@@ -57,12 +57,12 @@ const sides = ({ input_map = {}, output_map = {} }: EnsembleStep) =>
     ['output', output_map, true],
   ] as const;
 
-const writersOf = (ends: readonly End[]): End[] => ends.filter(({ writes }) => writes);
-const readersOf = (ends: readonly End[]): End[] => ends.filter(({ writes }) => !writes);
+const getWriters = (ends: readonly End[]): End[] => ends.filter(({ writes }) => writes);
+const getReaders = (ends: readonly End[]): End[] => ends.filter(({ writes }) => !writes);
 
 const tensorsHaveOneWriter: EnsembleRule = (ensemble) => {
   for (const [tensor, ends] of flow(ensemble)) {
-    const [first, ...others] = writersOf(ends);
+    const [first, ...others] = getWriters(ends);
     for (const { field } of others) {
       ensemble.model.problems.add(field, `writes ${describe(tensor)}, which ${first?.who} already writes`);
     }
@@ -71,7 +71,7 @@ const tensorsHaveOneWriter: EnsembleRule = (ensemble) => {
 
 const tensorsAreWritten: EnsembleRule = (ensemble) => {
   const tensors = flow(ensemble);
-  const written = [...tensors.keys()].filter((tensor) => writersOf(tensors.get(tensor) ?? []).length > 0);
+  const written = [...tensors.keys()].filter((tensor) => getWriters(tensors.get(tensor) ?? []).length > 0);
   for (const [tensor, ends] of tensors) {
     if (written.includes(tensor)) continue;
     for (const { field } of ends) {
@@ -85,8 +85,8 @@ const tensorsAreWritten: EnsembleRule = (ensemble) => {
 
 const tensorsAreRead: EnsembleRule = (ensemble) => {
   const tensors = [...flow(ensemble)];
-  const unwritten = tensors.filter(([, ends]) => writersOf(ends).length === 0).map(([tensor]) => tensor);
-  const read = tensors.filter(([, ends]) => readersOf(ends).length > 0).map(([tensor]) => tensor);
+  const unwritten = tensors.filter(([, ends]) => getWriters(ends).length === 0).map(([tensor]) => tensor);
+  const read = tensors.filter(([, ends]) => getReaders(ends).length > 0).map(([tensor]) => tensor);
   for (const [tensor, ends] of tensors) {
     // A name that is misspelt by its writer has been reported for its reader.
     if (read.includes(tensor) || didYouMean(tensor, unwritten) !== undefined) continue;
@@ -126,7 +126,7 @@ const stepsDoNotWaitForEachOther: EnsembleRule = (ensemble) => {
 const typesAndShapesFit: EnsembleRule = (ensemble) => {
   for (const [tensor, ends] of flow(ensemble)) {
     const [first] = ends;
-    const [writer] = writersOf(ends);
+    const [writer] = getWriters(ends);
     if (first === undefined || writer === undefined) continue;
     for (const end of ends) {
       if (!end.writes) compare(ensemble, tensor, writer, end);

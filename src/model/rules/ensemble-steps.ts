@@ -1,6 +1,6 @@
 import type { EnsembleStep } from '../model-config';
 import { didYouMean } from '../../core/nearest';
-import { describe, fieldPath, listed } from '../../core/problems';
+import { describe, fieldPath, formatList } from '../../core/problems';
 import type { CheckedModel } from './rule';
 
 /** An ensemble with the other models of the repository. */
@@ -40,7 +40,7 @@ const modelsExist: EnsembleRule = ({ model: { problems }, steps, names }) => {
   steps.forEach(({ model_name: name, model_namespace: namespace }, index) => {
     if (!name || namespace || names.includes(name)) return;
     problems.add(`${STEP}[${index}].model_name`, `is not a model of the repository, got ${describe(name)}`, {
-      allowed: listed(names),
+      allowed: formatList(names),
       hint: didYouMean(name, names),
     });
   });

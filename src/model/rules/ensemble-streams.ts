@@ -10,7 +10,7 @@ type Find = (name: string) => ModelConfig | undefined;
  */
 export const answersBelongTogether: EnsembleRule = (ensemble) => {
   const { model } = ensemble;
-  const streams = streamsOf(model.config, findConfig(ensemble), new Set());
+  const streams = getStreams(model.config, findConfig(ensemble), new Set());
   for (const { field, tensors } of joints(model.config)) {
     const [first, ...others] = tensors.filter((tensor) => streams.has(tensor));
     const other = others.find((tensor) => first !== undefined && streams.get(tensor) !== streams.get(first));
@@ -39,7 +39,7 @@ function joints(config: ModelConfig): { field: string; tensors: string[] }[] {
  * @param above names of the ensembles that contain this one; they stop the recursion, and another rule reports an
  *   ensemble that contains itself
  */
-function streamsOf(config: ModelConfig, find: Find, above: ReadonlySet<string>): Map<string, number> {
+function getStreams(config: ModelConfig, find: Find, above: ReadonlySet<string>): Map<string, number> {
   const streams = new Map((config.input ?? []).map(({ name = '' }): [string, number] => [name, 0]));
   let waiting = (config.ensemble_scheduling?.step ?? []).map((step, index) => ({ ...step, number: index + 1 }));
   for (;;) {
@@ -58,5 +58,5 @@ function streamsOf(config: ModelConfig, find: Find, above: ReadonlySet<string>):
 function isDecoupled(config: ModelConfig, find: Find, above: ReadonlySet<string>): boolean {
   if (config.ensemble_scheduling === undefined) return config.model_transaction_policy?.decoupled === true;
   if (above.has(config.name)) return false;
-  return [...streamsOf(config, find, above).values()].some((stream) => stream > 0);
+  return [...getStreams(config, find, above).values()].some((stream) => stream > 0);
 }

@@ -10,7 +10,7 @@ export interface CheckedModel {
   directory: string;
   config: ModelConfig;
   /** Whether the user wrote the config.pbtxt. We then accept all that Triton serves, even if we advise against it. */
-  handWritten: boolean;
+  isPbtxt: boolean;
   facts: PlatformFacts | undefined;
   /** Numbers of the version folders; undefined if folders are not checked. */
   versions: readonly number[] | undefined;

@@ -1,4 +1,4 @@
-import { MOST_ELEMENTS, elementsOf, type SequenceControl, type SequenceState } from '../model-config';
+import { MOST_ELEMENTS, countElements, type SequenceControl, type SequenceState } from '../model-config';
 import { describe } from '../../core/problems';
 import type { CheckedModel, ModelRule } from './rule';
 
@@ -111,7 +111,7 @@ function initialStateFits(
     problems.add(`${field}.dims`, `does not match the shape of the state, got [${dims.join(', ')}]`, {
       allowed: `[${wanted.join(', ')}]`,
     });
-  } else if (elementsOf(dims) > MOST_ELEMENTS) {
+  } else if (countElements(dims) > MOST_ELEMENTS) {
     problems.add(`${field}.dims`, `is too large for the memory of a server, got [${dims.join(', ')}]`, {
       allowed: `at most ${MOST_ELEMENTS} elements`,
     });

@@ -1,4 +1,4 @@
-import { DATA_TYPES, type TensorConfig } from '../model-config';
+import { MODEL_DATA_TYPES, type TensorConfig } from '../model-config';
 import { describe } from '../../core/problems';
 import type { CheckedModel, ModelRule } from './rule';
 
@@ -46,7 +46,7 @@ const dataTypesAreGiven: ModelRule = (model) => {
   for (const [field, { data_type: type }] of tensors(model)) {
     if (type !== undefined && type !== 'TYPE_INVALID') continue;
     model.problems.add(`${field}.data_type`, type === undefined ? 'is missing' : 'must not be TYPE_INVALID', {
-      allowed: DATA_TYPES.join(', '),
+      allowed: MODEL_DATA_TYPES.join(', '),
     });
   }
 };
@@ -130,7 +130,7 @@ const shapeTensorsAreForTensorRt: ModelRule = (model) => {
 };
 
 /** The index of `name__index`, parsed as Triton's libtorch backend does: everything after the first `__`, if digits. */
-const positionOf = (name: string): number | undefined => {
+const getPosition = (name: string): number | undefined => {
   const digits = /^(?:(?!__).)*__(\d+)$/s.exec(name)?.[1];
   return digits === undefined ? undefined : Number(digits);
 };
@@ -142,12 +142,11 @@ const positionOf = (name: string): number | undefined => {
  */
 const libtorchNamesArePositions: ModelRule = (model) => {
   if (model.facts?.label !== 'pytorch_libtorch' || model.config.runtime) return;
-  const hasPosition = ([, { name }]: Tensor): boolean => positionOf(name ?? '') !== undefined;
+  const hasPosition = ([, { name }]: Tensor): boolean => getPosition(name ?? '') !== undefined;
   const arguments_ = [...inputs(model), ...sequenceInputs(model)].filter(([, { name }]) => name);
   const results = outputs(model).filter(([, { name }]) => name);
-  if (model.handWritten ? arguments_.every(hasPosition) : arguments_.some(hasPosition))
-    checkPositions(model, arguments_);
-  if (!model.handWritten || results.every(hasPosition)) checkPositions(model, results);
+  if (model.isPbtxt ? arguments_.every(hasPosition) : arguments_.some(hasPosition)) checkPositions(model, arguments_);
+  if (!model.isPbtxt || results.every(hasPosition)) checkPositions(model, results);
 };
 
 /** Inputs that Triton adds to a model with sequence batching. They are arguments of forward() too. */
@@ -170,7 +169,7 @@ function checkPositions(model: CheckedModel, side: readonly Tensor[]): void {
   for (const [field, { name = '' }, kind] of side) {
     const hint = `TorchScript files contain no names, so name the tensors by position: ${kind}__0, ${kind}__1, ...`;
     const allowed = side.length === 1 ? `${kind}__0` : `${kind}__0 to ${kind}__${side.length - 1}`;
-    const position = positionOf(name);
+    const position = getPosition(name);
     if (position === undefined) {
       model.problems.add(`${field}.name`, `does not end in a position, got ${describe(name)}`, { allowed, hint });
       continue;

@@ -1,4 +1,4 @@
-import { MOST_ELEMENTS, elementsOf, type TensorConfig, type Warmup } from '../model-config';
+import { MOST_ELEMENTS, countElements, type TensorConfig, type Warmup } from '../model-config';
 import { didYouMean } from '../../core/nearest';
 import { describe, fieldPath } from '../../core/problems';
 import type { CheckedModel, ModelRule } from './rule';
@@ -85,7 +85,7 @@ const inputsHaveTypeAndShape: ModelRule = (model) => {
           allowed: `[${(tensor.dims ?? []).join(', ')}]`,
         });
       }
-      if (elementsOf(dims) > MOST_ELEMENTS) {
+      if (countElements(dims) > MOST_ELEMENTS) {
         model.problems.add(`${at}.dims`, `is too large for the memory of a server, got [${dims.join(', ')}]`, {
           allowed: `at most ${MOST_ELEMENTS} elements`,
         });

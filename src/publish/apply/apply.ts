@@ -1,17 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
-import { Incomplete, UserError } from '../../core/errors';
+import { PartialFailureError, UserError } from '../../core/errors';
 import { formatCount } from '../../core/format';
-import { PreconditionFailed, S3Error } from '../../s3/store';
+import { PreconditionFailedError, S3Error } from '../../s3/store';
 import { ensurePlaceholder, RepositoryWriter } from './repository-writer';
 import { Asker } from './asker';
-import type { Changed, ChangeOptions, Target } from './options';
+import type { ApplyResult, ApplyOptions, DesiredState } from './options';
 import { storedGolden } from '../release/golden-object';
-import { firstIntent, intentOf, isUnfinished } from './intent';
-import { isOfBucket, Lock, LockLost, reasonOf, RUN_AGAIN } from '../lock';
+import { firstIntent, createIntent, isUnfinished } from './intent';
+import { isOfBucket, Lock, LockLostError, getReason, RUN_AGAIN } from '../lock';
 import { releasesPrefix } from '../location';
-import { lookAt, type SeenRepository } from '../plan/snapshot';
+import { readSnapshot, type RepositorySnapshot } from '../plan/snapshot';
 import { isChanged, isGoldenChanged, makePlan, needsWriting, type Plan, type PlannedModel } from '../plan/plan';
-import { putRight, recover } from './recover';
+import { repair, recover } from './recover';
 import { newRelease, writeHead, type Head, type Release, type ReleasedModel } from '../release/release';
 import { requireNoConflict, requireRemovable, requireReplicas } from './preconditions';
 import {
@@ -23,9 +23,9 @@ import {
   type ServedModel,
   type StillLoaded,
 } from './rollout';
-import { ensemblesFirst, servedModel, servedModels } from './served';
+import { reverseTopologicalOrder, servedModel, servedModels } from './served';
 import { WaitForLock } from './wait-for-lock';
-import { composingFirst } from '../plan/desired';
+import { topologicalOrder } from '../plan/desired';
 
 /**
  * Changes the repository and what is served from it, or leaves both as they were:
@@ -39,39 +39,46 @@ import { composingFirst } from '../plan/desired';
  * If step 3 or 4 fails, the configurations of the previous release are restored and loaded. A model that cannot be
  * unloaded is not a failure, because every replica serves the desired versions by then.
  *
- * @param targetOf returns the desired state, given the current release
+ * @param getTarget returns the desired state, given the current release
  */
-export async function change(
-  targetOf: (release: Release | undefined) => Promise<Target>,
-  options: ChangeOptions,
-): Promise<Changed> {
+export async function applyChange(
+  getTarget: (release: Release | undefined) => Promise<DesiredState>,
+  options: ApplyOptions,
+): Promise<ApplyResult> {
   const { store, location } = options;
   let confirmed = new Set<string>();
   const waiting = new WaitForLock(options);
-  for (let look = options.firstLook; ; look = undefined) {
+  for (let snapshot = options.firstSnapshot; ; snapshot = undefined) {
     options.signal?.throwIfAborted();
-    const seen = await (look ?? lookAt(store, location));
+    const seen = await (snapshot ?? readSnapshot(store, location));
     if (options.dryRun !== true && (await waiting.isHeld(seen))) continue;
     if (options.dryRun !== true && isUnfinished(seen.lock.unfinished)) {
       await recover(seen, options);
       continue;
     }
-    const target = await targetOf(seen.head?.release);
+    const target = await getTarget(seen.head?.release);
     requireRemovable(target, seen.head?.release);
-    const remove = ensemblesFirst(target.remove, seen.head?.release);
-    const { prune, keepRemoved, replacePublished = false } = target;
-    const plan = await makePlan(target.models, seen, { store, location, prune, remove, keepRemoved, replacePublished });
+    const remove = reverseTopologicalOrder(target.remove, seen.head?.release);
+    const { prune, archiveRemoved, replacePublished = false } = target;
+    const plan = await makePlan(target.models, seen, {
+      store,
+      location,
+      prune,
+      remove,
+      archiveRemoved,
+      replacePublished,
+    });
     options.onPlan?.(plan);
     requireNoConflict(plan, target.conflictHint);
     await target.check?.(plan);
     await requireReplicas(options);
-    const idle = !needsWriting(plan, seen);
-    const tidy = !seen.lock.unfinished.uploads;
+    const noChanges = !needsWriting(plan, seen);
+    const noOpenUploads = !seen.lock.unfinished.uploads;
     const hasReplicas = options.replicas !== undefined || options.activate !== undefined;
-    if (options.dryRun === true || (idle && tidy && !hasReplicas)) {
+    if (options.dryRun === true || (noChanges && noOpenUploads && !hasReplicas)) {
       return { plan, release: seen.head?.release, isNew: false };
     }
-    if (plan.prune.some((key) => !confirmed.has(key)) && !plan.keepPruned) {
+    if (plan.prune.some((key) => !confirmed.has(key)) && !plan.archivePruned) {
       if ((await options.confirmPrune?.(plan)) === false) {
         throw new UserError('nothing was published, because the deletion was not confirmed', {
           hint: 'omit --prune, or confirm the deletion with --yes',
@@ -80,28 +87,28 @@ export async function change(
       confirmed = new Set(plan.prune);
     }
     const lock = await Lock.take(store, location, seen.lock, firstIntent(plan));
-    if (lock !== undefined) return new Change({ seen, plan, target, lock, options }).carryOut(idle);
+    if (lock !== undefined) return new ChangeRun({ seen, plan, target, lock, options }).run(noChanges);
   }
 }
 
 interface Begun {
-  seen: SeenRepository;
+  seen: RepositorySnapshot;
   plan: Plan;
-  target: Target;
+  target: DesiredState;
   lock: Lock;
-  options: ChangeOptions;
+  options: ApplyOptions;
 }
 
 /** A change for which we hold the lock. */
-class Change {
+class ChangeRun {
   private readonly writer: RepositoryWriter;
   private readonly changed: PlannedModel[];
   private head: Head | undefined;
-  private readonly unsure = new Set<string>();
+  private readonly unconfirmedLoads = new Set<string>();
   /** Undefined with --no-ask. */
   private readonly asker: Asker | undefined;
   /** Whether no multipart upload is open in the bucket. */
-  private tidy = false;
+  private noOpenUploads = false;
   /** Models that could not be unloaded, by `REPLICA MODEL`. */
   private readonly stuck = new Map<string, StillLoaded>();
   /** The result of the last rollout. */
@@ -121,14 +128,14 @@ class Change {
     const { store, location } = options;
     const released = seen.head?.release.models ?? {};
     const models = plan.models.map(({ model }) => model);
-    const wanted = new Map(models.map((model) => [model.name, model]));
+    const desired = new Map(models.map((model) => [model.name, model]));
     const due = [
       ...this.changed.map(({ model }) => model),
       ...models.filter((model) => isGoldenChanged(model, released[model.name])),
     ];
     return new Asker({
       golden: (name) => {
-        const model = wanted.get(name);
+        const model = desired.get(name);
         if (model !== undefined) return model.golden;
         const golden = released[name]?.golden;
         return golden === undefined ? undefined : storedGolden(store, location, golden);
@@ -140,17 +147,17 @@ class Change {
     });
   }
 
-  async carryOut(idle: boolean): Promise<Changed> {
+  async run(noChanges: boolean): Promise<ApplyResult> {
     const { lock, options, plan } = this.begun;
     let unfinished = false;
     try {
-      await this.upload(idle);
+      await this.upload(noChanges);
       unfinished = true;
       try {
-        await this.putIntoService(idle);
+        await this.activate(noChanges);
       } catch (error) {
-        const trouble = await this.askForLock();
-        const reason = reasonOf(error, trouble);
+        const trouble = await this.checkLock();
+        const reason = getReason(error, trouble);
         const result = await this.restore(reason, trouble);
         unfinished = false;
         throw result;
@@ -161,23 +168,23 @@ class Change {
       return {
         plan,
         release,
-        isNew: !idle,
+        isNew: !noChanges,
         replicas: this.replicas,
         stillLoaded: [...this.stuck.values()],
         asked: this.asker?.asked,
       };
     } finally {
-      await lock.release({ unfinished, tidy: this.tidy }).catch((error: unknown) => {
+      await lock.release({ unfinished, noOpenUploads: this.noOpenUploads }).catch((error: unknown) => {
         // The lock expires without a release.
         options.onStage?.(`cannot release the lock, which expires after a minute: ${(error as Error).message}`);
       });
     }
   }
 
-  private async upload(idle: boolean): Promise<void> {
+  private async upload(noChanges: boolean): Promise<void> {
     const { options, plan } = this.begun;
     try {
-      if (!idle) await this.adopt();
+      if (!noChanges) await this.recordUnmanaged();
       await this.writer.uploadVersions(plan.models);
       const released = this.head?.release.models ?? {};
       const models = plan.models.map(({ model }) => model);
@@ -188,13 +195,13 @@ class Change {
     options.signal?.throwIfAborted();
   }
 
-  /** Returns a LockLost if the loss of the lock caused the error, else the error itself. */
+  /** Returns a LockLostError if the loss of the lock caused the error, else the error itself. */
   private async explained(error: unknown): Promise<unknown> {
-    return isOfBucket(error) ? reasonOf(error, await this.askForLock()) : error;
+    return isOfBucket(error) ? getReason(error, await this.checkLock()) : error;
   }
 
-  /** @returns undefined while we hold the lock, else LockLost or the error that prevented the check */
-  private async askForLock(): Promise<Error | undefined> {
+  /** @returns undefined while we hold the lock, else LockLostError or the error that prevented the check */
+  private async checkLock(): Promise<Error | undefined> {
     try {
       await this.begun.lock.confirm();
       return undefined;
@@ -203,11 +210,11 @@ class Change {
     }
   }
 
-  private async putIntoService(idle: boolean): Promise<void> {
+  private async activate(noChanges: boolean): Promise<void> {
     const { plan, options } = this.begun;
     // Later releases need these copies. Only the release of this change waits for them.
     const before = (name: string): ReleasedModel | undefined => this.head?.release.models[name];
-    const keeping = this.writer.keepCopies(this.changed, before);
+    const keeping = this.writer.archiveCopies(this.changed, before);
     keeping.catch(() => undefined);
     for (const planned of this.changed) await this.writer.switchModel(planned);
     const failed = (await options.activate?.(plan.models.map(({ model }) => model))) ?? [];
@@ -216,38 +223,38 @@ class Change {
     await this.load({ ...this.newTarget(), removed: [] }, { ask });
     // Unload models only after every replica accepted the new ones, because an unloaded model cannot be restored
     // without an interruption.
-    if (plan.remove.length > 0) await this.load(this.newTarget(), { patient: false, ask });
+    if (plan.remove.length > 0) await this.load(this.newTarget(), { waitForPending: false, ask });
     await keeping;
-    await this.giveUpUploads();
-    if (!idle || failed.length > 0) await this.release(failed);
+    await this.abortUploads();
+    if (!noChanges || failed.length > 0) await this.release(failed);
   }
 
   /**
    * Records models that another tool published as a release before they are changed, so that this release can be
    * restored.
    */
-  private async adopt(): Promise<void> {
+  private async recordUnmanaged(): Promise<void> {
     const { seen, plan, options, lock } = this.begun;
-    const foreign = plan.models.filter((planned) => planned.foreign);
+    const foreign = plan.models.filter((planned) => planned.unmanaged);
     if (foreign.length === 0) return;
     const models: Record<string, ReleasedModel> = { ...this.head?.release.models };
     for (const { model, config } of foreign) {
-      const adopted = await this.writer.adopt(model.name, seen);
-      models[model.name] = adopted;
-      const etag = adopted.objects[config.object.key]?.etag;
+      const recorded = await this.writer.recordUnmanaged(model.name, seen);
+      models[model.name] = recorded;
+      const etag = recorded.objects[config.object.key]?.etag;
       if (etag !== undefined) config.etag = etag;
     }
     const origin = 'found in the bucket';
     const release = newRelease({ previous: this.head?.release.id, origin, models });
     this.head = await writeHead(options.store, options.location, release, this.head);
-    await lock.setIntent(intentOf(plan));
+    await lock.setIntent(createIntent(plan));
   }
 
   /**
    * Aborts open multipart uploads. They will never be finished, because no other publisher uploads while we hold the
    * lock.
    */
-  private async giveUpUploads(): Promise<void> {
+  private async abortUploads(): Promise<void> {
     const { options, lock, seen } = this.begun;
     if (this.changed.length === 0 && !seen.lock.unfinished.uploads) return;
     lock.requireHeld();
@@ -255,10 +262,10 @@ class Change {
       for (const prefix of [options.location.prefix, releasesPrefix(options.location)]) {
         await options.store.abortUploads(`${prefix}/`);
       }
-      this.tidy = true;
+      this.noOpenUploads = true;
     } catch (error) {
       // Not every publisher may abort uploads. After a 403, the next run has no permission either and need not try.
-      this.tidy = error instanceof S3Error && error.status === 403;
+      this.noOpenUploads = error instanceof S3Error && error.status === 403;
       options.onStage?.(`cannot abort unfinished uploads: ${(error as Error).message}`);
     }
   }
@@ -266,7 +273,7 @@ class Change {
   private async load(target: RolloutTarget, more: Partial<RolloutOptions> = {}): Promise<void> {
     const { options } = this.begun;
     if (options.replicas === undefined) return;
-    const rollout = { ...options, unsure: this.unsure, onStillLoaded: this.onStillLoaded, ...more };
+    const rollout = { ...options, unconfirmedLoads: this.unconfirmedLoads, onStillLoaded: this.onStillLoaded, ...more };
     this.replicas = await rollOut(options.replicas, target, rollout);
   }
 
@@ -307,8 +314,8 @@ class Change {
     try {
       this.head = await writeHead(options.store, options.location, release, this.head);
     } catch (error) {
-      if (!(error instanceof PreconditionFailed)) throw error;
-      throw new LockLost('another publisher wrote a release while this publisher was running', {
+      if (!(error instanceof PreconditionFailedError)) throw error;
+      throw new LockLostError('another publisher wrote a release while this publisher was running', {
         hint: RUN_AGAIN,
         cause: error,
       });
@@ -322,27 +329,30 @@ class Change {
     const { plan, options, seen, lock } = this.begun;
     if (plan.prune.length === 0) return;
     options.onStage?.(
-      `${plan.keepPruned ? 'archive' : 'delete'} ${formatCount(plan.prune.length, 'object')} that the release no longer needs`,
+      `${plan.archivePruned ? 'archive' : 'delete'} ${formatCount(plan.prune.length, 'object')} that the release no longer needs`,
     );
     try {
       await lock.confirm();
-      await this.writer.removeObjects(plan.prune, seen, { keep: plan.keepPruned });
+      await this.writer.removeObjects(plan.prune, seen, { keep: plan.archivePruned });
       // Triton does not start on a repository without objects.
       if (seen.objects.size <= plan.prune.length) await ensurePlaceholder(options.store, options.location);
       // A replica that started before the deletion may have loaded models that are deleted now.
-      await this.load(this.newTarget(), { patient: false });
+      await this.load(this.newTarget(), { waitForPending: false });
     } catch (error) {
       const { message } = (await this.explained(error)) as Error;
-      throw new Incomplete(`release ${this.head?.release.id} is active, but not every object was deleted: ${message}`, {
-        hint: 'the next sync-models or rollback continues the deletion',
-        cause: error,
-      });
+      throw new PartialFailureError(
+        `release ${this.head?.release.id} is active, but not every object was deleted: ${message}`,
+        {
+          hint: 'the next sync-models or rollback continues the deletion',
+          cause: error,
+        },
+      );
     }
   }
 
   /**
    * Restores and loads the previous release.
-   * @param trouble the result of askForLock()
+   * @param trouble the result of checkLock()
    * @returns the error to throw: the reason, or an error that also names models that could not be unloaded
    * @throws Incomplete if the previous release cannot be restored
    */
@@ -350,9 +360,9 @@ class Change {
     const { options, plan } = this.begun;
     if (this.changed.length + plan.remove.length === 0) return reason;
     try {
-      await this.putBack(trouble);
+      await this.restorePrevious(trouble);
     } catch (error) {
-      throw new Incomplete(
+      throw new PartialFailureError(
         `${(reason as Error).message}\nRestoring the previous release failed too: ${(error as Error).message}`,
         {
           hint: '"npm run status" shows what each replica serves; the next sync-models or rollback tries again',
@@ -368,15 +378,17 @@ class Change {
     return stillLoadedError(message, [...this.stuck.values()], reason);
   }
 
-  private async putBack(trouble: Error | undefined): Promise<void> {
+  private async restorePrevious(trouble: Error | undefined): Promise<void> {
     const { options, plan } = this.begun;
     const before = this.head?.release.models ?? {};
     const names = this.changed.map(({ model }) => model.name);
-    if (trouble instanceof LockLost) return putRight(names, options);
+    if (trouble instanceof LockLostError) return repair(names, options);
     if (trouble !== undefined) throw trouble;
     options.onStage?.('the change failed: restore the previous release');
     for (const name of [...names].reverse()) await this.writer.restoreModel(name, before[name]);
-    await this.writer.delete(this.deadly(before).flatMap(({ objects }) => objects.map(({ object }) => object.key)));
+    await this.writer.delete(
+      this.modelsWithUnansweredLoad(before).flatMap(({ objects }) => objects.map(({ object }) => object.key)),
+    );
     if (options.replicas === undefined) return;
     const failed: string[] = [];
     const target = {
@@ -391,8 +403,8 @@ class Change {
       signal: undefined,
       // A replica that rejected a new version still serves the previous one, which need not be loaded again.
       reload: false,
-      patient: false,
-      unsure: this.unsure,
+      waitForPending: false,
+      unconfirmedLoads: this.unconfirmedLoads,
       onFailure: (replica, error) => failed.push(`${replica}: ${error.message}`),
       onStillLoaded: this.onStillLoaded,
     });
@@ -405,9 +417,10 @@ class Change {
    * generates a missing configuration for some backends, so a starting server could load the model without config.pbtxt
    * and crash again.
    */
-  private deadly(before: Release['models']): PlannedModel[] {
+  private modelsWithUnansweredLoad(before: Release['models']): PlannedModel[] {
     if (this.begun.options.signal?.aborted === true) return [];
-    const isUnanswered = (name: string): boolean => [...this.unsure].some((load) => load.endsWith(` ${name}`));
+    const isUnanswered = (name: string): boolean =>
+      [...this.unconfirmedLoads].some((load) => load.endsWith(` ${name}`));
     return this.changed.filter(({ model: { name } }) => before[name] === undefined && isUnanswered(name));
   }
 
@@ -428,7 +441,7 @@ class Change {
       .filter(([name]) => !planned.has(name))
       .map(([name, model]) => servedModel(name, model));
     const touched = new Set(this.changed.map(({ model }) => model.name));
-    return composingFirst(others).filter(({ name, composedOf }) => {
+    return topologicalOrder(others).filter(({ name, composedOf }) => {
       const depends = composedOf.some((step) => touched.has(step));
       if (depends) touched.add(name);
       return depends;

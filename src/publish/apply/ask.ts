@@ -44,8 +44,8 @@ export interface Answered {
 }
 
 /** A model gave a wrong answer, or no answer. */
-export class WrongAnswer extends UserError {
-  override readonly name = 'WrongAnswer';
+export class WrongAnswerError extends UserError {
+  override readonly name = 'WrongAnswerError';
   /** Set if values were compared. */
   readonly mismatch: Mismatch | undefined;
 
@@ -107,21 +107,21 @@ class VersionAsker {
     private readonly options: AskOptions,
   ) {}
 
-  /** @throws WrongAnswer for the first wrong answer */
+  /** @throws WrongAnswerError for the first wrong answer */
   async askAll(requests: readonly GoldenRequest[]): Promise<void> {
-    let wrong: WrongAnswer | undefined;
+    let wrong: WrongAnswerError | undefined;
     for (const request of requests) {
       try {
         await this.askGolden(request);
       } catch (error) {
-        if (!(error instanceof WrongAnswer) || this.options.onAnswer === undefined) throw error;
+        if (!(error instanceof WrongAnswerError) || this.options.onAnswer === undefined) throw error;
         wrong ??= error;
       }
     }
     if (wrong !== undefined) throw wrong;
   }
 
-  /** @throws WrongAnswer */
+  /** @throws WrongAnswerError */
   private async askGolden(request: GoldenRequest): Promise<void> {
     const { inputs, outputs, parameters } = request;
     const hint =
@@ -141,11 +141,11 @@ class VersionAsker {
     const mismatch = compareAnswer(request, answer);
     if (mismatch === undefined) return;
     const message = `${this.where} gives a wrong answer to golden request ${request.name}: ${describeMismatch(mismatch)}`;
-    throw new WrongAnswer(message, { hint, mismatch });
+    throw new WrongAnswerError(message, { hint, mismatch });
   }
 
   /**
-   * @throws WrongAnswer if the answer contradicts the configuration. Also if the request fails, when the server or the
+   * @throws WrongAnswerError if the answer contradicts the configuration. Also if the request fails, when the server or the
    *   model's process ended or did not answer in time, or when zeros were answered before.
    */
   async askZeros(): Promise<Answered> {
@@ -155,11 +155,11 @@ class VersionAsker {
     try {
       const wrong = contradiction(this.config, await this.infer(zeroInputs(this.config), {}));
       if (wrong === undefined) return { asked: 'zeros', text: 'answered zeros' };
-      throw new WrongAnswer(`${this.where} contradicts its configuration: ${wrong}`, {
+      throw new WrongAnswerError(`${this.where} contradicts its configuration: ${wrong}`, {
         hint: `correct the output in the configuration of ${this.name}, or the model`,
       });
     } catch (cause) {
-      if (cause instanceof WrongAnswer) throw cause;
+      if (cause instanceof WrongAnswerError) throw cause;
       const reason = withoutFrames(this.name, (cause as Error).message);
       const message = `${this.where} failed on the zero request: ${reason}`;
       if (contradicts(reason)) {
@@ -185,9 +185,9 @@ class VersionAsker {
     return outputs;
   }
 
-  private failed(message: string, cause: unknown, hint: string): WrongAnswer {
+  private failed(message: string, cause: unknown, hint: string): WrongAnswerError {
     this.options.signal?.throwIfAborted();
-    return new WrongAnswer(message, { hint, cause });
+    return new WrongAnswerError(message, { hint, cause });
   }
 
   private get where(): string {

@@ -2,12 +2,12 @@ import type { GoldenRequest } from '../../model/golden';
 import type { Replica } from '../../cluster/source';
 import type { TritonHttpClient } from '../../triton/http';
 import { askModel } from './ask';
-import { readRequests, type WantedGolden } from '../release/golden-object';
+import { readRequests, type DesiredGolden } from '../release/golden-object';
 import type { Asked } from '../release/release';
 import type { ServedModel } from './rollout';
 
 export interface AskerOptions {
-  golden: (model: string) => WantedGolden | undefined;
+  golden: (model: string) => DesiredGolden | undefined;
   /** How the model was asked for the previous release. */
   before: (model: string) => Asked | undefined;
   /** Models that are asked on every replica, even if the replica serves them already. */
@@ -29,7 +29,7 @@ export class Asker {
   /**
    * Asks a model that a replica serves, if the model or one of its steps was just loaded, or if the model is due on the
    * replica.
-   * @throws WrongAnswer
+   * @throws WrongAnswerError
    */
   readonly ask = async (
     replica: Replica,
@@ -41,7 +41,7 @@ export class Asker {
     const id = `${replica.uid ?? replica.name} ${name}`;
     if (!isNew && (this.done.has(id) || !this.options.due.has(name))) return;
     const { signal, before, onAsked } = this.options;
-    const { asked, text, hint } = await askModel(client, model, await this.requestsOf(name), {
+    const { asked, text, hint } = await askModel(client, model, await this.getRequests(name), {
       replica: replica.name,
       zerosWereAnswered: (this.asked.get(name) ?? before(name)) === 'zeros',
       signal,
@@ -53,7 +53,7 @@ export class Asker {
     if (this.asked.get(name) !== 'zeros failed') this.asked.set(name, asked);
   };
 
-  private async requestsOf(name: string): Promise<GoldenRequest[]> {
+  private async getRequests(name: string): Promise<GoldenRequest[]> {
     const requests = this.requests.get(name) ?? (await readRequests(this.options.golden(name)));
     this.requests.set(name, requests);
     return requests;

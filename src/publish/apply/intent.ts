@@ -1,16 +1,16 @@
 import { PART_BYTES } from '../../s3/store';
 import { NO_INTENT, type Intent } from '../lock';
-import { isChanged, objectsOf, type Plan } from '../plan/plan';
+import { isChanged, getObjects, type Plan } from '../plan/plan';
 
 /** The changes of a plan, for the lock. The next publisher undoes or finishes them if this publisher is killed. */
-export function intentOf(plan: Plan): Intent {
+export function createIntent(plan: Plan): Intent {
   const changed = plan.models.filter(isChanged).map(({ model }) => model);
   return {
     switching: changed.map(({ name }) => name),
     digests: Object.fromEntries(changed.map(({ name, digest }) => [name, digest])),
     removing: plan.remove,
     deleting: plan.prune,
-    keepDeleted: plan.keepPruned,
+    keepDeleted: plan.archivePruned,
     uploads: uploadsInParts(plan),
   };
 }
@@ -20,10 +20,10 @@ export function intentOf(plan: Plan): Intent {
  * intent then contains no changes.
  */
 export const firstIntent = (plan: Plan): Intent =>
-  plan.models.some(({ foreign }) => foreign) ? { ...NO_INTENT, uploads: uploadsInParts(plan) } : intentOf(plan);
+  plan.models.some(({ unmanaged }) => unmanaged) ? { ...NO_INTENT, uploads: uploadsInParts(plan) } : createIntent(plan);
 
 const uploadsInParts = (plan: Plan): boolean =>
-  plan.models.flatMap(objectsOf).some(({ object, action }) => action !== 'keep' && object.bytes > PART_BYTES);
+  plan.models.flatMap(getObjects).some(({ object, action }) => action !== 'keep' && object.bytes > PART_BYTES);
 
 /**
  * Whether the holder left changes to undo or finish. Open multipart uploads do not count, because they do not affect

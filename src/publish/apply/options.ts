@@ -1,20 +1,20 @@
 import type { ReplicaSource } from '../../cluster/source';
 import type { S3Store } from '../../s3/store';
 import type { RepositoryLocation } from '../location';
-import type { SeenRepository } from '../plan/snapshot';
+import type { RepositorySnapshot } from '../plan/snapshot';
 import type { Plan } from '../plan/plan';
 import type { Provenance } from '../release/provenance';
 import type { Asked, Release } from '../release/release';
 import type { RolloutOptions, RolloutResult, StillLoaded } from './rollout';
-import type { WantedModel } from '../plan/desired';
+import type { DesiredModel } from '../plan/desired';
 
 /** The desired state of the repository and the replicas. */
-export interface Target {
-  models: WantedModel[];
+export interface DesiredState {
+  models: DesiredModel[];
   /** Models of the release that are removed from service and from the repository. */
   remove: string[];
   /** Archive removed objects beside the repository. */
-  keepRemoved: boolean;
+  archiveRemoved: boolean;
   /** Delete versions and files of `models` that no longer belong to them. */
   prune: boolean;
   /** Replace objects of published versions, which is otherwise a conflict. */
@@ -31,7 +31,7 @@ export interface Target {
   check?: (plan: Plan) => Promise<void>;
 }
 
-export interface ChangeOptions extends Omit<RolloutOptions, 'ask'> {
+export interface ApplyOptions extends Omit<RolloutOptions, 'ask'> {
   store: S3Store;
   location: RepositoryLocation;
   /** Undefined: there is no rollout. */
@@ -41,7 +41,7 @@ export interface ChangeOptions extends Omit<RolloutOptions, 'ask'> {
    * that failed to load. These are removed from the repository and from the release, because a release with them could
    * not be restored.
    */
-  activate?: (models: readonly WantedModel[]) => Promise<readonly string[]>;
+  activate?: (models: readonly DesiredModel[]) => Promise<readonly string[]>;
   dryRun?: boolean;
   /** Do not verify the answers of models. */
   noAsk?: boolean;
@@ -52,7 +52,7 @@ export interface ChangeOptions extends Omit<RolloutOptions, 'ask'> {
   /** How long to wait for another publisher. */
   lockTimeoutMs: number;
   /** A snapshot that was started while the target was read. */
-  firstLook?: Promise<SeenRepository>;
+  firstSnapshot?: Promise<RepositorySnapshot>;
   /** Called before anything is written, and again if the repository changed in the meantime. */
   onPlan?: (plan: Plan) => void;
   /** Called before anything is deleted; false aborts the change with an error. */
@@ -62,7 +62,7 @@ export interface ChangeOptions extends Omit<RolloutOptions, 'ask'> {
   onStage?: (text: string) => void;
 }
 
-export interface Changed {
+export interface ApplyResult {
   plan: Plan;
   /** Undefined after a dry run on a bucket without a release. */
   release: Release | undefined;

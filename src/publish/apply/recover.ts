@@ -1,9 +1,9 @@
 import { RepositoryWriter } from './repository-writer';
-import type { ChangeOptions } from './options';
+import type { ApplyOptions } from './options';
 import { isUnfinished } from './intent';
-import { Lock, LockLost, NO_INTENT, type Intent } from '../lock';
+import { Lock, LockLostError, NO_INTENT, type Intent } from '../lock';
 import { releasesPrefix } from '../location';
-import { lookAt, type SeenRepository } from '../plan/snapshot';
+import { readSnapshot, type RepositorySnapshot } from '../plan/snapshot';
 import type { ReleasedModel } from '../release/release';
 import { rollOut, type StillLoaded } from './rollout';
 import { servedModels } from './served';
@@ -17,8 +17,8 @@ import { WaitForLock } from './wait-for-lock';
  * @returns whether the lock was acquired
  */
 export async function recover(
-  seen: SeenRepository,
-  options: ChangeOptions,
+  seen: RepositorySnapshot,
+  options: ApplyOptions,
   ours: readonly string[] = [],
 ): Promise<boolean> {
   const { store, location, onStage } = options;
@@ -30,7 +30,7 @@ export async function recover(
     try {
       await work();
     } catch (error) {
-      if (error instanceof LockLost || options.signal?.aborted === true) throw error;
+      if (error instanceof LockLostError || options.signal?.aborted === true) throw error;
       onStage?.(`${what}: ${(error as Error).message}`);
     }
   };
@@ -60,7 +60,7 @@ export async function recover(
 async function recoverServers(
   { switching, digests, removing }: Intent,
   released: Readonly<Record<string, ReleasedModel>>,
-  options: ChangeOptions,
+  options: ApplyOptions,
 ): Promise<void> {
   const names = [...new Set([...switching, ...removing])];
   if (names.length === 0) return;
@@ -75,7 +75,7 @@ async function recoverServers(
   };
   const stuck: StillLoaded[] = [];
   const onStillLoaded = (one: StillLoaded): unknown => stuck.push(one);
-  await rollOut(options.replicas, target, { ...options, reload: true, patient: false, onStillLoaded });
+  await rollOut(options.replicas, target, { ...options, reload: true, waitForPending: false, onStillLoaded });
   for (const { replica, model, reason, restart } of stuck) {
     options.onStage?.(`${replica}: ${model} is still loaded (${reason}) -> ${restart}`);
   }
@@ -85,10 +85,10 @@ async function recoverServers(
  * Restores models to the current release. For a publisher that lost the lock without noticing: it may have written the
  * configuration of a model that the next publisher did not change.
  */
-export async function putRight(models: readonly string[], options: ChangeOptions): Promise<void> {
+export async function repair(models: readonly string[], options: ApplyOptions): Promise<void> {
   const waiting = new WaitForLock(options);
   for (;;) {
-    const seen = await lookAt(options.store, options.location);
+    const seen = await readSnapshot(options.store, options.location);
     if (!(await waiting.isHeld(seen)) && (await recover(seen, options, models))) return;
   }
 }

@@ -4,24 +4,24 @@ import { UserError } from '../../core/errors';
 import { configFromText, configText } from '../../model/config-text';
 import { ProblemList } from '../../core/problems';
 import { servedVersions, stepModels, withServedVersions } from '../../model';
-import { forEachLimited } from '../../core/pool';
+import { forEachLimited } from '../../core/concurrency';
 import {
   checksumOfBytes,
-  PreconditionFailed,
+  PreconditionFailedError,
   type PutCondition,
   type S3Store,
-  type StoredPlace,
+  type StoredObject,
   type UploadOptions,
   type Written,
 } from '../../s3/store';
 import { putGolden } from '../release/golden-object';
-import { CONFIG_FILE, isReplaceable, modelOf, versionOf } from '../keys';
-import { keptKey, PLACEHOLDER, type RepositoryLocation } from '../location';
+import { CONFIG_FILE, isReplaceable, getModelName, getVersion } from '../keys';
+import { archiveKey, PLACEHOLDER, type RepositoryLocation } from '../location';
 import type { Lock } from '../lock';
-import type { SeenRepository } from '../plan/snapshot';
-import { checksumOf, objectsOf, type PlannedModel, type PlannedObject } from '../plan/plan';
+import type { RepositorySnapshot } from '../plan/snapshot';
+import { computeChecksum, getObjects, type PlannedModel, type PlannedObject } from '../plan/plan';
 import type { ReleasedModel, ReleasedObject } from '../release/release';
-import type { WantedModel, WantedObject } from '../plan/desired';
+import type { DesiredModel, DesiredObject } from '../plan/desired';
 
 /** Requests in flight. The store limits its connections itself. */
 const AT_ONCE = 32;
@@ -63,7 +63,7 @@ export class RepositoryWriter {
    */
   async uploadVersions(models: readonly PlannedModel[]): Promise<void> {
     const objects = models.flatMap(({ objects }) =>
-      objects.filter(({ object }) => versionOf(object.key) !== undefined),
+      objects.filter(({ object }) => getVersion(object.key) !== undefined),
     );
     // Large files first, because they take longest; small ones fill the gaps.
     const order = [...objects].sort((a, b) => b.object.bytes - a.object.bytes);
@@ -72,14 +72,14 @@ export class RepositoryWriter {
       forEachLimited(order, AT_ONCE, (planned) => this.write(planned)),
       this.progress.signal,
     );
-    const leftovers = models.flatMap(({ leftovers }) => leftovers);
+    const leftovers = models.flatMap(({ orphaned }) => orphaned);
     if (leftovers.length > 0) await this.delete(leftovers);
   }
 
   /**
    * Uploads the golden requests of models. Their keys contain the digest of their content, so none is ever replaced.
    */
-  async uploadGolden(models: readonly WantedModel[]): Promise<void> {
+  async uploadGolden(models: readonly DesiredModel[]): Promise<void> {
     await forEachLimited(models, AT_ONCE, async ({ golden }) => {
       if (golden !== undefined) await putGolden(this.store, this.location, golden);
     });
@@ -89,18 +89,18 @@ export class RepositoryWriter {
    * Archives objects that later releases may replace, so that this release can be restored from the bucket alone.
    * @param before returns the model in the current release, whose objects are archived already
    */
-  async keepCopies(
+  async archiveCopies(
     models: readonly PlannedModel[],
     before: (name: string) => ReleasedModel | undefined,
   ): Promise<void> {
     const replaceable = models
-      .flatMap(objectsOf)
+      .flatMap(getObjects)
       .map(({ object }) => object)
       .filter(({ key }) => isReplaceable(key));
     await forEachLimited(replaceable, AT_ONCE, async (object) => {
-      const checksum = (await checksumOf(object)) ?? '';
-      if (before(modelOf(object.key))?.objects[object.key]?.checksum === checksum) return;
-      const key = keptKey(this.location, checksum);
+      const checksum = (await computeChecksum(object)) ?? '';
+      if (before(getModelName(object.key))?.objects[object.key]?.checksum === checksum) return;
+      const key = archiveKey(this.location, checksum);
       const isThere = 'stored' in object.source && object.source.stored.some((place) => isHere(place, key));
       // With the checksum, a file that changed since it was hashed is rejected.
       const checked = checksum === '' ? object : { ...object, checksum };
@@ -111,7 +111,7 @@ export class RepositoryWriter {
   /** Activates one model: writes the files that its configuration refers to, then the configuration. */
   async switchModel(planned: PlannedModel): Promise<void> {
     const { objects, config } = planned;
-    const beside = objects.filter(({ object }) => versionOf(object.key) === undefined);
+    const beside = objects.filter(({ object }) => getVersion(object.key) === undefined);
     for (const one of beside) await this.write(one);
     if (config.recent === true) await abortable(sinceThen(this.opened), this.progress.signal);
     await this.write(config);
@@ -131,13 +131,13 @@ export class RepositoryWriter {
       return;
     }
     for (const key of keys.sort((a, b) => Number(b === config) - Number(a === config))) {
-      const wanted = released?.objects[key] as ReleasedObject;
+      const desired = released?.objects[key] as ReleasedObject;
       const there = present.get(this.at(key));
-      if (there?.etag === wanted.etag) continue;
-      const kept = await this.store.get(keptKey(this.location, wanted.checksum));
+      if (there?.etag === desired.etag) continue;
+      const kept = await this.store.get(archiveKey(this.location, desired.checksum));
       if (kept === undefined) {
         throw new UserError(
-          `cannot restore ${key}: its archived copy ${keptKey(this.location, wanted.checksum)} is missing`,
+          `cannot restore ${key}: its archived copy ${archiveKey(this.location, desired.checksum)} is missing`,
           {
             hint: 'publish the model again',
           },
@@ -154,11 +154,11 @@ export class RepositoryWriter {
    * Records a model that another tool published, before it is changed: archives its replaceable objects and returns the
    * model as a release holds it.
    */
-  async adopt(name: string, seen: SeenRepository): Promise<ReleasedModel> {
+  async recordUnmanaged(name: string, seen: RepositorySnapshot): Promise<ReleasedModel> {
     const objects: Record<string, ReleasedObject> = {};
     let text = '';
     for (const [key, { bytes, etag }] of seen.objects) {
-      if (modelOf(key) !== name) continue;
+      if (getModelName(key) !== name) continue;
       objects[key] = { bytes, etag, checksum: '' };
       if (!isReplaceable(key)) continue;
       const found = await this.store.get(this.at(key));
@@ -168,7 +168,7 @@ export class RepositoryWriter {
       if (key === `${name}/${CONFIG_FILE}`) text = found.body.toString('utf8');
     }
     const config = configFromText(text, new ProblemList(`${name}/${CONFIG_FILE}`));
-    const versions = Object.keys(objects).flatMap((key) => versionOf(key) ?? []);
+    const versions = Object.keys(objects).flatMap((key) => getVersion(key) ?? []);
     const served = config === undefined ? [] : servedVersions(config, versions);
     if (config !== undefined && config.version_policy?.specific === undefined && served.length > 0) {
       // A policy that serves the latest version would serve an uploaded version before it is complete. The new policy
@@ -192,16 +192,16 @@ export class RepositoryWriter {
   /** Deletes objects from the repository; with `keep`, archives them first for a rollback. */
   async removeObjects(
     keys: readonly string[],
-    { objects }: SeenRepository,
+    { objects }: RepositorySnapshot,
     { keep }: { keep: boolean },
   ): Promise<void> {
-    const configs = keys.filter((key) => key === `${modelOf(key)}/${CONFIG_FILE}`);
+    const configs = keys.filter((key) => key === `${getModelName(key)}/${CONFIG_FILE}`);
     if (keep) {
       await forEachLimited(keys, AT_ONCE, async (key) => {
         const bytes = objects.get(key)?.bytes ?? 0;
         const checksum = objects.has(key) ? await this.store.checksum(this.at(key), bytes) : undefined;
         if (checksum === undefined) return; // The object was deleted already.
-        await this.store.copy({ key: this.at(key) }, keptKey(this.location, checksum), { bytes, checksum });
+        await this.store.copy({ key: this.at(key) }, archiveKey(this.location, checksum), { bytes, checksum });
       });
     }
     // Configurations first, so that a starting server finds no incomplete model. One by one in the given order, which
@@ -222,20 +222,20 @@ export class RepositoryWriter {
    */
   describe(
     planned: PlannedModel,
-    seen: SeenRepository,
+    seen: RepositorySnapshot,
     before: ReleasedModel | undefined,
     pruned: ReadonlySet<string>,
   ) {
     const { model } = planned;
-    const wanted = objectsOf(planned);
-    const versions = new Set(wanted.map(({ object }) => versionOf(object.key)));
+    const desired = getObjects(planned);
+    const versions = new Set(desired.map(({ object }) => getVersion(object.key)));
     const carried = Object.entries(before?.objects ?? {}).filter(
       ([key]) =>
-        versionOf(key) !== undefined && !versions.has(versionOf(key)) && seen.objects.has(key) && !pruned.has(key),
+        getVersion(key) !== undefined && !versions.has(getVersion(key)) && seen.objects.has(key) && !pruned.has(key),
     );
     const objects = [
       ...carried,
-      ...wanted.map(({ object, etag, checksum }): [string, ReleasedObject] => [
+      ...desired.map(({ object, etag, checksum }): [string, ReleasedObject] => [
         object.key,
         this.written.get(object.key) ??
           this.known(object.key, etag, before) ?? {
@@ -279,13 +279,13 @@ export class RepositoryWriter {
       onBytes(object.bytes);
       this.written.set(object.key, { bytes: object.bytes, ...done });
     } catch (error) {
-      if (error instanceof PreconditionFailed) throw raced(object.key, error);
+      if (error instanceof PreconditionFailedError) throw raced(object.key, error);
       throw error;
     }
   }
 
   /** Writes an object's bytes to a key: from memory, from a file or from other places in S3. */
-  private put(object: WantedObject, key: string, options: Omit<UploadOptions, 'checksum'>): Promise<Written> {
+  private put(object: DesiredObject, key: string, options: Omit<UploadOptions, 'checksum'>): Promise<Written> {
     const { source, bytes, checksum } = object;
     if ('body' in source) return this.store.putBytes(key, source.body, options.condition);
     if ('stored' in source) return this.copyFrom(source.stored, key, object, options);
@@ -293,9 +293,9 @@ export class RepositoryWriter {
   }
 
   private async copyFrom(
-    places: readonly StoredPlace[],
+    places: readonly StoredObject[],
     key: string,
-    object: WantedObject,
+    object: DesiredObject,
     options: Omit<UploadOptions, 'checksum'>,
   ): Promise<Written> {
     const { bytes } = object;
@@ -306,7 +306,7 @@ export class RepositoryWriter {
         const checksum = object.checksum ?? (await store.checksum(place.key, bytes)) ?? '';
         return await this.store.copy(place, key, { ...options, bytes, checksum });
       } catch (error) {
-        if (error instanceof PreconditionFailed) throw error;
+        if (error instanceof PreconditionFailedError) throw error;
         last = error;
       }
     }
@@ -321,7 +321,7 @@ export class RepositoryWriter {
   }
 
   private async keepBytes(body: Buffer): Promise<Written> {
-    return this.store.putBytes(keptKey(this.location, checksumOfBytes(body)), body, { ifAbsent: true });
+    return this.store.putBytes(archiveKey(this.location, checksumOfBytes(body)), body, { ifAbsent: true });
   }
 
   private at(key: string): string {
@@ -337,12 +337,12 @@ export async function ensurePlaceholder(store: S3Store, location: RepositoryLoca
   try {
     await store.putBytes(`${location.prefix}/${PLACEHOLDER.name}`, Buffer.from(PLACEHOLDER.text), { ifAbsent: true });
   } catch (error) {
-    if (!(error instanceof PreconditionFailed)) throw error;
+    if (!(error instanceof PreconditionFailedError)) throw error;
   }
 }
 
 /** Whether a place is this key in the bucket that is published to. */
-const isHere = (place: StoredPlace, key: string): boolean => place.store === undefined && place.key === key;
+const isHere = (place: StoredObject, key: string): boolean => place.store === undefined && place.key === key;
 
 const raced = (key: string, cause?: unknown): UserError =>
   new UserError(`cannot write ${key}: another program changed the object while this publisher was running`, {

@@ -1,7 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../../core/abort';
-import { Incomplete, UserError } from '../../core/errors';
-import { CONTROL_KEY_VARIABLE, replicaClient, restartOf, type Replica, type ReplicaSource } from '../../cluster/source';
+import { PartialFailureError, UserError } from '../../core/errors';
+import {
+  PUBLISHER_CONTROL_KEY_VARIABLE,
+  replicaClient,
+  getRestart,
+  type Replica,
+  type ReplicaSource,
+} from '../../cluster/source';
 import { TritonError, type ModelIndexEntry } from '../../triton/client';
 import type { TritonHttpClient } from '../../triton/http';
 import { explainLoadFailure } from '../../triton/load-failure';
@@ -61,7 +67,7 @@ export interface RolloutOptions {
    * Loads without an answer, as `REPLICA MODEL`. A rollout adds and deletes entries. A later rollout loads these models
    * also if the index shows them as READY, because their state may still change.
    */
-  unsure?: Set<string>;
+  unconfirmedLoads?: Set<string>;
   /** Load models again also if a replica reports them as READY, because a killed publisher may have requested another state. */
   reload?: boolean;
   /**
@@ -78,7 +84,7 @@ export interface RolloutOptions {
   /** Called instead of throwing, so that the remaining replicas are still updated. */
   onFailure?: (replica: string, error: Error) => void;
   /** False: do not wait for replicas that are still starting. */
-  patient?: boolean;
+  waitForPending?: boolean;
   /** Called while the rollout waits for replicas that are still starting. */
   onWaiting?: (replicas: readonly string[]) => void;
 }
@@ -86,7 +92,7 @@ export interface RolloutOptions {
 /** The result of a rollout. */
 export interface RolloutResult {
   /** Names of the replicas that serve the target. */
-  settled: string[];
+  updated: string[];
   /** Names of the replicas that were still starting at the end. It is unknown which models they serve. */
   starting: string[];
 }
@@ -102,15 +108,15 @@ export async function rollOut(
   target: RolloutTarget,
   options: RolloutOptions,
 ): Promise<RolloutResult> {
-  const settled = new Map<string, Replica>();
+  const updated = new Map<string, Replica>();
   let lost = 0;
   let deadline = Date.now() + options.loadTimeoutMs;
   for (;;) {
     options.signal?.throwIfAborted();
     const replicas = await source.list();
-    const next = replicas.find((replica) => replica.ready && !settled.has(idOf(replica)));
+    const next = replicas.find((replica) => replica.ready && !updated.has(getId(replica)));
     if (next !== undefined) {
-      if (await settleUnlessGone(source, next, target, options, lost > 0)) settled.set(idOf(next), next);
+      if (await updateUnlessGone(source, next, target, options, lost > 0)) updated.set(getId(next), next);
       else lost += 1;
       deadline = Date.now() + options.loadTimeoutMs;
       continue;
@@ -118,15 +124,15 @@ export async function rollOut(
     // A pod that is starting may have read the previous state. A pod whose server does not run yet has read nothing.
     const starting = replicas.filter(({ ready, started }) => !ready && started !== false).map(({ name }) => name);
     // A replica that never becomes ready must not block the rollout forever.
-    if (starting.length === 0 || options.patient === false || Date.now() > deadline) {
-      return { settled: [...settled.values()].map(({ name }) => name), starting };
+    if (starting.length === 0 || options.waitForPending === false || Date.now() > deadline) {
+      return { updated: [...updated.values()].map(({ name }) => name), starting };
     }
     options.onWaiting?.(starting);
     await abortable(sleep(WAIT_FOR_PODS_MS), options.signal);
   }
 }
 
-const idOf = ({ name, uid }: Replica): string => uid ?? name;
+const getId = ({ name, uid }: Replica): string => uid ?? name;
 
 /**
  * Updates one replica. A pod may be deleted during the update, by a rollout of its Deployment or a scale-down. The
@@ -135,7 +141,7 @@ const idOf = ({ name, uid }: Replica): string => uid ?? name;
  * @param isSecond whether another replica disappeared before
  * @returns whether the replica was updated; false if it disappeared
  */
-async function settleUnlessGone(
+async function updateUnlessGone(
   source: ReplicaSource,
   replica: Replica,
   target: RolloutTarget,
@@ -147,7 +153,7 @@ async function settleUnlessGone(
     return true;
   } catch (error) {
     options.signal?.throwIfAborted();
-    const isListed = (await source.list()).some((other) => idOf(other) === idOf(replica));
+    const isListed = (await source.list()).some((other) => getId(other) === getId(replica));
     if (!isListed && !isSecond) return false;
     if (options.onFailure === undefined) throw error;
     options.onFailure(replica.name, error as Error);
@@ -166,14 +172,14 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
     for (const model of target.models) {
       options.signal?.throwIfAborted();
       const load = `${replica.name} ${model.name}`;
-      const isSure = options.reload !== true && options.unsure?.has(load) !== true;
+      const isSure = options.reload !== true && options.unconfirmedLoads?.has(load) !== true;
       const isServed = isSure && (await servesAsPublished(client, index, model));
       const started = Date.now();
       const deadline = started + options.loadTimeoutMs;
       if (!isServed) {
         options.onLoading?.(replica.name, model.name);
-        options.unsure?.add(load);
-        await loadModel(client, replica, model, options, () => options.unsure?.delete(load));
+        options.unconfirmedLoads?.add(load);
+        await loadModel(client, replica, model, options, () => options.unconfirmedLoads?.delete(load));
         await waitUntilReady(client, replica, model, { ...options, deadline });
         await requirePublished(client, replica, model);
         options.onReady?.(replica.name, model.name, Date.now() - started);
@@ -190,12 +196,12 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
     await asked;
     for (const model of target.removed) {
       const load = `${replica.name} ${model.name}`;
-      if (options.unsure?.has(load) !== true && !(await servesOurs(client, model))) continue;
+      if (options.unconfirmedLoads?.has(load) !== true && !(await servesOurs(client, model))) continue;
       options.onUnloading?.(replica.name, model.name);
       const reason = await unload(client, model.name, options);
-      options.unsure?.delete(load);
+      options.unconfirmedLoads?.delete(load);
       if (reason === undefined) options.onUnloaded?.(replica.name, model.name);
-      else stillLoaded({ replica: replica.name, model: model.name, reason, restart: restartOf(replica) }, options);
+      else stillLoaded({ replica: replica.name, model: model.name, reason, restart: getRestart(replica) }, options);
     }
   } finally {
     client.close();
@@ -228,7 +234,7 @@ export async function readIndex(client: TritonHttpClient, replica: Replica): Pro
 function refused({ name, modelControlKey }: Replica, cause: TritonError): UserError {
   const how = modelControlKey === undefined ? 'without its key' : 'with the given key';
   return new UserError(`replica ${name} denies model control ${how}: ${cause.message}`, {
-    hint: `set ${CONTROL_KEY_VARIABLE} to the key of the replica, or use --stack or --local, which read the key`,
+    hint: `set ${PUBLISHER_CONTROL_KEY_VARIABLE} to the key of the replica, or use --stack or --local, which read the key`,
     cause,
   });
 }
@@ -243,8 +249,8 @@ async function servesAsPublished(
   const ready = index
     .filter(({ name, state }) => name === model.name && state === 'READY')
     .map((entry) => entry.version);
-  const wanted = model.served.map(String);
-  if (ready.length !== wanted.length || !wanted.every((version) => ready.includes(version))) return false;
+  const desired = model.served.map(String);
+  if (ready.length !== desired.length || !desired.every((version) => ready.includes(version))) return false;
   try {
     return (await loadedDigest(client, model)) === model.digest;
   } catch (error) {
@@ -262,15 +268,15 @@ async function servesOurs(client: TritonHttpClient, model: ServedModel): Promise
   const index = await client.repositoryIndex();
   const ready = index.find(({ name, state }) => name === model.name && state === 'READY');
   if (ready === undefined) return false;
-  return model.digest === '' || (await digestOf(client, model.name, Number(ready.version))) === model.digest;
+  return model.digest === '' || (await getDigest(client, model.name, Number(ready.version))) === model.digest;
 }
 
 /** The digest in the configuration that the server has loaded; undefined if it has none. */
 export async function loadedDigest(client: TritonHttpClient, model: ServedModel): Promise<string | undefined> {
-  return digestOf(client, model.name, model.served.at(-1));
+  return getDigest(client, model.name, model.served.at(-1));
 }
 
-async function digestOf(client: TritonHttpClient, name: string, version?: number): Promise<string | undefined> {
+async function getDigest(client: TritonHttpClient, name: string, version?: number): Promise<string | undefined> {
   const config = (await client.modelConfig(name, version)) as {
     parameters?: Record<string, { string_value?: string }>;
   };
@@ -324,7 +330,7 @@ async function waitUntilReady(
   const loaded = Date.now();
   for (;;) {
     signal?.throwIfAborted();
-    const states = statesOf(await client.repositoryIndex(), model);
+    const states = getStates(await client.repositoryIndex(), model);
     const [first, ...others] = states.filter(({ state }) => state !== 'READY');
     if (first === undefined) return;
     const isLost = ({ state }: ServedVersion): boolean =>
@@ -373,14 +379,14 @@ function stillLoaded(stuck: StillLoaded, { onStillLoaded }: RolloutOptions): voi
 }
 
 /** Names each replica with the models that are still loaded on it, and the command that restarts it. */
-export function stillLoadedError(message: string, stuck: readonly StillLoaded[], cause?: unknown): Incomplete {
+export function stillLoadedError(message: string, stuck: readonly StillLoaded[], cause?: unknown): PartialFailureError {
   const replicas = [...new Set(stuck.map(({ replica }) => replica))];
   const problems = replicas.map((file) => {
     const models = stuck.filter(({ replica }) => replica === file);
     const held = models.map(({ model, reason }) => `${model} is still loaded (${reason})`).join(', ');
     return { file, message: held, hint: models[0]?.restart };
   });
-  return new Incomplete(message, {
+  return new PartialFailureError(message, {
     problems,
     hint: 'restart these replicas one after the other; each of them then loads the release',
     cause,
@@ -401,7 +407,7 @@ export interface ServedVersion {
 }
 
 /** The state of each desired version of `model` in a repository index. */
-export function statesOf(index: readonly ModelIndexEntry[], model: ServedModel): ServedVersion[] {
+export function getStates(index: readonly ModelIndexEntry[], model: ServedModel): ServedVersion[] {
   return model.served.map((version) => {
     const entry = index.find(({ name, version: v }) => name === model.name && v === String(version));
     return { model: model.name, version, state: entry?.state ?? 'absent', reason: entry?.reason ?? '' };

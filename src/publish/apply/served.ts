@@ -1,7 +1,7 @@
 import type { Release, ReleasedModel } from '../release/release';
 import { withoutFrames } from '../../triton/load-failure';
 import type { ServedModel, ServedVersion } from './rollout';
-import { composingFirst } from '../plan/desired';
+import { topologicalOrder } from '../plan/desired';
 
 /** A model of a release as replicas should serve it. */
 export function servedModel(name: string, released: ReleasedModel): ServedModel & { composedOf: string[] } {
@@ -11,7 +11,7 @@ export function servedModel(name: string, released: ReleasedModel): ServedModel 
 
 /** The named models that a release has, composing models before their ensembles. */
 export function servedModels(names: readonly string[], released: Readonly<Record<string, ReleasedModel>>) {
-  return composingFirst(
+  return topologicalOrder(
     names.flatMap((name) => {
       const model = released[name];
       return model === undefined ? [] : [servedModel(name, model)];
@@ -44,7 +44,7 @@ export function withFailedSteps<V extends ServedVersion>(
 }
 
 /** Models of a release in the order of their removal: ensembles before their composing models. */
-export function ensemblesFirst(names: readonly string[], release: Release | undefined): string[] {
+export function reverseTopologicalOrder(names: readonly string[], release: Release | undefined): string[] {
   return servedModels(names, release?.models ?? {})
     .map(({ name }) => name)
     .reverse();

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../../core/abort';
 import { UserError } from '../../core/errors';
-import type { ChangeOptions } from './options';
-import type { SeenRepository } from '../plan/snapshot';
+import type { ApplyOptions } from './options';
+import type { RepositorySnapshot } from '../plan/snapshot';
 
 const LOOK_AGAIN_MS = 1000;
 
@@ -11,7 +11,7 @@ export class WaitForLock {
   private readonly deadline: number;
   private announced: string | undefined;
 
-  constructor(private readonly options: ChangeOptions) {
+  constructor(private readonly options: ApplyOptions) {
     this.deadline = Date.now() + options.lockTimeoutMs;
   }
 
@@ -20,7 +20,7 @@ export class WaitForLock {
    * @returns whether to read the repository again
    * @throws UserError after the timeout
    */
-  async isHeld({ lock: { heldBy } }: SeenRepository): Promise<boolean> {
+  async isHeld({ lock: { heldBy } }: RepositorySnapshot): Promise<boolean> {
     if (heldBy === undefined) return false;
     if (Date.now() > this.deadline) {
       throw new UserError(`another publisher is at work: ${heldBy}`, {

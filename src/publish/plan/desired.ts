@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { configText, stepModels, withServedVersions, type RepositoryModel } from '../../model';
-import { checksumOfBytes, checksumOfFile, type StoredPlace } from '../../s3/store';
+import { checksumOfBytes, checksumOfFile, type StoredObject } from '../../s3/store';
 import { encodeGolden } from '../../model/golden';
-import type { WantedGolden } from '../release/golden-object';
+import type { DesiredGolden } from '../release/golden-object';
 import { CONFIG_FILE, isTraceRecord } from '../keys';
 import type { WeightKind } from '../release/release';
 
 /** One object that the repository in S3 should hold. */
-export interface WantedObject {
+export interface DesiredObject {
   /** Under the repository prefix: `resnet/1/model.pt`. */
   key: string;
   bytes: number;
@@ -20,10 +20,10 @@ export interface WantedObject {
 }
 
 /** Where the bytes are. `stored` lists places in S3; the first place that has the bytes is used. */
-export type ObjectSource = { file: string } | { body: Buffer } | { stored: StoredPlace[] };
+export type ObjectSource = { file: string } | { body: Buffer } | { stored: StoredObject[] };
 
 /** The desired state of a model. */
-export interface WantedModel {
+export interface DesiredModel {
   name: string;
   /** Versions that config.pbtxt tells Triton to serve, ascending. */
   served: number[];
@@ -31,15 +31,15 @@ export interface WantedModel {
   digest: string;
   /** Models that must be loaded first: the steps of an ensemble. */
   composedOf: string[];
-  objects: WantedObject[];
+  objects: DesiredObject[];
   /** config.pbtxt. It is written last, which commits the model. */
-  config: WantedObject;
+  config: DesiredObject;
   /** Version -> origin of its weights, if tracing recorded it. */
   weights: Record<string, string>;
   /** Version -> kind of its weights, if tracing recorded it. */
   weightKinds?: Record<string, WeightKind>;
   /** Undefined if the model has no golden requests. */
-  golden?: WantedGolden;
+  golden?: DesiredGolden;
 }
 
 /**
@@ -57,12 +57,12 @@ const PLACEHOLDER = Buffer.from('Keeps the folder, which Triton needs to see thi
 const PLACEHOLDER_CHECKSUM = checksumOfBytes(PLACEHOLDER);
 
 /** The desired state of the models of a folder, in publishing order. */
-export async function wantedModels(models: readonly RepositoryModel[]): Promise<WantedModel[]> {
-  return composingFirst(await Promise.all(models.map(toWanted)));
+export async function desiredModels(models: readonly RepositoryModel[]): Promise<DesiredModel[]> {
+  return topologicalOrder(await Promise.all(models.map(toWanted)));
 }
 
-async function toWanted(model: RepositoryModel): Promise<WantedModel> {
-  const object = (key: string, bytes: number, source: ObjectSource): WantedObject => ({
+async function toWanted(model: RepositoryModel): Promise<DesiredModel> {
+  const object = (key: string, bytes: number, source: ObjectSource): DesiredObject => ({
     key: `${model.name}/${key}`,
     bytes,
     source,
@@ -83,7 +83,7 @@ async function toWanted(model: RepositoryModel): Promise<WantedModel> {
       checksum: await checksumOfFile(path, bytes),
     })),
   );
-  const digest = digestOf(model.configText, beside);
+  const digest = getDigest(model.configText, beside);
   const body = Buffer.from(publishedConfig(model, digest));
   return {
     name: model.name,
@@ -97,13 +97,13 @@ async function toWanted(model: RepositoryModel): Promise<WantedModel> {
   };
 }
 
-function wantedGolden({ golden: requests }: RepositoryModel): WantedGolden | undefined {
+function wantedGolden({ golden: requests }: RepositoryModel): DesiredGolden | undefined {
   if (requests.length === 0) return undefined;
   const { body, golden } = encodeGolden(requests);
   return { ...golden, body: () => Promise.resolve(body) };
 }
 
-function digestOf(text: string, beside: readonly WantedObject[]): string {
+function getDigest(text: string, beside: readonly DesiredObject[]): string {
   const hash = createHash('sha256').update(text);
   for (const { key, checksum } of beside) hash.update(`\0${key}\0${checksum}`);
   return hash.digest('hex').slice(0, 32);
@@ -117,7 +117,7 @@ function publishedConfig(model: RepositoryModel, digest: string): string {
 /** Reads origin and kind of the weights from the trace records beside the artifacts. */
 async function describeWeights(
   model: RepositoryModel,
-): Promise<Required<Pick<WantedModel, 'weights' | 'weightKinds'>>> {
+): Promise<Required<Pick<DesiredModel, 'weights' | 'weightKinds'>>> {
   const weights: Record<string, string> = {};
   const weightKinds: Record<string, WeightKind> = {};
   for (const { version, files } of model.versions) {
@@ -141,7 +141,7 @@ interface TraceFile {
 /**
  * Sorts composing models before their ensembles: a stable topological order. Validation has already rejected cycles.
  */
-export function composingFirst<T extends { name: string; composedOf: readonly string[] }>(models: readonly T[]): T[] {
+export function topologicalOrder<T extends { name: string; composedOf: readonly string[] }>(models: readonly T[]): T[] {
   const byName = new Map(models.map((model) => [model.name, model]));
   const ordered = new Set<T>();
   const visit = (model: T, above: ReadonlySet<T>): void => {

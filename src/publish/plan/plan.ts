@@ -1,10 +1,10 @@
-import { forEachLimited } from '../../core/pool';
+import { forEachLimited } from '../../core/concurrency';
 import { checksumOfFile, type ListedObject, type S3Store } from '../../s3/store';
-import { CONFIG_FILE, isReplaceable, modelOf, versionOf, versionsOf } from '../keys';
+import { CONFIG_FILE, isReplaceable, getModelName, getVersion, getVersions } from '../keys';
 import type { RepositoryLocation } from '../location';
-import type { SeenRepository } from './snapshot';
+import type { RepositorySnapshot } from './snapshot';
 import type { Release, ReleasedModel } from '../release/release';
-import type { WantedModel, WantedObject } from './desired';
+import type { DesiredModel, DesiredObject } from './desired';
 
 /**
  * The action for one object:
@@ -20,7 +20,7 @@ import type { WantedModel, WantedObject } from './desired';
 export type Action = 'upload' | 'keep' | 'replace' | 'conflict';
 
 export interface PlannedObject {
-  object: WantedObject;
+  object: DesiredObject;
   action: Action;
   /** ETag of the existing object, for a conditional write. */
   etag?: string;
@@ -31,17 +31,17 @@ export interface PlannedObject {
 }
 
 export interface PlannedModel {
-  model: WantedModel;
+  model: DesiredModel;
   /** Versions that the current release serves; undefined if it does not have the model. */
   before: number[] | undefined;
   objects: PlannedObject[];
   config: PlannedObject;
   /** Objects in a published version folder of the bucket that the desired model does not have. */
-  surplus: string[];
+  extraneous: string[];
   /** The same in a version that was never published: an interrupted or failed publisher left these objects. */
-  leftovers: string[];
+  orphaned: string[];
   /** In the bucket with a configuration, but in no release: another tool published the model. */
-  foreign: boolean;
+  unmanaged: boolean;
 }
 
 /** The changes to make. A plan is plain data, so that it can be printed, tested and carried out. */
@@ -56,7 +56,7 @@ export interface Plan {
    */
   prune: string[];
   /** Whether the pruned objects are archived beside the repository. */
-  keepPruned: boolean;
+  archivePruned: boolean;
   /** Pruned versions of the release that no rollback can restore, because the bucket keeps no copy: `resnet 1`. */
   lost: string[];
 }
@@ -68,51 +68,51 @@ export interface PlanOptions {
   prune: boolean;
   /** Models of the release to remove. */
   remove: readonly string[];
-  keepRemoved: boolean;
+  archiveRemoved: boolean;
   /** Replace objects of published versions, so that there are no conflicts. */
   replacePublished: boolean;
 }
 
 /** Every object of a model, its configuration last. */
-export const objectsOf = ({ objects, config }: Pick<PlannedModel, 'objects' | 'config'>): PlannedObject[] => [
+export const getObjects = ({ objects, config }: Pick<PlannedModel, 'objects' | 'config'>): PlannedObject[] => [
   ...objects,
   config,
 ];
 
 /** Whether any object of the model must be written, or orphaned objects must be deleted. */
 export function isChanged(planned: PlannedModel): boolean {
-  return objectsOf(planned).some(({ action }) => action !== 'keep') || planned.leftovers.length > 0;
+  return getObjects(planned).some(({ action }) => action !== 'keep') || planned.orphaned.length > 0;
 }
 
 /**
  * Whether the golden requests of a model differ from those of the release. Then the model is asked on every replica,
  * even if the replica serves it already.
  */
-export const isGoldenChanged = (model: WantedModel, released: ReleasedModel | undefined): boolean =>
+export const isGoldenChanged = (model: DesiredModel, released: ReleasedModel | undefined): boolean =>
   model.golden?.sha256 !== released?.golden?.sha256;
 
 /** Whether the plan would change a published version of the model. */
-export function isConflict({ objects, surplus }: PlannedModel): boolean {
-  return surplus.length > 0 || objects.some(({ action }) => action === 'conflict');
+export function isConflict({ objects, extraneous }: PlannedModel): boolean {
+  return extraneous.length > 0 || objects.some(({ action }) => action === 'conflict');
 }
 
 /** Whether the plan would change the bucket or the release. */
-export function needsWriting(plan: Plan, { head }: SeenRepository): boolean {
+export function needsWriting(plan: Plan, { head }: RepositorySnapshot): boolean {
   if (plan.prune.length > 0 || plan.remove.length > 0 || plan.models.some(isChanged)) return true;
   return plan.models.some((planned) => {
     const released = head?.release.models[planned.model.name];
     if (isGoldenChanged(planned.model, released)) return true;
-    return objectsOf(planned).some(({ object, etag }) => released?.objects[object.key]?.etag !== etag);
+    return getObjects(planned).some(({ object, etag }) => released?.objects[object.key]?.etag !== etag);
   });
 }
 
 /** Every reason why the plan must not be carried out. */
 export function conflicts(plan: Plan): { key: string; reason: string }[] {
-  return plan.models.flatMap(({ objects, surplus }) => [
+  return plan.models.flatMap(({ objects, extraneous }) => [
     ...objects
       .filter(({ action }) => action === 'conflict')
       .map(({ object }) => ({ key: object.key, reason: 'is in the bucket with other bytes' })),
-    ...surplus.map((key) => ({ key, reason: 'is in the bucket, but not in the folder that is published' })),
+    ...extraneous.map((key) => ({ key, reason: 'is in the bucket, but not in the folder that is published' })),
   ]);
 }
 
@@ -121,16 +121,16 @@ export function conflicts(plan: Plan): { key: string; reason: string }[] {
  * identifies the content; for other objects S3 is asked for the checksum. File times are ignored.
  */
 export async function makePlan(
-  wanted: readonly WantedModel[],
-  seen: SeenRepository,
+  desired: readonly DesiredModel[],
+  seen: RepositorySnapshot,
   options: PlanOptions,
 ): Promise<Plan> {
   const byModel = keysByModel(seen.objects);
-  const planners = wanted.map((model) => new ModelPlanner(model, byModel.get(model.name) ?? [], seen, options));
+  const planners = desired.map((model) => new ModelPlanner(model, byModel.get(model.name) ?? [], seen, options));
   const compared = planners.flatMap((planner) =>
     [...planner.model.objects, planner.model.config].map((object) => ({ planner, object })),
   );
-  const planned = new Map<WantedObject, PlannedObject>();
+  const planned = new Map<DesiredObject, PlannedObject>();
   await forEachLimited(compared, 32, async ({ planner, object }) => {
     planned.set(object, await planner.planObject(object));
   });
@@ -141,17 +141,17 @@ export async function makePlan(
   return {
     models: planners.map((planner) => planner.result((object) => planned.get(object) as PlannedObject)),
     remove: [...options.remove],
-    keepPruned: options.keepRemoved,
+    archivePruned: options.archiveRemoved,
     prune,
-    lost: options.keepRemoved ? [] : lostVersions(prune, seen.head?.release),
+    lost: options.archiveRemoved ? [] : lostVersions(prune, seen.head?.release),
   };
 }
 
 /** In a bucket with versioning the release records the version id with which a deleted object can be restored. */
 function lostVersions(prune: readonly string[], release: Release | undefined): string[] {
-  return versionsOf(
+  return getVersions(
     prune.filter((key) => {
-      const released = release?.models[modelOf(key)]?.objects[key];
+      const released = release?.models[getModelName(key)]?.objects[key];
       return !isReplaceable(key) && released !== undefined && released.versionId === undefined;
     }),
   );
@@ -165,58 +165,58 @@ class ModelPlanner {
   private readonly wantedVersions: ReadonlySet<number | undefined>;
 
   constructor(
-    readonly model: WantedModel,
+    readonly model: DesiredModel,
     private readonly present: readonly string[],
-    private readonly seen: SeenRepository,
+    private readonly seen: RepositorySnapshot,
     private readonly options: PlanOptions,
   ) {
     this.released = seen.head?.release.models[model.name];
     this.wantedKeys = new Set([...model.objects, model.config].map(({ key }) => key));
-    this.wantedVersions = new Set(model.objects.flatMap(({ key }) => versionOf(key) ?? []));
-    this.releasedVersions = this.isForeign()
+    this.wantedVersions = new Set(model.objects.flatMap(({ key }) => getVersion(key) ?? []));
+    this.releasedVersions = this.isUnmanaged()
       ? undefined
-      : new Set(Object.keys(this.released?.objects ?? {}).map(versionOf));
+      : new Set(Object.keys(this.released?.objects ?? {}).map(getVersion));
   }
 
-  async planObject(object: WantedObject): Promise<PlannedObject> {
+  async planObject(object: DesiredObject): Promise<PlannedObject> {
     const present = this.seen.objects.get(object.key);
     if (present === undefined) return { object, action: 'upload' };
     const { etag } = present;
     if (object.etag === etag && object.bytes === present.bytes) return { object, action: 'keep', etag };
     const checksum = present.bytes === object.bytes ? await this.checksumInBucket(object.key, present) : undefined;
-    if (checksum !== undefined && checksum === (await checksumOf(object))) {
+    if (checksum !== undefined && checksum === (await computeChecksum(object))) {
       return { object, action: 'keep', etag, checksum };
     }
     const replaceable = isReplaceable(object.key) || !this.isCommitted(object.key);
     return { object, action: replaceable ? 'replace' : 'conflict', etag, recent: present.recent };
   }
 
-  result(planned: (object: WantedObject) => PlannedObject): PlannedModel {
+  result(planned: (object: DesiredObject) => PlannedObject): PlannedModel {
     const extra = this.present.filter(
-      (key) => !isReplaceable(key) && this.wantedVersions.has(versionOf(key)) && !this.wantedKeys.has(key),
+      (key) => !isReplaceable(key) && this.wantedVersions.has(getVersion(key)) && !this.wantedKeys.has(key),
     );
     return {
       model: this.model,
       before: this.released?.served,
       objects: this.model.objects.map(planned),
       config: planned(this.model.config),
-      surplus: extra.filter((key) => this.isCommitted(key)),
-      leftovers: extra.filter((key) => !this.isCommitted(key)),
-      foreign: this.isForeign(),
+      extraneous: extra.filter((key) => this.isCommitted(key)),
+      orphaned: extra.filter((key) => !this.isCommitted(key)),
+      unmanaged: this.isUnmanaged(),
     };
   }
 
   /** Keys in the model's folder of the bucket that no longer belong to the model. */
   unwanted(): string[] {
-    return this.present.filter((key) => !this.wantedKeys.has(key) && !this.wantedVersions.has(versionOf(key)));
+    return this.present.filter((key) => !this.wantedKeys.has(key) && !this.wantedVersions.has(getVersion(key)));
   }
 
   /** Whether the object's version was published, so that replicas may load it at any time. */
   private isCommitted(key: string): boolean {
-    return !this.options.replacePublished && (this.releasedVersions?.has(versionOf(key)) ?? true);
+    return !this.options.replacePublished && (this.releasedVersions?.has(getVersion(key)) ?? true);
   }
 
-  private isForeign(): boolean {
+  private isUnmanaged(): boolean {
     return this.released === undefined && this.seen.objects.has(`${this.model.name}/${CONFIG_FILE}`);
   }
 
@@ -231,10 +231,10 @@ class ModelPlanner {
 }
 
 /** Checksums of files, finished or in progress, so that each file is hashed once. */
-const hashed = new WeakMap<WantedObject, Promise<string>>();
+const hashed = new WeakMap<DesiredObject, Promise<string>>();
 
 /** The object's checksum; for a file it is computed. */
-export function checksumOf(object: WantedObject): Promise<string> | string | undefined {
+export function computeChecksum(object: DesiredObject): Promise<string> | string | undefined {
   if (object.checksum !== undefined || !('file' in object.source)) return object.checksum;
   const known = hashed.get(object) ?? checksumOfFile(object.source.file, object.bytes);
   hashed.set(object, known);
@@ -248,14 +248,14 @@ const SLICE_MS = 4;
  * Hashes the files that have the same name and size in the release, because they must be compared and there is time
  * while the bucket is listed. Errors are ignored here; they occur again in the comparison.
  */
-export async function hashAhead(models: readonly WantedModel[], release: Release | undefined): Promise<void> {
+export async function hashAhead(models: readonly DesiredModel[], release: Release | undefined): Promise<void> {
   let slice = performance.now();
   for (const { name, objects } of models) {
     const released = release?.models[name]?.objects ?? {};
     for (const object of objects) {
       if (released[object.key]?.bytes !== object.bytes) continue;
       try {
-        await checksumOf(object);
+        await computeChecksum(object);
       } catch {
         return;
       }
@@ -269,8 +269,8 @@ export async function hashAhead(models: readonly WantedModel[], release: Release
 function keysByModel(objects: ReadonlyMap<string, ListedObject>): Map<string, string[]> {
   const byModel = new Map<string, string[]>();
   for (const key of objects.keys()) {
-    const keys = byModel.get(modelOf(key));
-    if (keys === undefined) byModel.set(modelOf(key), [key]);
+    const keys = byModel.get(getModelName(key));
+    if (keys === undefined) byModel.set(getModelName(key), [key]);
     else keys.push(key);
   }
   return byModel;

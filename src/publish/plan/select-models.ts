@@ -1,6 +1,6 @@
 import { UserError } from '../../core/errors';
 import type { Release } from '../release/release';
-import type { WantedModel } from './desired';
+import type { DesiredModel } from './desired';
 
 /**
  * Selects the models of a release that --models names; all models if it was not given.
@@ -8,10 +8,10 @@ import type { WantedModel } from './desired';
  * @throws UserError for a name that the release lacks, and for an ensemble without one of its composing models
  */
 export function selectModels(
-  all: WantedModel[],
+  all: DesiredModel[],
   selection: readonly string[] | undefined,
   { release, where }: { release: Release; where: string },
-): WantedModel[] {
+): DesiredModel[] {
   if (selection === undefined) return all;
   const unknown = selection.find((name) => release.models[name] === undefined);
   if (unknown !== undefined) {

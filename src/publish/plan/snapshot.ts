@@ -1,11 +1,11 @@
 import type { ListedObject, S3Store } from '../../s3/store';
-import { seeLock, type SeenLock } from '../lock';
+import { readLock, type LockSnapshot } from '../lock';
 import type { RepositoryLocation } from '../location';
 import { readHead, type Head, type Release } from '../release/release';
 
 /** A snapshot of the repository in the bucket. */
-export interface SeenRepository {
-  lock: SeenLock;
+export interface RepositorySnapshot {
+  lock: LockSnapshot;
   head: Head | undefined;
   /** By key under the repository prefix. */
   objects: Map<string, ListedObject>;
@@ -16,19 +16,19 @@ export interface SeenRepository {
  * snapshot is still valid.
  * @param onHead called with the current release, before the listing is complete
  */
-export async function lookAt(
+export async function readSnapshot(
   store: S3Store,
   location: RepositoryLocation,
   onHead: (release: Release | undefined) => void = () => undefined,
-): Promise<SeenRepository> {
-  const lock = await seeLock(store, location);
+): Promise<RepositorySnapshot> {
+  const lock = await readLock(store, location);
   const reading = readHead(store, location).then((head) => {
     onHead(head?.release);
     return head;
   });
   // `reading` reports the error.
   const expected = reading.then(
-    (head) => keysOf(head?.release, location),
+    (head) => getKeys(head?.release, location),
     () => [],
   );
   const [head, objects] = await Promise.all([reading, listRepository(store, location, expected)]);
@@ -46,7 +46,7 @@ async function listRepository(
 }
 
 /** Keys of all objects of a release, sorted. */
-function keysOf(release: Release | undefined, { prefix }: RepositoryLocation): string[] {
+function getKeys(release: Release | undefined, { prefix }: RepositoryLocation): string[] {
   const keys = Object.values(release?.models ?? {}).flatMap(({ objects }) => Object.keys(objects));
   return keys.map((key) => `${prefix}/${key}`).sort();
 }

@@ -1,15 +1,15 @@
 import { UserError } from '../../core/errors';
 import { decodeGolden, verifyGolden, type GoldenRequest, type ReleasedGolden } from '../../model/golden';
-import { PreconditionFailed, type S3Store } from '../../s3/store';
+import { PreconditionFailedError, type S3Store } from '../../s3/store';
 import { goldenKey, type RepositoryLocation } from '../location';
 
 /** Golden requests of a desired model: their entry in the release, and their bytes. */
-export interface WantedGolden extends ReleasedGolden {
+export interface DesiredGolden extends ReleasedGolden {
   body: () => Promise<Buffer>;
 }
 
 /** The golden requests of a release in `store`, read on demand. */
-export function storedGolden(store: S3Store, location: RepositoryLocation, golden: ReleasedGolden): WantedGolden {
+export function storedGolden(store: S3Store, location: RepositoryLocation, golden: ReleasedGolden): DesiredGolden {
   const where = `s3://${store.bucket}/${goldenKey(location, golden.sha256)}`;
   return {
     ...golden,
@@ -27,15 +27,15 @@ export function storedGolden(store: S3Store, location: RepositoryLocation, golde
 }
 
 /** Decodes golden requests after their bytes were verified. */
-export async function readRequests(golden: WantedGolden | undefined): Promise<GoldenRequest[]> {
+export async function readRequests(golden: DesiredGolden | undefined): Promise<GoldenRequest[]> {
   return golden === undefined ? [] : decodeGolden(await golden.body(), golden, 'the golden requests');
 }
 
 /** Writes the object with golden requests, unless an object with the same content exists. */
-export async function putGolden(store: S3Store, location: RepositoryLocation, golden: WantedGolden): Promise<void> {
+export async function putGolden(store: S3Store, location: RepositoryLocation, golden: DesiredGolden): Promise<void> {
   try {
     await store.putBytes(goldenKey(location, golden.sha256), await golden.body(), { ifAbsent: true });
   } catch (error) {
-    if (!(error instanceof PreconditionFailed)) throw error;
+    if (!(error instanceof PreconditionFailedError)) throw error;
   }
 }

@@ -1,7 +1,7 @@
 import type { S3Store } from '../../s3/store';
 import { releaseHistory } from './history';
-import { CONFIG_FILE, isReplaceable, modelOf, versionOf, versionsOf } from '../keys';
-import { keptKey, type RepositoryLocation } from '../location';
+import { CONFIG_FILE, isReplaceable, getModelName, getVersion, getVersions } from '../keys';
+import { archiveKey, type RepositoryLocation } from '../location';
 import {
   readHead,
   releaseIds,
@@ -49,7 +49,7 @@ export async function listReleases(
   // One more than requested, to compute the changes of the last one.
   const history = releaseHistory(store, location, { head: head?.release, ids, most: limit + 1 });
   for await (const release of history) releases.push(release);
-  const lostOf = await lostVersions(store, location, head?.release);
+  const getLost = await lostVersions(store, location, head?.release);
   return releases.slice(0, limit).map((release, i) => ({
     id: release.id,
     createdAt: release.createdAt,
@@ -60,9 +60,9 @@ export async function listReleases(
     notAsked: release.notAsked,
     isCurrent: i === 0,
     serves: ofModels(release, ({ served }) => served),
-    weights: ofModels(release, weightKindOf),
+    weights: ofModels(release, getWeightKind),
     asked: ofModels(release, ({ asked }) => asked ?? 'no'),
-    lost: lostOf(release),
+    lost: getLost(release),
     changes: changesBetween(releases[i + 1], release),
   }));
 }
@@ -74,21 +74,21 @@ async function lostVersions(
   current: Release | undefined,
 ): Promise<(release: Release) => string[]> {
   const folder = `${location.prefix}/`;
-  const [objects, copies] = await Promise.all([store.list(folder), store.list(keptKey(location, ''))]);
+  const [objects, copies] = await Promise.all([store.list(folder), store.list(archiveKey(location, ''))]);
   const etags = new Map(objects.map(({ key, etag }) => [key.slice(folder.length), etag]));
   const aside = new Set(copies.map(({ key }) => key));
   const isLost = (key: string, { etag, checksum, versionId }: ReleasedObject): boolean => {
     const there = etags.get(key);
-    if (there === undefined) return versionId === undefined && !aside.has(keptKey(location, checksum));
+    if (there === undefined) return versionId === undefined && !aside.has(archiveKey(location, checksum));
     // The same bytes, written again, may have another ETag.
-    const now = current?.models[modelOf(key)]?.objects[key];
+    const now = current?.models[getModelName(key)]?.objects[key];
     return there !== etag && !(now?.etag === there && now.checksum === checksum);
   };
   return ({ models }) =>
     Object.values(models).flatMap(({ served, objects }) =>
-      versionsOf(
+      getVersions(
         Object.entries(objects).flatMap(([key, object]) => {
-          const version = versionOf(key);
+          const version = getVersion(key);
           return version !== undefined && served.includes(version) && !isReplaceable(key) && isLost(key, object)
             ? [key]
             : [];
@@ -102,7 +102,7 @@ function ofModels<T>({ models }: Release, read: (model: ReleasedModel) => T): Re
 }
 
 /** `random` if any served version has random weights, `pretrained` if all have pretrained ones. */
-export function weightKindOf({
+export function getWeightKind({
   served,
   weightKinds = {},
 }: Pick<ReleasedModel, 'served' | 'weightKinds'>): WeightKind | 'unknown' {
@@ -117,21 +117,21 @@ export function changesBetween(before: Release | undefined, after: Release): str
   return names.flatMap((name) => {
     const [old, now] = [before?.models[name], after.models[name]];
     if (now === undefined) return [`removed ${name}`];
-    const random = weightKindOf(now) === 'random' ? ' (random weights)' : '';
+    const random = getWeightKind(now) === 'random' ? ' (random weights)' : '';
     if (old === undefined) return [`new ${name} ${now.served.join(' ')}${random}`];
     if (old.served.join() !== now.served.join()) {
       return [`${name} ${old.served.join(' ')} -> ${now.served.join(' ')}${random}`];
     }
-    if (configOf(name, old) !== configOf(name, now)) return [`${name}: configuration`];
+    if (getConfig(name, old) !== getConfig(name, now)) return [`${name}: configuration`];
     if (old.golden?.sha256 !== now.golden?.sha256) return [`${name}: golden requests`];
-    const gone = numbersOf(old).filter((version) => !numbersOf(now).includes(version));
+    const gone = toNumbers(old).filter((version) => !toNumbers(now).includes(version));
     return gone.length === 0 ? [] : [`${name}: deleted ${gone.join(' ')}`];
   });
 }
 
-const numbersOf = (model: ReleasedModel): number[] => [
-  ...new Set(Object.keys(model.objects).flatMap((key) => versionOf(key) ?? [])),
+const toNumbers = (model: ReleasedModel): number[] => [
+  ...new Set(Object.keys(model.objects).flatMap((key) => getVersion(key) ?? [])),
 ];
 
-const configOf = (name: string, model: ReleasedModel): string | undefined =>
+const getConfig = (name: string, model: ReleasedModel): string | undefined =>
   model.objects[`${name}/${CONFIG_FILE}`]?.checksum;

@@ -13,7 +13,7 @@ const GIT_TIMEOUT_MS = 10_000;
  * The commit of a folder and the given message, by default the subject of the commit. Without git, or outside of a work
  * tree, there is no commit.
  */
-export async function provenanceOf(folder: string, message: string | undefined): Promise<Provenance> {
+export async function readProvenance(folder: string, message: string | undefined): Promise<Provenance> {
   try {
     const git = async (...args: string[]): Promise<string> =>
       (await exec('git', ['-C', folder, ...args], { timeoutMs: GIT_TIMEOUT_MS })).stdout.trim();

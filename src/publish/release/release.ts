@@ -140,7 +140,7 @@ export function newRelease(
 
 /**
  * Makes `release` the current one, if `head` is still current.
- * @throws PreconditionFailed if another publisher wrote the head first
+ * @throws PreconditionFailedError if another publisher wrote the head first
  */
 export async function writeHead(
   store: S3Store,

@@ -29,7 +29,7 @@ export async function fetchWeights({ source, sha256 }: Pinned, options: FetchOpt
   }
   // One folder per content, so that the file keeps its name, which the trace record contains.
   const file = join(cacheRoot(), 'weights', sha256 ?? '', basename(new URL(source.text).pathname));
-  if (existsSync(file) && (await sha256Of(file)) === sha256) return file;
+  if (existsSync(file) && (await computeSha256(file)) === sha256) return file;
   await download({ source, sha256 }, file, options);
   return file;
 }
@@ -109,7 +109,7 @@ async function requireContent(file: string, sha256: string | undefined, folder: 
     });
   }
   if (sha256 === undefined) return;
-  const received = await sha256Of(file);
+  const received = await computeSha256(file);
   if (received === sha256) return;
   throw new UserError(
     `${name} has SHA-256 ${received}; ${displayPath(join(folder, WEIGHTS_FILE))} requires ${sha256}`,
@@ -129,7 +129,7 @@ async function isPointer(path: string): Promise<boolean> {
   }
 }
 
-async function sha256Of(path: string): Promise<string> {
+async function computeSha256(path: string): Promise<string> {
   const hash = createHash('sha256');
   for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
   return hash.digest('hex');

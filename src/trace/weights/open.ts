@@ -2,9 +2,9 @@ import { createReadStream } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../core/errors';
-import { reasonOf } from '../../model/paths';
+import { getReason } from '../../model/paths';
 import { S3Store } from '../../s3/store';
-import type { Source } from '../../model/weights-source';
+import type { WeightsSource } from '../../model/weights-source';
 
 /** Address of Hugging Face. HF_ENDPOINT sets a mirror, as in Hugging Face's own library. */
 const HUB = 'https://huggingface.co';
@@ -17,7 +17,7 @@ const PAUSE_MS = 1000;
  * @param folder base of relative paths
  * @throws UserError if the source is missing or unreachable
  */
-export async function* openSource(source: Source, folder: string): AsyncGenerator<Uint8Array> {
+export async function* openSource(source: WeightsSource, folder: string): AsyncGenerator<Uint8Array> {
   if (source.kind === 'path') yield* readFile(resolve(folder, source.text));
   else if (source.kind === 's3') {
     const store = new S3Store({ bucket: source.bucket });
@@ -41,7 +41,7 @@ async function* readFile(path: string): AsyncGenerator<Uint8Array> {
   try {
     yield* createReadStream(path) as AsyncIterable<Buffer>;
   } catch (error) {
-    throw new UserError(`cannot read ${path}: ${reasonOf(error)}`, { hint: 'paths are relative to the model folder' });
+    throw new UserError(`cannot read ${path}: ${getReason(error)}`, { hint: 'paths are relative to the model folder' });
   }
 }
 
@@ -50,7 +50,7 @@ async function* download(url: string, headers: Record<string, string>): AsyncGen
   try {
     if (answer.body !== null) yield* answer.body as unknown as AsyncIterable<Uint8Array>;
   } catch (error) {
-    throw new UserError(`the download of ${url} was interrupted: ${causeOf(error)}`, {
+    throw new UserError(`the download of ${url} was interrupted: ${getCause(error)}`, {
       hint: 'run the command again',
       cause: error,
     });
@@ -68,7 +68,7 @@ async function request(url: string, headers: Record<string, string>): Promise<Re
       if (answer.status < 500 && answer.status !== 429) throw failure;
     } catch (error) {
       if (error instanceof UserError) throw error;
-      failure = new UserError(`cannot reach ${url}: ${causeOf(error)}`, {
+      failure = new UserError(`cannot reach ${url}: ${getCause(error)}`, {
         hint: 'check the address and the network; HF_ENDPOINT names a mirror of Hugging Face',
         cause: error,
       });
@@ -89,7 +89,7 @@ function refused(url: string, status: number): UserError {
 }
 
 /** Returns the reason in the cause of a fetch error, because the error itself only says that fetch failed. */
-function causeOf(error: unknown): string {
+function getCause(error: unknown): string {
   const { cause } = error as { cause?: unknown };
-  return reasonOf(cause ?? error);
+  return getReason(cause ?? error);
 }

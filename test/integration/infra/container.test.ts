@@ -16,7 +16,7 @@ import { TritonHttpClient } from '../../../src/triton/http';
 import { addingModel, writeRepository } from '../../support/repository';
 import { runCommandLine } from '../../support/run';
 import { openBucket, testS3 } from '../../support/s3';
-import { Scratch } from '../../support/scratch';
+import { Scratch } from '../../support/temp-dir';
 import { render } from '../../support/render';
 
 const LOCATION = { bucket: 'container-test', prefix: 'models' };

@@ -20,11 +20,11 @@ test('the Pulumi program does not load modules that run servers or download tool
 });
 
 /** Runs a program in a separate Node.js process and parses its JSON output. */
-const answerOf = (program: string): unknown =>
+const getAnswer = (program: string): unknown =>
   JSON.parse(execFileSync(process.execPath, ['--no-warnings', '-e', program], { cwd: paths.root, encoding: 'utf8' }));
 
 test('the Pulumi program loads closure serialization only if it is used', () => {
-  const told = answerOf(`
+  const told = getAnswer(`
     require('./infra/start.cjs');
     const count = (name) => Object.keys(require.cache).filter((path) => path.includes('node_modules/' + name + '/')).length;
     const before = { sdk: count('@pulumi/pulumi') > 0, installer: count('pacote') };
@@ -39,7 +39,7 @@ test('the Pulumi program loads closure serialization only if it is used', () => 
 });
 
 test("stack traces are mapped to sources, except those of Pulumi's internal promises", () => {
-  const stacks = answerOf(`
+  const stacks = getAnswer(`
     Error.prepareStackTrace = () => 'looked up';
     require('./infra/start.cjs');
     const { debuggablePromise } = require('@pulumi/pulumi/runtime/debuggable.js');

@@ -47,7 +47,7 @@ const WRONG_KINDS: Record<string, [what: string, value: unknown, says: string][]
   ],
 };
 
-function kindOf(field: protobuf.Field): string {
+function getKind(field: protobuf.Field): string {
   if (field.resolvedType instanceof protobuf.Type) return 'message';
   if (field.resolvedType instanceof protobuf.Enum) return 'enum';
   return (
@@ -137,7 +137,7 @@ const SURROUNDINGS: Record<string, Fields> = {
 };
 
 /** Files of a repository with a configuration. For an ensemble, also the model of its step. */
-function repositoryOf(fields: Fields): MalformedCase['files'] {
+function getRepository(fields: Fields): MalformedCase['files'] {
   if (fields['ensemble_scheduling'] === undefined)
     return { ...ARTIFACT, 'm/model.yaml': JSON.stringify(sound(fields)) };
   const ports = { input: [{ name: 'x', ...tensor }], output: [{ name: 'y', ...tensor, dims: [4] }] };
@@ -153,10 +153,10 @@ function repositoryOf(fields: Fields): MalformedCase['files'] {
 function wrongKinds(): MalformedCase[] {
   let turn = 0;
   return everyPlace().flatMap(({ parent, field, put }) => {
-    const kind = field.map ? 'map' : field.repeated ? 'list' : kindOf(field);
+    const kind = field.map ? 'map' : field.repeated ? 'list' : getKind(field);
     const choices = WRONG_KINDS[kind] ?? [];
     const chosen = choices[turn++ % choices.length];
-    const item = kind === 'list' ? WRONG_KINDS[kindOf(field)]?.[0] : undefined;
+    const item = kind === 'list' ? WRONG_KINDS[getKind(field)]?.[0] : undefined;
     const path = `${parent}${field.name}`;
     const cases: MalformedCase[] = [];
     for (const [at, wrong, inList] of [
@@ -167,7 +167,7 @@ function wrongKinds(): MalformedCase[] {
       const [what, value, says] = wrong;
       cases.push({
         name: `model.yaml: ${at} is ${what}`,
-        files: repositoryOf(put(field.name, inList ? [value] : value)),
+        files: getRepository(put(field.name, inList ? [value] : value)),
         problems: [begins(`m/model.yaml: ${at}: ${says}`)],
       });
     }
@@ -182,12 +182,12 @@ function unknownFields(): MalformedCase[] {
   return [...first.values()].flatMap(({ parent, field, type, put, text }) => [
     {
       name: `model.yaml: no field ${parent}no_such_field`,
-      files: repositoryOf(put('no_such_field', 0)),
+      files: getRepository(put('no_such_field', 0)),
       problems: [begins(`m/model.yaml: ${parent}no_such_field: unknown field of ${type.name}; allowed: `)],
     },
     {
       name: `model.yaml: ${parent}${field.name} has no value`,
-      files: repositoryOf(put(field.name, null)),
+      files: getRepository(put(field.name, null)),
       problems: [begins(`m/model.yaml: ${parent}${field.name}: has no value`)],
     },
     {

@@ -1,4 +1,4 @@
-import { torchScript, torchScriptOf, zip } from '../model-files';
+import { torchScript, getTorchScript, zip } from '../model-files';
 import { ARTIFACT, begins, sound, type Malformed, type MalformedCase } from './case';
 import { state } from './rules/sequence';
 import { warmup } from './rules/warmup';
@@ -40,7 +40,7 @@ export const FILES: readonly MalformedCase[] = [
   ),
   file(
     'a forward() with more arguments than inputs',
-    { 'm/1/model.pt': torchScriptOf('x: Tensor,\n    mask: Tensor') },
+    { 'm/1/model.pt': getTorchScript('x: Tensor,\n    mask: Tensor') },
     'm/1/model.pt: forward() takes 2 arguments (x, mask), but the configuration has 1 input',
   ),
   file(
@@ -56,23 +56,23 @@ export const FILES: readonly MalformedCase[] = [
           },
         }),
       ),
-      'm/1/model.pt': torchScriptOf('x: Tensor'),
+      'm/1/model.pt': getTorchScript('x: Tensor'),
     },
     'm/1/model.pt: forward() takes 1 argument (x), but the configuration has 2 inputs',
   ),
   file(
     'a forward() with an argument that is no tensor',
-    { 'm/1/model.pt': torchScriptOf('x: Tensor,\n    flag: bool=True') },
+    { 'm/1/model.pt': getTorchScript('x: Tensor,\n    flag: bool=True') },
     "m/1/model.pt: forward() has the argument flag of type bool, which Triton's libtorch backend does not support",
   ),
   file(
     'a forward() with an argument that may be none',
-    { 'm/1/model.pt': torchScriptOf('x: Tensor,\n    y: Optional[Tensor]=None') },
+    { 'm/1/model.pt': getTorchScript('x: Tensor,\n    y: Optional[Tensor]=None') },
     "m/1/model.pt: forward() has the argument y of type Optional[Tensor], which Triton's libtorch backend does not support",
   ),
   file(
     'a forward() with two dictionaries',
-    { 'm/1/model.pt': torchScriptOf('x: Dict[str, Tensor],\n    y: Dict[str, Tensor]') },
+    { 'm/1/model.pt': getTorchScript('x: Dict[str, Tensor],\n    y: Dict[str, Tensor]') },
     "m/1/model.pt: forward() has the argument x of type Dict[str, Tensor], which Triton's libtorch backend does not support",
   ),
   file('an archive cut short', { 'm/1/model.pt': torchScript().subarray(0, 90) }, 'm/1/model.pt: is truncated'),

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadKubeconfig } from '../../../src/cluster/kubeconfig';
-import { Scratch } from '../../support/scratch';
+import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
 const before = { ...process.env };
@@ -29,7 +29,7 @@ const file = (name: string, text: string): string => {
   return path;
 };
 
-const serverOf = (kubeconfig?: string, context?: string): string | undefined =>
+const getServer = (kubeconfig?: string, context?: string): string | undefined =>
   loadKubeconfig(kubeconfig, context).getCurrentCluster()?.server;
 
 const failure = (work: () => unknown): unknown => {
@@ -41,24 +41,24 @@ const failure = (work: () => unknown): unknown => {
 };
 
 test('loadKubeconfig accepts YAML text, JSON text and a path', () => {
-  expect(serverOf(yaml('one'))).toBe('https://one.example:6443');
+  expect(getServer(yaml('one'))).toBe('https://one.example:6443');
   const json = JSON.stringify({
     clusters: [{ name: 'two', cluster: { server: 'https://two.example:6443' } }],
     contexts: [{ name: 'two', context: { cluster: 'two' } }],
     'current-context': 'two',
   });
-  expect(serverOf(json)).toBe('https://two.example:6443');
-  expect(serverOf(file('three', yaml('three')))).toBe('https://three.example:6443');
+  expect(getServer(json)).toBe('https://two.example:6443');
+  expect(getServer(file('three', yaml('three')))).toBe('https://three.example:6443');
 });
 
 test('loadKubeconfig reads the files of KUBECONFIG, the first of which sets the context, else ~/.kube/config', () => {
   mkdirSync(join(scratch.directory, '.kube'), { recursive: true });
   file('.kube/config', yaml('home'));
-  expect(serverOf()).toBe('https://home.example:6443');
+  expect(getServer()).toBe('https://home.example:6443');
   const second = yaml('second').replaceAll('name: me', 'name: you').replaceAll('user: me', 'user: you');
   process.env['KUBECONFIG'] = `${file('first', yaml('first'))}:${file('second', second)}`;
-  expect(serverOf()).toBe('https://first.example:6443');
-  expect(serverOf(undefined, 'second')).toBe('https://second.example:6443');
+  expect(getServer()).toBe('https://first.example:6443');
+  expect(getServer(undefined, 'second')).toBe('https://second.example:6443');
 });
 
 test('loadKubeconfig uses the given context', () => {

@@ -63,7 +63,7 @@ const accepted = async (count = 1): Promise<FakeStream> => {
   return streams[count - 1] as FakeStream;
 };
 
-const textOf = async (socket: Socket): Promise<string> => {
+const getText = async (socket: Socket): Promise<string> => {
   let text = '';
   for await (const chunk of socket.setEncoding('utf8')) text += String(chunk);
   return text;
@@ -96,7 +96,7 @@ test('PodForward answers 502 if the stream ends before an answer', async () => {
   const socket = await dial();
   socket.write('GET / HTTP/1.1\r\n\r\n');
   (await accepted()).close();
-  expect(await textOf(socket)).toBe(
+  expect(await getText(socket)).toBe(
     'HTTP/1.1 502 Bad Gateway\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: 56\r\n\r\n' +
       'port-forward to pod triton-0: the connection was closed\n',
   );
@@ -107,7 +107,7 @@ test('PodForward answers 502 with the error of the pod if there was no answer be
   const socket = await dial();
   const stream = await accepted();
   stream.errors.write(Buffer.from('connection refused'));
-  expect(await textOf(socket)).toMatch(/^HTTP\/1\.1 502 [^]*port-forward to pod triton-0: connection refused\n$/);
+  expect(await getText(socket)).toMatch(/^HTTP\/1\.1 502 [^]*port-forward to pod triton-0: connection refused\n$/);
   expect(stream.closed).toBe(true);
 });
 
@@ -117,14 +117,14 @@ test('PodForward adds nothing to an answer that is cut off', async () => {
   const stream = await accepted();
   stream.output.write(Buffer.from('HTTP/1.1 200 OK\r\n'));
   stream.errors.write(Buffer.from('broken pipe'));
-  expect(await textOf(socket)).toBe('HTTP/1.1 200 OK\r\n');
+  expect(await getText(socket)).toBe('HTTP/1.1 200 OK\r\n');
 });
 
 test('PodForward answers 502 if a stream cannot be opened, and tries again for the next connection', async () => {
   let tries = 0;
   await listen(() => Promise.reject(new Error(`no way ${(tries += 1)}`)));
-  expect(await textOf(await dial())).toMatch(/no way 1\n$/);
-  expect(await textOf(await dial())).toMatch(/no way 2\n$/);
+  expect(await getText(await dial())).toMatch(/no way 1\n$/);
+  expect(await getText(await dial())).toMatch(/no way 2\n$/);
 });
 
 test('PodForward pauses the stream while the client reads too slowly', async () => {

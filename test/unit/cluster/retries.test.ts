@@ -18,7 +18,7 @@ afterEach(async () => {
  * Replicas of an API server that gives one answer after the other to requests for the pods, and from then on 200.
  * @param items the pods
  */
-async function replicasOf(
+async function getReplicas(
   answers: Answer[],
   items: object[] = [],
 ): Promise<{ source: ReplicaSource; asked: () => number }> {
@@ -48,7 +48,7 @@ async function replicasOf(
 }
 
 test('list retries after 500, 429 and a closed connection if the cluster answered before', async () => {
-  const { source, asked } = await replicasOf([200, 500, 429, 'close']);
+  const { source, asked } = await getReplicas([200, 500, 429, 'close']);
   expect(await source.list()).toEqual([]);
   expect(await source.list()).toEqual([]);
   expect(asked()).toBe(5);
@@ -58,14 +58,14 @@ test.each([
   { title: 'a refusal', answers: [200, 403], message: /HTTP 403/, asked: 2 },
   { title: 'four failures in a row', answers: [200, 500, 503, 500, 500], message: /HTTP 500/, asked: 5 },
 ])('list reports $title', async ({ answers, message, asked: expected }) => {
-  const { source, asked } = await replicasOf(answers);
+  const { source, asked } = await getReplicas(answers);
   await source.list();
   await expect(source.list()).rejects.toThrow(message);
   expect(asked()).toBe(expected);
 });
 
 test('list does not retry if the cluster never answered', async () => {
-  const { source, asked } = await replicasOf([500]);
+  const { source, asked } = await getReplicas([500]);
   await expect(source.list()).rejects.toThrow(/HTTP 500/);
   expect(asked()).toBe(1);
 });
@@ -73,7 +73,7 @@ test('list does not retry if the cluster never answered', async () => {
 const POD = { metadata: { name: 'triton-0', uid: 'uid-0' }, spec: { containers: [{ name: 'triton' }] }, status: {} };
 
 test('list tries again to open a port-forward that could not listen', async () => {
-  const { source } = await replicasOf([], [POD]);
+  const { source } = await getReplicas([], [POD]);
   const listen = jest.spyOn(PodForward, 'listen').mockRejectedValueOnce(new Error('listen EMFILE'));
   await expect(source.list()).rejects.toThrow('listen EMFILE');
   expect(await source.list()).toMatchObject([{ name: 'triton-0', url: expect.stringMatching(/^http:/) as string }]);
@@ -82,7 +82,7 @@ test('list tries again to open a port-forward that could not listen', async () =
 });
 
 test('close does not fail because of a port-forward that could not listen', async () => {
-  const { source } = await replicasOf([], [POD]);
+  const { source } = await getReplicas([], [POD]);
   jest.spyOn(PodForward, 'listen').mockRejectedValueOnce(new Error('listen EMFILE'));
   await expect(source.list()).rejects.toThrow('listen EMFILE');
   await source.close();
@@ -90,7 +90,7 @@ test('close does not fail because of a port-forward that could not listen', asyn
 
 test('list closes the port-forwards of pods that are gone', async () => {
   const pods: object[] = [POD];
-  const { source } = await replicasOf([], pods);
+  const { source } = await getReplicas([], pods);
   const [replica] = await source.list();
   const port = Number(new URL(replica?.url ?? '').port);
   pods.pop();
@@ -100,7 +100,7 @@ test('list closes the port-forwards of pods that are gone', async () => {
 });
 
 test('list leaves no timer that would keep the command running', async () => {
-  const { source } = await replicasOf([]);
+  const { source } = await getReplicas([]);
   const timers = (): number => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
   const before = timers();
   await source.list();

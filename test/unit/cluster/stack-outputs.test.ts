@@ -32,7 +32,7 @@ test('parseStackOutputs treats null as a missing output', () => {
   expect(parseStackOutputs('dev', { ...bucket, endpointUrl: null, kubeconfig: null })).toEqual(bucket);
 });
 
-const problemsOf = (outputs: Record<string, unknown>): [string | undefined, string][] => {
+const getProblems = (outputs: Record<string, unknown>): [string | undefined, string][] => {
   try {
     parseStackOutputs('dev', outputs);
   } catch (error) {
@@ -42,7 +42,7 @@ const problemsOf = (outputs: Record<string, unknown>): [string | undefined, stri
 };
 
 test('parseStackOutputs reports all problems at once, by output and stack', () => {
-  expect(problemsOf({ endpointUrl: 'localhost:9000', region: 7 })).toEqual([
+  expect(getProblems({ endpointUrl: 'localhost:9000', region: 7 })).toEqual([
     ['output modelRepository', 'is missing (the model repository)'],
     ['output region', 'is 7 (the AWS region of its bucket)'],
     ['output endpointUrl', `is "localhost:9000" (an S3 API that is not AWS's)`],
@@ -53,21 +53,21 @@ test('parseStackOutputs reports all problems at once, by output and stack', () =
 test.each(['models', 's3://bucket', 's3://bucket/', 's3:///models', '', ['s3://bucket/models']])(
   'parseStackOutputs rejects the model repository %j',
   (modelRepository) => {
-    expect(problemsOf({ ...bucket, modelRepository })).toEqual([
+    expect(getProblems({ ...bucket, modelRepository })).toEqual([
       ['output modelRepository', `is ${JSON.stringify(modelRepository)} (the model repository)`],
     ]);
   },
 );
 
 test('parseStackOutputs requires all outputs of a cluster if one exists', () => {
-  expect(problemsOf({ ...bucket, podSelector: 'app=triton' })).toEqual([
+  expect(getProblems({ ...bucket, podSelector: 'app=triton' })).toEqual([
     ['output kubeconfig', 'is missing (the credentials of the cluster)'],
     ['output namespace', 'is missing (the namespace of the Triton pods)'],
   ]);
 });
 
 test('parseStackOutputs does not show a secret of the wrong type', () => {
-  expect(problemsOf({ ...bucket, modelControlKey: 'short', ...cluster, kubeconfig: ['very-secret-token'] })).toEqual([
+  expect(getProblems({ ...bucket, modelControlKey: 'short', ...cluster, kubeconfig: ['very-secret-token'] })).toEqual([
     ['output modelControlKey', "is a string that is not shown (the key of the replicas' model control API)"],
     ['output kubeconfig', 'is a list that is not shown (the credentials of the cluster)'],
   ]);

@@ -1,4 +1,4 @@
-import { CommandError, CommandTimeout, exec } from '../../../src/core/exec';
+import { CommandError, CommandTimeoutError, exec } from '../../../src/core/exec';
 
 const node = (code: string, timeoutMs?: number) => exec(process.execPath, ['-e', code], { timeoutMs });
 
@@ -6,9 +6,9 @@ test('exec returns the output of a command', async () => {
   expect(await node('console.log("done")', 60_000)).toEqual({ stdout: 'done\n', stderr: '' });
 });
 
-test('exec kills a command at its timeout and throws CommandTimeout', async () => {
+test('exec kills a command at its timeout and throws CommandTimeoutError', async () => {
   const late = node('setInterval(() => 0, 1000)', 500);
-  await expect(late).rejects.toBeInstanceOf(CommandTimeout);
+  await expect(late).rejects.toBeInstanceOf(CommandTimeoutError);
   await expect(late).rejects.toThrow(/did not end within 0\.5 s/);
 });
 
@@ -18,7 +18,7 @@ test.each([
 ])('exec throws CommandError if a command $end before its timeout', async ({ code, message }) => {
   const failed = node(code, 60_000);
   await expect(failed).rejects.toBeInstanceOf(CommandError);
-  await expect(failed).rejects.not.toBeInstanceOf(CommandTimeout);
+  await expect(failed).rejects.not.toBeInstanceOf(CommandTimeoutError);
   await expect(failed).rejects.toThrow(message);
 });
 

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../../src/core/paths';
-import { Scratch } from '../../support/scratch';
+import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

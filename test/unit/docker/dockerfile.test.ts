@@ -85,11 +85,11 @@ describe('its shell', () => {
       args: ['--one=1', ...guardFlags('a-key-of-a-test-0123')],
       key: undefined,
     });
-    const keyOf = ({ args }: { args: string[] }): string | undefined => /=([0-9a-f]{48})$/.exec(args[1] ?? '')?.[1];
+    const getKey = ({ args }: { args: string[] }): string | undefined => /=([0-9a-f]{48})$/.exec(args[1] ?? '')?.[1];
     const [one, two] = [start(''), start()];
-    expect(one.args).toEqual(['--one=1', ...guardFlags(keyOf(one) ?? '')]);
-    expect(keyOf(two)).toMatch(/^[0-9a-f]{48}$/);
-    expect(keyOf(one)).not.toBe(keyOf(two));
+    expect(one.args).toEqual(['--one=1', ...guardFlags(getKey(one) ?? '')]);
+    expect(getKey(two)).toMatch(/^[0-9a-f]{48}$/);
+    expect(getKey(one)).not.toBe(getKey(two));
   });
 });
 

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { inferCommand, type InferCommand } from '../../../src/infer/command';
 import { writeRepository } from '../../support/repository';
-import { Scratch } from '../../support/scratch';
+import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
 const path = (name: string): string => join(scratch.directory, name);

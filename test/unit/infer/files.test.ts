@@ -1,11 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readNpy, writeNpy } from '../../../src/media/npy';
-import { readSource } from '../../../src/infer/sources';
+import { readSource } from '../../../src/infer/input-files';
 import { readWav } from '../../../src/media/wav';
-import { tensorOf } from '../../../src/triton/nested';
+import { toTensor } from '../../../src/triton/nested';
 import type { DataType } from '../../../src/triton/tensor';
-import { Scratch } from '../../support/scratch';
+import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -27,7 +27,7 @@ describe('readNpy and writeNpy', () => {
       ],
       [[[]]],
     ]) {
-      const tensor = tensorOf('x', datatype, nested);
+      const tensor = toTensor('x', datatype, nested);
       expect(readNpy('x', writeNpy(tensor))).toEqual(tensor);
     }
   });
@@ -44,7 +44,7 @@ describe('readNpy and writeNpy', () => {
 
   it.each([1, 2] as const)('read version %d of the format', (version) => {
     expect(readNpy('x', saved(version, '<i2', 'False', DATA))).toEqual(
-      tensorOf('x', 'INT16', [
+      toTensor('x', 'INT16', [
         [1, 2],
         [3, 4],
       ]),
@@ -67,8 +67,8 @@ describe('readNpy and writeNpy', () => {
   });
 
   it('write BF16 as float32, and align the data to 64 bytes', () => {
-    const bytes = writeNpy(tensorOf('x', 'BF16', [1.5, 2]));
-    expect(readNpy('x', bytes)).toEqual(tensorOf('x', 'FP32', [1.5, 2]));
+    const bytes = writeNpy(toTensor('x', 'BF16', [1.5, 2]));
+    expect(readNpy('x', bytes)).toEqual(toTensor('x', 'FP32', [1.5, 2]));
     expect((bytes.length - 8) % 64).toBe(0);
   });
 
@@ -79,15 +79,15 @@ describe('readNpy and writeNpy', () => {
     ['a truncated file', () => readNpy('f', saved(1, '<i2', 'False', DATA.subarray(2))), "tensor 'f': 6 bytes"],
     [
       'a file without its header',
-      () => readNpy('f', writeNpy(tensorOf('x', 'FP32', [1])).subarray(0, 7)),
+      () => readNpy('f', writeNpy(toTensor('x', 'FP32', [1])).subarray(0, 7)),
       'f is truncated',
     ],
     [
       'a header without its end',
-      () => readNpy('f', writeNpy(tensorOf('x', 'FP32', [1])).subarray(0, 40)),
+      () => readNpy('f', writeNpy(toTensor('x', 'FP32', [1])).subarray(0, 40)),
       'f is truncated',
     ],
-    ['BYTES to write', () => writeNpy(tensorOf('x', 'BYTES', ['a'])), 'output x is BYTES, which .npy does not support'],
+    ['BYTES to write', () => writeNpy(toTensor('x', 'BYTES', ['a'])), 'output x is BYTES, which .npy does not support'],
   ])('reject %s', (_, act, message) => {
     expect(act).toThrow(message);
   });
@@ -152,7 +152,7 @@ describe('readSource', () => {
     writeFileSync(path('json.txt'), '["a"]');
     writeFileSync(path('photo.JPG'), '');
     writeFileSync(path('data.bin'), '');
-    writeFileSync(path('a.npy'), writeNpy(tensorOf('x', 'FP32', [1])));
+    writeFileSync(path('a.npy'), writeNpy(toTensor('x', 'FP32', [1])));
   });
 
   it.each([
@@ -174,7 +174,7 @@ describe('readSource', () => {
     ['x=a.json', { name: 'x', kind: 'json', value: [1, 2] }],
     ['note.txt', { name: undefined, kind: 'text', text: 'from a file' }],
     ['photo.JPG', { name: undefined, kind: 'picture', file: 'photo.JPG' }],
-    ['a.npy', { name: undefined, kind: 'array', tensor: tensorOf('a.npy', 'FP32', [1]) }],
+    ['a.npy', { name: undefined, kind: 'array', tensor: toTensor('a.npy', 'FP32', [1]) }],
   ])('reads the argument %s', (argument, source) => {
     const here = process.cwd();
     process.chdir(scratch.directory);

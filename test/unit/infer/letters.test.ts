@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { readLetters } from '../../../src/media/letters';
 import { versionFile } from '../../../src/model/version-file';
 import { writeRepository } from '../../support/repository';
-import { Scratch } from '../../support/scratch';
+import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

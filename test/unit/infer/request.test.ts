@@ -1,4 +1,4 @@
-import { usualSource } from '../../../src/infer/request';
+import { exampleInput } from '../../../src/infer/request';
 
 const input = (name: string, datatype: string, shape: number[]) => ({ name, datatype, shape });
 
@@ -14,7 +14,7 @@ test.each([
   ],
   ['two pictures', [input('a', 'UINT8', [-1, -1, 3]), input('b', 'UINT8', [-1, -1, 3])], 'a=PICTURE.jpg b=PICTURE.jpg'],
   ['tokens without a tokenizer', [input('ids', 'INT64', [-1, -1])], 'ids=FILE.npy'],
-])('usualSource names an example for each input of a model that takes %s', (_, inputs, expected) => {
+])('exampleInput names an example for each input of a model that takes %s', (_, inputs, expected) => {
   const metadata = { name: 'm', versions: ['1'], platform: 'ensemble', inputs, outputs: [] };
-  expect(usualSource({ name: 'm', version: undefined, metadata }, '/nowhere')).toBe(expected);
+  expect(exampleInput({ name: 'm', version: undefined, metadata }, '/nowhere')).toBe(expected);
 });

@@ -1,19 +1,26 @@
-import { classesOf, classTable, exactValue, outputTable, resultJson, similarities } from '../../../src/infer/results';
-import { tensorOf } from '../../../src/triton/nested';
+import {
+  getTopClasses,
+  classTable,
+  exactValue,
+  outputTable,
+  resultJson,
+  similarities,
+} from '../../../src/infer/results';
+import { toTensor } from '../../../src/triton/nested';
 
 const lines = (text: string | undefined): string[] => (text ?? '').split('\n');
 
-it('classesOf reads labels with colons, and classes without labels', () => {
-  const output = tensorOf('y', 'BYTES', [
+it('getTopClasses reads labels with colons, and classes without labels', () => {
+  const output = toTensor('y', 'BYTES', [
     ['2.5:2:zebra: striped', '-0.25:0'],
     ['1.0:1:dog', '0.5:0:cat'],
   ]);
-  const rows = classesOf(output);
+  const rows = getTopClasses(output);
   expect(rows[0]).toEqual([
     { score: 2.5, index: 2, label: 'zebra: striped' },
     { score: -0.25, index: 0, label: '' },
   ]);
-  expect(classesOf(tensorOf('y', 'BYTES', ['1.0:1:dog']))).toEqual([[{ score: 1, index: 1, label: 'dog' }]]);
+  expect(getTopClasses(toTensor('y', 'BYTES', ['1.0:1:dog']))).toEqual([[{ score: 1, index: 1, label: 'dog' }]]);
   expect(lines(classTable(rows, ['a.jpg', 'b.jpg'])).filter((line) => /jpg|dog/.test(line))).toEqual([
     'a.jpg',
     'b.jpg',
@@ -22,13 +29,13 @@ it('classesOf reads labels with colons, and classes without labels', () => {
 });
 
 it.each([
-  [tensorOf('y', 'INT32', [3, 1, 2]), 'y       INT32  [3]    3, 1, 2 (from 1 to 3, mean 2)'],
-  [tensorOf('y', 'FP32', [0.123456, NaN]), 'y       FP32  [2]    0.1235, NaN (1 of 2 values are not finite)'],
-  [tensorOf('y', 'BYTES', ['a', 'b"']), 'y       BYTES  [2]    "a", "b\\""'],
-  [tensorOf('y', 'FP32', []), 'y       FP32  [0]    none'],
-  [tensorOf('y', 'INT64', [1, 2, 3, 4, 5]), 'y       INT64  [5]    1, 2, 3, 4, ... (from 1 to 5, mean 3)'],
+  [toTensor('y', 'INT32', [3, 1, 2]), 'y       INT32  [3]    3, 1, 2 (from 1 to 3, mean 2)'],
+  [toTensor('y', 'FP32', [0.123456, NaN]), 'y       FP32  [2]    0.1235, NaN (1 of 2 values are not finite)'],
+  [toTensor('y', 'BYTES', ['a', 'b"']), 'y       BYTES  [2]    "a", "b\\""'],
+  [toTensor('y', 'FP32', []), 'y       FP32  [0]    none'],
+  [toTensor('y', 'INT64', [1, 2, 3, 4, 5]), 'y       INT64  [5]    1, 2, 3, 4, ... (from 1 to 5, mean 3)'],
   [
-    tensorOf('y', 'FP32', [
+    toTensor('y', 'FP32', [
       [1, 2],
       [3, 4],
     ]),
@@ -36,9 +43,9 @@ it.each([
     '                      3, 4',
     '                      (from 1 to 4, mean 2.5)',
   ],
-  [tensorOf('y', 'BYTES', [['a'], ['b']]), 'y       BYTES  [2, 1]  "a"', '                       "b"'],
+  [toTensor('y', 'BYTES', [['a'], ['b']]), 'y       BYTES  [2, 1]  "a"', '                       "b"'],
   [
-    tensorOf('y', 'INT8', [[[0], [1]], [[2], [3]], [[4], [5]]]), // prettier-ignore
+    toTensor('y', 'INT8', [[[0], [1]], [[2], [3]], [[4], [5]]]), // prettier-ignore
     'y       INT8  [3, 2, 1]  0',
     ...['1', '2', '3', '...', '(from 0 to 5, mean 2.5)'].map((line) => `                         ${line}`),
   ],
@@ -47,8 +54,8 @@ it.each([
 });
 
 it('similarities compares rows only if they are embeddings of norm 1', () => {
-  const states = tensorOf('states', 'FP32', [[[1]], [[2]]]);
-  const embeddings = tensorOf('y', 'FP32', [
+  const states = toTensor('states', 'FP32', [[[1]], [[2]]]);
+  const embeddings = toTensor('y', 'FP32', [
     [1, 0],
     [0.6, 0.8],
   ]);
@@ -56,7 +63,7 @@ it('similarities compares rows only if they are embeddings of norm 1', () => {
   expect(
     similarities(
       [
-        tensorOf('y', 'FP32', [
+        toTensor('y', 'FP32', [
           [1, 1],
           [1, 0],
         ]),
@@ -69,7 +76,7 @@ it('similarities compares rows only if they are embeddings of norm 1', () => {
 });
 
 it('resultJson with exactValue writes numbers as text if JSON cannot express them', () => {
-  const outputs = [tensorOf('y', 'FP32', [1.5, NaN, -Infinity]), tensorOf('n', 'INT64', [1n, 2n ** 60n])];
+  const outputs = [toTensor('y', 'FP32', [1.5, NaN, -Infinity]), toTensor('n', 'INT64', [1n, 2n ** 60n])];
   const json = JSON.stringify(resultJson({ model: 'm', version: '1', requestId: '', outputs }, {}), exactValue);
   expect((JSON.parse(json) as { outputs: { data: unknown }[] }).outputs.map(({ data }) => data)).toEqual([
     [1.5, 'NaN', '-Infinity'],

@@ -7,7 +7,7 @@ const { GpuNodePool, GpuNodes, ModelRepository, Network, TritonServer } = compon
 /** The resources that another Pulumi program creates. */
 const other = (run: () => Record<string, unknown>): Promise<RegisteredStack> => registered(run, 'other');
 
-const typesOf = ({ resources }: RegisteredStack): Set<string> => new Set(resources.map(({ type }) => type));
+const getTypes = ({ resources }: RegisteredStack): Set<string> => new Set(resources.map(({ type }) => type));
 
 test('components.ts exports every component of the program', async () => {
   const { resources } = await registeredStack('staging');
@@ -41,7 +41,7 @@ describe('another program', () => {
       return { subnets: network.privateSubnetIds };
     });
     expect(made.outputs['subnets']).toHaveLength(2);
-    for (const type of typesOf(made))
+    for (const type of getTypes(made))
       expect(type).toMatch(/^(aws:(ec2|iam|cloudwatch)\/|triton-serving:infra:Network$)/);
   });
 
@@ -57,7 +57,7 @@ describe('another program', () => {
       return { bucket, waitFor: ready.length };
     });
     expect(made.outputs['bucket']).toBeTruthy();
-    expect([...typesOf(made)].filter((type) => !/^(aws:(s3|kms)\/|triton-serving:infra:)/.test(type))).toEqual([]);
+    expect([...getTypes(made)].filter((type) => !/^(aws:(s3|kms)\/|triton-serving:infra:)/.test(type))).toEqual([]);
   });
 
   test('can create only the replicas, for an existing bucket', async () => {
@@ -70,7 +70,7 @@ describe('another program', () => {
       return { url: server.serviceUrl };
     });
     expect(made.outputs).toEqual({ url: 'http://faces.faces.svc:8000' });
-    expect([...typesOf(made)].filter((type) => !type.startsWith('kubernetes:'))).toEqual([
+    expect([...getTypes(made)].filter((type) => !type.startsWith('kubernetes:'))).toEqual([
       'triton-serving:infra:TritonServer',
     ]);
   });
@@ -84,7 +84,7 @@ describe('another program', () => {
           .length,
       };
     });
-    expect([...typesOf(made)].filter((type) => !type.startsWith('triton-serving:'))).toEqual([
+    expect([...getTypes(made)].filter((type) => !type.startsWith('triton-serving:'))).toEqual([
       'kubernetes:karpenter.sh/v1:NodePool',
     ]);
   });

@@ -2,10 +2,10 @@ import { estimateCost, type CostEstimate } from '../../../infra/cost/cost';
 import { GPU_INSTANCE_USD_PER_HOUR, PRICES_AS_OF } from '../../../infra/cost/prices';
 import { readSettings } from '../../../infra/settings';
 import { main } from '../../../scripts/cost';
-import { configOf } from '../../support/registered-stack';
+import { getConfig } from '../../support/registered-stack';
 
 const estimate = (values: Record<string, unknown> = {}, stack = 'staging'): CostEstimate =>
-  estimateCost(readSettings(configOf(stack, values)));
+  estimateCost(readSettings(getConfig(stack, values)));
 
 const items = ({ items: all }: CostEstimate): Record<string, string> =>
   Object.fromEntries(all.map(({ item, basis, usdPerMonth }) => [item, `${usdPerMonth.toFixed(2)} (${basis})`]));
@@ -92,7 +92,7 @@ test('estimateCost places several replicas on a GPU with time slices', () => {
 });
 
 test('estimateCost notes that the region has other prices', () => {
-  const source = configOf('staging', { availabilityZones: ['eu-central-1a', 'eu-central-1b'] });
+  const source = getConfig('staging', { availabilityZones: ['eu-central-1a', 'eu-central-1b'] });
   const { notes } = estimateCost(readSettings({ ...source, region: 'eu-central-1' }));
   expect(notes).toContain('The prices are those of us-east-1; most prices in eu-central-1 are higher.');
 });

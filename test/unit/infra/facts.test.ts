@@ -1,7 +1,7 @@
 import { subnetRanges } from '../../../infra/network/cidr';
 import { EKS_VERSIONS, supportWarning } from '../../../infra/cluster/eks-versions';
 import {
-  computeCapabilityOf,
+  getComputeCapability,
   GPU_INSTANCE_TYPE_NAMES,
   GPU_INSTANCE_TYPES,
 } from '../../../infra/gpu/gpu-instance-types';
@@ -44,12 +44,12 @@ describe('subnetRanges', () => {
 test('GPU_INSTANCE_TYPES have GPUs with a compute capability of TensorRT', () => {
   for (const type of GPU_INSTANCE_TYPE_NAMES) {
     expect(GPU_INSTANCE_TYPES[type].gpus).toBeGreaterThan(0);
-    expect(computeCapabilityOf(type)).toMatch(/^\d+\.\d$/);
+    expect(getComputeCapability(type)).toMatch(/^\d+\.\d$/);
   }
   expect([
-    computeCapabilityOf('g5.xlarge'),
-    computeCapabilityOf('g6.xlarge'),
-    computeCapabilityOf('p5.48xlarge'),
+    getComputeCapability('g5.xlarge'),
+    getComputeCapability('g6.xlarge'),
+    getComputeCapability('p5.48xlarge'),
   ]).toEqual(['8.6', '8.9', '9.0']);
 });
 

@@ -1,11 +1,11 @@
-import { callsOf, PUBLISHER_PERMISSIONS, READER_PERMISSIONS, TRITON_PERMISSIONS } from '../../support/aws-permissions';
+import { getCalls, PUBLISHER_PERMISSIONS, READER_PERMISSIONS, TRITON_PERMISSIONS } from '../../support/aws-permissions';
 import { decide, smallerPolicies, type Call, type PolicyDocument, type Statement } from '../../support/iam';
 import { ACCOUNT, registeredStack, type RegisteredResource } from '../../support/registered-stack';
 
 const POLICIES = ['aws:iam/rolePolicy:RolePolicy', 'aws:iam/policy:Policy'];
 
 /** The one policy of the role whose name ends so. */
-function policyOf(resources: readonly RegisteredResource[], role: string): PolicyDocument {
+function getPolicy(resources: readonly RegisteredResource[], role: string): PolicyDocument {
   const found = resources.filter(({ type, name }) => POLICIES.includes(type) && name.endsWith(role));
   expect(found.map(({ name }) => name)).toHaveLength(1);
   return JSON.parse(found[0]?.inputs['policy'] as string) as PolicyDocument;
@@ -36,34 +36,34 @@ describe.each(['staging', 'prod'])('roles of %s', (stack) => {
     { role: 'publisher', permissions: PUBLISHER_PERMISSIONS, besides: ['.releases'] },
   ])('$role', ({ role, permissions, besides }) => {
     const places = (): string[] => ['', ...besides].map((suffix) => `${at.prefix}${suffix}`);
-    const needed = (): Call[] => callsOf(permissions, at, places());
+    const needed = (): Call[] => getCalls(permissions, at, places());
     const refused = (policy: PolicyDocument): Call[] => needed().filter((call) => decide([policy], call) !== 'allowed');
 
     test('all that it asks for is allowed', () => {
-      expect(refused(policyOf(resources, role))).toEqual([]);
+      expect(refused(getPolicy(resources, role))).toEqual([]);
     });
 
     test('nothing can be left out of its policy', () => {
-      const smaller = smallerPolicies(policyOf(resources, role));
+      const smaller = smallerPolicies(getPolicy(resources, role));
       expect(smaller.length).toBeGreaterThanOrEqual(permissions.length - 1);
       expect(smaller.filter(({ policy }) => refused(policy).length === 0).map(({ without }) => without)).toEqual([]);
     });
 
     test('the same is refused elsewhere: in another folder, another bucket, with another key', () => {
-      const policy = policyOf(resources, role);
+      const policy = getPolicy(resources, role);
       const elsewhere = [
         ...['other', `${at.prefix}2`, `old/${at.prefix}`, `${at.prefix}.releases2`].flatMap((place) =>
-          callsOf(permissions, at, [place]),
+          getCalls(permissions, at, [place]),
         ),
         // What the publisher keeps is nothing that Triton reads.
-        ...(besides.length === 0 ? callsOf(permissions, at, [`${at.prefix}.releases`]) : []),
+        ...(besides.length === 0 ? getCalls(permissions, at, [`${at.prefix}.releases`]) : []),
       ].filter((call) => call.resource !== at.key && !isOfTheBucketItself(call));
-      elsewhere.push(...callsOf(permissions, { ...at, bucket: `${at.bucket}-2`, key: `${at.key}2` }, places()));
+      elsewhere.push(...getCalls(permissions, { ...at, bucket: `${at.bucket}-2`, key: `${at.key}2` }, places()));
       expect(elsewhere.filter((call) => decide([policy], call) === 'allowed')).toEqual([]);
     });
 
     test('nothing else is allowed', () => {
-      const policy = policyOf(resources, role);
+      const policy = getPolicy(resources, role);
       const bucket = `arn:aws:s3:::${at.bucket}`;
       const object = `${bucket}/${at.prefix}/bert/1/model.pt`;
       const more: Call[] = [
@@ -135,7 +135,7 @@ describe('bucketReaders', () => {
         'aws:SecureTransport': 'true',
       },
     }));
-  const needed = (): Call[] => by(READER, callsOf(READER_PERMISSIONS, AT, PLACES));
+  const needed = (): Call[] => by(READER, getCalls(READER_PERMISSIONS, AT, PLACES));
   const refused = (policy: PolicyDocument): Call[] => needed().filter((call) => decide([policy], call) !== 'allowed');
 
   test('allows the requests of promote, each of which needs its statement', () => {
@@ -154,7 +154,7 @@ describe('bucketReaders', () => {
         action: `s3:${action}`,
         resource: object,
       })),
-      ...callsOf([{ action: 's3:GetObject', of: 'object', why: '' }], AT, ['other', 'models2', 'models.releases2']),
+      ...getCalls([{ action: 's3:GetObject', of: 'object', why: '' }], AT, ['other', 'models2', 'models.releases2']),
       { action: 'kms:Decrypt', resource: 'key' },
       { action: 'kms:GenerateDataKey', resource: 'key', context: { 'kms:ViaService': 's3.us-east-1.amazonaws.com' } },
     ]);
@@ -163,7 +163,7 @@ describe('bucketReaders', () => {
 
   test('denies all other roles of that account', () => {
     const other = READER.replace('deploy-prod', 'another-role');
-    const calls = by(other, callsOf(READER_PERMISSIONS, AT, PLACES)).filter(({ action }) => action.startsWith('s3:'));
+    const calls = by(other, getCalls(READER_PERMISSIONS, AT, PLACES)).filter(({ action }) => action.startsWith('s3:'));
     expect(new Set(calls.map((call) => decide([policyFor(other)], call)))).toEqual(new Set(['denied']));
   });
 });

@@ -1,7 +1,7 @@
 import { memoryWarnings } from '../../../infra/memory-warnings';
 import { readSettings } from '../../../infra/settings';
 import { folder, modelYaml, removeFolders, torchScript } from '../../support/model-files';
-import { configOf } from '../../support/registered-stack';
+import { getConfig } from '../../support/registered-stack';
 
 afterEach(removeFolders);
 
@@ -16,7 +16,7 @@ const repository = (activations: number, fields: Record<string, unknown> = {}): 
   });
 
 const warnings = (values: Record<string, unknown>, directory: string): Promise<string[]> =>
-  memoryWarnings(readSettings(configOf('staging', { modelGpus: [], ...values })), directory);
+  memoryWarnings(readSettings(getConfig('staging', { modelGpus: [], ...values })), directory);
 
 const POOL = { name: 'small', instanceTypes: ['g5.xlarge', 'g4dn.xlarge'] };
 const SLICES = {

@@ -14,9 +14,9 @@ const code = readdirSync(join(paths.root, 'infra'), { recursive: true, encoding:
   .join('\n');
 
 /** The names of all settings, those in mappings too. */
-const namesOf = (fields: Fields): string[] =>
-  Object.entries(fields).flatMap(([name, field]) => [name, ...('fields' in field ? namesOf(field.fields) : [])]);
+const getNames = (fields: Fields): string[] =>
+  Object.entries(fields).flatMap(([name, field]) => [name, ...('fields' in field ? getNames(field.fields) : [])]);
 
-test.each([...new Set(namesOf(CONFIG_FIELDS))])('the setting %s is used by a component', (name) => {
+test.each([...new Set(getNames(CONFIG_FIELDS))])('the setting %s is used by a component', (name) => {
   expect(code).toMatch(new RegExp(`\\b${name}\\b`));
 });

@@ -1,7 +1,7 @@
 import { readSettings } from '../../../infra/settings';
 import { UserError } from '../../../src/core/errors';
-import { configOf } from '../../support/registered-stack';
-import { POOL, problemsOf } from './settings-problems';
+import { getConfig } from '../../support/registered-stack';
+import { POOL, getProblems } from './settings-problems';
 import { NARROW_SUBJECTS, WIDE_SUBJECTS } from './subjects';
 
 const LOCAL = {
@@ -11,14 +11,14 @@ const LOCAL = {
 
 describe('readSettings of the stacks in this repository', () => {
   test('accepts each stack file', () => {
-    expect(problemsOf({}, 'staging')).toEqual([]);
-    expect(problemsOf({}, 'prod')).toEqual([]);
-    expect(problemsOf(LOCAL, 'local')).toEqual([]);
+    expect(getProblems({}, 'staging')).toEqual([]);
+    expect(getProblems({}, 'prod')).toEqual([]);
+    expect(getProblems(LOCAL, 'local')).toEqual([]);
   });
 
   test('returns a small, deletable staging and a protected prod', () => {
-    const staging = readSettings(configOf('staging'));
-    const prod = readSettings(configOf('prod'));
+    const staging = readSettings(getConfig('staging'));
+    const prod = readSettings(getConfig('prod'));
     expect(staging).toMatchObject({
       protect: false,
       cluster: { kind: 'create', name: 'triton-staging', version: '1.35', network: { natGateways: 'one' } },
@@ -37,7 +37,7 @@ describe('readSettings of the stacks in this repository', () => {
   });
 
   test('fills in the defaults of a pool', () => {
-    expect(readSettings(configOf('staging', { gpuNodePools: [POOL] })).gpuNodePools).toEqual([
+    expect(readSettings(getConfig('staging', { gpuNodePools: [POOL] })).gpuNodePools).toEqual([
       {
         name: 'a10g',
         mechanism: 'auto-mode',
@@ -62,7 +62,7 @@ describe('readSettings of the stacks in this repository', () => {
   });
 
   test('creates nothing in AWS for the stack local', () => {
-    expect(readSettings(configOf('local', LOCAL))).toMatchObject({
+    expect(readSettings(getConfig('local', LOCAL))).toMatchObject({
       cluster: { kind: 'existing', context: 'kind-kind' },
       modelRepository: { kind: 'elsewhere', bucket: 'local', endpointUrl: 'http://host.docker.internal:9000' },
       gpuNodePools: [],
@@ -74,7 +74,7 @@ describe('readSettings of the stacks in this repository', () => {
 describe('readSettings reports', () => {
   test('all problems at once, with key, value, allowed values and next step', () => {
     expect(
-      problemsOf({
+      getProblems({
         natGateway: 'one',
         natGateways: 'two',
         oldVersionDays: 0,
@@ -277,27 +277,27 @@ describe('readSettings reports', () => {
       ['kubeContext: is set, but this stack creates a cluster\n    -> set cluster to existing, or remove it'],
     ],
   ])('%s', (_, values, said) => {
-    expect(problemsOf(values)).toEqual(said);
+    expect(getProblems(values)).toEqual(said);
   });
 
   test('a secret that is not encrypted, without its value', () => {
-    const source = configOf('staging', { modelControlKey: 'a-key-that-is-not-shown' });
+    const source = getConfig('staging', { modelControlKey: 'a-key-that-is-not-shown' });
     const read = (): unknown => readSettings({ ...source, encrypted: new Set() });
     expect(read).toThrow(UserError);
-    expect(problemsOf({ modelControlKey: 'short' })).toEqual([
+    expect(getProblems({ modelControlKey: 'short' })).toEqual([
       'modelControlKey: is a value that is not shown; allowed: at least 16 letters, digits, _ or -',
     ]);
   });
 
   test.each(WIDE_SUBJECTS)('the wide subject %s', (subject) => {
-    expect(problemsOf({ publisherSubjects: [subject] })).toEqual([
+    expect(getProblems({ publisherSubjects: [subject] })).toEqual([
       `publisherSubjects[0]: is ${JSON.stringify(subject)}: other repositories match it too; allowed: ` +
         'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only after "OWNER/NAME:"',
     ]);
   });
 
   test.each(NARROW_SUBJECTS)('nothing for the narrow subject %s', (subject) => {
-    expect(problemsOf({ publisherSubjects: [subject] })).toEqual([]);
+    expect(getProblems({ publisherSubjects: [subject] })).toEqual([]);
   });
 
   test.each<[string | undefined, string[]]>([
@@ -309,20 +309,20 @@ describe('readSettings reports', () => {
     ['virginia', ['aws:region: is "virginia"; allowed: an AWS region, "us-east-1"\n    -> did you mean us-east-1?']],
     ['us-east-1', []],
   ])('an invalid region: %s', (region, said) => {
-    expect(problemsOf({}, 'staging', { region })).toEqual(said);
+    expect(getProblems({}, 'staging', { region })).toEqual(said);
   });
 
   test.each(['eu-central-1', 'us-gov-west-1', 'cn-north-1', 'ap-southeast-7', 'eusc-de-east-1', 'us-iso-east-1'])(
     'nothing for a network in %s',
     (region) => {
       const availabilityZones = ['a', 'b'].map((letter) => `${region}${letter}`);
-      expect(problemsOf({ availabilityZones }, 'staging', { region })).toEqual([]);
+      expect(getProblems({ availabilityZones }, 'staging', { region })).toEqual([]);
     },
   );
 
   test('the text of a kubeconfig that is not encrypted, but no path', () => {
     const of = (kubeconfig: string): string[] =>
-      problemsOf({ ...LOCAL, kubeconfig }, 'local', { encrypted: new Set(['s3AccessKeyId', 's3SecretAccessKey']) });
+      getProblems({ ...LOCAL, kubeconfig }, 'local', { encrypted: new Set(['s3AccessKeyId', 's3SecretAccessKey']) });
     expect(of('~/kc.yaml')).toEqual([]);
     for (const text of ['{"users": []}', 'users:\n- token: hidden\n']) {
       expect(of(text)).toEqual(['kubeconfig: is not encrypted\n    -> pulumi config set --secret kubeconfig']);
@@ -331,7 +331,7 @@ describe('readSettings reports', () => {
 
   test('an existing cluster without a context and without access to the bucket', () => {
     const values = { kubeContext: '', bucketName: '', s3Endpoint: '', bucketRegion: '' };
-    expect(problemsOf(values, 'local').map((text) => text.split(':')[0])).toEqual([
+    expect(getProblems(values, 'local').map((text) => text.split(':')[0])).toEqual([
       'aws',
       'kubeContext',
       'oidcProviderArn',
@@ -402,7 +402,7 @@ describe('readSettings rejects GPU node pools', () => {
     ],
   ])('%s', (what, fields, said) => {
     const pool = { ...POOL, ...fields };
-    expect(problemsOf({ gpuNodePools: what === 'with the same name' ? [POOL, pool] : [pool] })).toEqual([
+    expect(getProblems({ gpuNodePools: what === 'with the same name' ? [POOL, pool] : [pool] })).toEqual([
       expect.stringMatching(said),
     ]);
   });
@@ -410,63 +410,63 @@ describe('readSettings rejects GPU node pools', () => {
   test('of managed groups with zones in an existing network, whose subnets have unknown zones', () => {
     const network = { vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
     const pool = { ...POOL, zones: ['us-east-1f'] };
-    expect(problemsOf({ ...network, gpuNodePools: [pool] })).toEqual([]);
-    expect(problemsOf({ ...network, gpuNodePools: [{ ...pool, zones: ['eu-west-1a'] }] })).toEqual([
+    expect(getProblems({ ...network, gpuNodePools: [pool] })).toEqual([]);
+    expect(getProblems({ ...network, gpuNodePools: [{ ...pool, zones: ['eu-west-1a'] }] })).toEqual([
       'gpuNodePools[0].zones: has eu-west-1a, but aws:region is us-east-1; allowed: zones of us-east-1, "us-east-1a"',
     ]);
-    expect(problemsOf({ ...network, gpuNodePools: [{ ...pool, mechanism: 'managed-node-group' }] })).toEqual([
+    expect(getProblems({ ...network, gpuNodePools: [{ ...pool, mechanism: 'managed-node-group' }] })).toEqual([
       'gpuNodePools[0].zones: has us-east-1f, but the zones of privateSubnetIds are unknown\n' +
         '    -> remove it; a managed node group uses all subnets of privateSubnetIds',
     ]);
   });
 
   test('whose mechanism the cluster does not support', () => {
-    expect(problemsOf({ autoMode: false, gpuNodePools: [POOL] })).toEqual([
+    expect(getProblems({ autoMode: false, gpuNodePools: [POOL] })).toEqual([
       'gpuNodePools[0].mechanism: is auto-mode, but this stack does not create a cluster with Auto Mode; ' +
         'allowed: managed-node-group, or set autoMode to true',
     ]);
-    expect(problemsOf({ ...LOCAL, gpuNodePools: [POOL] }, 'local')).toEqual([
+    expect(getProblems({ ...LOCAL, gpuNodePools: [POOL] }, 'local')).toEqual([
       expect.stringMatching(/allowed: karpenter, or an empty gpuNodePools$/),
     ]);
-    expect(problemsOf({ ...LOCAL, gpuNodePools: [{ ...POOL, mechanism: 'managed-node-group' }] }, 'local')).toEqual([
+    expect(getProblems({ ...LOCAL, gpuNodePools: [{ ...POOL, mechanism: 'managed-node-group' }] }, 'local')).toEqual([
       'gpuNodePools[0].mechanism: is managed-node-group, but this stack does not create the cluster; allowed: karpenter, or an empty gpuNodePools',
     ]);
   });
 
   test('whose instance types have too few GPUs for a replica', () => {
     expect(
-      problemsOf({ gpusPerPod: 4, gpuNodePools: [{ ...POOL, instanceTypes: ['g5.xlarge', 'g5.12xlarge'] }] }),
+      getProblems({ gpusPerPod: 4, gpuNodePools: [{ ...POOL, instanceTypes: ['g5.xlarge', 'g5.12xlarge'] }] }),
     ).toEqual([
       'gpuNodePools[0].instanceTypes: has g5.xlarge with 1 GPU, but a replica needs 4\n' +
         '    -> use instance types with more GPUs, or lower gpusPerPod',
     ]);
     const group = { ...POOL, mechanism: 'managed-node-group', timeSlices: 4 };
-    expect(problemsOf({ gpusPerPod: 4, gpuNodePools: [group] })).toEqual([]);
+    expect(getProblems({ gpusPerPod: 4, gpuNodePools: [group] })).toEqual([]);
   });
 
   test('whose instance types have too few cores or too little memory for a replica', () => {
     const gpuNodePools = [{ ...POOL, instanceTypes: ['g5.xlarge', 'g5.2xlarge'] }];
     const hint = '    -> use larger instance types, or lower resources.cpu and resources.memoryGiB';
-    expect(problemsOf({ resources: { memoryGiB: 16 }, gpuNodePools })).toEqual([
+    expect(getProblems({ resources: { memoryGiB: 16 }, gpuNodePools })).toEqual([
       `gpuNodePools[0].instanceTypes: has g5.xlarge with 4 cores and 16 GiB, but a replica needs more than 2 cores and 16 GiB on its node\n${hint}`,
     ]);
-    expect(problemsOf({ resources: { cpu: 4 }, gpuNodePools })).toEqual([
+    expect(getProblems({ resources: { cpu: 4 }, gpuNodePools })).toEqual([
       `gpuNodePools[0].instanceTypes: has g5.xlarge with 4 cores and 16 GiB, but a replica needs more than 4 cores and 8 GiB on its node\n${hint}`,
     ]);
-    expect(problemsOf({ resources: { cpu: 3, memoryGiB: 15 }, gpuNodePools })).toEqual([]);
-    expect(problemsOf({ resources: { memoryGiB: 64 }, gpusPerPod: 0, gpuNodePools })).toEqual([]);
+    expect(getProblems({ resources: { cpu: 3, memoryGiB: 15 }, gpuNodePools })).toEqual([]);
+    expect(getProblems({ resources: { memoryGiB: 64 }, gpusPerPod: 0, gpuNodePools })).toEqual([]);
   });
 
   test('with GPUs for which a model has no plan', () => {
     const pools = [{ ...POOL, instanceTypes: ['g5.xlarge', 'g6.xlarge'] }];
-    const said = problemsOf({ gpuNodePools: pools });
+    const said = getProblems({ gpuNodePools: pools });
     expect(said).toEqual([
       expect.stringMatching(
         /^gpuNodePools\[0\]\.instanceTypes: has g6\.xlarge \(L4, 8\.9\), on which the model wav2vec_general_v1 does not run; allowed: compute capability 8\.6: g5\.xlarge, /,
       ),
     ]);
     const both = [{ model: 'wav2vec_general_v1', computeCapabilities: ['8.6', '8.9'] }];
-    expect(problemsOf({ gpuNodePools: pools, modelGpus: both })).toEqual([]);
-    expect(problemsOf({ gpuNodePools: pools, modelGpus: [] })).toEqual([]);
+    expect(getProblems({ gpuNodePools: pools, modelGpus: both })).toEqual([]);
+    expect(getProblems({ gpuNodePools: pools, modelGpus: [] })).toEqual([]);
   });
 });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { readSettings } from '../../../infra/settings';
 import { stackFile } from '../../../infra/settings/stack-file';
 import { formatUserError, UserError } from '../../../src/core/errors';
-import { Scratch } from '../../support/scratch';
+import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

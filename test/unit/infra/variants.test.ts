@@ -4,7 +4,7 @@ const variant = (values: Record<string, unknown>, stack = 'staging'): Promise<Re
   registeredStack(stack, values);
 
 /** Names of the resources that the first one waits for. */
-const dependenciesOf = ({ dependencies }: { dependencies: string[] }): (string | undefined)[] =>
+const getDependencies = ({ dependencies }: { dependencies: string[] }): (string | undefined)[] =>
   dependencies.map((urn) => urn.split('::').at(-1));
 
 const GROUP = {
@@ -187,9 +187,9 @@ test('autoMode false disables all of Auto Mode, and creates add-ons and untainte
   expect(system.ignoreChanges).toEqual([]);
   // Nodes become ready only with a network, and CoreDNS needs nodes.
   const coredns = made.only('aws:eks/addon:Addon', 'triton-staging-cluster-addons-coredns');
-  expect(dependenciesOf(coredns)).toContain(system.name);
+  expect(getDependencies(coredns)).toContain(system.name);
   const group = made.only('triton-serving:infra:NodeGroup', 'triton-staging-cluster-addons-system');
-  expect(dependenciesOf(group)).toEqual(
+  expect(getDependencies(group)).toEqual(
     expect.arrayContaining(['triton-staging-cluster-addons-vpc-cni', 'triton-staging-cluster-addons-kube-proxy']),
   );
   expect(made.all('kubernetes:core/v1:ConfigMap').map(({ name }) => name)).not.toContain(

@@ -1,18 +1,18 @@
 import { readSettings } from '../../../infra/settings';
-import { warningsOf } from '../../../infra/warnings';
-import { configOf } from '../../support/registered-stack';
+import { getWarnings } from '../../../infra/warnings';
+import { getConfig } from '../../support/registered-stack';
 
 const TODAY = new Date('2026-06-01');
 const of = (values: Record<string, unknown>, stack = 'staging', today = TODAY): string[] =>
-  warningsOf(readSettings(configOf(stack, values)), today);
+  getWarnings(readSettings(getConfig(stack, values)), today);
 
 const OWN = { publicAccessCidrs: ['10.9.8.0/24'], publisherSubjects: ['repo:acme/serving:environment:staging'] };
 
-test('warningsOf reports nothing for a stack without example values', () => {
+test('getWarnings reports nothing for a stack without example values', () => {
   expect(of(OWN)).toEqual([]);
 });
 
-test('warningsOf reports example values', () => {
+test('getWarnings reports example values', () => {
   expect(of({ publicAccessCidrs: ['203.0.113.0/24'] })).toEqual([
     'publicAccessCidrs has 203.0.113.0/24, which is an example range: set the addresses from which you run pulumi',
     'publisherSubjects names -your-organisation-, which is an example value, so no token can assume the publisher role: set the subjects of your CI',
@@ -20,7 +20,7 @@ test('warningsOf reports example values', () => {
 });
 
 test.each(['staging', 'prod'])(
-  'warningsOf reports that the API of an unchanged %s is private, and how to open it',
+  'getWarnings reports that the API of an unchanged %s is private, and how to open it',
   (stack) => {
     expect(of({}, stack)).toEqual([
       expect.stringMatching(
@@ -34,7 +34,7 @@ test.each(['staging', 'prod'])(
   },
 );
 
-test('warningsOf reports managed groups that no autoscaler scales', () => {
+test('getWarnings reports managed groups that no autoscaler scales', () => {
   const pool = { name: 'fixed', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'] };
   expect(of({ ...OWN, gpuNodePools: [pool, { ...pool, name: 'full', minimumNodes: 2 }] })).toEqual([
     'pool fixed starts with minimumNodes (0), and this stack has no autoscaler that adds nodes up to maximumNodes (2): ' +
@@ -92,10 +92,10 @@ test.each<[string, Record<string, unknown>, string | undefined]>([
   );
 });
 
-test('warningsOf reports a Kubernetes version whose support ends', () => {
+test('getWarnings reports a Kubernetes version whose support ends', () => {
   expect(of(OWN, 'staging', new Date('2027-03-01'))).toEqual([expect.stringMatching(/ends on 2027-03-27/)]);
 });
 
-test('warningsOf reports nothing about an existing cluster', () => {
+test('getWarnings reports nothing about an existing cluster', () => {
   expect(of({ s3AccessKeyId: 'a', s3SecretAccessKey: 'b' }, 'local')).toEqual([]);
 });

@@ -1,12 +1,12 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { classes, pictureOf } from '../../../src/local/exhibits';
+import { classes, toPicture } from '../../../src/local/displayed-results';
 import { renderPage, requirePageFolder, writePage, type LocalPage } from '../../../src/local/page';
 import { html } from '../../../src/local/page/html';
-import { isRandom } from '../../../src/local/page/parts';
+import { isRandom } from '../../../src/local/page/html-components';
 import type { LocalResult, ModelRow } from '../../../src/local/report';
-import type { Answer } from '../../../src/local/requests';
+import type { SmokeTestResult } from '../../../src/local/smoke-test';
 import { paths } from '../../../src/core/paths';
 
 const RANDOM = 'seeded random weights (seed 0), not pretrained';
@@ -23,7 +23,7 @@ const row = (model: string, fields: Partial<ModelRow> = {}): ModelRow => ({
   ...fields,
 });
 
-const answer = (model: string, fields: Partial<Answer> = {}): Answer => ({
+const answer = (model: string, fields: Partial<SmokeTestResult> = {}): SmokeTestResult => ({
   model,
   protocol: 'HTTP',
   milliseconds: 12,
@@ -55,7 +55,7 @@ const page = (result: Partial<LocalResult>, fields: Partial<LocalPage> = {}): Lo
 });
 
 /** What a reader sees of the HTML, between its tags. */
-const textOf = (text: string): string =>
+const getText = (text: string): string =>
   text
     .replace(/<style>.*<\/style>/s, '')
     .replaceAll(/<[^>]*>/g, ' ')
@@ -101,9 +101,9 @@ test('renderPage escapes every text of models and users', async () => {
           answer(hostile('asked'), { result: hostile('result') }),
           answer(hostile('failed'), { result: '', error: hostile('error') }),
           answer('resnet', {
-            exhibit: { kind: 'classes', picture: grey(2, 9), classes: [{ label: hostile('label'), probability: 1 }] },
+            display: { kind: 'classes', picture: grey(2, 9), classes: [{ label: hostile('label'), probability: 1 }] },
           }),
-          answer('bert', { exhibit: { kind: 'texts', texts: [hostile('text'), hostile('other')], similarities: [1] } }),
+          answer('bert', { display: { kind: 'texts', texts: [hostile('text'), hostile('other')], similarities: [1] } }),
         ],
         steps: [{ name: hostile('measured'), startMs: 0, milliseconds: 1 }],
         endpoints: {
@@ -146,7 +146,7 @@ describe('renderPage shows', () => {
         loadMs: null,
       }),
     ];
-    const text = textOf(await renderPage(page({ models, answers: [answer('adds'), answer('both')] })));
+    const text = getText(await renderPage(page({ models, answers: [answer('adds'), answer('both')] })));
     expect(text).toContain('2 of 3');
     expect(text).toContain(`adds pytorch_libtorch 1 READY 1.2 s ${RANDOM}`);
     expect(text).toContain('both ensemble 1 READY 0 ms weights of adds, more');
@@ -163,7 +163,7 @@ describe('renderPage shows', () => {
       answer('poor', { result: '', error: 'HTTP 500: out of memory' }),
       answer('poor', { protocol: 'gRPC', milliseconds: 99_000, result: 'fine' }),
     ];
-    const text = textOf(await renderPage(page({ models: [row('good'), row('poor')], answers })));
+    const text = getText(await renderPage(page({ models: [row('good'), row('poor')], answers })));
     expect(text).toContain('No correct answer from poor');
     expect(text).not.toContain('Every served model answered');
     expect(text).toContain('3 of 4');
@@ -173,18 +173,18 @@ describe('renderPage shows', () => {
 
   test('no section of answers if no model has one', async () => {
     const text = await renderPage(page({}));
-    expect(textOf(text)).toContain('0 of 0');
+    expect(getText(text)).toContain('0 of 0');
     expect(text).not.toContain('<img');
-    expect(textOf(text)).not.toContain('Answers of the models');
+    expect(getText(text)).not.toContain('Answers of the models');
   });
 
   test('commands for the running servers, or for those of the next run', async () => {
     const models = [row("it's"), row('resnet')];
-    const now = textOf(await renderPage(page({ models })));
+    const now = getText(await renderPage(page({ models })));
     expect(now).toContain(String.raw`curl -s 'http://127.0.0.1:8123/v2/models/it'\''s'`);
     expect(now).toContain('npm run infer -- resnet src/local/face-256.jpg --local');
     expect(now).toContain('Triton log /logs/triton.log');
-    const later = textOf(await renderPage(page({ models }, { once: true })));
+    const later = getText(await renderPage(page({ models }, { once: true })));
     expect(later).toContain('This run ended');
     expect(later).toContain('npm run infer -- resnet src/local/face-256.jpg --local');
     expect(later).not.toContain('8123');
@@ -199,18 +199,18 @@ describe('pictures of the page', () => {
       row('network', { weights }),
       row('other', { weights: RANDOM }),
     ],
-    answers: [answer('ensemble', { exhibit: { kind: 'restoration', before: grey(4, 10), after: grey(8, 200) } })],
+    answers: [answer('ensemble', { display: { kind: 'restoration', before: grey(4, 10), after: grey(8, 200) } })],
   });
 
   test('are labelled as random if the weights are random', async () => {
-    const text = textOf(await renderPage(page(restored(RANDOM))));
+    const text = getText(await renderPage(page(restored(RANDOM))));
     expect(text).toContain('Answer with random weights');
     expect(text).toContain('Random weights. The weights of the network');
     expect(text).not.toMatch(/restored/i);
   });
 
   test('are labelled as restored if the weights of the model are real', async () => {
-    const text = textOf(await renderPage(page(restored('GFPGANv1.pth'))));
+    const text = getText(await renderPage(page(restored('GFPGANv1.pth'))));
     expect(text).toContain('Answer: the restored face');
     expect(text).not.toContain('Random weights.');
   });
@@ -226,11 +226,11 @@ describe('pictures of the page', () => {
     ]);
   });
 
-  test('pictureOf rejects a tensor that is not a picture', () => {
-    expect(() => pictureOf({ name: 'y', datatype: 'FP32', shape: [1, 1, 3], data: new Float32Array(3) })).toThrow(
+  test('toPicture rejects a tensor that is not a picture', () => {
+    expect(() => toPicture({ name: 'y', datatype: 'FP32', shape: [1, 1, 3], data: new Float32Array(3) })).toThrow(
       'output y is FP32 [1, 1, 3], not a picture (UINT8 [height, width, 3])',
     );
-    expect(() => pictureOf({ name: 'y', datatype: 'UINT8', shape: [3], data: new Uint8Array(3) })).toThrow('UINT8 [3]');
+    expect(() => toPicture({ name: 'y', datatype: 'UINT8', shape: [3], data: new Uint8Array(3) })).toThrow('UINT8 [3]');
   });
 });
 

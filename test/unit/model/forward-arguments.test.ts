@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { argumentFault, forwardArguments } from '../../../src/model/forward-arguments';
-import { torchScript, torchScriptOf, zip64 } from '../../support/model-files';
+import { torchScript, getTorchScript, zip64 } from '../../support/model-files';
 
 const folder = mkdtempSync(join(tmpdir(), 'forward-arguments-'));
 const file = join(folder, 'model.pt');
@@ -19,7 +19,7 @@ test.each([
     ],
   ],
 ])('forwardArguments reads "%s"', async (list, expected) => {
-  writeFileSync(file, torchScriptOf(list));
+  writeFileSync(file, getTorchScript(list));
   expect(await forwardArguments(file)).toEqual(expected);
 });
 
@@ -35,7 +35,7 @@ test.each([
 });
 
 function damaged(): Buffer {
-  const whole = torchScriptOf('x: Tensor');
+  const whole = getTorchScript('x: Tensor');
   const at = whole.indexOf('model/code/__torch__/m.py') + 'model/code/__torch__/m.py'.length;
   whole.fill(0xff, at, at + 20);
   return whole;
@@ -46,7 +46,7 @@ test.each([
   ['texts', 'x: List[str]', 1],
   ['as many tensors as inputs', 'x: Tensor,\n    y: Tensor', 2],
 ])('argumentFault allows %s', async (_, list, count) => {
-  writeFileSync(file, torchScriptOf(list));
+  writeFileSync(file, getTorchScript(list));
   const input = Array.from({ length: count }, (__, index) => ({ name: `input__${index}` }));
   expect(await argumentFault(file, { name: 'm', input })).toBeUndefined();
 });

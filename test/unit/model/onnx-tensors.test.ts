@@ -40,7 +40,7 @@ const BATCHED = {
 };
 const SINGLE = { max_batch_size: 0, input: [tensor('x', [1, 2])], output: [tensor('y', [1, 2])] };
 
-const faultOf = async (name: string, fields: object): Promise<string | undefined> => {
+const getFault = async (name: string, fields: object): Promise<string | undefined> => {
   const fault = await onnxFault(join(DATA, `${name}.onnx`), { name: 'm', ...fields });
   return fault === undefined ? undefined : `${fault.message}\n    -> ${fault.hint}`;
 };
@@ -79,7 +79,7 @@ test.each<[what: string, file: string, fields: object]>([
     { ...BATCHED, input: [tensor('x', [1, 7], { allow_ragged_batch: true }), tensor('flag', [1])] },
   ],
 ])('onnxFault allows %s', async (_, file, fields) => {
-  expect(await faultOf(file, fields)).toBeUndefined();
+  expect(await getFault(file, fields)).toBeUndefined();
 });
 
 test.each<[what: string, file: string, fields: object, says: string]>([
@@ -156,7 +156,7 @@ test.each<[what: string, file: string, fields: object, says: string]>([
     'has shape [] for the input "count", but the configuration has dims [2]\n    -> set dims to [1]',
   ],
 ])('onnxFault reports %s', async (_, file, fields, says) => {
-  expect(await faultOf(file, fields)).toBe(says);
+  expect(await getFault(file, fields)).toBe(says);
 });
 
 const varint = (value: number): number[] =>

@@ -1,6 +1,6 @@
 import { input, output, type Fields } from '../../support/malformed/case';
 import { warmup } from '../../support/malformed/rules/warmup';
-import { modelYaml, problemsOf, removeFolders } from '../../support/model-files';
+import { modelYaml, getProblems, removeFolders } from '../../support/model-files';
 
 // Configurations that break a rule: test/support/malformed.
 
@@ -50,7 +50,7 @@ describe('the rules for one model accept', () => {
       fields: { platform: 'tensorrt_plan', input: [input({ is_shape_tensor: true })] },
     },
   ])('$name', async ({ fields }) => {
-    expect(await problemsOf({ m: modelYaml(fields) })).toEqual([]);
+    expect(await getProblems({ m: modelYaml(fields) })).toEqual([]);
   });
 });
 
@@ -143,19 +143,19 @@ describe('the rules for ensembles', () => {
       configs: { m: ensemble([{ ...first, model_version: 3 }, second]) },
     },
   ])('accept $name', async ({ configs }) => {
-    expect(await problemsOf({ ...models, ...configs })).toEqual([]);
+    expect(await getProblems({ ...models, ...configs })).toEqual([]);
   });
 
   it('reject version 0 also if only configurations are read', async () => {
     const m = ensemble([{ ...first, model_version: undefined }, second]);
-    expect(await problemsOf({ ...models, m })).toEqual([
+    expect(await getProblems({ ...models, m })).toEqual([
       'ensemble_scheduling.step[0].model_version: is not a version of a, got 0; allowed: -1 for the newest',
     ]);
   });
 
   it('find a way back over other ensembles', async () => {
     const around = (name: string): string => ensemble([step(name, { x: 'x' }, { y: 'y' })]);
-    const problems = await problemsOf({ k: around('l'), l: around('m'), m: around('k') });
+    const problems = await getProblems({ k: around('l'), l: around('m'), m: around('k') });
     expect(problems.map((text) => text.replace(/^[a-z]\/model\.yaml: /, ''))).toEqual([
       'ensemble_scheduling.step[0].model_name: forms a cycle of ensembles: k -> l -> m -> k',
       'ensemble_scheduling.step[0].model_name: forms a cycle of ensembles: l -> m -> k -> l',

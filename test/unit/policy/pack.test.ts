@@ -1,6 +1,6 @@
 import type { PolicyResource, ResourceValidationPolicy, StackValidationPolicy } from '@pulumi/policy';
 import { toPolicies } from '../../../policy/pack';
-import { belongingTo, isProduction, stackOf, type Rule } from '../../../policy/rule';
+import { belongingTo, isProduction, getStack, type Rule } from '../../../policy/rule';
 import { UNKNOWN, Value } from '../../../policy/value';
 
 /** Properties as Pulumi gives them in a preview: reading `key` throws. */
@@ -131,7 +131,7 @@ describe('rules as policies', () => {
 
   test('know which stack is production', () => {
     const of = (stack: string): { urn: string } => ({ urn: `urn:pulumi:${stack}::p::t::n` });
-    expect(stackOf(of('staging'))).toBe('staging');
+    expect(getStack(of('staging'))).toBe('staging');
     expect(['prod', 'production', 'prod-eu', 'staging', 'preprod'].map((stack) => isProduction(of(stack)))).toEqual([
       true,
       true,

@@ -6,14 +6,14 @@ import { UserError } from '../../../src/core/errors';
 import { RepositoryWriter } from '../../../src/publish/apply/repository-writer';
 import type { Lock } from '../../../src/publish/lock';
 import type { PlannedModel } from '../../../src/publish/plan/plan';
-import type { SeenRepository } from '../../../src/publish/plan/snapshot';
+import type { RepositorySnapshot } from '../../../src/publish/plan/snapshot';
 import type { ReleasedModel } from '../../../src/publish/release/release';
 import { S3Store } from '../../../src/s3/store';
 import { fakeTriton } from '../../support/fake-triton';
 import { MemoryStore } from '../../support/memory-store';
 import { publisher, TWO_MODELS } from '../../support/publish';
 import { writeRepository } from '../../support/repository';
-import { Scratch } from '../../support/scratch';
+import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -66,7 +66,7 @@ test('describe records the ETag of the bucket for an object that was written aga
   const objects = { 'm/labels.txt': { ...known, etag: 'old' }, 'm/config.pbtxt': { ...known, etag: 'new' } };
   const described = writer.describe(
     planned as unknown as PlannedModel,
-    { objects: new Map() } as SeenRepository,
+    { objects: new Map() } as RepositorySnapshot,
     { objects } as unknown as ReleasedModel,
     new Set(),
   );

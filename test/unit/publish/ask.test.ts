@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { GoldenRequest } from '../../../src/model/golden';
-import { askModel, WrongAnswer, type Answered, type AskOptions } from '../../../src/publish/apply/ask';
+import { askModel, WrongAnswerError, type Answered, type AskOptions } from '../../../src/publish/apply/ask';
 import { TritonHttpClient } from '../../../src/triton/http';
 
 const undo: (() => void)[] = [];
@@ -113,7 +113,7 @@ test.each<{ title: string; infer: Infer; options?: Partial<AskOptions>; message:
 ])('askModel refuses $title to a golden request', async ({ infer, options, message }) => {
   const failed = ask(infer, [GOLDEN], options);
   await expect(failed).rejects.toThrow(message);
-  await expect(failed).rejects.toBeInstanceOf(WrongAnswer);
+  await expect(failed).rejects.toBeInstanceOf(WrongAnswerError);
 });
 
 test.each<{ title: string; infer: Infer; options?: Partial<AskOptions>; message: RegExp }>([
@@ -137,7 +137,7 @@ test.each<{ title: string; infer: Infer; options?: Partial<AskOptions>; message:
 ])('askModel refuses an answer to zeros $title', async ({ infer, options, message }) => {
   const failed = ask(infer, [], options);
   await expect(failed).rejects.toThrow(message);
-  await expect(failed).rejects.toBeInstanceOf(WrongAnswer);
+  await expect(failed).rejects.toBeInstanceOf(WrongAnswerError);
 });
 
 test('askModel attributes an input of the wrong shape to the zero request', async () => {

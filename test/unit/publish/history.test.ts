@@ -16,7 +16,7 @@ const release = (id: string, previous?: string): Release => ({
 });
 
 /** A bucket with manifests whose ids are numbers. Each one follows the one before it, except those in `others`. */
-function bucketOf(count: number, { others = [], gone = [] }: { others?: Release[]; gone?: string[] } = {}) {
+function getBucket(count: number, { others = [], gone = [] }: { others?: Release[]; gone?: string[] } = {}) {
   const name = (n: number): string => String(n).padStart(4, '0');
   const chain = Array.from({ length: count }, (_, i) => release(name(i), i === 0 ? undefined : name(i - 1)));
   const manifests = [...chain, ...others].filter(({ id }) => !gone.includes(id));
@@ -48,35 +48,35 @@ function bucketOf(count: number, { others = [], gone = [] }: { others?: Release[
   return { chain, history, wasAt, read, waits: () => waits };
 }
 
-async function idsOf(history: AsyncIterable<Release>): Promise<string[]> {
+async function getIds(history: AsyncIterable<Release>): Promise<string[]> {
   const ids: string[] = [];
   for await (const { id } of history) ids.push(id);
   return ids;
 }
 
 test('releaseHistory yields the releases from the current one to the first, without manifests that were never current', async () => {
-  const { chain, history } = bucketOf(40, { others: [release('0007x', '0007'), release('0039x', '0039')] });
+  const { chain, history } = getBucket(40, { others: [release('0007x', '0007'), release('0039x', '0039')] });
   const all = chain.map(({ id }) => id).reverse();
-  expect(await idsOf(history())).toEqual(all);
-  expect(await idsOf(history(3))).toEqual(all.slice(0, 3));
+  expect(await getIds(history())).toEqual(all);
+  expect(await getIds(history(3))).toEqual(all.slice(0, 3));
 });
 
 test('releaseHistory of a repository without a release is empty', async () => {
-  expect(await idsOf(bucketOf(0).history())).toEqual([]);
+  expect(await getIds(getBucket(0).history())).toEqual([]);
 });
 
 test('releaseHistory reads at most the requested number of manifests, in parallel', async () => {
-  const few = bucketOf(1000);
-  await idsOf(few.history(2));
+  const few = getBucket(1000);
+  await getIds(few.history(2));
   expect(few.read).toHaveLength(1);
-  const page = bucketOf(1000);
-  await idsOf(page.history(21));
+  const page = getBucket(1000);
+  await getIds(page.history(21));
   expect(page.read).toHaveLength(20);
   expect(page.waits()).toBe(2);
 });
 
 test('releaseHistory ends at a missing manifest', async () => {
-  expect(await idsOf(bucketOf(5, { gone: ['0002'] }).history())).toEqual(['0004', '0003']);
+  expect(await getIds(getBucket(5, { gone: ['0002'] }).history())).toEqual(['0004', '0003']);
 });
 
 describe('wasReleased', () => {
@@ -89,12 +89,12 @@ describe('wasReleased', () => {
     { title: 'a second first release', candidate: release('x'), expected: false },
     { title: 'a release of a history whose pointer was deleted', candidate: release('y', 'x'), expected: true },
   ])('is $expected for $title', async ({ candidate, expected }) => {
-    const { wasAt } = bucketOf(100, { others: expected ? [] : [candidate] });
+    const { wasAt } = getBucket(100, { others: expected ? [] : [candidate] });
     expect(await wasAt(candidate)).toBe(expected);
   });
 
   test('is true for a release that is older than a missing manifest, because this cannot be verified', async () => {
-    const { wasAt } = bucketOf(10, { gone: ['0005'] });
+    const { wasAt } = getBucket(10, { gone: ['0005'] });
     expect(await wasAt(release('0000'))).toBe(true);
     expect(await wasAt(release('0003', '0002'))).toBe(true);
     expect(await wasAt(release('0004', '0003'))).toBe(true);
@@ -102,7 +102,7 @@ describe('wasReleased', () => {
   });
 
   test('reads few manifests for a recent release', async () => {
-    const { wasAt, read } = bucketOf(1000);
+    const { wasAt, read } = getBucket(1000);
     expect(await wasAt(release('0998', '0997'))).toBe(true);
     expect(read).toHaveLength(0);
     expect(await wasAt(release('0100', '0099'))).toBe(true);
@@ -111,7 +111,7 @@ describe('wasReleased', () => {
 
   test('is true for the first release of a history whose pointer was deleted', async () => {
     // Found by the manifest that names it, though the history ends before.
-    const { wasAt } = bucketOf(3, { others: [release('00000', undefined), release('00001', '00000')] });
+    const { wasAt } = getBucket(3, { others: [release('00000', undefined), release('00001', '00000')] });
     expect(await wasAt(release('00000'))).toBe(true);
   });
 });
@@ -120,5 +120,5 @@ test('releaseHistory ends if manifests name each other', async () => {
   const [a, b] = [release('a', 'b'), release('b', 'a')];
   const get = async (key: string) => ({ body: Buffer.from(JSON.stringify(key.includes('a.json') ? a : b)) });
   const store = { bucket: 'b', get } as unknown as S3Store;
-  expect(await idsOf(releaseHistory(store, LOCATION, { head: a, ids: ['b', 'a'] }))).toEqual(['a', 'b']);
+  expect(await getIds(releaseHistory(store, LOCATION, { head: a, ids: ['b', 'a'] }))).toEqual(['a', 'b']);
 });

@@ -1,8 +1,8 @@
-import { isReplaceable, modelOf, versionOf } from '../../../src/publish/keys';
-import { keptKey } from '../../../src/publish/location';
+import { isReplaceable, getModelName, getVersion } from '../../../src/publish/keys';
+import { archiveKey } from '../../../src/publish/location';
 import { changesBetween } from '../../../src/publish/release/list';
 import { newRelease, type ReleasedModel } from '../../../src/publish/release/release';
-import { composingFirst } from '../../../src/publish/plan/desired';
+import { topologicalOrder } from '../../../src/publish/plan/desired';
 
 test.each([
   { key: 'resnet/1/model.pt', model: 'resnet', version: 1, replaceable: false },
@@ -13,19 +13,19 @@ test.each([
   { key: 'resnet/01/model.pt', model: 'resnet', version: undefined, replaceable: true },
   { key: 'resnet/1', model: 'resnet', version: undefined, replaceable: true },
   { key: '.keep', model: '', version: undefined, replaceable: true },
-])('modelOf, versionOf and isReplaceable read $key', ({ key, model, version, replaceable }) => {
-  expect(modelOf(key)).toBe(model);
-  expect(versionOf(key)).toBe(version);
+])('getModelName, getVersion and isReplaceable read $key', ({ key, model, version, replaceable }) => {
+  expect(getModelName(key)).toBe(model);
+  expect(getVersion(key)).toBe(version);
   expect(isReplaceable(key)).toBe(replaceable);
 });
 
-test('keptKey replaces the characters of base64 that are special in a key', () => {
-  expect(keptKey({ bucket: 'b', prefix: 'm' }, 'a+/b=')).toBe('m.releases/kept/a-_b');
+test('archiveKey replaces the characters of base64 that are special in a key', () => {
+  expect(archiveKey({ bucket: 'b', prefix: 'm' }, 'a+/b=')).toBe('m.releases/kept/a-_b');
 });
 
-test('composingFirst sorts steps before their ensembles and ends at a cycle', () => {
+test('topologicalOrder sorts steps before their ensembles and ends at a cycle', () => {
   const model = (name: string, ...composedOf: string[]) => ({ name, composedOf });
-  const names = composingFirst([
+  const names = topologicalOrder([
     model('e', 'd', 'b'),
     model('a'),
     model('d', 'c'),

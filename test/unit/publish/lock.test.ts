@@ -1,4 +1,4 @@
-import { Lock, NO_INTENT, seeLock, type SeenLock } from '../../../src/publish/lock';
+import { Lock, NO_INTENT, readLock, type LockSnapshot } from '../../../src/publish/lock';
 import { lockKey } from '../../../src/publish/location';
 import { MemoryStore } from '../../support/memory-store';
 
@@ -9,11 +9,11 @@ const HOLDER = { user: 'ana', host: 'build-7', pid: 4711, place: 'elsewhere' };
 const HELD = { state: 'held', id: '1', holder: HOLDER, since: '2026-11-20T10:00:00Z', intent: NO_INTENT };
 
 /** The lock with this content, written some time ago. */
-async function seen(content: unknown, ageMs: number): Promise<SeenLock> {
+async function seen(content: unknown, ageMs: number): Promise<LockSnapshot> {
   const bucket = new MemoryStore();
   const body = Buffer.from(typeof content === 'string' ? content : JSON.stringify(content));
   bucket.objects.set(KEY, { body, writtenAt: Date.now() - ageMs });
-  return seeLock(bucket.store, LOCATION);
+  return readLock(bucket.store, LOCATION);
 }
 
 const without = (field: keyof typeof HELD): object =>
@@ -32,23 +32,23 @@ const UNREADABLE = [
   { title: 'no start time', content: without('since') },
 ];
 
-test.each(UNREADABLE)('seeLock treats a lock with $title as held until it expires', async ({ content }) => {
+test.each(UNREADABLE)('readLock treats a lock with $title as held until it expires', async ({ content }) => {
   expect((await seen(content, MINUTE_MS / 2)).heldBy).toBe(
     'an unknown publisher (s3://bucket/models.releases/lock.json is not a lock of this version)',
   );
   expect((await seen(content, MINUTE_MS + 1)).heldBy).toBeUndefined();
 });
 
-test('seeLock reads a lock that was released, whatever its holder is', async () => {
+test('readLock reads a lock that was released, whatever its holder is', async () => {
   expect((await seen({ state: 'free', holder: 7 }, 0)).heldBy).toBeUndefined();
 });
 
-test('seeLock names the holder until the lock expires', async () => {
+test('readLock names the holder until the lock expires', async () => {
   expect((await seen(HELD, MINUTE_MS / 2)).heldBy).toBe('ana@build-7, process 4711, since 2026-11-20T10:00:00Z');
   expect((await seen(HELD, MINUTE_MS + 1)).heldBy).toBeUndefined();
 });
 
-test('seeLock keeps the readable fields of an intent and ignores fields of other types', async () => {
+test('readLock keeps the readable fields of an intent and ignores fields of other types', async () => {
   const intent = { switching: ['a'], digests: { a: 1 }, removing: 'b', deleting: [1], keepDeleted: 1, uploads: true };
   expect((await seen({ ...HELD, intent }, 0)).unfinished).toEqual({ ...NO_INTENT, switching: ['a'], uploads: true });
   expect((await seen({ ...HELD, intent: null }, 0)).unfinished).toEqual(NO_INTENT);
@@ -62,7 +62,7 @@ describe('Lock.requireHeld', () => {
   /** A held lock. `fail` makes renewals fail from now on. */
   async function held() {
     const bucket = new MemoryStore();
-    const lock = (await Lock.take(bucket.store, LOCATION, await seeLock(bucket.store, LOCATION), NO_INTENT)) as Lock;
+    const lock = (await Lock.take(bucket.store, LOCATION, await readLock(bucket.store, LOCATION), NO_INTENT)) as Lock;
     const fail = (failing: boolean): void => {
       bucket.onPut = () => {
         if (failing) throw new Error('the network is down');

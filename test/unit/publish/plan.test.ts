@@ -1,17 +1,17 @@
 import { NO_INTENT } from '../../../src/publish/lock';
-import type { SeenRepository } from '../../../src/publish/plan/snapshot';
+import type { RepositorySnapshot } from '../../../src/publish/plan/snapshot';
 import { conflicts, isChanged, makePlan, type Action } from '../../../src/publish/plan/plan';
 import type { Release } from '../../../src/publish/release/release';
-import type { WantedModel, WantedObject } from '../../../src/publish/plan/desired';
+import type { DesiredModel, DesiredObject } from '../../../src/publish/plan/desired';
 import type { S3Store } from '../../../src/s3/store';
 
 const LOCATION = { bucket: 'bucket', prefix: 'models' };
 
-function object(key: string, content: string): WantedObject {
+function object(key: string, content: string): DesiredObject {
   return { key, bytes: content.length, checksum: content, source: { body: Buffer.from(content) } };
 }
 
-const MODEL: WantedModel = {
+const MODEL: DesiredModel = {
   name: 'm',
   served: [1],
   digest: 'd',
@@ -68,7 +68,7 @@ async function plan(
     release?: Release;
     prune?: boolean;
     remove?: string[];
-    model?: WantedModel;
+    model?: DesiredModel;
     replacePublished?: boolean;
   } = {},
 ) {
@@ -81,14 +81,14 @@ async function plan(
       return Promise.resolve(contents[key.slice('models/'.length)]?.content);
     },
   } as unknown as S3Store;
-  const seen: SeenRepository = {
+  const seen: RepositorySnapshot = {
     lock: { etag: undefined, heldBy: undefined, unfinished: NO_INTENT },
     head: release && { release, etag: 'head' },
     objects: new Map(
       Object.entries(contents).map(([key, { content, etag }]) => [key, { key, bytes: content.length, etag }]),
     ),
   };
-  const planOptions = { store, location: LOCATION, prune, remove, keepRemoved: false, replacePublished };
+  const planOptions = { store, location: LOCATION, prune, remove, archiveRemoved: false, replacePublished };
   const made = await makePlan([model], seen, planOptions);
   const [planned] = made.models;
   if (planned === undefined) throw new Error('the plan has no model');
@@ -187,8 +187,8 @@ describe('makePlan takes a version as published', () => {
   ])('$title', async ({ more, release, isPublished }) => {
     const { actions, planned } = await plan({ ...extra, ...more }, { release });
     expect(actions['m/1/model.pt']).toBe(isPublished ? 'conflict' : 'replace');
-    expect(planned.surplus).toEqual(isPublished ? ['m/1/extra.bin'] : []);
-    expect(planned.leftovers).toEqual(isPublished ? [] : ['m/1/extra.bin']);
+    expect(planned.extraneous).toEqual(isPublished ? ['m/1/extra.bin'] : []);
+    expect(planned.orphaned).toEqual(isPublished ? [] : ['m/1/extra.bin']);
   });
 
   test('not if the release has only other versions of the model', async () => {

@@ -3,7 +3,7 @@ import { recover } from '../../../src/publish/apply/recover';
 import { NO_INTENT } from '../../../src/publish/lock';
 import { fakeTriton } from '../../support/fake-triton';
 import { MemoryStore } from '../../support/memory-store';
-import { Scratch } from '../../support/scratch';
+import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

@@ -2,7 +2,7 @@ import { rollOut, type RolloutOptions } from '../../../src/publish/apply/rollout
 import { fixedReplicas } from '../../../src/cluster/source';
 import type { S3Store } from '../../../src/s3/store';
 import { fakeTriton, type FakeTriton } from '../../support/fake-triton';
-import { Scratch } from '../../support/scratch';
+import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

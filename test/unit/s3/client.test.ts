@@ -5,7 +5,7 @@ import { UserError } from '../../../src/core/errors';
 import { freePorts } from '../../../src/local/process/ports';
 import { proxyFor } from '../../../src/s3/agent';
 import { Requester } from '../../../src/s3/requester';
-import { checksumOfBytes, PART_BYTES, PreconditionFailed, S3Error, S3Store } from '../../../src/s3/store';
+import { checksumOfBytes, PART_BYTES, PreconditionFailedError, S3Error, S3Store } from '../../../src/s3/store';
 import type { StoreOptions } from '../../../src/s3/store';
 
 interface Seen {
@@ -74,7 +74,7 @@ const LAST = '<IsTruncated>false</IsTruncated>';
 const more = (token: string): string =>
   `<IsTruncated>true</IsTruncated><NextContinuationToken>${token}</NextContinuationToken>`;
 
-async function errorOf(work: Promise<unknown>): Promise<UserError> {
+async function getError(work: Promise<unknown>): Promise<UserError> {
   const error: unknown = await work.then(
     () => undefined,
     (caught: unknown) => caught,
@@ -121,7 +121,7 @@ describe('S3Store.list', () => {
     ['that is an error with status 200', { ...failure('InternalError', 200) }],
   ])('rejects a page %s', async (_, reply) => {
     const { store, seen } = await storeWith(() => reply);
-    const error = await errorOf(store.list('m/'));
+    const error = await getError(store.list('m/'));
     expect(error.message).toMatch(/^cannot list s3:\/\/bucket\/m\/ at http:\/\/127/);
     expect(error.message).toMatch(/MalformedAnswer|InternalError/);
     expect(error.hint).toBeDefined();
@@ -135,7 +135,7 @@ describe('S3Store.list', () => {
     const { store } = await storeWith((_, number) =>
       page(entry('m/a') + (number === 2 && what === 'a key twice' ? LAST : next)),
     );
-    expect((await errorOf(store.list('m/'))).message).toMatch(/twice/);
+    expect((await getError(store.list('m/'))).message).toMatch(/twice/);
   });
 });
 
@@ -163,14 +163,14 @@ describe('S3Store', () => {
     ['ExpiredToken', 400],
   ])('does not retry after %s', async (code, status) => {
     const { store, seen } = await storeWith(() => failure(code, status));
-    const error = await errorOf(store.list('m/'));
+    const error = await getError(store.list('m/'));
     expect(error.message).toContain(`${code} (HTTP ${status}) Because.`);
     expect(seen).toHaveLength(1);
   });
 
   test('does not retry after a permanent error with status 200', async () => {
     const { store, seen } = await storeWith(() => failure('AccessDenied', 200));
-    expect((await errorOf(store.list('m/'))).message).toContain('AccessDenied (HTTP 200) Because.');
+    expect((await getError(store.list('m/'))).message).toContain('AccessDenied (HTTP 200) Because.');
     expect(seen).toHaveLength(1);
   });
 
@@ -185,7 +185,7 @@ describe('S3Store', () => {
     expect(signed[1]).not.toBe(signed[0]);
 
     const stubborn = await storeWith(() => ({ ...failure('RequestTimeTooSkewed', 403), headers: { date } }));
-    expect((await errorOf(stubborn.store.list('m/'))).hint).toMatch(/clock/);
+    expect((await getError(stubborn.store.list('m/'))).hint).toMatch(/clock/);
     expect(stubborn.seen).toHaveLength(2);
   });
 
@@ -197,7 +197,7 @@ describe('S3Store', () => {
     await new Promise((resolve) => server.close(resolve));
     const newStore = new S3Store({ bucket: 'b', endpointUrl: `http://127.0.0.1:${port}`, credentials: KEYS });
     undo.push(() => newStore.close());
-    expect((await errorOf(newStore.list('m/'))).message).toMatch(/ECONNREFUSED/);
+    expect((await getError(newStore.list('m/'))).message).toMatch(/ECONNREFUSED/);
 
     const waiting = store.list('m/');
     const timer = setTimeout(() => server.listen(port, '127.0.0.1'), 100);
@@ -207,7 +207,7 @@ describe('S3Store', () => {
 
   test('stops its retries when it is closed', async () => {
     const { store } = await storeWith(() => ({ status: 503 }), { attempts: 1000 });
-    const waiting = errorOf(store.list('m/'));
+    const waiting = getError(store.list('m/'));
     setTimeout(() => store.close(), 50);
     expect((await waiting).message).toMatch(/HTTP 503|ECONNRESET/);
   });
@@ -225,12 +225,12 @@ describe('the hint of S3Error', () => {
     [{ status: 200, body: 'hello' }, /not that of an S3 API/],
   ])('for the answer %j', async (reply, hint) => {
     const { store } = await storeWith(() => reply, { attempts: 1 });
-    expect((await errorOf(store.list('m/'))).hint).toMatch(hint);
+    expect((await getError(store.list('m/'))).hint).toMatch(hint);
   });
 
   test('for an answer to HEAD, which has no body', async () => {
     const { store } = await storeWith(() => ({ status: 301, headers: { 'x-amz-bucket-region': 'us-west-2' } }));
-    expect((await errorOf(store.checksum('k', 1))).hint).toMatch(/set --region us-west-2/);
+    expect((await getError(store.checksum('k', 1))).hint).toMatch(/set --region us-west-2/);
   });
 });
 
@@ -250,7 +250,7 @@ describe('S3Store', () => {
       'if-match': '"x"',
     });
     const other = await storeWith(() => ({ headers: { etag: '"e"', 'x-amz-checksum-sha256': 'AAAA' } }));
-    expect((await errorOf(other.store.putBytes('k', body))).message).toMatch(/BadDigest/);
+    expect((await getError(other.store.putBytes('k', body))).message).toMatch(/BadDigest/);
   });
 
   test('putBytes retries after ConditionalRequestConflict, then reads the object', async () => {
@@ -259,7 +259,7 @@ describe('S3Store', () => {
         ? failure('ConditionalRequestConflict', 409)
         : { headers: { etag: '"e"', 'content-length': '3', 'x-amz-checksum-sha256': 'other' } },
     );
-    expect(await errorOf(store.putBytes('k', body, { ifAbsent: true }))).toBeInstanceOf(PreconditionFailed);
+    expect(await getError(store.putBytes('k', body, { ifAbsent: true }))).toBeInstanceOf(PreconditionFailedError);
     expect(seen.map(({ method }) => method)).toEqual(['PUT', 'PUT', 'PUT', 'HEAD']);
   });
 
@@ -296,7 +296,7 @@ describe('S3Store', () => {
         body: '<CompleteMultipartUploadResult><ETag>"e"</ETag><ChecksumSHA256>AAA-2</ChecksumSHA256></CompleteMultipartUploadResult>',
       })),
     );
-    expect((await errorOf(store.putBytes('k', large))).message).toMatch(/BadDigest/);
+    expect((await getError(store.putBytes('k', large))).message).toMatch(/BadDigest/);
   });
 
   test('copy retries after an error with status 200', async () => {
@@ -319,7 +319,7 @@ describe('S3Store', () => {
     const { store } = await storeWith(parts(() => COMPLETED));
     const other = await storeWith(() => ({ body: 'short' }), { bucket: 'other' });
     const copied = store.copy({ store: other.store, key: 'from' }, 'to', { bytes: large.byteLength, checksum: 'x' });
-    expect((await errorOf(copied)).message).toMatch(/^cannot copy s3:\/\/other\/from: /);
+    expect((await getError(copied)).message).toMatch(/^cannot copy s3:\/\/other\/from: /);
   });
 
   test('delete requires an answer that reports every key', async () => {
@@ -328,11 +328,13 @@ describe('S3Store', () => {
     }));
     await store.delete(['a']);
     expect(seen[0]?.body.toString()).toContain('<Object><Key>a</Key></Object>');
-    expect((await errorOf(store.delete(['a', 'b']))).message).toContain('"b"');
+    expect((await getError(store.delete(['a', 'b']))).message).toContain('"b"');
     const refusing = await storeWith(() => ({
       body: '<DeleteResult><Error><Key>a</Key><Code>AccessDenied</Code><Message>No.</Message></Error></DeleteResult>',
     }));
-    expect((await errorOf(refusing.store.delete(['a']))).message).toBe('cannot delete s3://bucket/a: AccessDenied No.');
+    expect((await getError(refusing.store.delete(['a']))).message).toBe(
+      'cannot delete s3://bucket/a: AccessDenied No.',
+    );
   });
 });
 
@@ -341,7 +343,7 @@ test('S3Store.get rejects content that does not match the stored checksum', asyn
     body: 'flipped',
     headers: { 'x-amz-checksum-sha256': checksumOfBytes(Buffer.from('content')) },
   }));
-  expect((await errorOf(store.get('k'))).message).toMatch(/BadDigest/);
+  expect((await getError(store.get('k'))).message).toMatch(/BadDigest/);
 });
 
 test('S3Store.get computes the age of an object from two dates of the server', async () => {
@@ -395,7 +397,7 @@ describe('the proxy', () => {
       store.close();
       server.close();
     });
-    expect((await errorOf(store.list(''))).message).toMatch(message);
+    expect((await getError(store.list(''))).message).toMatch(message);
     expect(received[0]?.toString()).toMatch(/^CONNECT s3\.test:443 HTTP\/1\.1\r\n/);
     expect(received[0]?.toString().toLowerCase()).toContain('proxy-authorization: basic bwu6d29yza==');
     // The first byte of a TLS handshake.

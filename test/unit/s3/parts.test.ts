@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
-import { Budget } from '../../../src/s3/budget';
-import { checksumOfBytes, PART_BYTES, partBytesFor, partsOf } from '../../../src/s3/checksum';
-import { endpointOf, encodeKey, encodeQuery } from '../../../src/s3/endpoint';
-import { Slots } from '../../../src/s3/slots';
+import { MemoryLimiter } from '../../../src/s3/memory-limiter';
+import { checksumOfBytes, PART_BYTES, partBytesFor, splitIntoParts } from '../../../src/s3/checksum';
+import { resolveEndpoint, encodeKey, encodeQuery } from '../../../src/s3/endpoint';
+import { ConcurrencyLimiter } from '../../../src/s3/concurrency-limiter';
 
 const MIB = 1024 ** 2;
 
-describe('partsOf', () => {
+describe('splitIntoParts', () => {
   test.each([
     [0, [0]],
     [1, [1]],
@@ -14,7 +14,7 @@ describe('partsOf', () => {
     [PART_BYTES + 1, [PART_BYTES, 1]],
     [3 * PART_BYTES, [PART_BYTES, PART_BYTES, PART_BYTES]],
   ])('splits %d bytes', (bytes, sizes) => {
-    const parts = partsOf(bytes);
+    const parts = splitIntoParts(bytes);
     expect(parts.map((part) => part.bytes)).toEqual(sizes);
     expect(parts.map(({ number }) => number)).toEqual(sizes.map((_, i) => i + 1));
     expect(parts.map(({ start }) => start)).toEqual(sizes.map((_, i) => i * PART_BYTES));
@@ -24,7 +24,7 @@ describe('partsOf', () => {
     expect(partBytesFor(10_000 * PART_BYTES)).toBe(PART_BYTES);
     expect(partBytesFor(10_000 * PART_BYTES + 1)).toBe(PART_BYTES + MIB);
     for (const bytes of [1e11, 1e12, 5 * 1024 ** 4]) {
-      const parts = partsOf(bytes);
+      const parts = splitIntoParts(bytes);
       expect(parts.length).toBeLessThanOrEqual(10_000);
       expect(parts.reduce((sum, part) => sum + part.bytes, 0)).toBe(bytes);
     }
@@ -40,7 +40,7 @@ describe('partsOf', () => {
 });
 
 test('Budget.acquire serves requests in order, and gives the whole budget to a larger request', async () => {
-  const budget = new Budget(10);
+  const budget = new MemoryLimiter(10);
   const order: string[] = [];
   const take = async (name: string, bytes: number): Promise<void> => {
     await budget.acquire(bytes);
@@ -59,7 +59,7 @@ test('Budget.acquire serves requests in order, and gives the whole budget to a l
 });
 
 test('Slots halves its limit after an overload, and raises it after successes', () => {
-  const slots = new Slots(8);
+  const slots = new ConcurrencyLimiter(8);
   let running = 0;
   const ask = (): void => {
     const turn = slots.acquire();
@@ -79,30 +79,30 @@ test('Slots halves its limit after an overload, and raises it after successes', 
   });
 });
 
-describe('endpointOf', () => {
+describe('resolveEndpoint', () => {
   test.each([
     { bucket: 'bucket', region: 'eu-west-1', url: 'https://bucket.s3.eu-west-1.amazonaws.com', bucketPath: '' },
     { bucket: 'with.dots', region: 'eu-west-1', url: 'https://s3.eu-west-1.amazonaws.com', bucketPath: '/with.dots' },
     { bucket: 'bucket', region: 'cn-north-1', url: 'https://bucket.s3.cn-north-1.amazonaws.com.cn', bucketPath: '' },
   ])('addresses $bucket in $region as $url$bucketPath', ({ bucket, region, ...expected }) => {
-    expect(endpointOf(bucket, region, undefined)).toMatchObject(expected);
+    expect(resolveEndpoint(bucket, region, undefined)).toMatchObject(expected);
   });
 
   test.each([
     { url: 'http://127.0.0.1:9000', bucketPath: '/bucket' },
     { url: 'https://host/base/', bucketPath: '/base/bucket' },
   ])('addresses a bucket of another S3 API, $url, in path style', (expected) => {
-    expect(endpointOf('bucket', 'r', expected.url)).toMatchObject(expected);
+    expect(resolveEndpoint('bucket', 'r', expected.url)).toMatchObject(expected);
   });
 
   test('omits the default port from the Host header', () => {
-    expect(endpointOf('b', 'r', 'https://host:443')).toMatchObject({ host: 'host', port: 443, secure: true });
-    expect(endpointOf('b', 'r', 'http://[::1]:80')).toMatchObject({ host: '[::1]', hostname: '::1', port: 80 });
-    expect(endpointOf('b', 'r', 'http://host:81')).toMatchObject({ host: 'host:81', port: 81, secure: false });
+    expect(resolveEndpoint('b', 'r', 'https://host:443')).toMatchObject({ host: 'host', port: 443, secure: true });
+    expect(resolveEndpoint('b', 'r', 'http://[::1]:80')).toMatchObject({ host: '[::1]', hostname: '::1', port: 80 });
+    expect(resolveEndpoint('b', 'r', 'http://host:81')).toMatchObject({ host: 'host:81', port: 81, secure: false });
   });
 
   test.each(['', 'host:9000', 'ftp://host', 'http://user:word@host', 'http://host/?a=b'])('rejects "%s"', (url) => {
-    expect(() => endpointOf('b', 'r', url)).toThrow(/is not the address of a server/);
+    expect(() => resolveEndpoint('b', 'r', url)).toThrow(/is not the address of a server/);
   });
 
   test('encodeKey and encodeQuery percent-encode', () => {

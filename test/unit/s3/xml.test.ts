@@ -1,5 +1,5 @@
 import { XMLParser } from 'fast-xml-parser';
-import { childrenNamed, childText, escapeXml, MalformedXml, parseXml } from '../../../src/s3/xml';
+import { childrenNamed, childText, escapeXml, MalformedXmlError, parseXml } from '../../../src/s3/xml';
 
 const LISTING = `<?xml version="1.0" encoding="UTF-8"?>
 <ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
@@ -37,7 +37,7 @@ test('parseXml agrees with a general parser', () => {
 test('parseXml rejects a document that is cut off, at every position', () => {
   const whole = LISTING.trimEnd();
   for (let length = 0; length < whole.length; length += 1) {
-    expect(() => parseXml(whole.slice(0, length))).toThrow(MalformedXml);
+    expect(() => parseXml(whole.slice(0, length))).toThrow(MalformedXmlError);
   }
 });
 
@@ -53,7 +53,7 @@ test.each([
   ['an HTML page', '<html><body><br>Sign in<p></body></html>'],
   ['JSON', '{"a": 1}'],
 ])('parseXml rejects %s', (_, text) => {
-  expect(() => parseXml(text)).toThrow(MalformedXml);
+  expect(() => parseXml(text)).toThrow(MalformedXmlError);
 });
 
 test('parseXml ignores white space before the document, which S3 sends while it works', () => {

@@ -5,12 +5,12 @@ import { INFER, measurementTable, PERF_ANALYZER, readReport } from '../../../too
 import { compareRates, inParallel, median, medianRatio, rounds } from '../../../tools/bench/compare';
 import { summarize } from '../../../tools/bench/preview';
 import { countRequests } from '../../../tools/bench/sync-environment';
-import { bestOf, evaluate, measurementText, syncChart, type Measurement } from '../../../tools/bench/sync-report';
+import { getBest, evaluate, measurementText, syncChart, type Measurement } from '../../../tools/bench/sync-report';
 import { changeLabels, makeRepository, modelName } from '../../../tools/bench/sync-repository';
 import { SCENARIOS } from '../../../tools/bench/sync-scenarios';
 import { syncTools } from '../../../tools/bench/tools';
 import { readRepository } from '../../../src/model';
-import { Scratch } from '../../support/scratch';
+import { Scratch } from '../../support/temp-dir';
 
 describe('compare', () => {
   test('rounds starts each round with another entry and does not count the first round', async () => {
@@ -134,9 +134,9 @@ describe('sync', () => {
     expect(countRequests(lines.join('\n'))).toEqual({ ListObjectsV2: 1, PutObject: 2 });
   });
 
-  test('bestOf takes the smallest median', () => {
+  test('getBest takes the smallest median', () => {
     const result = measurement({ rclone: [1, 5, 5], 'rclone, tuned': [4, 4, 4], s5cmd: [1, 1, 1] });
-    expect([bestOf(result, /^rclone/), bestOf(result, /^aws/)]).toEqual(['rclone, tuned', '']);
+    expect([getBest(result, /^rclone/), getBest(result, /^aws/)]).toEqual(['rclone, tuned', '']);
   });
 
   test.each<{ name: string; time: number; rest: Partial<Measurement>; met: boolean[] }>([

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { findInstalledPlugin, installPlugin, packageVersion } from '../../../tools/toolchain/pulumi';
-import { Scratch } from '../../support/scratch';
+import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
 const { PULUMI_HOME } = process.env;

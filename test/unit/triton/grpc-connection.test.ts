@@ -1,7 +1,7 @@
 import { createServer, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import { TritonGrpcClient } from '../../../src/triton/grpc';
-import { until } from '../../support/until';
+import { until } from '../../support/wait-for';
 
 /** Sockets that keep this program running. */
 const busySockets = (): number => process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length;

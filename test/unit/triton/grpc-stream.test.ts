@@ -1,7 +1,7 @@
 import { createServer, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { TritonGrpcClient } from '../../../src/triton/grpc';
-import { until } from '../../support/until';
+import { until } from '../../support/wait-for';
 
 /** A client of a server that answers calls with `onStream`; `close` ends both. */
 async function connectedTo(

@@ -15,7 +15,7 @@ const METADATA: ModelMetadata = {
 };
 const LABEL = { label: [['a']] };
 
-function problemsOf(values: Record<string, InputValue>): string[] {
+function getProblems(values: Record<string, InputValue>): string[] {
   try {
     inputsFor(METADATA, values);
   } catch (error) {
@@ -86,7 +86,7 @@ it.each<[string, Record<string, InputValue>, string[]]>([
     ['image: got 1 elements for shape [1, 2, 2]; allowed: FP32 [-1, 2, 2]'],
   ],
 ])('inputsFor reports %s with the allowed values', (_, values, problems) => {
-  expect(problemsOf(values)).toEqual(problems);
+  expect(getProblems(values)).toEqual(problems);
 });
 
 describe('TritonModel', () => {
@@ -94,7 +94,7 @@ describe('TritonModel', () => {
   const rowsAnswer = (inputs: readonly Tensor[]): Tensor => ({ ...(inputs[0] as Tensor), name: 'y' });
 
   /** Answers with its first input. */
-  const clientOf = (config: object): InferenceClient =>
+  const getClient = (config: object): InferenceClient =>
     ({
       modelMetadata: () => Promise.resolve(METADATA),
       modelConfig: () => Promise.resolve(config),
@@ -113,7 +113,7 @@ describe('TritonModel', () => {
   });
 
   it('splits a batch into requests of max_batch_size rows, and joins the answers in order', async () => {
-    const model = await TritonModel.open(clientOf({ max_batch_size: 2 }), 'm', { version: 3 });
+    const model = await TritonModel.open(getClient({ max_batch_size: 2 }), 'm', { version: 3 });
     const { outputs } = await model.infer(rows(5));
     expect(sent.map(({ inputs, version }) => [inputs.map(({ shape }) => shape[0]), version])).toEqual([
       [[2, 2], 3],
@@ -131,7 +131,7 @@ describe('TritonModel', () => {
     ['of a model without a batch axis', { max_batch_size: 0 }],
     ['of a model without max_batch_size in its configuration', {}],
   ])('sends a batch %s unchanged', async (_, config) => {
-    const model = await TritonModel.open(clientOf(config), 'm');
+    const model = await TritonModel.open(getClient(config), 'm');
     await model.infer(rows(5));
     expect(sent).toMatchObject([{ inputs: [{ shape: [5, 2, 2] }, { shape: [5, 1] }] }]);
   });
@@ -140,7 +140,7 @@ describe('TritonModel', () => {
     const metadata = { ...METADATA, outputs: [{ name: 'y', datatype: 'FP32', shape: [-1, 2, 2] }] };
     const open = () =>
       TritonModel.open<{ inputs: Record<string, 'FP32'>; outputs: { y: 'FP32'; z: 'FP32' } }>(
-        { ...clientOf({}), modelMetadata: () => Promise.resolve(metadata) },
+        { ...getClient({}), modelMetadata: () => Promise.resolve(metadata) },
         'm',
       );
 
@@ -166,7 +166,7 @@ describe('TritonModel', () => {
   });
 
   it('inputs omits an optional input', async () => {
-    const model = await TritonModel.open(clientOf({ input: [{ name: 'label', optional: true }] }), 'm');
+    const model = await TritonModel.open(getClient({ input: [{ name: 'label', optional: true }] }), 'm');
     expect(
       model
         .inputs({
@@ -182,7 +182,7 @@ describe('TritonModel', () => {
   });
 
   it('rejects a batch whose inputs differ in rows', async () => {
-    const model = await TritonModel.open(clientOf({ max_batch_size: 2 }), 'm');
+    const model = await TritonModel.open(getClient({ max_batch_size: 2 }), 'm');
     await expect(model.infer({ ...rows(5), label: [['a']] })).rejects.toThrow(
       "tensor 'label' has 1 rows, but 'image' has 5",
     );

@@ -1,9 +1,9 @@
-import { nestedOf, tensorOf, type Nested } from '../../../src/triton/nested';
+import { toNested, toTensor, type Nested } from '../../../src/triton/nested';
 import type { DataType } from '../../../src/triton/tensor';
 
-it('tensorOf takes the shape from the nesting', () => {
+it('readTensor takes the shape from the nesting', () => {
   expect(
-    tensorOf('x', 'FP32', [
+    toTensor('x', 'FP32', [
       [1, 2, 3],
       [4, 5, 6],
     ]),
@@ -13,9 +13,9 @@ it('tensorOf takes the shape from the nesting', () => {
     shape: [2, 3],
     data: Float32Array.of(1, 2, 3, 4, 5, 6),
   });
-  expect(tensorOf('x', 'FP32', 7)).toMatchObject({ shape: [], data: Float32Array.of(7) });
-  expect(tensorOf('x', 'FP32', [])).toMatchObject({ shape: [0], data: new Float32Array(0) });
-  expect(tensorOf('x', 'FP32', [[], []])).toMatchObject({ shape: [2, 0] });
+  expect(toTensor('x', 'FP32', 7)).toMatchObject({ shape: [], data: Float32Array.of(7) });
+  expect(toTensor('x', 'FP32', [])).toMatchObject({ shape: [0], data: new Float32Array(0) });
+  expect(toTensor('x', 'FP32', [[], []])).toMatchObject({ shape: [2, 0] });
 });
 
 it.each<[DataType, unknown]>([
@@ -32,40 +32,40 @@ it.each<[DataType, unknown]>([
   ['BF16', Float32Array.of(1, 0)],
   ['FP32', Float32Array.of(1, 0)],
   ['FP64', Float64Array.of(1, 0)],
-])('tensorOf stores %s in its array type', (datatype, data) => {
-  expect(tensorOf('x', datatype, [1, 0]).data).toStrictEqual(data);
-  expect(nestedOf(tensorOf('x', datatype, [1, 0]))).toEqual([1, 0]);
+])('readTensor stores %s in its array type', (datatype, data) => {
+  expect(toTensor('x', datatype, [1, 0]).data).toStrictEqual(data);
+  expect(toNested(toTensor('x', datatype, [1, 0]))).toEqual([1, 0]);
 });
 
-it('tensorOf converts strings to BYTES, and nestedOf converts them back', () => {
-  const tensor = tensorOf('x', 'BYTES', [['naïve', '']]);
+it('readTensor converts strings to BYTES, and toNested converts them back', () => {
+  const tensor = toTensor('x', 'BYTES', [['naïve', '']]);
   expect(tensor).toMatchObject({ shape: [1, 2], data: [Buffer.from('naïve'), Buffer.alloc(0)] });
-  expect(nestedOf(tensor)).toEqual([['naïve', '']]);
+  expect(toNested(tensor)).toEqual([['naïve', '']]);
 });
 
-it('tensorOf and nestedOf keep integers above 2^53 exact', () => {
-  const tensor = tensorOf('x', 'INT64', [2n ** 60n, 5]);
+it('readTensor and toNested keep integers above 2^53 exact', () => {
+  const tensor = toTensor('x', 'INT64', [2n ** 60n, 5]);
   expect(tensor.data).toEqual(BigInt64Array.of(2n ** 60n, 5n));
-  expect(nestedOf(tensor)).toEqual([2n ** 60n, 5]);
+  expect(toNested(tensor)).toEqual([2n ** 60n, 5]);
 });
 
-it('tensorOf rounds fractions and keeps infinity and NaN', () => {
-  expect(tensorOf('x', 'FP32', [0.1, -Infinity]).data).toEqual(Float32Array.of(0.1, -Infinity));
-  expect(tensorOf('x', 'FP16', [65519, NaN]).data).toEqual(Float32Array.of(65519, NaN));
+it('readTensor rounds fractions and keeps infinity and NaN', () => {
+  expect(toTensor('x', 'FP32', [0.1, -Infinity]).data).toEqual(Float32Array.of(0.1, -Infinity));
+  expect(toTensor('x', 'FP16', [65519, NaN]).data).toEqual(Float32Array.of(65519, NaN));
 });
 
-it('nestedOf nests as deep as the shape', () => {
+it('toNested nests as deep as the shape', () => {
   const nested = [
     [[1], [2]],
     [[3], [4]],
     [[5], [6]],
   ];
-  expect(nestedOf(tensorOf('x', 'INT32', nested))).toEqual(nested);
-  expect(nestedOf(tensorOf('x', 'FP32', 7))).toBe(7);
-  expect(nestedOf({ name: 'x', datatype: 'FP32', shape: [2, 0], data: new Float32Array(0) })).toEqual([[], []]);
+  expect(toNested(toTensor('x', 'INT32', nested))).toEqual(nested);
+  expect(toNested(toTensor('x', 'FP32', 7))).toBe(7);
+  expect(toNested({ name: 'x', datatype: 'FP32', shape: [2, 0], data: new Float32Array(0) })).toEqual([[], []]);
 });
 
-describe('tensorOf rejects', () => {
+describe('readTensor rejects', () => {
   it.each<{ values: string; datatype: DataType; nested: Nested; message: string }>([
     {
       values: 'uneven rows',
@@ -146,7 +146,7 @@ describe('tensorOf rejects', () => {
       message: "tensor 'x': 2 is not a valid BOOL value",
     },
   ])('$values', ({ datatype, nested, message }) => {
-    expect(() => tensorOf('x', datatype, nested)).toThrow(
+    expect(() => toTensor('x', datatype, nested)).toThrow(
       expect.objectContaining({ name: 'UserError', message }) as Error,
     );
   });

@@ -33,12 +33,12 @@ function serverThat(...behaviours: Behaviour[]): void {
       const behaviour = behaviours.length > 1 ? behaviours.shift() : behaviours[0];
       if (behaviour === 'reset') request.socket.resetAndDestroy();
       else if (behaviour === 'unavailable') response.writeHead(503).end('{"error":"busy"}');
-      else answerOf(response);
+      else getAnswer(response);
     });
   });
 }
 
-function answerOf(response: ServerResponse): void {
+function getAnswer(response: ServerResponse): void {
   response.end(JSON.stringify({ model_name: 'm', model_version: '1', outputs: [], versions: [], inputs: [] }));
 }
 
@@ -47,7 +47,7 @@ const listen = async (port = 0): Promise<string> => {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 };
 
-async function clientOf(options: ClientOptions = {}): Promise<TritonHttpClient> {
+async function getClient(options: ClientOptions = {}): Promise<TritonHttpClient> {
   const client = new TritonHttpClient(await listen(), options);
   clients.push(client);
   return client;
@@ -57,13 +57,13 @@ const INPUT: Tensor = { name: 'a', datatype: 'FP32', shape: [1], data: Float32Ar
 
 it.each<Behaviour>(['unavailable', 'reset'])('a call that only reads is retried: %s', async (failure) => {
   serverThat(failure, failure, 'ok');
-  await expect((await clientOf()).modelMetadata('m')).resolves.toMatchObject({ versions: [] });
+  await expect((await getClient()).modelMetadata('m')).resolves.toMatchObject({ versions: [] });
   expect(seen).toHaveLength(3);
 });
 
 it('a call fails with the last error after its retries', async () => {
   serverThat('unavailable');
-  await expect((await clientOf({ retries: 1 })).repositoryIndex()).rejects.toMatchObject({
+  await expect((await getClient({ retries: 1 })).repositoryIndex()).rejects.toMatchObject({
     status: 'HTTP 503',
     message: 'busy',
   });
@@ -72,31 +72,31 @@ it('a call fails with the last error after its retries', async () => {
 
 it('a call with retries 0 is sent once', async () => {
   serverThat('unavailable');
-  await expect((await clientOf({ retries: 0 })).repositoryIndex()).rejects.toMatchObject({ message: 'busy' });
+  await expect((await getClient({ retries: 0 })).repositoryIndex()).rejects.toMatchObject({ message: 'busy' });
   expect(seen).toHaveLength(1);
 });
 
 it.each<Behaviour>(['unavailable', 'reset'])('infer is sent once: %s', async (failure) => {
   serverThat(failure, 'ok');
-  await expect((await clientOf()).infer('m', [INPUT])).rejects.toMatchObject({ model: 'm' });
+  await expect((await getClient()).infer('m', [INPUT])).rejects.toMatchObject({ model: 'm' });
   expect(seen).toHaveLength(1);
 });
 
 it.each<Behaviour>(['unavailable', 'reset'])('infer is retried with retryInfer: %s', async (failure) => {
   serverThat(failure, 'ok');
-  await expect((await clientOf({ retryInfer: true })).infer('m', [INPUT])).resolves.toMatchObject({ model: 'm' });
+  await expect((await getClient({ retryInfer: true })).infer('m', [INPUT])).resolves.toMatchObject({ model: 'm' });
   expect(seen).toHaveLength(2);
 });
 
 it.each(['loadModel', 'unloadModel'] as const)('%s is never retried', async (call) => {
   serverThat('unavailable', 'ok');
-  await expect((await clientOf({ retryInfer: true }))[call]('m')).rejects.toMatchObject({ status: 'HTTP 503' });
+  await expect((await getClient({ retryInfer: true }))[call]('m')).rejects.toMatchObject({ status: 'HTTP 503' });
   expect(seen).toHaveLength(1);
 });
 
 it('ready is not retried, because it reports the current state', async () => {
   serverThat('unavailable', 'ok');
-  await expect((await clientOf()).ready()).resolves.toBe(false);
+  await expect((await getClient()).ready()).resolves.toBe(false);
 });
 
 it('a call is not retried after the server rejected the request', async () => {
@@ -104,7 +104,7 @@ it('a call is not retried after the server rejected the request', async () => {
     seen.push(request.url ?? '');
     response.writeHead(400).end('{"error":"no"}');
   });
-  await expect((await clientOf()).modelMetadata('m')).rejects.toMatchObject({ message: 'no' });
+  await expect((await getClient()).modelMetadata('m')).rejects.toMatchObject({ message: 'no' });
   expect(seen).toHaveLength(1);
 });
 

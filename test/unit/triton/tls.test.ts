@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { TritonGrpcClient } from '../../../src/triton/grpc';
 import { TritonHttpClient } from '../../../src/triton/http';
 import { describeUnless } from '../../support/describe-unless';
-import { Scratch } from '../../support/scratch';
+import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

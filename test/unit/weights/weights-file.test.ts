@@ -7,7 +7,7 @@ afterAll(removeFolders);
 const SHA = 'a'.repeat(64);
 const COMMIT = 'b'.repeat(40);
 
-function problemsOf(text: string, others: Record<string, string> = { 'm/trace.py': '' }): string[] {
+function getProblems(text: string, others: Record<string, string> = { 'm/trace.py': '' }): string[] {
   const root = folder({ 'm/weights.yaml': text, ...others });
   const problems: Problem[] = [];
   readWeightsFile(`${root}/m`, problems);
@@ -79,10 +79,10 @@ test.each<[what: string, text: string, problem: string]>([
   ['a hash for a whole repository', weights(`hf://o/n@${COMMIT}`), 'must pin a whole repository by its commit alone'],
   ['a path that leaves the folder', `files: { ../x: { source: w } }`, 'is not a path in the model folder'],
   ['a repository for a file', `files: { 1/model.pt: { source: "hf://o/n@${COMMIT}" } }`, 'must name one file'],
-])('%s is refused', (_, text, problem) => expect(problemsOf(text)).toEqual([expect.stringContaining(problem)]));
+])('%s is refused', (_, text, problem) => expect(getProblems(text)).toEqual([expect.stringContaining(problem)]));
 
 test('weights without a trace.py that reads them are refused', () => {
-  expect(problemsOf(weights('w.pth'), {})).toEqual([
+  expect(getProblems(weights('w.pth'), {})).toEqual([
     'm/weights.yaml: weights: requires a trace.py, which the folder does not have\n' +
       '    -> name the artifact itself: files: { 1/model.pt: { source: ..., sha256: ... } }',
   ]);

@@ -1,5 +1,5 @@
 import type { Exposure, TritonServerArgs } from '../../../../infra/triton/args';
-import { checkArguments } from '../../../../infra/triton/check';
+import { checkArguments } from '../../../../infra/triton/validate';
 import { withDefaults } from '../../../../infra/triton/settings';
 import { formatProblem, UserError } from '../../../../src/core/errors';
 import { ARGS } from '../../../support/render';

@@ -1,6 +1,6 @@
 import { readSettings } from '../../../../infra/settings';
-import { configOf } from '../../../support/registered-stack';
-import { POOL, problemsOf } from '../settings-problems';
+import { getConfig } from '../../../support/registered-stack';
+import { POOL, getProblems } from '../settings-problems';
 
 describe('readSettings of the replicas', () => {
   test.each<[string, Record<string, unknown>, RegExp[]]>([
@@ -38,7 +38,7 @@ describe('readSettings of the replicas', () => {
       [/^ingressOidcClientSecret: is missing/],
     ],
   ])('reports %s', (_, values, said) => {
-    expect(problemsOf(values)).toEqual(said.map((text) => expect.stringMatching(text) as unknown));
+    expect(getProblems(values)).toEqual(said.map((text) => expect.stringMatching(text) as unknown));
   });
 
   test('reports what TritonServer rejects, under the names of the stack file', () => {
@@ -48,7 +48,7 @@ describe('readSettings of the replicas', () => {
       trustStoreArn: 'arn:aws:elasticloadbalancing:t',
     };
     expect(
-      problemsOf({
+      getProblems({
         namespace: 'My_Models',
         image: 'triton:latest',
         resources: { cpu: 3, cpuLimit: 1, sharedMemoryGiB: 8 },
@@ -87,7 +87,7 @@ describe('readSettings of the replicas', () => {
 
   test('applies the limits of the component to numbers', () => {
     expect(
-      problemsOf({
+      getProblems({
         shutdown: { drainSeconds: 0, exitTimeoutSeconds: 3601 },
         autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 2, scaleDownAfterSeconds: 7200 },
         monitoring: { scrapeSeconds: 5 },
@@ -107,12 +107,12 @@ describe('readSettings of the replicas', () => {
       autoMode: false,
       gpuNodePools: [{ ...POOL, mechanism: 'managed-node-group' }],
     };
-    expect(problemsOf(values)).toEqual([
+    expect(getProblems(values)).toEqual([
       'loadBalancerClass: is missing, but without Auto Mode no controller creates a load balancer; allowed: the class ' +
         'of a controller in the cluster, such as "service.k8s.aws/nlb" of AWS Load Balancer Controller',
     ]);
-    expect(problemsOf({ ...values, autoMode: true, gpuNodePools: [POOL] })).toEqual([]);
-    const named = readSettings(configOf('staging', { ...values, loadBalancerClass: 'service.k8s.aws/nlb' }));
+    expect(getProblems({ ...values, autoMode: true, gpuNodePools: [POOL] })).toEqual([]);
+    const named = readSettings(getConfig('staging', { ...values, loadBalancerClass: 'service.k8s.aws/nlb' }));
     expect(named.triton.exposure).toEqual({
       kind: 'internal-load-balancer',
       clientCidrs: ['10.0.0.0/8'],
@@ -127,7 +127,7 @@ describe('readSettings of the replicas', () => {
       certificateArn: 'arn:aws:acm:us-east-1:123456789012:certificate/a',
       trustStoreArn: 'arn:aws:elasticloadbalancing:t',
     };
-    expect(readSettings(configOf('prod', { exposure: 'ingress', ingress })).triton.exposure).toEqual({
+    expect(readSettings(getConfig('prod', { exposure: 'ingress', ingress })).triton.exposure).toEqual({
       kind: 'ingress',
       host: 'a.example.com',
       tls: { kind: 'acm', certificateArn: ingress.certificateArn },
@@ -158,18 +158,18 @@ describe('readSettings of the replicas', () => {
     ],
   ])('creates no class for an ingress %s', (_, values) => {
     const given = { exposure: 'ingress', ingress: AT_A_CLASS, ...values };
-    expect(readSettings(configOf('prod', given)).triton.exposure).toMatchObject({ createAutoModeClass: false });
+    expect(readSettings(getConfig('prod', given)).triton.exposure).toMatchObject({ createAutoModeClass: false });
   });
 
   test('reads empty mappings as missing, as in Pulumi.yaml', () => {
     const { triton } = readSettings(
-      configOf('staging', { monitoring: {}, autoscaling: {}, resources: {}, ingress: {}, image: '' }),
+      getConfig('staging', { monitoring: {}, autoscaling: {}, resources: {}, ingress: {}, image: '' }),
     );
     expect([triton.monitoring, triton.autoscaling, triton.image]).toEqual([undefined, undefined, undefined]);
   });
 
   test('passes egressPorts and egressCidrs to the NetworkPolicy, and leaves the defaults to TritonServer', () => {
-    const network = (values: Record<string, unknown>) => readSettings(configOf('staging', values)).triton.network;
+    const network = (values: Record<string, unknown>) => readSettings(getConfig('staging', values)).triton.network;
     const egress = { egressCidrs: ['10.0.0.0/8'], egressPorts: [443, 4317] };
     expect(network(egress)).toMatchObject(egress);
     expect(network({})).toMatchObject({ egressCidrs: undefined, egressPorts: undefined });

@@ -13,7 +13,7 @@ export interface FailedModel {
 }
 
 /** Valid and invalid models. */
-export interface SoundModels {
+export interface ValidModels {
   models: RepositoryModel[];
   added: string[];
   failed: FailedModel[];
@@ -23,7 +23,7 @@ export interface SoundModels {
  * Reads the selected models. Leaves out models with problems, and ensembles that need them.
  * @throws UserError with all problems if one of them belongs to no single model, such as an unknown name
  */
-export async function readSoundModels(repository: string, selection: Selection): Promise<SoundModels> {
+export async function readValidModels(repository: string, selection: Selection): Promise<ValidModels> {
   const { models, problems, added, names } = await readRepository(repository, selection);
   if (problems.length === 0) return { models, added, failed: [] };
   const { models: asked = names, exclude = [], artifacts = true } = selection;
@@ -35,9 +35,9 @@ export async function readSoundModels(repository: string, selection: Selection):
     return needs === undefined ? failedModel(name, own) : failedWith(name, needs);
   });
   if (failed.length === 0) throw new UserError(`cannot serve ${repository}`, { problems });
-  const sound = asked.filter((name) => !exclude.includes(name) && !failed.some((one) => one.name === name));
-  if (sound.length === 0) return { models: [], added: [], failed };
-  const read = await readRepository(repository, { models: sound, exclude, artifacts });
+  const valid = asked.filter((name) => !exclude.includes(name) && !failed.some((one) => one.name === name));
+  if (valid.length === 0) return { models: [], added: [], failed };
+  const read = await readRepository(repository, { models: valid, exclude, artifacts });
   return { models: read.models, added: read.added, failed };
 }
 

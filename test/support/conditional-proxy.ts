@@ -1,5 +1,5 @@
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
-import type { Scratch } from './scratch';
+import type { Scratch } from './temp-dir';
 
 /**
  * A proxy for a server on loopback that forwards connections while the gate is open and closes others at once. Stops

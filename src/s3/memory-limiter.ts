@@ -1,5 +1,5 @@
 /** Limits the memory in use. Requests beyond the limit wait, in the order of the calls. */
-export class Budget {
+export class MemoryLimiter {
   private readonly waiting: { bytes: number; go: () => void }[] = [];
   private left: number;
 

@@ -1,4 +1,4 @@
-import type { TritonSettings } from './settings';
+import type { ResolvedTritonArgs } from './settings';
 
 /** Interval of the startup probe. */
 export const STARTUP_PERIOD_SECONDS = 10;
@@ -12,21 +12,21 @@ const IMAGE_PULL_SECONDS = 300;
 export const MIN_READY_SECONDS = 10;
 
 /** Time from the start of the container until its HTTP port opens. */
-export function startupSeconds({ startup }: Pick<TritonSettings, 'startup'>): number {
+export function startupSeconds({ startup }: Pick<ResolvedTritonArgs, 'startup'>): number {
   return startup.downloadSeconds + startup.loadSeconds + startup.warmUpSeconds;
 }
 
 /** Time from the stop signal until the pod is killed: draining, then open requests, then unloading models. */
-export function graceSeconds({ shutdown }: Pick<TritonSettings, 'shutdown'>): number {
+export function graceSeconds({ shutdown }: Pick<ResolvedTritonArgs, 'shutdown'>): number {
   return shutdown.drainSeconds + shutdown.exitTimeoutSeconds + TAKE_DOWN_SECONDS;
 }
 
 /** Time from the creation of a pod until it is available, including the start of a node. */
-export function podReadySeconds(settings: Pick<TritonSettings, 'startup'>): number {
+export function podReadySeconds(settings: Pick<ResolvedTritonArgs, 'startup'>): number {
   return NODE_SECONDS + IMAGE_PULL_SECONDS + startupSeconds(settings) + MIN_READY_SECONDS;
 }
 
-type OfRollout = Pick<TritonSettings, 'startup' | 'shutdown' | 'rollout' | 'replicas' | 'autoscaling'>;
+type OfRollout = Pick<ResolvedTritonArgs, 'startup' | 'shutdown' | 'rollout' | 'replicas' | 'autoscaling'>;
 
 /** Time to replace all pods, as many at once as the rollout allows. */
 function rolloutSeconds(settings: OfRollout): number {

@@ -4,11 +4,11 @@ import { TritonGrpcClient } from '../triton/grpc';
 import { TritonHttpClient } from '../triton/http';
 import { explainRequestFailure } from '../triton/load-failure';
 import { encodeTensor, type Tensor } from '../triton/tensor';
-import type { Exhibit } from './exhibits';
-import { goldenSamples, numbersOf, sampleFor, type Sample } from './samples';
+import type { DisplayedResult } from './displayed-results';
+import { goldenSamples, toNumbers, sampleFor, type SampleRequest } from './sample-requests';
 
 /** The answer of one model to one request. */
-export interface Answer {
+export interface SmokeTestResult {
   model: string;
   protocol: 'HTTP' | 'gRPC';
   milliseconds: number;
@@ -18,14 +18,14 @@ export interface Answer {
   /** The request has only zeros, so an error may be right and does not mean that the model is not served. */
   isZeros?: true;
   /** Content for the page, if the answer is more than text. */
-  exhibit?: Exhibit;
+  display?: DisplayedResult;
 }
 
 /** Whether a model refused zeros. The model is served, and its configuration does not require it to accept zeros. */
-export const isZerosRefused = ({ error, isZeros }: Answer): boolean => error !== undefined && isZeros === true;
+export const isZerosRefused = ({ error, isZeros }: SmokeTestResult): boolean => error !== undefined && isZeros === true;
 
 interface Client {
-  protocol: Answer['protocol'];
+  protocol: SmokeTestResult['protocol'];
   client: InferenceClient;
 }
 
@@ -39,13 +39,13 @@ const SAME_WITHIN = 1e-3;
 export async function askEachModel(
   endpoints: { httpUrl: string; grpcAddress: string },
   models: readonly RepositoryModel[],
-): Promise<Answer[]> {
+): Promise<SmokeTestResult[]> {
   const clients: Client[] = [
     { protocol: 'HTTP', client: new TritonHttpClient(endpoints.httpUrl) },
     { protocol: 'gRPC', client: new TritonGrpcClient(endpoints.grpcAddress) },
   ];
   try {
-    const answers: Answer[] = [];
+    const answers: SmokeTestResult[] = [];
     for (const model of models) answers.push(...(await askModel(clients, model)));
     return answers;
   } finally {
@@ -53,8 +53,8 @@ export async function askEachModel(
   }
 }
 
-async function askModel(clients: readonly Client[], model: RepositoryModel): Promise<Answer[]> {
-  let sample: Sample;
+async function askModel(clients: readonly Client[], model: RepositoryModel): Promise<SmokeTestResult[]> {
+  let sample: SampleRequest;
   try {
     sample = await sampleFor(model);
   } catch (error) {
@@ -67,18 +67,24 @@ async function askModel(clients: readonly Client[], model: RepositoryModel): Pro
       error: message,
     }));
   }
-  const answers: Answer[] = [];
+  const answers: SmokeTestResult[] = [];
   let first: Tensor[] | undefined;
   for (const { protocol, client } of clients) {
     const started = performance.now();
-    const answer: Answer = { model: model.name, protocol, milliseconds: 0, result: '', isZeros: sample.isZeros };
+    const answer: SmokeTestResult = {
+      model: model.name,
+      protocol,
+      milliseconds: 0,
+      result: '',
+      isZeros: sample.isZeros,
+    };
     answers.push(answer);
     try {
       const { outputs } = await infer(client, model.name, sample);
       answer.milliseconds = performance.now() - started;
       if (first === undefined) await askGolden(client, model);
       answer.result = first === undefined ? sample.read(outputs) : sameAs(first, outputs, sample);
-      if (first === undefined && sample.show !== undefined) answer.exhibit = sample.show(outputs);
+      if (first === undefined && sample.show !== undefined) answer.display = sample.show(outputs);
       first ??= outputs;
     } catch (error) {
       answer.error = explainRequestFailure(model.name, (error as Error).message);
@@ -87,7 +93,7 @@ async function askModel(clients: readonly Client[], model: RepositoryModel): Pro
   return answers;
 }
 
-const infer = (client: InferenceClient, model: string, { inputs, parameters }: Sample): Promise<InferResult> =>
+const infer = (client: InferenceClient, model: string, { inputs, parameters }: SampleRequest): Promise<InferResult> =>
   client.infer(model, inputs, { parameters });
 
 /** @throws UserError for the first answer that differs from the expected one */
@@ -95,7 +101,7 @@ async function askGolden(client: InferenceClient, model: RepositoryModel): Promi
   for (const sample of goldenSamples(model)) sample.read((await infer(client, model.name, sample)).outputs);
 }
 
-function sameAs(first: readonly Tensor[], outputs: readonly Tensor[], sample: Sample): string {
+function sameAs(first: readonly Tensor[], outputs: readonly Tensor[], sample: SampleRequest): string {
   sample.read(outputs);
   for (const [i, output] of outputs.entries()) {
     const other = first[i];
@@ -117,8 +123,8 @@ function sameAs(first: readonly Tensor[], outputs: readonly Tensor[], sample: Sa
 
 function isClose(a: Tensor, b: Tensor): boolean {
   if (a.datatype === 'BYTES') return false;
-  const other = numbersOf(b);
+  const other = toNumbers(b);
   // A pixel may be rounded in the other direction.
   const allowed = a.datatype === 'UINT8' ? 1 : SAME_WITHIN;
-  return numbersOf(a).every((value, i) => Math.abs(value - (other[i] ?? NaN)) <= allowed);
+  return toNumbers(a).every((value, i) => Math.abs(value - (other[i] ?? NaN)) <= allowed);
 }

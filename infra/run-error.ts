@@ -5,7 +5,7 @@ import { formatUserError, UserError } from '../src/core/errors';
  * Returns the result of `work`. Converts a UserError to a RunError, which Pulumi shows without a stack trace; the
  * message lists all problems.
  */
-export function explained<T>(work: () => T): T {
+export function toRunError<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { removeEnvironmentFolders } from '../../../src/local/process/leftovers';
-import { Scratch } from '../../support/scratch';
+import { removeEnvironmentFolders } from '../../../src/local/process/temp-file-registry';
+import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

@@ -9,7 +9,7 @@ import { readNpy } from '../media/npy';
 import { readWav, type Sound } from '../media/wav';
 
 /** Content of one argument of the command line. `name` is its input, if the argument names one. */
-export type Source = { name: string | undefined } & (
+export type InputFile = { name: string | undefined } & (
   | { kind: 'picture'; file: string }
   | { kind: 'sound'; sound: Sound }
   | { kind: 'array'; tensor: Tensor }
@@ -22,12 +22,12 @@ export type Source = { name: string | undefined } & (
 export const PICTURES = ['.jpg', '.jpeg', '.png', '.webp', '.gif', '.tif', '.tiff', '.avif'];
 
 /** Readers of files, by file extension. */
-const READERS: Record<string, (file: string) => Source> = {
+const READERS: Record<string, (file: string) => InputFile> = {
   ...Object.fromEntries(PICTURES.map((end) => [end, (file: string) => ({ name: undefined, kind: 'picture', file })])),
-  '.wav': (file) => ({ name: undefined, kind: 'sound', sound: readWav(file, bytesOf(file)) }),
-  '.npy': (file) => ({ name: undefined, kind: 'array', tensor: readNpy(file, bytesOf(file)) }),
-  '.json': (file) => jsonSource(parseJson(file, bytesOf(file).toString())),
-  '.txt': (file) => textSource(file, bytesOf(file).toString().trim()),
+  '.wav': (file) => ({ name: undefined, kind: 'sound', sound: readWav(file, countBytes(file)) }),
+  '.npy': (file) => ({ name: undefined, kind: 'array', tensor: readNpy(file, countBytes(file)) }),
+  '.json': (file) => jsonSource(parseJson(file, countBytes(file).toString())),
+  '.txt': (file) => textSource(file, countBytes(file).toString().trim()),
 };
 
 /**
@@ -37,7 +37,7 @@ const READERS: Record<string, (file: string) => Source> = {
  * @throws UserError if a file cannot be read in the format of its extension, a text is empty, or NAME is not one of the
  *   model's inputs
  */
-export function readSource(argument: string, inputs: readonly string[]): Source {
+export function readSource(argument: string, inputs: readonly string[]): InputFile {
   const at = argument.indexOf('=');
   const before = argument.slice(0, Math.max(at, 0));
   const value = argument.slice(at + 1);
@@ -60,7 +60,7 @@ function refuseOtherName(name: string, value: string, inputs: readonly string[])
   throw new UserError(`the model has no input ${name}; allowed: ${inputs.join(', ')}`, { hint });
 }
 
-function readValue(value: string): Source | undefined {
+function readValue(value: string): InputFile | undefined {
   const read = READERS[extname(value).toLowerCase()];
   if (existsSync(value)) {
     if (statSync(value).isDirectory())
@@ -73,18 +73,18 @@ function readValue(value: string): Source | undefined {
   return undefined;
 }
 
-const jsonSource = (value: Nested | Record<string, Nested>): Source =>
+const jsonSource = (value: Nested | Record<string, Nested>): InputFile =>
   isRequestBody(value) ? { name: undefined, kind: 'body', body: value } : { name: undefined, kind: 'json', value };
 
 /** Refuses an empty text, because the model would compute a meaningless answer. */
-function textSource(what: string, text: string): Source {
+function textSource(what: string, text: string): InputFile {
   if (text.trim() !== '') return { name: undefined, kind: 'text', text };
   throw new UserError(`${what} is empty`, {
     hint: 'give a text or a file; to send an empty string, write NAME=[""]',
   });
 }
 
-function bytesOf(file: string): Buffer {
+function countBytes(file: string): Buffer {
   try {
     return readFileSync(file);
   } catch (cause) {

@@ -3,7 +3,7 @@ import * as pulumi from '@pulumi/pulumi';
 import { withEndpoint } from '../../src/publish/location';
 import { guardFlags } from '../../src/triton/control-key';
 import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from '../../src/triton/serving';
-import type { TritonSettings } from './settings';
+import type { ResolvedTritonArgs } from './settings';
 
 type EnvVar = input.core.v1.EnvVar;
 
@@ -16,7 +16,7 @@ export interface SecretNames {
 }
 
 /** Environment variables of the container. With a role, EKS adds the path of its token. */
-export function environment(settings: TritonSettings, secrets: SecretNames): EnvVar[] {
+export function environment(settings: ResolvedTritonArgs, secrets: SecretNames): EnvVar[] {
   return [
     ...plain({
       TRITON_AWS_MOUNT_DIRECTORY: SCRATCH_DIRECTORY,
@@ -34,7 +34,7 @@ export function environment(settings: TritonSettings, secrets: SecretNames): Env
           fromSecret('AWS_ACCESS_KEY_ID', secrets.credentials, 'accessKeyId'),
           fromSecret('AWS_SECRET_ACCESS_KEY', secrets.credentials, 'secretAccessKey'),
         ]),
-    fromSecret(CONTROL_KEY_VARIABLE, secrets.modelControl, 'key'),
+    fromSecret(SERVER_CONTROL_KEY_VARIABLE, secrets.modelControl, 'key'),
     ...plain(settings.environment),
   ];
 }
@@ -48,10 +48,10 @@ function fromSecret(name: string, secret: pulumi.Input<string>, key: string): En
 }
 
 /** Environment variable with the model control key. A variable, so that the Deployment does not contain the key. */
-export const CONTROL_KEY_VARIABLE = 'MODEL_CONTROL_KEY';
+export const SERVER_CONTROL_KEY_VARIABLE = 'MODEL_CONTROL_KEY';
 
 /** The arguments of tritonserver. */
-export function flags(settings: TritonSettings): pulumi.Input<string>[] {
+export function serverArguments(settings: ResolvedTritonArgs): pulumi.Input<string>[] {
   const repository = pulumi
     .all([settings.modelRepository, settings.endpointUrl])
     .apply(([location, endpoint]) => withEndpoint(location, endpoint));
@@ -61,7 +61,7 @@ export function flags(settings: TritonSettings): pulumi.Input<string>[] {
     LOAD_ALL_FLAG,
     `--exit-timeout-secs=${settings.shutdown.exitTimeoutSeconds}`,
     // Kubernetes substitutes the key when it starts the container.
-    ...guardFlags(`$(${CONTROL_KEY_VARIABLE})`),
+    ...guardFlags(`$(${SERVER_CONTROL_KEY_VARIABLE})`),
     ...settings.extraArguments,
   ];
 }
@@ -76,7 +76,7 @@ export const SCRATCH_DIRECTORY = '/var/cache/triton';
 export const TEMPORARY_GIB = 2;
 
 /** Writable volumes of the container, whose root file system is read-only. They are deleted with the pod. */
-export function volumes({ resources }: TritonSettings): Volume[] {
+export function volumes({ resources }: ResolvedTritonArgs): Volume[] {
   return [
     { name: 'scratch', emptyDir: { sizeLimit: `${resources.scratchGiB}Gi` } },
     { name: 'tmp', emptyDir: { sizeLimit: `${TEMPORARY_GIB}Gi` } },

@@ -4,7 +4,7 @@ import type { Problem } from '../core/errors';
  * Field -> fields whose rules depend on it. If the field could not be read, problems that these rules report are
  * meaningless.
  */
-const LOOKED_AT_BY: Readonly<Record<string, RegExp>> = {
+const DEPENDENTS: Readonly<Record<string, RegExp>> = {
   platform: /^(backend|ensemble_scheduling)\b|\.(is_shape_tensor|is_non_linear_format_io|profile)$/,
   backend: /^platform\b|\.(is_shape_tensor|is_non_linear_format_io|profile)$/,
   max_batch_size: /^(dynamic_batching|sequence_batching|model_warmup|ensemble_scheduling)\b|\.(dims|shape)$/,
@@ -18,17 +18,17 @@ const LOOKED_AT_BY: Readonly<Record<string, RegExp>> = {
  * Returns the problems that rules found, without those that only follow from unreadable fields.
  * @param unreadable paths of those fields
  */
-export function withoutFollowUps(problems: readonly Problem[], unreadable: readonly string[]): Problem[] {
+export function dropCascading(problems: readonly Problem[], unreadable: readonly string[]): Problem[] {
   const items = unreadable.map((field) => field.replace(/\[\d+\]$/, ''));
-  const lookers = [...new Set(unreadable.map(topOf))].flatMap((field) => LOOKED_AT_BY[field] ?? []);
+  const dependents = [...new Set(unreadable.map(getTop))].flatMap((field) => DEPENDENTS[field] ?? []);
   return problems.filter(({ field }) => {
     if (field === undefined) return true;
     const follows = items.some((one) => isIn(field, one) || isIn(one, field));
-    return !follows && !lookers.some((looker) => looker.test(field));
+    return !follows && !dependents.some((looker) => looker.test(field));
   });
 }
 
-const topOf = (field: string): string => /^\w*/.exec(field)?.[0] ?? '';
+const getTop = (field: string): string => /^\w*/.exec(field)?.[0] ?? '';
 
 /** Whether `field` is `outer` or a part of `outer`: `input[0].name` is a part of `input`, `input_x` is not. */
 const isIn = (field: string, outer: string): boolean =>

@@ -1,4 +1,4 @@
-import { Budget } from './budget';
+import { MemoryLimiter } from './memory-limiter';
 import { PART_BYTES } from './checksum';
 
 /** Most parts in memory at a time. */
@@ -8,13 +8,13 @@ const PARTS_IN_MEMORY = 8;
 const KEEP_FROM_BYTES = 1024 * 1024;
 
 /** Lends buffers within a fixed memory budget, however large the uploads are. */
-export class Buffers {
-  private readonly budget = new Budget(PARTS_IN_MEMORY * PART_BYTES);
+export class BufferPool {
+  private readonly budget = new MemoryLimiter(PARTS_IN_MEMORY * PART_BYTES);
   private readonly kept: Buffer[] = [];
 
   /** Runs `work` with a buffer of `bytes` bytes. The buffer is reused after `work` has settled. */
   async lend<T>(bytes: number, work: (buffer: Buffer) => Promise<T>): Promise<T> {
-    const turn = this.budget.acquire(this.costOf(bytes));
+    const turn = this.budget.acquire(this.getCost(bytes));
     if (turn !== undefined) await turn;
     const keep = bytes >= KEEP_FROM_BYTES && bytes <= PART_BYTES;
     const buffer = keep ? (this.kept.pop() ?? Buffer.allocUnsafeSlow(PART_BYTES)) : Buffer.allocUnsafe(bytes);
@@ -22,11 +22,11 @@ export class Buffers {
       return await work(keep ? buffer.subarray(0, bytes) : buffer);
     } finally {
       if (keep) this.kept.push(buffer);
-      this.budget.release(this.costOf(bytes));
+      this.budget.release(this.getCost(bytes));
     }
   }
 
-  private costOf(bytes: number): number {
+  private getCost(bytes: number): number {
     return bytes >= KEEP_FROM_BYTES ? Math.max(bytes, PART_BYTES) : bytes;
   }
 }

@@ -1,7 +1,7 @@
 import { shellWord } from '../core/format';
 import { displayPath } from '../model/paths';
 import { repoFlag } from '../core/next-command';
-import { FACE } from './samples';
+import { FACE } from './sample-requests';
 
 /** HTTP address of `npm run local` without flags. */
 export const STANDARD_HTTP = 'http://127.0.0.1:8000';

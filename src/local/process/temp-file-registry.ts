@@ -6,7 +6,7 @@ import { processIds, readProcess } from './proc';
  * Files that a server creates outside its own folder and does not delete. Their names are noted in a file before the
  * server creates them, so that the next run deletes them if this run is killed.
  */
-export class Leftovers {
+export class TempFileRegistry {
   private names: { folder: string; prefix: string }[] = [];
 
   /** Deletes the files that an earlier run noted in `file`. */
@@ -28,7 +28,7 @@ export class Leftovers {
   /** Deletes the noted files and empty folders. */
   remove(): void {
     for (const { folder, prefix } of this.names) {
-      for (const entry of entriesOf(folder, prefix)) {
+      for (const entry of getEntries(folder, prefix)) {
         try {
           if (entry.isDirectory()) rmdirSync(join(folder, entry.name));
           else unlinkSync(join(folder, entry.name));
@@ -43,7 +43,7 @@ export class Leftovers {
 }
 
 /** Entries of `folder` whose names start with `prefix`; empty if the folder is missing. */
-export function entriesOf(folder: string, prefix: string) {
+export function getEntries(folder: string, prefix: string) {
   try {
     return readdirSync(folder, { withFileTypes: true }).filter(({ name }) => name.startsWith(prefix));
   } catch {
@@ -57,7 +57,7 @@ export function entriesOf(folder: string, prefix: string) {
  */
 export function removeEnvironmentFolders(folder = '/tmp', server = 'tritonserver'): void {
   if (runs(server)) return;
-  for (const { name } of entriesOf(folder, 'python_env_')) {
+  for (const { name } of getEntries(folder, 'python_env_')) {
     try {
       rmdirSync(join(folder, name));
     } catch {

@@ -1,7 +1,7 @@
 import { formatBytes, formatDuration } from '../core/format';
 
 /** Progress of a transfer as a line: `1.2 GB of 4.0 GB, 210 MB/s, 13 s left`. */
-export class Transfer {
+export class ProgressMeter {
   private sent = 0;
   private started: number | undefined;
 

@@ -3,7 +3,7 @@ import type { Tensor } from '../triton/tensor';
 import type { BgrImage } from '../media/image';
 
 /** The content that the page shows of an answer. */
-export type Exhibit =
+export type DisplayedResult =
   | { kind: 'restoration'; before: BgrImage; after: BgrImage }
   /** The most probable classes, in descending order. */
   | { kind: 'classes'; picture: BgrImage; classes: ClassProbability[] }
@@ -34,7 +34,7 @@ export function classes(scores: readonly number[], labels: readonly string[]): C
  * The picture in an output of post_gfpgan or the ensemble: UINT8 [height, width, 3], BGR.
  * @throws UserError for any other tensor
  */
-export function pictureOf(tensor: Tensor): BgrImage {
+export function toPicture(tensor: Tensor): BgrImage {
   const [height = 0, width = 0, channels] = tensor.shape;
   if (tensor.datatype === 'UINT8' && tensor.shape.length === 3 && channels === 3)
     return { width, height, data: tensor.data };

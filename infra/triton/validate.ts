@@ -1,10 +1,10 @@
 import type * as pulumi from '@pulumi/pulumi';
-import { describe, fieldPath, listed, ProblemList } from '../../src/core/problems';
+import { describe, fieldPath, formatList, ProblemList } from '../../src/core/problems';
 import { rangeFault } from '../network/cidr';
 import { isPinned } from './image';
 import { LIMITS, PORT_LIMITS, type Limits } from './limits';
-import type { CompleteOptions, TritonSettings } from './settings';
-import { startupSeconds } from './timing';
+import type { CompleteOptions, ResolvedTritonArgs } from './settings';
+import { startupSeconds } from './timeouts';
 
 type Rule = (options: CompleteOptions, problems: ProblemList) => void;
 
@@ -12,7 +12,7 @@ type Rule = (options: CompleteOptions, problems: ProblemList) => void;
  * Applies all rules and returns the settings.
  * @throws UserError with all problems
  */
-export function checkArguments(settings: TritonSettings): TritonSettings {
+export function checkArguments(settings: ResolvedTritonArgs): ResolvedTritonArgs {
   const problems = new ProblemList(`TritonServer ${settings.name}`);
   addProblems(settings, problems);
   problems.refuse(`${problems.file} has invalid arguments`);
@@ -215,7 +215,7 @@ function extraArguments({ extraArguments: given }: CompleteOptions, problems: Pr
     const name = /^--([a-z0-9-]+)/.exec(argument)?.[1];
     if (name !== undefined && !OWN_ARGUMENTS.includes(name)) continue;
     problems.add('extraArguments', `has ${describe(argument)}`, {
-      allowed: `--NAME=VALUE, but not ${listed(OWN_ARGUMENTS)}`,
+      allowed: `--NAME=VALUE, but not ${formatList(OWN_ARGUMENTS)}`,
     });
   }
 }

@@ -110,11 +110,11 @@ export class Observer {
     for (const { key, etag, bytes } of listed.values()) {
       hashes.set(key.slice(this.prefix.length), await this.hash(key, etag, bytes));
     }
-    const faults = await Promise.all(states.map((state) => this.faultsOf(model, state, hashes)));
+    const faults = await Promise.all(states.map((state) => this.getFaults(model, state, hashes)));
     return faults.some((found) => found.length === 0) ? [] : faults.flat();
   }
 
-  private async faultsOf(model: string, { needs, composedOf }: ModelState, hashes: Snapshot): Promise<string[]> {
+  private async getFaults(model: string, { needs, composedOf }: ModelState, hashes: Snapshot): Promise<string[]> {
     const beside = [...this.expected.beside].filter(([key]) => key.startsWith(`${model}/`));
     const needed = [...[...needs].map(([key, hash]): [string, string[]] => [key, [hash]]), ...beside];
     const faults = needed.flatMap(([key, right]) => {

@@ -1,13 +1,13 @@
 import { publish } from '../../src/publish/publish';
-import { keptKey, lockKey, releasesPrefix, type RepositoryLocation } from '../../src/publish/location';
+import { archiveKey, lockKey, releasesPrefix, type RepositoryLocation } from '../../src/publish/location';
 import { readHead, readRelease, type Release } from '../../src/publish/release/release';
 import { rollBack } from '../../src/publish/rollback';
-import type { ChangeOptions } from '../../src/publish/apply/options';
+import type { ApplyOptions } from '../../src/publish/apply/options';
 import { checksumOfBytes, type S3Store } from '../../src/s3/store';
-import { snapshot, type Snapshot } from './observer';
-import type { Scratch } from './scratch';
+import { snapshot, type Snapshot } from './consistency-checker';
+import type { Scratch } from './temp-dir';
 import { IS_LONG } from './soak';
-import { startTap } from './tap';
+import { startTap } from './recording-proxy';
 
 /** Keys that the publisher stores beside the repository. */
 const KEPT = /^(head\.json|lock\.json|\d{8}T\d{9}Z-[0-9a-f]{8}\.json|kept\/[\w-]+|golden\/[0-9a-f]{64}\.json)$/;
@@ -23,12 +23,12 @@ export class Place {
     this.location = { bucket: store.bucket, prefix };
   }
 
-  options(more: Partial<ChangeOptions> = {}): ChangeOptions {
+  options(more: Partial<ApplyOptions> = {}): ApplyOptions {
     const { store, location } = this;
     return { store, location, replicas: undefined, loadTimeoutMs: 60_000, lockTimeoutMs: 60_000, ...more };
   }
 
-  async publish(repository: string, more: Partial<ChangeOptions & { prune: boolean }> = {}): Promise<Release> {
+  async publish(repository: string, more: Partial<ApplyOptions & { prune: boolean }> = {}): Promise<Release> {
     return (await publish({ ...this.options(), repository, ...more })).release as Release;
   }
 
@@ -53,7 +53,7 @@ export class Place {
     return origins;
   }
 
-  async rollBack(id: string, more: Partial<ChangeOptions> = {}): Promise<Release> {
+  async rollBack(id: string, more: Partial<ApplyOptions> = {}): Promise<Release> {
     return (await rollBack(id, this.options(more))).release as Release;
   }
 
@@ -102,7 +102,7 @@ export class Place {
     const wrong: string[] = [];
     for (const { key } of await this.store.list(`${releasesPrefix(this.location)}/kept/`)) {
       const { body = Buffer.alloc(0) } = (await this.store.get(key)) ?? {};
-      if (keptKey(this.location, checksumOfBytes(body)) !== key) wrong.push(key);
+      if (archiveKey(this.location, checksumOfBytes(body)) !== key) wrong.push(key);
     }
     return wrong;
   }

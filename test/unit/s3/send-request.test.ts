@@ -1,8 +1,8 @@
 import * as http from 'node:http';
 import * as net from 'node:net';
 import type { AddressInfo } from 'node:net';
-import { endpointOf } from '../../../src/s3/endpoint';
-import { ConnectionFailure, exchange, type Answer } from '../../../src/s3/exchange';
+import { resolveEndpoint } from '../../../src/s3/endpoint';
+import { ConnectionError, sendRequest, type WireResponse } from '../../../src/s3/send-request';
 import { PART_BYTES, S3Store } from '../../../src/s3/store';
 
 const undo: (() => void)[] = [];
@@ -26,10 +26,10 @@ async function serverThat(act: (socket: net.Socket) => void): Promise<{ url: str
 }
 
 /** PUTs a body; by default one that is larger than the buffers of a socket. */
-function put(url: string, body: Buffer = Buffer.alloc(PART_BYTES), idleTimeoutMs = 10_000): Promise<Answer> {
+function put(url: string, body: Buffer = Buffer.alloc(PART_BYTES), idleTimeoutMs = 10_000): Promise<WireResponse> {
   const agent = new http.Agent({ keepAlive: true, timeout: idleTimeoutMs });
   undo.push(() => agent.destroy());
-  return exchange(endpointOf('bucket', 'us-east-1', url), agent, {
+  return sendRequest(resolveEndpoint('bucket', 'us-east-1', url), agent, {
     method: 'PUT',
     path: '/bucket/key',
     headers: { host: 'host', 'content-length': String(body.byteLength) },
@@ -71,12 +71,12 @@ test('exchange returns the status of a truncated rejection', async () => {
 });
 
 test.each(['400 Bad Request', '403 Forbidden', '409 Conflict'])(
-  'exchange throws ConnectionFailure for a truncated %s, because the request may be retried',
+  'exchange throws ConnectionError for a truncated %s, because the request may be retried',
   async (status) => {
     const { url } = await serverThat((socket) =>
       socket.write(answer(status, '<Error><Co', 100), () => setTimeout(() => socket.resetAndDestroy(), 20)),
     );
-    await expect(put(url)).rejects.toBeInstanceOf(ConnectionFailure);
+    await expect(put(url)).rejects.toBeInstanceOf(ConnectionError);
   },
 );
 
@@ -85,7 +85,7 @@ test('exchange returns a rejection whose body does not arrive before the timeout
   expect(await put(url, undefined, 1000)).toMatchObject({ status: 503 });
 });
 
-describe('exchange throws ConnectionFailure', () => {
+describe('exchange throws ConnectionError', () => {
   test.each<[string, (socket: net.Socket) => void, Buffer | undefined]>([
     ['if the connection is reset without an answer', (socket) => socket.resetAndDestroy(), undefined],
     [
@@ -100,7 +100,7 @@ describe('exchange throws ConnectionFailure', () => {
     ],
   ])('%s', async (_, act, body) => {
     const { url } = await serverThat(act);
-    await expect(put(url, body)).rejects.toBeInstanceOf(ConnectionFailure);
+    await expect(put(url, body)).rejects.toBeInstanceOf(ConnectionError);
   });
 });
 
@@ -117,8 +117,8 @@ test('exchange gives a reused connection the timeout of a new one, whatever keep
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const agent = new http.Agent({ keepAlive: true, timeout: 10_000 });
   undo.push(() => agent.destroy());
-  const get = (): Promise<Answer> =>
-    exchange(endpointOf('bucket', 'us-east-1', url), agent, {
+  const get = (): Promise<WireResponse> =>
+    sendRequest(resolveEndpoint('bucket', 'us-east-1', url), agent, {
       method: 'GET',
       path: '/bucket/key',
       headers: { host: 'host' },

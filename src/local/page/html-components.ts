@@ -19,22 +19,22 @@ export function section(id: string, title: string, body: Html): Html {
 }
 
 /** A table cell: its content, or its content with the number of columns that it spans. */
-export type Cell = Html | { content: Html; columns: number };
+export type TableCell = Html | { content: Html; columns: number };
 
 /** A table row, whose first cell is its heading. */
-export interface Row {
+export interface TableRow {
   /** Name of the row's subject, for tests and links. */
   name: string;
   heading: Html;
   /** Cells under the second and later headings of the table. */
-  cells: readonly Cell[];
+  cells: readonly TableCell[];
 }
 
 /**
  * A table. On a phone each row is a card, with values beside their headings. The roles keep the table semantics for
  * screen readers.
  */
-export function table(headings: readonly string[], rows: readonly Row[]): Html {
+export function table(headings: readonly string[], rows: readonly TableRow[]): Html {
   return html`<table class="card" role="table">
     <thead role="rowgroup">
       <tr role="row">
@@ -47,7 +47,7 @@ export function table(headings: readonly string[], rows: readonly Row[]): Html {
   </table>`;
 }
 
-function tableRow(headings: readonly string[], { name, heading, cells }: Row): Html {
+function tableRow(headings: readonly string[], { name, heading, cells }: TableRow): Html {
   const all = cells.map((cell, i) => {
     const { content, columns } = cell instanceof Html ? { content: cell, columns: 1 } : cell;
     return html`<td role="cell" data-heading="${headings[i + 1]}" colspan="${columns}"><div>${content}</div></td>`;

@@ -2,24 +2,24 @@ import { EXIT, parseInteger } from '../cli/cli';
 import { UsageError, UserError } from '../core/errors';
 import { firstLines, formatBytes, formatCount, formatDuration, formatTable } from '../core/format';
 import { Progress } from '../cli/progress';
-import type { ChangeOptions, Changed } from '../publish/apply/options';
-import { modelOf } from '../publish/keys';
+import type { ApplyOptions, ApplyResult } from '../publish/apply/options';
+import { getModelName } from '../publish/keys';
 import {
   isChanged,
   isConflict,
-  objectsOf,
+  getObjects,
   type Plan,
   type PlannedModel,
   type PlannedObject,
 } from '../publish/plan/plan';
-import { weightKindOf } from '../publish/release/list';
+import { getWeightKind } from '../publish/release/list';
 import { stillLoadedError, type RolloutResult } from '../publish/apply/rollout';
-import { Interrupted, withInterrupts } from '../cli/interrupts';
+import { InterruptedError, withInterrupts } from '../cli/interrupts';
 import { NAME_SERVERS, withTargetFlags, type CommandTarget } from './target';
-import { Transfer } from '../cli/transfer';
+import { ProgressMeter } from '../cli/progress-meter';
 
 /** Flags of every command that publishes: sync-models, rollback, promote. */
-export const CHANGE_FLAGS = {
+export const PUBLISH_FLAGS = {
   'no-load': { type: 'boolean', default: false },
   'no-ask': { type: 'boolean', default: false },
   message: { type: 'string' },
@@ -32,12 +32,12 @@ export const CHANGE_FLAGS = {
   help: { type: 'boolean', default: false },
 } as const;
 
-export const CHANGE_HELP = `  --no-load                  publish to the repository only; do not load models on the replicas
+export const PUBLISH_HELP = `  --no-load                  publish to the repository only; do not load models on the replicas
   --no-ask                   do not send each model its golden requests (or zeros, if it has none)
   --message TEXT             message of the release (default: the subject of the current commit)
-  --load-timeout SECONDS     time for one model to become READY on one replica (default: ${CHANGE_FLAGS['load-timeout'].default})
-  --lock-timeout SECONDS     time to wait for another publisher (default: ${CHANGE_FLAGS['lock-timeout'].default})
-  --concurrency N            S3 requests in flight (default: ${CHANGE_FLAGS.concurrency.default})
+  --load-timeout SECONDS     time for one model to become READY on one replica (default: ${PUBLISH_FLAGS['load-timeout'].default})
+  --lock-timeout SECONDS     time to wait for another publisher (default: ${PUBLISH_FLAGS['lock-timeout'].default})
+  --concurrency N            S3 requests in flight (default: ${PUBLISH_FLAGS.concurrency.default})
   --dry-run                  print the plan; change nothing
   --json                     print plan and result as JSON
   --quiet                    print errors only
@@ -48,7 +48,7 @@ Exit codes: 0 done; 1 failed, and the previous state was restored; 2 wrong comma
 Credentials are read from the same places as by the AWS tools: environment, profile, SSO, role of the pod or machine.
 `;
 
-export interface ChangeFlags {
+export interface PublishFlags {
   'no-load': boolean;
   'no-ask': boolean;
   message?: string;
@@ -62,18 +62,18 @@ export interface ChangeFlags {
   yes?: boolean;
 }
 
-export const parseConcurrency = (flags: ChangeFlags): number => parseInteger('concurrency', flags.concurrency, 1, 256);
+export const parseConcurrency = (flags: PublishFlags): number => parseInteger('concurrency', flags.concurrency, 1, 256);
 
 /**
  * Runs a command that publishes: prints progress on stderr, plan and result on stdout. Ctrl-C aborts
  * the command and restores the previous state.
  * @param source the repository that a promoted release comes from
  */
-export async function runChange(
+export async function runPublishCommand(
   what: string,
-  flags: ChangeFlags,
+  flags: PublishFlags,
   target: CommandTarget,
-  work: (options: ChangeOptions) => Promise<Changed>,
+  work: (options: ApplyOptions) => Promise<ApplyResult>,
   source = target,
 ): Promise<number> {
   const timeouts = {
@@ -87,11 +87,11 @@ export async function runChange(
     process.stdout.write(text);
   };
   const started = Date.now();
-  let changed: Changed;
+  let changed: ApplyResult;
   try {
     changed = await withInterrupts((signal) =>
       progress.run(flags['dry-run'] ? `plan: ${what}` : what, (step) => {
-        let transfer = new Transfer(0);
+        let transfer = new ProgressMeter(0);
         let warned = false;
         return work({
           store: target.store,
@@ -103,7 +103,7 @@ export async function runChange(
           message: flags.message,
           signal,
           onPlan: (plan) => {
-            transfer = new Transfer(bytesToWrite(plan));
+            transfer = new ProgressMeter(bytesToWrite(plan));
             print(`${describePlan(plan)}\n`);
             const random = target.stack === undefined ? [] : randomModels(plan);
             // The plan is made again after waiting for another publisher.
@@ -126,7 +126,7 @@ export async function runChange(
     if (flags.json) process.stdout.write(`${JSON.stringify(asJson(changed, flags, Date.now() - started), null, 2)}\n`);
     else print(`${describeResult(changed, flags, target)}\n`);
   } catch (error) {
-    if (error instanceof Interrupted) {
+    if (error instanceof InterruptedError) {
       process.stderr.write('interrupted; the repository and the replicas are as they were before\n');
       return EXIT.interrupted;
     }
@@ -149,16 +149,16 @@ export async function runChange(
 
 /** Models with a served version that has random weights. */
 const randomModels = (plan: Plan): string[] =>
-  plan.models.filter(({ model }) => weightKindOf(model) === 'random').map(({ model }) => model.name);
+  plan.models.filter(({ model }) => getWeightKind(model) === 'random').map(({ model }) => model.name);
 
 function describePlan(plan: Plan): string {
   const rows = plan.models.map((planned) => {
-    const all = objectsOf(planned);
+    const all = getObjects(planned);
     const written = all.filter(isWritten);
     return [
       planned.model.name,
       servedVersions(planned),
-      actionOf(planned, plan),
+      getAction(planned, plan),
       String(written.length),
       formatBytes(sumBytes(written)),
       String(all.length - written.length),
@@ -170,8 +170,8 @@ function describePlan(plan: Plan): string {
     [...rows, ...removed],
   );
   if (plan.prune.length === 0) return table;
-  const what = plan.keepPruned ? 'Objects to archive (a rollback can restore them)' : 'Objects to delete';
-  return [table, `${what}: ${plan.prune.length}`, listed(plan.prune), ...warningOfLoss(plan)].join('\n');
+  const what = plan.archivePruned ? 'Objects to archive (a rollback can restore them)' : 'Objects to delete';
+  return [table, `${what}: ${plan.prune.length}`, indentedList(plan.prune), ...warningOfLoss(plan)].join('\n');
 }
 
 /** Warns of releases that no rollback can restore after the deletion. */
@@ -188,20 +188,20 @@ function servedVersions({ model, before }: PlannedModel): string {
   return before === undefined || before.join(' ') === now ? now : `${before.join(' ')} -> ${now}`;
 }
 
-function actionOf(planned: PlannedModel, plan: Plan): string {
+function getAction(planned: PlannedModel, plan: Plan): string {
   if (isConflict(planned)) return 'conflict';
   if (isChanged(planned)) return 'publish';
-  return plan.prune.some((key) => modelOf(key) === planned.model.name) ? 'prune' : 'unchanged';
+  return plan.prune.some((key) => getModelName(key) === planned.model.name) ? 'prune' : 'unchanged';
 }
 
-const listed = (keys: readonly string[]): string =>
+const indentedList = (keys: readonly string[]): string =>
   firstLines(keys)
     .map((line) => `  ${line}`)
     .join('\n');
 
 function describeResult(
-  { plan, release, isNew, replicas, asked }: Changed,
-  flags: ChangeFlags,
+  { plan, release, isNew, replicas, asked }: ApplyResult,
+  flags: PublishFlags,
   target: CommandTarget,
 ): string {
   if (flags['dry-run']) return 'Dry run: nothing was written.';
@@ -214,7 +214,7 @@ function describeResult(
     ...(names.length > 0 ? [`serves ${names.join(', ')}`] : []),
     ...(plan.remove.length > 0 ? [`removed ${[...plan.remove].sort().join(', ')}`] : []),
     ...(plan.prune.length > 0
-      ? [`${formatCount(plan.prune.length, 'object')} ${plan.keepPruned ? 'archived' : 'deleted'}`]
+      ? [`${formatCount(plan.prune.length, 'object')} ${plan.archivePruned ? 'archived' : 'deleted'}`]
       : []),
   ].join(', ');
   const rest = (asked?.size ?? 0) > 0 ? 'golden requests changed' : 'records the models that the bucket already had';
@@ -223,10 +223,10 @@ function describeResult(
 
 function describeServers(replicas: RolloutResult | undefined, target: CommandTarget): string {
   if (replicas === undefined) return `No replica was updated: ${NAME_SERVERS}.`;
-  const { settled, starting } = replicas;
-  if (settled.length + starting.length === 0) return `No replica was found: ${target.replicas?.describe()}.`;
-  const done = `${formatCount(settled.length, 'replica')} ${settled.length === 1 ? 'serves' : 'serve'} it`;
-  if (starting.length === 0) return `Every replica serves it: ${settled.join(', ')}.`;
+  const { updated, starting } = replicas;
+  if (updated.length + starting.length === 0) return `No replica was found: ${target.replicas?.describe()}.`;
+  const done = `${formatCount(updated.length, 'replica')} ${updated.length === 1 ? 'serves' : 'serve'} it`;
+  if (starting.length === 0) return `Every replica serves it: ${updated.join(', ')}.`;
   return `${done}. Not verified, because still starting: ${starting.join(', ')}.`;
 }
 
@@ -236,11 +236,11 @@ function errorAsJson(error: UserError): object {
 }
 
 function asJson(
-  { plan, release, isNew, replicas, asked, stillLoaded = [] }: Changed,
-  flags: ChangeFlags,
+  { plan, release, isNew, replicas, asked, stillLoaded = [] }: ApplyResult,
+  flags: PublishFlags,
   milliseconds: number,
 ): object {
-  const objects = plan.models.flatMap(objectsOf);
+  const objects = plan.models.flatMap(getObjects);
   const written = objects.filter(isWritten).map(({ object: { key, bytes }, action }) => ({ key, bytes, action }));
   return {
     dryRun: flags['dry-run'],
@@ -250,7 +250,7 @@ function asJson(
     removed: plan.remove,
     models: plan.models.map((planned) => ({
       name: planned.model.name,
-      action: actionOf(planned, plan),
+      action: getAction(planned, plan),
       before: planned.before ?? [],
       serves: planned.model.served,
     })),
@@ -269,7 +269,7 @@ const isWritten = ({ action }: PlannedObject): boolean => action === 'upload' ||
 const sumBytes = (objects: readonly PlannedObject[]): number =>
   objects.reduce((sum, { object }) => sum + object.bytes, 0);
 
-const bytesToWrite = (plan: Plan): number => sumBytes(plan.models.flatMap(objectsOf).filter(isWritten));
+const bytesToWrite = (plan: Plan): number => sumBytes(plan.models.flatMap(getObjects).filter(isWritten));
 
 async function confirm(plan: Plan, progress: Progress, signal: AbortSignal): Promise<boolean> {
   const what = formatCount(plan.prune.length, 'object');
@@ -287,15 +287,15 @@ async function confirm(plan: Plan, progress: Progress, signal: AbortSignal): Pro
   const closed = new Promise<string>((resolve) => terminal.once('close', () => resolve('no')));
   // While readline reads a line it receives Ctrl-C itself, and closes.
   const interrupted = new Promise<never>((_, reject) => {
-    terminal.once('SIGINT', () => reject(new Interrupted('interrupted')));
+    terminal.once('SIGINT', () => reject(new InterruptedError('interrupted')));
   });
   interrupted.catch(() => undefined);
   try {
-    process.stderr.write(`${[listed(plan.prune), ...warningOfLoss(plan)].join('\n')}\n`);
+    process.stderr.write(`${[indentedList(plan.prune), ...warningOfLoss(plan)].join('\n')}\n`);
     const asked = terminal.question(`Delete ${what} from the bucket permanently? (yes/no) `, { signal });
     return /^y(es)?$/i.test((await Promise.race([asked, closed, interrupted])).trim());
   } catch (error) {
-    if ((error as Error).name === 'AbortError') throw new Interrupted('interrupted');
+    if ((error as Error).name === 'AbortError') throw new InterruptedError('interrupted');
     throw error;
   } finally {
     terminal.close();

@@ -1,12 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Undo } from '../../src/core/undo';
+import { Cleanup } from '../../src/core/cleanup';
 
 /** A temporary folder for one test file, and clean-up steps, which run in reverse order. */
 export class Scratch {
   readonly directory = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
-  private readonly undo = new Undo();
+  private readonly undo = new Cleanup();
   private cleaned = false;
 
   /** Adds a clean-up step. Runs the step immediately if the folder is already cleaned, as after a hook's timeout. */

@@ -1,5 +1,5 @@
 /** Steps that undo earlier work, in reverse order. */
-export class Undo {
+export class Cleanup {
   private readonly steps: (() => Promise<void> | void)[] = [];
 
   get isEmpty(): boolean {

@@ -2,7 +2,7 @@ import http, { type IncomingHttpHeaders } from 'node:http';
 import type { Endpoint } from './endpoint';
 
 /** A complete answer. */
-export interface Answer {
+export interface WireResponse {
   status: number;
   headers: IncomingHttpHeaders;
   body: Buffer;
@@ -20,8 +20,8 @@ export interface WireRequest {
 }
 
 /** The connection failed or timed out. `code` is the error code of the operating system. */
-export class ConnectionFailure extends Error {
-  override readonly name = 'ConnectionFailure';
+export class ConnectionError extends Error {
+  override readonly name = 'ConnectionError';
   constructor(
     readonly code: string,
     message: string,
@@ -38,9 +38,9 @@ export class ConnectionFailure extends Error {
  * successful answer that ends before the whole request was sent. A refusal (status 400 or above) may arrive before the
  * whole request was sent. If the connection then fails, the refusal counts, with as much of its body as arrived, unless
  * its status is one of UNCLEAR.
- * @throws ConnectionFailure
+ * @throws ConnectionError
  */
-export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireRequest): Promise<Answer> {
+export function sendRequest(endpoint: Endpoint, agent: http.Agent, wire: WireRequest): Promise<WireResponse> {
   return new Promise((resolve, reject) => {
     // The agent provides TLS if needed: an https agent works with http.request if the protocol is given.
     const request = http.request({
@@ -53,12 +53,12 @@ export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireReques
       headers: wire.headers,
       setHost: false,
     });
-    let refusal: (() => Answer) | undefined;
+    let refusal: (() => WireResponse) | undefined;
     const fail = (code: string, message: string, cause?: unknown): void => {
       clearTimeout(timer);
       const refused = refusal?.();
       if (refused !== undefined && !UNCLEAR.includes(refused.status)) resolve(refused);
-      else reject(new ConnectionFailure(code, message, request.reusedSocket && code === 'ECONNRESET', cause));
+      else reject(new ConnectionError(code, message, request.reusedSocket && code === 'ECONNRESET', cause));
       request.destroy();
     };
     const timer = setTimeout(() => fail('ETIMEDOUT', 'the request took too long'), wire.timeoutMs);
@@ -68,15 +68,15 @@ export function exchange(endpoint: Endpoint, agent: http.Agent, wire: WireReques
     request.on('timeout', () => fail('ETIMEDOUT', 'no data was transferred for too long'));
     request.on('error', (error: NodeJS.ErrnoException) => {
       // A server that refused may stop reading. The rest of its answer, and its end, still arrive.
-      if (refusal === undefined) fail(codeOf(error), firstLine(error.message), error);
+      if (refusal === undefined) fail(getCode(error), firstLine(error.message), error);
     });
     request.on('response', (response) => {
       const chunks: Buffer[] = [];
       const status = response.statusCode ?? 0;
-      const answer = (): Answer => ({ status, headers: response.headers, body: joined(chunks) });
+      const answer = (): WireResponse => ({ status, headers: response.headers, body: joined(chunks) });
       if (status >= 400 && !request.writableFinished) refusal = answer;
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.on('error', (error: NodeJS.ErrnoException) => fail(codeOf(error), 'the answer was cut short', error));
+      response.on('error', (error: NodeJS.ErrnoException) => fail(getCode(error), 'the answer was cut short', error));
       response.on('end', () => {
         if (!response.complete) return fail('ECONNRESET', 'the answer was cut short');
         if (!request.writableFinished) {
@@ -104,7 +104,7 @@ function firstLine(text: string): string {
 }
 
 /** Connecting to a host with several addresses fails with one error for each of them. */
-function codeOf(error: NodeJS.ErrnoException): string {
+function getCode(error: NodeJS.ErrnoException): string {
   if (error.code !== undefined) return error.code;
   const inner = error instanceof AggregateError ? (error.errors[0] as NodeJS.ErrnoException | undefined) : undefined;
   return inner?.code ?? error.name;

@@ -5,7 +5,7 @@ const LOWER_AGAIN_MS = 1000;
  * Limits how many requests run at a time. Lowers the limit when the server asks for fewer requests, then raises it
  * again.
  */
-export class Slots {
+export class ConcurrencyLimiter {
   private readonly waiting: (() => void)[] = [];
   private running = 0;
   private limit: number;

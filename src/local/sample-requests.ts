@@ -6,13 +6,13 @@ import { networkTensor } from '../media/pictures';
 import type { RepositoryModel, TensorConfig } from '../model';
 import { paths } from '../core/paths';
 import { DATA_TYPES, type Tensor } from '../triton/tensor';
-import { classes, pictureOf, type Exhibit } from './exhibits';
+import { classes, toPicture, type DisplayedResult } from './displayed-results';
 import { centreCrop, pixelTensor, readImage } from '../media/image';
 import { tokenize } from '../media/tokenizer';
 import { versionFile } from '../model/version-file';
 
 /** A meaningful request for a model, with a check of its answer. */
-export interface Sample {
+export interface SampleRequest {
   inputs: Tensor[];
   /**
    * Describes the answer in a few words.
@@ -20,7 +20,7 @@ export interface Sample {
    */
   read(outputs: readonly Tensor[]): string;
   /** Returns the page's exhibit for an answer that `read` has accepted. */
-  show?(outputs: readonly Tensor[]): Exhibit;
+  show?(outputs: readonly Tensor[]): DisplayedResult;
   /** Request parameters of KServe v2. */
   parameters?: GoldenRequest['parameters'];
   /** Whether the inputs are zeros, which a model may refuse. */
@@ -36,7 +36,7 @@ const TEXTS = ['A man is playing the guitar.', 'Someone plays an instrument.', '
 const AUDIO_HZ = 16_000;
 
 /** Requests for the models of this package. Requests for other models are made from their configurations. */
-const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
+const SAMPLES: Record<string, (model: RepositoryModel) => Promise<SampleRequest>> = {
   pre_gfpgan: async ({ config }) => {
     // The photograph has the network's size, so that the model resizes nothing.
     const face = await readImage(FACE, pictureSize(config.output));
@@ -44,7 +44,7 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
     return {
       inputs: [pixelTensor('input__0', face)],
       read: ([output]) =>
-        `${describeShape(output)}, ${compare(required(output), numbersOf(expected))} to the picture in [-1, 1]`,
+        `${describeShape(output)}, ${compare(required(output), toNumbers(expected))} to the picture in [-1, 1]`,
     };
   },
   'infer_face_restoration_v2.1': restoration,
@@ -62,7 +62,7 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
     return {
       inputs: [pixelTensor('raw_image', before)],
       read: ([output]) => `${describeShape(output)} restored picture, ${describeRange(output)}`,
-      show: ([output]) => ({ kind: 'restoration', before, after: pictureOf(required(output)) }),
+      show: ([output]) => ({ kind: 'restoration', before, after: toPicture(required(output)) }),
     };
   },
   resnet: async ({ directory }) => {
@@ -71,7 +71,7 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
     return {
       inputs: [networkTensor('input__0', 'imagenet', picture)],
       read: ([output]) => topClass(required(output), labels),
-      show: ([output]) => ({ kind: 'classes', picture, classes: classes(numbersOf(required(output)), labels) }),
+      show: ([output]) => ({ kind: 'classes', picture, classes: classes(toNumbers(required(output)), labels) }),
     };
   },
   bert: async ({ directory, served }) => {
@@ -102,11 +102,11 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<Sample>> = {
 };
 
 /** The request for a model: a known sample, otherwise its first golden request, otherwise zeros. */
-export async function sampleFor(model: RepositoryModel): Promise<Sample> {
+export async function sampleFor(model: RepositoryModel): Promise<SampleRequest> {
   // Own properties only, because a model may be named "constructor".
   const make = Object.hasOwn(SAMPLES, model.name) ? SAMPLES[model.name] : undefined;
   const [golden] = goldenSamples(model);
-  const other = (): Sample => golden ?? sampleOfZeros(model);
+  const other = (): SampleRequest => golden ?? sampleOfZeros(model);
   if (make === undefined) return other();
   try {
     const sample = await make(model);
@@ -119,7 +119,7 @@ export async function sampleFor(model: RepositoryModel): Promise<Sample> {
 }
 
 /** The golden requests of the newest version, which answers requests without a version. */
-export function goldenSamples({ golden, served }: RepositoryModel): Sample[] {
+export function goldenSamples({ golden, served }: RepositoryModel): SampleRequest[] {
   return requestsFor(golden, served.at(-1) ?? 0).map((request) => ({
     inputs: request.inputs,
     parameters: request.parameters,
@@ -132,7 +132,7 @@ export function goldenSamples({ golden, served }: RepositoryModel): Sample[] {
 }
 
 /** Whether the model's configuration accepts the request. */
-function fits({ inputs }: Sample, { config }: RepositoryModel): boolean {
+function fits({ inputs }: SampleRequest, { config }: RepositoryModel): boolean {
   const batch = (config.max_batch_size ?? 0) > 0 ? 1 : 0;
   const configured = config.input ?? [];
   return (
@@ -147,7 +147,7 @@ function fits({ inputs }: Sample, { config }: RepositoryModel): boolean {
 }
 
 /** The request for a model without golden requests and without a sample. */
-function sampleOfZeros({ config }: RepositoryModel): Sample {
+function sampleOfZeros({ config }: RepositoryModel): SampleRequest {
   return {
     inputs: zeroInputs(config),
     isZeros: true,
@@ -161,7 +161,7 @@ function pictureSize(tensors: readonly TensorConfig[] | undefined): number | und
   return size === undefined || size < 1 ? undefined : size;
 }
 
-async function restoration(model: RepositoryModel): Promise<Sample> {
+async function restoration(model: RepositoryModel): Promise<SampleRequest> {
   return {
     inputs: [networkTensor('input__0', 'signed', await readImage(FACE, pictureSize(model.config.input)))],
     read: ([output]) => `${describeShape(output)} restored face, ${describeRange(output)}`,
@@ -171,7 +171,7 @@ async function restoration(model: RepositoryModel): Promise<Sample> {
 /** Cosine similarity of the first text to each of the others. */
 function similarities(embeddings: Tensor): number[] {
   const [texts = 0, size = 0] = embeddings.shape;
-  const values = numbersOf(embeddings);
+  const values = toNumbers(embeddings);
   const row = (i: number): number[] => values.slice(i * size, (i + 1) * size);
   const product = (a: readonly number[], b: readonly number[]): number =>
     a.reduce((sum, x, k) => sum + x * (b[k] ?? 0), 0);
@@ -182,7 +182,7 @@ function similarities(embeddings: Tensor): number[] {
 
 function topClass(scores: Tensor, labels: readonly string[]): string {
   describeRange(scores);
-  const values = numbersOf(scores);
+  const values = toNumbers(scores);
   const top = values.indexOf(Math.max(...values));
   return `${describeShape(scores)}, highest "${labels[top] ?? top}" (${values[top]?.toFixed(2)})`;
 }
@@ -199,7 +199,7 @@ function describeShape(tensor: Tensor | undefined): string {
 
 /** @throws UserError if a value is NaN or infinite, or all values are equal, because no network answers like that */
 function describeRange(tensor: Tensor | undefined): string {
-  const values = numbersOf(required(tensor));
+  const values = toNumbers(required(tensor));
   let least = Infinity;
   let most = -Infinity;
   for (const value of values) {
@@ -213,7 +213,7 @@ function describeRange(tensor: Tensor | undefined): string {
 
 /** @throws UserError if the values differ by more than rounding */
 function compare(output: Tensor, expected: readonly number[]): string {
-  const values = numbersOf(output);
+  const values = toNumbers(output);
   if (values.length !== expected.length)
     throw new UserError(`the answer has ${values.length} values instead of ${expected.length}`);
   let most = 0;
@@ -223,7 +223,7 @@ function compare(output: Tensor, expected: readonly number[]): string {
 }
 
 /** The values of an output, as numbers. */
-export function numbersOf({ name, data }: Tensor): number[] {
+export function toNumbers({ name, data }: Tensor): number[] {
   return Array.from<number | bigint | Buffer>(data).map((value) => {
     if (Buffer.isBuffer(value)) throw new UserError(`output ${name} contains strings instead of numbers`);
     return Number(value);

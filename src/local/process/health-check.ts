@@ -1,0 +1,16 @@
+const TIMEOUT_MS = 2000;
+
+/**
+ * Whether a server answers at `url`, for ManagedProcess.untilReady.
+ * @param isReady whether the answer shows that the server is ready; default: any successful status
+ */
+export async function isHealthy(
+  url: string,
+  isReady: (answer: Response) => boolean | Promise<boolean> = ({ ok }) => ok,
+): Promise<boolean> {
+  try {
+    return await isReady(await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) }));
+  } catch {
+    return false;
+  }
+}
