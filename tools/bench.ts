@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { benchClient } from './bench/client';
+import { benchGolden } from './bench/golden';
 import { benchBatching, benchEnsemble } from './bench/gfpgan';
 import { benchPrecision } from './bench/precision';
 import { benchPreview, whyNoPreview } from './bench/preview';
@@ -21,6 +22,7 @@ const HELP = `Measures this package on this machine. Each benchmark also measure
   --only NAME       start: "npm run local" with an empty cache (downloads and traces everything) and again, by step
                     ensemble: images per second of the ensemble and of calls to its steps one by one
                     batching: images per second of gfpgan in batches and one by one
+                    golden: time to publish all models with and without golden requests
                     precision: time, and error against float64, of each model in FP32, BF16 and FP16, on the GPU if
                     there is one
                     preview: "pulumi preview" of the stack staging and of an empty program
@@ -82,6 +84,7 @@ async function bench(argv: readonly string[]): Promise<number> {
     start: benchStart,
     ensemble: () => benchEnsemble(repetitions),
     batching: () => benchBatching(repetitions),
+    golden: () => benchGolden(repetitions),
     precision: () => benchPrecision(repetitions, rows),
     preview: () => benchPreview(repetitions),
     client: () => benchClient(repetitions, rows),

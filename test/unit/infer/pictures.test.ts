@@ -73,7 +73,9 @@ it('decodePicture clamps values to a byte', () => {
 
 it('encodePictures rejects pictures of different sizes, decodePicture other tensors', () => {
   const other = { width: 1, height: 1, data: new Uint8Array(3) };
-  expect(() => encodePictures('UINT8', { ...LAST, batched: true }, 'bgr', [PICTURE, other])).toThrow('must have the same size');
+  expect(() => encodePictures('UINT8', { ...LAST, batched: true }, 'bgr', [PICTURE, other])).toThrow(
+    'must have the same size',
+  );
   const tensor: Tensor = { name: 'y', datatype: 'FP32', shape: [2, 4], data: new Float32Array(8) };
   expect(() => decodePicture(tensor, 'signed')).toThrow('output y, FP32 [2, 4], is not a picture');
 });
