@@ -105,8 +105,8 @@ export function printPage(path: string): void {
 
 /** Prints the result as one JSON object, for scripts. */
 export function printJson(result: LocalResult, page: string): void {
-  // Exhibits are only for the page.
-  const words = (key: string, value: unknown): unknown => (key === 'exhibit' ? undefined : value);
+  // Pictures are only for the page.
+  const words = (key: string, value: unknown): unknown => (key === 'display' ? undefined : value);
   process.stdout.write(`${JSON.stringify({ ...result, page }, words, 2)}\n`);
 }
 

@@ -32,7 +32,7 @@ test.each([
   ['infer', '--types gone/models.ts', 'the folder HOME/gone does not exist'],
   ['local', '--page gone/page.html', 'HOME/gone'],
   // The command finds the stack in the folder.
-  ['cost', 'other --stack-dir stacks', 'a file: mine'],
+  ['cost', 'other --stack-dir stacks', 'a stack file: mine'],
 ])('npm --prefix %s %s reports the absolute path of a missing file', async (command, args, place) => {
   const { code, stderr } = await runByNpm(home, command, args.split(' '));
   expect(code).toBeGreaterThan(0);

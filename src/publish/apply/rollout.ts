@@ -92,7 +92,7 @@ export interface RolloutOptions {
 /** The result of a rollout. */
 export interface RolloutResult {
   /** Names of the replicas that serve the target. */
-  updated: string[];
+  settled: string[];
   /** Names of the replicas that were still starting at the end. It is unknown which models they serve. */
   starting: string[];
 }
@@ -125,7 +125,7 @@ export async function rollOut(
     const starting = replicas.filter(({ ready, started }) => !ready && started !== false).map(({ name }) => name);
     // A replica that never becomes ready must not block the rollout forever.
     if (starting.length === 0 || options.waitForPending === false || Date.now() > deadline) {
-      return { updated: [...updated.values()].map(({ name }) => name), starting };
+      return { settled: [...updated.values()].map(({ name }) => name), starting };
     }
     options.onWaiting?.(starting);
     await abortable(sleep(WAIT_FOR_PODS_MS), options.signal);
