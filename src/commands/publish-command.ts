@@ -223,10 +223,10 @@ function describeResult(
 
 function describeServers(replicas: RolloutResult | undefined, target: CommandTarget): string {
   if (replicas === undefined) return `No replica was updated: ${NAME_SERVERS}.`;
-  const { settled: updated, starting } = replicas;
-  if (updated.length + starting.length === 0) return `No replica was found: ${target.replicas?.describe()}.`;
-  const done = `${formatCount(updated.length, 'replica')} ${updated.length === 1 ? 'serves' : 'serve'} it`;
-  if (starting.length === 0) return `Every replica serves it: ${updated.join(', ')}.`;
+  const { settled, starting } = replicas;
+  if (settled.length + starting.length === 0) return `No replica was found: ${target.replicas?.describe()}.`;
+  const done = `${formatCount(settled.length, 'replica')} ${settled.length === 1 ? 'serves' : 'serve'} it`;
+  if (starting.length === 0) return `Every replica serves it: ${settled.join(', ')}.`;
   return `${done}. Not verified, because still starting: ${starting.join(', ')}.`;
 }
 

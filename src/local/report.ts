@@ -105,9 +105,9 @@ export function printPage(path: string): void {
 
 /** Prints the result as one JSON object, for scripts. */
 export function printJson(result: LocalResult, page: string): void {
-  // Pictures are only for the page.
-  const words = (key: string, value: unknown): unknown => (key === 'display' ? undefined : value);
-  process.stdout.write(`${JSON.stringify({ ...result, page }, words, 2)}\n`);
+  // Pictures and texts of the answers are only for the page.
+  const answers = result.answers.map((answer) => ({ ...answer, display: undefined }));
+  process.stdout.write(`${JSON.stringify({ ...result, answers, page }, null, 2)}\n`);
 }
 
 /** The result of a start after every model was asked. */

@@ -89,7 +89,7 @@ export interface RolloutOptions {
   onWaiting?: (replicas: readonly string[]) => void;
 }
 
-/** The result of a rollout. */
+/** The result of a rollout. --json prints it, so its fields keep their names. */
 export interface RolloutResult {
   /** Names of the replicas that serve the target. */
   settled: string[];

@@ -37,6 +37,11 @@ test('rollOut asks a model while the next one loads, one model at a time', async
   expect(events).toEqual(['ask a', 'answer a', 'ask b', 'answer b', 'ask c', 'answer c']);
 });
 
+test('rollOut returns the fields that --json prints', async () => {
+  const triton = await fakeTriton(scratch, EMPTY);
+  expect(await roll(triton, () => Promise.resolve())).toEqual({ settled: [triton.url], starting: [] });
+});
+
 test.each([
   { wrong: 'a', loads: ['a', 'b'] },
   { wrong: 'c', loads: ['a', 'b', 'c'] },
