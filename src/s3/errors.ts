@@ -112,7 +112,7 @@ const CODE_OF_STATUS: Record<number, string> = {
   400: 'BadRequest',
   403: 'Forbidden',
   404: 'NotFound',
-  412: 'PreconditionFailedError',
+  412: 'PreconditionFailed',
   429: 'TooManyRequests',
   500: 'InternalError',
   501: 'NotImplemented',

@@ -168,6 +168,11 @@ describe('S3Store', () => {
     expect(seen).toHaveLength(1);
   });
 
+  test('reports the error code of S3 for status 412 without a body', async () => {
+    const { store } = await storeWith(() => ({ status: 412 }));
+    expect((await getError(store.list('m/'))).message).toMatch(/: PreconditionFailed \(HTTP 412\)$/);
+  });
+
   test('does not retry after a permanent error with status 200', async () => {
     const { store, seen } = await storeWith(() => failure('AccessDenied', 200));
     expect((await getError(store.list('m/'))).message).toContain('AccessDenied (HTTP 200) Because.');
