@@ -110,8 +110,12 @@ export const withTargetFlags = (
   target: Pick<CommandTarget, 'flags'>,
   source: Pick<CommandTarget, 'flags'> = target,
 ): string =>
-  text.replace(/\bnpm run (status|releases|sync-models|rollback)\b(?! -- )/g, (_, script: string) =>
-    targetCommand(script, script === 'status' ? target : source),
+  text.replace(
+    /\bnpm run (status|releases|sync-models|rollback)\b(?! -- -)( -- )?/g,
+    (_, script: string, words?: string) => {
+      const command = targetCommand(script, script === 'status' ? target : source);
+      return words === undefined ? command : `${command} `;
+    },
   );
 
 /** Opens the repository and replicas that a command works on. A flag takes precedence over the stack's output. */

@@ -42,6 +42,12 @@ test('withTargetFlags completes the commands in a message', () => {
   );
 });
 
+test('withTargetFlags adds the flags before the arguments of a command', () => {
+  expect(withTargetFlags('choose it: npm run rollback -- ID; "npm run releases" lists them', LOCAL)).toBe(
+    'choose it: npm run rollback -- --local --repo /srv/models ID; "npm run releases -- --local --repo /srv/models" lists them',
+  );
+});
+
 test('withTargetFlags leaves commands that have flags, and commands without a target', () => {
   const text = 'npm run sync-models -- --models a; npm run local; npm run trace';
   expect(withTargetFlags(text, LOCAL)).toBe(text);
