@@ -179,8 +179,8 @@ export class Lock {
   }
 
   /**
-   * Releases the lock. `unfinished` leaves the intent to the next holder; `tidy` means that no multipart upload is
-   * open.
+   * Releases the lock. `unfinished` leaves the intent to the next holder; `noOpenUploads` means that no
+   * multipart upload is open.
    */
   async release(options: { unfinished?: boolean; noOpenUploads?: boolean } = {}): Promise<void> {
     clearInterval(this.timer);
@@ -337,6 +337,8 @@ function parseIntent(value: unknown): Intent {
     keepDeleted: (field) => typeof field === 'boolean',
     uploads: (field) => typeof field === 'boolean',
   };
-  const valid = Object.entries(value ?? {}).filter(([name, field]) => accepts[name]?.(field));
+  const valid = Object.entries(value ?? {}).filter(
+    ([name, field]) => Object.hasOwn(accepts, name) && accepts[name]?.(field),
+  );
   return { ...NO_INTENT, ...(Object.fromEntries(valid) as Partial<Intent>) };
 }

@@ -52,6 +52,8 @@ test('readLock keeps the readable fields of an intent and ignores fields of othe
   const intent = { switching: ['a'], digests: { a: 1 }, removing: 'b', deleting: [1], keepDeleted: 1, uploads: true };
   expect((await seen({ ...HELD, intent }, 0)).unfinished).toEqual({ ...NO_INTENT, switching: ['a'], uploads: true });
   expect((await seen({ ...HELD, intent: null }, 0)).unfinished).toEqual(NO_INTENT);
+  const inherited = `{ "state": "held", "intent": { "__proto__": 1, "constructor": 1 } }`;
+  expect((await seen(inherited, 0)).unfinished).toEqual(NO_INTENT);
   expect((await seen({ ...HELD, holder: 'ana', intent: { switching: ['a'] } }, 0)).unfinished.switching).toEqual(['a']);
 });
 
