@@ -9,7 +9,7 @@ const SAME_SIGNAL_MS = 1000;
 
 /** The command was interrupted by Ctrl-C, SIGTERM or SIGHUP. */
 export class InterruptedError extends UserError {
-  override readonly name = 'Interrupted';
+  override readonly name = 'InterruptedError';
 }
 
 export interface InterruptWatch {

@@ -31,7 +31,7 @@ export class UsageError extends UserError {
 
 /** A command ended with neither of its two results: everything done, or everything as before. */
 export class PartialFailureError extends UserError {
-  override readonly name = 'Incomplete';
+  override readonly name = 'PartialFailureError';
 }
 
 /** A problem as text: `file: field: message; allowed: ...`, with the next step on a line of its own. */

@@ -31,14 +31,14 @@ export interface S3Request<T> {
   /** Expected size of the answer, which extends the deadline. */
   answerBytes?: number;
   /**
-   * Reads a successful answer. If it throws MalformedXmlError or S3Failure, the request counts as failed and may be retried.
+   * Reads a successful answer. If it throws MalformedXmlError or S3RequestError, the request counts as failed and may be retried.
    */
   read: (answer: WireResponse, tries: number) => T;
 }
 
 /** An answer that means failure: an error status, or an error inside a successful answer. */
 export class S3RequestError extends Error {
-  override readonly name = 'S3Failure';
+  override readonly name = 'S3RequestError';
   constructor(readonly details: FailureDetails) {
     super(details.code);
   }
@@ -187,7 +187,7 @@ export function quoted(etag: string | undefined): string {
 /**
  * The XML of an answer. S3 may send an error with status 200, because it keeps the connection alive while it copies an
  * object or joins parts.
- * @throws S3Failure, MalformedXmlError
+ * @throws S3RequestError, MalformedXmlError
  */
 export function readXml(answer: WireResponse, rootName: string): XmlElement {
   const root = parseXml(answer.body.toString('utf8'));

@@ -27,7 +27,7 @@ export interface UploadOptions {
   onBytes?: (sent: number) => void;
 }
 
-/** Parts of one object in flight at a time. Buffers limits how many are in memory. */
+/** Parts of one object in flight at a time. BufferPool limits how many are in memory. */
 const PARTS_AT_A_TIME = 8;
 
 /**

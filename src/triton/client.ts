@@ -175,7 +175,7 @@ export class RequestError extends UserError {
 }
 
 /** The timeout of a call. */
-export function timeoutSignal(options: CallOptions): number {
+export function getTimeoutMs(options: CallOptions): number {
   return options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
 }
 

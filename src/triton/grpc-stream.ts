@@ -1,12 +1,5 @@
 import type { ClientHttp2Stream } from 'node:http2';
-import {
-  timeoutSignal,
-  TritonError,
-  unreadable,
-  type CallOptions,
-  type InferOptions,
-  type InferResult,
-} from './client';
+import { getTimeoutMs, TritonError, unreadable, type CallOptions, type InferOptions, type InferResult } from './client';
 import type { GrpcChannel } from './grpc-channel';
 import { frame, uncompressedMessage } from './grpc-frames';
 import { decodeAnswer, inferRequest, inferResult, type InferAnswer } from './grpc-tensors';
@@ -33,7 +26,7 @@ export class InferStream implements AsyncIterable<StreamAnswer> {
 
   /** @param options.timeoutMs from now to the last answer */
   constructor(channel: GrpcChannel, options: CallOptions = {}) {
-    const timeoutMs = timeoutSignal(options);
+    const timeoutMs = getTimeoutMs(options);
     const settle = (outcome: 'ended' | TritonError): void => {
       this.outcome = outcome;
       this.wake();

@@ -1,7 +1,7 @@
 import {
   LOAD_TIMEOUT_MS,
   readable,
-  timeoutSignal,
+  getTimeoutMs,
   type CallOptions,
   type ClientOptions,
   type InferenceClient,
@@ -42,7 +42,7 @@ export class TritonGrpcClient implements InferenceClient {
       await this.call<{ live: boolean }>({
         method: 'ServerLive',
         request: {},
-        timeoutMs: timeoutSignal(options),
+        timeoutMs: getTimeoutMs(options),
         repeatable: 'once',
       })
     ).live;
@@ -53,7 +53,7 @@ export class TritonGrpcClient implements InferenceClient {
       await this.call<{ ready: boolean }>({
         method: 'ServerReady',
         request: {},
-        timeoutMs: timeoutSignal(options),
+        timeoutMs: getTimeoutMs(options),
         repeatable: 'once',
       })
     ).ready;
@@ -65,7 +65,7 @@ export class TritonGrpcClient implements InferenceClient {
       await this.call<{ ready: boolean }>({
         method: 'ModelReady',
         request,
-        timeoutMs: timeoutSignal(options),
+        timeoutMs: getTimeoutMs(options),
         model,
         repeatable: 'once',
       })
@@ -73,22 +73,22 @@ export class TritonGrpcClient implements InferenceClient {
   }
 
   serverMetadata(options: CallOptions = {}): Promise<ServerMetadata> {
-    return this.call({ method: 'ServerMetadata', request: {}, timeoutMs: timeoutSignal(options) });
+    return this.call({ method: 'ServerMetadata', request: {}, timeoutMs: getTimeoutMs(options) });
   }
 
   modelMetadata(model: string, version?: number, options: CallOptions = {}): Promise<ModelMetadata> {
     const request = { name: model, version: versionText(version) };
-    return this.call({ method: 'ModelMetadata', request, timeoutMs: timeoutSignal(options), model });
+    return this.call({ method: 'ModelMetadata', request, timeoutMs: getTimeoutMs(options), model });
   }
 
   async modelConfig(model: string, version?: number, options: CallOptions = {}): Promise<Record<string, unknown>> {
     const request = { name: model, version: versionText(version) };
-    const call = { method: 'ModelConfig', request, timeoutMs: timeoutSignal(options), model };
+    const call = { method: 'ModelConfig', request, timeoutMs: getTimeoutMs(options), model };
     return (await this.call<{ config: Record<string, unknown> }>(call)).config;
   }
 
   async repositoryIndex(options: CallOptions = {}): Promise<ModelIndexEntry[]> {
-    const call = { method: 'RepositoryIndex', request: {}, timeoutMs: timeoutSignal(options) };
+    const call = { method: 'RepositoryIndex', request: {}, timeoutMs: getTimeoutMs(options) };
     return (await this.call<{ models: ModelIndexEntry[] }>(call)).models;
   }
 
@@ -109,14 +109,14 @@ export class TritonGrpcClient implements InferenceClient {
     await this.call({
       method: 'RepositoryModelUnload',
       request,
-      timeoutMs: timeoutSignal(options),
+      timeoutMs: getTimeoutMs(options),
       model,
       repeatable: 'once',
     });
   }
 
   async infer(model: string, inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
-    const timeoutMs = timeoutSignal(options);
+    const timeoutMs = getTimeoutMs(options);
     const deadline = deadlineIn(timeoutMs);
     const compression = options.requestCompression;
     const parts = inferRequest(model, inputs, options);

@@ -1,7 +1,7 @@
 import {
   LOAD_TIMEOUT_MS,
   readable,
-  timeoutSignal,
+  getTimeoutMs,
   TritonError,
   unreadable,
   type CallOptions,
@@ -50,21 +50,21 @@ export class TritonHttpClient implements InferenceClient {
   }
 
   serverMetadata(options: CallOptions = {}): Promise<ServerMetadata> {
-    return this.json({ method: 'GET', path: 'v2', timeoutMs: timeoutSignal(options) });
+    return this.json({ method: 'GET', path: 'v2', timeoutMs: getTimeoutMs(options) });
   }
 
   modelMetadata(model: string, version?: number, options: CallOptions = {}): Promise<ModelMetadata> {
-    const timeoutMs = timeoutSignal(options);
+    const timeoutMs = getTimeoutMs(options);
     return this.json({ method: 'GET', path: modelPath(model, version), timeoutMs, model });
   }
 
   modelConfig(model: string, version?: number, options: CallOptions = {}): Promise<Record<string, unknown>> {
-    const timeoutMs = timeoutSignal(options);
+    const timeoutMs = getTimeoutMs(options);
     return this.json({ method: 'GET', path: `${modelPath(model, version)}/config`, timeoutMs, model });
   }
 
   async repositoryIndex(options: CallOptions = {}): Promise<ModelIndexEntry[]> {
-    const timeoutMs = timeoutSignal(options);
+    const timeoutMs = getTimeoutMs(options);
     const entries = await this.json<(Partial<ModelIndexEntry> & { name: string })[]>({
       method: 'POST',
       path: 'v2/repository/index',
@@ -95,7 +95,7 @@ export class TritonHttpClient implements InferenceClient {
       method: 'POST',
       path: `v2/repository/models/${encodeURIComponent(model)}/unload`,
       body: [Buffer.from(JSON.stringify({ parameters: { unload_dependents: options.unloadDependents ?? false } }))],
-      timeoutMs: timeoutSignal(options),
+      timeoutMs: getTimeoutMs(options),
       model,
       ownConnection: true,
       repeatable: 'once',
@@ -115,7 +115,7 @@ export class TritonHttpClient implements InferenceClient {
         ...(responseCompression && { 'Accept-Encoding': responseCompression }),
       },
       body: requestCompression === undefined ? parts : [await compress(requestCompression, parts)],
-      timeoutMs: timeoutSignal(options),
+      timeoutMs: getTimeoutMs(options),
       model,
       repeatable: 'infer',
     });
@@ -127,7 +127,7 @@ export class TritonHttpClient implements InferenceClient {
   }
 
   private async isOk(path: string, options: CallOptions): Promise<boolean> {
-    const timeoutMs = timeoutSignal(options);
+    const timeoutMs = getTimeoutMs(options);
     const { status } = await this.transport.send({ method: 'GET', path, timeoutMs }, deadlineIn(timeoutMs));
     return status === 200;
   }

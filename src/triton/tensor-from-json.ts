@@ -29,7 +29,7 @@ export function tensorFromJson(
   return { ...tensor, shape };
 }
 
-/** The elements in the form that readTensor takes. With `flat` their nesting is dropped, because it is not the shape. */
+/** The elements in the form that toTensor takes. With `flat` their nesting is dropped, because it is not the shape. */
 function elements(data: unknown, datatype: DataType, flat: boolean): Nested {
   if (!Array.isArray(data)) return flat ? [element(data, datatype)] : element(data, datatype);
   if (!flat) return data.map((part: unknown) => elements(part, datatype, false));

@@ -183,7 +183,7 @@ describe('a model that cannot be unloaded', () => {
     writeRepository(repository, { ...B, 'c/config.pbtxt': serving(1), 'c/1/weights.bin': 'c' });
     const failed = bucket(stuck.url).publish({ unloadTimeoutMs });
     await expect(failed).rejects.toMatchObject({
-      name: 'Incomplete',
+      name: 'PartialFailureError',
       message: expect.stringMatching(/c: it is broken\nEvery replica serves the previous release/) as string,
       problems: [{ file: stuck.url, message: 'b is still loaded (UNLOADING after 0.3 s)' }],
     });
@@ -245,7 +245,7 @@ test('a missing archived copy prevents the restore of one model, but not later p
   await expect(failed).rejects.toThrow(
     /it is broken[\s\S]*Restoring the previous release failed too[\s\S]*its archived copy .* is missing/,
   );
-  await expect(failed).rejects.toMatchObject({ name: 'Incomplete' });
+  await expect(failed).rejects.toMatchObject({ name: 'PartialFailureError' });
   const stages: string[] = [];
   await bucket().publish({ onStage: (stage) => stages.push(stage) });
   expect(stages.join('\n')).toMatch(/cannot restore a: /);

@@ -354,7 +354,7 @@ class ChangeRun {
    * Restores and loads the previous release.
    * @param trouble the result of checkLock()
    * @returns the error to throw: the reason, or an error that also names models that could not be unloaded
-   * @throws Incomplete if the previous release cannot be restored
+   * @throws PartialFailureError if the previous release cannot be restored
    */
   private async restore(reason: unknown, trouble: Error | undefined): Promise<unknown> {
     const { options, plan } = this.begun;
