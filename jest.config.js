@@ -1,8 +1,8 @@
 const { availableParallelism } = require('node:os');
 
 /**
- * Unit tests need only node_modules. Integration tests run real servers, and system tests do so for longer. The soak tests
- * repeat random cases. End-to-end tests run real engines of Pulumi and Kubernetes.
+ * Unit tests need only node_modules. Integration tests run real servers, and system tests do so for longer. The soak
+ * tests repeat random cases. End-to-end tests run real engines of Pulumi and Kubernetes.
  */
 const common = {
   testEnvironment: 'node',

@@ -8,7 +8,7 @@ import { Progress } from '../src/cli/progress';
 import { ownModels } from './shipped-models';
 import { ensurePython } from '../src/install/python';
 
-const HELP = `Checks types, lint and format of TypeScript and Python, imports between folders, and unit tests.
+const HELP = `Checks types, lint and format of TypeScript and Python, imports between folders, spelling, and unit tests.
 
   npm run check [-- options]
 

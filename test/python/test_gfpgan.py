@@ -104,12 +104,14 @@ def reference() -> Iterator[MakeReference]:
         del sys.modules[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("size", [8, 64, 256])
 def test_state_dict_equals_the_reference(reference: MakeReference, architecture: Architecture, size: int) -> None:
     assert shapes(ARCHITECTURES[architecture][0](size)) == shapes(reference(architecture, size))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_published_file_gives_the_output_of_the_reference(
     reference: MakeReference, architecture: Architecture, tmp_path: Path

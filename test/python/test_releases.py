@@ -33,6 +33,7 @@ GELU = """
 """
 
 
+@pytest.mark.slow
 def test_trace_warns_where_the_server_reads_older_versions_only(
     add_model: AddModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -396,6 +396,7 @@ def use_hub(tmp_path: Path) -> Iterator[Callable[[str], subprocess.CompletedProc
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_a_hub_name_takes_a_revision_and_its_commit_is_kept(
     use_hub: Callable[[str], subprocess.CompletedProcess[str]],
 ) -> None:
