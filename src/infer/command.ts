@@ -264,7 +264,7 @@ async function bench(
   const hint =
     sources.length > 0
       ? shortSoundHint(sources)
-      : `the request had zeros and a length of 1 for each variable dimension; give an input: npm run infer -- ${model.name} ${exampleInput(model, command.repository)} --bench`;
+      : `the request had zeros and a length of 1 for each variable dimension; give an input: npm run infer -- ${model.name} ${exampleInput(model, command.repository)} --bench${command.repeated}`;
   const result = await new Progress()
     .run(title, () => generateLoad(() => model.inferTensors(inputs, options), load))
     .catch((error: unknown) => {

@@ -97,9 +97,9 @@ describe('inferCommand explains a rejected request', () => {
 
   test('of a load test without an input', async () => {
     const load = { concurrency: 1, seconds: 1 };
-    await expect(inferCommand(command({ load }))).rejects.toMatchObject({
+    await expect(inferCommand(command({ load, repeated: ' --local' }))).rejects.toMatchObject({
       message: expect.stringContaining('Invalid input shape') as string,
-      hint: expect.stringContaining('give an input: npm run infer -- speech SOUND.wav --bench') as string,
+      hint: expect.stringContaining('give an input: npm run infer -- speech SOUND.wav --bench --local') as string,
     });
   });
 });
