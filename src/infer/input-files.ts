@@ -24,10 +24,10 @@ export const PICTURES = ['.jpg', '.jpeg', '.png', '.webp', '.gif', '.tif', '.tif
 /** Readers of files, by file extension. */
 const READERS: Record<string, (file: string) => InputFile> = {
   ...Object.fromEntries(PICTURES.map((end) => [end, (file: string) => ({ name: undefined, kind: 'picture', file })])),
-  '.wav': (file) => ({ name: undefined, kind: 'sound', sound: readWav(file, countBytes(file)) }),
-  '.npy': (file) => ({ name: undefined, kind: 'array', tensor: readNpy(file, countBytes(file)) }),
-  '.json': (file) => jsonSource(parseJson(file, countBytes(file).toString())),
-  '.txt': (file) => textSource(file, countBytes(file).toString().trim()),
+  '.wav': (file) => ({ name: undefined, kind: 'sound', sound: readWav(file, readBytes(file)) }),
+  '.npy': (file) => ({ name: undefined, kind: 'array', tensor: readNpy(file, readBytes(file)) }),
+  '.json': (file) => jsonSource(parseJson(file, readBytes(file).toString())),
+  '.txt': (file) => textSource(file, readBytes(file).toString().trim()),
 };
 
 /**
@@ -84,7 +84,7 @@ function textSource(what: string, text: string): InputFile {
   });
 }
 
-function countBytes(file: string): Buffer {
+function readBytes(file: string): Buffer {
   try {
     return readFileSync(file);
   } catch (cause) {

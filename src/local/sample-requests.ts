@@ -19,7 +19,7 @@ export interface SampleRequest {
    * @throws Error if the answer cannot be right
    */
   read(outputs: readonly Tensor[]): string;
-  /** Returns the page's exhibit for an answer that `read` has accepted. */
+  /** Returns what the page displays for an answer that `read` has accepted. */
   show?(outputs: readonly Tensor[]): DisplayedResult;
   /** Request parameters of KServe v2. */
   parameters?: GoldenRequest['parameters'];

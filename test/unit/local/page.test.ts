@@ -5,7 +5,7 @@ import { classes, toPicture } from '../../../src/local/displayed-results';
 import { renderPage, requirePageFolder, writePage, type LocalPage } from '../../../src/local/page';
 import { html } from '../../../src/local/page/html';
 import { isRandom } from '../../../src/local/page/html-components';
-import type { LocalResult, ModelRow } from '../../../src/local/report';
+import { printJson, type LocalResult, type ModelRow } from '../../../src/local/report';
 import type { SmokeTestResult } from '../../../src/local/smoke-test';
 import { paths } from '../../../src/core/paths';
 
@@ -232,6 +232,20 @@ describe('pictures of the page', () => {
     );
     expect(() => toPicture({ name: 'y', datatype: 'UINT8', shape: [3], data: new Uint8Array(3) })).toThrow('UINT8 [3]');
   });
+});
+
+test('printJson prints the answers without their pictures', () => {
+  const picture = { width: 1, height: 1, data: Buffer.from([1, 2, 3]) };
+  const display = { kind: 'restoration', before: picture, after: picture } as const;
+  const printed: string[] = [];
+  const write = jest.spyOn(process.stdout, 'write').mockImplementation((text) => printed.push(String(text)) > 0);
+  try {
+    printJson(page({ answers: [answer('gfpgan', { display })] }).result, '/page.html');
+  } finally {
+    write.mockRestore();
+  }
+  const { answers, page: file } = JSON.parse(printed.join('')) as { answers: object[]; page: string };
+  expect([answers, file]).toEqual([[answer('gfpgan')], '/page.html']);
 });
 
 test('classes returns the five most probable classes by softmax, also for scores too large for exp', () => {
