@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { basename, join, relative, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build, formatMessages, stop } from 'esbuild';
-import { bundlesFolder, getDigest, ENTRY, OWN_SOURCES, RECORD, getSource } from './bundle.mjs';
+import { bundlesFolder, ENTRY, getDigest, getSource, OWN_SOURCES, recordFile } from './bundle.mjs';
 import { LaunchError } from './errors.mjs';
 
 /** Packages that load native code or files from their own folder. */
@@ -29,19 +29,26 @@ const DAY_MS = 86_400_000;
  */
 export async function buildBundle(root, command, modules) {
   const { outputFiles, sources } = await compile(root, command);
-  const bundles = bundlesFolder(root, command);
-  const cached = makeFolder(bundles);
-  const folder = cached ?? makeTemporaryFolder(root);
-  for (const { path, contents } of outputFiles) writeFileSync(join(folder, basename(path)), contents);
-  if (cached !== undefined) {
+  const writeFiles = (folder) => {
+    for (const { path, contents } of outputFiles) writeFileSync(join(folder, basename(path)), contents);
+    return join(folder, ENTRY);
+  };
+  try {
+    const bundles = bundlesFolder(root, command);
+    mkdirSync(bundles, { recursive: true });
+    const folder = mkdtempSync(join(bundles, 'bundle-'));
+    const entry = writeFiles(folder);
     const paths = [...sources.keys()].sort();
-    const digest = getDigest(root, modules, paths, (path) => sources.get(path));
-    const record = join(folder, RECORD);
+    const digest = getDigest(modules, paths, (path) => sources.get(path));
+    const record = join(folder, 'record.json');
     writeFileSync(record, JSON.stringify({ folder: basename(folder), sources: paths, digest }));
-    renameSync(record, join(bundles, RECORD)); // Atomic.
+    renameSync(record, recordFile(root, command)); // Atomic.
     removeOld(bundles);
+    return entry;
+  } catch (error) {
+    if (error.code === undefined) throw error;
+    return writeFiles(makeTemporaryFolder(root)); // node_modules may be read-only, or the disk full.
   }
-  return join(folder, ENTRY);
 }
 
 /** @returns the files of the bundle, and the content of each source by its path under `root`, as it was compiled */
@@ -104,16 +111,6 @@ function rememberSources(root, sources) {
         return { contents, loader: 'default' };
       }),
   };
-}
-
-/** @returns the path of a new folder in `parent`, or undefined if it cannot be written */
-function makeFolder(parent) {
-  try {
-    mkdirSync(parent, { recursive: true });
-    return mkdtempSync(join(parent, 'bundle-'));
-  } catch {
-    return undefined;
-  }
 }
 
 /** A folder for this process only, from which imports find the packages of `root`. */

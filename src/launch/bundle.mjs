@@ -10,8 +10,12 @@ export const getSource = (root, command) =>
 export const bundlesFolder = (root, command) =>
   join(root, 'node_modules', '.cache', 'triton-serving', 'commands', command);
 
-/** Records the folder of a command's current bundle, the paths of its sources, and their digest. */
-export const RECORD = 'current.json';
+/**
+ * Records the folder of a command's current bundle, the paths of its sources, and their digest. Bundles contain the path
+ * of `root`, so each working tree that shares node_modules has a record of its own.
+ */
+export const recordFile = (root, command) =>
+  join(bundlesFolder(root, command), `${createHash('sha256').update(root).digest('hex').slice(0, 16)}.json`);
 
 /** The file of a bundle that exports what the source of the command exports. */
 export const ENTRY = 'main.mjs';
@@ -24,11 +28,10 @@ export const OWN_SOURCES = ['src/launch/build.mjs', 'tsconfig.json'];
  * @param {string} modules digest of the installed node_modules
  */
 export function findBundle(root, command, modules) {
-  const bundles = bundlesFolder(root, command);
   try {
-    const { folder, sources, digest } = JSON.parse(readFileSync(join(bundles, RECORD), 'utf8'));
-    const now = getDigest(root, modules, sources, (path) => readFileSync(join(root, path)));
-    const entry = join(bundles, folder, ENTRY);
+    const { folder, sources, digest } = JSON.parse(readFileSync(recordFile(root, command), 'utf8'));
+    const now = getDigest(modules, sources, (path) => readFileSync(join(root, path)));
+    const entry = join(bundlesFolder(root, command), folder, ENTRY);
     return now === digest && existsSync(entry) ? entry : undefined;
   } catch {
     return undefined; // The bundle was never built, or a source is missing, which the build reports.
@@ -36,8 +39,8 @@ export function findBundle(root, command, modules) {
 }
 
 /** The digest of everything that a bundle is built from. */
-export function getDigest(root, modules, sources, read) {
-  const hash = createHash('sha256').update(`${root}\0${modules}`);
+export function getDigest(modules, sources, read) {
+  const hash = createHash('sha256').update(modules);
   for (const path of sources) {
     const content = read(path);
     hash.update(`\0${path}\0${content.length}\0`).update(content);

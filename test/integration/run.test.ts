@@ -158,6 +158,17 @@ test('a command is compiled again only after a change of its sources, node_modul
   expect(await hello.run(['hello'])).toEqual(success('two'));
 });
 
+test('working trees that share node_modules each keep their bundle', async () => {
+  const hello = Package.create('shared', HELLO);
+  const other = new Package(`${hello.folder}-worktree`);
+  cpSync(hello.folder, other.folder, { recursive: true, filter: (path) => path !== hello.path('node_modules') });
+  symlinkSync(hello.path('node_modules'), other.path('node_modules'));
+  other.write('lib/greeting.ts', GREETING.replace('one', 'two'));
+  for (const tree of [hello, other]) await tree.run(['hello']);
+  hello.removeCompiler();
+  expect([await hello.run(['hello']), await other.run(['hello'])]).toEqual([success('one'), success('two')]);
+});
+
 test('bundles older than a day are deleted when a command is compiled', async () => {
   const hello = Package.create('old', HELLO);
   await hello.run(['hello']);
@@ -177,6 +188,16 @@ test('commands that start together, after one that was killed while it compiled,
   const runs = await Promise.all(['0', '1', '2'].map((i) => hello.run(['hello', i])));
   expect(runs).toEqual(['0', '1', '2'].map((i) => success(`one ${i}`)));
   for (const folder of hello.bundles()) rmSync(folder, { recursive: true });
+  expect(await hello.run(['hello'])).toEqual(success('one'));
+});
+
+test('a command runs where its bundle cannot be recorded', async () => {
+  const hello = Package.create('unrecorded', HELLO);
+  await hello.run(['hello']);
+  const commands = hello.path('node_modules', '.cache', 'triton-serving', 'commands', 'hello');
+  const [record = ''] = readdirSync(commands).filter((file) => file.endsWith('.json'));
+  rmSync(join(commands, record));
+  mkdirSync(join(commands, record, 'a folder'), { recursive: true });
   expect(await hello.run(['hello'])).toEqual(success('one'));
 });
 
