@@ -167,7 +167,7 @@ class VersionAsker {
       }
       if (isLost(cause)) throw this.failed(message, cause, `fix ${this.name}; if zeros are not valid input, ${golden}`);
       if (zerosWereAnswered) {
-        const hint = `the previous release answered zeros: fix ${this.name}; if zeros are no longer valid input, ${golden}`;
+        const hint = `the model answered zeros before: fix ${this.name}; if zeros are no longer valid input, ${golden}`;
         throw this.failed(message, cause, hint);
       }
       this.options.signal?.throwIfAborted();
