@@ -1,5 +1,6 @@
 import { UserError } from '../core/errors';
 import { firstLines } from '../core/format';
+import { nextCommand } from '../core/next-command';
 import type { S3Store, StoredObject } from '../s3/store';
 import { applyChange } from './apply/apply';
 import type { ApplyResult, ApplyOptions } from './apply/options';
@@ -98,8 +99,9 @@ function alternatives({ id, models }: Release, lost: readonly string[]): string 
     ([name, { composedOf }]) => ![name, ...composedOf].some((one) => lost.includes(one)),
   );
   const names = others.map(([name]) => name).join(',');
+  const command = nextCommand('rollback', id, '--models', names);
   const another = 'choose another release of "npm run releases"';
-  return names === '' ? another : `${another}, or roll back the other models: rollback ${id} --models ${names}`;
+  return names === '' ? another : `${another}, or roll back the other models: ${command}`;
 }
 
 /** The models that a release serves, as desired state. Versions that it no longer serves are left out. */

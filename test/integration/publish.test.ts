@@ -283,7 +283,9 @@ describe('rollback and promote', () => {
     const refusal = await rollBack(one.id, bucket().options()).catch((error: unknown) => error as UserError);
     expect(refusal).toMatchObject({
       message: `cannot restore release ${one.id}: --prune deleted a 1, c 1 (a/1/weights.bin, c/1/weights.bin)`,
-      hint: expect.stringMatching(/nothing was changed; publish .* other models: rollback \S+ --models b$/) as string,
+      hint: expect.stringMatching(
+        /nothing was changed; publish .* other models: npm run rollback -- \S+ --models b$/,
+      ) as string,
     });
     expect(await contents()).toEqual(before);
 
@@ -306,7 +308,9 @@ describe('rollback and promote', () => {
     const before = await contents();
     const refusal = await rollBack(undefined, bucket().options()).catch((error: unknown) => error as UserError);
     expect(refusal).toBeInstanceOf(VersionConflictError);
-    expect((refusal as UserError).hint).toMatch(/were replaced after.* other models: rollback \S+ --models b$/);
+    expect((refusal as UserError).hint).toMatch(
+      /were replaced after.* other models: npm run rollback -- \S+ --models b$/,
+    );
     expect(await contents()).toEqual(before);
     expect((await rollBack(one.id, { ...bucket().options(), models: ['b'] })).isNew).toBe(false);
   });
