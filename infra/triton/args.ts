@@ -172,8 +172,8 @@ export interface NetworkAccess {
    */
   egressCidrs?: string[];
   /**
-   * Ports of these destinations. For an endpoint in the cluster, the port of its pods. Default: that of `endpointUrl`,
-   * or 443.
+   * TCP ports of these destinations, at least one. For an endpoint in the cluster, the port of its pods. Default: that
+   * of `endpointUrl`, or 443.
    */
   egressPorts?: number[];
 }

@@ -154,6 +154,13 @@ function addresses({ network, exposure: exposed }: CompleteOptions, problems: Pr
     checkCidrs('exposure.loadBalancerCidrs', exposed.loadBalancerCidrs, problems);
   }
   if (exposed.kind === 'ingress') checkCidrs('exposure.controllerCidrs', exposed.controllerCidrs, problems);
+  // A rule of a NetworkPolicy without ports allows every port.
+  if (network.egressPorts?.length === 0) {
+    problems.add('network.egressPorts', 'is empty', {
+      allowed: 'at least one port',
+      hint: 'remove it for the default',
+    });
+  }
   for (const port of network.egressPorts ?? []) {
     if (isWithin(PORT_LIMITS, port)) continue;
     problems.add('network.egressPorts', `has ${describe(port)}`, { allowed: allowedBy(PORT_LIMITS) });

@@ -137,6 +137,10 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { exposure: balanced(['fd00::/129']) },
   ],
   ['network.egressCidrs: is empty; allowed: at least one, such as 10.0.0.0/16', { network: { egressCidrs: [] } }],
+  [
+    'network.egressPorts: is empty; allowed: at least one port\n    -> remove it for the default',
+    { network: { egressPorts: [] } },
+  ],
   ['network.egressPorts: has 0; allowed: a whole number from 1 to 65535', { network: { egressPorts: [443, 0] } }],
   ['exposure.clientCidrs: is empty; allowed: at least one, such as 10.0.0.0/16', { exposure: balanced([]) }],
   [
