@@ -49,7 +49,7 @@ export async function exportModels(models: readonly ExportedModel[], out: string
     for (const name of names) await replace(join(out, name), join(aside, 'new', name), join(aside, 'old', name));
     for (const name of removed) await fs.rm(join(out, name), { recursive: true, force: true });
     await writeMarker(out, names);
-    return { files, bytes: models.reduce((sum, model) => sum + readBytes(model), 0), removed };
+    return { files, bytes: models.reduce((sum, model) => sum + countBytes(model), 0), removed };
   } catch (error) {
     throw new UserError(`cannot export to ${out}: ${getReason(error)}`, { cause: error });
   } finally {
@@ -163,7 +163,7 @@ async function writeMarker(out: string, models: readonly string[]): Promise<void
   await fs.rename(join(out, `${MARKER}.new`), join(out, MARKER));
 }
 
-function readBytes({ configText, versions, extraFiles }: ExportedModel): number {
+function countBytes({ configText, versions, extraFiles }: ExportedModel): number {
   const files = [...versions.flatMap((version) => version.files), ...extraFiles];
   return files.reduce((sum, { bytes }) => sum + bytes, Buffer.byteLength(configText));
 }

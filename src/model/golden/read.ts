@@ -52,7 +52,7 @@ export async function readGolden(
     problems.problems.push(...found.problems);
     if (request !== undefined) requests.push({ ...request, version });
   }
-  const bytes = requests.reduce((sum, request) => sum + readBytes(request), 0);
+  const bytes = requests.reduce((sum, request) => sum + countBytes(request), 0);
   if (bytes > MOST_BYTES) {
     problems.add('', `the requests and their answers are too large, got ${bytes} bytes`, {
       allowed: `at most ${MOST_BYTES}`,
@@ -134,7 +134,7 @@ async function readLabels(root: string, config: ModelConfig): Promise<Map<string
   return labels;
 }
 
-function readBytes({ inputs, outputs }: GoldenRequest): number {
+function countBytes({ inputs, outputs }: GoldenRequest): number {
   const tensors: Tensor[] = [...inputs, ...outputs.flatMap((output) => ('tensor' in output ? [output.tensor] : []))];
   return tensors.reduce((sum, tensor) => sum + encodeTensor(tensor).byteLength, 0);
 }
