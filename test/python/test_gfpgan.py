@@ -1,7 +1,8 @@
 """GFPGAN v1, original and clean, against the reference implementation; its weights and its exports.
 
-`npm test` fetches the reference, PyPI's `gfpgan` and `basicsr` (python/requirements/gfpgan.txt), and names their
-folder in GFPGAN_REFERENCE. They are too old to be dependencies, so that pytest alone skips these comparisons.
+`npm test -- --only python` and `npm test -- --all` fetch the reference, PyPI's `gfpgan` and `basicsr`
+(python/requirements/gfpgan.txt), and name their folder in GFPGAN_REFERENCE. They are too old to be dependencies, so
+that pytest alone skips these comparisons.
 """
 
 from __future__ import annotations
