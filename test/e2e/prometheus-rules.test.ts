@@ -215,7 +215,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
         { series: `kube_horizontalpodautoscaler_status_current_replicas${autoscaler}`, values: '8x400' },
         { series: `kube_horizontalpodautoscaler_spec_max_replicas${autoscaler}`, values: '8x400' },
       ];
-      const summary = 'triton has 8 replicas, the most it may have, for 15 minutes.';
+      const summary = 'triton has had 8 replicas, its maximum, for 15 minutes.';
       const expected = [{ horizontalpodautoscaler: 'triton', summary }];
       expect(await fires('TritonAtMaximumReplicas', 16, input, expected)).toBe('');
     });
