@@ -173,7 +173,13 @@ export class Cluster extends pulumi.ComponentResource {
         storageConfig: { blockStorage: { enabled: nodeRole !== undefined } },
         kubernetesNetworkConfig: { elasticLoadBalancing: { enabled: nodeRole !== undefined } },
       },
-      { parent: this, dependsOn, protect: args.protect },
+      {
+        parent: this,
+        dependsOn,
+        // Only used when a cluster is created. AWS does not return the value, so an imported cluster would be replaced.
+        ignoreChanges: ['bootstrapSelfManagedAddons'],
+        protect: args.protect,
+      },
     );
   }
 

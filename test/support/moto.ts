@@ -63,7 +63,7 @@ export async function testMoto(scratch: Scratch, access?: Access, server = acces
   return { endpoint, env };
 }
 
-/** Writes a replacement of the AWS CLI, which kubeconfigs of EKS run to get a token. */
+/** Writes a replacement of `aws eks get-token`, which kubeconfigs of EKS run. It forwards other commands to the AWS CLI. */
 function writeTokenProgram(directory: string, access: Access): void {
   const credential = {
     apiVersion: 'client.authentication.k8s.io/v1beta1',
@@ -71,7 +71,13 @@ function writeTokenProgram(directory: string, access: Access): void {
     status: { token: access.token() },
   };
   mkdirSync(directory, { recursive: true });
-  writeFileSync(join(directory, 'aws'), `#!/bin/sh\necho '${JSON.stringify(credential)}'\n`, { mode: 0o755 });
+  const script = [
+    '#!/bin/sh',
+    `case "$*" in "eks get-token "*) echo '${JSON.stringify(credential)}'; exit ;; esac`,
+    `PATH='${process.env['PATH'] ?? ''}' exec aws "$@"`,
+    '',
+  ];
+  writeFileSync(join(directory, 'aws'), script.join('\n'), { mode: 0o755 });
 }
 
 /** Names of remaining clusters, log groups, buckets and roles. */

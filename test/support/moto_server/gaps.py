@@ -14,6 +14,7 @@ def install() -> None:
     heed_conditions_of_denials()
     read_policies_for_everybody()
     keep_tags_of_launch_templates_apart()
+    report_zonal_nat_gateways()
 
 
 def keep_tags_of_new_buckets() -> None:
@@ -112,3 +113,10 @@ def keep_tags_of_launch_templates_apart() -> None:
         return original(self, name, description, data, tag_spec)
 
     LaunchTemplateBackend.create_launch_template = create
+
+
+def report_zonal_nat_gateways() -> None:
+    """moto omits the availability mode, without which the provider reads neither subnet nor address of a gateway."""
+    from moto.ec2.models.nat_gateways import NatGateway  # noqa: PLC0415
+
+    NatGateway.availability_mode = "zonal"
