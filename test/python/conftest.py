@@ -29,6 +29,13 @@ TENSORS = """
 """
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that run the whole command as slow: each starts another process that checks the file."""
+    for item in items:
+        if "run" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)

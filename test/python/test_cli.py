@@ -136,7 +136,6 @@ def _remove_extra_file(folder: Path) -> None:
     (folder / "labels.txt").unlink()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", [_touch_source, _touch_config, _truncate, _change_a_byte, _spoil_record, _remove_extra_file]
 )
@@ -192,7 +191,6 @@ def test_a_policy_without_numbers_makes_version_1(add_model: AddModel, run: Run,
     assert run()[1][-1]["version"] == 1
 
 
-@pytest.mark.slow
 def test_seed_version_and_force(add_model: AddModel, run: Run) -> None:
     folder = add_model("scale", SCALE)
     run()
@@ -219,7 +217,6 @@ def test_weights_count_by_their_bytes(tmp_path: Path, add_model: AddModel, run: 
     assert run(*arguments)[1][-1]["event"] == "done"
 
 
-@pytest.mark.slow
 def test_weights_of_the_users_own_stay_until_others_are_given(tmp_path: Path, add_model: AddModel, run: Run) -> None:
     source = SCALE.replace("torch.rand(4)", "torch.load(context.weights) if context.weights else torch.rand(4)", 1)
     kind = "Weights('pretrained', 'a file') if context.weights else Weights.random(context.seed)"
@@ -475,7 +472,6 @@ def test_nothing_is_left_by_a_terminated_run_or_a_killed_one(tmp_path: Path, add
     assert sorted(path.name for path in (folder / "1").iterdir()) == ["model.pt", "model.pt.trace.json"]
 
 
-@pytest.mark.slow
 def test_files_of_a_version_stay_with_it(add_model: AddModel, run: Run) -> None:
     folder = add_model("scale", SCALE.replace('"labels.txt": b"one\\ntwo\\n"', 'f"{context.version}/words": b"one"'))
     assert run()[0] == 0

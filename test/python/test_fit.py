@@ -32,7 +32,6 @@ CONFIG = """
 """
 
 
-@pytest.mark.slow
 def test_weights_of_another_size_are_served_after_one_command(add_model: AddModel, run: Run, tmp_path: Path) -> None:
     folder = add_model("faces", FACES, config=CONFIG)
     add_model("others", FACES, config=CONFIG)
@@ -92,7 +91,6 @@ ensemble_scheduling:
 """
 
 
-@pytest.mark.slow
 def test_the_other_models_of_an_ensemble_follow(add_model: AddModel, run: Run, tmp_path: Path) -> None:
     network = add_model(
         "network",

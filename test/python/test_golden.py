@@ -130,7 +130,6 @@ def test_bfloat16_is_stored_as_float32(add_model: AddModel, run: Run) -> None:
     assert torch.equal(torch.from_numpy(output["array"]), torch.from_numpy(output["array"]).bfloat16().float())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("change", ["missing", "changed", "request"])
 def test_what_is_missing_or_changed_is_made_again(add_model: AddModel, run: Run, change: str) -> None:
     folder = add_model("scale", SCALE)

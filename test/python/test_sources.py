@@ -122,7 +122,6 @@ WITH_DATA = (
 )
 
 
-@pytest.mark.slow
 def test_every_file_that_an_export_writes_is_kept(add_model: AddModel, run: Run) -> None:
     folder = add_model("twice", WITH_DATA, "onnxruntime_onnx", "")
     status, events = run()
