@@ -193,6 +193,11 @@ function exposure({ exposure: exposed }: CompleteOptions, problems: ProblemList)
       hint: 'set the annotations with which the ingress controller authenticates clients',
     });
   }
+  if (authentication.kind === 'annotations' && exposed.clientCidrs !== undefined) {
+    problems.add('exposure.clientCidrs', 'has no effect with authentication "annotations"', {
+      hint: 'remove it, and limit the addresses by an annotation of the controller, such as nginx.ingress.kubernetes.io/whitelist-source-range',
+    });
+  }
 }
 
 function monitoring({ monitoring: watched }: CompleteOptions, problems: ProblemList): void {

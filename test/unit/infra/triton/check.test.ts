@@ -183,6 +183,17 @@ test.each<[string, Partial<TritonServerArgs>]>([
       }),
     },
   ],
+  [
+    'exposure.clientCidrs: has no effect with authentication "annotations"\n' +
+      '    -> remove it, and limit the addresses by an annotation of the controller, such as nginx.ingress.kubernetes.io/whitelist-source-range',
+    {
+      exposure: ingress({
+        tls: { kind: 'secret', secretName: 'tls' },
+        authentication: { kind: 'annotations', annotations: { a: 'b' } },
+        clientCidrs: ['203.0.113.0/24'],
+      }),
+    },
+  ],
 ])('checkArguments reports %s', (expected, more) => {
   expect(problems(more)).toEqual([expected]);
 });
