@@ -1,4 +1,5 @@
 import type { RepositoryModel } from '../model';
+import { contradiction } from '../model/golden';
 import type { InferenceClient, InferResult } from '../triton/client';
 import { TritonGrpcClient } from '../triton/grpc';
 import { TritonHttpClient } from '../triton/http';
@@ -53,7 +54,8 @@ export async function askEachModel(
   }
 }
 
-async function askModel(clients: readonly Client[], model: RepositoryModel): Promise<SmokeTestResult[]> {
+/** Sends the requests of one model with each client. */
+export async function askModel(clients: readonly Client[], model: RepositoryModel): Promise<SmokeTestResult[]> {
   let sample: SampleRequest;
   try {
     sample = await sampleFor(model);
@@ -82,6 +84,11 @@ async function askModel(clients: readonly Client[], model: RepositoryModel): Pro
     try {
       const { outputs } = await infer(client, model.name, sample);
       answer.milliseconds = performance.now() - started;
+      const wrong = sample.isZeros === true ? contradiction(model.config, outputs) : undefined;
+      if (wrong !== undefined) {
+        delete answer.isZeros;
+        throw new Error(wrong);
+      }
       if (first === undefined) await askGolden(client, model);
       answer.result = first === undefined ? sample.read(outputs) : sameAs(first, outputs, sample);
       if (first === undefined && sample.show !== undefined) answer.display = sample.show(outputs);
