@@ -71,6 +71,7 @@ export interface TraceResult {
  */
 export async function traceModels(options: TraceOptions): Promise<void> {
   const failures: Problem[] = [];
+  const unfinished = new Set<string>();
   const ignoreMade = (model: string): void => {
     const folder = join(options.repository, model);
     ignoreMadeFiles(folder, [...(readWeightsFile(folder, [])?.files.keys() ?? [])]);
@@ -99,6 +100,8 @@ export async function traceModels(options: TraceOptions): Promise<void> {
       onStdoutLine: (line) => {
         const event = parseEvent(line);
         if (event === undefined) return;
+        if (event.event === 'start') unfinished.add(event.model);
+        if (event.event === 'done' || event.event === 'failed') unfinished.delete(event.model);
         if (event.event === 'failed') {
           failures.push({ file: event.model, message: event.error, hint: event.hint ?? undefined });
         }
@@ -113,6 +116,12 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     throw new UserError('tracing failed', { problems: failures, cause: error });
   } finally {
     foldersIn(options.repository).forEach(ignoreMade);
+  }
+  // Code of the user can end the process, with any exit code.
+  if (unfinished.size > 0) {
+    const message = 'the tracing process ended before the model was traced';
+    const hint = 'remove sys.exit and os._exit from trace.py and the files that it imports';
+    throw new UserError('tracing failed', { problems: [...unfinished].map((file) => ({ file, message, hint })) });
   }
 }
 

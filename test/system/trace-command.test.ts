@@ -57,6 +57,21 @@ const TRACED = {
 const trace = (repository: string, ...flags: string[]): Promise<Finished> =>
   runCommandLine('trace', ['--repo', repository, ...flags]);
 
+test.each(['sys.exit(0)', '__import__("os")._exit(0)'])(
+  'trace fails if trace.py ends the process by %s',
+  async (end) => {
+    const repository = join(scratch.directory, 'ends');
+    rmSync(repository, { recursive: true, force: true });
+    writeRepository(repository, { ...TRACED, 'scale/trace.py': `import sys\n${SCALE}\n${end}\n` });
+    const { code, stderr } = await trace(repository);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /scale: the tracing process ended before the model was traced\n.*-> remove sys\.exit and os\._exit/,
+    );
+    expect(existsSync(join(repository, 'scale', '1', 'model.pt'))).toBe(false);
+  },
+);
+
 describe('in a Git repository', () => {
   const root = join(scratch.directory, 'git');
   const repository = join(root, 'model-repo');
