@@ -1,18 +1,17 @@
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
 import { UsageError, UserError } from '../../src/core/errors';
 import { CommandError, CommandTimeoutError, exec } from '../../src/core/exec';
 import { formatTable } from '../../src/core/format';
 import { paths } from '../../src/core/paths';
-import { Cleanup } from '../../src/core/cleanup';
 import { ensurePython } from '../../src/install/python';
 import { ensureTriton } from '../../src/install/triton';
 import { freeTritonPorts, startTriton, type TritonProcess } from '../../src/local/triton-server';
 import { writeNpy } from '../../src/media/npy';
 import { CONTROL_HEADER } from '../../src/triton/control-key';
 import { median, medianRatio, rounds } from './compare';
+import { inScratch } from './scratch';
 import { ensureIdentityBackend, ensurePerfAnalyzer, ensureTritonclient, type PerfAnalyzer } from './tools';
 
 /** Duration of each run. */
@@ -74,10 +73,7 @@ export interface Measurement extends Scenario {
 export async function benchClient(repetitions: number, rows: readonly string[] | undefined): Promise<object> {
   const scenarios = chooseScenarios(rows);
   const progress = new Progress();
-  const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
-  const undo = new Cleanup();
-  undo.defer(() => rmSync(scratch, { recursive: true, force: true }));
-  try {
+  return inScratch(async (scratch, undo) => {
     const environment = await progress.run('Python environment', (step) => ensurePython(step, { embeddable: true }));
     const installation = await ensureTriton(environment);
     const tritonclient = await progress.run('tritonclient', () => ensureTritonclient(environment));
@@ -110,9 +106,7 @@ export async function benchClient(repetitions: number, rows: readonly string[] |
     }
     process.stdout.write(`\n${measurementTable(measurements)}\n\n`);
     return { repetitions, measurements: measurements.map(measurementJson) };
-  } finally {
-    await undo.run();
-  }
+  });
 }
 
 function chooseScenarios(rows: readonly string[] | undefined): readonly Scenario[] {

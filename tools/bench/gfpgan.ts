@@ -1,5 +1,4 @@
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
 import { UserError } from '../../src/core/errors';
@@ -15,6 +14,7 @@ import { joinRows } from '../../src/triton/batches';
 import { TritonHttpClient } from '../../src/triton/http';
 import type { Tensor } from '../../src/triton/tensor';
 import { compareRates, inParallel, printComparison, type Comparison } from './compare';
+import { inScratch } from './scratch';
 
 const SINGLE = 'infer_face_restoration_v2.1';
 const STEPS = ['pre_gfpgan', SINGLE, 'post_gfpgan'];
@@ -58,8 +58,7 @@ export async function benchBatching(repetitions: number): Promise<object> {
 
 /** Compares the ensemble with a client that calls its steps one by one, with and without the network. */
 export async function benchEnsemble(repetitions: number): Promise<object> {
-  const repository = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
-  try {
+  return inScratch(async (repository) => {
     for (const name of [...STEPS, ENSEMBLE]) {
       cpSync(join(paths.modelRepository, name), join(repository, name), { recursive: true });
     }
@@ -86,9 +85,7 @@ export async function benchEnsemble(repetitions: number): Promise<object> {
       }
       return { repetitions, results };
     });
-  } finally {
-    rmSync(repository, { recursive: true, force: true });
-  }
+  });
 }
 
 async function compareImages(

@@ -1,15 +1,14 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
 import { fixedReplicas } from '../../src/cluster/source';
-import { Cleanup } from '../../src/core/cleanup';
 import { formatDuration } from '../../src/core/format';
 import { paths } from '../../src/core/paths';
 import { ensurePython } from '../../src/install/python';
 import { ensureSeaweedfs } from '../../src/install/seaweedfs';
 import { ensureTriton } from '../../src/install/triton';
 import { freePorts } from '../../src/local/process/ports';
+import { selectModels } from '../../src/local/selection';
 import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server } from '../../src/local/s3-server';
 import { freeTritonPorts, startTriton } from '../../src/local/triton-server';
 import { tritonRepositoryUrl } from '../../src/publish/location';
@@ -18,6 +17,7 @@ import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
 import { S3Store } from '../../src/s3/store';
 import { traceModels } from '../../src/trace/trace';
 import { median, medianRatio, print, rounds } from './compare';
+import { inScratch } from './scratch';
 
 const TIMEOUT_MS = 900_000;
 
@@ -27,14 +27,13 @@ const TIMEOUT_MS = 900_000;
  */
 export async function benchGolden(repetitions: number): Promise<object> {
   const progress = new Progress();
-  const undo = new Cleanup();
-  const directory = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
-  undo.defer(() => rmSync(directory, { recursive: true, force: true }));
-  try {
+  return inScratch(async (directory, undo) => {
     const environment = await progress.run('Python environment', (step) => ensurePython(step, { embeddable: true }));
     const { python } = environment;
     const [installation, weed] = await Promise.all([ensureTriton(environment), ensureSeaweedfs(python)]);
-    await traceModels({ python, repository: paths.modelRepository, weights: [], onEvent: () => undefined });
+    const { served } = await selectModels(paths.modelRepository, {});
+    const models = served.map(({ name }) => name);
+    await traceModels({ python, repository: paths.modelRepository, models, weights: [], onEvent: () => undefined });
     const [port = 0] = await freePorts(1);
     const logFile = join(directory, 's3.log');
     const credentials = LOCAL_CREDENTIALS;
@@ -46,7 +45,7 @@ export async function benchGolden(repetitions: number): Promise<object> {
 
     /** Returns the seconds of one publish. */
     const run = async (name: string, round: number): Promise<number> => {
-      const location = { bucket: 'bench', prefix: `${name.replaceAll(' ', '-')}-${round}` };
+      const location = { bucket: 'bench', prefix: `${name}-${round}` };
       const folder = join(directory, location.prefix);
       mkdirSync(folder);
       await ensurePlaceholder(store, location);
@@ -68,8 +67,7 @@ export async function benchGolden(repetitions: number): Promise<object> {
           location,
           repository: paths.modelRepository,
           replicas,
-          // A TensorRT plan, which needs a GPU.
-          exclude: ['wav2vec_general_v1'],
+          models,
           noAsk: name === WITHOUT,
           loadTimeoutMs: TIMEOUT_MS,
           lockTimeoutMs: TIMEOUT_MS,
@@ -96,9 +94,7 @@ export async function benchGolden(repetitions: number): Promise<object> {
       ],
     );
     return { repetitions, seconds: Object.fromEntries(results), ratio };
-  } finally {
-    await undo.run();
-  }
+  });
 }
 
 const WITHOUT = 'without';

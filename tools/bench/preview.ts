@@ -1,16 +1,6 @@
-import {
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
 import { UserError } from '../../src/core/errors';
@@ -27,6 +17,7 @@ import {
   type ResourcePlugin,
 } from '../toolchain/pulumi';
 import { median, medianRatio, print, rounds } from './compare';
+import { inScratch } from './scratch';
 
 /**
  * Times the first `pulumi preview` of the stack staging. Compares it with an empty program, and with a program that
@@ -35,9 +26,9 @@ import { median, medianRatio, print, rounds } from './compare';
  */
 export async function benchPreview(repetitions: number): Promise<object> {
   const progress = new Progress();
-  const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
-  const sts = await startSts();
-  try {
+  return inScratch(async (scratch, undo) => {
+    const sts = await startSts();
+    undo.defer(() => sts.close());
     const engine = await progress.run('Pulumi and its plugins', () => prepareEngine(scratch, sts.env));
     const projects = Object.entries(makeProjects(scratch));
     for (const [, directory] of projects) await engine.run(directory, 'stack', 'init', STACK);
@@ -48,10 +39,7 @@ export async function benchPreview(repetitions: number): Promise<object> {
     const result = summarize(samples);
     printResult(result);
     return { repetitions, ...result };
-  } finally {
-    sts.close();
-    rmSync(scratch, { recursive: true, force: true });
-  }
+  });
 }
 
 function printResult({ rows, beyondProviders, whole, overProviders }: PreviewResult): void {

@@ -1,10 +1,10 @@
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { exec } from '../../src/core/exec';
 import { formatDuration } from '../../src/core/format';
 import { paths } from '../../src/core/paths';
 import { print } from './compare';
+import { inScratch } from './scratch';
 
 interface LocalJson {
   steps: { name: string; milliseconds: number }[];
@@ -16,8 +16,7 @@ interface LocalJson {
  * folders.
  */
 export async function benchStart(): Promise<object> {
-  const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
-  try {
+  return inScratch(async (scratch) => {
     const repository = join(scratch, 'model-repo');
     cpSync(paths.modelRepository, repository, {
       recursive: true,
@@ -47,7 +46,5 @@ export async function benchStart(): Promise<object> {
     ];
     print('npm run local, by step', ['step', 'fresh', 'second run'], [...steps, total]);
     return runs;
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
-  }
+  });
 }

@@ -1,12 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
 import { UsageError } from '../../src/core/errors';
-import { Cleanup } from '../../src/core/cleanup';
 import { requireFreeSpace } from '../../src/install/cache';
 import { ensurePython } from '../../src/install/python';
 import { ensureVersitygw } from '../toolchain/versitygw';
+import { inScratch } from './scratch';
 import { Environment, sourcesIn, type Context } from './sync-environment';
 import { evaluate, measurementJson, measurementText, syncChart, type EvaluatedMeasurement } from './sync-report';
 import { SCENARIOS, type Scenario } from './sync-scenarios';
@@ -33,10 +32,7 @@ const QUICK_REDUCTION = 10;
 export async function benchSync({ repetitions, rows, quick, machine, chart }: SyncBenchOptions): Promise<object> {
   const scenarios = chooseScenarios(rows);
   const progress = new Progress();
-  const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
-  const undo = new Cleanup();
-  undo.defer(() => rmSync(scratch, { recursive: true, force: true }));
-  try {
+  return inScratch(async (scratch, undo) => {
     requireFreeSpace(scratch, DISK_BYTES / (quick ? QUICK_REDUCTION : 1), 'the benchmark');
     const { python } = await progress.run('Python environment', (step) => ensurePython(step, { embeddable: true }));
     await progress.run('S3 server program', (step) => ensureVersitygw(step));
@@ -65,9 +61,7 @@ export async function benchSync({ repetitions, rows, quick, machine, chart }: Sy
     }
     if (chart !== undefined) writeFileSync(chart, syncChart(measurements, machine));
     return { repetitions, quick, rows: measurements.map(measurementJson) };
-  } finally {
-    await undo.run();
-  }
+  });
 }
 
 function chooseScenarios(names: readonly string[] | undefined): readonly Scenario[] {
