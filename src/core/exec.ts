@@ -56,10 +56,12 @@ export async function exec(command: string, args: readonly string[], options: Ex
     });
     const { timeoutMs } = options;
     let late: string | undefined;
-    const kill = (ms: number): void => {
-      if (child.kill('SIGKILL')) late = `did not end within ${ms / 1000} s`;
-    };
-    const timer = timeoutMs === undefined ? undefined : setTimeout(kill, timeoutMs, timeoutMs);
+    const timer =
+      timeoutMs === undefined
+        ? undefined
+        : setTimeout(() => {
+            if (child.kill('SIGKILL')) late = `did not end within ${timeoutMs / 1000} s`;
+          }, timeoutMs);
     const output: Output = { stdout: '', stderr: '' };
     const stdout = splitLines(options.onStdoutLine);
     const stderr = splitLines(options.onStderrLine);
@@ -100,15 +102,4 @@ export function splitLines(onLine: ((line: string) => void) | undefined): (chunk
     rest = lines.pop() ?? '';
     for (const line of lines) if (line !== '') onLine(line);
   };
-}
-
-/** Whether a process with this id exists, of this user or another. */
-export function isAlive(pid: number): boolean {
-  if (pid <= 0) return false;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
 }

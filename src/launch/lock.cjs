@@ -23,7 +23,7 @@ exports.tryLock = (path) => {
       if (link(own, path)) return { release: () => release(path) };
       const owner = readOwner(path);
       if (owner === undefined) continue; // Released after we tried to link.
-      if (isAlive(owner)) return { owner };
+      if (exports.isAlive(owner)) return { owner };
       const remover = removeStale(path);
       if (remover !== undefined) return { owner: remover };
     }
@@ -42,7 +42,7 @@ function removeStale(path) {
   if ('owner' in guard) return guard.owner;
   try {
     const owner = readOwner(path);
-    if (owner !== undefined && !isAlive(owner)) unlinkSync(path);
+    if (owner !== undefined && !exports.isAlive(owner)) unlinkSync(path);
   } finally {
     guard.release();
   }
@@ -75,7 +75,8 @@ function release(path) {
   if (readOwner(path) === process.pid) unlinkSync(path);
 }
 
-function isAlive(pid) {
+/** Whether a process with this id exists, of this user or another. */
+exports.isAlive = (pid) => {
   if (!Number.isInteger(pid) || pid <= 0) return false;
   try {
     process.kill(pid, 0);
@@ -83,4 +84,4 @@ function isAlive(pid) {
   } catch (error) {
     return error.code === 'EPERM';
   }
-}
+};

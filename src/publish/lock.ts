@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { UserError } from '../core/errors';
-import { isAlive } from '../core/exec';
+import { isAlive } from '../launch/lock.cjs';
 import { PreconditionFailedError, S3Error, type S3Store } from '../s3/store';
 import { lockKey, type RepositoryLocation } from './location';
 
