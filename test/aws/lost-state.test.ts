@@ -1,8 +1,6 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { awsStack, HERE, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
-import { loseState, runRunbook, whyNoImport } from '../support/lost-state';
+import { expectNoChanges, recoverLostState, whyNoImport } from '../support/lost-state';
 import { Scratch } from '../support/temp-dir';
 
 const BUILD_MS = 60 * 60_000;
@@ -46,18 +44,9 @@ describeUnless(
       async () => {
         const { stack, plane } = made;
         const before = { identities: await identities(), outputs: await stack.outputs() };
-        await loseState(stack);
-
-        const kubeconfig = join(scratch.directory, 'kubeconfig.json');
-        writeFileSync(kubeconfig, plane.access.kubeconfig(), { mode: 0o600 });
-        const printed = await runRunbook(stack, 'STACK=prod', { env: { KUBECONFIG: kubeconfig } });
-        expect(printed).not.toMatch(/PLACEHOLDER|\(replace\)|\(delete\)|\(create\)/);
-        expect(new Set((await stack.changes()).map(({ op }) => op))).toEqual(new Set(['update']));
-        await stack.up();
-
+        await recoverLostState(stack, plane, scratch);
         expect({ identities: await identities(), outputs: await stack.outputs() }).toEqual(before);
-        await stack.up('--expect-no-changes');
-        await stack.pulumi('refresh', '--stack', stack.name, '--yes', '--skip-preview', '--expect-no-changes');
+        await expectNoChanges(stack);
       },
       STEP_MS,
     );

@@ -1,9 +1,7 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
-import { loseState, runRunbook, whyNoImport } from '../support/lost-state';
+import { expectNoChanges, recoverLostState, whyNoImport } from '../support/lost-state';
 import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
 
@@ -39,20 +37,10 @@ describeUnless(whyNoEngines() ?? whyNoImport('jq', 'kubectl'), 'a stack whose Pu
 
   test('the commands of the runbook import the stack, and "pulumi up" changes no running objects', async () => {
     const before = { objects: await there(), outputs: await stack.outputs(), types: await types() };
-    await loseState(stack);
-    await expect(stack.resources()).rejects.toThrow(/no stack named/);
-
-    const kubeconfig = join(scratch.directory, 'kubeconfig.json');
-    writeFileSync(kubeconfig, plane.access.kubeconfig(), { mode: 0o600 });
-    const printed = await runRunbook(stack, 'STACK=prod', { env: { KUBECONFIG: kubeconfig } });
-    expect(printed).not.toMatch(/PLACEHOLDER|\(replace\)|\(delete\)|\(create\)/);
-    expect(new Set((await stack.changes()).map(({ op }) => op))).toEqual(new Set(['update']));
-    await stack.up();
-
+    await recoverLostState(stack, plane, scratch);
     expect({ objects: await there(), outputs: await stack.outputs(), types: await types() }).toEqual(before);
     expect((await stack.resources()).filter(({ protect }) => protect === true)).toEqual([]);
-    await stack.up('--expect-no-changes');
-    await stack.pulumi('refresh', '--stack', 'local', '--yes', '--skip-preview', '--expect-no-changes');
+    await expectNoChanges(stack);
   });
 
   /** URNs of all resources in the state, sorted. */

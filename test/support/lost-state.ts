@@ -1,9 +1,11 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { fences } from './markdown';
+import type { ControlPlane } from './control-plane';
+import type { Scratch } from './temp-dir';
 import type { TestStack } from './stack';
 
 /** Why this machine cannot run the commands of the runbook; undefined if it can. */
@@ -12,8 +14,26 @@ export function whyNoImport(...programs: string[]): string | undefined {
   return missing.length === 0 ? undefined : `not on PATH: ${missing.join(', ')}`;
 }
 
+/** Deletes the state of a stack, imports its resources with the commands of the runbook, and updates it. */
+export async function recoverLostState(stack: TestStack, plane: ControlPlane, scratch: Scratch): Promise<void> {
+  await loseState(stack);
+  await expect(stack.resources()).rejects.toThrow(/no stack named/);
+  const kubeconfig = join(scratch.directory, 'kubeconfig.json');
+  writeFileSync(kubeconfig, plane.access.kubeconfig(), { mode: 0o600 });
+  const printed = await runRunbook(stack, 'STACK=prod', { KUBECONFIG: kubeconfig });
+  expect(printed).not.toMatch(/PLACEHOLDER|\(replace\)|\(delete\)|\(create\)/);
+  expect(new Set((await stack.changes()).map(({ op }) => op))).toEqual(new Set(['update']));
+  await stack.up();
+}
+
+/** Expects that neither an update nor a refresh changes the stack. */
+export async function expectNoChanges(stack: TestStack): Promise<void> {
+  await stack.up('--expect-no-changes');
+  await stack.pulumi('refresh', '--stack', stack.name, '--yes', '--skip-preview', '--expect-no-changes');
+}
+
 /** Deletes the state of a stack and all copies of the state. The resources of the stack remain. */
-export async function loseState(stack: TestStack): Promise<void> {
+async function loseState(stack: TestStack): Promise<void> {
   await stack.pulumi('stack', 'rm', stack.name, '--yes', '--force', '--preserve-config');
 }
 
@@ -21,19 +41,12 @@ export async function loseState(stack: TestStack): Promise<void> {
  * Runs the block of docs/operations.md that begins with `firstLine`, for a stack.
  * @returns stdout of the block
  */
-export async function runRunbook(
-  stack: TestStack,
-  firstLine: string,
-  { replace = {}, env = {} }: { replace?: Record<string, string>; env?: NodeJS.ProcessEnv } = {},
-): Promise<string> {
+async function runRunbook(stack: TestStack, firstLine: string, env: NodeJS.ProcessEnv): Promise<string> {
   const blocks = fences(readFileSync(join(paths.root, 'docs', 'operations.md'), 'utf8'));
-  let text = blocks.find((block) => block.text.startsWith(firstLine))?.text;
+  const text = blocks.find((block) => block.text.startsWith(firstLine))?.text;
   if (text === undefined) throw new Error(`docs/operations.md has no block that begins with ${firstLine}`);
-  for (const [from, to] of Object.entries({ ...replace, 'STACK=prod': `STACK=${stack.name}` })) {
-    if (!text.includes(from)) throw new Error(`"${from}" is not in the block ${firstLine}`);
-    text = text.replaceAll(from, to);
-  }
-  const { stdout } = await exec('bash', ['-euo', 'pipefail', '-c', text], {
+  const script = text.replaceAll('STACK=prod', `STACK=${stack.name}`);
+  const { stdout } = await exec('bash', ['-euo', 'pipefail', '-c', script], {
     cwd: stack.directory,
     env: { ...stack.env, ...env },
   });
