@@ -51,7 +51,7 @@ const HELP = `Sends a request to a model and prints the answer. Without an INPUT
                      (default: bgr for bytes, imagenet for classifiers, else signed, which is RGB in [-1, 1])
   --repo DIR         model repository with the tokenizers (default: ${basename(paths.modelRepository)})
   --version N        version of the model (default: the version that its policy selects)
-  --local            send to the running "npm run local", whatever its ports are; if several run, --repo selects one
+  --local            send to the running "npm run local", on any ports; if several run, --repo selects one
   --url URL          Triton's HTTP address (default: ${STANDARD_HTTP}, the address of npm run local)
   --grpc HOST:PORT   Triton's gRPC address, instead of HTTP
   --header "A: B"    header of each request; repeat the flag for several headers

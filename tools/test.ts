@@ -86,10 +86,8 @@ async function test(argv: readonly string[]): Promise<number> {
       Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
     );
   }
-  const reference =
-    suites.includes('python') && (flags.all || chosen !== undefined)
-      ? await getReference(environment, progress)
-      : undefined;
+  const slow = flags.all || chosen !== undefined;
+  const reference = slow && suites.includes('python') ? await getReference(environment, progress) : undefined;
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
   const total: TestResults = { ...NOTHING, failures: [] };
   try {
@@ -99,7 +97,7 @@ async function test(argv: readonly string[]): Promise<number> {
       const filter = filterOf(suite);
       const results =
         suite === 'python'
-          ? pytest(environment, report, { filter, reference, slow: flags.all || chosen !== undefined })
+          ? pytest(environment, report, { filter, reference, slow })
           : jest(suite, environment, report, filter);
       for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += results[key];
       total.failures.push(...results.failures);

@@ -12,8 +12,8 @@ const WARN_DAYS = 60;
 const DAY_MS = 86_400_000;
 
 /**
- * Returns a warning if the standard support of a version ends soon or has ended. After its end a cluster costs six
- * times as much per hour.
+ * Returns a warning if the standard support of a version ends soon or has ended. After its end the control plane
+ * costs six times as much per hour.
  * @param today a parameter for tests
  */
 export function supportWarning(version: EksVersion, today: Date): string | undefined {
@@ -21,5 +21,5 @@ export function supportWarning(version: EksVersion, today: Date): string | undef
   const daysLeft = Math.floor((Date.parse(standardSupportUntil) - today.getTime()) / DAY_MS);
   if (daysLeft > WARN_DAYS) return undefined;
   const when = daysLeft < 0 ? 'ended' : 'ends';
-  return `standard support of Kubernetes ${version} ${when} on ${standardSupportUntil}, after which a cluster costs six times as much: set kubernetesVersion to the next version`;
+  return `standard support of Kubernetes ${version} ${when} on ${standardSupportUntil}, after which the control plane costs six times as much: set kubernetesVersion to the next version`;
 }

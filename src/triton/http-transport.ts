@@ -70,7 +70,7 @@ export class HttpTransport {
   }
 
   /**
-   * Sends a request and reads its whole answer, whatever its status.
+   * Sends a request and reads its whole answer, for any status.
    * @param deadline on the clock of performance.now()
    * @throws TritonError `timeout` or `unreachable`
    */

@@ -104,7 +104,7 @@ test('links weights instead of copying them', async () => {
   expect(statSync(join(out, 'resnet/1/model.pt')).ino).toBe(statSync(join(scratch, 'source/resnet/1/model.pt')).ino);
 });
 
-test('everything is readable by the user of a container, whatever the umask and the modes of the sources', async () => {
+test('exported files are readable by the user of a container, for any umask and any modes of the sources', async () => {
   const before = process.umask(0o077);
   try {
     const resnet = model('resnet', { '1/model.pt': 'one' });

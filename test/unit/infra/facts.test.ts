@@ -60,7 +60,7 @@ describe('EKS_VERSIONS', () => {
   test('supportWarning warns from 60 days before the end of support', () => {
     expect(supportWarning('1.35', before(61))).toBeUndefined();
     expect(supportWarning('1.35', before(60))).toBe(
-      'standard support of Kubernetes 1.35 ends on 2027-03-27, after which a cluster costs six times as much: set kubernetesVersion to the next version',
+      'standard support of Kubernetes 1.35 ends on 2027-03-27, after which the control plane costs six times as much: set kubernetesVersion to the next version',
     );
     expect(supportWarning('1.35', before(-1))).toMatch(/^standard support of Kubernetes 1\.35 ended on/);
   });

@@ -39,7 +39,7 @@ test.each(UNREADABLE)('readLock treats a lock with $title as held until it expir
   expect((await seen(content, MINUTE_MS + 1)).heldBy).toBeUndefined();
 });
 
-test('readLock reads a lock that was released, whatever its holder is', async () => {
+test('readLock reads a released lock with any holder', async () => {
   expect((await seen({ state: 'free', holder: 7 }, 0)).heldBy).toBeUndefined();
 });
 

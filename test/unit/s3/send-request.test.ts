@@ -104,7 +104,7 @@ describe('exchange throws ConnectionError', () => {
   });
 });
 
-test('exchange gives a reused connection the timeout of a new one, whatever keep-alive time the server announces', async () => {
+test('sendRequest gives a reused connection the timeout of a new one, for any keep-alive time that the server announces', async () => {
   let requests = 0;
   const server = http.createServer((_, reply) => {
     requests += 1;
