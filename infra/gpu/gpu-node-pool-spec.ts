@@ -7,6 +7,12 @@ import type { GpuNodePoolSettings } from '../settings/types';
  */
 const TERMINATION_GRACE = '1h';
 
+/**
+ * Timeout for deleting a NodePool or NodeClass: TERMINATION_GRACE, and time for AWS to terminate the machines. Karpenter
+ * keeps both objects until all their nodes are gone, and Pulumi waits only 10 minutes by default.
+ */
+export const DELETE_TIMEOUT = '75m';
+
 /** Disk throughput in MiB/s. It limits how fast Triton's image is unpacked while a replica starts. */
 const DISK_THROUGHPUT = 500;
 const DISK_IOPS = 4000;

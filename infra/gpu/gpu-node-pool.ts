@@ -3,7 +3,14 @@ import * as pulumi from '@pulumi/pulumi';
 import type { EksVersion } from '../cluster/eks-versions';
 import { toRunError } from '../run-error';
 import type { TaintEffect } from './gpu-labels';
-import { nodeClassSpec, nodePoolSpec, poolLabels, poolTaints, type NodeClassReference } from './gpu-node-pool-spec';
+import {
+  DELETE_TIMEOUT,
+  nodeClassSpec,
+  nodePoolSpec,
+  poolLabels,
+  poolTaints,
+  type NodeClassReference,
+} from './gpu-node-pool-spec';
 import { NodeGroup } from '../cluster/node-group';
 import { completePool } from '../settings/complete-pool';
 import type { GpuNodePoolInput, GpuNodePoolSettings } from '../settings/types';
@@ -77,7 +84,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
           tags: poolTags(pool, place),
         }),
       },
-      { parent: this },
+      { parent: this, customTimeouts: { delete: DELETE_TIMEOUT } },
     );
     return {
       reference: { group: 'eks.amazonaws.com', kind: 'NodeClass', name: pool.name },
@@ -98,7 +105,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
         metadata: { name: pool.name },
         spec: nodePoolSpec(pool, nodeClass.reference),
       },
-      { parent: this, dependsOn: nodeClass.dependsOn },
+      { parent: this, dependsOn: nodeClass.dependsOn, customTimeouts: { delete: DELETE_TIMEOUT } },
     );
   }
 

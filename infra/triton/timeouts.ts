@@ -36,8 +36,14 @@ function rolloutSeconds(settings: OfRollout): number {
   return steps * (podReadySeconds(settings) + graceSeconds(settings));
 }
 
-/** Pulumi's timeouts for resources that need ready pods. Its default ends before the first pod is ready. */
-export function rolloutTimeouts(settings: OfRollout): { create: string; update: string } {
+/** Time in which a node reports that its pods ended, and load balancers are deleted. */
+const CLEAN_UP_SECONDS = 600;
+
+/**
+ * Pulumi's timeouts for resources that need ready pods, and for the deletion of those that wait until the pods ended.
+ * Its default of 10 minutes ends before the first pod is ready, and while pods drain.
+ */
+export function rolloutTimeouts(settings: OfRollout): { create: string; update: string; delete: string } {
   const timeout = `${rolloutSeconds(settings)}s`;
-  return { create: timeout, update: timeout };
+  return { create: timeout, update: timeout, delete: `${graceSeconds(settings) + CLEAN_UP_SECONDS}s` };
 }

@@ -39,7 +39,7 @@ export interface RegisteredResource {
   provider: string;
   ignoreChanges: string[];
   deleteBeforeReplace: boolean;
-  timeouts: { create: string; update: string };
+  timeouts: { create: string; update: string; delete: string };
   /** URNs. */
   dependencies: string[];
   /** Property -> URNs of the resources on which its value depends. */
@@ -134,6 +134,7 @@ export async function registered(run: () => object, stack: string): Promise<Regi
       timeouts: {
         create: request.getCustomtimeouts()?.getCreate() ?? '',
         update: request.getCustomtimeouts()?.getUpdate() ?? '',
+        delete: request.getCustomtimeouts()?.getDelete() ?? '',
       },
       dependencies: request.getDependenciesList(),
       propertyDependencies,
@@ -164,7 +165,7 @@ interface RegisterRequest {
   getProtect(): boolean;
   getIgnorechangesList(): string[];
   getDeletebeforereplace(): boolean;
-  getCustomtimeouts(): { getCreate(): string; getUpdate(): string } | undefined;
+  getCustomtimeouts(): { getCreate(): string; getUpdate(): string; getDelete(): string } | undefined;
   getDependenciesList(): string[];
   getPropertydependenciesMap(): {
     forEach(visit: (dependencies: { getUrnsList(): string[] }, property: string) => void): void;

@@ -1,5 +1,5 @@
 import { TritonServer, type TritonServerArgs } from '../../infra/triton/server';
-import { registered } from './registered-stack';
+import { registered, type RegisteredResource } from './registered-stack';
 
 /** A registered object. */
 export interface Registered {
@@ -11,7 +11,7 @@ export interface Registered {
   manifest: Record<string, unknown>;
   /** The type of the parent resource. */
   parent: string;
-  timeouts: { create: string; update: string };
+  timeouts: RegisteredResource['timeouts'];
   ignoreChanges: string[];
 }
 

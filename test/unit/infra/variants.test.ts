@@ -123,6 +123,15 @@ test('Bottlerocket pools have a system volume and time slices in user data, but 
   expect(made.all('kubernetes:apps/v1:DaemonSet')).toEqual([]);
 });
 
+test('the timeouts for deleting a NodePool and a NodeClass cover the drain of their nodes', async () => {
+  const made = await variant({});
+  const pool = made.only('kubernetes:karpenter.sh/v1:NodePool');
+  const grace = (pool.inputs['spec'] as { template: { spec: { terminationGracePeriod: string } } }).template.spec;
+  expect(grace.terminationGracePeriod).toBe('1h');
+  expect(pool.timeouts.delete).toBe('75m');
+  expect(made.only('kubernetes:eks.amazonaws.com/v1:NodeClass').timeouts.delete).toBe('75m');
+});
+
 test('a pool with zones uses the subnets of these zones', async () => {
   const made = await variant({ gpuNodePools: [{ ...GROUP, zones: ['us-east-1c'], capacityTypes: ['spot'] }] });
   expect(made.only('aws:eks/nodeGroup:NodeGroup').inputs['subnetIds']).toEqual([

@@ -169,11 +169,16 @@ test('the Deployment with all defaults', async () => {
 
 test('the timeouts of "pulumi up" cover the replacement of every pod in sequence', async () => {
   const one = 300 + 300 + 600 + 10 + (15 + 30 + 15);
-  expect((await deployment()).registered.timeouts).toEqual({ create: `${2 * one}s`, update: `${2 * one}s` });
+  expect((await deployment()).registered.timeouts).toMatchObject({ create: `${2 * one}s`, update: `${2 * one}s` });
   const three = await deployment({ replicas: 5, rollout: { maxUnavailable: 2 } });
   expect(three.registered.timeouts.update).toBe(`${3 * one}s`);
   const surge = await deployment({ replicas: 5, rollout: { maxUnavailable: 2, strategy: 'surge' } });
   expect(surge.registered.timeouts.update).toBe(`${5 * one}s`);
+});
+
+test('the timeout for deleting the Deployment covers the end of its pods', async () => {
+  const slow = await deployment({ shutdown: { drainSeconds: 3600, exitTimeoutSeconds: 900 } });
+  expect(slow.registered.timeouts.delete).toBe(`${3600 + 900 + 15 + 600}s`);
 });
 
 test('replicas may be 0', async () => {

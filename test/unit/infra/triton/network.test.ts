@@ -172,7 +172,7 @@ describe('an internal load balancer', () => {
     ] as const) {
       const { objects } = await render({ exposure: more });
       const timeouts = objects.find((one) => one.type === type && one.name === name)?.timeouts;
-      expect(timeouts).toEqual({ create: '2540s', update: '2540s' });
+      expect(timeouts).toEqual({ create: '2540s', update: '2540s', delete: '660s' });
     }
   });
 
