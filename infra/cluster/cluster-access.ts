@@ -11,15 +11,18 @@ export interface ClusterAccessArgs {
   policy: string;
   /** EC2 for nodes. Default: STANDARD, for people and programs. */
   type?: string;
+  /** Name of the resources in earlier versions of the program. Default: none. */
+  formerName?: string;
 }
 
 /** Admits a role or user to an EKS cluster. */
 export function createAccessEntry(
   name: string,
-  { clusterName, principalArn, region, policy, type }: ClusterAccessArgs,
+  { clusterName, principalArn, region, policy, type, formerName }: ClusterAccessArgs,
   parent: pulumi.Resource,
 ): eks.AccessPolicyAssociation {
-  const entry = new eks.AccessEntry(name, { clusterName, principalArn, type }, { parent });
+  const aliases = formerName === undefined ? [] : [{ name: formerName }];
+  const entry = new eks.AccessEntry(name, { clusterName, principalArn, type }, { parent, aliases });
   return new eks.AccessPolicyAssociation(
     name,
     {
@@ -29,6 +32,6 @@ export function createAccessEntry(
       accessScope: { type: 'cluster' },
     },
     // The scope is not part of the association's identity, so the old and the new association cannot exist together.
-    { parent: entry, deleteBeforeReplace: true },
+    { parent: entry, aliases, deleteBeforeReplace: true },
   );
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { LogGroup } from '@pulumi/aws/cloudwatch/logGroup';
 import * as eks from '@pulumi/aws/eks';
 import * as iam from '@pulumi/aws/iam';
@@ -79,7 +80,7 @@ export class Cluster extends pulumi.ComponentResource {
     });
     if (autoMode && Object.keys(args.nodeTags ?? {}).length > 0) allowTags(name, args.region, role.role);
     const provider = this.oidcProvider(name, cluster);
-    this.adminEntries(name, args, cluster);
+    const admissions = this.adminEntries(name, args, cluster);
     const addons =
       autoMode && args.hasNodeGroups !== true
         ? undefined
@@ -103,7 +104,7 @@ export class Cluster extends pulumi.ComponentResource {
     this.oidcProviderArn = provider.arn;
     this.securityGroupId = cluster.vpcConfig.clusterSecurityGroupId;
     this.kubeconfig = getKubeconfig(cluster, args.region);
-    this.ready = [cluster, ...(addons?.ready ?? [])];
+    this.ready = [cluster, ...admissions, ...(addons?.ready ?? [])];
     this.registerOutputs({ clusterName: this.clusterName, arn: this.arn, oidcProviderArn: this.oidcProviderArn });
   }
 
@@ -176,15 +177,15 @@ export class Cluster extends pulumi.ComponentResource {
       {
         parent: this,
         dependsOn,
-        // Only used when a cluster is created. AWS does not return the value, so an imported cluster would be replaced.
-        ignoreChanges: ['bootstrapSelfManagedAddons'],
+        // Only used when a cluster is created. AWS does not return the values, so an imported cluster would be replaced.
+        ignoreChanges: ['bootstrapSelfManagedAddons', 'accessConfig.bootstrapClusterCreatorAdminPermissions'],
         protect: args.protect,
       },
     );
   }
 
   private oidcProvider(name: string, cluster: eks.Cluster): iam.OpenIdConnectProvider {
-    const issuer = cluster.identities.apply(([identity]) => identity?.oidcs[0]?.issuer ?? '');
+    const issuer = pulumi.all([cluster.name, cluster.identities]).apply((values) => getIssuer(...values));
     return new iam.OpenIdConnectProvider(
       `${name}-pods`,
       { url: issuer, clientIdLists: ['sts.amazonaws.com'] },
@@ -192,13 +193,40 @@ export class Cluster extends pulumi.ComponentResource {
     );
   }
 
-  private adminEntries(name: string, { region, admins = [] }: ClusterArgs, cluster: eks.Cluster): void {
-    for (const principalArn of admins) {
-      const label = `${name}-admin-${principalArn.split(/[:/]/).at(-1)}`;
-      const policy = 'AmazonEKSClusterAdminPolicy';
-      createAccessEntry(label, { clusterName: cluster.name, principalArn, region, policy }, this);
-    }
+  private adminEntries(
+    name: string,
+    { region, admins = [] }: ClusterArgs,
+    cluster: eks.Cluster,
+  ): eks.AccessPolicyAssociation[] {
+    const formerNames = admins.map((arn) => `${name}-admin-${arn.split(/[:/]/).at(-1)}`);
+    return admins.map((principalArn, index) => {
+      const formerName = formerNames[index] as string;
+      // A role and a user, or roles of two accounts, may have the same last name.
+      const label = `${formerName}-${createHash('sha256').update(principalArn).digest('hex').slice(0, 8)}`;
+      return createAccessEntry(
+        label,
+        {
+          clusterName: cluster.name,
+          principalArn,
+          region,
+          policy: 'AmazonEKSClusterAdminPolicy',
+          // Two resources cannot have the same former name.
+          formerName: formerNames.indexOf(formerName) === index ? formerName : undefined,
+        },
+        this,
+      );
+    });
   }
+}
+
+/**
+ * Issuer of the tokens of the cluster's pods.
+ * @throws Error if there is none, because no pod could assume a role then
+ */
+export function getIssuer(clusterName: string, identities: { oidcs: { issuer: string }[] }[]): string {
+  const issuer = identities[0]?.oidcs[0]?.issuer;
+  if (issuer === undefined) throw new Error(`AWS names no OpenID Connect issuer for the cluster ${clusterName}`);
+  return issuer;
 }
 
 /** Resources of a node that Auto Mode creates and can tag. */

@@ -38,6 +38,8 @@ export interface RegisteredResource {
   /** Name of the given provider; empty for the default one. */
   provider: string;
   ignoreChanges: string[];
+  /** Names of the resource in earlier versions of the program. */
+  formerNames: string[];
   deleteBeforeReplace: boolean;
   timeouts: { create: string; update: string; delete: string };
   /** URNs. */
@@ -130,6 +132,7 @@ export async function registered(run: () => object, stack: string): Promise<Regi
       custom: request.getCustom(),
       provider: request.getProvider().split('::').at(-2) ?? '',
       ignoreChanges: request.getIgnorechangesList(),
+      formerNames: request.getAliasesList().flatMap((alias) => alias.getSpec()?.getName() ?? []),
       deleteBeforeReplace: request.getDeletebeforereplace(),
       timeouts: {
         create: request.getCustomtimeouts()?.getCreate() ?? '',
@@ -164,6 +167,7 @@ interface RegisterRequest {
   getCustom(): boolean;
   getProtect(): boolean;
   getIgnorechangesList(): string[];
+  getAliasesList(): { getSpec(): { getName(): string } | undefined }[];
   getDeletebeforereplace(): boolean;
   getCustomtimeouts(): { getCreate(): string; getUpdate(): string; getDelete(): string } | undefined;
   getDependenciesList(): string[];

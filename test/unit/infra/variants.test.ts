@@ -1,3 +1,4 @@
+import { getIssuer } from '../../../infra/cluster/cluster';
 import { ACCOUNT, registeredStack, type RegisteredStack } from '../../support/registered-stack';
 
 const variant = (values: Record<string, unknown>, stack = 'staging'): Promise<RegisteredStack> =>
@@ -232,16 +233,33 @@ test('publicAccessCidrs opens the API to the listed addresses', async () => {
   });
 });
 
-test('clusterAdmins creates access entries', async () => {
-  const admin = 'arn:aws:iam::123456789012:role/ops';
-  const made = await variant({ clusterAdmins: [admin] });
-  const association = made
+test('clusterAdmins creates access entries, also for two administrators of the same last name', async () => {
+  const admins = ['role/ops', 'user/ops'].map((end) => `arn:aws:iam::123456789012:${end}`);
+  const made = await variant({ clusterAdmins: admins });
+  const associations = made
     .all('aws:eks/accessPolicyAssociation:AccessPolicyAssociation')
-    .find(({ name }) => name.endsWith('admin-ops'));
-  expect(association?.inputs).toMatchObject({
-    principalArn: admin,
-    policyArn: 'arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy',
-  });
+    .filter(({ name }) => name.includes('admin-ops'))
+    .sort((a, b) => (String(a.inputs['principalArn']) < String(b.inputs['principalArn']) ? -1 : 1));
+  expect(associations.map(({ inputs }) => inputs)).toMatchObject(
+    admins.map((principalArn) => ({
+      principalArn,
+      policyArn: 'arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy',
+    })),
+  );
+  expect(new Set(associations.map(({ name }) => name)).size).toBe(2);
+  // The names of earlier versions, with which existing entries are kept.
+  expect(associations.map(({ formerNames }) => formerNames)).toEqual([['triton-staging-cluster-admin-ops'], []]);
+  // An administrator is admitted until everything in the cluster is deleted.
+  for (const component of ['TritonServer', 'GpuNodes']) {
+    const { dependencies } = made.only(`triton-serving:infra:${component}`);
+    expect(dependencies).toEqual(expect.arrayContaining(associations.map(({ urn }) => urn)));
+  }
+});
+
+test.each([[[]], [[{ oidcs: [] }]]])('getIssuer throws if AWS answers %j', (identities) => {
+  expect(() => getIssuer('triton-prod', identities)).toThrow(
+    'AWS names no OpenID Connect issuer for the cluster triton-prod',
+  );
 });
 
 test('publisherOidcProviderArn reuses the existing provider', async () => {
