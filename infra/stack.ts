@@ -133,13 +133,18 @@ function newCluster(
       publicAccessCidrs: settings.publicAccessCidrs,
       logDays: settings.logDays,
       logKeyArn: logKey.arn,
+      identity: settings.identity,
       secretsKeyArn: secretsKey.arn,
       protect,
     },
     { dependsOn: network.routes },
   );
   return {
-    access: { kubeconfigText: pulumi.secret(cluster.kubeconfig), clusterIdentifier: cluster.arn },
+    access: {
+      kubeconfigText: pulumi.secret(cluster.kubeconfig),
+      providerKubeconfigText: pulumi.secret(cluster.providerKubeconfig),
+      clusterIdentifier: cluster.arn,
+    },
     oidcProviderArn: cluster.oidcProviderArn,
     nodes: { cluster, subnetIds: network.privateSubnetIds, zones: network.zones },
     ready: cluster.ready,

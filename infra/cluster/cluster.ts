@@ -8,6 +8,7 @@ import { ClusterAddons } from './cluster-addons';
 import type { EksVersion } from './eks-versions';
 import { getPartition, policyDocument, serviceTrust, type PolicyStatement } from '../iam/policy-document';
 import { AUTO_MODE_NODE_POLICIES, roleWithPolicies, type RoleWithPolicies } from '../iam/role';
+import type { AwsIdentity } from '../settings/aws-identity';
 
 export interface ClusterArgs {
   /** Name of the cluster. A changed name creates a new cluster before the old one is deleted. */
@@ -34,6 +35,8 @@ export interface ClusterArgs {
   logKeyArn: pulumi.Input<string>;
   /** KMS key for Kubernetes secrets. */
   secretsKeyArn: pulumi.Input<string>;
+  /** Identity of Pulumi's AWS provider, which creates and so administers the cluster. Default: that of the shell. */
+  identity?: AwsIdentity;
   /** Pulumi refuses to delete or replace the cluster. Default: false. */
   protect?: boolean;
 }
@@ -58,6 +61,8 @@ export class Cluster extends pulumi.ComponentResource {
   readonly arn: pulumi.Output<string>;
   /** Authenticates with "aws eks get-token", so it contains no secret, but it reveals the address of the API. */
   readonly kubeconfig: pulumi.Output<string>;
+  /** The same for Pulumi's Kubernetes provider: it signs in with the identity of the AWS provider. */
+  readonly providerKubeconfig: pulumi.Output<string>;
   /** IAM identity provider for the service accounts of the cluster. */
   readonly oidcProviderArn: pulumi.Output<string>;
   /** Security group that EKS created for the control plane and all nodes. */
@@ -104,6 +109,7 @@ export class Cluster extends pulumi.ComponentResource {
     this.oidcProviderArn = provider.arn;
     this.securityGroupId = cluster.vpcConfig.clusterSecurityGroupId;
     this.kubeconfig = getKubeconfig(cluster, args.region);
+    this.providerKubeconfig = getKubeconfig(cluster, args.region, args.identity);
     this.ready = [cluster, ...admissions, ...(addons?.ready ?? [])];
     this.registerOutputs({ clusterName: this.clusterName, arn: this.arn, oidcProviderArn: this.oidcProviderArn });
   }
@@ -177,8 +183,8 @@ export class Cluster extends pulumi.ComponentResource {
       {
         parent: this,
         dependsOn,
-        // Only used when a cluster is created. AWS does not return the values, so an imported cluster would be replaced.
-        ignoreChanges: ['bootstrapSelfManagedAddons', 'accessConfig.bootstrapClusterCreatorAdminPermissions'],
+        // Only used when a cluster is created. AWS does not return the value, so an imported cluster would be replaced.
+        ignoreChanges: ['bootstrapSelfManagedAddons'],
         protect: args.protect,
       },
     );
@@ -256,7 +262,12 @@ function allowTags(name: string, region: string, role: iam.Role): void {
 /**
  * The text must stay the same while the cluster does: a changed kubeconfig would replace all objects in the cluster.
  */
-function getKubeconfig(cluster: eks.Cluster, region: string): pulumi.Output<string> {
+function getKubeconfig(
+  cluster: eks.Cluster,
+  region: string,
+  { profile, roleArn }: AwsIdentity = {},
+): pulumi.Output<string> {
+  const token = ['eks', 'get-token', '--cluster-name', cluster.name, '--region', region, '--output', 'json'];
   return pulumi.jsonStringify({
     apiVersion: 'v1',
     kind: 'Config',
@@ -278,7 +289,11 @@ function getKubeconfig(cluster: eks.Cluster, region: string): pulumi.Output<stri
           exec: {
             apiVersion: 'client.authentication.k8s.io/v1beta1',
             command: 'aws',
-            args: ['eks', 'get-token', '--cluster-name', cluster.name, '--region', region, '--output', 'json'],
+            args: [
+              ...token,
+              ...(profile === undefined ? [] : ['--profile', profile]),
+              ...(roleArn === undefined ? [] : ['--role-arn', roleArn]),
+            ],
             interactiveMode: 'Never',
           },
         },

@@ -8,6 +8,8 @@ import { readKubeconfig } from './kubeconfig';
 export interface ClusterAccess {
   /** Text of a kubeconfig, as a secret. */
   kubeconfigText: pulumi.Output<string>;
+  /** The same for the provider. Default: `kubeconfigText`. */
+  providerKubeconfigText?: pulumi.Output<string>;
   /** Identifies the cluster. Default: the address of its API server in the kubeconfig. */
   clusterIdentifier?: pulumi.Input<string>;
 }
@@ -32,7 +34,7 @@ export function kubernetesProvider(
   }
   if (access === undefined) throw new Error(`${name} has neither a cluster nor a folder for its Kubernetes objects`);
   return new Provider(`${name}-kubernetes`, {
-    kubeconfig: access.kubeconfigText,
+    kubeconfig: access.providerKubeconfigText ?? access.kubeconfigText,
     clusterIdentifier: access.clusterIdentifier,
   });
 }

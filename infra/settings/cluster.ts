@@ -1,6 +1,8 @@
 import type { ProblemList } from '../../src/core/problems';
 import { subnetRanges } from '../network/cidr';
+import { awsIdentity } from './aws-identity';
 import type { ConfigValues } from './config';
+import type { ConfigSource } from './source';
 import type { ClusterSettings, NetworkSettings } from './types';
 import { checkZonesOfRegion } from './zones';
 
@@ -10,7 +12,7 @@ const MOST_ZONES = 6;
 /** Reads the settings of the cluster, and of the network if the cluster is created. */
 export function clusterSettings(
   values: ConfigValues,
-  { stack, region }: { stack: string; region: string | undefined },
+  { stack, region, identity }: ConfigSource,
   problems: ProblemList,
 ): ClusterSettings {
   if (values.cluster === 'existing') {
@@ -50,6 +52,7 @@ export function clusterSettings(
     admins: values.clusterAdmins,
     publicAccessCidrs: values.publicAccessCidrs,
     logDays: values.controlPlaneLogDays,
+    identity: awsIdentity(identity, problems),
     network: networkSettings(values, region, problems),
   };
 }

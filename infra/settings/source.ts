@@ -1,4 +1,5 @@
 import * as pulumi from '@pulumi/pulumi';
+import { IDENTITY_KEYS, type IdentityValues } from './aws-identity';
 
 /** The configuration of a stack before it is parsed. */
 export interface ConfigSource {
@@ -6,6 +7,8 @@ export interface ConfigSource {
   stack: string;
   /** `aws:region`; undefined if it is not set. */
   region: string | undefined;
+  /** Values of the `aws:` keys that choose the identity of the AWS provider. */
+  identity: IdentityValues;
   /** Tags of `aws:defaultTags`. */
   tags: Readonly<Record<string, string>>;
   /** The project's own keys, without its name. */
@@ -31,6 +34,9 @@ export function pulumiConfig(): ConfigSource {
   return {
     stack: pulumi.getStack(),
     region: aws.get('region') ?? process.env['AWS_REGION'],
+    identity: Object.fromEntries(
+      IDENTITY_KEYS.map((key) => [key, key === 'profile' ? aws.get(key) : aws.getObject(key)]),
+    ),
     tags: getTags(aws.getObject('defaultTags')),
     values: Object.fromEntries(all.map(([key, text]) => [key.slice(project.length), text])),
     encrypted: new Set(all.filter(([key]) => isConfigSecret(key)).map(([key]) => key.slice(project.length))),

@@ -3,6 +3,7 @@ import { basename, join } from 'node:path';
 import { loadAll } from 'js-yaml';
 import { UserError } from '../../src/core/errors';
 import { describeYamlError } from '../../src/model/yaml-text';
+import { IDENTITY_KEYS } from './aws-identity';
 import { getTags, type ConfigSource } from './source';
 
 interface StackFile {
@@ -42,6 +43,7 @@ export function stackFile(stack: string, folder: string): ConfigSource {
   return {
     stack,
     region: typeof region === 'string' ? region : process.env['AWS_REGION'],
+    identity: Object.fromEntries(IDENTITY_KEYS.map((key) => [key, config[`aws:${key}`]])),
     tags: getTags(config['aws:defaultTags']),
     values: Object.fromEntries(own.map(([name, value]) => [name, asPulumiGives(value)])),
     encrypted: new Set(own.filter(([, value]) => isEncrypted(value)).map(([name]) => name)),

@@ -1,6 +1,7 @@
 import type * as pulumi from '@pulumi/pulumi';
 import type { EksVersion } from '../cluster/eks-versions';
 import type { NamespaceArgs, TritonOptions } from '../triton/args';
+import type { AwsIdentity } from './aws-identity';
 import type { Values } from './fields';
 import type { POOL_FIELDS } from './pool-fields';
 
@@ -29,6 +30,8 @@ export type ClusterSettings =
       /** If empty, the API is reachable only from the VPC. */
       publicAccessCidrs: string[];
       logDays: number;
+      /** Identity of Pulumi's AWS provider. */
+      identity: AwsIdentity;
       network: NetworkSettings;
     }
   | {

@@ -72,6 +72,7 @@ export function getConfig(stack: string, values: Readonly<Record<string, unknown
   return {
     stack,
     region: config['aws:region'] as string | undefined,
+    identity: {},
     tags: getTags(config['aws:defaultTags']),
     values: Object.fromEntries(
       all.map(([key, value]) => [key, typeof value === 'string' ? value : JSON.stringify(value)]),

@@ -1,4 +1,5 @@
 import { readSettings } from '../../../infra/settings';
+import type { IdentityValues } from '../../../infra/settings/aws-identity';
 import { UserError } from '../../../src/core/errors';
 import { getConfig } from '../../support/registered-stack';
 import { POOL, getProblems } from './settings-problems';
@@ -319,6 +320,23 @@ describe('readSettings reports', () => {
       expect(getProblems({ availabilityZones }, 'staging', { region })).toEqual([]);
     },
   );
+
+  test.each<[IdentityValues, string[]]>([
+    [{}, []],
+    [{ profile: 'ops', assumeRoles: [{ roleArn: 'arn:aws:iam::111122223333:role/deploy', sessionName: 'ci' }] }, []],
+    [{ assumeRoles: [{ roleArn: 'a' }, { roleArn: 'b' }] }, ['aws:assumeRoles']],
+    [{ assumeRoles: [{ roleArn: 'a', externalId: 'x' }] }, ['aws:assumeRoles']],
+    [{ assumeRoleWithWebIdentity: { roleArn: 'a' } }, ['aws:assumeRoleWithWebIdentity']],
+  ])('an identity with which the kubeconfig cannot sign in: %j', (identity, keys) => {
+    expect(getProblems({}, 'staging', { identity })).toEqual(
+      keys.map(
+        (key) =>
+          `${key}: is an identity with which "aws eks get-token" cannot sign in to the cluster; ` +
+          'allowed: aws:assumeRoles with one item, without externalId\n' +
+          '    -> describe the roles in a profile of ~/.aws/config, and set aws:profile to its name',
+      ),
+    );
+  });
 
   test('the text of a kubeconfig that is not encrypted, but no path', () => {
     const of = (kubeconfig: string): string[] =>

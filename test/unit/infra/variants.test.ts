@@ -262,6 +262,17 @@ test.each([[[]], [[{ oidcs: [] }]]])('getIssuer throws if AWS answers %j', (iden
   );
 });
 
+test('the Kubernetes provider signs in with the profile and role of the AWS provider, publishers with their own', async () => {
+  const roleArn = `arn:aws:iam::${ACCOUNT}:role/deploy`;
+  const made = await registeredStack('staging', {}, { identity: { profile: 'ops', assumeRoles: [{ roleArn }] } });
+  const signIn = (kubeconfig: unknown): string[] =>
+    (JSON.parse(kubeconfig as string) as { users: [{ user: { exec: { args: string[] } } }] }).users[0].user.exec.args;
+  const own = ['eks', 'get-token', '--cluster-name', 'triton-staging', '--region', 'us-east-1', '--output', 'json'];
+  const provider = made.only('pulumi:providers:kubernetes').inputs['kubeconfig'];
+  expect(signIn(provider)).toEqual([...own, '--profile', 'ops', '--role-arn', roleArn]);
+  expect(signIn((made.outputs['kubeconfig'] as { secret: unknown }).secret)).toEqual(own);
+});
+
 test('publisherOidcProviderArn reuses the existing provider', async () => {
   const arn = 'arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com';
   const made = await variant({ publisherOidcProviderArn: arn });
