@@ -48,7 +48,8 @@ const HELP = `Sends a request to a model and prints the answer. Without an INPUT
   --outputs A,B      request only these outputs (default: all)
   --top N            for outputs with labels, print the N best classes (default: ${DEFAULT_TOP}, or 0 with --out); 0 prints the values
   --pixels KIND      format of pictures: ${Object.keys(PIXELS).join(', ')}
-                     (default: bgr for bytes, imagenet for classifiers, else signed, which is RGB in [-1, 1])
+                     (default: bgr for UINT8, imagenet for models with labels, otherwise signed, which is RGB from -1 to 1;
+                     the command prints the format)
   --repo DIR         model repository with the tokenizers (default: ${basename(paths.modelRepository)})
   --version N        version of the model (default: the version that its policy selects)
   --local            send to the running "npm run local", on any ports; if several run, --repo selects one

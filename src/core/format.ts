@@ -40,8 +40,16 @@ export function shellWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
+/** Writes control characters as `\n` or `\x1b`, because texts of users and servers must not break a table. */
+function inOneLine(text: string): string {
+  return text.replace(/\p{Cc}/gu, (character) =>
+    character === '\n' ? '\\n' : `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
+  );
+}
+
 /** Rows as a table with one line of headings; columns of numbers are aligned right. */
-export function formatTable(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+export function formatTable(headings: readonly string[], cells: readonly (readonly string[])[]): string {
+  const rows = cells.map((row) => row.map(inOneLine));
   const widths = headings.map((heading, i) => Math.max(heading.length, ...rows.map((row) => row[i]?.length ?? 0)));
   const numeric = headings.map(
     (_, i) => rows.length > 0 && rows.every((row) => /^[\d.,]+( \S+)?$|^$|^-$/.test(row[i] ?? '')),

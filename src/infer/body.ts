@@ -36,7 +36,7 @@ export function bodyValues(model: TritonModel, body: RequestBody): Record<string
     }
     if (data === undefined)
       throw new UserError(`input ${name} has no data`, { hint: 'add "data": [...] to this input' });
-    const tensor = tensorFromJson(name, input.datatype, data, shape);
+    const tensor = tensorFromJson(name, input.datatype, data, shape?.map(Number));
     values[name] = { data: tensor.data, shape: tensor.shape };
   }
   return values;

@@ -15,7 +15,7 @@ import { readLetters, transcripts } from '../media/letters';
 import { generateLoad, WARM_UP_MS, type LoadResult } from './load';
 import { labelledOutputs } from './model-metadata';
 import type { PixelKind } from '../media/pictures';
-import { buildRequest, shortSoundHint, exampleInput } from './request';
+import { buildRequest, describePictures, exampleInput, shortSoundHint, type SentPictures } from './request';
 import {
   getTopClasses,
   classTable,
@@ -74,11 +74,19 @@ export async function inferCommand(command: InferCommand): Promise<number> {
         model.metadata.inputs.map(({ name }) => name),
       ),
     );
-    const inputs = sources.length === 0 ? zeros(model) : model.inputs(await values(model, sources, command));
-    if (command.load !== undefined) return await bench(model, inputs, sources, command, command.load);
+    const request = await buildRequest(model, sources, {
+      pixels: command.pixels,
+      repository: command.repository,
+      isClassifier: labelledOutputs(model).length > 0,
+    });
+    const inputs = sources.length === 0 ? zeros(model) : model.inputs(request.values);
+    // Before the answer, because a wrong format is also a cause of a rejected request.
+    if (!command.json) for (const pictures of request.pictures) process.stderr.write(`${describePictures(pictures)}\n`);
+    const sent = { inputs, sources, pictures: request.pictures };
+    if (command.load !== undefined) return await bench(model, sent, command, command.load);
     const asked = sources.flatMap((source) => (source.kind === 'body' ? (source.body.outputs ?? []) : []));
     const outputs = command.outputs ?? (asked.length === 0 ? undefined : asked.map(({ name }) => name));
-    return await ask(model, inputs, sources, { ...command, outputs });
+    return await ask(model, sent, { ...command, outputs });
   } finally {
     client.close();
   }
@@ -169,18 +177,16 @@ function whatThereIs(model: string, index: readonly ModelIndexEntry[]): string |
   return didYouMean(model, names) ?? (names.length === 0 ? undefined : `ready models: ${names.join(', ')}`);
 }
 
-async function values(model: TritonModel, sources: readonly InputFile[], command: InferCommand) {
-  return buildRequest(model, sources, {
-    pixels: command.pixels,
-    repository: command.repository,
-    isClassifier: labelledOutputs(model).length > 0,
-  });
+/** The tensors of a request, and the arguments that they were made from. */
+interface SentRequest {
+  inputs: readonly Tensor[];
+  sources: readonly InputFile[];
+  pictures: readonly SentPictures[];
 }
 
 async function ask(
   model: TritonModel,
-  inputs: readonly Tensor[],
-  sources: readonly InputFile[],
+  { inputs, sources, pictures }: SentRequest,
   command: InferCommand,
 ): Promise<number> {
   const top = command.top ?? (command.out === undefined ? DEFAULT_TOP : 0);
@@ -199,7 +205,7 @@ async function ask(
   }
   const letters = readLetters(versionFile(join(command.repository, model.name), Number(result.version), 'vocab.json'));
   const heard = letters === undefined ? undefined : transcripts(plain, letters);
-  const answer = resultJson({ ...result, outputs: plain }, classes, heard);
+  const answer = resultJson(result, classes, { texts: heard, pictures });
   if (command.out !== undefined) await saveResult(command.out, result, { pixels: command.pixels, json: answer });
   if (command.json) {
     process.stdout.write(`${JSON.stringify(answer, exactValue, 2)}\n`);
@@ -231,6 +237,13 @@ function ofBodies(sources: readonly InputFile[]): Pick<InferOptions, 'requestId'
   const bodies = sources.flatMap((source) => (source.kind === 'body' ? [source.body] : []));
   const [id] = bodies.flatMap((body) => body.id ?? []);
   const parameters = Object.assign({}, ...bodies.map((body) => body.parameters ?? {})) as InferOptions['parameters'];
+  for (const [name, value] of Object.entries(parameters ?? {})) {
+    if (typeof value === 'bigint') {
+      throw new UserError(
+        `parameter ${name}: ${String(value)} cannot be sent exactly; allowed: integers up to 2^53 - 1`,
+      );
+    }
+  }
   return { requestId: id, parameters };
 }
 
@@ -254,8 +267,7 @@ function inferOptions(
 
 async function bench(
   model: TritonModel,
-  inputs: readonly Tensor[],
-  sources: readonly InputFile[],
+  { inputs, sources, pictures }: SentRequest,
   command: InferCommand,
   load: { concurrency: number; seconds: number },
 ): Promise<number> {
@@ -270,8 +282,10 @@ async function bench(
     .catch((error: unknown) => {
       throw rejected(model, hint, error);
     });
-  if (command.json) process.stdout.write(`${JSON.stringify({ model: model.name, ...load, ...result }, null, 2)}\n`);
-  else process.stdout.write(`${loadTable(model, inputs, load.concurrency, result)}\n`);
+  if (command.json) {
+    const measured = { model: model.name, ...load, ...result, ...(pictures.length > 0 && { pictures }) };
+    process.stdout.write(`${JSON.stringify(measured, null, 2)}\n`);
+  } else process.stdout.write(`${loadTable(model, inputs, load.concurrency, result)}\n`);
   for (const [message, count] of Object.entries(result.messages))
     process.stderr.write(`${count} requests failed: ${message}\n`);
   return result.errors === 0 ? EXIT.ok : EXIT.failed;

@@ -5,6 +5,7 @@ import { didYouMean } from '../core/nearest';
 import type { Nested } from '../triton/nested';
 import type { Tensor } from '../triton/tensor';
 import { isRequestBody, type RequestBody } from './body';
+import { parseExactJson } from './exact-json';
 import { readNpy } from '../media/npy';
 import { readWav, type Sound } from '../media/wav';
 
@@ -44,11 +45,12 @@ export function readSource(argument: string, inputs: readonly string[]): InputFi
   const name = inputs.find((input) => input === before);
   if (name === undefined) {
     refuseOtherName(before, value, inputs);
-    if (isJson(argument, /^\s*[[{]/)) return jsonSource(JSON.parse(argument) as Nested);
+    if (isJson(argument, /^\s*[[{]/)) return jsonSource(parseExactJson(argument) as Nested);
     if (/^\s*(\{|\[\s*[[{])/.test(argument)) parseJson('the input', argument);
     return readValue(argument) ?? textSource('the input', argument);
   }
-  const source = readValue(value) ?? (isJson(value) ? { kind: 'json', value: JSON.parse(value) as Nested } : undefined);
+  const source =
+    readValue(value) ?? (isJson(value) ? { kind: 'json', value: parseExactJson(value) as Nested } : undefined);
   if (source === undefined && /^\s*[[{]/.test(value)) parseJson(`${name}=`, value);
   return { ...(source ?? textSource(`${name}=`, value)), name };
 }
@@ -94,7 +96,7 @@ function readBytes(file: string): Buffer {
 
 function parseJson(file: string, text: string): Nested | Record<string, Nested> {
   try {
-    return JSON.parse(text) as Nested | Record<string, Nested>;
+    return parseExactJson(text) as Nested | Record<string, Nested>;
   } catch (cause) {
     throw new UserError(`${file}: ${(cause as Error).message}`, {
       hint: 'write valid JSON: [[1, 2]], {"NAME": [[1, 2]]} for several inputs, or a request {"inputs": [{"name": ...}]}',

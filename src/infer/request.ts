@@ -12,7 +12,7 @@ import type { InputValue } from '../triton/model-types';
 import { isDataType, type TensorData, type DataType } from '../triton/tensor';
 import { bodyValues } from './body';
 import { convertArray } from '../media/npy';
-import { encodePictures, pictureLayout, usualPixels, type PixelKind } from '../media/pictures';
+import { encodePictures, pictureLayout, PIXELS, usualPixels, type PixelKind } from '../media/pictures';
 import { PICTURES, type InputFile } from './input-files';
 
 export interface RequestOptions {
@@ -21,6 +21,27 @@ export interface RequestOptions {
   /** Folder of the model repository, for the tokenizer. */
   repository: string;
   isClassifier: boolean;
+}
+
+/** The form in which the pictures for one input are sent. A model's description does not state the pixel format. */
+export interface SentPictures {
+  input: string;
+  pixels: PixelKind;
+  /** `RGB from -1 to 1` */
+  values: string;
+  layout: 'NCHW' | 'NHWC' | 'CHW' | 'HWC';
+  shape: readonly number[];
+}
+
+export interface BuiltRequest {
+  values: Values;
+  pictures: SentPictures[];
+}
+
+/** `x: sends the picture as RGB from -1 to 1, NCHW [1, 3, 256, 256] (--pixels signed; other formats: bgr, ...)` */
+export function describePictures({ input, pixels, values, layout, shape }: SentPictures): string {
+  const others = Object.keys(PIXELS).filter((kind) => kind !== pixels);
+  return `${input}: sends the picture as ${values}, ${layout} [${shape.join(', ')}] (--pixels ${pixels}; other formats: ${others.join(', ')})`;
 }
 
 type Values = Record<string, InputValue>;
@@ -67,8 +88,9 @@ export async function buildRequest(
   model: TritonModel,
   sources: readonly InputFile[],
   options: RequestOptions,
-): Promise<Values> {
+): Promise<BuiltRequest> {
   const values: Values = {};
+  const sent: SentPictures[] = [];
   const { inputs } = model.metadata;
   const nowhere = (what: string): UserError =>
     new UserError(`${model.name} takes no ${what}`, {
@@ -83,7 +105,9 @@ export async function buildRequest(
     if (pictures.length > 0) {
       const target = candidates.find((input) => pictureLayout(input) !== undefined);
       if (target === undefined) throw nowhere('picture');
-      values[target.name] = await pictureValue(model, target, pictures, options);
+      const { description, value } = await pictureValue(model, target, pictures, options);
+      values[target.name] = value;
+      sent.push(description);
     }
     const sounds = ofKind(group, 'sound');
     if (sounds.length > 0) {
@@ -109,7 +133,7 @@ export async function buildRequest(
       values[target.name] = { data, shape: isOneRow(model, target, shape.length) ? [1, ...shape] : shape };
     }
   }
-  return values;
+  return { values, pictures: sent };
 }
 
 /** Groups the sources by the input that they name. Sources without a name come last. */
@@ -150,7 +174,7 @@ async function pictureValue(
   input: TensorMetadata,
   sources: readonly { file: string }[],
   { pixels, isClassifier }: RequestOptions,
-): Promise<InputValue> {
+): Promise<{ description: SentPictures; value: { data: TensorData[DataType]; shape: number[] } }> {
   const layout = pictureLayout(input);
   if (layout === undefined || !isDataType(input.datatype)) throw new Error(`${input.name} is not a picture`);
   const isSingle = !layout.batched || input.shape[0] === 1;
@@ -170,7 +194,17 @@ async function pictureValue(
     ),
   );
   const usual = isClassifier && input.datatype !== 'UINT8' ? 'imagenet' : usualPixels(input.datatype);
-  return encodePictures(input.datatype, layout, pixels ?? usual, pictures);
+  const kind = pixels ?? usual;
+  const value = encodePictures(input.datatype, layout, kind, pictures);
+  const axes = layout.channelsLast ? 'HWC' : 'CHW';
+  const description = {
+    input: input.name,
+    pixels: kind,
+    values: PIXELS[kind].description,
+    layout: layout.batched ? (`N${axes}` as const) : axes,
+    shape: value.shape,
+  } as const;
+  return { description, value };
 }
 
 /** Networks for speech reject sounds that are shorter than their first windows: Wav2Vec2 needs 25 ms. */

@@ -8,6 +8,7 @@ import { toNested } from '../triton/nested';
 import type { Tensor } from '../triton/tensor';
 import { writeNpy } from '../media/npy';
 import { decodePicture, pictureLayout, usualPixels, type PixelKind } from '../media/pictures';
+import type { SentPictures } from './request';
 
 /** One class of Triton's classification extension. */
 export interface Class {
@@ -74,23 +75,24 @@ function firstRows({ shape, data }: Tensor): string[] {
 }
 
 const shownValue = (value: number | bigint | Buffer): string =>
-  Buffer.isBuffer(value) ? JSON.stringify(value.toString()) : short(Number(value));
+  Buffer.isBuffer(value) ? JSON.stringify(value.toString()) : short(value);
 
 function getRange(output: Exclude<Tensor, { datatype: 'BYTES' }>): string {
-  const values = Array.from<number | bigint, number>(output.data, Number);
-  let [least, most, sum, odd] = [Infinity, -Infinity, 0, 0];
+  const values = Array.from<number | bigint>(output.data);
+  let [least, most]: [number | bigint, number | bigint] = [Infinity, -Infinity];
+  let [sum, odd] = [0, 0];
   for (const value of values) {
-    if (!Number.isFinite(value)) odd += 1;
-    least = Math.min(least, value);
-    most = Math.max(most, value);
-    sum += value;
+    if (!Number.isFinite(Number(value))) odd += 1;
+    if (value < least) least = value;
+    if (value > most) most = value;
+    sum += Number(value);
   }
   if (odd > 0) return `${odd} of ${values.length} values are not finite`;
   return `from ${short(least)} to ${short(most)}, mean ${short(sum / values.length)}`;
 }
 
-const short = (value: number): string =>
-  Number.isInteger(value) ? String(value) : Number(value.toPrecision(4)).toString();
+const short = (value: number | bigint): string =>
+  typeof value === 'bigint' || Number.isInteger(value) ? String(value) : Number(value.toPrecision(4)).toString();
 
 /**
  * A table of the cosine similarity of each pair of rows of an embedding. Undefined if no output has one row per text,
@@ -114,11 +116,14 @@ export function similarities(outputs: readonly Tensor[], texts: readonly string[
   return formatTable(['similarity', 'text', 'other text'], lines);
 }
 
-/** The whole answer as JSON for programs. `texts` has the text of each row of a speech recogniser's answer. */
+/**
+ * The whole answer as JSON for programs. Outputs whose classes were requested are in `outputs` as the server sent them,
+ * BYTES `score:index:label`, and in `classes`. `texts` has the text of each row of a speech recogniser's answer.
+ */
 export function resultJson(
   { model, version, outputs }: InferResult,
   classes: Record<string, Class[][]>,
-  texts?: readonly string[],
+  { texts, pictures }: { texts?: readonly string[]; pictures?: readonly SentPictures[] } = {},
 ): object {
   return {
     model,
@@ -131,6 +136,7 @@ export function resultJson(
     })),
     classes: Object.keys(classes).length === 0 ? undefined : classes,
     texts,
+    pictures: pictures?.length === 0 ? undefined : pictures,
   };
 }
 

@@ -3,6 +3,8 @@ import type { BgrImage } from './image';
 import { DATA_TYPES, elementCount, type DataType, type Tensor, type TensorData } from '../triton/tensor';
 
 interface PixelFacts {
+  /** Order and range of the values, for people. */
+  description: string;
   /** For each channel of the tensor, the index of its colour in a pixel of blue, green, red. */
   order: readonly [number, number, number];
   /** Converts a byte to the tensor's value in a channel of the tensor; `decode` is the inverse. */
@@ -18,11 +20,22 @@ const deviation = (channel: number): number => IMAGENET.deviation[channel] ?? 1;
 
 /** Forms in which networks take the values of a picture. */
 export const PIXELS = {
-  bgr: { order: [0, 1, 2], encode: (byte) => byte, decode: (value) => value },
-  rgb: { order: RGB, encode: (byte) => byte, decode: (value) => value },
-  unit: { order: RGB, encode: (byte) => byte / 255, decode: (value) => value * 255 },
-  signed: { order: RGB, encode: (byte) => (byte / 255 - 0.5) / 0.5, decode: (value) => (value * 0.5 + 0.5) * 255 },
+  bgr: { description: 'BGR from 0 to 255', order: [0, 1, 2], encode: (byte) => byte, decode: (value) => value },
+  rgb: { description: 'RGB from 0 to 255', order: RGB, encode: (byte) => byte, decode: (value) => value },
+  unit: {
+    description: 'RGB from 0 to 1',
+    order: RGB,
+    encode: (byte) => byte / 255,
+    decode: (value) => value * 255,
+  },
+  signed: {
+    description: 'RGB from -1 to 1',
+    order: RGB,
+    encode: (byte) => (byte / 255 - 0.5) / 0.5,
+    decode: (value) => (value * 0.5 + 0.5) * 255,
+  },
   imagenet: {
+    description: 'RGB from 0 to 1, less the mean of ImageNet, divided by its standard deviation',
     order: RGB,
     encode: (byte, c) => (byte / 255 - mean(c)) / deviation(c),
     decode: (value, c) => (value * deviation(c) + mean(c)) * 255,

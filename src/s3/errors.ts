@@ -74,7 +74,8 @@ const ADVICE: Record<string, string> = {
   AuthorizationHeaderMalformed: 'the bucket is in another region: set --region',
   IllegalLocationConstraintException: 'the bucket is in another region: set --region',
   BadDigest: 'the data was changed in transit: run the command again; if it fails again, check proxies',
-  SlowDown: 'S3 limits the rate of requests: lower --concurrency, or try again later',
+  SlowDown:
+    'S3 limits the rate of requests: try again later; sync-models, rollback and promote can send fewer at a time (--concurrency)',
   EntityTooLarge: 'S3 does not accept an object of this size',
   InternalError: SERVER_FAILED,
   QuotaExceeded: NO_SPACE,

@@ -40,9 +40,11 @@ function elements(data: unknown, datatype: DataType, flat: boolean): Nested {
 
 function element(value: unknown, datatype: DataType): Nested {
   if (isFloat(datatype) && SPECIAL.has(value)) return SPECIAL.get(value) as number;
-  if (typeof value === 'number' || typeof value === 'string' || typeof value === 'boolean') return value;
-  throw new UserError(`${JSON.stringify(value)} cannot be an element of a tensor of ${datatype}`);
+  if (['number', 'bigint', 'string', 'boolean'].includes(typeof value)) return value as Nested;
+  throw new UserError(`${JSON.stringify(value, writtenOut)} cannot be an element of a tensor of ${datatype}`);
 }
+
+const writtenOut = (_: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value);
 
 const isNumber = (datatype: DataType): boolean => datatype !== 'BOOL' && datatype !== 'BYTES';
 

@@ -216,12 +216,67 @@ test('splits pictures into batches and prints the labels of each picture', async
 
 test('prints classes, or values on request, as JSON', async () => {
   const { classes, outputs } = await answer('colours', path('warm.png'), '--top', '1');
-  expect(outputs).toEqual([]);
+  // The answer of Triton's classification extension, because the values were not requested.
+  expect(outputs).toEqual([
+    { name: 'y', datatype: 'BYTES', shape: [1, 1], data: [[expect.stringMatching(/^1\.30[67]\d*:0:red$/)]] },
+  ]);
   expect(classes).toEqual({ y: [[{ score: expect.closeTo(1.307, 3) as number, index: 0, label: 'red' }]] });
   expect(await answer('colours', path('warm.png'), '--top', '0', '--pixels', 'unit')).toMatchObject({
     outputs: [
       { name: 'y', shape: [1, 3], data: [[200, 100, 50].map((value) => expect.closeTo(value / 255, 5) as number)] },
     ],
+  });
+});
+
+test.each<[string[], string]>([
+  [
+    ['negative'],
+    'x: sends the picture as BGR from 0 to 255, HWC [8, 12, 3] (--pixels bgr; other formats: rgb, unit, signed, imagenet)\n',
+  ],
+  [
+    ['colours', '--pixels', 'unit'],
+    'x: sends the picture as RGB from 0 to 1, NCHW [1, 3, 4, 4] (--pixels unit; other formats: bgr, rgb, signed, imagenet)\n',
+  ],
+  [['adds', 'x=[1]'], ''],
+])('prints the format in which a picture is sent: %j', async ([model = '', ...more], line) => {
+  expect(await infer(model, ...(line === '' ? [] : [path('warm.png')]), ...more)).toMatchObject({
+    code: 0,
+    stderr: line,
+  });
+});
+
+test('returns the format in which a picture was sent as JSON, and prints it before a rejected request', async () => {
+  expect(await answer('colours', path('warm.png'))).toMatchObject({
+    pictures: [{ input: 'x', pixels: 'imagenet', layout: 'NCHW', shape: [1, 3, 4, 4] }],
+  });
+  const { code, stderr } = await infer('colours', path('warm.png'), '--outputs', 'z');
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^x: sends the picture as RGB from 0 to 1, less the mean of ImageNet, .*\nerror: --outputs z/);
+});
+
+test.each([
+  ['inputs', 'x=[[9007199254740993]]'],
+  [
+    'a request body',
+    '{"inputs": [{"name": "x", "shape": [1, 1], "data": [9007199254740993]}, {"name": "mask", "data": [[1]]}]}',
+  ],
+])('sends integers beyond 2^53 exactly in %s', async (_, input) => {
+  const mask = input.startsWith('{') ? [] : ['mask=[[1]]'];
+  expect(await answer('words', input, ...mask)).toMatchObject({ outputs: [{ data: [['9007199254740993', 1]] }] });
+  expect((await infer('words', input, ...mask)).stdout).toContain('9007199254740993, 1 (from 1 to 9007199254740993');
+});
+
+test('refuses a parameter that would lose digits', async () => {
+  expect(
+    await infer(
+      'adds',
+      body({}, { parameters: { sequence_id: 7, other: 2 ** 60 } }).replace(/\d{16,}/, '9007199254740993'),
+    ),
+  ).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(
+      'parameter other: 9007199254740993 cannot be sent exactly; allowed: integers up to 2^53 - 1',
+    ) as string,
   });
 });
 

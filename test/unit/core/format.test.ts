@@ -40,6 +40,12 @@ test('formatTable aligns numbers right and leaves no trailing blanks', () => {
   ).toBe(['model  bytes  note', '-----  -----  ----', 'a        1 B  x', 'bert    10 B'].join('\n'));
 });
 
+test('formatTable writes control characters of a cell as escapes', () => {
+  expect(formatTable(['text', 'n'], [['a\nb\x1b[1m\r', '1']])).toBe(
+    'text             n\n---------------  -\na\\nb\\x1b[1m\\x0d  1',
+  );
+});
+
 test('formatCount, shortened and firstLines shorten text for people', () => {
   expect([0, 1, 2].map((number) => formatCount(number, 'model'))).toEqual(['0 models', '1 model', '2 models']);
   expect(shortened('promote', 7)).toBe('promote');

@@ -148,6 +148,7 @@ describe('readSource', () => {
     writeFileSync(path('broken.json'), '[1');
     writeFileSync(path('body.json'), '{"inputs": [{"name": "x", "data": [1]}]}');
     writeFileSync(path('inputs.json'), '{"inputs": [[1]]}');
+    writeFileSync(path('long.json'), '{"x": [9007199254740993]}');
     writeFileSync(path('note.txt'), 'from a file\n');
     writeFileSync(path('json.txt'), '["a"]');
     writeFileSync(path('photo.JPG'), '');
@@ -165,6 +166,21 @@ describe('readSource', () => {
     ['[1, 2]', { name: undefined, kind: 'json', value: [1, 2] }],
     ['{"inputs": [[1]]}', { name: undefined, kind: 'json', value: { inputs: [[1]] } }],
     ['7', { name: undefined, kind: 'text', text: '7' }],
+    ['x=9007199254740993', { name: 'x', kind: 'json', value: 9007199254740993n }],
+    [
+      'x=[[-9223372036854775808, 9007199254740991, 0.12345678901234567890, 1234567890123456e4, "a\\"12345678901234567890"]]',
+      {
+        name: 'x',
+        kind: 'json',
+        value: [[-(2n ** 63n), 9007199254740991, 0.12345678901234568, 1234567890123456e4, 'a"12345678901234567890']],
+      },
+    ],
+    ['[18446744073709551615]', { name: undefined, kind: 'json', value: [2n ** 64n - 1n] }],
+    ['long.json', { name: undefined, kind: 'json', value: { x: [2n ** 53n + 1n] } }],
+    [
+      '{"inputs": [{"name": "x", "data": [9007199254740993]}]}',
+      { name: undefined, kind: 'body', body: { inputs: [{ name: 'x', data: [2n ** 53n + 1n] }] } },
+    ],
     ['[laughs] hello', { name: undefined, kind: 'text', text: '[laughs] hello' }],
     ['json.txt', { name: undefined, kind: 'text', text: '["a"]' }],
     ['{"inputs": [{"name": "x"}]}', { name: undefined, kind: 'body', body: { inputs: [{ name: 'x' }] } }],

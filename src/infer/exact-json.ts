@@ -1,0 +1,27 @@
+import { randomUUID } from 'node:crypto';
+import type { Nested } from '../triton/nested';
+
+/** A JSON value whose integers beyond 2^53 are BigInts. */
+export type ExactJson = Nested | { [name: string]: ExactJson };
+
+/** An integer of 16 digits or more, which may exceed 2^53. */
+const LONG_INTEGER = /(?<![.\d])\d{16,}(?![.\deE])/;
+/** A string or a number. Strings are matched too, so that digits inside them are left as they are. */
+const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
+
+/**
+ * Like JSON.parse, but integers that a number cannot hold exactly become BigInts. Node 20 does not pass the source text
+ * to the reviver, so long integers are marked as strings first.
+ * @throws SyntaxError as JSON.parse does
+ */
+export function parseExactJson(text: string): ExactJson {
+  const value = JSON.parse(text) as ExactJson;
+  if (!LONG_INTEGER.test(text)) return value;
+  const mark = randomUUID();
+  const marked = text.replace(TOKEN, (token) => (/^-?\d{16,}$/.test(token) ? `"${mark}${token}"` : token));
+  return JSON.parse(marked, (_, part: unknown) => {
+    if (typeof part !== 'string' || !part.startsWith(mark)) return part;
+    const digits = part.slice(mark.length);
+    return Number.isSafeInteger(Number(digits)) ? Number(digits) : BigInt(digits);
+  }) as ExactJson;
+}
