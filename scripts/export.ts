@@ -1,9 +1,9 @@
 import { basename, join, relative, resolve, sep } from 'node:path';
 import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
-import { UsageError } from '../src/core/errors';
+import { formatProblem, UsageError } from '../src/core/errors';
 import { exportModels } from '../src/model/export';
 import { formatBytes, formatCount } from '../src/core/format';
-import { readValidRepository } from '../src/model';
+import { readValidRepository, staleTraces } from '../src/model';
 import { displayPath } from '../src/model/paths';
 import { paths } from '../src/core/paths';
 
@@ -54,6 +54,7 @@ async function exportRepository(argv: readonly string[]): Promise<number> {
   }
   const purpose = 'exported; nothing was written';
   const { models, added } = await readValidRepository(flags.repo, parseSelection(flags), purpose);
+  for (const warning of await staleTraces(models)) process.stderr.write(`warning: ${formatProblem(warning)}\n`);
   const { bytes, removed } = await exportModels(models, out);
   if (added.length > 0) process.stdout.write(`Added, because an ensemble uses them: ${added.join(', ')}\n`);
   if (removed.length > 0) process.stdout.write(`Removed: ${removed.join(', ')}\n`);

@@ -8,6 +8,7 @@ import {
   memoryAdvice,
   readRepository,
   serverMemory,
+  staleTraces,
   type Repository,
   type RepositoryModel,
   type SourceFile,
@@ -29,13 +30,15 @@ const HELP = `Checks a model repository without a server: configurations, ensemb
   --repo DIR     model repository to check (default: ${basename(paths.modelRepository)})
   --models A,B   check only these models, and the models that their ensembles use
   --exclude A,B  check all models except these
-  --json         print models and problems as JSON
+  --json         print models, problems and warnings as JSON
   --help         print this text
 
 Examples:
   npm run validate
   npm run validate -- --models resnet,bert
   npm run validate -- --repo ../models --json
+
+A model whose files changed since its trace gets a warning, which does not change the exit code.
 
 Exit codes: 0 no problems, 1 problems were found, 2 wrong command line.
 `;
@@ -52,15 +55,17 @@ async function validate(argv: readonly string[]): Promise<number> {
     return EXIT.ok;
   }
   const repository = await readRepository(flags.repo, parseSelection(flags));
-  if (flags.json) process.stdout.write(`${asJson(repository)}\n`);
-  else print(repository);
+  const warnings = await staleTraces(repository.models);
+  if (flags.json) process.stdout.write(`${asJson(repository, warnings)}\n`);
+  else print(repository, warnings);
   return repository.problems.length === 0 ? EXIT.ok : EXIT.failed;
 }
 
-function print({ models, problems, added }: Repository): void {
+function print({ models, problems, added }: Repository, warnings: readonly Problem[]): void {
   if (models.length > 0) process.stdout.write(`${table(models)}\n\n${memoryText(models)}`);
   if (added.length > 0) process.stdout.write(`Added, because an ensemble uses them: ${added.join(', ')}\n`);
   for (const problem of problems) process.stderr.write(`${formatProblem(problem)}\n`);
+  for (const warning of warnings) process.stderr.write(`warning: ${formatProblem(warning)}\n`);
   for (const advice of adviceOn(models)) process.stderr.write(`hint: ${formatProblem(advice)}\n`);
   process.stdout.write(`${formatCount(models.length, 'model')}, ${formatCount(problems.length, 'problem')}\n`);
 }
@@ -122,7 +127,7 @@ const files = ({ versions, extraFiles }: RepositoryModel): SourceFile[] => [
 
 const bytes = (model: RepositoryModel): number => files(model).reduce((sum, file) => sum + file.bytes, 0);
 
-function asJson({ models, problems, added }: Repository): string {
+function asJson({ models, problems, added }: Repository, warnings: readonly Problem[]): string {
   const summaries = models.map((model) => ({
     name: model.name,
     platform: model.platform,
@@ -135,7 +140,7 @@ function asJson({ models, problems, added }: Repository): string {
   // JSON has no 64-bit integers.
   const replacer = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value);
   return JSON.stringify(
-    { models: summaries, problems, advice: adviceOn(models), memory: serverMemory(models), added },
+    { models: summaries, problems, warnings, advice: adviceOn(models), memory: serverMemory(models), added },
     replacer,
     2,
   );

@@ -1,5 +1,5 @@
 import { EXIT, parseInteger } from '../cli/cli';
-import { UsageError, UserError } from '../core/errors';
+import { formatProblem, UsageError, UserError, type Problem } from '../core/errors';
 import { firstLines, formatBytes, formatCount, formatDuration, formatTable } from '../core/format';
 import { Progress } from '../cli/progress';
 import type { ApplyOptions, ApplyResult } from '../publish/apply/options';
@@ -87,6 +87,7 @@ export async function runPublishCommand(
     process.stdout.write(text);
   };
   const started = Date.now();
+  const warnings = new Map<string, Problem>();
   let changed: ApplyResult;
   try {
     changed = await withInterrupts((signal) =>
@@ -112,6 +113,11 @@ export async function runPublishCommand(
             warned = true;
           },
           confirmPrune: (plan) => (flags.yes === true ? Promise.resolve(true) : confirm(plan, progress, signal)),
+          onWarning: (warning) => {
+            const text = formatProblem(warning);
+            if (!warnings.has(text)) progress.line(`warning: ${text}`.replace(/^/gm, '     '));
+            warnings.set(text, warning);
+          },
           onBytes: (key, bytes) => step.update(`${key}, ${transfer.add(bytes)}`),
           onStage: (text) => progress.line(`     ${withTargetFlags(text, target, source)}`),
           onLoading: (replica, model) => step.update(`load ${model} on ${replica}`),
@@ -123,7 +129,8 @@ export async function runPublishCommand(
         });
       }),
     );
-    if (flags.json) process.stdout.write(`${JSON.stringify(asJson(changed, flags, Date.now() - started), null, 2)}\n`);
+    const json = { ...asJson(changed, flags, Date.now() - started), warnings: [...warnings.values()] };
+    if (flags.json) process.stdout.write(`${JSON.stringify(json, null, 2)}\n`);
     else print(`${describeResult(changed, flags, target)}\n`);
   } catch (error) {
     if (error instanceof InterruptedError) {

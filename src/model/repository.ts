@@ -28,6 +28,7 @@ import { versionRules } from './rules/version-policy';
 import { warmupRules } from './rules/warmup';
 import { servedVersions, withServedVersions } from './served-versions';
 import { isIgnored, readFiles, type SourceFile } from './source-files';
+import { checkTracedFiles } from './stale-traces';
 import { checkArtifacts, readVersions, type ModelVersion } from './versions';
 
 /** A model that can be published. */
@@ -286,6 +287,7 @@ async function readFolder(
   const facts = platformFacts(config, new Set(files.map((key) => key.split('/')[0] ?? '')));
   const extraFiles = artifacts ? await readExtraFiles(directory, config, isPbtxt, problems) : [];
   if (artifacts) await checkArtifacts({ root: directory, config, facts, versions }, problems);
+  if (artifacts) await checkTracedFiles(directory, versions, problems);
   await checkRequirements(directory, { config, versions }, problems);
   const name = path.basename(directory);
   const numbers = artifacts ? versions.map(({ version }) => version) : undefined;

@@ -1,4 +1,5 @@
-import { readValidRepository, type RepositoryModel, type Selection } from '../model';
+import { readValidRepository, staleTraces, type RepositoryModel, type Selection } from '../model';
+import { displayPath } from '../model/paths';
 import { applyChange } from './apply/apply';
 import type { ApplyResult, ApplyOptions } from './apply/options';
 import { readSnapshot } from './plan/snapshot';
@@ -39,16 +40,26 @@ export async function publish(options: PublishOptions): Promise<Published> {
   firstSnapshot.catch(() => headIsKnown(undefined));
   const read = await readValidRepository(repository, options, 'published; nothing was uploaded');
   if (read.added.length > 0) options.onStage?.(`also publish the steps of an ensemble: ${read.added.join(', ')}`);
+  const { onWarning } = options;
+  if (onWarning !== undefined) (await staleTraces(read.models)).forEach(onWarning);
   const models = await desiredModels(options.adapt === undefined ? read.models : read.models.map(options.adapt));
   void head.then((release) => hashAhead(models, release));
   const changed = await applyChange(
     (release) => {
-      const gone = prune ? Object.keys(release?.models ?? {}).filter((name) => !read.names.includes(name)) : [];
+      const absent = Object.keys(release?.models ?? {}).filter((name) => !read.names.includes(name));
+      const gone = prune ? absent : [];
       const others = Object.keys(release?.models ?? {}).filter((name) => !models.some((model) => model.name === name));
       // With --models, the user asks for a change of the named models only.
       const remove = options.removeOthers === true ? others : options.models === undefined ? gone : [];
       if (gone.length > remove.length) {
         options.onStage?.(`--prune keeps ${gone.join(', ')}, because --models removes no model`);
+      }
+      if (absent.length > 0 && !prune && options.models === undefined && options.removeOthers !== true) {
+        onWarning?.({
+          file: displayPath(repository),
+          message: `no longer has these models, which stay served: ${absent.join(', ')}`,
+          hint: 'to remove them from the replicas and the bucket, publish with --prune',
+        });
       }
       return Promise.resolve({
         models,

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, normalize } from 'node:path';
-import { staysInside } from '../model/paths';
+import { readTraceRecord } from '../model/trace-record';
 import { isVersion } from '../model/versions';
 
 const HEADER =
@@ -43,32 +43,13 @@ function tracedFiles(folder: string, version: string): string[] {
 
 /** Returns the files of one record that still have the recorded size; others may have been replaced by the user. */
 function recordedFiles(folder: string, record: string): string[] {
-  return readRecord(join(folder, record))
+  const { artifact, dataFiles = [], otherFiles = [] } = readTraceRecord(join(folder, record)) ?? {};
+  return [...(artifact === undefined ? [] : [artifact]), ...dataFiles, ...otherFiles]
     .filter(({ path, bytes }) => {
       const file = statSync(join(folder, path), { throwIfNoEntry: false });
       return file?.isFile() === true && file.size === bytes;
     })
     .map(({ path }) => normalize(path));
-}
-
-interface RecordedFile {
-  path: string;
-  bytes: number;
-}
-
-/** The entries of a trace record that name a file in the model folder. A user may have damaged the record. */
-function readRecord(file: string): RecordedFile[] {
-  try {
-    const record = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
-    return [record['artifact'], record['data_files'], record['extra_files'], record['golden']].flat().filter(isInside);
-  } catch {
-    return []; // Not a trace record.
-  }
-}
-
-function isInside(entry: unknown): entry is RecordedFile {
-  const { path, bytes } = (entry ?? {}) as Partial<Record<keyof RecordedFile, unknown>>;
-  return typeof path === 'string' && typeof bytes === 'number' && staysInside(path) && !path.includes('\0');
 }
 
 function update(directory: string, names: readonly string[]): void {

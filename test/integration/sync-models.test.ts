@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -10,6 +10,7 @@ import { CONFIG, ONE_MODEL, publisher, TWO_MODELS } from '../support/publish';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, startCommandLine } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
+import { tracedModel } from '../support/traced-model';
 import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
@@ -103,6 +104,32 @@ test('sync-models --prune lists its deletions and requires --yes without a termi
   expect((await rollback(/(\S+) --models a\n/.exec(refused.stderr)?.[1] ?? '', '--models', 'a')).code).toBe(0);
   const { stdout } = await runCommandLine('releases', where, S3_ENVIRONMENT);
   expect(stdout).toMatch(/\nx {2}[^]*\nx: rollback cannot restore it, because .*: b 1\n/);
+});
+
+test('sync-models publishes a model whose files changed since its trace, with a warning', async () => {
+  writeRepository(repository, { ...tracedModel('m'), ...ONE_MODEL, 'm/net.py': 'LAYERS = 4\n' });
+  const message = 'is stale; since the trace: net.py changed';
+  const { code, stderr } = await sync('--dry-run');
+  expect({ code, warnings: stderr.match(/warning: .*\n.*/g) }).toEqual({
+    code: 0,
+    warnings: [expect.stringMatching(`/m/1/model.pt: ${message}\n +-> run "npm run trace -- --models m --repo `)],
+  });
+  expect(JSON.parse((await sync('--json')).stdout)).toMatchObject({ isNew: true, warnings: [{ message }] });
+  expect((await sync('--models', 'a')).stderr).not.toContain('warning');
+});
+
+test('sync-models names models that the folder no longer has and that stay served without --prune', async () => {
+  writeRepository(repository, TWO_MODELS);
+  await publishNow();
+  renameSync(join(repository, 'b'), join(repository, 'renamed'));
+  const warning = 'no longer has these models, which stay served: b\n';
+  const { stderr } = await sync();
+  expect(stderr.split(warning)).toHaveLength(2);
+  expect(stderr).toContain('-> to remove them from the replicas and the bucket, publish with --prune\n');
+  expect((await sync('--exclude', 'a')).stderr).toContain(warning);
+  expect((await sync('--models', 'a')).stderr).not.toContain('stay served');
+  expect((await sync('--prune', '--yes')).stderr).not.toContain('stay served');
+  expect((await sync()).stderr).not.toContain('stay served');
 });
 
 /** Runs a command in a terminal, sends Ctrl-C at its prompt, and exits with its exit code. */

@@ -72,6 +72,28 @@ test.each(['sys.exit(0)', '__import__("os")._exit(0)'])(
   },
 );
 
+test('validate reports what changed since the trace', async () => {
+  const repository = join(scratch.directory, 'stale');
+  writeRepository(repository, { ...TRACED, 'scale/net.py': '' });
+  expect(await trace(repository)).toMatchObject({ code: 0 });
+  const validate = async (): Promise<unknown> => {
+    const { code, stdout } = await runCommandLine('validate', ['--repo', repository, '--json']);
+    const { problems, warnings } = JSON.parse(stdout) as Record<string, { message: string }[]>;
+    return { code, found: [...(problems ?? []), ...(warnings ?? [])].map(({ message }) => message) };
+  };
+  expect(await validate()).toEqual({ code: 0, found: [] });
+  writeRepository(repository, { 'scale/net.py': 'a = 1', 'scale/words.txt': 'a', 'scale/labels.txt': 'x' });
+  rmSync(join(repository, 'scale', 'golden', '1', 'traced-0.json'));
+  const changes = ['golden/1/traced-0.json was removed', 'labels.txt changed', 'net.py changed', 'words.txt is new'];
+  expect(await validate()).toEqual({ code: 0, found: [`is stale; since the trace: ${changes.join(', ')}`] });
+  const { stdout } = await trace(repository, '--explain');
+  for (const name of ['golden/1/traced-0.json', 'labels.txt', 'net.py', 'words.txt']) expect(stdout).toContain(name);
+  expect(await trace(repository)).toMatchObject({ code: 0 });
+  expect(await validate()).toEqual({ code: 0, found: [] });
+  writeFileSync(join(repository, 'scale', '1', 'model.pt'), torchScript());
+  expect(await validate()).toEqual({ code: 1, found: [expect.stringContaining('is not the file that npm run trace')] });
+});
+
 describe('in a Git repository', () => {
   const root = join(scratch.directory, 'git');
   const repository = join(root, 'model-repo');

@@ -15,6 +15,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { main } from '../../scripts/export';
 import { exportModels, type ExportedModel } from '../../src/model/export';
+import { writeRepository } from '../support/repository';
+import { tracedModel } from '../support/traced-model';
 
 let scratch: string;
 let out: string;
@@ -276,6 +278,12 @@ describe('npm run export', () => {
     expect(await main(['--repo', join(scratch, 'repo'), '--out', out])).toBe(1);
     expect(printed.join('')).toContain('is not ready to be exported; nothing was written');
     expect(readdirSync(scratch)).toEqual(['repo']);
+  });
+
+  test('warns of a model whose files changed since its trace', async () => {
+    writeRepository(join(scratch, 'repo'), { ...tracedModel('m'), 'm/net.py': 'LAYERS = 4\n' });
+    expect(await main(['--repo', join(scratch, 'repo'), '--out', out])).toBe(0);
+    expect(printed.join('')).toContain('/m/1/model.pt: is stale; since the trace: net.py changed\n');
   });
 
   test('refuses a folder in the repository', async () => {

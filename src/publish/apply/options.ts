@@ -1,3 +1,4 @@
+import type { Problem } from '../../core/errors';
 import type { ReplicaSource } from '../../cluster/source';
 import type { S3Store } from '../../s3/store';
 import type { RepositoryLocation } from '../location';
@@ -58,6 +59,8 @@ export interface ApplyOptions extends Omit<RolloutOptions, 'ask'> {
   /** Called before anything is deleted; false aborts the change with an error. */
   confirmPrune?: (plan: Plan) => Promise<boolean>;
   onBytes?: (key: string, bytes: number) => void;
+  /** Called with what the user may have forgotten; nothing stops. May repeat a warning. */
+  onWarning?: (warning: Problem) => void;
   /** Called with the current step, or with the reason for waiting. */
   onStage?: (text: string) => void;
 }

@@ -1,8 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { createReadStream, existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { UserError } from '../../core/errors';
+import { computeSha256 } from '../../core/sha256';
 import { displayPath } from '../../model/paths';
 import { cacheRoot } from '../../install/cache';
 import { openSource } from './open';
@@ -127,10 +128,4 @@ async function isPointer(path: string): Promise<boolean> {
   } finally {
     await file.close();
   }
-}
-
-async function computeSha256(path: string): Promise<string> {
-  const hash = createHash('sha256');
-  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
-  return hash.digest('hex');
 }

@@ -1,5 +1,6 @@
 import { main } from '../../../scripts/validate';
 import { MODEL_REPO, folder, modelYaml, removeFolders, torchScript } from '../../support/model-files';
+import { tracedModel } from '../../support/traced-model';
 
 afterEach(async () => {
   jest.restoreAllMocks();
@@ -65,6 +66,21 @@ describe('validate', () => {
     expect(out).toContain('\n1 model, 2 problems\n');
   });
 
+  it('warns of a model whose files changed since its trace, and exits with 0', async () => {
+    const root = folder({ ...tracedModel('m'), 'm/net.py': 'LAYERS = 4\n' });
+    const { code, out, err } = await run('--repo', root);
+    expect(err).toContain(
+      `warning: ${root}/m/1/model.pt: is stale; since the trace: net.py changed\n    -> run "npm run trace -- --models m `,
+    );
+    expect(out).toContain('\n1 model, 0 problems\n');
+    expect(code).toBe(0);
+    const { out: json } = await run('--repo', root, '--json');
+    expect(JSON.parse(json)).toMatchObject({
+      problems: [],
+      warnings: [{ file: `${root}/m/1/model.pt`, message: 'is stale; since the trace: net.py changed' }],
+    });
+  });
+
   it('says which version is to be served and is missing', async () => {
     const versions = { version_policy: { specific: { versions: [1, 3] } } };
     const root = folder({ 'm/model.yaml': modelYaml(versions), 'm/1/model.pt': torchScript() });
@@ -87,6 +103,7 @@ describe('validate', () => {
         },
       ],
       problems: [],
+      warnings: [],
       advice: [expect.objectContaining({ file: 'm', field: 'model_warmup' })],
       memory: {
         models: [expect.objectContaining({ name: 'm', weights: torchScript().length, main: 3 * torchScript().length })],

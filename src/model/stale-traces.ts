@@ -1,0 +1,156 @@
+import { promises as fs } from 'node:fs';
+import path from 'node:path';
+import type { Problem } from '../core/errors';
+import { traceCommand } from '../core/next-command';
+import { ProblemList } from '../core/problems';
+import { computeSha256 } from '../core/sha256';
+import { GOLDEN_FOLDER } from './golden/request';
+import { YAML_FILE } from './load-config';
+import type { ModelConfig } from './model-config';
+import { displayPath, exists, isTraceRecord, TRACE_FILE } from './paths';
+import type { RepositoryModel } from './repository';
+import { isIgnored, readFiles } from './source-files';
+import { readTraceRecord, type RecordedFile, type TraceRecord } from './trace-record';
+import type { ModelVersion } from './versions';
+
+/** Beginning of the recorded paths of python/tracing itself. A new release of this package does not make models stale. */
+const TRACING = 'python/tracing/';
+
+/** A record with its place in the model folder. */
+interface Placed {
+  /** `1/model.pt.trace.json` */
+  key: string;
+  /** Time of the record's last change in nanoseconds. */
+  changedAt: bigint;
+  record: TraceRecord & { artifact: RecordedFile };
+}
+
+/**
+ * Reports artifacts that are not the files that their records describe, because such a record gives a wrong origin of
+ * the weights, and golden requests of another file. A file is read only if it was changed after its record.
+ *
+ * @param root the model folder
+ * @param problems also has the problems of artifacts that were found before, which are not reported again
+ */
+export async function checkTracedFiles(
+  root: string,
+  versions: readonly ModelVersion[],
+  problems: ProblemList,
+): Promise<void> {
+  for (const version of versions) {
+    const placed = await findRecord(root, version);
+    if (placed === undefined) continue;
+    const { artifact, dataFiles, otherFiles } = placed.record;
+    const golden = `${GOLDEN_FOLDER}/${version.version}/`;
+    const isAsked = otherFiles.some((file) => file.path.startsWith(golden));
+    for (const file of [artifact, ...dataFiles]) {
+      const name = displayPath(path.join(root, file.path));
+      const isReported = problems.problems.some((problem) => problem.file === name);
+      if (isReported || (await isWhole(root, file, placed))) continue;
+      const retrace = (await exists(path.join(root, TRACE_FILE))) ? `run "${traceCommand(root)}"; or, ` : '';
+      problems.problems.push({
+        file: name,
+        message: `is not the file that npm run trace wrote, so ${placed.key} does not describe it`,
+        hint: `${retrace}to publish this file, delete ${placed.key}${isAsked ? ` and ${golden}traced-*` : ''}`,
+      });
+    }
+  }
+}
+
+/**
+ * Returns a warning for each model whose sources, or files that the trace wrote beside the artifact, have changed since
+ * the trace. Compares only the version that a trace would make now, because older versions were made from other files.
+ * Sources outside of the model folder that do not exist on this machine are not compared. `npm run trace -- --explain`
+ * also compares packages, the seed, python/tracing, and model.yaml, which is often changed without a new trace.
+ */
+export async function staleTraces(models: readonly RepositoryModel[]): Promise<Problem[]> {
+  const found: Problem[] = [];
+  for (const { directory, config, versions, served } of models) {
+    const made = versions.find(({ version }) => version === tracedVersion(config) && served.includes(version));
+    if (made === undefined || !(await exists(path.join(directory, TRACE_FILE)))) continue;
+    const placed = await findRecord(directory, made);
+    if (placed === undefined) continue;
+    const changes = await changesSince(directory, placed);
+    if (changes.length === 0) continue;
+    const more = changes.length > MOST_CHANGES ? ` and ${changes.length - MOST_CHANGES} more` : '';
+    found.push({
+      file: displayPath(path.join(directory, placed.record.artifact.path)),
+      message: `is stale; since the trace: ${changes.slice(0, MOST_CHANGES).join(', ')}${more}`,
+      hint: `run "${traceCommand(directory)}" to include these changes`,
+    });
+  }
+  return found;
+}
+
+/** Number of changed files that a message names. */
+const MOST_CHANGES = 5;
+
+/** The version that `npm run trace` makes: the newest that version_policy names, or 1. */
+const tracedVersion = ({ version_policy: policy }: ModelConfig): number =>
+  Math.max(...(policy?.specific?.versions ?? []), 0) || 1;
+
+/** The record of the artifact in a version folder; undefined if no trace made the artifact. */
+async function findRecord(root: string, { files }: ModelVersion): Promise<Placed | undefined> {
+  for (const { key } of files.filter((file) => isTraceRecord(file.key))) {
+    const record = readTraceRecord(path.join(root, key));
+    const artifact = record?.artifact;
+    // A copied version folder has the record of the other version.
+    if (record === undefined || artifact === undefined || key !== `${artifact.path}.trace.json`) continue;
+    return { key, changedAt: await getChangeTime(path.join(root, key)), record: { ...record, artifact } };
+  }
+  return undefined;
+}
+
+async function changesSince(root: string, placed: Placed): Promise<string[]> {
+  const { sources, artifact, dataFiles, otherFiles } = placed.record;
+  const changes = new Map<string, string>();
+  for (const [name, sha256] of Object.entries(sources)) {
+    if (name.startsWith(TRACING) || name === YAML_FILE) continue;
+    const file = path.join(root, name);
+    if (!(await isFile(file))) {
+      if (!name.startsWith('../')) changes.set(name, 'was removed');
+      continue;
+    }
+    const now = await computeSha256(file).catch(() => undefined);
+    if (now !== sha256) changes.set(name, now === undefined ? 'cannot be read' : 'changed');
+  }
+  for (const file of otherFiles) {
+    if (await isWhole(root, file, placed)) continue;
+    changes.set(file.path, (await isFile(path.join(root, file.path))) ? 'changed' : 'was removed');
+  }
+  const known = new Set([...Object.keys(sources), ...[artifact, ...dataFiles, ...otherFiles].map((file) => file.path)]);
+  for (const name of await readSources(root)) if (!known.has(name)) changes.set(name, 'is new');
+  return [...changes].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, change]) => `${name} ${change}`);
+}
+
+/** Files of a model folder that a trace may read: all except versions and golden requests. */
+async function readSources(root: string): Promise<string[]> {
+  const entries = await fs.readdir(root, { withFileTypes: true });
+  const names = entries
+    .filter((entry) => entry.isFile() || !(entry.name === GOLDEN_FOLDER || /^\d+$/.test(entry.name)))
+    .map(({ name }) => name);
+  const unreadable = new ProblemList(displayPath(root));
+  return names
+    .filter((name) => !isIgnored(name))
+    .flatMap((name) => readFiles(root, name, unreadable).map(({ key }) => key));
+}
+
+/** Whether the file has the recorded bytes. A file that is older than the record is not read (docs/decisions.md). */
+async function isWhole(
+  root: string,
+  { path: name, bytes, sha256 }: RecordedFile,
+  { changedAt }: Placed,
+): Promise<boolean> {
+  const file = path.join(root, name);
+  const stat = await fs.stat(file, { bigint: true }).catch(() => undefined);
+  if (stat?.isFile() !== true || Number(stat.size) !== bytes) return false;
+  return sha256 === undefined || stat.ctimeNs < changedAt || (await computeSha256(file)) === sha256;
+}
+
+const getChangeTime = async (file: string): Promise<bigint> => (await fs.stat(file, { bigint: true })).ctimeNs;
+
+const isFile = (file: string): Promise<boolean> =>
+  fs.stat(file).then(
+    (stat) => stat.isFile(),
+    () => false,
+  );

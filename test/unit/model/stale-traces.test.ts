@@ -1,0 +1,129 @@
+import { mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { staleTraces } from '../../../src/model';
+import { folder, modelYaml, read, removeFolders, texts, torchScript, zip } from '../../support/model-files';
+import { recorded, tracedModel } from '../../support/traced-model';
+
+afterEach(removeFolders);
+
+/** A repository with the traced model `m`, and these changes: path in the folder of m -> content. */
+function traced(changes: Record<string, string | Buffer | undefined> = {}, version = 1): string {
+  const root = folder(tracedModel('m', version));
+  for (const [name, content] of Object.entries(changes)) {
+    const file = join(root, 'm', name);
+    if (content === undefined) rmSync(file);
+    else {
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(file, content);
+    }
+  }
+  return root;
+}
+
+async function warnings(root: string): Promise<string[]> {
+  const { models, texts: problems } = await read(root);
+  expect(problems).toEqual([]);
+  return texts(await staleTraces(models), root);
+}
+
+const specific = (...versions: number[]): string => modelYaml({ version_policy: { specific: { versions } } });
+
+test.each<{ what: string; changes: Record<string, string | undefined>; reason?: string }>([
+  { what: 'no changed file', changes: {} },
+  { what: 'the same bytes written again', changes: { 'net.py': 'LAYERS = 3\n', 'labels.txt': 'cat\ndog\n' } },
+  { what: 'a changed trace.py', changes: { 'trace.py': 'import other\n' }, reason: 'trace.py changed' },
+  { what: 'changed weights', changes: { 'weights.pth': 'WEIGHTS' }, reason: 'weights.pth changed' },
+  { what: 'a new file', changes: { 'data/words.txt': 'a' }, reason: 'data/words.txt is new' },
+  { what: 'a removed module', changes: { 'net.py': undefined }, reason: 'net.py was removed' },
+  { what: 'a changed file of the trace', changes: { 'labels.txt': 'cat\nfox\n' }, reason: 'labels.txt changed' },
+  { what: 'a changed module outside of the folder', changes: { '../shared.py': '' }, reason: '../shared.py changed' },
+  { what: 'a removed module outside of the folder', changes: { '../shared.py': undefined } },
+  {
+    what: 'several changes',
+    changes: { 'weights.pth': 'w', 'trace.py': '', 'net.py': undefined },
+    reason: 'net.py was removed, trace.py changed, weights.pth changed',
+  },
+  {
+    what: 'many changes',
+    changes: Object.fromEntries(['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((name) => [name, name])),
+    reason: 'a is new, b is new, c is new, d is new, e is new and 2 more',
+  },
+  {
+    what: 'files that no trace reads',
+    changes: { '.cache/x': 'x', '__pycache__/x.pyc': 'x', '1/notes.txt': 'x', 'golden/notes.txt': 'x' },
+  },
+  { what: 'a changed model.yaml', changes: { 'model.yaml': modelYaml({ instance_group: [{ count: 2 }] }) } },
+  { what: 'no trace.py', changes: { 'trace.py': undefined } },
+  { what: 'no record', changes: { '1/model.pt.trace.json': undefined, 'net.py': '' } },
+  { what: 'a damaged record', changes: { '1/model.pt.trace.json': '{"artifact": 3', 'net.py': '' } },
+])('staleTraces after $what: $reason', async ({ changes, reason }) => {
+  const root = traced(changes);
+  const expected = `m/1/model.pt: is stale; since the trace: ${reason}\n    -> run "npm run trace -- --models m --repo .`;
+  expect(await warnings(root)).toEqual(reason === undefined ? [] : [`${expected}" to include these changes`]);
+});
+
+test.each([
+  { policy: [1], made: 1, stale: ['1'] },
+  { policy: [1, 2], made: 1, stale: [] },
+  { policy: [1, 2], made: 2, stale: ['2'] },
+])(
+  'staleTraces compares only the newest of versions $policy: version $made is stale',
+  async ({ policy, made, stale }) => {
+    const root = traced({ 'model.yaml': specific(...policy), 'net.py': '', '1/model.pt': torchScript() }, made);
+    if (policy.includes(2)) {
+      mkdirSync(join(root, 'm', '2'), { recursive: true });
+      writeFileSync(join(root, 'm', '2', 'model.pt'), torchScript());
+    }
+    const found = (await warnings(root)).map((text) => /^m\/(\d)\/model\.pt: .*net\.py changed/.exec(text)?.[1]);
+    expect(found).toEqual(stale);
+  },
+);
+
+describe('an artifact that replaces the traced one', () => {
+  const other = (): Buffer => {
+    const bytes = torchScript();
+    bytes.writeUInt8(1, 10); // a time in the archive: the file has the same size and is a valid archive
+    return bytes;
+  };
+  const NAMES = ['model/data.pkl', 'model/code/__torch__/m.py', 'model/constants.pkl', 'model/version'];
+  const message =
+    'm/1/model.pt: is not the file that npm run trace wrote, so 1/model.pt.trace.json does not describe it';
+  const remove = 'to publish this file, delete 1/model.pt.trace.json';
+
+  test.each([
+    { what: 'of another size', content: zip([...NAMES, 'model/data/0']) },
+    { what: 'of the same size', content: other() },
+  ])('is a problem: $what', async ({ content }) => {
+    const root = traced({ '1/model.pt': content });
+    const trace = `run "npm run trace -- --models m --repo ."; or, `;
+    expect((await read(root)).texts).toEqual([`${message}\n    -> ${trace}${remove}`]);
+  });
+
+  test('is a problem without a trace.py too, and none without the record', async () => {
+    const root = traced({ '1/model.pt': other(), 'trace.py': undefined });
+    expect((await read(root)).texts).toEqual([`${message}\n    -> ${remove}`]);
+    rmSync(join(root, 'm', '1', 'model.pt.trace.json'));
+    expect((await read(root)).texts).toEqual([]);
+  });
+
+  test('is reported with the golden requests of the trace', async () => {
+    const root = traced({ '1/model.pt': other() });
+    const file = join(root, 'm', '1', 'model.pt.trace.json');
+    const golden = [recorded('golden/1/traced-0.json', '{}')];
+    writeFileSync(file, JSON.stringify({ ...(JSON.parse(readFileSync(file, 'utf8')) as object), golden }));
+    expect((await read(root)).texts[0]).toMatch(/delete 1\/model\.pt\.trace\.json and golden\/1\/traced-\*$/);
+  });
+
+  test('is found although its time of modification is old', async () => {
+    const root = traced();
+    const file = join(root, 'm', '1', 'model.pt');
+    writeFileSync(file, other());
+    utimesSync(file, 1, 1);
+    expect((await read(root)).texts).toHaveLength(1);
+  });
+
+  test('is not reported beside another problem of the file', async () => {
+    const root = traced({ '1/model.pt': '' });
+    expect((await read(root)).texts).toEqual([expect.stringMatching(/^m\/1\/model\.pt: is empty/)]);
+  });
+});
