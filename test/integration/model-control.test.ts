@@ -119,7 +119,7 @@ describe('load requests that contain a model, to the server of npm run local', (
     });
   });
 
-  test('are accepted with the key, so the key is what protects', async () => {
+  test('are accepted with the key, so the key protects', async () => {
     const key = { [CONTROL_HEADER]: stack.modelControlKey };
     expect(await fromAPage('/v2/repository/models/evil/load', key)).toBe(200);
     expect(existsSync(marker)).toBe(true);

@@ -211,7 +211,7 @@ describe('--prune', () => {
   }
 
   test.each([{ dryRun: true }, { dryRun: false }])(
-    'with --exclude removes what the folder lacks: %p',
+    'with --exclude removes models that the folder lacks: %p',
     async (options) => {
       await publishedBefore();
       const stages: string[] = [];

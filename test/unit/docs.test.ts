@@ -64,14 +64,14 @@ function isThere(path: string): boolean {
   return existsSync(join(paths.root, folder)) && readdirSync(join(paths.root, folder)).some((one) => name.test(one));
 }
 
-test('there are pages, links and names to look at', () => {
+test('the tests find pages, links and names', () => {
   expect(PAGES.length).toBeGreaterThan(15);
   expect(PAGES.flatMap(links).length).toBeGreaterThan(60);
   expect(PAGES.flatMap(named).length).toBeGreaterThan(60);
 });
 
 describe.each(PAGES)('%s', (page) => {
-  test('every link leads to a file, and to a heading in it', () => {
+  test('every link leads to a file and a heading in the file', () => {
     const broken = links(page).filter((target) => {
       const [path = '', anchor = ''] = target.split('#');
       const file = path === '' ? page : join(dirname(page), path);
@@ -81,18 +81,18 @@ describe.each(PAGES)('%s', (page) => {
     expect(broken).toEqual([]);
   });
 
-  test('every file that it names is there', () => {
+  test('every file that the page names exists', () => {
     const made = fences(read(page)).map(({ note }) => note);
     expect(named(page).filter((path) => !made.includes(path) && !isThere(path))).toEqual([]);
   });
 
-  test('every file in its diagrams is there, at the top or in src', () => {
+  test('every file in the diagrams exists, at the top or in src', () => {
     const diagrams = fences(read(page)).filter(({ language }) => language === 'mermaid');
     const files = diagrams.flatMap(({ text }) => text.match(/[\w-]+\/[\w/-]*[\w-]\.ts\b/g) ?? []);
     expect(files.filter((file) => !isThere(file) && !isThere(join('src', file)))).toEqual([]);
   });
 
-  test('every command that it names is one of package.json', () => {
+  test('every command that the page names is in package.json', () => {
     const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
     const commands = [...read(page).matchAll(/npm run ([a-z][a-z0-9:-]*)/g)].map(([, name = '']) => name);
     expect(commands.filter((name) => !(name in scripts))).toEqual([]);
@@ -111,7 +111,7 @@ describe('the messages that the README explains', () => {
     });
   }
 
-  test('there are some', () => expect(messages.length).toBeGreaterThan(12));
+  test('the page explains more than 12 messages', () => expect(messages.length).toBeGreaterThan(12));
 
   // What stands for a value is left out: `...`, a number, the name of a flag.
   test.each(messages)('%s', (message) => {

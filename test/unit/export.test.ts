@@ -95,7 +95,7 @@ test('writes configuration, versions and extra files, and a version without file
   expect(readdirSync(scratch).sort()).toEqual(['out', 'source']);
 });
 
-test('keeps the placeholder that is there', async () => {
+test('keeps an existing placeholder', async () => {
   await exportModels([model('ens', { '1/.keep': 'mine' })], out);
   expect(tree(out)['ens/1/.keep']).toBe('mine');
 });
@@ -134,7 +134,7 @@ test('a linked source becomes a file', async () => {
   expect(lstatSync(join(out, 'resnet/1/model.pt')).isFile()).toBe(true);
 });
 
-test('a later export takes the place of the former, and leaves alone what is not ours', async () => {
+test('a later export replaces the former one, and keeps files of others', async () => {
   await exportModels([model('resnet', { '1/model.pt': 'one' }), model('bert', { '1/model.pt': 'old' })], out);
   writeFileSync(join(out, 'notes.txt'), 'mine');
 
@@ -150,7 +150,7 @@ test('a later export takes the place of the former, and leaves alone what is not
   expect(readdirSync(scratch).sort()).toEqual(['out', 'source']);
 });
 
-test('takes an empty folder, and clears up after a run that was killed', async () => {
+test('accepts an empty folder, and deletes the files of a killed run', async () => {
   mkdirSync(join(scratch, 'out.partial/new/half'), { recursive: true });
   mkdirSync(out);
   await exportModels([model('resnet', { '1/model.pt': 'one' })], out);
@@ -206,7 +206,7 @@ test('a failure leaves the former export as it was', async () => {
   expect(readdirSync(scratch).sort()).toEqual(['out', 'source']);
 });
 
-test('a run that is cut short while models are renamed into place is made good by the next', async () => {
+test('the next run completes a run that was killed while it renamed models', async () => {
   await exportModels([model('old', { '1/model.pt': 'old' })], out);
   const models = [model('bert', { '1/model.pt': 'bert' }), model('resnet', { '1/model.pt': 'resnet' })];
   const rename = promises.rename;
@@ -228,7 +228,7 @@ test('a run that is cut short while models are renamed into place is made good b
   expect(tree(out)).toMatchObject({ '.export.json': marker('bert', 'resnet'), 'resnet/1/model.pt': 'resnet' });
 });
 
-test('a file in the way is an error that names it', async () => {
+test('names the file that is in the place of a folder', async () => {
   writeFileSync(out, '');
   await expect(exportModels([], out)).rejects.toThrow(`cannot export to ${out}: it is not a folder`);
 });
@@ -266,7 +266,7 @@ describe('npm run export', () => {
     expect(printed.join('')).toContain('Exported 2 models (');
   });
 
-  test('exports some of it, and then no others are left', async () => {
+  test('exports some models, and deletes the others of the former export', async () => {
     await main(['--repo', join(scratch, 'repo'), '--out', out]);
     expect(await main(['--repo', join(scratch, 'repo'), '--out', out, '--exclude', 'b'])).toBe(0);
     expect(Object.keys(tree(out)).sort()).toEqual(['.export.json', 'a/1/model.py', 'a/config.pbtxt']);

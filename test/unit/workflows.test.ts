@@ -25,7 +25,7 @@ const takesRole = (job: Job): boolean => usesAction(job, 'aws-actions/configure-
 const namesWith = (holds: (job: Job) => boolean): string[] =>
   JOBS.filter(([, job]) => holds(job)).map(([name]) => name);
 
-test('there are the three of them', () => {
+test('the workflows are check, deploy and preview', () => {
   expect(Object.keys(WORKFLOWS).sort()).toEqual(['check.yml', 'deploy.yml', 'preview.yml']);
 });
 
@@ -43,7 +43,7 @@ test('actions of others are pinned by commit, with the release beside it, and ea
   expect(new Set([...pins].map((pin) => pin.split('@')[0])).size).toBe(pins.size);
 });
 
-test('every command is one of package.json', () => {
+test('every command is in package.json', () => {
   const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
   const commands = TEXTS.flatMap((text) => [...text.matchAll(/npm run (?:--silent )?([a-z0-9:-]+)/g)]).map(
     ([, name]) => name,
@@ -54,7 +54,7 @@ test('every command is one of package.json', () => {
   for (const name of commands) expect(scripts).toHaveProperty([name ?? '']);
 });
 
-test('there are no keys and no secrets: roles are taken with tokens', () => {
+test('no workflow uses keys or secrets; roles are assumed with tokens', () => {
   for (const text of TEXTS) expect(text).not.toMatch(/aws-access-key|AWS_ACCESS_KEY|AWS_SECRET|secrets\.|PASSPHRASE/i);
 });
 
@@ -84,7 +84,7 @@ test.each(JOBS)('%s: ends by itself, and leaves no token in its checkout', (_, j
   expect(usesAction(job, 'actions/checkout')).toHaveLength(1);
 });
 
-test('what runs twice at once: nothing that deploys', () => {
+test('no two deployments run at the same time', () => {
   const cancelled = Object.entries(WORKFLOWS).map(([file, { concurrency }]) => [
     file,
     concurrency?.['cancel-in-progress'],
@@ -121,7 +121,7 @@ test('prod comes after staging, which comes after the tests', () => {
   expect([jobs['staging']?.environment, jobs['prod']?.environment]).toEqual(['staging', 'prod']);
 });
 
-test('prod gets no random weights, unless a variable says so', () => {
+test('prod gets no random weights, unless a variable permits them', () => {
   const step = steps(WORKFLOWS['deploy.yml']?.jobs['prod'] ?? {}).find(({ run }) => run?.includes('promote') === true);
   const script = (step?.run ?? '').replace('npm run', 'echo');
   const promote = (allowed: string): string =>
@@ -135,7 +135,7 @@ test('prod gets no random weights, unless a variable says so', () => {
   expect(promote('true')).toBe('promote -- --from staging --to prod');
 });
 
-test.each(['staging', 'prod'])('%s: the trust of the publisher takes the tokens of that environment', (stack) => {
+test.each(['staging', 'prod'])('%s: the publisher role trusts the tokens of that environment', (stack) => {
   const { config } = load(read(`Pulumi.${stack}.yaml`)) as { config: Record<string, unknown> };
   const subjects = config['triton-serving:publisherSubjects'] as string[];
   expect(subjects).toEqual([expect.stringMatching(new RegExp(`^repo:[^/*]+/[^/*]+:environment:${stack}$`))]);
@@ -147,7 +147,7 @@ test.each(['staging', 'prod'])('%s: the trust of the publisher takes the tokens 
   expect(text).toContain(`pulumi up --yes --stack ${stack} --policy-pack policy`);
 });
 
-test('Pulumi is the one that the programs are written for', () => {
+test('the workflows use the Pulumi version of the programs', () => {
   const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
   const installed = JOBS.flatMap(([, job]) => usesAction(job, 'pulumi/actions')).map((step) => step.with);
   expect(installed).toHaveLength(4);

@@ -138,6 +138,6 @@ test.each([
   { argv: 'resnet --local --url http://h:1', message: '--local and --url cannot be combined\n  -> omit one of them\n' },
   { argv: 'resnet --pixels hsv', message: '--pixels hsv: unknown format; allowed: bgr, rgb' },
   { argv: 'resnet --top many', message: '--top many: must be a whole number from 0 to 1000\n' },
-])('infer $argv: the error names the flag and what is allowed', async ({ argv, message }) => {
+])('infer $argv: the error names the flag and the allowed values', async ({ argv, message }) => {
   expect(await usageError('infer', argv)).toContain(`error: ${message}`);
 });

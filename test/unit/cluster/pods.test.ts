@@ -58,7 +58,7 @@ describe('the port of servingPods', () => {
   test('is the container port named http', () => {
     expect(servingPods([pod({ ports })])[0]?.port).toBe(9000);
   });
-  test('is the given port, if there is one', () => {
+  test('is the given port, if one is given', () => {
     expect(servingPods([pod({ ports })], 7000)[0]?.port).toBe(7000);
   });
   test('is 8000 if the pod has no port named http', () => {

@@ -85,7 +85,7 @@ function build(env: NodeJS.ProcessEnv): { code: number | null; said: string; cal
   };
 }
 
-test('another answer than the ONNX model has: no plan', () => {
+test('a plan that answers differently from the ONNX model is not written', () => {
   const built = build({ TRTEXEC: program('trtexec', TRTEXEC), ANSWER: '0.25, -1.1' });
   expect(built).toMatchObject({
     code: 1,
@@ -94,7 +94,7 @@ test('another answer than the ONNX model has: no plan', () => {
   expect(existsSync(join(v1, '10'))).toBe(false);
 });
 
-test('the trtexec on PATH is not taken, but that of the container of the release', () => {
+test('the trtexec of the release container is used, not the one on PATH', () => {
   const docker = `#!/usr/bin/env bash
 while [[ $1 != nvcr.io/* ]]; do
   case $1 in *:/plan) work=\${1%:/plan} ;; esac
@@ -123,7 +123,7 @@ exec "${join(bin, 'trtexec')}" "\${@//\\/plan/$work}"
   });
 });
 
-test('a plan that is there is not replaced', () => {
+test('an existing plan is not replaced', () => {
   expect(build({})).toMatchObject({
     code: 1,
     said: expect.stringContaining('10/model.plan is there already') as string,

@@ -44,15 +44,15 @@ test('triton-cpu: the same without a GPU, only when asked for, under the same ho
   });
 });
 
-test('there are no others', () => {
+test('compose.yaml has no other services', () => {
   expect(Object.keys(services)).toEqual(['triton', 'triton-cpu']);
 });
 
-test('the folder it mounts is in every checkout, as Docker would make it for root alone', () => {
+test('the mounted folder is in every checkout, because Docker would create it for root alone', () => {
   expect(existsSync(join(paths.root, 'build', '.gitignore'))).toBe(true);
 });
 
-describe('what it takes from the Dockerfile', () => {
+describe('compose.yaml and the Dockerfile agree', () => {
   const dockerfile = readDockerfile();
   const value = (name: string): string => dockerfile.find((one) => one.name === name)?.value ?? '';
 
@@ -62,11 +62,11 @@ describe('what it takes from the Dockerfile', () => {
     );
   });
 
-  test('the health check is there', () => {
+  test('the image has the health check', () => {
     expect(value('HEALTHCHECK')).toContain('/v2/health/ready');
   });
 
-  test('the memory file system is where S3 models go, and belongs to the user', () => {
+  test('the memory file system holds the S3 models and belongs to the user', () => {
     const folder = value('ENV').replace('TRITON_AWS_MOUNT_DIRECTORY=', '');
     const [uid, gid] = value('USER').split(':');
     expect(SHARED.tmpfs).toEqual([`${folder}:mode=0700,uid=${uid},gid=${gid}`]);

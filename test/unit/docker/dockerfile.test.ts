@@ -30,7 +30,7 @@ test('the parser joins lines and drops comments', () => {
   ]);
 });
 
-test('stages: the server without models is what "docker build ." makes', () => {
+test('"docker build ." builds the server without models', () => {
   expect(instructions.filter(({ name }) => name === 'FROM').map(({ value }) => value)).toEqual([
     'nvcr.io/nvidia/tritonserver:${TRITON_RELEASE}-py3 AS base',
     'base AS bundled',
@@ -44,11 +44,11 @@ test('the server does not run as root', () => {
   expect([...stage('bundled'), ...stage('server')].map(({ name }) => name)).not.toContain('USER');
 });
 
-test('it serves HTTP, gRPC and metrics', () => {
+test('the image serves HTTP, gRPC and metrics', () => {
   expect(only('EXPOSE', base)).toBe('8000 8001 8002');
 });
 
-test('it serves the folder of models, with the flags of every server of ours', () => {
+test('the image serves the folder of models, with the flags of all our servers', () => {
   expect(entryPoint.slice(0, 3)).toEqual(['/opt/nvidia/nvidia_entrypoint.sh', '/bin/sh', '-c']);
   expect(entryPoint.slice(4, 6)).toEqual(['start', 'tritonserver']);
   const flags = entryPoint.slice(6);
@@ -57,7 +57,7 @@ test('it serves the folder of models, with the flags of every server of ours', (
   expect(only('STOPSIGNAL', base)).toBe('SIGTERM');
 });
 
-describe('its shell', () => {
+describe('the shell of the image', () => {
   const [, , , script = '', name = ''] = entryPoint;
   /** The arguments and the key in the environment of the program that it starts, and their process. */
   function start(key?: string): { pid: number; own: number; args: string[]; key: string | undefined } {
@@ -80,7 +80,7 @@ describe('its shell', () => {
     expect(own).toBe(pid);
   });
 
-  test('demands the key that is given, else a random one', () => {
+  test('requires the given key, or a random one', () => {
     expect(start('a-key-of-a-test-0123')).toMatchObject({
       args: ['--one=1', ...guardFlags('a-key-of-a-test-0123')],
       key: undefined,
@@ -93,7 +93,7 @@ describe('its shell', () => {
   });
 });
 
-test('readiness is what makes it healthy, and the start may take 10 minutes', () => {
+test('the container is healthy when the server is ready, and the start may take 10 minutes', () => {
   const [, options, command] = /^(.*?)\s*CMD (\[.*\])$/.exec(only('HEALTHCHECK', base)) ?? [];
   expect(options).toBe('--interval=10s --timeout=5s --start-period=600s --retries=3');
   const words = JSON.parse(command ?? '') as string[];
@@ -102,7 +102,7 @@ test('readiness is what makes it healthy, and the start may take 10 minutes', ()
   expect(words.at(-1)).toBe('http://127.0.0.1:8000/v2/health/ready');
 });
 
-test('the folder for models from S3 is there, belongs to the user of the server, and is made before it takes over', () => {
+test('the folder for models from S3 is created before the user changes, and belongs to the user of the server', () => {
   const order = base.map(({ name }) => name);
   expect(only('ENV', base)).toBe('TRITON_AWS_MOUNT_DIRECTORY=/var/cache/triton');
   expect(only('RUN', base)).toBe(
@@ -112,11 +112,11 @@ test('the folder for models from S3 is there, belongs to the user of the server,
   expect(order.indexOf('RUN')).toBeLessThan(order.indexOf('USER'));
 });
 
-test('the bundled image holds what "npm run export" makes, where the server looks for it', () => {
+test('the bundled image holds the export in the folder from which the server loads models', () => {
   expect(only('COPY', stage('bundled'))).toBe('build/repository /models');
 });
 
-test('nothing else of the checkout is sent to the builder', () => {
+test('no other file of the checkout is sent to the builder', () => {
   const rules = readText('.dockerignore')
     .split('\n')
     .filter((line) => !/^(#|$)/.test(line));

@@ -18,7 +18,7 @@ const y = (shape: number[], more: object = {}): Tensor => ({
   ...more,
 });
 
-test('zeroInputs makes one row of zeros and empty strings of what is not optional', () => {
+test('zeroInputs makes one row of zeros and empty strings for the required inputs', () => {
   expect(zeroInputs(CONFIG)).toEqual([
     { name: 'x', datatype: 'FP32', shape: [1, 1, 2], data: Float32Array.of(0, 0) },
     { name: 's', datatype: 'BYTES', shape: [1, 1], data: [Buffer.alloc(0)] },

@@ -39,11 +39,11 @@ describe.each(['staging', 'prod'])('roles of %s', (stack) => {
     const needed = (): Call[] => getCalls(permissions, at, places());
     const refused = (policy: PolicyDocument): Call[] => needed().filter((call) => decide([policy], call) !== 'allowed');
 
-    test('all that it asks for is allowed', () => {
+    test('all its requests are allowed', () => {
       expect(refused(getPolicy(resources, role))).toEqual([]);
     });
 
-    test('nothing can be left out of its policy', () => {
+    test('its policy has no unneeded statement', () => {
       const smaller = smallerPolicies(getPolicy(resources, role));
       expect(smaller.length).toBeGreaterThanOrEqual(permissions.length - 1);
       expect(smaller.filter(({ policy }) => refused(policy).length === 0).map(({ without }) => without)).toEqual([]);
@@ -62,7 +62,7 @@ describe.each(['staging', 'prod'])('roles of %s', (stack) => {
       expect(elsewhere.filter((call) => decide([policy], call) === 'allowed')).toEqual([]);
     });
 
-    test('nothing else is allowed', () => {
+    test('no other request is allowed', () => {
       const policy = getPolicy(resources, role);
       const bucket = `arn:aws:s3:::${at.bucket}`;
       const object = `${bucket}/${at.prefix}/bert/1/model.pt`;

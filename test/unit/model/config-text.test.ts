@@ -26,7 +26,7 @@ describe('the models that ship', () => {
     expect(models.map(({ name }) => name)).toEqual(MODELS);
   });
 
-  it.each(MODELS)('%s has the text that is expected', async (name) => {
+  it.each(MODELS)('%s has the expected text', async (name) => {
     const { models } = await readRepository(MODEL_REPO, { models: [name], artifacts: false });
     const model = models.find((one) => one.name === name);
     const golden = path.join(GOLDEN, `${name}.pbtxt`);
@@ -38,7 +38,7 @@ describe('the models that ship', () => {
     expect(parse(model?.configText ?? '')).toEqual(model?.config);
   });
 
-  it('have no text too many', () => {
+  it('have no expected text without a model', () => {
     expect(readdirSync(GOLDEN).sort()).toEqual(MODELS.map((name) => `${name}.pbtxt`));
   });
 });
@@ -102,7 +102,7 @@ describe('configText', () => {
     expect(parse(configText(config))).toEqual(config);
   });
 
-  it('reads back what it writes, for configurations of every kind', () => {
+  it('writes random configurations that the reader restores', () => {
     const fields = new Set<string>();
     const property = fc.property(fc.gen(), (random) => {
       const config = { name: 'm', ...randomMessage(modelConfigType, random, fields) } as ModelConfig;

@@ -28,7 +28,7 @@ test.each([
   ['entries whose place is unknown', zip64(['model/data.pkl', 'model/constants.pkl'])],
   ['a code file that is damaged', damaged()],
   ['no archive', Buffer.from('hello')],
-])('forwardArguments claims nothing of %s', async (_, content) => {
+])('forwardArguments returns undefined for %s', async (_, content) => {
   writeFileSync(file, content);
   expect(await forwardArguments(file)).toBeUndefined();
   expect(await argumentFault(file, { name: 'm', input: [{ name: 'x' }] })).toBeUndefined();

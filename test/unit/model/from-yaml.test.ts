@@ -197,17 +197,17 @@ describe('configFromYaml', () => {
     ['instance_groups', 'instance_group'],
     ['dynamic_batchin', 'dynamic_batching'],
     ['version_polcy', 'version_policy'],
-  ])('says what %s was meant to be', (wrong, right) => {
+  ])('suggests a field for %s', (wrong, right) => {
     const [problem] = read(`${wrong}: 1`).problems;
     expect(problem).toMatch(/^[^:]*: unknown field of ModelConfig; allowed: name, platform, backend, /);
     expect(problem).toMatch(new RegExp(`-> did you mean "${right}"\\?$`));
   });
 
-  it('does not guess at a field that is like no other', () => {
+  it('suggests no field for a name that resembles none', () => {
     expect(read('zebra: 1').problems[0]).toMatch(/^zebra: unknown field of ModelConfig; allowed: [^\n]*$/);
   });
 
-  it('collects every problem, and keeps what is right', () => {
+  it('collects every problem, and keeps the valid fields', () => {
     const { config, problems } = read('platform: 5\nmax_batch_size: 8\ninput: [{dims: [a, 3]}]\nfoo: 1');
     expect(problems.map((problem) => problem.split(':')[0])).toEqual(['platform', 'input[0].dims[0]', 'foo']);
     expect(config).toEqual({ max_batch_size: 8, input: [{ dims: [3] }] });

@@ -67,14 +67,14 @@ test.each([
   expect(serverMemory([{ ...(await model(1000)), platform }]).models).toMatchObject([expected]);
 });
 
-test('activations that are larger than the copies of the weights count in their place', async () => {
+test('serverMemory counts activations instead of the copies of the weights if they are larger', async () => {
   const one = { ...(await model(1000, {}, '{"activation_bytes": 1000}')), platform: 'onnxruntime_onnx' };
   expect(serverMemory([one]).models).toMatchObject([{ local: 22 * MIB + 5000 }]);
   expect(serverMemory([one], false).models).toMatchObject([{ main: 5000 }]);
 });
 
 test.each(['{', 'null', '{}', '{"activation_bytes": "many"}', '{"activation_bytes": -1}'])(
-  'a record %s says nothing of activations',
+  'the trace record %s has no activations',
   async (record) => {
     expect(serverMemory([await model(1000, {}, record)]).models).toMatchObject([
       { weights: 1000, activations: undefined, gpu: 1000 + BLAS },
@@ -82,7 +82,7 @@ test.each(['{', 'null', '{}', '{"activation_bytes": "many"}', '{"activation_byte
   },
 );
 
-test('the server, its libraries and CUDA are there once', async () => {
+test('serverMemory counts the server, its libraries and CUDA once', async () => {
   const [one, cpu] = [await model(1000), await model(1000, { instance_group: CPU })];
   const libraries = (45 + 255) * MIB;
   expect(serverMemory([one, one])).toMatchObject({

@@ -164,7 +164,7 @@ const varint = (value: number): number[] =>
 const bytes = (id: number, content: Buffer | number[]): Buffer =>
   Buffer.from([...varint(id * 8 + 2), ...varint(content.length), ...content]);
 
-test('readOnnxGraph reads what stands behind weights of 1.5 GB without reading these', async () => {
+test('readOnnxGraph reads the fields behind weights of 1.5 GB without reading the weights', async () => {
   const name = bytes(8, Buffer.from('weights'));
   const hole = 1.5e9;
   const inner = Buffer.concat([name, Buffer.from([...varint(9 * 8 + 2), ...varint(hole)])]);

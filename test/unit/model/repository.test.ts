@@ -54,7 +54,7 @@ describe('readRepository', () => {
     ]);
   });
 
-  it('publishes what the configuration refers to', async () => {
+  it('publishes the files to which the configuration refers', async () => {
     const root = folder({
       'm/model.yaml': JSON.stringify({
         backend: 'python',
@@ -96,7 +96,7 @@ describe('readRepository', () => {
     ]);
   });
 
-  it('says which referred files are missing or lie elsewhere', async () => {
+  it('reports referenced files that are missing or outside of the model folder', async () => {
     const root = folder({
       'm/model.yaml': modelYaml({
         output: [{ name: 'output__0', data_type: 'TYPE_FP32', dims: [4], label_filename: 'labels.txt' }],
@@ -110,7 +110,7 @@ describe('readRepository', () => {
     ]);
   });
 
-  it('publishes a repository of the user’s own as it is', async () => {
+  it('publishes a repository of a user unchanged', async () => {
     const root = folder({
       'm/config.pbtxt': '# mine\nbackend: "python" max_batch_size: 4\ninput { name: "logits" data_type: 11 dims: 3 }',
       'm/1/model.py': 'x',
@@ -127,7 +127,7 @@ describe('readRepository', () => {
     );
   });
 
-  it('takes names of a config.pbtxt that libtorch takes in their order', async () => {
+  it('accepts names of a config.pbtxt that libtorch matches by order', async () => {
     const io =
       'input { name: "ids" data_type: TYPE_INT64 dims: -1 } output { name: "logits" data_type: TYPE_FP32 dims: 5 }';
     const root = folder({ 'm/config.pbtxt': `platform: "pytorch_libtorch" ${io}`, 'm/1/model.pt': torchScript() });
@@ -144,7 +144,7 @@ describe('readRepository', () => {
     expect(texts).toEqual([expect.stringMatching(/^n\/config\.pbtxt: platform: is missing; allowed: /)]);
   });
 
-  it('wants model.yaml and config.pbtxt to say the same', async () => {
+  it('requires that model.yaml and config.pbtxt agree', async () => {
     const root = folder({ 'm/model.yaml': modelYaml(), 'm/1/model.pt': torchScript() });
     const { models } = await read(root);
     writeFileSync(path.join(root, 'm/config.pbtxt'), `# the same\n${models[0]?.configText}`);
@@ -157,14 +157,14 @@ describe('readRepository', () => {
     ]);
   });
 
-  it('takes a config.pbtxt beside model.yaml that says the same without a name', async () => {
+  it('accepts a config.pbtxt beside model.yaml that agrees but has no name', async () => {
     const root = folder({ 'm/model.yaml': modelYaml(), 'm/1/model.pt': torchScript() });
     const { models } = await read(root);
     writeFileSync(path.join(root, 'm/config.pbtxt'), (models[0]?.configText ?? '').replace('name: "m"\n', ''));
     expect((await read(root)).texts).toEqual([]);
   });
 
-  it('says that a trace may make the file that is missing', async () => {
+  it('suggests a trace for a missing file', async () => {
     const output = [{ name: 'output__0', data_type: 'TYPE_FP32', dims: [4], label_filename: 'labels.txt' }];
     const root = folder({ 'm/model.yaml': modelYaml({ output }), 'm/trace.py': '', 'm/1/model.pt': torchScript() });
     expect((await read(root)).texts).toEqual([
@@ -172,7 +172,7 @@ describe('readRepository', () => {
     ]);
   });
 
-  it('looks at configurations alone where it is asked to', async () => {
+  it('reads only the configurations on request', async () => {
     const root = folder({ 'm/model.yaml': modelYaml({ version_policy: { specific: { versions: [1] } } }) });
     const { models, texts } = await read(root, { artifacts: false });
     expect(texts).toEqual([]);
@@ -291,7 +291,7 @@ describe('versions and artifacts', () => {
     expect(texts.sort()).toEqual(problems);
   });
 
-  it('wants the versions that the policy names', async () => {
+  it('requires the versions that the policy names', async () => {
     const yaml = modelYaml({ version_policy: { specific: { versions: [1, 3] } } });
     const root = folder({ 'm/model.yaml': yaml, 'm/1/model.pt': torchScript(), 'm/2/model.pt': torchScript() });
     expect((await read(root)).texts).toEqual([
@@ -342,7 +342,7 @@ describe('versions and artifacts', () => {
     ],
     ['a backend of one’s own', modelYaml({ platform: undefined, backend: 'mine' }), { '1/': '' }, []],
     ['a runtime of one’s own', modelYaml({ runtime: 'model.py' }), { '1/model.py': 'x' }, []],
-  ])('knows %s', async (_title, yaml, files, problems) => {
+  ])('checks the artifacts of %s', async (_title, yaml, files, problems) => {
     const inFolder = Object.fromEntries(Object.entries(files).map(([key, content]) => [`m/${key}`, content]));
     expect((await read(folder({ ...inFolder, 'm/model.yaml': yaml }))).texts).toEqual(problems);
   });

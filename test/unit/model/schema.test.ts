@@ -52,12 +52,12 @@ function definition(type: protobuf.Type, found: Record<string, string[]> = {}): 
 }
 
 // UPDATE_DOCS=1 updates it; then run prettier.
-test('the file is what the definition gives', () => {
+test('the schema file is generated from the definition', () => {
   if (process.env['UPDATE_DOCS'] === '1') writeFileSync(FILE, `${JSON.stringify(modelSchema(), null, 2)}\n`);
   expect(JSON.parse(readFileSync(FILE, 'utf8'))).toEqual(modelSchema());
 });
 
-test('each field has a description, and no other name has', () => {
+test('each field has a description, and each description a field', () => {
   const described = Object.entries(DESCRIPTIONS).map(([name, fields]) => [name, Object.keys(fields).sort()]);
   const defined = Object.entries(definition(modelConfigType)).filter(([, fields]) => fields.length > 0);
   expect(Object.fromEntries(described)).toEqual(
@@ -77,7 +77,7 @@ test.each(MODELS)('%s names the schema in its first line, and satisfies it', (na
   expect(read(text)).toEqual(read(text.slice(FIRST_LINE.length)));
 });
 
-describe('mutants of a sound model', () => {
+describe('mutants of a valid model', () => {
   const MUTANTS: [name: string, fields: Record<string, unknown>, refusal: string][] = [
     ['a misspelt field', { max_batchsize: 8 }, ' must NOT have additional properties'],
     ['a misspelt field further in', { input: [{ nmae: 'x' }] }, '/input/0 must NOT have additional properties'],
@@ -93,7 +93,7 @@ describe('mutants of a sound model', () => {
     ['no value', { dynamic_batching: null }, '/dynamic_batching must be object'],
     ['a level that is no number', { dynamic_batching: { priority_queue_policy: { high: {} } } }, 'must match pattern'],
   ];
-  test('the model itself is taken', () => expect(refusals(modelYaml())).toEqual([]));
+  test('the model itself is accepted', () => expect(refusals(modelYaml())).toEqual([]));
   test.each(MUTANTS)('%s is refused', (_, fields, refusal) => {
     expect(refusals(modelYaml(fields))).toContainEqual(expect.stringContaining(refusal));
   });
@@ -109,7 +109,7 @@ describe('the schema and our reader agree', () => {
       .map(([, content]): [name: string, text: string] => [name, content as string]),
   );
 
-  test('on what cannot be read as a configuration', () => {
+  test('on texts that are no configuration', () => {
     const isYaml = (text: string): boolean => {
       const list = new ProblemList('f');
       parseYaml(text, list);
@@ -122,7 +122,7 @@ describe('the schema and our reader agree', () => {
     expect(missed).toEqual(['model.yaml: half of a surrogate pair']);
   });
 
-  test('on what the reader accepts', () => {
+  test('on texts that the reader accepts', () => {
     const made = randoms(500, SOAK_SEED).flatMap((random, index) => [
       randomModel(`m${index}`, random),
       randomEnsemble(`e${index}`, PARTS, random),

@@ -32,20 +32,20 @@ describe('selection', () => {
   };
   const names = ({ models }: Repository): string[] => models.map(({ name }) => name);
 
-  it('takes all models by default', async () => {
+  it('selects all models by default', async () => {
     const result = await read(folder(repository));
     expect(names(result)).toEqual(['a', 'b', 'ens']);
     expect(result.texts).toEqual([expect.stringMatching(/^broken\/model\.yaml: not valid YAML: line 1, column 2: /)]);
   });
 
-  it('looks at nothing else than what is asked for', async () => {
+  it('reads only the selected models', async () => {
     const result = await read(folder(repository), { models: ['a'] });
     expect(names(result)).toEqual(['a']);
     expect(result.texts).toEqual([]);
     expect(result.added).toEqual([]);
   });
 
-  it('adds the models of an ensemble, and says so', async () => {
+  it('adds the models of an ensemble, and reports them', async () => {
     const result = await read(folder(repository), { models: ['ens', 'b'] });
     expect(names(result)).toEqual(['a', 'b', 'ens']);
     expect(result.added).toEqual(['a']);
@@ -54,21 +54,21 @@ describe('selection', () => {
     expect(stepModels(result.models[0]?.config ?? { name: '' })).toEqual([]);
   });
 
-  it('leaves models out', async () => {
+  it('omits excluded models', async () => {
     const result = await read(folder(repository), { exclude: ['broken', 'ens', 'a'] });
     expect(names(result)).toEqual(['b']);
     expect(result.texts).toEqual([]);
   });
 
   it.each([[{ models: ['a'], exclude: ['a'] }], [{ exclude: ['a', 'b', 'broken', 'ens'] }]])(
-    'refuses a selection that leaves nothing: %p',
+    'refuses an empty selection: %p',
     async (selection) => {
       const result = await read(folder(repository), selection);
       expect(result.texts).toEqual(['.: has no model left, because --exclude removes all selected models']);
     },
   );
 
-  it('does not leave out what an ensemble needs', async () => {
+  it('refuses to omit a model that an ensemble needs', async () => {
     const result = await read(folder(repository), { models: ['ens'], exclude: ['b'] });
     expect(result.texts).toEqual([
       'ens/model.yaml: ensemble_scheduling.step[1].model_name: names b, which is excluded\n    -> exclude ens too',
@@ -76,7 +76,7 @@ describe('selection', () => {
     ]);
   });
 
-  it('knows the names that there are', async () => {
+  it('names the existing models after an unknown name', async () => {
     const { texts } = await read(folder(repository), { models: ['a', 'brocken', 'zzz'], exclude: ['Ens'] });
     expect(texts).toEqual([
       '.: has no model "brocken"; allowed: a, b, broken, ens\n    -> did you mean broken?',
@@ -85,7 +85,7 @@ describe('selection', () => {
     ]);
   });
 
-  it('wants the version that a step names', async () => {
+  it('requires the version that a step names', async () => {
     const fixed = JSON.parse(repository['ens/model.yaml']) as {
       ensemble_scheduling: { step: { model_version: number }[] };
     };
@@ -96,7 +96,7 @@ describe('selection', () => {
     ]);
   });
 
-  it('says that there is nothing', async () => {
+  it('reports an empty repository', async () => {
     const empty = folder({ 'docs/a.md': '' });
     expect((await read(empty)).texts).toEqual([
       '.: contains no model\n    -> a model is a folder with a model.yaml or a config.pbtxt; give the folder that contains the models',
@@ -107,7 +107,7 @@ describe('selection', () => {
     expect((await read(path.join(empty, 'file'))).texts).toEqual(['.: cannot be read: it is not a folder']);
   });
 
-  it('is not stopped by a folder that goes away meanwhile', async () => {
+  it('ignores a folder that is deleted while it reads', async () => {
     const root = folder(repository);
     const readFile = jest.spyOn(fs.promises, 'readFile').mockImplementationOnce(() => {
       for (const name of readdirSync(root)) rmSync(path.join(root, name), { recursive: true });

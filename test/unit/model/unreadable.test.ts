@@ -34,7 +34,7 @@ describe('files that cannot be published', () => {
     expect((await read(root)).texts).toEqual(['m/1/model.pt: cannot be read: no such file or folder']);
   });
 
-  it('refuses a model folder that lies elsewhere', async () => {
+  it('refuses a model folder that links to another place', async () => {
     const outside = folder(sound);
     const root = folder(sound);
     symlinkSync(path.join(outside, 'm'), path.join(root, 'n'));
@@ -43,7 +43,7 @@ describe('files that cannot be published', () => {
     ]);
   });
 
-  it('refuses what is no regular file, and names that S3 has not', async () => {
+  it('refuses special files, and names that S3 does not support', async () => {
     const root = folder({ ...sound, 'm/1/a\\b': 'x', 'm/1/line\nbreak': 'x' });
     execFileSync('mkfifo', [path.join(root, 'm/1/pipe')]);
     expect((await read(root)).texts.sort()).toEqual([
@@ -53,13 +53,13 @@ describe('files that cannot be published', () => {
     ]);
   });
 
-  it('refuses a path longer than S3 takes', async () => {
+  it('refuses a path that is too long for S3', async () => {
     const long = `${'a'.repeat(200)}/${'b'.repeat(200)}/${'c'.repeat(200)}/${'d'.repeat(200)}`;
     const { texts } = await read(folder({ ...sound, [`m/1/${long}`]: 'x' }));
     expect(texts).toEqual([`m/1/${long}: has a path of 805 bytes\n    -> shorten it to at most 700 bytes`]);
   });
 
-  it('says what cannot be read', async () => {
+  it('reports unreadable files', async () => {
     const root = folder(sound);
     fs.chmodSync(path.join(root, 'm/1/model.pt'), 0o600);
     const denied = Object.assign(new Error('EACCES'), { code: 'EACCES' });
@@ -140,7 +140,7 @@ describe('configuration files that cannot be read', () => {
     expect(texts).toEqual([`m/${name.replace('/', '')}: ${problem}`]);
   });
 
-  it('names the values of a config.pbtxt that are no values', async () => {
+  it('reports invalid values of a config.pbtxt', async () => {
     const io = 'input { name: "a" data_type: 99 dims: 9223372036854775807 }';
     const root = folder({ 'm/config.pbtxt': `backend: "python" ${io}`, 'm/1/model.py': 'x' });
     expect((await read(root)).texts.slice(0, 2)).toEqual([
@@ -151,14 +151,14 @@ describe('configuration files that cannot be read', () => {
     ]);
   });
 
-  it('wants a configuration where there are versions', async () => {
+  it('requires a configuration beside version folders', async () => {
     const root = folder({ 'm/1/model.onnx': 'x' });
     expect((await read(root)).texts).toEqual(['m: has neither model.yaml nor config.pbtxt\n    -> create one of them']);
   });
 });
 
 describe('a configuration with mistakes of form', () => {
-  it('is checked on, without what only follows from them', async () => {
+  it('gets further checks, without problems that only follow from the mistakes', async () => {
     const yaml = modelYaml({ platform: 5, max_batch_size: 'x', input: [{ name: 'a', data_type: 'FP32', dims: [0] }] });
     const { texts } = await read(folder({ 'm/model.yaml': yaml }), { artifacts: false });
     expect(texts.map((text) => text.split(/[;\n]/)[0])).toEqual([
@@ -169,7 +169,7 @@ describe('a configuration with mistakes of form', () => {
     ]);
   });
 
-  it('is not what an ensemble is compared with', async () => {
+  it('is not compared with the ensembles that use it', async () => {
     const broken = modelYaml({ input: [{ name: 'input__0', data_type: 'FP32', dims: [3] }], max_batch_size: 'x' });
     const io = { data_type: 'TYPE_FP32', dims: [7] };
     const ensemble = JSON.stringify({

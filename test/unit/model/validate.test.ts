@@ -81,7 +81,7 @@ describe('validate', () => {
     });
   });
 
-  it('says which version is to be served and is missing', async () => {
+  it('names the missing version that the policy serves', async () => {
     const versions = { version_policy: { specific: { versions: [1, 3] } } };
     const root = folder({ 'm/model.yaml': modelYaml(versions), 'm/1/model.pt': torchScript() });
     expect((await run('--repo', root)).out).toMatch(/^m +1 +1 3 \(missing\) +pytorch_libtorch/m);
@@ -113,7 +113,7 @@ describe('validate', () => {
     });
   });
 
-  it('says which models an ensemble needs', async () => {
+  it('names the models that an ensemble needs', async () => {
     const { code, out } = await run('--repo', MODEL_REPO, '--models', 'ens_face_restoration_v2.1');
     // Whether the models are traced yet is not the question here.
     expect([0, 1]).toContain(code);
@@ -146,12 +146,12 @@ describe('validate', () => {
     ['models', 'm', 2, 'error: npm took --models for itself\n  -> write it after "--": npm run NAME -- --models\n'],
     ['json', 'true', 0, HINT], // npm's own flag, which its settings may hold
     ['models', 'false', 0, HINT],
-  ])('refuses flags that npm kept: npm_config_%s=%s', async (name, value, code, err) => {
+  ])('refuses flags that npm took for itself: npm_config_%s=%s', async (name, value, code, err) => {
     jest.replaceProperty(process, 'env', { ...process.env, [`npm_config_${name}`]: value });
     expect(await run('--repo', sound())).toMatchObject({ code, err });
   });
 
-  it('explains itself', async () => {
+  it('prints its help', async () => {
     const { code, out } = await run('--help');
     expect(code).toBe(0);
     expect(out).toContain('--exclude A,B');

@@ -13,10 +13,10 @@ function unreadable(props: object, key: string): Record<string, unknown> {
   });
 }
 
-describe('values', () => {
+describe('Value', () => {
   const value = Value.ofResource({ list: [{ a: 1 }, unreadable({ b: 2 }, 'a')], none: null, text: '{"Statement":{}}' });
 
-  test('know their path', () => {
+  test('has the path of its property', () => {
     expect(
       value
         .at('list')
@@ -27,14 +27,14 @@ describe('values', () => {
     expect(value.at('text').document().at('Statement').path).toBe('text.Statement');
   });
 
-  test('what cannot be read yet is unknown, and what is beside it is not', () => {
+  test('is unknown for an unreadable property, but not for the properties beside it', () => {
     const [, second] = value.at('list').items();
     expect(second?.at('a').raw).toBe(UNKNOWN);
     expect(second?.at('a.b').raw).toBe(UNKNOWN);
     expect(second?.at('b').raw).toBe(2);
   });
 
-  test('what is unknown may be anything and is nothing', () => {
+  test('may be any value, but is none, while it is unknown', () => {
     const unknown = new Value('x', UNKNOWN);
     expect([unknown.is(1), unknown.mayBe(1), unknown.mayInclude(1)]).toEqual([false, true, true]);
     expect([unknown.isThere(), unknown.isMissing(), unknown.items(), unknown.text()]).toEqual([
@@ -46,7 +46,7 @@ describe('values', () => {
     expect(new Value('x', { a: UNKNOWN, b: 1 }).shown()).toBe('{"a":"?","b":1}');
   });
 
-  test('what is missing is not anything', () => {
+  test('is no value if the property is missing', () => {
     const missing = value.at('none');
     expect([missing.is(1), missing.mayBe(1), missing.mayInclude(1), missing.isMissing()]).toEqual([
       false,
@@ -56,16 +56,16 @@ describe('values', () => {
     ]);
   });
 
-  test('text that is no JSON has no statements', () => {
+  test('has no statements if the text is not JSON', () => {
     expect(new Value('policy', 'oops').document().at('Statement').items()).toEqual([]);
   });
 
-  test('long values are cut in messages', () => {
+  test('shortens long values in messages', () => {
     expect(new Value('x', 'a'.repeat(500)).shown()).toHaveLength(120);
   });
 });
 
-describe('rules as policies', () => {
+describe('toPolicies', () => {
   const rule: Rule = {
     name: 'a-rule',
     description: 'Something is demanded.',
@@ -86,7 +86,7 @@ describe('rules as policies', () => {
   const [each, stack] = toPolicies([rule]) as [ResourceValidationPolicy, StackValidationPolicy];
   const urn = (type: string, name: string): string => `urn:pulumi:prod::serving::${type}::${name}`;
 
-  test('are mandatory, under their name', () => {
+  test('makes mandatory policies with the name of the rule', () => {
     for (const policy of [each, stack]) {
       expect(policy).toMatchObject({
         name: 'a-rule',
@@ -100,7 +100,7 @@ describe('rules as policies', () => {
     ['a:b:C', false, [['a:b:C "one": size is not known yet; set it.', urn('a:b:C', 'one')]]],
     ['a:b:C', true, []],
     ['a:b:D', false, []],
-  ])('look at %s, protected: %s', async (type, protect, expected) => {
+  ])('checks resources of the types of the rule: %s, protected: %s', async (type, protect, expected) => {
     const reported: unknown[][] = [];
     const { validateResource } = each;
     if (typeof validateResource !== 'function') throw new Error('one function is expected');
@@ -111,7 +111,7 @@ describe('rules as policies', () => {
     expect(reported).toEqual(expected);
   });
 
-  test('look at a stack, and know what was made from what', async () => {
+  test('gives a stack rule the resources and the references between them', async () => {
     const one = { type: 'a:b:C', name: 'one', urn: urn('a:b:C', 'one'), props: {}, opts: {}, dependencies: [] };
     const others = [{ of: [one] }, { other: [one] }].map((propertyDependencies, index) => ({
       ...one,
@@ -129,7 +129,7 @@ describe('rules as policies', () => {
     expect(reported).toEqual([['a:b:D "two-0": it is there; take it away.', urn('a:b:D', 'two-0')]]);
   });
 
-  test('know which stack is production', () => {
+  test('isProduction recognises production stacks by name', () => {
     const of = (stack: string): { urn: string } => ({ urn: `urn:pulumi:${stack}::p::t::n` });
     expect(getStack(of('staging'))).toBe('staging');
     expect(['prod', 'production', 'prod-eu', 'staging', 'preprod'].map((stack) => isProduction(of(stack)))).toEqual([

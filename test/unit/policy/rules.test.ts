@@ -46,7 +46,7 @@ function hiding(value: unknown, [key = '', ...rest]: readonly string[]): unknown
 }
 
 describe('policy pack', () => {
-  test('each rule has cases that pass and cases that fail, and each case a rule', () => {
+  test('each rule has cases that pass and cases that fail, and each case belongs to a rule', () => {
     expect(Object.keys(cases).sort()).toEqual(rules.map(({ name }) => name).sort());
     const lacking = Object.entries(cases).filter(
       ([, { passes, fails }]) => Object.keys(passes).length === 0 || Object.keys(fails).length === 0,
@@ -54,7 +54,7 @@ describe('policy pack', () => {
     expect(lacking.map(([name]) => name)).toEqual([]);
   });
 
-  test('names are unique and descriptions say something', () => {
+  test('names are unique and descriptions are sentences', () => {
     expect(new Set(rules.map(({ name }) => name)).size).toBe(rules.length);
     for (const { name, description } of rules) {
       expect(name).toMatch(/^[a-z][a-z0-9]*(-[a-z0-9]+)+$/);
@@ -62,7 +62,7 @@ describe('policy pack', () => {
     }
   });
 
-  test('the documentation has each of them', () => {
+  test('the documentation lists each rule', () => {
     const file = join(ROOT, 'docs', 'policy.md');
     const text = readFileSync(file, 'utf8');
     const rows = rules.map(({ name, description }) => `| \`${name}\` | ${description} |`);
@@ -81,7 +81,7 @@ describe('policy pack', () => {
     expect(documented).toEqual(rows);
   });
 
-  test('the pack is of the version of the project', () => {
+  test('the pack has the version of the project', () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
     expect(readFileSync(join(ROOT, 'policy', 'PulumiPolicy.yaml'), 'utf8')).toContain(`\nversion: ${version}\n`);
   });
@@ -90,11 +90,11 @@ describe('policy pack', () => {
 describe.each(rules.map((rule) => [rule.name, rule] as const))('%s', (name, rule) => {
   const { passes, fails } = cases[name] ?? { passes: {}, fails: {} };
 
-  test.each(Object.entries(passes))('lets pass: %s', (_, stack) => {
+  test.each(Object.entries(passes))('accepts: %s', (_, stack) => {
     expect(findings(rule, stack)).toEqual([]);
   });
 
-  test.each(Object.entries(passes))('is not stopped by what is not known yet: %s', (_, stack) => {
+  test.each(Object.entries(passes))('accepts unknown properties: %s', (_, stack) => {
     const stopped = stack.flatMap((resource, index) =>
       placesIn(resource.props.raw).flatMap((path) => {
         const hidden = { ...resource, props: new Value('', hiding(resource.props.raw, path)) };

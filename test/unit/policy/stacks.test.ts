@@ -54,15 +54,15 @@ describe.each([
     ({ resources } = await registeredStack(name, changes));
   });
 
-  test('the pack has nothing against it', () => {
+  test('the policy pack reports no violation', () => {
     expect(violations(resources)).toEqual([]);
   });
 
-  test('and has looked at it', () => {
+  test('the policy pack checks more than 20 resources', () => {
     expect(looksAt(resources).length).toBeGreaterThan(20);
   });
 
-  test('without what guards its buckets it has', () => {
+  test('the policy pack reports each bucket without its guards', () => {
     const guards = /aws:s3\/bucket(Policy|PublicAccessBlock|Versioning|OwnershipControls|ServerSide\w*):/;
     const bare = violations(resources.filter(({ type }) => !guards.test(type)));
     const buckets = resources.filter(({ type }) => type === 'aws:s3/bucket:Bucket');

@@ -17,7 +17,7 @@ test('a pod that no policy selects is open', () => {
   expect(mayConnect([other], SERVER, { to: { address: '192.0.2.1' } }, 80)).toBe(true);
 });
 
-test('one that is selected is closed to whomever no rule names, in the directions of the policy', () => {
+test('a selected pod is closed to peers that no rule names, in the directions of the policy', () => {
   const closed = policy({ podSelector: {}, policyTypes: ['Ingress'] });
   expect(mayConnect([closed], SERVER, { from: inNamespace('own') }, 80)).toBe(false);
   expect(mayConnect([closed], SERVER, { to: { address: '192.0.2.1' } }, 80)).toBe(true);

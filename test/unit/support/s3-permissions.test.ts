@@ -70,6 +70,6 @@ test.each([
   ['PUT', '/models?versioning='],
   ['POST', '/models/x'],
   ['GET', '/models?policy='],
-])('what is not known is an error: %s %s', (method, path) => {
+])('an unknown request is an error: %s %s', (method, path) => {
   expect(() => permissionsFor({ method, path })).toThrow('is not known here');
 });

@@ -32,12 +32,12 @@ test.each([
   });
 });
 
-test('another failure of a build is told as it is', () => {
+test('another failure of a build is reported unchanged', () => {
   const error = new CommandError('go', 1, { stdout: '', stderr: 'main.go:1: syntax error' }, 'main.go:1: syntax error');
   expect(explainBuild({ name: 'pulumi' }, error)).toBe(error);
 });
 
-test('without Go on PATH that is the reason', () => {
+test('a missing Go is reported as the reason', () => {
   const path = process.env['PATH'];
   process.env['PATH'] = '/nowhere';
   try {

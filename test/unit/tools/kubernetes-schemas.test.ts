@@ -2,7 +2,7 @@ import { builtInSchemas, customSchemas } from '../../../tools/toolchain/kubernet
 
 const QUANTITY = { type: 'string', description: 'Quantity is a fixed-point representation of a number.' };
 
-test('a kind of Kubernetes gets a strict schema with what it refers to, and nothing else', () => {
+test('a kind of Kubernetes gets a strict schema with the types to which it refers', () => {
   const schemas = builtInSchemas({
     'io.Widget': {
       type: 'object',
@@ -50,7 +50,7 @@ test('a kind of Kubernetes gets a strict schema with what it refers to, and noth
   });
 });
 
-test('a custom kind gets one for each version; what it leaves open stays open', () => {
+test('a custom kind gets one schema for each version, and open fields stay open', () => {
   const definition = {
     spec: {
       group: 'karpenter.sh',

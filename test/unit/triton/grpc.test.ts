@@ -152,7 +152,7 @@ it.each([
   [99_999_999, '99999999m'],
   [99_999_999.5, '100000S'],
   [2 ** 31 - 1, '2147484S'],
-])('tells the server a deadline in %d ms as %s, in eight digits at most', (milliseconds, text) => {
+])('sends a deadline of %d ms as %s, in at most eight digits', (milliseconds, text) => {
   expect(grpcTimeout(milliseconds)).toBe(text);
 });
 

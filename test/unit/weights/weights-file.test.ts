@@ -37,7 +37,7 @@ test.each<[source: string, parsed: object, sha256: string]>([
   expect(file?.weights).toEqual({ source: { text: source, ...parsed }, sha256: sha256 === '' ? undefined : SHA });
 });
 
-test('without the file there is nothing to read', () => {
+test('a missing file yields no weights', () => {
   expect(readWeightsFile(folder({ 'm/trace.py': '' }), [])).toBeUndefined();
 });
 
@@ -91,17 +91,17 @@ test('weights without a trace.py that reads them are refused', () => {
 describe('validate', () => {
   const files = JSON.stringify({ files: { '1/model.pt': { source: 's3://bucket/m.pt', sha256: SHA } } });
 
-  test('says how a file that is named there is had', async () => {
+  test('names the command that downloads a file', async () => {
     const root = folder({ 'm/model.yaml': modelYaml(), 'm/weights.yaml': files });
     expect((await read(root)).texts).toEqual(['m: has no version folder\n    -> npm run trace -- --models m --repo .']);
   });
 
-  test('reports what is wrong with it', async () => {
+  test('reports problems of the file', async () => {
     const root = folder({ 'm/model.yaml': modelYaml(), 'm/1/model.pt': torchScript(), 'm/weights.yaml': '{}' });
     expect((await read(root)).texts).toEqual([expect.stringContaining('m/weights.yaml: has neither')]);
   });
 
-  test('it is not published, beside a config.pbtxt either', async () => {
+  test('the file is not published, not even beside a config.pbtxt', async () => {
     const root = folder({
       'm/config.pbtxt': 'backend: "python"',
       'm/1/model.py': 'x',

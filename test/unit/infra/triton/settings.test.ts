@@ -41,7 +41,7 @@ describe('readSettings of the replicas', () => {
     expect(getProblems(values)).toEqual(said.map((text) => expect.stringMatching(text) as unknown));
   });
 
-  test('reports what TritonServer rejects, under the names of the stack file', () => {
+  test('reports values that TritonServer rejects, under the names of the stack file', () => {
     const ingress = {
       host: 'https://a.example.com',
       tlsSecretName: 'tls',
