@@ -99,9 +99,19 @@ describe.each(PAGES)('%s', (page) => {
   });
 });
 
-describe('the messages that the README explains', () => {
-  const table = /## When it does not work\n([^]*?)\n\n[^|\n]/.exec(read('README.md'))?.[1] ?? '';
-  const messages = [...table.matchAll(/^\| `([^`]+)`/gm)].map(([, message = '']) => message);
+test('docs/commands.md lists every command of package.json', () => {
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+  const listed = [...read('docs/commands.md').matchAll(/^\| `npm (?:run )?([a-z-]+)/gm)].map(([, name]) => name);
+  // `npm run test:e2e` and the like are in docs/testing.md.
+  expect([...new Set(listed)].sort()).toEqual(
+    Object.keys(scripts)
+      .filter((name) => !name.includes(':'))
+      .sort(),
+  );
+});
+
+describe('the messages that docs/troubleshooting.md explains', () => {
+  const messages = [...read('docs/troubleshooting.md').matchAll(/^\| `([^`]+)`/gm)].map(([, message = '']) => message);
   const sources = ['scripts', 'src', 'tools', 'infra'].flatMap(sourcesIn).map(read).join('\n');
 
   function sourcesIn(folder: string): string[] {
