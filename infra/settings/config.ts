@@ -9,17 +9,32 @@ export const CONFIG_FIELDS = { ...STACK_FIELDS, ...TRITON_FIELDS } as const sati
 
 export type ConfigValues = Values<typeof CONFIG_FIELDS>;
 
+/** Keys whose values stay secret. Pulumi encrypts them in the state. */
+const SECRET_KEYS = Object.entries<Field>(CONFIG_FIELDS)
+  .filter(([key, field]) => (field.kind === 'text' && field.secret === true) || key === 'environment')
+  .map(([key]) => key);
+
 /**
  * Converts the values to their types, because Pulumi provides all values as text. Reports secrets that are not
- * encrypted.
+ * encrypted, and encrypted values that would not stay so.
  */
 export function parseValues(source: ConfigSource, problems: ProblemList): Record<string, unknown> {
   const fields: Fields = CONFIG_FIELDS;
   const entries = Object.entries(source.values).map(([key, value]) => {
     const field = fields[key];
     const isSecret = field?.kind === 'text' && field.secret === true && value !== '';
-    if (isSecret && field.isPublic?.(String(value)) !== true && !source.encrypted.has(key)) {
+    const isEncrypted = source.encrypted.has(key);
+    if (isSecret && field.isPublic?.(String(value)) !== true && !isEncrypted) {
       problems.add(key, 'is not encrypted', { hint: `pulumi config set --secret ${key}` });
+    }
+    if (isEncrypted && field !== undefined && !SECRET_KEYS.includes(key)) {
+      problems.add(
+        key,
+        'is encrypted, but the state and the resources of the stack contain this setting in plain text',
+        {
+          hint: `set it without --secret if it is not secret; only ${SECRET_KEYS.join(', ')} stay encrypted`,
+        },
+      );
     }
     return [key, field === undefined || typeof value !== 'string' ? value : parseValue(field, value)];
   });

@@ -39,7 +39,7 @@ export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
     gpuNodePools: values.gpuNodePools,
     modelRepository: modelRepositorySettings(values, region, problems),
     publisher: publisherSettings(values),
-    triton: tritonSettings(values, problems),
+    triton: tritonSettings(values, source.encrypted, problems),
     renderManifestsTo: values.renderManifestsTo,
   };
   checkPools(settings, values.modelGpus, problems);
@@ -66,7 +66,8 @@ function getRegion(values: ConfigValues, awsRegion: string | undefined, problems
   if (values.cluster === 'create' || values.bucketRegion === undefined) {
     problems.add('aws:region', 'is missing', {
       allowed: 'an AWS region, "us-east-1"',
-      hint: 'pulumi config set aws:region us-east-1',
+      // AWS_REGION differs between machines, and another region would mean other resources.
+      hint: `pulumi config set aws:region ${process.env['AWS_REGION'] ?? 'us-east-1'}`,
     });
   }
   return values.bucketRegion ?? '';

@@ -33,7 +33,7 @@ export function pulumiConfig(): ConfigSource {
   const aws = new pulumi.Config('aws');
   return {
     stack: pulumi.getStack(),
-    region: aws.get('region') ?? process.env['AWS_REGION'],
+    region: aws.get('region'),
     identity: Object.fromEntries(
       IDENTITY_KEYS.map((key) => [key, key === 'profile' ? aws.get(key) : aws.getObject(key)]),
     ),

@@ -42,11 +42,11 @@ export function stackFile(stack: string, folder: string): ConfigSource {
   const region = config['aws:region'];
   return {
     stack,
-    region: typeof region === 'string' ? region : process.env['AWS_REGION'],
+    region: typeof region === 'string' ? region : undefined,
     identity: Object.fromEntries(IDENTITY_KEYS.map((key) => [key, config[`aws:${key}`]])),
     tags: getTags(config['aws:defaultTags']),
     values: Object.fromEntries(own.map(([name, value]) => [name, asPulumiGives(value)])),
-    encrypted: new Set(own.filter(([, value]) => isEncrypted(value)).map(([name]) => name)),
+    encrypted: new Set(own.filter(([, value]) => hasEncrypted(value)).map(([name]) => name)),
   };
 }
 
@@ -79,11 +79,18 @@ function ownName(key: string): string | undefined {
 const isEncrypted = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && Object.keys(value).join() === 'secure';
 
+/** Whether a value or a part of it is encrypted. */
+const hasEncrypted = (value: unknown): boolean =>
+  isEncrypted(value) || (typeof value === 'object' && value !== null && Object.values(value).some(hasEncrypted));
+
 /**
  * Pulumi passes values as text: `1.35` without quotes becomes "1.35". Of an encrypted value only its existence is
  * known.
  */
 function asPulumiGives(value: unknown): unknown {
   if (isEncrypted(value)) return 'encrypted-and-not-known-here';
+  if (hasEncrypted(value) && !Array.isArray(value)) {
+    return Object.fromEntries(Object.entries(value as object).map(([key, inner]) => [key, asPulumiGives(inner)]));
+  }
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : value;
 }

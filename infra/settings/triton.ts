@@ -11,7 +11,11 @@ import type { TritonSettings } from './types';
 export const COMPONENT_NAME = 'triton';
 
 /** Reads the settings of TritonServer. */
-export function tritonSettings(values: ConfigValues, problems: ProblemList): TritonSettings {
+export function tritonSettings(
+  values: ConfigValues,
+  encrypted: ReadonlySet<string>,
+  problems: ProblemList,
+): TritonSettings {
   const { modelControlKey } = values;
   const settings: TritonSettings = {
     namespace: { name: values.namespace, create: values.createNamespace },
@@ -28,7 +32,7 @@ export function tritonSettings(values: ConfigValues, problems: ProblemList): Tri
     },
     publisherGroup: values.publisherGroup,
     extraArguments: values.extraArguments,
-    environment: values.environment,
+    [encrypted.has('environment') ? 'secretEnvironment' : 'environment']: values.environment,
     image: values.image,
     runtimeClassName: values.runtimeClassName,
     priorityClassName: values.priorityClassName,

@@ -263,6 +263,8 @@ export interface TritonOptions {
   extraArguments?: string[];
   /** Further environment variables. Default: none. */
   environment?: Record<string, pulumi.Input<string>>;
+  /** Further environment variables that are kept in a Secret. Default: none. */
+  secretEnvironment?: Record<string, pulumi.Input<string>>;
 }
 
 /** Arguments of TritonServer: its options, and the location of the models. */

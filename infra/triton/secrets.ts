@@ -13,7 +13,7 @@ const SET_BY_KUBERNETES = ['type'];
  * pods.
  */
 export function createSecrets(part: ComponentContext): { names: SecretNames; modelControlKey: pulumi.Output<string> } {
-  const { credentials } = part.settings;
+  const { credentials, secretEnvironment } = part.settings;
   const modelControl = createModelControlSecret(part);
   const names = {
     credentials:
@@ -24,6 +24,8 @@ export function createSecrets(part: ComponentContext): { names: SecretNames; mod
           })
         : undefined,
     modelControl: modelControl.metadata.name,
+    environment:
+      Object.keys(secretEnvironment).length === 0 ? undefined : createSecret(part, 'environment', secretEnvironment),
   };
   const modelControlKey = pulumi.secret(modelControl.data.apply(({ key }) => decode(key as string)));
   return { names, modelControlKey };

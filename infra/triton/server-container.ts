@@ -13,6 +13,8 @@ export interface SecretNames {
   credentials?: pulumi.Input<string>;
   /** Secret with key. */
   modelControl: pulumi.Input<string>;
+  /** Secret with a key for each variable of `secretEnvironment`, if there are any. */
+  environment?: pulumi.Input<string>;
 }
 
 /** Environment variables of the container. With a role, EKS adds the path of its token. */
@@ -36,6 +38,7 @@ export function environment(settings: ResolvedTritonArgs, secrets: SecretNames):
         ]),
     fromSecret(SERVER_CONTROL_KEY_VARIABLE, secrets.modelControl, 'key'),
     ...plain(settings.environment),
+    ...Object.keys(settings.secretEnvironment).map((name) => fromSecret(name, secrets.environment ?? '', name)),
   ];
 }
 

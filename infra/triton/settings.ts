@@ -33,6 +33,7 @@ export interface CompleteOptions extends TritonOptions {
   monitoring?: Required<MonitoringArgs>;
   extraArguments: string[];
   environment: NonNullable<TritonOptions['environment']>;
+  secretEnvironment: NonNullable<TritonOptions['secretEnvironment']>;
 }
 
 /** The arguments with every default filled in. Outputs of other resources are passed through unchanged. */
@@ -76,6 +77,7 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
     network,
     extraArguments: options.extraArguments ?? [],
     environment: options.environment ?? {},
+    secretEnvironment: options.secretEnvironment ?? {},
     autoscaling: autoscaling && {
       queueMilliseconds: DEFAULTS.queueMilliseconds,
       prometheusUrl: `http://prometheus-operated.${network.monitoringNamespace}.svc:9090`,

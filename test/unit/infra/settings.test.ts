@@ -290,6 +290,17 @@ describe('readSettings reports', () => {
     ]);
   });
 
+  test('an encrypted setting that would not stay encrypted', () => {
+    const encrypted = new Set(['extraArguments', 'replicas', 'environment', 'modelControlKey']);
+    const values = { extraArguments: ['--log-verbose=1'], replicas: 2, modelControlKey: 'a-key-of-a-test-0123' };
+    const said =
+      'is encrypted, but the state and the resources of the stack contain this setting in plain text\n' +
+      '    -> set it without --secret if it is not secret; only kubeconfig, s3AccessKeyId, s3SecretAccessKey, ' +
+      'ingressOidcClientSecret, modelControlKey, environment stay encrypted';
+    const found = getProblems({ ...values, environment: { TOKEN: 'hidden' } }, 'staging', { encrypted });
+    expect(found.sort()).toEqual([`extraArguments: ${said}`, `replicas: ${said}`]);
+  });
+
   test.each(WIDE_SUBJECTS)('the wide subject %s', (subject) => {
     expect(getProblems({ publisherSubjects: [subject] })).toEqual([
       `publisherSubjects[0]: is ${JSON.stringify(subject)}: other repositories match it too; allowed: ` +
@@ -309,8 +320,19 @@ describe('readSettings reports', () => {
     ],
     ['virginia', ['aws:region: is "virginia"; allowed: an AWS region, "us-east-1"\n    -> did you mean us-east-1?']],
     ['us-east-1', []],
+    [
+      undefined,
+      ['aws:region: is missing; allowed: an AWS region, "us-east-1"\n    -> pulumi config set aws:region us-west-2'],
+    ],
   ])('an invalid region: %s', (region, said) => {
-    expect(getProblems({}, 'staging', { region })).toEqual(said);
+    const before = process.env['AWS_REGION'];
+    process.env['AWS_REGION'] = 'us-west-2';
+    try {
+      expect(getProblems({}, 'staging', { region })).toEqual(said);
+    } finally {
+      if (before === undefined) delete process.env['AWS_REGION'];
+      else process.env['AWS_REGION'] = before;
+    }
   });
 
   test.each(['eu-central-1', 'us-gov-west-1', 'cn-north-1', 'ap-southeast-7', 'eusc-de-east-1', 'us-iso-east-1'])(

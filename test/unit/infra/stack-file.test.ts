@@ -97,6 +97,25 @@ test('stackFile reads a key without a prefix as a key of the project, as Pulumi 
   );
 });
 
+test('stackFile does not use AWS_REGION in place of aws:region', () => {
+  const before = process.env['AWS_REGION'];
+  process.env['AWS_REGION'] = 'us-west-2';
+  try {
+    expect(read('config:\n').region).toBeUndefined();
+  } finally {
+    if (before === undefined) delete process.env['AWS_REGION'];
+    else process.env['AWS_REGION'] = before;
+  }
+});
+
+test('stackFile finds an encrypted value in a mapping', () => {
+  const { values, encrypted } = read(
+    'config:\n  triton-serving:environment:\n    HF_TOKEN:\n      secure: AAAB\n    HF_HOME: /tmp\n',
+  );
+  expect(values['environment']).toEqual({ HF_TOKEN: 'encrypted-and-not-known-here', HF_HOME: '/tmp' });
+  expect([...encrypted]).toEqual(['environment']);
+});
+
 test('stackFile returns the names of secrets, but not their values', () => {
   const { values, encrypted } = read('config:\n  triton-serving:modelControlKey:\n    secure: AAAB\n');
   expect(Object.keys(values)).toEqual(['modelControlKey']);

@@ -273,6 +273,22 @@ test('the Kubernetes provider signs in with the profile and role of the AWS prov
   expect(signIn((made.outputs['kubeconfig'] as { secret: unknown }).secret)).toEqual(own);
 });
 
+test('an encrypted environment is kept in a Secret, and no other resource contains its values', async () => {
+  const environment = { HF_TOKEN: 'hidden-token', HF_HOME: '/tmp' };
+  const made = await registeredStack('staging', { environment }, { encrypted: new Set(['environment']) });
+  expect(made.only('kubernetes:core/v1:Secret', 'triton-environment').marked['stringData']).toEqual({
+    secret: environment,
+  });
+  expect(JSON.stringify(made.resources.map(({ marked }) => marked)).match(/hidden-token/g)).toHaveLength(1);
+  const { spec } = made.only('kubernetes:apps/v1:Deployment').inputs as {
+    spec: { template: { spec: { containers: [{ env: object[] }] } } };
+  };
+  expect(spec.template.spec.containers[0].env).toContainEqual({
+    name: 'HF_TOKEN',
+    valueFrom: { secretKeyRef: { name: 'triton-environment-a1b2c3d', key: 'HF_TOKEN' } },
+  });
+});
+
 test('publisherOidcProviderArn reuses the existing provider', async () => {
   const arn = 'arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com';
   const made = await variant({ publisherOidcProviderArn: arn });
