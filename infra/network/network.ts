@@ -2,7 +2,7 @@ import { LogGroup } from '@pulumi/aws/cloudwatch/logGroup';
 import * as ec2 from '@pulumi/aws/ec2';
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
-import { subnetRanges } from './cidr';
+import { subnetRanges, type RangeOrder } from './cidr';
 import { policyDocument, serviceTrust } from '../iam/policy-document';
 
 export interface NetworkArgs {
@@ -11,6 +11,8 @@ export interface NetworkArgs {
   cidr: string;
   /** Availability zones, 2 to 6. Appending a zone does not change the subnets of the others. */
   zones: string[];
+  /** With `by-zone`, removing any zone does not change the subnets of the others either. Default: by-position. */
+  subnetRanges?: RangeOrder;
   /** `one` for all zones, or one per zone, so that the failure of a zone does not cut off the others. */
   natGateways: 'one' | 'per-zone';
   /** Days to keep flow logs. */
@@ -69,7 +71,7 @@ export class Network extends pulumi.ComponentResource {
     return vpc;
   }
 
-  private publicSubnets(name: string, vpc: ec2.Vpc, { cidr, zones }: NetworkArgs) {
+  private publicSubnets(name: string, vpc: ec2.Vpc, { cidr, zones, subnetRanges: order }: NetworkArgs) {
     const gateway = new ec2.InternetGateway(name, { vpcId: vpc.id, tags: { Name: name } }, { parent: vpc });
     const table = new ec2.RouteTable(
       `${name}-public`,
@@ -81,7 +83,7 @@ export class Network extends pulumi.ComponentResource {
       { routeTableId: table.id, destinationCidrBlock: '0.0.0.0/0', gatewayId: gateway.id },
       { parent: table },
     );
-    const ranges = subnetRanges(cidr, zones.length).public;
+    const ranges = subnetRanges(cidr, zones, order ?? 'by-position').public;
     const placed = zones.map((zone, index) => {
       const subnet = new ec2.Subnet(
         `${name}-public-${zone}`,
@@ -131,9 +133,9 @@ export class Network extends pulumi.ComponentResource {
     name: string,
     vpc: ec2.Vpc,
     gateways: readonly ec2.NatGateway[],
-    { cidr, zones }: NetworkArgs,
+    { cidr, zones, subnetRanges: order }: NetworkArgs,
   ) {
-    const ranges = subnetRanges(cidr, zones.length).private;
+    const ranges = subnetRanges(cidr, zones, order ?? 'by-position').private;
     const placed = zones.map((zone, index) => {
       const label = `${name}-private-${zone}`;
       const tags = { Name: label, 'kubernetes.io/role/internal-elb': '1' };

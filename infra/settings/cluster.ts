@@ -1,5 +1,5 @@
 import type { ProblemList } from '../../src/core/problems';
-import { subnetRanges } from '../network/cidr';
+import { subnetRanges, zonesWithoutRange } from '../network/cidr';
 import { awsIdentity } from './aws-identity';
 import type { ConfigValues } from './config';
 import type { ConfigSource } from './source';
@@ -58,7 +58,7 @@ export function clusterSettings(
 }
 
 function networkSettings(values: ConfigValues, region: string | undefined, problems: ProblemList): NetworkSettings {
-  const { vpcId, privateSubnetIds, vpcCidr: cidr, availabilityZones: zones } = values;
+  const { vpcId, privateSubnetIds, vpcCidr: cidr, availabilityZones: zones, subnetRanges: order } = values;
   if (vpcId !== undefined) {
     if (privateSubnetIds.length < FEWEST_ZONES) {
       problems.add('privateSubnetIds', `has ${privateSubnetIds.length} subnets`, {
@@ -80,10 +80,17 @@ function networkSettings(values: ConfigValues, region: string | undefined, probl
     });
   } else {
     try {
-      subnetRanges(cidr, zones.length);
+      subnetRanges(cidr, zones, order);
     } catch (error) {
       problems.add('vpcCidr', `is ${cidr}: ${(error as Error).message}`, { allowed: 'from /16 to /20, "10.0.0.0/16"' });
     }
   }
-  return { kind: 'create', cidr, zones, natGateways: values.natGateways, flowLogDays: values.flowLogDays };
+  const unplaced = order === 'by-zone' ? zonesWithoutRange(zones) : [];
+  if (unplaced.length > 0) {
+    problems.add('subnetRanges', `is by-zone, but there is no range for ${unplaced.join(', ')}`, {
+      allowed: 'zones whose letter is from a to g, or by-position',
+    });
+  }
+  const { natGateways, flowLogDays } = values;
+  return { kind: 'create', cidr, zones, subnetRanges: order, natGateways, flowLogDays };
 }

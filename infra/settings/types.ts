@@ -1,5 +1,6 @@
 import type * as pulumi from '@pulumi/pulumi';
 import type { EksVersion } from '../cluster/eks-versions';
+import type { RangeOrder } from '../network/cidr';
 import type { NamespaceArgs, TritonOptions } from '../triton/args';
 import type { AwsIdentity } from './aws-identity';
 import type { Values } from './fields';
@@ -12,6 +13,7 @@ export type NetworkSettings =
       /** Address range, "10.0.0.0/16". */
       cidr: string;
       zones: string[];
+      subnetRanges: RangeOrder;
       natGateways: 'one' | 'per-zone';
       flowLogDays: number;
     }

@@ -214,6 +214,14 @@ describe('readSettings reports', () => {
       ],
     ],
     [
+      'a zone without a range by its letter',
+      { availabilityZones: ['us-east-1a', 'us-east-1h'] },
+      [
+        'subnetRanges: is by-zone, but there is no range for us-east-1h; ' +
+          'allowed: zones whose letter is from a to g, or by-position',
+      ],
+    ],
+    [
       'a network of an invalid size',
       { vpcCidr: '10.0.0.0/24' },
       ['vpcCidr: is 10.0.0.0/24: not a size that a VPC can have; allowed: from /16 to /20, "10.0.0.0/16"'],

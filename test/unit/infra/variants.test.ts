@@ -207,6 +207,16 @@ test('autoMode false disables all of Auto Mode, and creates add-ons and untainte
   );
 });
 
+test('a zone that is removed from the middle of the list changes no other subnet', async () => {
+  const subnets = async (letters: string): Promise<Record<string, unknown>> => {
+    const made = await variant({ availabilityZones: Array.from(letters, (letter) => `us-east-1${letter}`) });
+    return Object.fromEntries(made.all('aws:ec2/subnet:Subnet').map(({ name, inputs }) => [name, inputs['cidrBlock']]));
+  };
+  const [all, fewer] = [await subnets('abc'), await subnets('ac')];
+  expect(Object.keys(fewer)).toHaveLength(4);
+  expect(all).toMatchObject(fewer);
+});
+
 test('vpcId creates no network resources', async () => {
   const made = await variant({ vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] });
   expect(made.resources.filter(({ type }) => type.startsWith('aws:ec2/'))).toEqual([]);
