@@ -266,7 +266,7 @@ const REPOSITORY_FIELDS = {
   },
   publisherSubjects: {
     kind: 'texts',
-    check: (text) => (isNarrowSubject(text) ? undefined : { reason: 'other repositories match it too' }),
+    check: (text) => (isNarrowSubject(text) ? undefined : { reason: 'it does not name exactly one repository' }),
     allowed: 'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only after "OWNER/NAME:"',
     default: [],
     description:

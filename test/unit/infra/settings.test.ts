@@ -311,7 +311,7 @@ describe('readSettings reports', () => {
 
   test.each(WIDE_SUBJECTS)('the wide subject %s', (subject) => {
     expect(getProblems({ publisherSubjects: [subject] })).toEqual([
-      `publisherSubjects[0]: is ${JSON.stringify(subject)}: other repositories match it too; allowed: ` +
+      `publisherSubjects[0]: is ${JSON.stringify(subject)}: it does not name exactly one repository; allowed: ` +
         'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only after "OWNER/NAME:"',
     ]);
   });

@@ -5,10 +5,11 @@ export const NARROW_SUBJECTS = [
   'repo:acme/triton-serving:ref:refs/heads/*',
   'repo:acme@1234/triton-serving@5678:environment:prod',
   'project_path:acme/group/triton-serving:ref_type:branch:ref:main',
+  'repo:acme/triton-serving',
   'system:serviceaccount:ci:publisher',
 ];
 
-/** Subjects that repositories of others match too. */
+/** Subjects that repositories of others match too, or that name no repository. */
 export const WIDE_SUBJECTS = [
   '*',
   'repo:*',
@@ -22,5 +23,8 @@ export const WIDE_SUBJECTS = [
   'repo:*/triton-serving:environment:prod',
   'repo:a*:environment:prod',
   '*:environment:prod',
+  'repo:acme',
+  'repo:acme:environment:prod',
+  'repo:acme/:environment:prod',
   '?epo:acme/triton-serving:environment:prod',
 ];
