@@ -98,7 +98,7 @@ class TraceContext:
     @property
     def max_batch_size(self) -> int:
         """`max_batch_size` of model.yaml. 0, Triton's default, means that Triton adds no batch axis."""
-        return int(self.config.get("max_batch_size", 0))
+        return int(self.config.get("max_batch_size") or 0)
 
     def _dims(self, kind: Literal["input", "output"], name: str) -> list[int]:
         tensors = self.config.get(kind, [])

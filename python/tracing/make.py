@@ -21,7 +21,7 @@ from torch.jit._trace import TracerWarning
 
 from tracing import golden
 from tracing.activations import measured
-from tracing.check import Tensors, answers, compare, require_repeatable, require_separate_rows
+from tracing.check import Tensors, answers, compare, require_repeatable
 from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights
 from tracing.files import publish, replace_matching, scratch, sha256_of
 from tracing.interface import (
@@ -37,7 +37,8 @@ from tracing.precision import in_precision
 from tracing.record import File, Record, read_record, record_path
 from tracing.releases import unreadable_by_server
 from tracing.repository import Model
-from tracing.served import ask
+from tracing.rows import make_probes, require_separate_rows
+from tracing.served import ask, require_stateless
 from tracing.sources import (
     PACKAGES,
     given_weights,
@@ -83,11 +84,14 @@ def make(
             inputs = [tuple(case) for case in export.fresh_inputs]
             expected, eager_bytes = measured(lambda case: answers(export.eager, [case])[0], inputs)
             require_repeatable(export.eager, inputs, expected, export.allowed)
-            signature, received, served_bytes = ask(made, model.kind(), inputs, folder)
-            check = compare(inputs, expected, received, export.allowed)
-            interface = _interface(context, export, signature, inputs, expected)
-            if interface is not None and interface.batch_axes > 0:
-                require_separate_rows(export.eager, inputs, expected, export.allowed)
+            probes = make_probes(inputs) if context.max_batch_size > 0 and is_comparable(context.config) else []
+            served = ask(made, model.kind(), inputs, [probe.inputs for probe in probes], folder)
+            require_stateless(served, artifact.name, inputs, export.allowed)
+            check = compare(inputs, expected, served.outputs, export.allowed)
+            interface = _interface(context, export, served.signature, inputs, expected)
+            if interface is not None:
+                for text in require_separate_rows(probes, served.probed, served.outputs, interface, export.allowed):
+                    warn(text)
             requests = [] if interface is None else _golden(folder / "golden", interface, export, expected)
             progress("save")
             # The artifact is written after its data files, so that an incomplete version has no artifact.
@@ -110,7 +114,7 @@ def make(
                 given_weights=given_weights(weights),
                 seed=seed,
                 check=check,
-                activation_bytes=eager_bytes if served_bytes is None else served_bytes,
+                activation_bytes=eager_bytes if served.activation_bytes is None else served.activation_bytes,
                 packages=package_versions(sorted({*PACKAGES, *imported_packages(model, sources)})),
                 sources=sources,
             )

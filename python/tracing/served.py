@@ -5,36 +5,60 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from tracing.activations import measured
-from tracing.check import Tensors, as_tuple
+from tracing.check import REPEATABLE, Tensors, as_tuple, how_other
 from tracing.child import child_environment
 from tracing.contract import TraceError
-from tracing.interface import Signature
+from tracing.interface import Signature, shapes_of
+
+Run: TypeAlias = Callable[[Tensors], Tensors]
+# Digests of the attributes that calls have changed, by their path in the module.
+State: TypeAlias = Callable[[], dict[str, str]]
 
 
-def ask(
-    artifact: Path, kind: str, inputs: Sequence[Tensors], folder: Path
-) -> tuple[Signature, list[Tensors], int | None]:
-    """Return the artifact's names, its outputs for each set of inputs, and the peak bytes of tensors in one call.
+@dataclass(frozen=True)
+class Served:
+    """An artifact in a process of its own.
 
-    The peak is None for ONNX, because ONNX Runtime does not report it.
+    outputs: for each set of inputs.  activation_bytes: peak bytes of tensors in one call; None for ONNX, because ONNX
+    Runtime does not report it.  again: number and answer of the inputs that were sent again after all others.
+    probed: the answers to the probes. An error of a call stands in place of its answer.
+    random: whether a call took random numbers from PyTorch's generator.
+    written: attributes of the TorchScript module that a call changes even if the call before had the same inputs.
+    """
+
+    signature: Signature
+    outputs: list[Tensors]
+    activation_bytes: int | None
+    again: list[tuple[int, Tensors | str]]
+    probed: list[Tensors | str]
+    random: bool
+    written: list[str]
+
+
+def ask(artifact: Path, kind: str, inputs: Sequence[Tensors], probes: Sequence[Tensors], folder: Path) -> Served:
+    """Run the artifact on the inputs, on some of these again, and on the probes.
 
     kind: model.pt or model.onnx. folder: for the files that the two processes exchange.
 
-    Raises TraceError with the artifact's error if it cannot be loaded or run.
+    Raises TraceError with the artifact's error if it cannot be loaded, or run on the inputs.
     """
     given, gave = folder / "inputs", folder / "answers"
-    torch.save([tuple(case) for case in inputs], given)
+    torch.save((list(inputs), list(probes)), given)
     command = [sys.executable, "-m", "tracing.served", kind, str(artifact), str(given), str(gave)]
     done = subprocess.run(command, env=child_environment(), check=False)
     given.unlink()
@@ -47,31 +71,81 @@ def ask(
     gave.unlink()
     if "error" in answer:
         raise TraceError(f"the saved {artifact.name} fails in a process of its own: {answer['error']}")
-    return Signature(answer["input_names"], answer["output_names"]), answer["outputs"], answer["bytes"]
+    return Served(Signature(answer.pop("input_names"), answer.pop("output_names")), **answer)
+
+
+def require_stateless(served: Served, artifact: str, inputs: Sequence[Tensors], tolerance: float) -> None:
+    """Raise TraceError if an answer of the artifact depends on random numbers or on earlier calls."""
+    if served.random:
+        raise TraceError(
+            f"the saved {artifact} draws random numbers, so its answers differ from call to call", REPEATABLE
+        )
+    for case, answer in served.again:
+        how = f"it fails: {answer}" if isinstance(answer, str) else how_other(served.outputs[case], answer, tolerance)
+        if how is not None:
+            raise TraceError(
+                f"the saved {artifact} answers otherwise when it is called again with the same inputs, of shape "
+                f"{shapes_of(inputs[case])}: {how}",
+                REPEATABLE,
+            )
+    if served.written:
+        raise TraceError(
+            f"each call of the saved {artifact} changes {', '.join(served.written)}, so later answers may differ",
+            REPEATABLE,
+        )
 
 
 def _main(kind: str, artifact: Path, given: Path, gave: Path) -> None:
     answer: dict[str, Any]
     try:
         load = _torchscript if kind == "model.pt" else _onnx
-        run, signature = load(artifact)
-        outputs, peak = measured(
-            lambda case: tuple(output.clone() for output in as_tuple(run(*case))), torch.load(given)
-        )
+        run, signature, state = load(artifact)
+        inputs, probes = torch.load(given)
+        # Copies, because `forward` may change its inputs. Made before the call, whose memory is measured.
+        copies = [_copied(case) for case in inputs]
+        generator = torch.get_rng_state()
+        outputs, peak = measured(run, copies)
+        # The first inputs twice in a row, because two states may alternate; the largest, because a branch may need it.
+        largest = max(range(len(inputs)), key=lambda case: sum(tensor.numel() for tensor in inputs[case]))
+        again = [(0, _outcome(run, inputs[0]))]
+        before = state()
+        again.append((0, _outcome(run, inputs[0])))
+        after = state()
+        again += [(largest, _outcome(run, inputs[largest]))] if largest > 0 else []
         answer = {
             "input_names": signature.inputs,
             "output_names": signature.outputs,
             "outputs": outputs,
-            "bytes": peak if kind == "model.pt" else None,
+            "activation_bytes": peak if kind == "model.pt" else None,
+            "again": again,
+            "probed": [_outcome(run, case) for case in probes],
+            "random": not torch.equal(generator, torch.get_rng_state()),
+            "written": sorted(name for name in after if after[name] != before.get(name)),
         }
     except TraceError as error:
         answer = {"error": error.message}
     except Exception as error:
-        answer = {"error": f"{type(error).__name__}: {str(error).strip()}"}
+        answer = {"error": _text(error)}
     torch.save(answer, gave)
 
 
-def _torchscript(path: Path) -> tuple[Callable[..., Any], Signature]:
+def _copied(tensors: Tensors) -> Tensors:
+    return tuple(tensor.clone() for tensor in tensors)
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip()}"
+
+
+def _outcome(run: Run, case: Tensors) -> Tensors | str:
+    """Return the answer, or the error of the call."""
+    try:
+        return run(_copied(case))
+    except Exception as error:
+        return _text(error)
+
+
+def _torchscript(path: Path) -> tuple[Run, Signature, State]:
     try:
         module = torch.jit.load(str(path))  # type: ignore[no-untyped-call]
     except RuntimeError as error:
@@ -81,20 +155,43 @@ def _torchscript(path: Path) -> tuple[Callable[..., Any], Signature]:
         __import__("torchvision")
         module = torch.jit.load(str(path))  # type: ignore[no-untyped-call]
     _self, *arguments = module.forward.schema.arguments
-    return module, Signature([argument.name for argument in arguments], None)
+    signature = Signature([argument.name for argument in arguments], None)
+    return lambda case: _copied(as_tuple(module(*case))), signature, partial(_written, module)
 
 
-def _onnx(path: Path) -> tuple[Callable[..., Sequence[Tensor]], Signature]:
+def _written(module: Any) -> dict[str, str]:
+    """Return the path and a digest of each attribute that `forward` may write: those assigned, and tensors written.
+
+    Values are compared, not the graph, so a module may fill a cache in the first call or use a buffer as scratch.
+    """
+    graph = module.inlined_graph
+    assigned = {node.s("name") for node in graph.findAllNodes("prim::SetAttr")}
+    names = assigned | {node.s("name") for node in graph.findAllNodes("prim::GetAttr")}
+    digests = {}
+    for path, part in module.named_modules():
+        for name in names:
+            value = getattr(part, name, None)
+            if isinstance(value, torch.nn.Module | torch._C.ScriptObject):
+                continue
+            # PyTorch counts the writes to a tensor in _version. A tensor without writes need not be read.
+            if not isinstance(value, Tensor) or value._version > 0 or name in assigned:
+                data = io.BytesIO()
+                torch.save(value, data)
+                digests[f"{path}.{name}".lstrip(".")] = hashlib.sha256(data.getvalue()).hexdigest()
+    return digests
+
+
+def _onnx(path: Path) -> tuple[Run, Signature, State]:
     import onnxruntime  # noqa: PLC0415 - not needed for TorchScript
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     signature = Signature([one.name for one in session.get_inputs()], [one.name for one in session.get_outputs()])
 
-    def run(*inputs: Tensor) -> Sequence[Tensor]:
+    def run(inputs: Tensors) -> Tensors:
         feed = {name: tensor.numpy() for name, tensor in zip(signature.inputs, inputs, strict=True)}
-        return [torch.from_numpy(output) for output in session.run(None, feed)]
+        return as_tuple([torch.from_numpy(output) for output in session.run(None, feed)])
 
-    return run, signature
+    return run, signature, dict  # an ONNX graph has no state
 
 
 if __name__ == "__main__":

@@ -111,3 +111,31 @@ def test_another_shape_or_number_of_outputs_is_not_repeatable(outputs: bool) -> 
     module, inputs = Grows(outputs=outputs), [(torch.ones(2),)]
     with pytest.raises(TraceError, match="called again with the same inputs: its outputs differ in number, shape"):
         require_repeatable(module, inputs, answers(module, inputs), 1)
+
+
+class Counts(nn.Module):
+    """Adds the number of calls, modulo `period`, to its input."""
+
+    def __init__(self, period: int) -> None:
+        super().__init__()
+        self.calls, self.period = 0, period
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x + self.calls % self.period
+
+
+@pytest.mark.parametrize("inputs", [1, 2, 3, 4])
+@pytest.mark.parametrize("period", [2, 3, 100])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_a_counter_is_not_repeatable(inputs: int, period: int, dtype: torch.dtype) -> None:
+    module, cases = Counts(period), [(torch.ones(2, dtype=dtype) * number,) for number in range(inputs)]
+    tolerance = 0.5 if dtype.is_floating_point else 50  # integers must be equal
+    with pytest.raises(TraceError, match="called again with the same inputs: output 0 is") as raised:
+        require_repeatable(module, cases, answers(module, cases), tolerance)
+    assert "counters" in (raised.value.hint or "")
+
+
+def test_equal_answers_are_repeatable() -> None:
+    module, cases = nn.LayerNorm(4), [(torch.rand(batch, 4),) for batch in (1, 3)]
+    require_repeatable(module, cases, answers(module, cases), 0)

@@ -94,6 +94,27 @@ test('validate reports what changed since the trace', async () => {
   expect(await validate()).toEqual({ code: 1, found: [expect.stringContaining('is not the file that npm run trace')] });
 });
 
+test.each([
+  [
+    'mixes rows in its largest batch only',
+    'x.flip(0) if x.shape[0] == 8 else x',
+    /output 'output__0': row \d of a batch of 8 is .*: the model mixes rows\n.*-> Triton puts requests of different/,
+  ],
+  [
+    'keeps state in the saved file only',
+    'x * self.factor.neg_() if torch.jit.is_scripting() else x * self.factor',
+    /the saved model\.pt answers otherwise when it is called again .*\n.*-> An answer must depend on its inputs alone/,
+  ],
+])('trace refuses a model that %s', async (_what, answer, message) => {
+  const repository = join(scratch.directory, 'wrong');
+  rmSync(repository, { recursive: true, force: true });
+  const source = SCALE.replace('x * self.factor', answer).replace('(torch.rand(2, 3),)', 'None');
+  writeRepository(repository, { ...TRACED, 'scale/trace.py': source });
+  const { code, stderr } = await trace(repository);
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(message) as string });
+  expect(existsSync(join(repository, 'scale', '1', 'model.pt'))).toBe(false);
+});
+
 describe('in a Git repository', () => {
   const root = join(scratch.directory, 'git');
   const repository = join(root, 'model-repo');

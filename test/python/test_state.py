@@ -1,0 +1,240 @@
+"""Rejects artifacts whose answers depend on random numbers or on earlier calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper
+from torch import Tensor, nn
+
+from tracing.check import Tensors
+from tracing.contract import TraceError
+from tracing.interface import Signature
+from tracing.served import Served, _main, require_stateless
+
+
+def served(tmp_path: Path, artifact: Path, inputs: Sequence[Tensors]) -> Served:
+    """Runs the artifact as `ask` does, but in this process."""
+    given, gave = tmp_path / "given", tmp_path / "gave"
+    torch.save((list(inputs), []), given)
+    with torch.no_grad():
+        _main(artifact.name, artifact, given, gave)
+    answer: dict[str, Any] = torch.load(gave)
+    assert "error" not in answer, answer
+    return Served(Signature(answer.pop("input_names"), answer.pop("output_names")), **answer)
+
+
+def check(tmp_path: Path, module: Any, inputs: Sequence[Tensors] = (), tolerance: float = 1e-5) -> None:
+    inputs = inputs or [(torch.rand(batch, 3),) for batch in (1, 2)]
+    artifact = tmp_path / "model.pt"
+    torch.jit.save(module, str(artifact))
+    require_stateless(served(tmp_path, artifact, inputs), artifact.name, inputs, tolerance)
+
+
+class Previous(nn.Module):
+    """Subtracts the row of the call before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prev = torch.zeros(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x - self.prev
+        self.prev = x[0]
+        return y
+
+
+class Buffer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.ones(3))
+
+
+class Sign(Buffer):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.state.neg_()
+
+
+class Mean(Buffer):
+    """Subtracts a mean that moves so slowly that two answers are equal within the tolerance."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x - self.state.lerp_(x.mean(0), 1e-6)
+
+
+class Counter(nn.Module):
+    """Counts, without an effect on the first thousand answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x if self.calls < 1000 else -x
+
+
+class Lists(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = [0]
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls.append(1)
+        return x if len(self.calls) < 1000 else -x
+
+
+class Nested(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Mean()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)
+
+
+class Noise(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.rand_like(x) * 1e-9
+
+
+class LongNoise(nn.Module):
+    """Is random only for long texts."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.randint(0, 2, x.shape) if x.shape[1] > 4 else x
+
+
+class Sample(nn.Module):
+    """Draws from a distribution that nearly always gives the same number."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.multinomial((x * 1000).softmax(-1), 1)
+
+
+IDS = [(torch.randint(0, 1000, (1, length)),) for length in (1, 9, 3)]
+ANSWERS = r"^the saved model.pt answers otherwise when it is called again .* of shape \[\d, 3\]: output 0 is .* away"
+
+
+@pytest.mark.parametrize(
+    ("module", "inputs", "error"),
+    [
+        (Previous(), (), ANSWERS),
+        (Sign(), (), ANSWERS),
+        (Sign(), [(torch.rand(1, 3),)], ANSWERS),
+        (Sign(), [(torch.rand(batch, 3),) for batch in (1, 2, 3)], ANSWERS),
+        (Mean(), (), "^each call of the saved model.pt changes state, so later answers may differ$"),
+        (Nested(), (), "changes inner.state, so"),
+        (Counter(), (), "changes calls, so"),
+        (Lists(), (), "changes calls, so"),
+        (Noise(), (), "^the saved model.pt draws random numbers, so its answers differ from call to call$"),
+        (LongNoise(), IDS, "draws random numbers"),
+        (Sample(), (), "draws random numbers"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_state(tmp_path: Path, module: nn.Module, inputs: Sequence[Tensors], error: str) -> None:
+    with pytest.raises(TraceError, match=error) as raised:
+        check(tmp_path, torch.jit.script(module.eval()), inputs)
+    assert "An answer must depend on its inputs alone" in (raised.value.hint or "")
+
+
+def test_state_of_a_trace_and_of_a_frozen_module(tmp_path: Path) -> None:
+    traced = torch.jit.trace(Mean().eval(), (torch.rand(2, 3),), check_trace=False)  # type: ignore[no-untyped-call]
+    for module in (traced, torch.jit.freeze(torch.jit.script(Mean().eval()))):
+        with pytest.raises(TraceError, match="changes state, so"):
+            check(tmp_path, module)
+
+
+class Cache(nn.Module):
+    """Computes positions once for the longest input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions = torch.zeros(0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if len(self.positions) < x.shape[1]:
+            self.positions = torch.arange(x.shape[1]).float()
+        return x + self.positions[: x.shape[1]]
+
+
+class Scratch(Buffer):
+    """Uses a buffer for an intermediate result."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.state.copy_(x.mean(0))
+        return x - self.state
+
+
+class Unused(nn.Module):
+    """Draws a random number without using it, as layer drop of transformers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        torch.rand([])
+        return x * 2
+
+
+class InPlace(Buffer):
+    """Changes its input and intermediate tensors, but not its buffer."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mul_(2) + self.state.clone().add_(1)
+
+
+class Nan(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x / 0 * 0, x.argmax(-1)
+
+
+@pytest.mark.parametrize(
+    ("module", "inputs"),
+    [
+        (Cache(), ()),
+        (Cache(), IDS),
+        (Scratch(), ()),
+        (Unused(), ()),
+        (InPlace(), ()),
+        (Nan(), ()),
+        (nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.LayerNorm(8)), ()),
+        (nn.LSTM(3, 4), ()),
+        (nn.TransformerEncoderLayer(3, 1, 8), ()),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_no_state(tmp_path: Path, module: nn.Module, inputs: Sequence[Tensors]) -> None:
+    module = module.eval().requires_grad_(False)
+    if isinstance(module, nn.LSTM | nn.TransformerEncoderLayer):
+
+        class First(nn.Module):
+            def __init__(self, inner: nn.Module) -> None:
+                super().__init__()
+                self.inner = inner
+
+            def forward(self, x: Tensor) -> Tensor:
+                y = self.inner(x[None])
+                return y if isinstance(y, Tensor) else y[0]
+
+        check(tmp_path, torch.jit.trace(First(module).eval(), (torch.rand(2, 3),)), inputs)  # type: ignore[no-untyped-call]
+    else:
+        check(tmp_path, torch.jit.script(module), inputs)
+
+
+@pytest.mark.parametrize("node", ["RandomUniformLike", "Identity"])
+def test_onnx(tmp_path: Path, node: str) -> None:
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node(node, ["x"], ["y"])], "graph", tensors[:1], tensors[1:])
+    artifact = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), artifact)
+    inputs = [(torch.rand(batch, 3),) for batch in (1, 2)]
+    result = served(tmp_path, artifact, inputs)
+    if node == "Identity":
+        require_stateless(result, artifact.name, inputs, 0)
+        return
+    with pytest.raises(TraceError, match=r"the saved model\.onnx answers otherwise when it is called again"):
+        require_stateless(result, artifact.name, inputs, 1e-5)
