@@ -20,7 +20,7 @@ import {
 } from '../src/local/report';
 import { askEachModel, isZerosRefused, type SmokeTestResult } from '../src/local/smoke-test';
 import { selectModels } from '../src/local/selection';
-import { localDirectory, startStack } from '../src/local/stack';
+import { localDirectory, requireAllServed, startStack } from '../src/local/stack';
 import { Timings } from '../src/local/timings';
 import { fingerprints, watchModels } from '../src/local/watch';
 import { readRepository } from '../src/model';
@@ -106,9 +106,8 @@ async function local(argv: readonly string[]): Promise<number> {
   const page = resolve(flags.page ?? join(localDirectory(repository), 'page.html'));
   if (flags.page !== undefined) requirePageFolder(page);
   const asked = parseSelection(flags);
-  const leaveOut = !flags.once;
   const before = await fingerprints(repository);
-  const selection = await selectModels(repository, asked, leaveOut);
+  const selection = await selectModels(repository, asked, true);
 
   const progress = new Progress();
   const timings = new Timings();
@@ -119,7 +118,7 @@ async function local(argv: readonly string[]): Promise<number> {
     const stack = await startStack({
       repository,
       models: selection.served.map(({ name }) => name),
-      leaveOut,
+      invalid: selection.failed,
       weights: flags.weights,
       loadTimeoutMs,
       fitConfig: flags['fit-config'],
@@ -128,7 +127,6 @@ async function local(argv: readonly string[]): Promise<number> {
       timings,
       defer: (step) => undo.defer(step),
     });
-    stack.failed.push(...selection.failed);
     if (!flags.json) printModels(stack, selection);
     const ready = stack.versions.filter(({ state }) => state === 'READY').map(({ model }) => model);
     const { models } = await readRepository(repository, { models: [...new Set(ready)] });
@@ -146,6 +144,7 @@ async function local(argv: readonly string[]): Promise<number> {
       printPage(page);
     }
     const wrong = answers.filter(({ error }) => error !== undefined).map(({ model }) => model);
+    if (flags.once) requireAllServed(stack);
     if (flags.once && wrong.length > 0) throw new UserError(`no correct answer from ${[...new Set(wrong)].join(', ')}`);
     if (flags.once) return EXIT.ok;
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { abortable } from '../core/abort';
-import { UserError, type Problem } from '../core/errors';
+import { UserError } from '../core/errors';
 import { formatBytes } from '../core/format';
 import { readRepository } from '../model';
 import { claimPorts } from './process/ports';
@@ -48,8 +48,8 @@ export const LOCK_TIMEOUT_MS = 120_000;
 export interface StackOptions {
   repository: string;
   models: readonly string[];
-  /** Leave out models that fail, and name them in the result; otherwise the first failure ends the start. */
-  leaveOut: boolean;
+  /** Models that were left out before. */
+  invalid: readonly FailedModel[];
   /** MODEL=FILE, for tracing. */
   weights: readonly string[];
   /** Limit for the load of one model. */
@@ -81,9 +81,14 @@ export interface LocalStack {
   loadMs: ReadonlyMap<string, number>;
 }
 
-/** Starts everything: tools, S3, traced models, published repository, and Triton with every model loaded. */
+/**
+ * Starts everything: tools, S3, traced models, published repository, and Triton with the models loaded. Models that fail
+ * are left out and named in the result.
+ * @throws UserError if no model is left
+ */
 export async function startStack(options: StackOptions): Promise<LocalStack> {
   const { progress, timings, defer } = options;
+  requireSome(options.models, options.invalid);
   const directory = localDirectory(options.repository);
   makeDirectory(directory);
   writeFileSync(
@@ -110,9 +115,8 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
   );
   const tracing = timings.measure('trace', () => trace(environment, options));
   const [server, untraced] = await Promise.all([s3Starts, tracing]);
-  const { names, failed } = options.leaveOut
-    ? await soundNames(options, [...unpackaged, ...untraced])
-    : { names: options.models, failed: [] };
+  const { names, failed } = await soundNames(options, [...unpackaged, ...untraced]);
+  requireSome(names, [...options.invalid, ...failed]);
 
   const store = new S3Store({
     bucket: LOCATION.bucket,
@@ -171,21 +175,21 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
     location: LOCATION,
     models,
     versions,
-    failed: [...failed, ...loaded.failed],
+    failed: [...options.invalid, ...failed, ...loaded.failed],
     loadMs: loaded.milliseconds,
   };
 }
 
-/** @returns the models whose packages cannot be installed, if they are left out */
+/** @returns the models whose packages cannot be installed */
 async function installPackages(
   installation: TritonInstallation,
-  { repository, models, progress, leaveOut }: StackOptions,
+  { repository, models, progress }: StackOptions,
 ): Promise<FailedModel[]> {
   try {
     await installModelPackages(installation, repository, models, progress);
     return [];
   } catch (error) {
-    if (!leaveOut || !(error instanceof UserError)) throw error;
+    if (!(error instanceof UserError)) throw error;
   }
   const failed: FailedModel[] = [];
   for (const name of models) {
@@ -214,13 +218,30 @@ async function soundNames(
   };
 }
 
-function loadProblems({ versions, failed }: Loaded): Problem[] {
-  return [
-    ...versions
-      .filter(({ state }) => state !== 'READY')
-      .map((version) => ({ file: `${version.model} version ${version.version}`, message: describeState(version) })),
-    ...failed.map(({ name, reason }) => ({ file: name, message: reason })),
-  ];
+/** @throws UserError with the reasons of `failed` if there are no `names` of models to serve */
+function requireSome(names: readonly string[], failed: readonly FailedModel[]): void {
+  if (names.length > 0) return;
+  throw new UserError('cannot serve any model', { problems: failed.flatMap(({ problems }) => problems) });
+}
+
+/** @throws UserError that names each model that is not served, with the reason */
+export function requireAllServed({
+  versions,
+  failed,
+  triton,
+}: Pick<LocalStack, 'versions' | 'failed' | 'triton'>): void {
+  const unloaded = versions.filter(({ state }) => state !== 'READY');
+  if (unloaded.length + failed.length === 0) return;
+  throw new UserError('cannot serve every model', {
+    problems: [
+      ...unloaded.map((version) => ({
+        file: `${version.model} version ${version.version}`,
+        message: describeState(version),
+      })),
+      ...failed.flatMap(({ problems }) => problems),
+    ],
+    hint: unloaded.length === 0 ? undefined : `read the log: ${triton.logFile}`,
+  });
 }
 
 /** Describes why a version is not served, with the next step if known. */
@@ -255,7 +276,7 @@ async function startS3(options: {
   return server;
 }
 
-/** @returns the models that could not be traced, if they are left out */
+/** @returns the models that could not be traced */
 async function trace(environment: PythonEnvironment, options: StackOptions): Promise<FailedModel[]> {
   const models = options.models.filter((name) => hasTrace(options.repository, name));
   if (models.length === 0) return [];
@@ -289,7 +310,7 @@ async function trace(environment: PythonEnvironment, options: StackOptions): Pro
         return own.length === 0 ? [] : [failedModel(name, own)];
       }),
     );
-    if (!options.leaveOut || failed.length === 0) {
+    if (failed.length === 0) {
       step.failed();
       throw error;
     }
@@ -320,7 +341,7 @@ async function publishAll(
   options: StackOptions,
   serve: (models: readonly DesiredModel[], signal: AbortSignal) => Promise<Serving>,
 ): Promise<Serving> {
-  const { progress, timings, leaveOut, defer } = options;
+  const { progress, timings, defer } = options;
   const held = Object.keys((await readHead(store, LOCATION))?.release.models ?? {});
   const others = held.filter((name) => !names.includes(name));
   if (others.length > 0) {
@@ -344,14 +365,7 @@ async function publishAll(
       step.done();
       written();
       up.serving = await serve(models, stop.signal);
-      const { triton, loaded } = up.serving;
-      const problems = loadProblems(loaded);
-      if (problems.length > 0 && !leaveOut) {
-        throw new UserError('tritonserver could not load every model', {
-          problems,
-          hint: `read the log: ${triton.logFile}`,
-        });
-      }
+      const { loaded } = up.serving;
       return models.map(({ name }) => name).filter((name) => !isReady(loaded, name));
     },
     replacePublished: true,

@@ -8,6 +8,8 @@ export interface FailedModel {
   reason: string;
   /** The full description, with several lines. */
   details: string;
+  /** The same, for an error. */
+  problems: readonly Problem[];
   /** For an ensemble: the failed model that it needs. */
   needs?: string;
 }
@@ -65,7 +67,7 @@ async function readBroken(
 /** The failure of an ensemble that needs a failed model. */
 export function failedWith(name: string, needs: string): FailedModel {
   const reason = `needs ${needs}, which failed`;
-  return { name, reason, details: reason, needs };
+  return { name, reason, details: reason, needs, problems: [{ file: name, message: reason }] };
 }
 
 /** @param problems at least one */
@@ -74,7 +76,7 @@ export function failedModel(name: string, problems: readonly Problem[]): FailedM
   const field = first?.field === undefined ? '' : `${first.field}: `;
   const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : '';
   const [line = ''] = `${field}${first?.message ?? ''}`.split('\n');
-  return { name, reason: `${line}${more}`, details: problems.map(formatProblem).join('\n') };
+  return { name, reason: `${line}${more}`, details: problems.map(formatProblem).join('\n'), problems };
 }
 
 /** The failed models, and the ensembles that cannot be served without them. */

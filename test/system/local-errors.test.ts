@@ -2,8 +2,10 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
-import { LocalCommand } from '../support/local-command';
+import { LocalCommand, untilUp, type RunningLocal } from '../support/local-command';
+import { modelYaml } from '../support/model-files';
 import { addingModel, writeRepository } from '../support/repository';
+import type { Finished } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 
 jest.setTimeout(600_000);
@@ -171,9 +173,91 @@ test('npm run local reports a model that cannot be loaded with the reason, also 
   command.getDirectory(broken);
   const finished = await command.run(['--repo', broken, '--once']);
   expect(finished.code).toBe(1);
-  expect(finished.stderr).toMatch(/could not load every model\n\s+breaks version 1: UNAVAILABLE .*no weights/);
+  expect(finished.stderr).toMatch(/cannot serve every model\n\s+breaks version 1: UNAVAILABLE .*no weights/);
   expect(finished.stderr).toContain('inner: needs breaks, which failed\n  outer: needs inner, which failed\n');
   expect(finished.stderr).toMatch(
     /lacks version 1: UNAVAILABLE no package nonesuch .*\n\s+-> add nonesuch to lacks\/requirements\.txt/,
   );
+});
+
+/** Each model fails in its own way; its reason is in the line of the result. */
+const INVALID: { what: string; name: string; files: Record<string, string>; reason: string }[] = [
+  {
+    what: 'invalid YAML',
+    name: 'yaml',
+    files: { 'yaml/model.yaml': 'backend: [python\n', 'yaml/1/model.py': 'x = 1\n' },
+    reason: 'not valid YAML',
+  },
+  {
+    what: 'an unknown field',
+    name: 'field',
+    files: { 'field/model.yaml': 'backend: python\nmax_batchsize: 1\n', 'field/1/model.py': 'x = 1\n' },
+    reason: 'max_batchsize: unknown field',
+  },
+  {
+    what: 'a trace.py that raises',
+    name: 'raises',
+    files: { 'raises/model.yaml': modelYaml(), 'raises/trace.py': 'raise ValueError("no weights here")\n' },
+    reason: 'no weights here',
+  },
+  {
+    what: 'a step that does not exist',
+    name: 'lonely',
+    files: { 'lonely/config.pbtxt': ensemble('absent'), 'lonely/1/.keep': '' },
+    reason: 'absent',
+  },
+  {
+    what: 'a step that failed',
+    name: 'needs',
+    files: { 'needs/config.pbtxt': ensemble('field'), 'needs/1/.keep': '' },
+    reason: 'needs field, which failed',
+  },
+];
+
+const INVALID_FILES = Object.fromEntries(INVALID.flatMap(({ files }) => Object.entries(files)));
+
+describe('npm run local with invalid models serves the others', () => {
+  const invalid = join(scratch.directory, 'invalid');
+  let once: Finished;
+  let running: RunningLocal;
+
+  beforeAll(async () => {
+    writeRepository(invalid, { ...addingModel('adds', { 1: 10 }), ...INVALID_FILES });
+    command.getDirectory(invalid);
+    once = await command.run(['--repo', invalid, '--once']);
+    running = command.start('--repo', invalid);
+    await untilUp(running);
+    running.child.kill('SIGINT');
+    await running.ended;
+  });
+
+  test('npm run local --once exits with 1 after it asked the others', () => {
+    expect(once.stdout).toMatch(/adds +1 +python +READY/);
+    expect(once.stdout).toMatch(/adds +HTTP +\S+( \S+)? +(?!FAILED)\S/);
+    expect(once.stderr).toContain('error: cannot serve every model\n');
+    expect(once.code).toBe(1);
+  });
+
+  test('npm run local keeps running', () => {
+    expect(running.said()).toMatch(/adds +1 +python +READY/);
+    expect(running.said()).toContain('FAILED: field, lonely, needs, raises, yaml. Fix ');
+  });
+
+  test.each(INVALID)('$what: $name is FAILED with the reason', ({ name, reason }) => {
+    for (const said of [once.stdout, running.said()]) {
+      expect(said).toMatch(new RegExp(`^${name} +.* FAILED: `, 'm'));
+      expect(said).toMatch(new RegExp(`^${name} FAILED: .*${reason}`, 'm'));
+    }
+    expect(once.stderr).toMatch(new RegExp(`^  .*\\b${name}\\b.*${reason}`, 'm'));
+  });
+});
+
+test('npm run local names every reason if no model can be served', async () => {
+  const none = join(scratch.directory, 'none');
+  writeRepository(none, INVALID_FILES);
+  command.getDirectory(none);
+  const { code, stderr } = await command.run(['--repo', none]);
+  expect(code).toBe(1);
+  expect(stderr).toContain('error: cannot serve any model\n');
+  for (const { reason } of INVALID) expect(stderr).toContain(reason);
 });

@@ -83,7 +83,7 @@ test('watch keeps serving other models when some fail, and serves these once the
     ...addingEnsemble('on_invalid', 'invalid'),
     ...answering('picky', REFUSES_ZEROS),
   });
-  const once = await command.run(['--once']);
+  const once = await command.run(['--once', '--load-timeout', '20']);
   expect(once).toMatchObject({ code: 1, stderr: expect.stringContaining('invalid') as string });
 
   const local = command.start('--load-timeout', '20');
@@ -95,9 +95,8 @@ test('watch keeps serving other models when some fail, and serves these once the
   expect(said()).toMatch(/\n *on_never .*FAILED: needs never_loads, which failed/);
   // A release must be usable for rollbacks, so it has no model that failed.
   const { stdout } = await runCommandLine('releases', ['--local', '--repo', repository, '--json']);
-  expect((JSON.parse(stdout) as { serves: object }[]).map(({ serves }) => Object.keys(serves))).toEqual([
-    ['adds', 'picky'],
-  ]);
+  const served = (JSON.parse(stdout) as { serves: object }[]).map(({ serves }) => Object.keys(serves).join());
+  expect(new Set(served)).toEqual(new Set(['adds,picky']));
   expect(said()).toMatch(/\n *adds +1 +python +READY/);
   expect(said()).toMatch(/\n *breaks +1 +python +FAILED: UNAVAILABLE Internal: RuntimeError: no weights /);
   expect(said()).toMatch(

@@ -6,7 +6,7 @@ import { paths } from '../../src/core/paths';
 import { Cleanup } from '../../src/core/cleanup';
 import { FACE } from '../../src/local/sample-requests';
 import { selectModels } from '../../src/local/selection';
-import { localDirectory, startStack } from '../../src/local/stack';
+import { localDirectory, requireAllServed, startStack } from '../../src/local/stack';
 import { Timings } from '../../src/local/timings';
 import { pixelTensor, readImage } from '../../src/media/image';
 import { networkTensor } from '../../src/media/pictures';
@@ -118,7 +118,7 @@ async function withModels(
     const stack = await startStack({
       repository,
       models: served.map(({ name }) => name),
-      leaveOut: false,
+      invalid: [],
       loadTimeoutMs: 300_000,
       weights: [],
       // Free ports, which do not collide with a running local stack.
@@ -127,6 +127,7 @@ async function withModels(
       timings: new Timings(),
       defer: (step) => undo.defer(step),
     });
+    requireAllServed(stack);
     const client = new TritonHttpClient(stack.triton.httpUrl);
     undo.defer(() => client.close());
     return await work(client, progress);
