@@ -422,7 +422,7 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
     test('reports an invalid model.pt by name while other models keep answering', async () => {
       const config = REPOSITORY['scores/config.pbtxt'].replace('label_filename: "labels.txt"', '');
       writeRepository(repository, { 'corrupt/config.pbtxt': config, 'corrupt/1/model.pt': 'half of a file' });
-      const reason = /corrupt\/1\/model\.pt: not TorchScript/;
+      const reason = /corrupt\/1\/model\.pt: the file is not TorchScript/;
       expect(await failure(client.loadModel('corrupt'))).toMatchObject({
         model: 'corrupt',
         message: expect.stringMatching(reason) as string,

@@ -38,7 +38,7 @@ def all_at_once(x: torch.Tensor) -> torch.Tensor:
         (torch.jit.script(all_at_once), 10),  # type: ignore[no-untyped-call]
     ],
 )
-def test_counts_what_lives_at_the_same_time(call: Callable[..., torch.Tensor], rows: float) -> None:
+def test_counts_tensors_that_live_at_the_same_time(call: Callable[..., torch.Tensor], rows: float) -> None:
     outputs, peak = measured(lambda case: (call(*case),), [(torch.zeros(2, 1000),)])
     assert outputs[0][0].numel() > 0
     assert peak == 2 * rows * ROW

@@ -23,7 +23,7 @@ def compare(eager: nn.Module, artifact: Callable[..., object], inputs: Sequence[
     return compare_answers(inputs, answers(eager, inputs), received, tolerance)
 
 
-def test_what_is_equal_passes_with_tolerance_zero() -> None:
+def test_equal_answers_pass_with_tolerance_zero() -> None:
     shapes = [[[3]], [[1, 1]]]
     assert compare(EAGER, lambda x: x.clone(), INPUTS, 0) == Check(0, 1e-5, 1e-5, 0.0, 0, 4, 0, shapes)
 
@@ -89,7 +89,7 @@ def test_not_in_other_places(got: list[float]) -> None:
         compare(EAGER, lambda _: torch.tensor(got), [(torch.tensor([-INFINITY, 1.0]),)], 1)
 
 
-def test_nan_alone_compares_nothing() -> None:
+def test_only_nan_is_not_a_comparison() -> None:
     with pytest.raises(TraceError, match="so nothing was compared"):
         compare(EAGER, lambda x: x, [(torch.tensor([NAN]),)], 1)
 

@@ -87,7 +87,7 @@ def test_makes_an_artifact_and_its_record(add_model: AddModel, run: Run) -> None
     assert not any(parameter.requires_grad for parameter in loaded.parameters())
 
 
-def test_what_is_up_to_date_is_seen_without_torch(tmp_path: Path, add_model: AddModel) -> None:
+def test_up_to_date_models_are_detected_without_torch(tmp_path: Path, add_model: AddModel) -> None:
     add_model("scale", SCALE)
     repository = tmp_path / "repo"
     status, events = in_process(repository)
@@ -139,7 +139,7 @@ def _remove_extra_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     "change", [_touch_source, _touch_config, _truncate, _change_a_byte, _spoil_record, _remove_extra_file]
 )
-def test_what_is_not_up_to_date_is_made_again(add_model: AddModel, run: Run, change: Callable[[Path], None]) -> None:
+def test_stale_models_are_traced_again(add_model: AddModel, run: Run, change: Callable[[Path], None]) -> None:
     folder = add_model("scale", SCALE)
     run()
     assert run()[1][-1]["event"] == "up-to-date"

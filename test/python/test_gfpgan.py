@@ -159,7 +159,7 @@ def test_one_image_in_one_image_out_and_the_same_each_time() -> None:
     assert (first[1:2] - alone).abs().max() < 1e-4
 
 
-def test_stored_noise_is_what_is_added() -> None:
+def test_stored_noise_is_added() -> None:
     model = random_model(16).eval()
     images = torch.zeros(1, 3, 16, 16)
     with torch.no_grad():
@@ -273,7 +273,7 @@ def test_a_checkpoint_of_another_size_names_both_sizes_and_the_field(tmp_path: P
     assert raised.value.hint == ("Run it again with --fit-config, which sets input[0].dims to [3, 8, 8] in model.yaml.")
 
 
-def test_where_weights_come_from_is_said(tmp_path: Path, trained: GFPGANv1) -> None:
+def test_the_source_of_weights_is_reported(tmp_path: Path, trained: GFPGANv1) -> None:
     file = tmp_path / "GFPGANv1.pth"
     torch.save({"params_ema": trained.state_dict()}, file)
     pretrained = export_restoration(context([1, 3, 8, 8], 0, file), traced_batch=1, checked_batches=(1,)).weights

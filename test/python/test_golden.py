@@ -131,7 +131,7 @@ def test_bfloat16_is_stored_as_float32(add_model: AddModel, run: Run) -> None:
 
 
 @pytest.mark.parametrize("change", ["missing", "changed", "request"])
-def test_what_is_missing_or_changed_is_made_again(add_model: AddModel, run: Run, change: str) -> None:
+def test_missing_or_changed_requests_are_made_again(add_model: AddModel, run: Run, change: str) -> None:
     folder = add_model("scale", SCALE)
     run()
     assert run()[1][-1]["event"] == "up-to-date"
@@ -246,7 +246,7 @@ ONE = "max_batch_size: 0\ninput: [{{ name: input__0, data_type: TYPE_FP32, dims:
         ),
     ],
 )
-def test_a_network_that_is_not_as_model_yaml_says(
+def test_a_network_that_differs_from_model_yaml(
     add_model: AddModel, run: Run, config: str, error: str, hint: str
 ) -> None:
     # With the batches of every max_batch_size above, because missing ones are reported first.

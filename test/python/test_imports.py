@@ -93,7 +93,7 @@ def test_packages_of_its_requirements(add_model: AddModel, run: Run, monkeypatch
         ("", "idna==3.10\nidna==3.9\n", "cannot install the packages of wrong/requirements.txt: "),
     ],
 )
-def test_what_is_missing_is_reported_with_the_file(
+def test_missing_modules_are_reported_with_the_file(
     add_model: AddModel, run: Run, imports: str, requirements: str | None, error: str
 ) -> None:
     folder = add_model("wrong", IMPORTING.format(imports=imports, factor=1))

@@ -24,7 +24,7 @@ def generator() -> ModuleType:
     return module
 
 
-def test_the_committed_file_is_what_the_script_writes() -> None:
+def test_the_committed_file_is_up_to_date() -> None:
     committed = json.loads(PROTOCOL.read_text())
     installed = version("tritonclient")
     if committed["source"] != {"package": "tritonclient", "version": installed}:

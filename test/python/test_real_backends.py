@@ -284,12 +284,16 @@ class TestLibtorch:
             ({"sequence_batching": {"state": [{"input_name": "s__1"}]}}, "sequence_batching.state"),
         ],
     )
-    def test_what_needs_a_backend_in_c(self, load: Callable[..., Any], config: dict[str, Any], field: str) -> None:
-        with pytest.raises(Exception, match=rf": {field} cannot be served here: Triton gives it to backends in C\+\+"):
+    def test_fields_that_need_a_backend_in_c(
+        self, load: Callable[..., Any], config: dict[str, Any], field: str
+    ) -> None:
+        with pytest.raises(
+            Exception, match=rf": the local backends do not support {field}, because Triton passes it only to C\+\+"
+        ):
             load(One(), **config)
 
     def test_a_position_that_is_left_out(self, load: Callable[..., Any]) -> None:
-        with pytest.raises(Exception, match="positions of the inputs must be 0 to 1 once each"):
+        with pytest.raises(Exception, match="the numbers in the input names must be 0 to 1, each used once"):
             load(Two(), input=[X, tensor("input__2")])
 
 

@@ -55,7 +55,7 @@ def _edit_record(folder: Path, edit: Callable[[Event], object]) -> None:
     path.write_text(json.dumps(record))
 
 
-def test_what_changed_is_named(model: Path, run: Run) -> None:
+def test_changed_files_are_named(model: Path, run: Run) -> None:
     changes: list[tuple[Callable[[], object], list[str]]] = [
         (lambda: None, []),
         (lambda: _append(model / "assets" / "factor.txt"), ["assets/factor.txt changed"]),
@@ -84,7 +84,7 @@ def test_what_changed_is_named(model: Path, run: Run) -> None:
     assert reasons(run) == known
 
 
-def test_what_does_not_count(model: Path, run: Run) -> None:
+def test_files_that_do_not_count(model: Path, run: Run) -> None:
     for path in (".gitignore", ".cache/x", "__pycache__/trace.pyc", "2/model.pt", "golden/mine.json"):
         (model / path).parent.mkdir(exist_ok=True)
         (model / path).write_text("x")

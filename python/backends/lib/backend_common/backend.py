@@ -64,11 +64,13 @@ class Backend(ABC, Generic[ArrayT]):
         self.spec = ModelSpec.from_args(args, self.default_filename)
         try:
             for field in self.spec.missing:
-                raise ModelError(f"{field} cannot be served here: Triton gives it to backends in C++ only")
+                raise ModelError(
+                    f"the local backends do not support {field}, because Triton passes it only to C++ backends"
+                )
             for tensor in (*self.spec.inputs, *self.spec.outputs):
                 self._check_type(tensor)
             if not self.spec.artifact.is_file():
-                raise ModelError(f"no such file; the version directory holds: {self._siblings()}")
+                raise ModelError(f"the file does not exist; the version folder contains {self._siblings()}")
             self._batcher = Batcher(self.spec, self.load(self.spec))
         except Exception as error:
             pb_utils.Logger.log_error(traceback.format_exc())
@@ -109,11 +111,13 @@ class Backend(ABC, Generic[ArrayT]):
     def _check_type(self, tensor: TensorSpec) -> None:
         if tensor.data_type not in self.data_types:
             allowed = ", ".join(f"TYPE_{name}" for name in sorted(self.data_types))
-            raise ModelError(f"tensor '{tensor.name}' is TYPE_{tensor.data_type}; this backend serves {allowed}")
+            raise ModelError(
+                f"this backend does not support TYPE_{tensor.data_type} of tensor '{tensor.name}'; allowed: {allowed}"
+            )
 
     def _siblings(self) -> str:
         folder = self.spec.artifact.parent
-        return ", ".join(sorted(entry.name for entry in folder.iterdir())) if folder.is_dir() else "nothing"
+        return ", ".join(sorted(entry.name for entry in folder.iterdir())) if folder.is_dir() else "no files"
 
 
 def _summary(error: Exception) -> str:

@@ -107,7 +107,7 @@ class TorchScriptBackend(Backend[torch.Tensor]):
         for tensor in (*spec.inputs, *spec.outputs):
             if tensor.data_type in ONLY_HERE:
                 print(
-                    f"{spec}: TYPE_{tensor.data_type} of '{tensor.name}' is refused by Triton's libtorch backend",
+                    f"{spec}: Triton's libtorch backend rejects TYPE_{tensor.data_type} of '{tensor.name}'",
                     file=sys.stderr,
                 )
         return TorchScriptRunner(spec)
@@ -176,7 +176,9 @@ def ordered_inputs(spec: ModelSpec, arguments: Sequence[str]) -> list[str]:
     by_position = {position: name for name, position in positions.items()}
     if set(by_position) != set(range(len(positions))):
         # The libtorch backend would write such an argument beyond the end of its list.
-        raise ModelError(f"positions of the inputs must be 0 to {len(positions) - 1} once each, got {positions}")
+        raise ModelError(
+            f"the numbers in the input names must be 0 to {len(positions) - 1}, each used once; got {positions}"
+        )
     return [by_position[position] for position in range(len(positions))]
 
 
@@ -218,7 +220,7 @@ def _load(
             return _jit_load(str(artifact), map_location=device)
     except RuntimeError as error:
         reason = re.split(r"\.\s", str(error).strip())[0]
-        raise ModelError(f"not TorchScript as torch.jit.save writes it: {reason}") from error
+        raise ModelError(f"the file is not TorchScript; write it with torch.jit.save: {reason}") from error
 
 
 def _jit_load(artifact: str, map_location: torch.device) -> torch.jit.ScriptModule:
