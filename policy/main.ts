@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { PolicyPack } from '@pulumi/policy';
+import { Config } from '@pulumi/pulumi';
 import { toPolicies } from './pack';
 import { rules } from './rules';
 
@@ -7,4 +8,6 @@ import { rules } from './rules';
 // program's main file, which may have no package.json.
 process.chdir(join(__dirname, '..'));
 
-new PolicyPack('triton-serving', { policies: toPolicies(rules) });
+// Pulumi passes the configuration of the stack to the pack.
+const production = new Config('policy').getBoolean('production');
+new PolicyPack('triton-serving', { policies: toPolicies(rules, production) });

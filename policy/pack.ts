@@ -1,9 +1,12 @@
 import type { Policies, PolicyResource, ResourceValidationArgs } from '@pulumi/policy';
-import { describe, type Finding, type Resource, type Rule } from './rule';
+import { appliesTo, describe, type Finding, type Resource, type Rule } from './rule';
 import { Value } from './value';
 
-/** Converts the rules to Pulumi's policies. */
-export function toPolicies(rules: readonly Rule[]): Policies {
+/**
+ * Converts the rules to Pulumi's policies.
+ * @param production policy:production of the stack file; undefined if it is not set
+ */
+export function toPolicies(rules: readonly Rule[], production: boolean | undefined): Policies {
   return rules.flatMap((rule) => {
     const shared = { name: rule.name, description: rule.description, enforcementLevel: 'mandatory' as const };
     const { each, stack } = rule;
@@ -12,8 +15,8 @@ export function toPolicies(rules: readonly Rule[]): Policies {
       policies.push({
         ...shared,
         validateResource: (args, reportViolation) => {
-          if (!each.types.includes(args.type)) return;
-          each.check(getResource(args), (finding: Finding) => reportViolation(describe(finding), args.urn));
+          if (!appliesTo(each, args.type)) return;
+          each.check(getResource(args, production), (finding: Finding) => reportViolation(describe(finding), args.urn));
         },
       });
     }
@@ -21,7 +24,8 @@ export function toPolicies(rules: readonly Rule[]): Policies {
       policies.push({
         ...shared,
         validateStack: ({ resources }, reportViolation) => {
-          stack(resources.map(resourceInStack), (finding) => reportViolation(describe(finding), finding.resource.urn));
+          const all = resources.map((resource) => resourceInStack(resource, production));
+          stack(all, (finding) => reportViolation(describe(finding), finding.resource.urn));
         },
       });
     }
@@ -29,11 +33,14 @@ export function toPolicies(rules: readonly Rule[]): Policies {
   });
 }
 
-function getResource({ type, name, urn, opts, props }: ResourceValidationArgs): Resource {
-  return { type, name, urn, protect: opts.protect, props: Value.ofResource(props), madeFrom: () => [] };
+function getResource(
+  { type, name, urn, opts, props }: ResourceValidationArgs,
+  production: boolean | undefined,
+): Resource {
+  return { type, name, urn, protect: opts.protect, production, props: Value.ofResource(props), madeFrom: () => [] };
 }
 
-function resourceInStack(resource: PolicyResource): Resource {
+function resourceInStack(resource: PolicyResource, production: boolean | undefined): Resource {
   const { type, name, urn, opts, props, dependencies, propertyDependencies } = resource;
   const urns = (of: readonly PolicyResource[]): string[] => of.map((dependency) => dependency.urn);
   return {
@@ -41,6 +48,7 @@ function resourceInStack(resource: PolicyResource): Resource {
     name,
     urn,
     protect: opts.protect,
+    production,
     props: Value.ofResource(props),
     madeFrom: (property) => urns(property === undefined ? dependencies : (propertyDependencies[property] ?? [])),
   };

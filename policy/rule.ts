@@ -9,6 +9,8 @@ export interface Resource {
   urn: string;
   /** Whether Pulumi refuses to delete the resource. */
   protect: boolean;
+  /** Whether its stack is a production stack; undefined if the stack file does not set policy:production. */
+  production: boolean | undefined;
   props: Value;
   /** URNs of the resources that the property depends on; without a property, all dependencies. */
   madeFrom(property?: string): readonly string[];
@@ -33,9 +35,9 @@ export interface Rule {
   name: string;
   /** The requirement and its reason, in one or two sentences. */
   description: string;
-  /** Checks each resource of these `types` by itself, before it is created. */
-  each?: { types: readonly string[]; check: (resource: Resource, report: Report) => void };
-  /** Checks all resources together, after they are known. */
+  /** Checks each resource of these `types` by itself, before it is created. A pattern matches several types. */
+  each?: { types: readonly string[] | RegExp; check: (resource: Resource, report: Report) => void };
+  /** Checks all resources together: at the end of a preview, and again at the end of an update. */
   stack?: (resources: readonly Resource[], report: Report) => void;
 }
 
@@ -51,20 +53,15 @@ export function findings(rule: Rule, resources: readonly Resource[]): string[] {
   const report: Report = (finding) => found.push(describe(finding));
   const { each } = rule;
   if (each !== undefined) {
-    for (const resource of resources) if (each.types.includes(resource.type)) each.check(resource, report);
+    for (const resource of resources) if (appliesTo(each, resource.type)) each.check(resource, report);
   }
   rule.stack?.(resources, report);
   return found;
 }
 
-/** The name of the stack that a resource belongs to. */
-export function getStack({ urn }: Pick<Resource, 'urn'>): string {
-  return /^urn:pulumi:([^:]*)::/.exec(urn)?.[1] ?? '';
-}
-
-/** Whether the stack is a production stack, by its name. */
-export function isProduction(resource: Pick<Resource, 'urn'>): boolean {
-  return /^prod/i.test(getStack(resource));
+/** Whether a rule checks resources of a type. */
+export function appliesTo({ types }: NonNullable<Rule['each']>, type: string): boolean {
+  return types instanceof RegExp ? types.test(type) : types.includes(type);
 }
 
 /**

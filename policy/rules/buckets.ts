@@ -1,6 +1,6 @@
-import { belongingTo, isProduction, type Report, type Resource, type Rule } from '../rule';
+import { belongingTo, type Report, type Resource, type Rule } from '../rule';
 import type { Value } from '../value';
-import { BUCKETS } from './types';
+import { BUCKETS, KEY } from './types';
 
 const BLOCK = 'aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock';
 const ACL = ['aws:s3/bucketAcl:BucketAcl', 'aws:s3/bucketAclV2:BucketAclV2'];
@@ -173,7 +173,7 @@ export const bucketRules: readonly Rule[] = [
     each: {
       types: BUCKETS,
       check: (resource, report) => {
-        if (!isProduction(resource)) return;
+        if (resource.production !== true) return;
         const at = resource.props.at('forceDestroy');
         if (at.is(true))
           report({ resource, at, fix: 'remove it, so that a bucket must be emptied before it can be deleted' });
@@ -183,4 +183,27 @@ export const bucketRules: readonly Rule[] = [
       },
     },
   },
+  {
+    name: 'bucket-key-kept-in-production',
+    description:
+      'In production, every KMS key that encrypts a bucket has the option protect, because the objects cannot be read without their key.',
+    stack: (resources, report) => {
+      const encryptions = resources.filter(({ type }) => ENCRYPTION.includes(type));
+      for (const key of resources.filter(({ type }) => type === KEY)) {
+        const encrypts = encryptions.some(
+          (one) =>
+            one.madeFrom('rules').includes(key.urn) || encryptsWith(one, [key.props.at('arn'), key.props.at('id')]),
+        );
+        if (key.production !== true || key.protect || !encrypts) continue;
+        report({ resource: key, at: key.props, problem: 'the option protect is not set', fix: 'set it to true' });
+      }
+    },
+  },
 ];
+
+const encryptsWith = (encryption: Resource, names: readonly Value[]): boolean =>
+  encryption.props
+    .at('rules')
+    .items()
+    .map((rule) => rule.at('applyServerSideEncryptionByDefault.kmsMasterKeyId'))
+    .some((id) => id.isThere() && names.some((name) => name.is(id.raw)));

@@ -78,6 +78,30 @@ export const clusterRules: readonly Rule[] = [
     },
   },
   {
+    name: 'cluster-admins-are-roles',
+    description: 'Only IAM roles administer a cluster, because the keys of IAM users do not expire.',
+    each: {
+      types: ['aws:eks/accessPolicyAssociation:AccessPolicyAssociation'],
+      check: (resource, report) => {
+        const at = resource.props.at('principalArn');
+        const isAdmin = /\/AmazonEKS(Cluster)?AdminPolicy$/.test(resource.props.at('policyArn').text() ?? '');
+        if (!isAdmin || !/:(user\/.*|root)$/.test(at.text() ?? '')) return;
+        report({ resource, at, fix: 'name a role that the people or programs assume' });
+      },
+    },
+  },
+  {
+    name: 'cluster-admin-not-bound',
+    description: 'No binding grants all permissions in a cluster (cluster-admin).',
+    each: {
+      types: ['ClusterRoleBinding', 'RoleBinding'].map((kind) => `kubernetes:rbac.authorization.k8s.io/v1:${kind}`),
+      check: (resource, report) => {
+        const at = resource.props.at('roleRef.name');
+        if (at.is('cluster-admin')) report({ resource, at, fix: 'bind a role with the permissions that are needed' });
+      },
+    },
+  },
+  {
     name: 'cluster-version-pinned',
     description: 'Every cluster sets its Kubernetes version, which otherwise depends on the day of its creation.',
     each: {

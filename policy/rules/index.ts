@@ -7,6 +7,7 @@ import { iamRules } from './iam';
 import { machineRules } from './machines';
 import { networkRules } from './networks';
 import { podRules } from './pods';
+import { stackRules } from './stacks';
 import { workloadRules } from './workloads';
 
 /** All rules for stacks. */
@@ -20,4 +21,5 @@ export const rules: readonly Rule[] = [
   ...podRules,
   ...gpuRules,
   ...workloadRules,
+  ...stackRules,
 ];

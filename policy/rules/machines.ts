@@ -1,5 +1,5 @@
 import type { Rule } from '../rule';
-import { LAUNCH_TEMPLATE } from './types';
+import { KEY, LAUNCH_TEMPLATE } from './types';
 
 const INSTANCE = 'aws:ec2/instance:Instance';
 const VOLUMES = ['aws:ebs/volume:Volume', 'aws:efs/fileSystem:FileSystem'];
@@ -88,7 +88,7 @@ export const machineRules: readonly Rule[] = [
     name: 'key-rotated',
     description: 'Every symmetric KMS key is rotated automatically.',
     each: {
-      types: ['aws:kms/key:Key'],
+      types: [KEY],
       check: (resource, report) => {
         const rotation = resource.props.at('enableKeyRotation');
         // Only symmetric keys can be rotated.

@@ -29,7 +29,8 @@ export const networkRules: readonly Rule[] = [
   },
   {
     name: 'load-balancer-internal',
-    description: 'No load balancer has a public address.',
+    description:
+      'No load balancer of the program has a public address. For load balancers of an Ingress or Service, see ingress-authenticated and service-not-public.',
     each: {
       types: ['aws:lb/loadBalancer:LoadBalancer', 'aws:alb/loadBalancer:LoadBalancer'],
       check: (resource, report) => {

@@ -3,6 +3,8 @@ export const BUCKETS = ['aws:s3/bucket:Bucket', 'aws:s3/bucketV2:BucketV2'] as c
 
 export const BUCKET_POLICY = 'aws:s3/bucketPolicy:BucketPolicy';
 
+export const KEY = 'aws:kms/key:Key';
+
 export const VPC = 'aws:ec2/vpc:Vpc';
 
 export const CLUSTER = 'aws:eks/cluster:Cluster';

@@ -9,6 +9,10 @@ const NETWORK_POLICY = 'kubernetes:networking.k8s.io/v1:NetworkPolicy';
 const INGRESS = 'kubernetes:networking.k8s.io/v1:Ingress';
 const SERVICE = 'kubernetes:core/v1:Service';
 
+const ALB = 'alb.ingress.kubernetes.io';
+/** Annotations with which AWS's controllers authenticate clients. */
+const AUTHENTICATIONS = ['mutual-authentication', 'jwt-validation', 'auth-type'] as const;
+
 /** Annotations, by controller, that make a load balancer internal. */
 const INTERNAL: readonly (readonly [annotation: string, value: string])[] = [
   ['service.beta.kubernetes.io/aws-load-balancer-scheme', 'internal'],
@@ -92,9 +96,23 @@ export const workloadRules: readonly Rule[] = [
       types: [INGRESS],
       check: (resource, report) => {
         const at = resource.props.at('spec.tls');
-        const certificate = resource.props.at('metadata.annotations').key('alb.ingress.kubernetes.io/certificate-arn');
+        const certificate = resource.props.at('metadata.annotations').key(`${ALB}/certificate-arn`);
         if (at.isUnknown() || at.items().length > 0 || !certificate.isMissing()) return;
         report({ resource, at, fix: 'add the hosts and the Secret with their certificate' });
+      },
+    },
+  },
+  {
+    name: 'ingress-authenticated',
+    description: 'Every Ingress with an address on the internet authenticates its clients.',
+    each: {
+      types: [INGRESS],
+      check: (resource, report) => {
+        const annotations = resource.props.at('metadata.annotations');
+        const scheme = annotations.key(`${ALB}/scheme`);
+        if (!scheme.is('internet-facing')) return;
+        if (AUTHENTICATIONS.some((name) => !annotations.key(`${ALB}/${name}`).is(undefined, null, 'none'))) return;
+        report({ resource, at: scheme, fix: `set it to internal, or add ${ALB}/mutual-authentication` });
       },
     },
   },

@@ -80,6 +80,7 @@ describeUnless(whyNoEngines(), 'the policy pack in a real Pulumi', () => {
       }
       const unpinned = 'containers[0].image is "tritonserver:latest"; add the tag of a version, or a digest.';
       expect(said.split(unpinned)).toHaveLength(2);
+      expect(said).toContain('policy:production is not set; run "pulumi config set policy:production true"');
       expect(said).not.toContain("can't run policy");
     },
     BUILD_MS,

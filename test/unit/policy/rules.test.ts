@@ -10,6 +10,7 @@ import { iamCases } from './cases/iam';
 import { machineCases } from './cases/machines';
 import { networkCases } from './cases/networks';
 import { podCases } from './cases/pods';
+import { stackCases } from './cases/stacks';
 import { workloadCases } from './cases/workloads';
 
 const ROOT = join(__dirname, '..', '..', '..');
@@ -25,6 +26,7 @@ const cases: Cases = {
   ...networkCases,
   ...podCases,
   ...workloadCases,
+  ...stackCases,
 };
 
 /** By these a rule finds what belongs together, or what is excepted; programs know them, or wire them. */

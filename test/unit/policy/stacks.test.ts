@@ -1,4 +1,4 @@
-import { findings, type Resource } from '../../../policy/rule';
+import { appliesTo, findings, type Resource } from '../../../policy/rule';
 import { rules } from '../../../policy/rules';
 import { Value } from '../../../policy/value';
 import { registeredStack, type RegisteredResource } from '../../support/registered-stack';
@@ -11,6 +11,7 @@ function seen(resource: RegisteredResource, properties: Record<string, unknown>)
     name,
     urn,
     protect,
+    production: urn.startsWith('urn:pulumi:prod:'),
     props: Value.ofResource(properties),
     madeFrom: (property) => (property === undefined ? dependencies : (propertyDependencies[property] ?? [])),
   };
@@ -28,7 +29,9 @@ function violations(resources: readonly RegisteredResource[]): string[] {
 
 /** Types of resources that a rule would look at, for the rules that look at one at a time. */
 const looksAt = (resources: readonly RegisteredResource[]): string[] =>
-  rules.filter(({ each }) => each?.types.some((type) => resources.some((one) => one.type === type))).map((r) => r.name);
+  rules
+    .filter(({ each }) => each !== undefined && resources.some(({ type }) => appliesTo(each, type)))
+    .map((r) => r.name);
 
 const GROUPS = {
   gpuNodePools: [

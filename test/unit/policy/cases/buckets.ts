@@ -48,7 +48,12 @@ const TLS_FIX =
 const noTls = `${TYPES.policy} "about": no statement of policy denies requests without TLS; ${TLS_FIX}`;
 
 const production = (props: object, protect: boolean): Resource =>
-  resource('aws:s3/bucket:Bucket', 'models', props, { stack: 'prod', protect });
+  resource('aws:s3/bucket:Bucket', 'models', props, { production: true, protect });
+
+const KEY = 'aws:kms/key:Key';
+const key = (protect: boolean, arn = 'arn:aws:kms:::key/1'): Resource =>
+  resource(KEY, 'models', { arn }, { production: true, protect });
+const keyProblem = `${KEY} "models": the option protect is not set; set it to true.`;
 
 export const bucketCases: Cases = {
   'bucket-blocks-public-access': {
@@ -208,6 +213,26 @@ export const bucketCases: Cases = {
       'not protected in prod': {
         stack: [production({}, false)],
         says: ['aws:s3/bucket:Bucket "models": the option protect is not set; set it to true.'],
+      },
+    },
+  },
+  'bucket-key-kept-in-production': {
+    passes: {
+      'protected in prod': [key(true), about('encryption', algorithm('aws:kms'))],
+      'of other data': [key(false, 'arn:aws:kms:::key/2'), about('encryption', algorithm('aws:kms'))],
+      'in staging': [
+        resource(KEY, 'models', { arn: 'arn:aws:kms:::key/1' }),
+        about('encryption', algorithm('aws:kms')),
+      ],
+    },
+    fails: {
+      'by its ARN': { stack: [key(false), about('encryption', algorithm('aws:kms'))], says: [keyProblem] },
+      'by the wiring': {
+        stack: [
+          key(false),
+          resource(TYPES.encryption, 'about', withUnknown({}, 'rules'), { wiring: { rules: key(false) } }),
+        ],
+        says: [keyProblem],
       },
     },
   },

@@ -13,20 +13,21 @@ export type Cases = Readonly<Record<string, RuleCases>>;
 
 interface Options {
   protect?: boolean;
-  /** Name of the stack; default: staging. */
-  stack?: string;
+  /** policy:production of the stack; default: false. */
+  production?: boolean | undefined;
   /** The resources that a property was made from. */
   wiring?: Readonly<Record<string, Resource>>;
 }
 
 /** A resource as a policy gets it. */
 export function resource(type: string, name: string, props: object = {}, options: Options = {}): Resource {
-  const { protect = false, stack = 'staging', wiring = {} } = options;
+  const { protect = false, wiring = {} } = options;
   return {
     type,
     name,
-    urn: `urn:pulumi:${stack}::serving::${type}::${name}`,
+    urn: `urn:pulumi:live::serving::${type}::${name}`,
     protect,
+    production: 'production' in options ? options.production : false,
     props: Value.ofResource(props),
     madeFrom: (property) =>
       Object.entries(wiring)

@@ -14,7 +14,37 @@ const cluster = (path?: string, to?: unknown) =>
   resource(CLUSTER, 'serving', path === undefined ? GOOD : changed(GOOD, path, to));
 const OPEN_FIX = 'list the addresses that need access, or set endpointPublicAccess to false.';
 
+const ASSOCIATION = 'aws:eks/accessPolicyAssociation:AccessPolicyAssociation';
+const admission = (principal: string, policy = 'AmazonEKSClusterAdminPolicy') =>
+  resource(ASSOCIATION, 'ops', {
+    principalArn: `arn:aws:iam::123456789012:${principal}`,
+    policyArn: `arn:aws:eks::aws:cluster-access-policy/${policy}`,
+  });
+const BINDING = 'kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding';
+const binding = (name: string) => resource(BINDING, 'ops', { roleRef: { kind: 'ClusterRole', name } });
+
 export const clusterCases: Cases = {
+  'cluster-admins-are-roles': {
+    passes: { 'a role': [admission('role/ops')], 'a user that reads': [admission('user/ops', 'AmazonEKSViewPolicy')] },
+    fails: {
+      'a user, and the account': {
+        stack: [admission('user/ops'), admission('root', 'AmazonEKSAdminPolicy')],
+        says: ['user/ops', 'root'].map(
+          (end) =>
+            `${ASSOCIATION} "ops": principalArn is "arn:aws:iam::123456789012:${end}"; name a role that the people or programs assume.`,
+        ),
+      },
+    },
+  },
+  'cluster-admin-not-bound': {
+    passes: { 'another role': [binding('view')] },
+    fails: {
+      'all permissions': {
+        stack: [binding('cluster-admin')],
+        says: [`${BINDING} "ops": roleRef.name is "cluster-admin"; bind a role with the permissions that are needed.`],
+      },
+    },
+  },
   'cluster-endpoint-not-open': {
     passes: {
       'a list': [cluster()],

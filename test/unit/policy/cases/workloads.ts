@@ -38,6 +38,15 @@ const POOL = {
 const pool = (path?: string, to?: unknown): Resource =>
   resource(NODE_POOL, 'gpu', path === undefined ? POOL : changed(POOL, path, to));
 
+const ingress = (annotations: Record<string, string>): Resource =>
+  resource(INGRESS, 'triton', {
+    metadata: {
+      annotations: Object.fromEntries(
+        Object.entries(annotations).map(([name, value]) => [`alb.ingress.kubernetes.io/${name}`, value]),
+      ),
+    },
+  });
+
 export const workloadCases: Cases = {
   'node-pool-limits': {
     passes: { 'of GPUs': [pool()] },
@@ -149,6 +158,21 @@ export const workloadCases: Cases = {
       none: {
         stack: [resource(INGRESS, 'triton', { spec: { rules: [{ host: 'triton.example.com' }] } })],
         says: [`${INGRESS} "triton": spec.tls is not set; add the hosts and the Secret with their certificate.`],
+      },
+    },
+  },
+  'ingress-authenticated': {
+    passes: {
+      'with certificates': [ingress({ scheme: 'internet-facing', 'mutual-authentication': '[{}]' })],
+      'in the network': [ingress({ scheme: 'internal' })],
+    },
+    fails: {
+      'for the internet': {
+        stack: [ingress({ scheme: 'internet-facing', 'auth-type': 'none' })],
+        says: [
+          `${INGRESS} "triton": metadata.annotations.alb.ingress.kubernetes.io/scheme is "internet-facing"; ` +
+            'set it to internal, or add alb.ingress.kubernetes.io/mutual-authentication.',
+        ],
       },
     },
   },
