@@ -35,7 +35,7 @@ export const TRITON_PERMISSIONS: readonly Permission[] = [
 /** All permissions that the publisher needs, as recorded from publish, resume, prune, rollback and status. */
 export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
   // Also without a prefix, because this call is not a listing.
-  { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is told as missing, not as forbidden' },
+  { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
   { action: 's3:ListBucket', of: 'listing', why: 'what is there' },
   { action: 's3:ListBucketMultipartUploads', of: 'bucket', why: 'uploads that an earlier run began' },
   { action: 's3:GetObject', of: 'object', why: 'the lock, releases, checksums of what is there' },
@@ -51,7 +51,7 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
 
 /** All permissions that promote needs on its source repository, as recorded. */
 export const READER_PERMISSIONS: readonly Permission[] = [
-  { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is told as missing, not as forbidden' },
+  { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
   { action: 's3:ListBucket', of: 'listing', why: '--release, by a part of its id' },
   { action: 's3:GetObject', of: 'object', why: 'releases, and what S3 copies' },
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },

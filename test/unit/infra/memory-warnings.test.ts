@@ -7,7 +7,7 @@ afterEach(removeFolders);
 
 const GIB = 2 ** 30;
 
-/** A model whose trace record names so many bytes of activations; four times that is what it takes. */
+/** A model whose trace record has this number of bytes of activations; the model needs four times as many. */
 const repository = (activations: number, fields: Record<string, unknown> = {}): string =>
   folder({
     'wide/model.yaml': modelYaml(fields),

@@ -14,7 +14,7 @@ const read = (text: string) => {
   return stackFile('test', scratch.directory);
 };
 
-/** What the user is told. */
+/** The message for the user. */
 function said(text: string): string {
   try {
     read(text);

@@ -114,7 +114,7 @@ describe('infer', () => {
       raw_output_contents: request['raw_input_contents'],
     });
     const { outputs } = await client.infer('m', [{ name: 'a', datatype: 'FP32', shape: [data.length], data }]);
-    // Not toEqual, which takes seconds for so many numbers.
+    // Not toEqual, which takes seconds for this number of elements.
     expect(encodeTensor(outputs[0] as Tensor).equals(Buffer.from(data.buffer))).toBe(true);
   });
 });

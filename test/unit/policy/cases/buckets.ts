@@ -124,7 +124,7 @@ export const bucketCases: Cases = {
           `${TYPES.encryption} "about": rules[0].applyServerSideEncryptionByDefault.sseAlgorithm is "AES256"; set it to aws:kms, with kmsMasterKeyId.`,
         ],
       },
-      'not said': {
+      'not set': {
         stack: [bucket],
         says: [
           'aws:s3/bucket:Bucket "models": the bucket has no BucketServerSideEncryptionConfiguration; ' +
@@ -184,7 +184,7 @@ export const bucketCases: Cases = {
     },
   },
   'bucket-logs-access': {
-    passes: { 'to the bucket that is for logs': [bucket, logs, logging] },
+    passes: { 'to the bucket for logs': [bucket, logs, logging] },
     fails: {
       none: {
         stack: [bucket],
@@ -192,7 +192,7 @@ export const bucketCases: Cases = {
           'aws:s3/bucket:Bucket "models": the bucket has no BucketLogging; add BucketLogging with a target bucket for logs.',
         ],
       },
-      'to nowhere': {
+      'without a target': {
         stack: [bucket, about('logging', {})],
         says: [`${TYPES.logging} "about": targetBucket is not set; name the bucket for logs.`],
       },
@@ -201,7 +201,7 @@ export const bucketCases: Cases = {
   'bucket-kept-in-production': {
     passes: {
       'protected in prod': [production({ forceDestroy: false }, true)],
-      'anything in staging': [resource('aws:s3/bucket:Bucket', 'models', { forceDestroy: true })],
+      'unprotected in staging': [resource('aws:s3/bucket:Bucket', 'models', { forceDestroy: true })],
     },
     fails: {
       'force-destroy in prod': {
@@ -266,18 +266,20 @@ export const bucketCases: Cases = {
   'bucket-policy-not-public': {
     passes: {
       'one role': [policy({ ...PUBLIC, Principal: { AWS: 'arn:aws:iam::1:role/triton' } })],
-      'everybody of one account': [policy({ ...PUBLIC, Condition: { StringEquals: { 'aws:PrincipalAccount': '1' } } })],
+      'all principals of one account': [
+        policy({ ...PUBLIC, Condition: { StringEquals: { 'aws:PrincipalAccount': '1' } } }),
+      ],
       denied: [policy(TLS)],
     },
     fails: {
-      everybody: {
+      'every principal': {
         stack: [policy(PUBLIC)],
         says: [
           `${TYPES.policy} "about": policy.Statement[0].Principal is "*"; ` +
             'name the roles that need access, or add a condition on aws:PrincipalAccount or aws:SourceVpce.',
         ],
       },
-      'everybody, as a list, under a condition that says nothing': {
+      'every principal, as a list, under an ineffective condition': {
         stack: [
           policy({
             ...PUBLIC,

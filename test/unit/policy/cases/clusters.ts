@@ -60,7 +60,7 @@ export const clusterCases: Cases = {
         stack: [cluster('vpcConfig.publicAccessCidrs', ['203.0.113.0/24', '0.0.0.0/0'])],
         says: [`${CLUSTER} "serving": vpcConfig.publicAccessCidrs[1] is "0.0.0.0/0"; ${OPEN_FIX}`],
       },
-      'not said, which is the whole internet': {
+      'not set, which means the whole internet': {
         stack: [cluster('vpcConfig', { subnetIds: [] })],
         says: [
           `${CLUSTER} "serving": vpcConfig.endpointPrivateAccess is not set; set it to true, so that nodes reach the API without NAT.`,
@@ -72,7 +72,7 @@ export const clusterCases: Cases = {
   'cluster-secrets-encrypted': {
     passes: { encrypted: [cluster()] },
     fails: {
-      not: {
+      'without a key': {
         stack: [cluster('encryptionConfig', undefined)],
         says: [`${CLUSTER} "serving": encryptionConfig is not set; set resources: ["secrets"] and provider.keyArn.`],
       },
@@ -99,7 +99,7 @@ export const clusterCases: Cases = {
   'cluster-version-pinned': {
     passes: { pinned: [cluster()] },
     fails: {
-      not: {
+      'without a version': {
         stack: [cluster('version', undefined)],
         says: [`${CLUSTER} "serving": version is not set; name a version that AWS supports.`],
       },
@@ -130,7 +130,7 @@ export const clusterCases: Cases = {
       'without GPUs': [resource(GROUP, 'system', { amiType: 'AL2023_x86_64_STANDARD' })],
     },
     fails: {
-      not: {
+      'without a taint': {
         stack: [resource(GROUP, 'gpu', { amiType: 'BOTTLEROCKET_x86_64_NVIDIA' })],
         says: [`${GROUP} "gpu": taints is not set; add { key: "nvidia.com/gpu", effect: "NO_SCHEDULE" }.`],
       },

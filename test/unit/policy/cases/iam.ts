@@ -40,7 +40,7 @@ export const iamCases: Cases = {
     passes: {
       named: [policy({})],
       'a wildcard after a verb': [policy({ Action: 's3:GetObject*' })],
-      'everything denied': [policy({ Effect: 'Deny', Action: '*' })],
+      'every action denied': [policy({ Effect: 'Deny', Action: '*' })],
       'not known yet': [resource(POLICY, 'triton', withUnknown({}, 'policy'))],
     },
     fails: {
@@ -100,7 +100,7 @@ export const iamCases: Cases = {
   },
   'iam-no-administrators': {
     passes: {
-      'what a cluster needs': [
+      'the policies that a cluster needs': [
         resource('aws:iam/rolePolicyAttachment:RolePolicyAttachment', 'cluster', {
           policyArn: 'arn:aws:iam::aws:policy/AmazonEKSClusterPolicy',
         }),
@@ -130,7 +130,7 @@ export const iamCases: Cases = {
       ],
     },
     fails: {
-      everybody: {
+      'every principal': {
         stack: [role({ Principal: '*' })],
         says: [
           `${ROLE} "triton": assumeRolePolicy.Statement[0].Principal is "*"; name the accounts, services or providers.`,

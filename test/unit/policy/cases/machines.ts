@@ -21,7 +21,7 @@ export const machineCases: Cases = {
         stack: [template('metadataOptions.httpTokens', 'optional')],
         says: [`${TEMPLATE} "gpu": metadataOptions.httpTokens is "optional"; set it to required.`],
       },
-      'not said': {
+      'not set': {
         stack: [template('metadataOptions', undefined)],
         says: [`${TEMPLATE} "gpu": metadataOptions.httpTokens is not set; set it to required.`],
       },
@@ -36,7 +36,7 @@ export const machineCases: Cases = {
   'machine-volumes-encrypted': {
     passes: { encrypted: [template()] },
     fails: {
-      not: {
+      'not set': {
         stack: [template('blockDeviceMappings', [{ ebs: { encrypted: 'true' } }, { ebs: { volumeSize: 9 } }])],
         says: [`${TEMPLATE} "gpu": blockDeviceMappings[1].ebs.encrypted is not set; set it to true.`],
       },
@@ -49,7 +49,7 @@ export const machineCases: Cases = {
   'volume-encrypted': {
     passes: { encrypted: [resource('aws:ebs/volume:Volume', 'cache', { encrypted: true })] },
     fails: {
-      not: {
+      'not set': {
         stack: [resource('aws:efs/fileSystem:FileSystem', 'cache', {})],
         says: ['aws:efs/fileSystem:FileSystem "cache": encrypted is not set; set it to true.'],
       },
@@ -68,7 +68,7 @@ export const machineCases: Cases = {
       ],
     },
     fails: {
-      not: {
+      'not set': {
         stack: [
           resource('kubernetes:storage.k8s.io/v1:StorageClass', 'gp3', { provisioner: 'ebs.csi.eks.amazonaws.com' }),
         ],
@@ -93,7 +93,7 @@ export const machineCases: Cases = {
       'a key that signs': [resource('aws:kms/key:Key', 'signs', { customerMasterKeySpec: 'RSA_2048' })],
     },
     fails: {
-      not: {
+      'not set': {
         stack: [resource('aws:kms/key:Key', 'models', {})],
         says: ['aws:kms/key:Key "models": enableKeyRotation is not set; set it to true.'],
       },

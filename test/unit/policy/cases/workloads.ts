@@ -104,7 +104,7 @@ export const workloadCases: Cases = {
         stack: [resource(NAMESPACE, 'triton', { metadata: { labels: { [ENFORCE]: 'baseline' } } })],
         says: [`${NAMESPACE} "triton": metadata.labels.${ENFORCE} is "baseline"; set it to restricted.`],
       },
-      'not said': {
+      'not set': {
         stack: [resource(NAMESPACE, 'triton', {})],
         says: [`${NAMESPACE} "triton": metadata.labels.${ENFORCE} is not set; set it to restricted.`],
       },
