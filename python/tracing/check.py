@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,19 +17,25 @@ if TYPE_CHECKING:
 
 RTOL = 1e-5
 ATOL = 1e-5
+RESULTS = (
+    "Add inputs to fresh_inputs in trace.py for which the module finds something, such as boxes in a real picture."
+)
 
 Tensors: TypeAlias = tuple[Tensor, ...]
 
 
-def as_tuple(outputs: Tensor | Sequence[Tensor]) -> Tensors:
-    """Return a module's outputs as a tuple. Raises TraceError if one is not a tensor: Triton's outputs are tensors."""
-    outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
-    for output in outputs:
-        if not isinstance(output, Tensor):
-            raise TraceError(
-                f"an output is a {type(output).__name__}; a model returns a tensor or a flat tuple of tensors"
-            )
-    return outputs
+def as_tuple(outputs: object) -> Tensors:
+    """Return a module's outputs as a tuple. Raises TraceError for outputs that Triton's PyTorch backend refuses."""
+    if isinstance(outputs, Tensor):
+        return (outputs,)
+    if isinstance(outputs, tuple) and all(isinstance(output, Tensor) for output in outputs):
+        return outputs
+    elements = f" of {', '.join(type(output).__name__ for output in outputs)}" if isinstance(outputs, tuple) else ""
+    raise TraceError(
+        f"forward() returns a {type(outputs).__name__}{elements}, which Triton's PyTorch backend cannot serve: return "
+        "a tensor or a flat tuple of tensors",
+        "Wrap the module in one whose forward() selects the tensors, in the order of output__0, output__1 and so on.",
+    )
 
 
 def answers(module: nn.Module, inputs: Sequence[Tensors]) -> list[Tensors]:
@@ -80,12 +87,13 @@ def compare(
     """Compare the outputs of the artifact (`received`) with those of the eager module (`expected`) for all inputs.
 
     Raises TraceError if outputs differ in number, dtype or shape, in the places of NaN or infinity, or by more than
-    `tolerance`.
+    `tolerance`, and if no output has an element that can be compared. Booleans must be equal.
     """
     max_abs_diff = 0.0
     exceeding = 0
     elements = 0
     not_finite = 0
+    with_elements: set[int] = set()
     for case, wanted, gotten in zip(inputs, expected, received, strict=True):
         shapes = ", ".join(str(list(tensor.shape)) for tensor in case)
         if len(wanted) != len(gotten):
@@ -94,16 +102,26 @@ def compare(
             where = f"output {index} on inputs of shape {shapes}"
             difference = absolute_difference(want, got, where)
             largest = maximum(difference)
+            if largest > 0 and want.dtype == torch.bool:
+                raise TraceError(
+                    f"{where}: {int(difference.sum())} of {want.numel()} booleans are not the eager module's",
+                    "Something was frozen while tracing. A tolerance does not apply to booleans.",
+                )
             if largest > tolerance:
                 raise TraceError(
                     f"{where} is {largest:.3g} away from the eager module's; the model's tolerance is {tolerance:g}",
                     "Something was frozen while tracing, or the tolerance in trace.py is too strict.",
                 )
             max_abs_diff = max(max_abs_diff, largest)
-            exceeding += int((difference > ATOL + RTOL * want.double().abs()).sum())
+            rounding = ATOL + RTOL * want.double().abs() if want.is_floating_point() else 0
+            exceeding += int((difference > rounding).sum())
             elements += want.numel()
+            if want.numel() > 0:
+                with_elements.add(index)
             not_finite += int((~torch.isfinite(want)).sum())
-    if 0 < elements == not_finite:
+    if elements == 0:
+        raise TraceError("no output has an element for any of the fresh_inputs, so nothing was compared", RESULTS)
+    if elements == not_finite:
         raise TraceError("every number of every output is NaN or infinite, so nothing was compared")
     return Check(
         tolerance=tolerance,
@@ -113,6 +131,7 @@ def compare(
         exceeding=exceeding,
         elements=elements,
         not_finite=not_finite,
+        empty_outputs=[index for index in range(len(expected[0])) if index not in with_elements],
         shapes=[[list(tensor.shape) for tensor in case] for case in inputs],
     )
 
@@ -122,7 +141,7 @@ def maximum(difference: Tensor) -> float:
 
 
 def absolute_difference(want: Tensor, got: Tensor, where: str) -> Tensor:
-    """Return |got - want| in float64, with 0 where both are NaN or the same infinity."""
+    """Return |got - want| in float64, with 0 where both are NaN or the same infinity, and only for equal integers."""
     if got.dtype != want.dtype:
         raise TraceError(f"{where} has dtype {got.dtype}, not {want.dtype}")
     if got.shape != want.shape:
@@ -130,6 +149,11 @@ def absolute_difference(want: Tensor, got: Tensor, where: str) -> Tensor:
             f"{where} has shape {list(got.shape)}, not {list(want.shape)}",
             "A size was frozen while tracing: use the tensor's own sizes, or script that part.",
         )
+    if not (want.is_floating_point() or want.is_complex()):
+        # float64 does not hold all integers above 2**53, and 64 bits without a sign hold the difference of any two.
+        a, b = want.numpy(), got.numpy()
+        apart = np.maximum(a, b).astype(np.uint64) - np.minimum(a, b).astype(np.uint64)
+        return torch.from_numpy(apart.astype(np.float64))
     finite = torch.isfinite(want) & torch.isfinite(got)
     other = ~(finite | (want == got) | (want.isnan() & got.isnan()))
     if bool(other.any()):

@@ -27,9 +27,11 @@ def choose(inputs: Sequence[Tensors], outputs: Sequence[Tensors]) -> list[int]:
 
     The second case has another batch size and length, which reveals an axis that the trace froze. More requests would
     find little more, and TorchScript optimizes again for each new shape, which slows down each load of a replica.
+    Cases with the fewest outputs without elements are preferred, because of those only the shapes are compared.
     """
     bytes_of = [sum(tensor.nbytes for tensor in (*given, *gave)) for given, gave in zip(inputs, outputs, strict=True)]
-    first = min(range(len(inputs)), key=bytes_of.__getitem__)
+    empty = [sum(tensor.numel() == 0 for tensor in gave) for gave in outputs]
+    first = min(range(len(inputs)), key=lambda case: (empty[case], bytes_of[case]))
     others = [
         case
         for case in range(len(inputs))
@@ -37,7 +39,11 @@ def choose(inputs: Sequence[Tensors], outputs: Sequence[Tensors]) -> list[int]:
     ]
     if not others:
         return [first]
-    return [first, min(others, key=lambda case: (-_differing_sizes(inputs[first], inputs[case]), bytes_of[case]))]
+
+    def rank(case: int) -> tuple[int, int, int]:
+        return empty[case], -_differing_sizes(inputs[first], inputs[case]), bytes_of[case]
+
+    return [first, min(others, key=rank)]
 
 
 def _differing_sizes(one: Tensors, other: Tensors) -> int:
@@ -64,7 +70,11 @@ def write(folder: Path, interface: Interface, cases: Sequence[tuple[Tensors, Ten
             "outputs": [
                 {
                     **tensor(slot, outputs[slot.position]),
-                    "tolerance": {"absolute": tolerance, "relative": 0},
+                    # Booleans must be equal, as in the check of the trace.
+                    "tolerance": {
+                        "absolute": 0 if outputs[slot.position].dtype == torch.bool else tolerance,
+                        "relative": 0,
+                    },
                 }
                 for slot in interface.outputs
             ],

@@ -30,7 +30,8 @@ DATA_TYPES = {
     torch.float32: "TYPE_FP32",
     torch.float64: "TYPE_FP64",
 }
-_NUMBERED = re.compile(r".*__(\d+)")
+# The number follows the first "__", as in Triton's PyTorch backend.
+_NUMBERED = re.compile(r"(?:(?!__).)*__(\d+)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,11 @@ def compare_with_config(
         named.append(slots)
         for given, case in zip(inputs, cases, strict=False):
             for slot in slots:
+                if kind == "output" and artifact == "model.pt" and case[slot.position].ndim == 0:
+                    raise TraceError(
+                        f"output '{slot.name}' is a scalar, which Triton's PyTorch backend cannot serve",
+                        f"Return a tensor with one axis, x.reshape(1), and set dims of '{slot.name}' to [1].",
+                    )
                 _compare(kind, slot, case[slot.position], given, max_batch_size)
     return Interface(named[0], named[1], 1 if max_batch_size > 0 else 0)
 
@@ -184,11 +190,22 @@ def _paired(
         positions = [names.index(name) for name in mine]
     elif all(numbers):
         positions = [int(number.group(1)) for number in numbers if number is not None]
+    elif kind == "output" or any(numbers):
+        # The backend would use the order of model.yaml, silently; npm run validate refuses that too.
+        bare = next(name for name, number in zip(mine, numbers, strict=True) if number is None)
+        raise TraceError(
+            f"model.yaml: {kind} '{bare}' does not end in a position",
+            f"TorchScript files contain no names, so name the tensors by position: {kind}__0, {kind}__1, ...",
+        )
     else:
         positions = list(range(len(mine)))
-    # Outputs may be omitted from model.yaml if names or numbers identify the others. Matched by order, it is a mistake.
-    chosen = kind == "output" and (by_name or all(numbers))
-    if len(mine) > count or max(positions) >= count or (len(mine) < count and not chosen):
+    # Outputs may be omitted from model.yaml, because names or numbers identify the others.
+    if (
+        len(mine) > count
+        or max(positions) >= count
+        or len(set(positions)) < len(mine)
+        or (len(mine) < count and kind == "input")
+    ):
         raise TraceError(
             f"model.yaml: {kind} names {len(mine)} ({', '.join(mine)}), but the network has {count}",
             f"Name each {kind} of the network once, in its order; the N of {kind}__N counts from 0.",

@@ -8,20 +8,22 @@ The check uses the file that will be served, loaded by another process.
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Literal, TextIO, TypeAlias
 
 import torch
-from torch.jit._trace import TracerWarning
+from torch.jit._trace import TracerWarning, TracingCheckError
 
+from model_packages.install import REQUIREMENTS
 from tracing import golden
 from tracing.activations import measured
-from tracing.check import Tensors, answers, compare, require_repeatable
+from tracing.check import RESULTS, Tensors, answers, compare, require_repeatable
 from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights
 from tracing.files import publish, replace_matching, scratch, sha256_of
 from tracing.interface import (
@@ -48,6 +50,9 @@ from tracing.sources import (
     source_files,
 )
 
+# Files in a model's folder that no trace writes.
+_CONFIGURATION = ("model.yaml", "config.pbtxt", "weights.yaml", REQUIREMENTS, ".gitignore")
+
 Step: TypeAlias = Literal["build", "trace", "check", "save"]
 
 
@@ -70,13 +75,13 @@ def make(
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=DeprecationWarning)
         _report_tracer_warnings(model, warn)
         export = load_export(model, context)
-        _validate(export, context, model.kind())
+        _validate(export, context, model.kind(), artifact)
         export.eager.eval().requires_grad_(False)
         with scratch(model.version_folder) as folder:
             made = folder / "version" / artifact.name
             made.parent.mkdir()
             progress("trace")
-            _write(export, made, folder)
+            _write(export, made, folder, model)
             unreadable = unreadable_by_server(made) if isinstance(export, TorchScriptExport) else None
             if unreadable is not None:
                 warn(unreadable)
@@ -88,6 +93,8 @@ def make(
             served = ask(made, model.kind(), inputs, [probe.inputs for probe in probes], folder)
             require_stateless(served, artifact.name, inputs, export.allowed)
             check = compare(inputs, expected, served.outputs, export.allowed)
+            for index in check.empty_outputs:
+                warn(f"output {index} has no elements for any of the fresh_inputs, so no value was compared. {RESULTS}")
             interface = _interface(context, export, served.signature, inputs, expected)
             if interface is not None:
                 for text in require_separate_rows(probes, served.probed, served.outputs, interface, export.allowed):
@@ -157,6 +164,17 @@ def _report_tracer_warnings(model: Model, warn: Callable[[str], None]) -> None:
     warnings.showwarning = report
 
 
+def _other_graph(model: Model, error: TracingCheckError) -> TraceError:
+    """Shorten PyTorch's report, two graphs with their stacks, to the user's line that computed another constant."""
+    frames = re.findall(r"^\s*(\S.*)\((\d+)\): ", str(error), re.MULTILINE)
+    at = next((found for file, line in frames if (found := place(model, file, int(line)))), None)
+    return TraceError(
+        f"{'' if at is None else f'{at}: '}forward() computes with another number when it is traced again",
+        "A clock such as time.time(), a random number of Python or NumPy, a counter or other state causes that. Keep "
+        "such a number in a buffer, or make it an input.",
+    )
+
+
 def _publishable(weights: Weights) -> Weights:
     """Remove local folders from the source, because the record is published."""
     if weights.source is None or not Path(weights.source).exists():
@@ -190,7 +208,7 @@ def _import(model: Model) -> ModuleType:
     return module
 
 
-def _validate(export: Export, context: TraceContext, kind: str) -> None:
+def _validate(export: Export, context: TraceContext, kind: str, artifact: Path) -> None:
     made = "model.pt" if isinstance(export, TorchScriptExport) else "model.onnx"
     if made != kind:
         raise TraceError(
@@ -201,23 +219,79 @@ def _validate(export: Export, context: TraceContext, kind: str) -> None:
         raise TraceError(
             f"--weights {context.model}={context.weights} was given, but {context.model} does not load weights"
         )
-    if not export.fresh_inputs:
-        raise TraceError("trace.py gives no fresh_inputs, so nothing would be checked")
+    _require_tensors(export)
     if is_comparable(context.config):
         require_batches(context.config, [tuple(case) for case in export.fresh_inputs])
+    _require_free(export, context, artifact)
+
+
+def _require_tensors(export: Export) -> None:
+    """Raise TraceError if the eager module or its inputs have other types than those of the contract."""
+    if not isinstance(export.eager, torch.nn.Module):
+        raise TraceError(
+            f"eager in trace.py is {_type_of(export.eager)}, not a torch.nn.Module",
+            "Put the function into the forward() of a class Net(torch.nn.Module), and give Net().",
+        )
+    if not isinstance(export.fresh_inputs, list | tuple):
+        raise TraceError(
+            f"fresh_inputs in trace.py is {_type_of(export.fresh_inputs)}, not a list of tuples of tensors",
+            "Give one tuple for each call of forward(): fresh_inputs=[(x,), (y,)].",
+        )
+    if not export.fresh_inputs:
+        raise TraceError("trace.py gives no fresh_inputs, so nothing would be checked")
+    named = [(f"fresh_inputs[{number}]", case) for number, case in enumerate(export.fresh_inputs)]
+    if isinstance(export, TorchScriptExport) and export.example_inputs is not None:
+        named.append(("example_inputs", export.example_inputs))
+    for name, case in named:
+        if not isinstance(case, list | tuple):
+            raise TraceError(
+                f"{name} in trace.py is {_type_of(case)}, not a tuple of tensors",
+                "Give the arguments of one call of forward() as a tuple, also if there is only one: (x,).",
+            )
+        for argument in case:
+            if not isinstance(argument, torch.Tensor):
+                raise TraceError(
+                    f"{name} in trace.py has an element that is {_type_of(argument)}, not a tensor",
+                    "Clients send tensors: convert the element, or keep a constant in the module.",
+                )
+
+
+def _type_of(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"
+
+
+def _require_free(export: Export, context: TraceContext, artifact: Path) -> None:
+    """Raise TraceError if extra files would replace sources, the artifact or its record, or files of other versions."""
+    folder = context.folder
+    refused = {}
     for path in export.extra_files:
-        if Path(path).is_absolute() or ".." in Path(path).parts:
-            raise TraceError(f"extra file {path!r} is outside the model's folder")
+        parts = PurePosixPath(path).parts
+        if PurePosixPath(path).is_absolute() or ".." in parts or "/".join(parts) != path or not parts:
+            refused[path] = "is not a path inside of the model's folder, such as labels.txt or 1/vocab.txt"
+        elif parts[0].isdecimal() and (parts[0] != str(context.version) or len(parts) == 1):
+            refused[path] = f"is not in version {context.version}, which is made"
+        elif (folder / path).parent == artifact.parent and parts[-1].startswith(artifact.name):
+            refused[path] = "is a name of the artifact, its data or its record"
+        elif parts[0] in {*_CONFIGURATION, "golden"} or path.endswith(".py"):
+            refused[path] = "is a source of the model, or a golden request"
+    if refused:
+        raise TraceError(
+            f"extra_files cannot be written: {'; '.join(f'{path!r} {why}' for path, why in refused.items())}",
+            "Give them other names in trace.py.",
+        )
 
 
-def _write(export: Export, path: Path, folder: Path) -> None:
+def _write(export: Export, path: Path, folder: Path, model: Model) -> None:
     """Write the artifact to `path`; an ONNX export may write other files beside it. folder: for temporary files."""
     if isinstance(export, OnnxExport):
         export.save(path)
         if not path.is_file():
             raise TraceError(f"save in trace.py did not write {path.name}, the path that it was given")
         return
-    module = torchscript(export)
+    try:
+        module = torchscript(export)
+    except TracingCheckError as error:
+        raise _other_graph(model, error) from None
     raw = folder / "with-debug-files"
     raw.mkdir()
     torch.jit.save(module, str(raw / path.name))

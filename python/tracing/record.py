@@ -18,8 +18,11 @@ class Check:
     """Result of comparing the artifact with the eager module on all fresh inputs.
 
     tolerance: the largest absolute difference that the model allows.
-    exceeding: number of `elements` with |artifact - eager| > atol + rtol * |eager|, the rule of numpy.allclose.
+    exceeding: number of `elements` with |artifact - eager| > atol + rtol * |eager|, the rule of numpy.allclose; for
+        integers and booleans, number of those that differ.
     not_finite: number of `elements` that are NaN or infinite in both.
+    empty_outputs: positions of the outputs without an element for all fresh inputs, of which only types and shapes were
+        compared.
     shapes: for each set of inputs, the shape of each input.
     """
 
@@ -30,6 +33,7 @@ class Check:
     exceeding: int
     elements: int
     not_finite: int
+    empty_outputs: list[int]
     shapes: list[list[list[int]]]
 
 

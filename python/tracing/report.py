@@ -132,9 +132,12 @@ def _facts(model: Model, record: Record) -> Event:
 
 def _sentence(event: Event) -> str:
     check = event["check"]
+    empty = "".join(
+        f"; no value of output {output} was compared: it had no elements" for output in check["empty_outputs"]
+    )
     return (
         f"{event['model']}/{event['version']}: {event['bytes'] / 2**20:.1f} MiB; "
         f"largest difference from PyTorch {check['max_abs_diff']:.3g} (allowed {check['tolerance']:g}), "
         f"{check['exceeding']:,} of {check['elements']:,} elements exceed rtol = atol = {check['rtol']:g}; "
-        f"{event['weights']['description']}"
+        f"{event['weights']['description']}{empty}"
     )

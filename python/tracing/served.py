@@ -189,7 +189,7 @@ def _onnx(path: Path) -> tuple[Run, Signature, State]:
 
     def run(inputs: Tensors) -> Tensors:
         feed = {name: tensor.numpy() for name, tensor in zip(signature.inputs, inputs, strict=True)}
-        return as_tuple([torch.from_numpy(output) for output in session.run(None, feed)])
+        return tuple(torch.from_numpy(output) for output in session.run(None, feed))
 
     return run, signature, dict  # an ONNX graph has no state
 

@@ -1,9 +1,22 @@
 import type { Problem } from '../core/errors';
+import { comparesOnlyShapes, GOLDEN_FOLDER } from './golden/request';
 import type { RepositoryModel } from './repository';
 
-/** Settings that Triton accepts but that slow requests down. `npm run validate` prints them; they are not problems. */
+/**
+ * Settings that slow requests down, and golden requests that verify too little. `npm run validate` prints them; they
+ * are not problems.
+ */
 export function adviceFor(model: RepositoryModel): Problem[] {
-  return unwarmedBatches(model);
+  return [...unwarmedBatches(model), ...emptyAnswers(model)];
+}
+
+/** Reports golden requests of which only data types and shapes can be compared. */
+function emptyAnswers({ name, golden }: RepositoryModel): Problem[] {
+  return golden.filter(comparesOnlyShapes).map((request) => ({
+    file: `${name}/${GOLDEN_FOLDER}/${request.name}.json`,
+    message: 'expects only outputs without elements, so no value of the answer is compared',
+    hint: 'add a golden request for which the model finds something',
+  }));
 }
 
 /**

@@ -1,6 +1,6 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
-import { argumentFault } from './forward-arguments';
+import { forwardFault } from './forward';
 import type { ModelConfig } from './model-config';
 import { traceCommand } from '../core/next-command';
 import { onnxFault } from './onnx-tensors';
@@ -138,7 +138,7 @@ async function checkArtifact(
 async function contentFault(file: string, config: ModelConfig, label = ''): Promise<ArtifactFault | undefined> {
   if (label === 'onnxruntime_onnx') return onnxFault(file, config);
   if (label !== 'pytorch_libtorch') return undefined;
-  return (await torchScriptFault(file)) ?? argumentFault(file, config);
+  return (await torchScriptFault(file)) ?? forwardFault(file, config);
 }
 
 /** Returns a hint if the only file of that type in the version folder has another name. */

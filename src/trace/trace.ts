@@ -61,6 +61,8 @@ export interface TraceResult {
     /** Elements with |a - b| > atol + rtol * |b|. */
     exceeding: number;
     elements: number;
+    /** Positions of outputs that had no elements for all inputs of the comparison. */
+    empty_outputs: number[];
   };
 }
 
@@ -188,7 +190,8 @@ export function describeTrace({ weights, check }: TraceResult): string {
   const difference =
     check.max_abs_diff === 0 ? 'equal to PyTorch' : `differs by at most ${check.max_abs_diff.toExponential(2)}`;
   const beyond = `${check.exceeding} of ${check.elements} elements beyond rtol = atol = ${check.rtol.toExponential(0)}`;
-  return `${weights.description}; ${difference}, ${beyond}`;
+  const empty = check.empty_outputs.map((output) => `; no value of output ${output} was compared: it had no elements`);
+  return `${weights.description}; ${difference}, ${beyond}${empty.join('')}`;
 }
 
 function parseEvent(line: string): TraceEvent | undefined {

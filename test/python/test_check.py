@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -25,7 +26,7 @@ def compare(eager: nn.Module, artifact: Callable[..., object], inputs: Sequence[
 
 def test_equal_answers_pass_with_tolerance_zero() -> None:
     shapes = [[[3]], [[1, 1]]]
-    assert compare(EAGER, lambda x: x.clone(), INPUTS, 0) == Check(0, 1e-5, 1e-5, 0.0, 0, 4, 0, shapes)
+    assert compare(EAGER, lambda x: x.clone(), INPUTS, 0) == Check(0, 1e-5, 1e-5, 0.0, 0, 4, 0, [], shapes)
 
 
 def test_counts_and_largest_difference() -> None:
@@ -46,7 +47,7 @@ def test_several_outputs_are_all_compared() -> None:
         def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
             return x, x.long()
 
-    check = compare(Two(), lambda x: [x, x.long() + 1], INPUTS, 1)
+    check = compare(Two(), lambda x: (x, x.long() + 1), INPUTS, 1)
     assert (check.elements, check.max_abs_diff, check.exceeding) == (8, 1.0, 4)
 
 
@@ -65,13 +66,79 @@ def test_several_outputs_are_all_compared() -> None:
             "module, and not the same in both",
         ),
         (lambda x: (x, x), "on inputs of shape [3] 2 outputs came back, not 1"),
-        (lambda _: ["x"], "an output is a str; a model returns a tensor or a flat tuple of tensors"),
+        *(
+            (
+                lambda x, returned=returned: returned(x),
+                f"forward() returns a {name}, which Triton's PyTorch backend cannot serve: return a tensor or a flat "
+                "tuple of tensors",
+            )
+            for name, returned in (
+                ("list", lambda x: [x]),
+                ("dict", lambda x: {"y": x}),
+                ("NoneType", lambda _: None),
+                ("tuple of Tensor, float", lambda x: (x, 2.0)),
+                ("tuple of Tensor, tuple", lambda x: (x, (x, x))),
+            )
+        ),
     ],
 )
 def test_failures(artifact: Callable[[Tensor], Tensor], message: str) -> None:
     with pytest.raises(TraceError) as raised:
         compare(EAGER, artifact, INPUTS, 0.1)
     assert raised.value.message == message
+
+
+LARGE = 2**53
+LOW, HIGH = -(2**63), 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected", "received", "difference"),
+    [
+        (torch.int64, LARGE, LARGE + 1, 1),
+        (torch.int64, -LARGE - 1, -LARGE, 1),
+        (torch.int64, HIGH, HIGH - 1, 1),
+        (torch.int64, LOW, HIGH, 2**64 - 1),
+        (torch.uint64, LARGE, LARGE + 1, 1),
+        (torch.uint64, 2**64 - 1, 2**64 - 2, 1),
+        (torch.uint32, 2**32 - 1, 0, 2**32 - 1),
+        (torch.int32, -(2**31), 2**31 - 1, 2**32 - 1),
+        (torch.uint8, 0, 255, 255),
+    ],
+)
+def test_integers_are_compared_exactly(dtype: torch.dtype, expected: int, received: int, difference: int) -> None:
+    inputs = [(torch.tensor([expected, 7], dtype=dtype),)]
+    artifact: Callable[[Tensor], Tensor] = lambda _: torch.tensor([received, 7], dtype=dtype)  # noqa: E731
+    with pytest.raises(TraceError, match=re.escape(f"[2] is {difference:.3g} away from the eager module's")):
+        compare(EAGER, artifact, inputs, difference * 0.9)
+    check = compare(EAGER, artifact, inputs, float(difference))
+    assert (check.max_abs_diff, check.exceeding) == (float(difference), 1)
+    assert compare(EAGER, lambda x: x, inputs, 0).exceeding == 0
+
+
+def test_no_tolerance_applies_to_booleans() -> None:
+    inputs = [(torch.tensor([True, False, True]),)]
+    with pytest.raises(TraceError, match=re.escape("output 0 on inputs of shape [3]: 3 of 3 booleans are not the")):
+        compare(EAGER, lambda x: ~x, inputs, 5)
+
+
+class Found(nn.Module):
+    """Returns the positive numbers, and nothing."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x[x > 0], x[:0]
+
+
+@pytest.mark.parametrize(("inputs", "empty"), [([[-1.0], [1.0]], [1]), ([[-1.0], [-2.0]], None)])
+def test_outputs_without_elements(inputs: list[list[float]], empty: list[int] | None) -> None:
+    module, cases = Found(), [(torch.tensor(case),) for case in inputs]
+    if empty is not None:
+        assert compare(module, module, cases, 0).empty_outputs == empty
+        return
+    with pytest.raises(TraceError, match="no output has an element for any of the fresh_inputs, so nothing") as raised:
+        compare(module, module, cases, 0)
+    assert raised.value.hint is not None
+    assert "Add inputs to fresh_inputs" in raised.value.hint
 
 
 INFINITY, NAN = float("inf"), float("nan")

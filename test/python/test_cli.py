@@ -72,6 +72,7 @@ def test_makes_an_artifact_and_its_record(add_model: AddModel, run: Run) -> None
             "exceeding": 0,
             "elements": 20,
             "not_finite": 0,
+            "empty_outputs": [],
             "shapes": [[[4, 4]], [[1, 4]]],
         },
     }
@@ -365,11 +366,55 @@ def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Run) -> None
         (SCALE, "onnxruntime_onnx", "makes a model.pt, but by its platform the model is served from a model.onnx"),
         (SCALE, "tensorrt_plan", "platform is 'tensorrt_plan', for which nothing can be made here"),
         (SCALE, "[a", "model.yaml is not YAML: "),
-        (SCALE.replace("labels.txt", "../labels.txt"), "pytorch_libtorch", "is outside the model's folder"),
         (
-            SCALE.replace("[(torch.rand(4, 4),), (torch.rand(1, 4),)]", "[]"),
+            SCALE.replace("labels.txt", "../labels.txt"),
             "pytorch_libtorch",
-            "nothing would be checked",
+            "is not a path inside of the model's folder",
+        ),
+        (
+            SCALE.replace(
+                "extra_files={",
+                "extra_files={**dict.fromkeys(['./trace.py', 'trace.py', 'model.yaml', 'golden/1/traced-0.json', "
+                "'2/vocab.txt', '1/model.pt', '1/model.pt.trace.json', '1/vocab.txt'], b''), ",
+            ),
+            "pytorch_libtorch",
+            "extra_files cannot be written: './trace.py' is not a path inside of the model's folder, such as labels.txt"
+            " or 1/vocab.txt; 'trace.py' is a source of the model, or a golden request; 'model.yaml' is a source of "
+            "the model, or a golden request; 'golden/1/traced-0.json' is a source of the model, or a golden request; "
+            "'2/vocab.txt' is not in version 1, which is made; '1/model.pt' is a name of the artifact, its data or its "
+            "record; '1/model.pt.trace.json' is a name of the artifact, its data or its record",
+        ),
+        *(
+            (SCALE.replace("[(torch.rand(4, 4),), (torch.rand(1, 4),)]", fresh), "pytorch_libtorch", error)
+            for fresh, error in (
+                ("[]", "nothing would be checked"),
+                ("torch.rand(1, 4)", "fresh_inputs in trace.py is of type Tensor, not a list of tuples of tensors"),
+                ("[torch.rand(1, 4)]", "fresh_inputs[0] in trace.py is of type Tensor, not a tuple of tensors"),
+                ("[([1.0],)]", "fresh_inputs[0] in trace.py has an element that is of type list, not a tensor"),
+                ("((x,) for x in torch.rand(2, 1, 4))", "fresh_inputs in trace.py is of type generator, not a list"),
+            )
+        ),
+        (
+            SCALE.replace("(torch.rand(2, 4),)", "torch.rand(2, 4)"),
+            "pytorch_libtorch",
+            "example_inputs in trace.py is of type Tensor, not a tuple of tensors",
+        ),
+        *(
+            (SCALE.replace("Scale(torch.rand(4))", eager), "pytorch_libtorch", error)
+            for eager, error in (
+                ("torch.sigmoid", "eager in trace.py is of type builtin_function_or_method, not a torch.nn.Module"),
+                ("Scale", "eager in trace.py is the class Scale, not a torch.nn.Module"),
+            )
+        ),
+        (
+            SCALE.replace("return x * self.factor", "return [x * self.factor]"),
+            "pytorch_libtorch",
+            "forward() returns a list, which Triton's PyTorch backend cannot serve: return a tensor or a flat tuple",
+        ),
+        (
+            SCALE.replace("return x * self.factor", "import time; return x * (time.time() % 1)"),
+            "pytorch_libtorch",
+            "repo/broken/trace.py:12: forward() computes with another number when it is traced again",
         ),
     ],
 )

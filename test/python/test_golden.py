@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import torch
 
 from conftest import AddModel, Run
 from trace_sources import FROZEN, ONNX, SCALE
+from tracing.contract import TraceError
+from tracing.interface import Signature, compare_with_config
 
 SUM = """
     import torch
@@ -121,13 +124,57 @@ def test_bfloat16_is_stored_as_float32(add_model: AddModel, run: Run) -> None:
     config = """
         max_batch_size: 0
         input: [{ name: input__0, data_type: TYPE_FP32, dims: [-1, 4] }]
-        output: [{ name: a/b, data_type: TYPE_BF16, dims: [-1, 4] }]
+        output: [{ name: a/b__0, data_type: TYPE_BF16, dims: [-1, 4] }]
     """
     folder = add_model("scale", SCALE.replace("x * self.factor", "(x * self.factor).bfloat16()"), config=config)
     assert run()[0] == 0
-    output = read(folder / "golden" / "1", "traced-0.json")["a/b"]
-    assert (output["datatype"], output["array"].dtype, output["file"]) == ("BF16", np.float32, "traced-0.a_b.npy")
+    output = read(folder / "golden" / "1", "traced-0.json")["a/b__0"]
+    assert (output["datatype"], output["array"].dtype, output["file"]) == ("BF16", np.float32, "traced-0.a_b__0.npy")
     assert torch.equal(torch.from_numpy(output["array"]), torch.from_numpy(output["array"]).bfloat16().float())
+
+
+FOUND = """
+    import torch
+    from torch import nn
+    from tracing import TorchScriptExport, Weights
+
+    class Found(nn.Module):
+        def forward(self, x):
+            return x[x > 0], x > 0, x[:0]
+
+    def export(context):
+        fresh = ([-1.0], [-1.0, 2.0, 3.0], [-2.0, -3.0])
+        return TorchScriptExport(
+            eager=Found(),
+            example_inputs=(torch.tensor([1.0, -1.0]),),
+            fresh_inputs=[(torch.tensor(x),) for x in fresh],
+            tolerance=1.5,
+            weights=Weights.none(),
+        )
+"""
+FOUND_TENSORS = """
+    max_batch_size: 0
+    input: [{ name: input__0, data_type: TYPE_FP32, dims: [-1] }]
+    output:
+      - { name: output__0, data_type: TYPE_FP32, dims: [-1] }
+      - { name: output__1, data_type: TYPE_BOOL, dims: [-1] }
+      - { name: output__2, data_type: TYPE_FP32, dims: [-1] }
+"""
+
+
+def test_answers_with_elements_are_preferred(add_model: AddModel, run: Run) -> None:
+    folder = add_model("found", FOUND, config=FOUND_TENSORS)
+    status, events = run()
+    assert status == 0
+    assert [event["text"] for event in events if event["event"] == "warning"] == [
+        "output 2 has no elements for any of the fresh_inputs, so no value was compared. Add inputs to fresh_inputs in "
+        "trace.py for which the module finds something, such as boxes in a real picture."
+    ]
+    assert events[-1]["check"]["empty_outputs"] == [2]
+    tensors = read(folder / "golden" / "1", "traced-0.json")
+    assert tensors["output__0"]["array"].tolist() == [2, 3]
+    assert tensors["output__0"]["tolerance"] == {"absolute": 1.5, "relative": 0}
+    assert tensors["output__1"]["tolerance"] == {"absolute": 0, "relative": 0}
 
 
 @pytest.mark.parametrize("change", ["missing", "changed", "request"])
@@ -213,9 +260,14 @@ ONE = "max_batch_size: 0\ninput: [{{ name: input__0, data_type: TYPE_FP32, dims:
             "Name each output of the network once, in its order; the N of output__N counts from 0.",
         ),
         (
-            ONE.format(output="{ name: a, data_type: TYPE_FP32, dims: [-1, 4] }, { name: b, dims: [1] }"),
-            "model.yaml: output names 2 (a, b), but the network has 1",
+            ONE.format(output="{ name: a__0, data_type: TYPE_FP32, dims: [-1, 4] }, { name: b__0, dims: [1] }"),
+            "model.yaml: output names 2 (a__0, b__0), but the network has 1",
             "Name each output of the network once, in its order; the N of output__N counts from 0.",
+        ),
+        (
+            ONE.format(output="{ name: a__b__0, data_type: TYPE_FP32, dims: [-1, 4] }"),
+            "model.yaml: output 'a__b__0' does not end in a position",
+            "TorchScript files contain no names, so name the tensors by position: output__0, output__1, ...",
         ),
         (
             "max_batch_size: 0\noutput: [{ name: a, data_type: TYPE_FP32, dims: [-1, 4] }]",
@@ -257,6 +309,47 @@ def test_a_network_that_differs_from_model_yaml(
     assert (events[-1]["error"], events[-1]["hint"]) == (error, hint)
     assert not list(folder.glob("1/*"))
     assert not (folder / "golden").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "positions", "error"),
+    [
+        ("output", ["y__1", "y__0"], [1, 0], None),
+        ("output", ["y__1"], [1], None),
+        ("output", ["y__2"], None, "output names 1 (y__2), but the network has 2"),
+        ("output", ["a__0", "b__0"], None, "output names 2 (a__0, b__0), but the network has 2"),
+        ("output", ["a__b__0", "y__1"], None, "output 'a__b__0' does not end in a position"),
+        ("output", ["a", "b"], None, "output 'a' does not end in a position"),
+        ("input", ["y__1", "x__0"], [1, 0], None),
+        ("input", ["second", "first"], [1, 0], None),
+        ("input", ["a", "b"], [0, 1], None),
+        ("input", ["x__1", "y__2"], None, "input names 2 (x__1, y__2), but the network has 2"),
+        ("input", ["x__0", "y__0"], None, "input names 2 (x__0, y__0), but the network has 2"),
+        ("input", ["x__0"], None, "input names 1 (x__0), but the network has 2"),
+        ("input", ["x__0", "y"], None, "input 'y' does not end in a position"),
+    ],
+)
+def test_names_of_torchscript_are_positions(
+    kind: str, names: list[str], positions: list[int] | None, error: str | None
+) -> None:
+    tensors = {"input": ["first", "second"], "output": ["y__0", "y__1"], kind: names}
+    config = {side: [{"name": name, "dims": [-1]} for name in given] for side, given in tensors.items()}
+    signature = Signature(["first", "second"], None)
+    cases = [(torch.zeros(2), torch.zeros(3))]
+    if positions is None:
+        with pytest.raises(TraceError, match=re.escape(f"model.yaml: {error}")):
+            compare_with_config(config, signature, "model.pt", cases, cases)
+        return
+    interface = compare_with_config(config, signature, "model.pt", cases, cases)
+    slots = interface.inputs if kind == "input" else interface.outputs
+    assert [slot.position for slot in slots] == positions
+
+
+def test_a_scalar_output_of_torchscript_is_refused() -> None:
+    config = {side: [{"name": "t__0", "dims": [1]}] for side in ("input", "output")}
+    inputs, outputs = [(torch.zeros(1),)], [(torch.zeros(()),)]
+    with pytest.raises(TraceError, match="output 't__0' is a scalar, which Triton's PyTorch backend"):
+        compare_with_config(config, Signature(["x"], None), "model.pt", inputs, outputs)
 
 
 def test_a_name_that_is_not_in_the_onnx_file(add_model: AddModel, run: Run) -> None:

@@ -96,12 +96,13 @@ function compareValues(
   let differing = 0;
   let largest: number | undefined;
   const [values, wanted] = [received.data, expected.data] as [Values, Values];
+  const isExact = expected.datatype === 'BYTES' || expected.datatype === 'BOOL';
   for (let i = 0; i < wanted.length; i += 1) {
     const [value, want] = [values[i] as Value, wanted[i] as Value];
     const difference = computeDifference(value, want);
     if (difference === 0) continue;
     if (Number.isFinite(difference)) largest = Math.max(largest ?? 0, difference);
-    const allowed = Buffer.isBuffer(want) ? 0 : tolerance.absolute + tolerance.relative * Math.abs(Number(want));
+    const allowed = isExact ? 0 : tolerance.absolute + tolerance.relative * Math.abs(Number(want));
     // Not ">": an infinite difference, and NaN, are never within a tolerance.
     if (Number.isFinite(difference) && difference <= allowed) continue;
     first ??= i;

@@ -2,5 +2,12 @@
 export { compareAnswer, describeMismatch, measureAnswer, type Difference, type Mismatch } from './compare';
 export { decodeGolden, encodeGolden, verifyGolden, type ReleasedGolden } from './object';
 export { readGolden, type ReadGolden } from './read';
-export { GOLDEN_FOLDER, requestsFor, type ExpectedOutput, type GoldenRequest, type Tolerance } from './request';
+export {
+  comparesOnlyShapes,
+  GOLDEN_FOLDER,
+  requestsFor,
+  type ExpectedOutput,
+  type GoldenRequest,
+  type Tolerance,
+} from './request';
 export { contradiction, zeroInputs } from './zeros';

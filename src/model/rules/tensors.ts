@@ -130,7 +130,7 @@ const shapeTensorsAreForTensorRt: ModelRule = (model) => {
 };
 
 /** The index of `name__index`, parsed as Triton's libtorch backend does: everything after the first `__`, if digits. */
-const getPosition = (name: string): number | undefined => {
+export const getPosition = (name: string): number | undefined => {
   const digits = /^(?:(?!__).)*__(\d+)$/s.exec(name)?.[1];
   return digits === undefined ? undefined : Number(digits);
 };
@@ -139,6 +139,7 @@ const getPosition = (name: string): number | undefined => {
  * TorchScript identifies tensors by position, and libtorch reads the position from the name: `input__0`. Without a
  * position in the name, libtorch silently uses the order of the configuration. Inputs may also have the names of
  * forward()'s arguments. In a model.yaml we require positions for outputs always, and for inputs if one input has one.
+ * Outputs may be left out.
  */
 const libtorchNamesArePositions: ModelRule = (model) => {
   if (model.facts?.label !== 'pytorch_libtorch' || model.config.runtime) return;
@@ -177,7 +178,7 @@ function checkPositions(model: CheckedModel, side: readonly Tensor[]): void {
     const first = taken.get(position);
     if (first !== undefined) {
       model.problems.add(`${field}.name`, `has the same position as ${first}, got ${describe(name)}`, { allowed });
-    } else if (position >= side.length) {
+    } else if (kind === 'input' && position >= side.length) {
       model.problems.add(`${field}.name`, `skips a position, got ${describe(name)}`, { allowed, hint });
     }
     taken.set(position, first ?? field);

@@ -1,7 +1,9 @@
 import { abortable } from '../../core/abort';
 import { UserError } from '../../core/errors';
+import { formatCount } from '../../core/format';
 import {
   compareAnswer,
+  comparesOnlyShapes,
   contradiction,
   describeMismatch,
   requestsFor,
@@ -72,21 +74,26 @@ export async function askModel(
   const reason = whyNotSingly(config);
   if (reason !== undefined) return { asked: 'impossible', text: `was not asked: ${reason}` };
   let answered = 0;
+  let empty = 0;
   let zeros: Answered | undefined;
   for (const version of model.served) {
     const asker = new VersionAsker(client, model.name, version, config, options);
     const requests = requestsFor(golden, version);
     await asker.askAll(requests);
     answered += requests.length;
+    empty += requests.filter(comparesOnlyShapes).length;
     if (requests.length > 0) continue;
     const result = await asker.askZeros();
     // A version that fails overrides the results of the other versions.
     if (zeros === undefined || result.asked === 'zeros failed') zeros = result;
   }
-  const text = `answered ${answered} golden ${answered === 1 ? 'request' : 'requests'}`;
+  const text = `answered ${formatCount(answered, 'golden request')}${onlyShapes(empty)}`;
   if (zeros === undefined) return { asked: 'golden', text };
   return answered === 0 ? zeros : { ...zeros, text: `${text}; ${zeros.text}` };
 }
+
+const onlyShapes = (requests: number): string =>
+  requests === 0 ? '' : ` (${requests} without values: the expected outputs have no elements)`;
 
 /** Why the model does not support single requests; undefined if it does. */
 function whyNotSingly({

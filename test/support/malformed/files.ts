@@ -75,6 +75,11 @@ export const FILES: readonly MalformedCase[] = [
     { 'm/1/model.pt': getTorchScript('x: Dict[str, Tensor],\n    y: Dict[str, Tensor]') },
     "m/1/model.pt: forward() has the argument x of type Dict[str, Tensor], which Triton's libtorch backend does not support",
   ),
+  file(
+    'a forward() that returns a list',
+    { 'm/1/model.pt': getTorchScript('x: Tensor', 'List[Tensor]') },
+    "m/1/model.pt: forward() returns List[Tensor], which Triton's libtorch backend does not support",
+  ),
   file('an archive cut short', { 'm/1/model.pt': torchScript().subarray(0, 90) }, 'm/1/model.pt: is truncated'),
   file('an archive without its end', { 'm/1/model.pt': torchScript().subarray(0, -10) }, 'm/1/model.pt: is truncated'),
   file('one broken version of two', { ...ARTIFACT, 'm/2/model.pt': 'x' }, 'm/2/model.pt: is not TorchScript'),

@@ -20,6 +20,12 @@ const longs = (...values: bigint[]): Tensor => ({
   shape: [values.length],
   data: BigInt64Array.from(values),
 });
+const bools = (...values: boolean[]): Tensor => ({
+  name: 'y',
+  datatype: 'BOOL',
+  shape: [values.length],
+  data: Uint8Array.from(values, Number),
+});
 const values = (tensor: Tensor, absolute = 0, relative = 0): ExpectedOutput => ({
   name: 'y',
   tensor,
@@ -91,6 +97,12 @@ test.each<[string, ExpectedOutput, Tensor[], string]>([
     values(longs(2n ** 60n)),
     [longs(2n ** 60n + 1n)],
     'y[0] is 1152921504606846977, expected 1152921504606846976; largest difference 1, 1 of 1 values differ',
+  ],
+  [
+    'another boolean, because no tolerance applies',
+    values(bools(true, false), 5, 5),
+    [bools(true, true)],
+    'y[1] is 1, expected 0; largest difference 1, 1 of 2 values differ',
   ],
   ['another shape', values(floats([1, 2])), [floats([1, 2], [2, 1])], 'y has shape [2, 1], expected [1, 2]'],
   ['another data type', values(floats([1])), [longs(1n)], 'y has data type INT64, expected FP32'],

@@ -40,6 +40,36 @@ describe('adviceFor names the batch sizes that are not warmed up', () => {
   });
 });
 
+test('adviceFor names golden requests whose expected outputs have no elements', async () => {
+  const tensor = (name: string, shape: number[], values: number): object => ({
+    name,
+    shape,
+    data: Array.from({ length: values }, () => 1),
+  });
+  const request = (rows: number): string =>
+    JSON.stringify({ inputs: [tensor('x', [2], 2)], outputs: [tensor('y', [rows, 4], rows * 4)] });
+  const fields = {
+    max_batch_size: 0,
+    platform: 'onnxruntime_onnx',
+    input: [{ name: 'x', data_type: 'TYPE_FP32', dims: [2] }],
+    output: [{ name: 'y', data_type: 'TYPE_FP32', dims: [-1, 4] }],
+  };
+  const root = folder({
+    'm/model.yaml': modelYaml(fields),
+    'm/1/model.onnx': '',
+    'm/golden/nothing.json': request(0),
+    'm/golden/found.json': request(1),
+  });
+  const { models } = await readRepository(root);
+  expect(models.flatMap(adviceFor)).toEqual([
+    {
+      file: 'm/golden/nothing.json',
+      message: 'expects only outputs without elements, so no value of the answer is compared',
+      hint: 'add a golden request for which the model finds something',
+    },
+  ]);
+});
+
 describe('withShortWarmUp', () => {
   it('keeps one sample of each shape, in configuration and text', async () => {
     const other = { ...warm(2, 1)[0], inputs: { input__0: { ...inputs.input__0, random_data: true } } };

@@ -88,6 +88,21 @@ test('askModel sends zeros to a version that has no golden requests', async () =
   });
 });
 
+test('askModel counts the golden requests whose expected outputs have no elements', async () => {
+  const config = { ...CONFIG, output: [{ name: 'y', data_type: 'TYPE_INT8', dims: [-1] }] };
+  const nothing: Infer = (response) => {
+    const outputs = [{ name: 'y', datatype: 'INT8', shape: [0], parameters: { binary_data_size: 0 } }];
+    const json = JSON.stringify({ model_name: 'm', model_version: '1', outputs });
+    response.setHeader('Inference-Header-Content-Length', json.length);
+    response.end(json);
+  };
+  const y = { name: 'y', datatype: 'INT8', shape: [0], data: Int8Array.of() } as const;
+  const empty = { ...GOLDEN, outputs: [{ name: 'y', tensor: y, tolerance: { absolute: 0, relative: 0 } }] };
+  expect((await ask(nothing, [empty], { config })).text).toBe(
+    'answered 1 golden request (1 without values: the expected outputs have no elements)',
+  );
+});
+
 const silent: Infer = () => undefined;
 const lost: Infer = (response) => response.destroy();
 const TIMEOUT = { timeoutMs: 200 };

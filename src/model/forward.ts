@@ -1,7 +1,9 @@
 import { promises as fs } from 'node:fs';
 import { inflateRawSync } from 'node:zlib';
 import { formatCount } from '../core/format';
+import { describe } from '../core/problems';
 import type { ModelConfig } from './model-config';
+import { getPosition } from './rules/tensors';
 import { centralDirectory, read, type ArtifactFault } from './torch-script';
 
 /** Code of large models has about 100 KB. The limit bounds what we read of a damaged file. */
@@ -22,8 +24,15 @@ interface Entry {
   offset: number;
 }
 
-/** Reads the arguments of `forward` from the code in a TorchScript file; undefined if they cannot be determined. */
-export async function forwardArguments(path: string): Promise<Argument[] | undefined> {
+/** The declaration of `forward`. */
+export interface Forward {
+  arguments: Argument[];
+  /** The return type, as TorchScript writes it: `Tuple[Tensor, List[str]]`. */
+  returns: string;
+}
+
+/** Reads the declaration of `forward` from the code in a TorchScript file; undefined if it cannot be determined. */
+export async function readForward(path: string): Promise<Forward | undefined> {
   const file = await fs.open(path, 'r');
   try {
     const directory = await centralDirectory(file, (await file.stat()).size);
@@ -41,10 +50,15 @@ export async function forwardArguments(path: string): Promise<Argument[] | undef
   }
 }
 
-/** Returns what Triton's libtorch backend refuses of the arguments (pt :1347 and :1362, as in docs/testing.md). */
-export async function argumentFault(path: string, config: ModelConfig): Promise<ArtifactFault | undefined> {
-  const given = await forwardArguments(path);
-  if (given === undefined || given.length === 0) return undefined;
+/** Returns what Triton's libtorch backend refuses of `forward`. */
+export async function forwardFault(path: string, config: ModelConfig): Promise<ArtifactFault | undefined> {
+  const forward = await readForward(path);
+  return forward === undefined ? undefined : (argumentFault(forward, config) ?? returnFault(forward, config));
+}
+
+/** pt :1347 and :1362, as in docs/testing.md. */
+function argumentFault({ arguments: given }: Forward, config: ModelConfig): ArtifactFault | undefined {
+  if (given.length === 0) return undefined;
   const isDict = ({ type }: Argument): boolean => type.startsWith('Dict[');
   const [first] = given;
   if (given.length === 1 && first !== undefined && isDict(first)) return undefined;
@@ -64,6 +78,43 @@ export async function argumentFault(path: string, config: ModelConfig): Promise<
     message: `forward() takes ${formatCount(given.length, 'argument')} (${names}), but the configuration has ${formatCount(expected, 'input')}`,
     hint: "add an input for each argument of forward(); Triton's libtorch backend does not use default values",
   };
+}
+
+/** Types that are neither a tensor, nor a list of texts, nor perhaps one of these, such as Optional[Tensor]. */
+const NOT_RETURNED = /^(List\[(?!str\])|Dict\[|Tuple\[|(int|float|complex|bool|str|number|NoneType)$)/;
+
+/** pt :320 and :738. A request fails if the model returns other types, or fewer tensors than the configuration names. */
+function returnFault({ returns }: Forward, { output = [] }: ModelConfig): ArtifactFault | undefined {
+  const [, list] = /^Tuple\[(.*)\]$/.exec(returns) ?? [];
+  const types = list === undefined ? [returns] : splitTypes(list);
+  if (types.some((type) => NOT_RETURNED.test(type))) {
+    return {
+      message: `forward() returns ${returns}, which Triton's libtorch backend does not support`,
+      hint: 'return a tensor or a flat tuple of tensors',
+    };
+  }
+  // The elements of a named tuple are in another file of the archive.
+  if (types.some((type) => type.startsWith('__torch__.'))) return undefined;
+  const positions = output.map(({ name = '' }) => getPosition(name));
+  const isNumbered = positions.every((position) => position !== undefined);
+  const beyond = output.find((_, index) => ((isNumbered ? positions[index] : index) ?? 0) >= types.length);
+  if (beyond === undefined) return undefined;
+  return {
+    message: `forward() returns ${formatCount(types.length, 'output')}, and ${describe(beyond.name)} of the configuration is not among them`,
+    hint: 'the number in the name of an output is its position in the returned tuple, from 0: output__0, output__1, ...',
+  };
+}
+
+/** Splits `Tensor, Dict[str, Tensor]` at the commas outside of brackets. */
+function splitTypes(list: string): string[] {
+  const types = [''];
+  let depth = 0;
+  for (const character of list) {
+    depth += character === '[' ? 1 : character === ']' ? -1 : 0;
+    if (character === ',' && depth === 0) types.push('');
+    else types.push((types.pop() ?? '') + character);
+  }
+  return types.map((type) => type.trim());
 }
 
 /** Entries of a zip archive by name (APPNOTE 4.3.12), without entries whose offset is in a zip64 field. */
@@ -107,14 +158,15 @@ async function content(file: fs.FileHandle, entry: Entry, most: number): Promise
   }
 }
 
-/** Parses the arguments of `forward`. TorchScript writes each argument on its own line: `x: Tensor,`. */
-function signature(code: string, name: string): Argument[] | undefined {
+/** Parses the declaration of `forward`. TorchScript writes each argument on its own line: `x: Tensor,`. */
+function signature(code: string, name: string): Forward | undefined {
   const body = code.split(/^(?=class )/m).find((one) => one.startsWith(`class ${name}(Module):`));
-  const [, list] = /^ {2}def forward\(self: [\w.]+(.*?)\) -> /ms.exec(body ?? '') ?? [];
-  if (list === undefined) return undefined;
+  const [, list, returns] = /^ {2}def forward\(self: [\w.]+(.*?)\) -> ([^:]+):/ms.exec(body ?? '') ?? [];
+  if (list === undefined || returns === undefined) return undefined;
   const written = list.split(/,\n\s*/).slice(1);
-  return written.map((one) => {
+  const given = written.map((one) => {
     const [, argument = '', type = ''] = /^(\w+): ([^=]*)/.exec(one) ?? [];
     return { name: argument, type };
   });
+  return { arguments: given, returns };
 }

@@ -1,0 +1,86 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { forwardFault, readForward } from '../../../src/model/forward';
+import { torchScript, getTorchScript, zip64 } from '../../support/model-files';
+
+const folder = mkdtempSync(join(tmpdir(), 'forward-'));
+const file = join(folder, 'model.pt');
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test.each([
+  ['', []],
+  ['x: Tensor', [{ name: 'x', type: 'Tensor' }]],
+  [
+    'texts: List[str],\n    pair: Tuple[int, int]=(1, 2)',
+    [
+      { name: 'texts', type: 'List[str]' },
+      { name: 'pair', type: 'Tuple[int, int]' },
+    ],
+  ],
+])('readForward reads "%s"', async (list, expected) => {
+  writeFileSync(file, getTorchScript(list, 'Tuple[Tensor, List[str]]'));
+  expect(await readForward(file)).toEqual({ arguments: expected, returns: 'Tuple[Tensor, List[str]]' });
+});
+
+test.each([
+  ['an archive without code', torchScript()],
+  ['entries whose place is unknown', zip64(['model/data.pkl', 'model/constants.pkl'])],
+  ['a code file that is damaged', damaged()],
+  ['no archive', Buffer.from('hello')],
+])('readForward returns undefined for %s', async (_, content) => {
+  writeFileSync(file, content);
+  expect(await readForward(file)).toBeUndefined();
+  expect(await forwardFault(file, { name: 'm', input: [{ name: 'x' }] })).toBeUndefined();
+});
+
+function damaged(): Buffer {
+  const whole = getTorchScript('x: Tensor');
+  const at = whole.indexOf('model/code/__torch__/m.py') + 'model/code/__torch__/m.py'.length;
+  whole.fill(0xff, at, at + 20);
+  return whole;
+}
+
+test.each([
+  ['one dictionary of any number of inputs', 'x: Dict[str, Tensor]', 3],
+  ['texts', 'x: List[str]', 1],
+  ['as many tensors as inputs', 'x: Tensor,\n    y: Tensor', 2],
+])('forwardFault allows %s', async (_, list, count) => {
+  writeFileSync(file, getTorchScript(list));
+  const input = Array.from({ length: count }, (__, index) => ({ name: `input__${index}` }));
+  expect(await forwardFault(file, { name: 'm', input })).toBeUndefined();
+});
+
+const FLAT = 'return a tensor or a flat tuple of tensors';
+const UNSUPPORTED = "which Triton's libtorch backend does not support";
+
+test.each<[returns: string, outputs: string[], message: string | undefined]>([
+  ['Tensor', ['y__0'], undefined],
+  ['Tensor', ['scores'], undefined],
+  ['Tensor', ['y__1'], 'forward() returns 1 output, and "y__1" of the configuration is not among them'],
+  ['Tensor', ['a', 'b'], 'forward() returns 1 output, and "b" of the configuration is not among them'],
+  ['Tuple[Tensor, Tensor]', ['y__1', 'x__0'], undefined],
+  ['Tuple[Tensor, Tensor]', ['y__1'], undefined],
+  // The index follows the first "__", so these names have none, and the order counts.
+  ['Tuple[Tensor, Tensor]', ['a__b__7', 'c'], undefined],
+  ['Tuple[Tensor, Tensor]', ['y__2'], 'forward() returns 2 outputs, and "y__2" of the configuration is not among them'],
+  ['Tuple[Tensor, List[str]]', ['y__0', 'y__1'], undefined],
+  ['List[str]', ['y__0'], undefined],
+  ['Tuple[Tensor, Optional[Tensor]]', ['y__0', 'y__1'], undefined],
+  ['__torch__.Boxes', ['y__9'], undefined],
+  ['List[Tensor]', ['y__0'], `forward() returns List[Tensor], ${UNSUPPORTED}`],
+  ['Dict[str, Tensor]', ['y__0'], `forward() returns Dict[str, Tensor], ${UNSUPPORTED}`],
+  ['Tuple[Tensor, float]', ['y__0'], `forward() returns Tuple[Tensor, float], ${UNSUPPORTED}`],
+  [
+    'Tuple[Tensor, Tuple[Tensor, Tensor]]',
+    ['y__0'],
+    `forward() returns Tuple[Tensor, Tuple[Tensor, Tensor]], ${UNSUPPORTED}`,
+  ],
+  ['NoneType', ['y__0'], `forward() returns NoneType, ${UNSUPPORTED}`],
+])('forwardFault checks a forward() that returns %s against the outputs %j', async (returns, outputs, message) => {
+  writeFileSync(file, getTorchScript('x: Tensor', returns));
+  const output = outputs.map((name) => ({ name }));
+  const fault = await forwardFault(file, { name: 'm', input: [{ name: 'x' }], output });
+  expect(fault?.message).toBe(message);
+  if (message?.includes(UNSUPPORTED)) expect(fault?.hint).toBe(FLAT);
+});
