@@ -4,7 +4,7 @@ const STACK = 'pulumi:pulumi:Stack';
 
 /** Resources whose content no rule sees, and what to use instead. */
 const HIDDEN: readonly (readonly [type: RegExp, fix: string])[] = [
-  [/^kubernetes:.*Patch$/, 'register the whole object'],
+  [/^kubernetes:(?!core\/v1:ConfigMapPatch$).*Patch$/, 'register the whole object'],
   [/^kubernetes:helm\.sh\/v3:Release$/, 'use kubernetes:helm.sh/v4:Chart, which registers each object'],
   [/^aws-native:/, 'use the provider aws'],
 ];
@@ -23,7 +23,7 @@ export const stackRules: readonly Rule[] = [
   {
     name: 'stack-has-no-hidden-resources',
     description:
-      'No *Patch resource, Helm Release or resource of aws-native, because the rules do not see what these contain.',
+      'No *Patch resource (except of ConfigMaps), Helm Release or resource of aws-native, because the rules do not see what these contain.',
     each: {
       types: new RegExp(HIDDEN.map(([type]) => type.source).join('|')),
       check: (resource, report) => {

@@ -27,6 +27,7 @@ export const stackCases: Cases = {
   'stack-has-no-hidden-resources': {
     passes: {
       'a whole object': [resource(DEPLOYMENT, 'one')],
+      'a patch of a ConfigMap, which no rule checks': [resource('kubernetes:core/v1:ConfigMapPatch', 'one')],
       'a chart': [resource('kubernetes:helm.sh/v4:Chart', 'one')],
     },
     fails: {
