@@ -9,7 +9,6 @@ import { requirePageFolder, writePage } from '../src/local/page';
 import { Reloads } from '../src/local/reloads';
 import {
   describeFailures,
-  failedNames,
   localResult,
   printAnswers,
   printEndpoints,
@@ -18,12 +17,11 @@ import {
   printPage,
   type LocalResult,
 } from '../src/local/report';
-import { askEachModel, isZerosRefused, type SmokeTestResult } from '../src/local/smoke-test';
+import type { SmokeTestResult } from '../src/local/smoke-test';
 import { selectModels } from '../src/local/selection';
 import { localDirectory, requireAllServed, startStack } from '../src/local/stack';
 import { Timings } from '../src/local/timings';
 import { fingerprints, watchModels } from '../src/local/watch';
-import { readRepository } from '../src/model';
 import { paths } from '../src/core/paths';
 import { Progress } from '../src/cli/progress';
 import { requireTritonPlatform } from '../src/install/triton';
@@ -33,6 +31,7 @@ const FLAGS = {
   once: { type: 'boolean', default: false },
   models: { type: 'string' },
   exclude: { type: 'string' },
+  'no-ask': { type: 'boolean', default: false },
   'no-watch': { type: 'boolean', default: false },
   repo: { type: 'string', default: paths.modelRepository },
   weights: { type: 'string', multiple: true, default: [] as string[] },
@@ -54,6 +53,7 @@ const HELP = `Serves the models of a repository on this machine, with a real Tri
   --once                 stop after each model was asked once; exit code 0 only if every model was served and answered
   --models A,B           serve only these models, and the models that their ensembles use (default: all)
   --exclude A,B          serve all models except these
+  --no-ask               serve models without sending them requests; a model that answers wrongly stays served too
   --no-watch             do not reload models when their files change
   --repo DIR             model repository (default: ${basename(paths.modelRepository)})
   --weights MODEL=FILE   weights of one model: a file, a folder or a hub id; repeat the flag for several models
@@ -68,8 +68,8 @@ const HELP = `Serves the models of a repository on this machine, with a real Tri
   --help                 print this text
 
 A model that fails is marked FAILED, and the other models are served; with --once the command then fails. If files of a
-model change, the model is traced, validated, loaded and asked again. If the new files cannot be loaded, the former
-version stays loaded.
+model change, the model is traced, validated, loaded and asked again. If the new files cannot be loaded or answer wrongly,
+the previous version is served.
 The bucket, releases and logs of a repository stay in ~/.cache/triton-serving/local for the next run. To start with an
 empty bucket, delete this folder.
 
@@ -121,6 +121,7 @@ async function local(argv: readonly string[]): Promise<number> {
       invalid: selection.failed,
       weights: flags.weights,
       loadTimeoutMs,
+      noAsk: flags['no-ask'],
       fitConfig: flags['fit-config'],
       ports,
       progress,
@@ -128,9 +129,7 @@ async function local(argv: readonly string[]): Promise<number> {
       defer: (step) => undo.defer(step),
     });
     if (!flags.json) printModels(stack, selection);
-    const ready = stack.versions.filter(({ state }) => state === 'READY').map(({ model }) => model);
-    const { models } = await readRepository(repository, { models: [...new Set(ready)] });
-    const answers = await timings.measure('requests', () => askEachModel(stack.triton, models));
+    const { answers } = stack;
     const show = async (current: readonly SmokeTestResult[]): Promise<LocalResult> => {
       const result = localResult(stack, selection, current, timings);
       await writePage(page, { result, repository, once: flags.once, made: new Date() });
@@ -150,17 +149,20 @@ async function local(argv: readonly string[]): Promise<number> {
 
     interruption.markReady();
     if (!flags.json) {
-      const bad = answers.filter((answer) => answer.error !== undefined && !isZerosRefused(answer));
-      const names = new Set([...failedNames(stack), ...bad.map(({ model }) => model)]);
-      if (names.size > 0) {
-        const isInLog = bad.length > 0 || stack.versions.some(({ state }) => state !== 'READY');
-        const failures = describeFailures([...names].sort(), repository, !flags['no-watch']);
-        process.stdout.write(`${failures}\n${isInLog ? `  -> read Triton's log: ${stack.triton.logFile}\n` : ''}\n`);
-      }
+      const names = stack.failed.map(({ name }) => name).sort();
+      if (names.length > 0) process.stdout.write(`${describeFailures(names, repository, !flags['no-watch'])}\n\n`);
       printEndpoints(stack, repository);
     }
     const reloads = new Reloads(
-      { repository, selection: asked, weights: flags.weights, progress, stack, signal: stop.signal },
+      {
+        repository,
+        selection: asked,
+        weights: flags.weights,
+        noAsk: flags['no-ask'],
+        progress,
+        stack,
+        signal: stop.signal,
+      },
       answers,
       async (current) => {
         await show(current);

@@ -6,7 +6,7 @@ import { getParent, processIds, readProcess } from './process/proc';
 /** Time for one model to load while others wait. The models of this package load faster on two busy cores. */
 export const LOAD_LIMIT_MS = 30_000;
 
-const LOOK_MS = 500;
+export const LOOK_MS = 500;
 
 /**
  * Stops the load of a model that exceeds its limit while others wait. Triton cancels neither a load nor later loads of

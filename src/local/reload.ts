@@ -1,19 +1,20 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { formatUserError, UserError } from '../core/errors';
+import { UserError } from '../core/errors';
+import { abortable } from '../core/abort';
 import { formatDuration } from '../core/format';
-import { readRepository, readValidRepository, type RepositoryModel, type Selection } from '../model';
+import { readRepository, readValidRepository, type Selection } from '../model';
 import type { Progress } from '../cli/progress';
 import { publish } from '../publish/publish';
-import type { ServedVersion } from '../publish/apply/rollout';
-import { servedNow } from '../publish/status';
 import { fixedReplicas } from '../cluster/source';
 import { describeTrace, traceModels } from '../trace/trace';
-import { LOAD_LIMIT_MS, LoadLimit } from './load-limit';
-import { askEachModel, type SmokeTestResult } from './smoke-test';
+import { LOAD_LIMIT_MS, LoadLimit, LOOK_MS } from './load-limit';
+import { isServed } from './report';
+import { askEachModel, isWrong, isZerosRefused, wrongAnswer, type SmokeTestResult } from './smoke-test';
 import { selectModels } from './selection';
 import { withShortWarmUp } from './short-warm-up';
-import { hasTrace, LOCK_TIMEOUT_MS, RELOAD_TIMEOUT_MS, type LocalStack } from './stack';
+import { hasTrace, LOCK_TIMEOUT_MS, readLog, RELOAD_TIMEOUT_MS, versionsNow, type LocalStack } from './stack';
+import { failedBecause } from './valid-models';
 
 export interface ReloadOptions {
   repository: string;
@@ -23,16 +24,17 @@ export interface ReloadOptions {
   progress: Progress;
   stack: LocalStack;
   signal: AbortSignal;
-  /** Whether other reloads wait for this one. If so, a load that takes too long is stopped. */
+  /** Serve models without asking them. */
+  noAsk: boolean;
+  /** Whether other reloads wait for this one. If so, a load or an answer that takes too long is not waited for. */
   isWaitedFor: () => boolean;
 }
 
 /** The result of a reload. */
 export interface Reloaded {
   /** The models that were loaded: the model, and for an ensemble its parts. */
-  models: RepositoryModel[];
-  /** The answers, which are also printed when they arrive. */
-  answers: Promise<SmokeTestResult[]>;
+  models: string[];
+  answers: SmokeTestResult[];
 }
 
 /** Whether the command serves a model of this name, because the model was selected or an ensemble needs it. */
@@ -47,8 +49,7 @@ export function isSelected(
 
 /**
  * Traces a model whose files changed, publishes it to the local bucket, loads it and asks it. If the model cannot be
- * loaded, the previous version stays served and the reason is printed. A model that answers wrongly is reported and
- * stays served.
+ * loaded or answers wrongly, the previous version is served, and the reason is printed.
  */
 export async function reloadModel(name: string, options: ReloadOptions): Promise<Reloaded | undefined> {
   const { progress, repository, stack, signal } = options;
@@ -60,7 +61,8 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
   const started = Date.now();
   const limit = new LoadLimit(stack.triton.pid, LOAD_LIMIT_MS, options.isWaitedFor);
   // Empty until Triton is involved, because its log does not explain earlier failures.
-  let hint = '';
+  let hint: string | undefined;
+  const answers: SmokeTestResult[] = [];
   try {
     const { served, notServed } = await selectModels(repository, { models: [name] });
     const reason = notServed.find(({ model }) => model.name === name)?.reason;
@@ -72,7 +74,7 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
     await trace(names, options);
     signal.throwIfAborted();
     await readValidRepository(repository, { models: names }, 'served');
-    hint = `\n-> read Triton's log: ${stack.triton.logFile}`;
+    hint = readLog(stack.triton);
     // A model that failed before, or was added, is new to the stack.
     const { models: published } = await publish({
       repository,
@@ -83,8 +85,8 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
       replacePublished: true,
       reload: true,
       adapt: withShortWarmUp,
-      // A model that answers wrongly stays served, because the user wants to examine it. It is asked below.
-      noAsk: true,
+      noAsk: options.noAsk,
+      ask: options.noAsk ? undefined : async (_, __, model) => void answers.push(...(await ask(model.name, options))),
       loadTimeoutMs: RELOAD_TIMEOUT_MS,
       lockTimeoutMs: LOCK_TIMEOUT_MS,
       signal,
@@ -98,51 +100,49 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
     stack.models = [...others, ...published];
     stack.failed = stack.failed.filter((one) => !names.includes(one.name));
     stack.versions = await versionsNow(stack, names);
-    const { models } = await readRepository(repository, { models: names });
     progress.line(`     ${name} is served with the changed files (${formatDuration(Date.now() - started)})`);
-    return { models, answers: askAndPrint(models, options) };
+    for (const answer of answers) if (answer.protocol === 'HTTP') progress.line(`     ${describe(answer)}`);
+    return { models: names, answers };
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof UserError)) throw error;
-    const isServed = stack.versions.some(({ model, state }) => model === name && state === 'READY');
-    const what = isServed ? 'the previous files are still served' : 'the model is still not served';
-    const stopped = limit.ended
-      ? `the load was stopped after ${LOAD_LIMIT_MS / 1000} s, because other reloads were waiting\n`
-      : '';
-    progress.line(`FAIL ${name}: ${what}\n${indented(`${stopped}${formatUserError(error)}${hint}`)}`);
+    if (limit.ended) error.message = `the load was stopped after ${LIMIT}\n${error.message}`;
+    const failure = failedBecause(name, error);
+    stack.failed = [...stack.failed.filter((one) => one.name !== name), failure];
+    const what = isServed(stack, name) ? 'the previous version is served' : 'the model is not served';
+    const log = hint === undefined ? '' : `\n  -> ${hint}`;
+    progress.line(`FAIL ${name}: ${what}\n${indented(`${failure.details}${log}`)}`);
     return undefined;
   } finally {
     limit.stop();
   }
 }
 
-/** State of each version. The reasons of earlier failures are kept, because the server no longer reports them. */
-async function versionsNow(
-  { triton, models, versions }: LocalStack,
-  reloaded: readonly string[],
-): Promise<ServedVersion[]> {
-  const before = (now: ServedVersion): ServedVersion | undefined =>
-    reloaded.includes(now.model) || now.state === 'READY'
-      ? undefined
-      : versions.find(
-          ({ model, version, state }) => model === now.model && version === now.version && state !== 'READY',
-        );
-  return (await servedNow(triton, models)).map((now) => before(now) ?? now);
-}
+const LIMIT = `${LOAD_LIMIT_MS / 1000} s, because other reloads were waiting`;
 
-async function askAndPrint(
-  models: readonly RepositoryModel[],
-  { stack, progress, signal }: ReloadOptions,
-): Promise<SmokeTestResult[]> {
-  const answers = await askEachModel(stack.triton, models);
-  for (const answer of answers.filter(({ protocol }) => protocol === 'HTTP')) {
-    if (!signal.aborted) progress.line(`     ${describe(answer)}`);
+/** @throws UserError if the model answers wrongly, or does not answer while other reloads wait */
+async function ask(name: string, { repository, stack, isWaitedFor }: ReloadOptions): Promise<SmokeTestResult[]> {
+  const { models } = await readRepository(repository, { models: [name] });
+  const stop = new AbortController();
+  const limit = setInterval(() => {
+    if (performance.now() > deadline && isWaitedFor())
+      stop.abort(new UserError(`${name} did not answer within ${LIMIT}`));
+  }, LOOK_MS);
+  const deadline = performance.now() + LOAD_LIMIT_MS;
+  try {
+    const answers = await abortable(askEachModel(stack.triton, models), stop.signal);
+    const wrong = answers.find(isWrong);
+    if (wrong !== undefined) throw wrongAnswer(wrong);
+    return answers;
+  } finally {
+    clearInterval(limit);
   }
-  return answers;
 }
 
-const describe = ({ model, result, error }: SmokeTestResult): string =>
-  error === undefined ? `${model} answered: ${result}` : `${model} FAILED: ${error}`;
+const describe = (answer: SmokeTestResult): string =>
+  answer.error === undefined
+    ? `${answer.model} answered: ${answer.result}`
+    : `${answer.model} ${isZerosRefused(answer) ? 'READY, request of zeros failed' : 'FAILED'}: ${answer.error}`;
 
 const indented = (text: string): string => text.replace(/^/gm, '     ');
 

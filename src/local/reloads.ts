@@ -2,8 +2,7 @@ import { isSelected, reloadModel, type ReloadOptions } from './reload';
 import type { SmokeTestResult } from './smoke-test';
 
 /**
- * Reloads models whose files changed, one at a time, and then the ensembles that failed because of them. A model is
- * asked while the next one is reloaded, because its answer may never arrive.
+ * Reloads models whose files changed, one at a time, and then the ensembles that failed because of them.
  */
 export class Reloads {
   /** Rejects if a reload fails for a reason that no model caused. */
@@ -11,12 +10,10 @@ export class Reloads {
   private fail: (error: unknown) => void = () => undefined;
   private readonly queue: string[] = [];
   private work: Promise<void> | undefined;
-  /** Model -> its latest reload, because answers to earlier reloads are dropped. */
-  private readonly latest = new Map<string, symbol>();
 
   /**
    * @param answers answers of the models that are already served
-   * @param show called after a model was reloaded, and after it was asked
+   * @param show called after a model was reloaded
    */
   constructor(
     private readonly options: Omit<ReloadOptions, 'isWaitedFor'>,
@@ -49,25 +46,13 @@ export class Reloads {
     for (let name = this.queue.shift(); name !== undefined; name = this.queue.shift()) {
       const reloaded = await reloadModel(name, { ...this.options, isWaitedFor: () => this.queue.length > 0 });
       if (reloaded !== undefined) {
-        const names = reloaded.models.map((model) => model.name);
-        const waiting = this.options.stack.failed.filter(({ needs }) => needs !== undefined && names.includes(needs));
+        const { models, answers } = reloaded;
+        const waiting = this.options.stack.failed.filter(({ needs }) => needs !== undefined && models.includes(needs));
         this.enqueue(waiting.map((failed) => failed.name));
-        this.awaitAnswers(names, reloaded.answers);
+        const asked = new Set([...models, ...answers.map(({ model }) => model)]);
+        this.answers = [...this.answers.filter(({ model }) => !asked.has(model)), ...answers];
       }
       await this.show(this.answers);
     }
-  }
-
-  private awaitAnswers(names: readonly string[], answers: Promise<SmokeTestResult[]>): void {
-    const reload = Symbol();
-    for (const name of names) this.latest.set(name, reload);
-    this.answers = this.answers.filter(({ model }) => !names.includes(model));
-    answers
-      .then(async (all) => {
-        if (this.options.signal.aborted) return;
-        this.answers = [...this.answers, ...all.filter(({ model }) => this.latest.get(model) === reload)];
-        await this.show(this.answers);
-      })
-      .catch((error: unknown) => this.fail(error));
   }
 }

@@ -23,10 +23,7 @@ export function printModels(stack: LocalStack, selection: LocalSelection): void 
   const table = formatTable(['model', 'version', 'platform', 'state', 'loaded in', 'weights'], rows);
   const notes = [
     ...selection.notServed.map(({ model, reason }) => `${model.name} is not served here: ${reason}.`),
-    ...stack.failed.map(({ name, details }) => `${name} FAILED: ${details}`),
-    ...unloaded(stack).map(
-      ({ name, details }) => `${name} FAILED: ${details}\n  -> read Triton's log: ${stack.triton.logFile}`,
-    ),
+    ...stack.failed.map(({ name, details }) => `${name} FAILED: ${isServed(stack, name) ? PREVIOUS : ''}${details}`),
   ];
   process.stdout.write(`\n${[table, ...notes].join('\n')}\n\n`);
 }
@@ -34,15 +31,11 @@ export function printModels(stack: LocalStack, selection: LocalSelection): void 
 /** Width of a reason in the table. The full text is printed below. */
 const LONGEST_REASON = 60;
 
-/** Names of the models that should be served but are not. */
-export const failedNames = (stack: Pick<LocalStack, 'failed' | 'versions'>): string[] =>
-  [...stack.failed, ...unloaded(stack)].map(({ name }) => name);
+const PREVIOUS = 'the previous version is served. ';
 
-function unloaded({ versions }: Pick<LocalStack, 'versions'>): { name: string; details: string }[] {
-  return versions
-    .filter(({ state }) => state !== 'READY')
-    .map((version) => ({ name: version.model, details: describeState(version) }));
-}
+/** Whether a version of the model is served. */
+export const isServed = ({ versions }: Pick<LocalStack, 'versions'>, name: string): boolean =>
+  versions.some(({ model, state }) => model === name && state === 'READY');
 
 const firstLine = (text: string): string => text.split('\n')[0] ?? '';
 
@@ -179,12 +172,14 @@ function modelRows(stack: LocalStack, selection: LocalSelection): ModelRow[] {
   const served = stack.versions.map((one): ModelRow => {
     const { model, version, state } = one;
     const read = configured.get(model);
+    const failure = stack.failed.find(({ name }) => name === model)?.reason;
+    const unserved = state === 'READY' ? '' : describeState(one);
     return {
       model,
       version: String(version),
       platform: read?.platform ?? '',
-      state: state === 'READY' ? state : FAILED,
-      reason: state === 'READY' ? '' : describeState(one),
+      state: failure === undefined && state === 'READY' ? state : FAILED,
+      reason: failure === undefined ? unserved : `${state === 'READY' ? PREVIOUS : ''}${failure}`,
       loadMs: stack.loadMs.get(model) ?? null,
       weights: stack.models.find(({ name }) => name === model)?.weights[String(version)] ?? '',
       composedOf: read === undefined ? [] : stepModels(read.config),
@@ -200,7 +195,8 @@ function modelRows(stack: LocalStack, selection: LocalSelection): ModelRow[] {
     weights: '',
     composedOf: stepModels(model.config),
   }));
-  const failed = stack.failed.map(({ name, reason }): ModelRow => ({
+  const unversioned = stack.failed.filter(({ name }) => !stack.versions.some(({ model }) => model === name));
+  const failed = unversioned.map(({ name, reason }): ModelRow => ({
     model: name,
     version: '',
     platform: configured.get(name)?.platform ?? '',

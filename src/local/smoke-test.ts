@@ -1,5 +1,7 @@
+import { UserError } from '../core/errors';
 import type { RepositoryModel } from '../model';
 import { contradiction } from '../model/golden';
+import { ASK_TIMEOUT_MS, isLost } from '../publish/apply/ask';
 import type { InferenceClient, InferResult } from '../triton/client';
 import { TritonGrpcClient } from '../triton/grpc';
 import { TritonHttpClient } from '../triton/http';
@@ -24,6 +26,15 @@ export interface SmokeTestResult {
 
 /** Whether a model refused zeros. The model is served, and its configuration does not require it to accept zeros. */
 export const isZerosRefused = ({ error, isZeros }: SmokeTestResult): boolean => error !== undefined && isZeros === true;
+
+/** Whether a model answered wrongly, or not at all. */
+export const isWrong = (answer: SmokeTestResult): boolean => answer.error !== undefined && !isZerosRefused(answer);
+
+/** The error of a wrong answer, with the next steps. */
+export const wrongAnswer = ({ model, error }: SmokeTestResult): UserError =>
+  new UserError(`${model} answers wrongly: ${error}`, {
+    hint: `fix ${model}; if the answer is right, correct the golden request; to send the model requests, restart "npm run local" with --no-ask`,
+  });
 
 interface Client {
   protocol: SmokeTestResult['protocol'];
@@ -95,13 +106,17 @@ export async function askModel(clients: readonly Client[], model: RepositoryMode
       first ??= outputs;
     } catch (error) {
       answer.error = explainRequestFailure(model.name, (error as Error).message);
+      if (!isLost(error)) continue;
+      delete answer.isZeros;
+      // Another request would wait as long.
+      break;
     }
   }
   return answers;
 }
 
 const infer = (client: InferenceClient, model: string, { inputs, parameters }: SampleRequest): Promise<InferResult> =>
-  client.infer(model, inputs, { parameters });
+  client.infer(model, inputs, { parameters, timeoutMs: ASK_TIMEOUT_MS });
 
 /** @throws UserError for the first answer that differs from the expected one */
 async function askGolden(client: InferenceClient, model: RepositoryModel): Promise<void> {

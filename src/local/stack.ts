@@ -11,7 +11,9 @@ import { ensurePlaceholder } from '../publish/apply/repository-writer';
 import { formatLocation, tritonRepositoryUrl, type RepositoryLocation } from '../publish/location';
 import { publish } from '../publish/publish';
 import { readHead } from '../publish/release/release';
+import { fixedReplicas } from '../cluster/source';
 import type { ServedVersion } from '../publish/apply/rollout';
+import { servedNow } from '../publish/status';
 import type { DesiredModel } from '../publish/plan/desired';
 import { S3Store } from '../s3/store';
 import { acquireLock, cacheRoot, makeDirectory, requireFreeSpace } from '../install/cache';
@@ -25,7 +27,15 @@ import { startTriton, type TritonProcess } from './triton-server';
 import { ModelLoads, type Loaded } from './load-models';
 import { installModelPackages } from './model-packages';
 import { generateCredentials, LOCAL_REGION, startS3Server, type S3Server, type S3ServerOptions } from './s3-server';
-import { failedModel, readValidModels, withDependents, type FailedModel } from './valid-models';
+import { askEachModel, isWrong, wrongAnswer, type SmokeTestResult } from './smoke-test';
+import {
+  failedBecause,
+  failedModel,
+  failedWith,
+  readValidModels,
+  withDependents,
+  type FailedModel,
+} from './valid-models';
 import { withShortWarmUp } from './short-warm-up';
 import { announceStack } from './state';
 import type { Timings } from './timings';
@@ -54,6 +64,8 @@ export interface StackOptions {
   weights: readonly string[];
   /** Limit for the load of one model. */
   loadTimeoutMs: number;
+  /** Serve models without asking them. */
+  noAsk: boolean;
   /** Whether a trace may set the dims in model.yaml that its weights need. */
   fitConfig?: boolean;
   ports: { 'http-port': number; 'grpc-port': number; 'metrics-port': number; 's3-port': number };
@@ -69,17 +81,22 @@ export interface LocalStack {
   store: S3Store;
   /** Interpreter for tracing. */
   python: string;
-  /** Models that should be served but cannot. */
+  /** Models whose files are not served. Their previous version may be served. */
   failed: FailedModel[];
+  /** The answers of the models that were loaded. */
+  answers: SmokeTestResult[];
   s3: S3Server;
   location: RepositoryLocation;
   /** The published models, loaded or not, ordered so that the models of an ensemble precede the ensemble. */
-  models: DesiredModel[];
+  models: LocalModel[];
   /** State of each version that is served according to the repository. */
   versions: ServedVersion[];
   /** Model -> milliseconds from the start of its first load to READY. */
   loadMs: ReadonlyMap<string, number>;
 }
+
+/** A model as the local stack serves it. */
+export type LocalModel = Pick<DesiredModel, 'name' | 'served' | 'digest' | 'composedOf' | 'weights'>;
 
 /**
  * Starts everything: tools, S3, traced models, published repository, and Triton with the models loaded. Models that fail
@@ -127,7 +144,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
   defer(() => store.close());
   await store.ensureBucket();
   await ensurePlaceholder(store, LOCATION);
-  const { triton, loaded } = await publishAll(store, names, options, async (models, signal) => {
+  const { triton, loaded, answers, ...served } = await publishAll(store, names, options, async (models, signal) => {
     // Tracing may take minutes, so another process may have taken the ports.
     const { 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics } = ports;
     await claimPorts({ 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics });
@@ -152,7 +169,6 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
       }),
     );
   });
-  const { models, versions } = loaded;
   defer(
     announceStack(directory, {
       pid: process.pid,
@@ -173,9 +189,10 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
     python,
     s3: server,
     location: LOCATION,
-    models,
-    versions,
-    failed: [...options.invalid, ...failed, ...loaded.failed],
+    answers,
+    models: served.models,
+    versions: served.versions,
+    failed: [...options.invalid, ...failed, ...served.failed],
     loadMs: loaded.milliseconds,
   };
 }
@@ -324,22 +341,25 @@ export const hasTrace = (repository: string, model: string): boolean =>
   ['trace.py', WEIGHTS_FILE].some((name) => existsSync(join(repository, model, name)));
 
 /** A running server, with the models that it could load. */
-interface Serving {
+interface Started {
   triton: TritonProcess;
   loaded: Loaded;
 }
 
+/** A running server after every model was asked. */
+interface Serving extends Started, Pick<LocalStack, 'models' | 'versions' | 'failed' | 'answers'> {}
+
 /**
  * Publishes with the code of `npm run sync-models`. Only this machine depends on the local bucket, so versions whose
  * files changed are replaced. A release is the state of all replicas, so models that are not served now are removed
- * from the release; a rollback restores them. Models that failed are removed too.
+ * from the release; a rollback restores them. Of models that failed, the previous version is served, if one can be.
  * @param serve starts the server and loads the models that are then in the bucket
  */
 async function publishAll(
   store: S3Store,
   names: readonly string[],
   options: StackOptions,
-  serve: (models: readonly DesiredModel[], signal: AbortSignal) => Promise<Serving>,
+  serve: (models: readonly DesiredModel[], signal: AbortSignal) => Promise<Started>,
 ): Promise<Serving> {
   const { progress, timings, defer } = options;
   const held = Object.keys((await readHead(store, LOCATION))?.release.models ?? {});
@@ -354,20 +374,32 @@ async function publishAll(
   const stop = new AbortController();
   let bytes = 0;
   const up: { serving?: Serving } = {};
+  const replicas = fixedReplicas([]);
   const published = publish({
     repository: options.repository,
     models: names,
     store,
     location: LOCATION,
-    replicas: undefined,
+    replicas: {
+      ...replicas,
+      list: async () => {
+        const { triton } = up.serving ?? {};
+        return triton === undefined ? [] : fixedReplicas([triton.httpUrl], triton.modelControlKey).list();
+      },
+    },
     activate: async (models) => {
       stop.signal.throwIfAborted();
       step.done();
       written();
-      up.serving = await serve(models, stop.signal);
-      const { loaded } = up.serving;
-      return models.map(({ name }) => name).filter((name) => !isReady(loaded, name));
+      const { triton, loaded } = await serve(models, stop.signal);
+      const ready = models.map(({ name }) => name).filter((name) => isReady(loaded, name));
+      const answers = await abortable(askAll(triton, ready, options), stop.signal);
+      const failed = failedModels(models, { triton, loaded }, answers);
+      up.serving = { triton, loaded, answers, models: [...models], versions: loaded.versions, failed };
+      return models.map(({ name }) => name).filter((name) => failed.some((one) => one.name === name));
     },
+    // The models were asked when they were loaded.
+    ask: () => Promise.resolve(),
     replacePublished: true,
     removeOthers: true,
     adapt: withShortWarmUp,
@@ -382,14 +414,63 @@ async function publishAll(
     await published.catch(() => undefined);
   });
   try {
-    await published;
+    const { release } = await published;
+    const { serving } = up;
+    if (serving === undefined) throw new Error('published without a server');
+    serving.models = serving.models.map((model) => ({ ...model, ...release?.models[model.name] }));
+    serving.versions = await versionsNow(serving, []);
+    return serving;
   } catch (error) {
     step.failed();
     throw error;
   }
-  if (up.serving === undefined) throw new Error('published without a server');
-  return up.serving;
 }
+
+/** State of each version. The reasons of earlier failures are kept, because the server no longer reports them. */
+export async function versionsNow(
+  { triton, models, versions }: Pick<LocalStack, 'triton' | 'models' | 'versions'>,
+  reloaded: readonly string[],
+): Promise<ServedVersion[]> {
+  const before = (now: ServedVersion): ServedVersion | undefined =>
+    reloaded.includes(now.model) || now.state === 'READY'
+      ? undefined
+      : versions.find(
+          ({ model, version, state }) => model === now.model && version === now.version && state !== 'READY',
+        );
+  return (await servedNow(triton, models)).map((now) => before(now) ?? now);
+}
+
+async function askAll(
+  triton: TritonProcess,
+  names: string[],
+  { repository, noAsk, progress, timings }: StackOptions,
+): Promise<SmokeTestResult[]> {
+  if (noAsk || names.length === 0) return [];
+  const { models } = await readRepository(repository, { models: names });
+  return timings.measure('requests', () => progress.run('requests to each model', () => askEachModel(triton, models)));
+}
+
+/** The models that cannot be loaded or that answer wrongly, and the ensembles that need them. */
+function failedModels(
+  models: readonly DesiredModel[],
+  { triton, loaded }: Started,
+  answers: readonly SmokeTestResult[],
+): FailedModel[] {
+  const failed = [...loaded.failed];
+  const isFailed = (name: string): boolean => failed.some((one) => one.name === name);
+  for (const { name, composedOf } of models.filter((model) => !isFailed(model.name))) {
+    const unloaded = loaded.versions.find(({ model, state }) => model === name && state !== 'READY');
+    const wrong = answers.find((answer) => answer.model === name && isWrong(answer));
+    const needs = composedOf.find(isFailed);
+    if (unloaded !== undefined) {
+      failed.push(failedBecause(name, new UserError(describeState(unloaded), { hint: readLog(triton) })));
+    } else if (needs !== undefined) failed.push(failedWith(name, needs));
+    else if (wrong !== undefined) failed.push(failedBecause(name, wrongAnswer(wrong)));
+  }
+  return failed;
+}
+
+export const readLog = ({ logFile }: Pick<TritonProcess, 'logFile'>): string => `read Triton's log: ${logFile}`;
 
 const isReady = ({ versions }: Loaded, name: string): boolean => {
   const own = versions.filter(({ model }) => model === name);

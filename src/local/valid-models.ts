@@ -1,4 +1,4 @@
-import { formatProblem, UserError, type Problem } from '../core/errors';
+import { formatProblem, formatUserError, PartialFailureError, UserError, type Problem } from '../core/errors';
 import { readRepository, stepModels, type RepositoryModel, type Selection } from '../model';
 
 /** A model that `npm run local` should serve but cannot. */
@@ -68,6 +68,15 @@ async function readBroken(
 export function failedWith(name: string, needs: string): FailedModel {
   const reason = `needs ${needs}, which failed`;
   return { name, reason, details: reason, needs, problems: [{ file: name, message: reason }] };
+}
+
+/** The failure of a model whose files cannot be served because of an error. */
+export function failedBecause(name: string, error: UserError): FailedModel {
+  const { message, problems } = error;
+  // The problems of a partial failure are its consequences.
+  const isOwn = problems.length > 0 && !(error instanceof PartialFailureError);
+  const { reason } = failedModel(name, isOwn ? problems : [{ file: name, message }]);
+  return { name, reason, details: formatUserError(error) };
 }
 
 /** @param problems at least one */

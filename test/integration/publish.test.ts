@@ -315,6 +315,45 @@ describe('rollback and promote', () => {
     expect((await rollBack(one.id, { ...bucket().options(), models: ['b'] })).isNew).toBe(false);
   });
 
+  test.each(['reports the model as failed', 'throws'])(
+    'publish restores a version that it replaced in place if the activation %s',
+    async (how) => {
+      const large = (byte: number): Buffer => Buffer.alloc(PART_BYTES + 1, byte);
+      writeRepository(repository, { ...TWO_MODELS, 'a/1/large.bin': large(1), 'a/1/gone.bin': 'gone' });
+      const before = (await publishNow()).release as Release;
+      const published = await contents();
+      rmSync(join(repository, 'a', '1', 'gone.bin'));
+      writeRepository(repository, { 'a/1/weights.bin': 'A', 'a/1/large.bin': large(2), 'a/1/added.bin': 'added' });
+      writeRepository(repository, { 'c/config.pbtxt': CONFIG, 'c/1/weights.bin': 'c' });
+      const activate = async (): Promise<string[]> => {
+        expect(await text('models/a/1/weights.bin')).toBe('A');
+        if (how === 'throws') throw new UserError('wrong');
+        return ['a'];
+      };
+      const publishing = publishNow({ replacePublished: true, activate });
+      if (how === 'throws') await expect(publishing).rejects.toThrow('wrong');
+      else await publishing;
+      const now = await head();
+      expect(now?.models['a']).toEqual(before.models['a']);
+      expect(Object.keys(now?.models ?? {})).toEqual(how === 'throws' ? ['a', 'b'] : ['a', 'b', 'c']);
+      const ofModel = (all: string[]): string[] => all.filter((line) => line.startsWith('models/a/'));
+      expect(ofModel(await contents())).toEqual(ofModel(published));
+      // Only configurations stay archived.
+      const copies = (await store.list('')).filter(({ key }) => key.includes('/kept/'));
+      expect(copies.filter(({ bytes }) => bytes < 10 || bytes > PART_BYTES)).toEqual([]);
+      expect((await publishNow({ replacePublished: true })).isNew).toBe(true);
+      expect(await text('models/a/1/weights.bin')).toBe('A');
+    },
+  );
+
+  test('publish removes a model whose activation fails from the release if its files did not change', async () => {
+    writeRepository(repository, TWO_MODELS);
+    await publishNow();
+    const { release } = await publishNow({ replacePublished: true, activate: () => Promise.resolve(['a']) });
+    expect(Object.keys(release?.models ?? {})).toEqual(['b']);
+    expect(await models()).not.toContain('a/config.pbtxt');
+  });
+
   describe('a manifest whose publisher was killed before it activated the release', () => {
     /** Publishes version 1, starts but does not finish version 2, and publishes version 3. @returns the manifests */
     async function publishTwoAndAHalf(): Promise<{ one: string; lost: string; three: string }> {

@@ -115,7 +115,7 @@ test('watch keeps serving other models when some fail, and serves these once the
 
   // Another edit that fails: the model was not served before, so nothing is restored.
   writeRepository(repository, { 'breaks/1/model.py': 'raise RuntimeError("still no weights")\n' });
-  await untilLocal(local, () => /FAIL breaks: the model is still not served/.test(said()));
+  await untilLocal(local, () => /FAIL breaks: the model is not served/.test(said()));
   expect(said()).toMatch(/could not load breaks: .*still no weights/);
   expect(said()).not.toMatch(/Restoring the previous release/);
   expect(getPage(local)).toContain('the load was stopped after 20 s');
@@ -141,7 +141,7 @@ test('watch keeps serving other models when some fail, and serves these once the
   expect(await ask(local, 'adds')).toBe(21);
   expect(await ask(local, 'fresh')).toBe(4);
   writeRepository(repository, { 'adds/1/model.py': 'this is no Python\n' });
-  await untilLocal(local, () => /FAIL adds: the previous files are still served/.test(said()));
+  await untilLocal(local, () => /FAIL adds: the previous version is served/.test(said()));
   expect(await ask(local, 'adds')).toBe(21);
   writeRepository(repository, { 'adds/config.pbtxt': 'nonsense: 1\n' });
   await untilLocal(local, () => (said().match(/FAIL adds/g) ?? []).length === 2);
@@ -164,18 +164,23 @@ test('watch reloads other models while one hangs in its load or inference', asyn
   await untilUp(local);
 
   writeRepository(repository, hanging('never_answers', 'execute(self, requests)'));
-  await untilLocal(local, () => /never_answers is served with the changed files/.test(said()));
+  await untilLocal(local, () => /never_answers READY/.test(said()));
   writeRepository(repository, addingModel('other', { 1: 6 }));
   await untilLocal(local, () => /other is served with the changed files/.test(said()));
-  expect(said()).not.toMatch(/never_answers (answered|FAILED)/);
+  expect(said()).toMatch(
+    /FAIL never_answers: the model is not served\n *never_answers did not answer within 30 s, because other reloads/,
+  );
   expect(await ask(local, 'other')).toBe(7);
+  writeRepository(repository, addingModel('never_answers', { 1: 8 }));
+  await untilLocal(local, () => /never_answers is served with the changed files/.test(said()));
+  expect(await ask(local, 'never_answers')).toBe(9);
 
   writeRepository(repository, hanging('never_loads', 'initialize(self, args)'));
   await untilLocal(local, () => /never_loads: files changed/.test(said()));
   writeRepository(repository, addingModel('adds', { 1: 20 }));
   await untilLocal(local, () => /adds is served with the changed files/.test(said()));
   expect(said()).toMatch(
-    /FAIL never_loads: the model is still not served\n *the load was stopped after 30 s, because other reloads/,
+    /FAIL never_loads: the model is not served\n *the load was stopped after 30 s, because other reloads/,
   );
   expect(await ask(local, 'adds')).toBe(21);
   expect(await ask(local, 'other')).toBe(7);
@@ -187,6 +192,81 @@ test('watch reloads other models while one hangs in its load or inference', asyn
   expect(await ended).toBe(0);
   expect(said()).not.toMatch(/\n\s+at /);
   for (const name of ['other', 'never_answers', 'never_loads']) rmSync(join(repository, name), { recursive: true });
+});
+
+/** A model with a golden request that expects another answer than the model's. */
+const answeringWrongly = (name: string, amount: number): Record<string, string> => ({
+  ...addingModel(name, { 1: amount }),
+  [`${name}/golden/one.json`]: JSON.stringify({
+    inputs: [{ name: 'x', data: [1] }],
+    outputs: [{ name: 'y', data: [11] }],
+  }),
+});
+
+/** The models of the current release, and what `status` reports about them. */
+async function getRelease(): Promise<{ models: string[]; status: string }> {
+  const flags = ['--local', '--repo', repository];
+  const { stdout } = await runCommandLine('releases', [...flags, '--json']);
+  const [current] = JSON.parse(stdout) as { serves: object }[];
+  const status = await runCommandLine('status', [...flags, '--ask']);
+  return { models: Object.keys(current?.serves ?? {}), status: status.stdout };
+}
+
+test('npm run local serves the previous version of a model that answers wrongly, and --no-ask serves it', async () => {
+  rmSync(command.directory, { recursive: true, force: true });
+  writeRepository(repository, {
+    ...answeringWrongly('adds', 10),
+    ...addingEnsemble('through', 'adds'),
+    ...answeringWrongly('wrong', 3),
+    ...addingEnsemble('on_wrong', 'wrong'),
+  });
+  const once = await command.run(['--once']);
+  expect(once).toMatchObject({ code: 1, stderr: expect.stringContaining('no correct answer from wrong') as string });
+  expect(once.stdout).toMatch(/\n *wrong +1 +python +FAILED: wrong answers wrongly: golden request one: y\[0\] is 4/);
+
+  writeRepository(repository, answeringWrongly('adds', 20));
+  const local = command.start();
+  const { said, child, ended } = local;
+  await untilUp(local);
+  // The edit of adds and both models without a previous version are left out.
+  expect(said()).toMatch(/\n *adds +1 +python +FAILED: the previous version is served\. adds answers/);
+  expect(said()).toMatch(/\n *on_wrong .*FAILED: needs wrong, which failed/);
+  expect(said()).toMatch(/FAILED: adds, on_wrong, through, wrong\. Fix /);
+  expect(await ask(local, 'adds')).toBe(11);
+  expect(await ask(local, 'through')).toBe(11);
+  expect(await ask(local, 'wrong')).toMatch(/not found|not ready|no available/);
+  const atStart = await getRelease();
+  expect(atStart.models).toEqual(['adds', 'through']);
+  expect(atStart.status).toMatch(/adds +1 +READY +as released/);
+  expect(atStart.status).toMatch(/adds +ok +answered 1 golden request/);
+  expect(atStart.status).not.toMatch(/wrong/);
+
+  // A correct model, edited wrongly while it is served.
+  writeRepository(repository, answeringWrongly('wrong', 10));
+  await untilLocal(local, () => /on_wrong is served with the changed files/.test(said()));
+  writeRepository(repository, answeringWrongly('wrong', 4));
+  await untilLocal(local, () => /FAIL wrong: the previous version is served/.test(said()));
+  expect(said()).toMatch(/wrong answers wrongly: golden request one: y\[0\] is 5, expected 11/);
+  expect(said()).toContain('with --no-ask');
+  expect(await ask(local, 'wrong')).toBe(11);
+  expect(await ask(local, 'on_wrong')).toBe(11);
+  expect(getPage(local)).toMatch(
+    /FAILED<\/span>\s*<span class="reason">the previous version is served\. wrong answers/,
+  );
+  const afterEdit = await getRelease();
+  expect(afterEdit.models).toEqual(['adds', 'on_wrong', 'through', 'wrong']);
+  expect(afterEdit.status).toMatch(/wrong +ok +answered 1 golden request/);
+  child.kill('SIGINT');
+  expect(await ended).toBe(0);
+
+  const unasked = command.start('--no-ask');
+  await untilUp(unasked);
+  expect(await ask(unasked, 'adds')).toBe(21);
+  expect(await ask(unasked, 'wrong')).toBe(5);
+  unasked.child.kill('SIGINT');
+  expect(await unasked.ended).toBe(0);
+  for (const name of ['adds/golden', 'through', 'wrong', 'on_wrong'])
+    rmSync(join(repository, name), { recursive: true });
 });
 
 test('npm run local with another selection of models removes the others from the release and keeps all releases', async () => {

@@ -119,6 +119,7 @@ async function withModels(
       repository,
       models: served.map(({ name }) => name),
       invalid: [],
+      noAsk: true,
       loadTimeoutMs: 300_000,
       weights: [],
       // Free ports, which do not collide with a running local stack.

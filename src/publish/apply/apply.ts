@@ -8,7 +8,8 @@ import type { ApplyResult, ApplyOptions, DesiredState } from './options';
 import { storedGolden } from '../release/golden-object';
 import { firstIntent, createIntent, isUnfinished } from './intent';
 import { isOfBucket, Lock, LockLostError, getReason, RUN_AGAIN } from '../lock';
-import { releasesPrefix } from '../location';
+import { isReplaceable } from '../keys';
+import { archiveKey, releasesPrefix } from '../location';
 import { readSnapshot, type RepositorySnapshot } from '../plan/snapshot';
 import { isChanged, isGoldenChanged, makePlan, needsWriting, type Plan, type PlannedModel } from '../plan/plan';
 import { repair, recover } from './recover';
@@ -25,7 +26,7 @@ import {
 } from './rollout';
 import { reverseTopologicalOrder, servedModel, servedModels } from './served';
 import { WaitForLock } from './wait-for-lock';
-import { topologicalOrder } from '../plan/desired';
+import { topologicalOrder, type DesiredModel } from '../plan/desired';
 
 /**
  * Changes the repository and what is served from it, or leaves both as they were:
@@ -111,6 +112,12 @@ class ChangeRun {
   private noOpenUploads = false;
   /** Models that could not be unloaded, by `REPLICA MODEL`. */
   private readonly stuck = new Map<string, StillLoaded>();
+  /** Models that `activate` reported as failed, steps before their ensembles. */
+  private failed: readonly string[] = [];
+  /** Whether this change replaces objects of released versions in place. */
+  private replacesVersions = false;
+  /** Full keys of the archived copies of objects that this change replaces in place. */
+  private copies: string[] = [];
   /** The result of the last rollout. */
   private replicas: RolloutResult | undefined;
 
@@ -120,7 +127,7 @@ class ChangeRun {
     this.writer = new RepositoryWriter(options.store, options.location, lock, { onBytes, signal });
     this.changed = plan.models.filter(isChanged);
     this.head = seen.head;
-    if (options.noAsk !== true) this.asker = this.newAsker();
+    if (options.noAsk !== true && options.ask === undefined) this.asker = this.newAsker();
   }
 
   private newAsker(): Asker {
@@ -160,10 +167,12 @@ class ChangeRun {
         const reason = getReason(error, trouble);
         const result = await this.restore(reason, trouble);
         unfinished = false;
+        await this.deleteCopies();
         throw result;
       }
       await this.prune();
       unfinished = false;
+      await this.deleteCopies();
       const release = this.head?.release;
       return {
         plan,
@@ -185,6 +194,7 @@ class ChangeRun {
     const { options, plan } = this.begun;
     try {
       if (!noChanges) await this.recordUnmanaged();
+      await this.archiveReplaced();
       await this.writer.uploadVersions(plan.models);
       const released = this.head?.release.models ?? {};
       const models = plan.models.map(({ model }) => model);
@@ -193,6 +203,25 @@ class ChangeRun {
       throw await this.explained(error);
     }
     options.signal?.throwIfAborted();
+  }
+
+  /** Archives released objects of version folders that this change replaces or deletes, until it is finished. */
+  private async archiveReplaced(): Promise<void> {
+    const { plan, seen, options } = this.begun;
+    const replaced = plan.models.flatMap(({ model, objects, orphaned }) => {
+      const keys = objects.filter(({ action }) => action === 'replace').map(({ object }) => object.key);
+      const released = this.head?.release.models[model.name]?.objects ?? {};
+      return [...keys, ...orphaned].filter((key) => released[key] !== undefined && !isReplaceable(key));
+    });
+    this.replacesVersions = replaced.length > 0;
+    if (!this.replacesVersions) return;
+    const there = new Set((await options.store.list(archiveKey(options.location, ''))).map(({ key }) => key));
+    this.copies = (await this.writer.archive(replaced, seen)).filter((key) => !there.has(key));
+  }
+
+  /** Without this, each edit under `npm run local` would leave a copy of the weights. */
+  private async deleteCopies(): Promise<void> {
+    if (this.copies.length > 0) await this.begun.options.store.delete(this.copies).catch(() => undefined);
   }
 
   /** Returns a LockLostError if the loss of the lock caused the error, else the error itself. */
@@ -217,16 +246,57 @@ class ChangeRun {
     const keeping = this.writer.archiveCopies(this.changed, before);
     keeping.catch(() => undefined);
     for (const planned of this.changed) await this.writer.switchModel(planned);
-    const failed = (await options.activate?.(plan.models.map(({ model }) => model))) ?? [];
-    for (const name of failed) await this.writer.restoreModel(name, undefined);
-    const ask = this.asker?.ask;
+    this.failed = (await options.activate?.(plan.models.map(({ model }) => model))) ?? [];
+    const lost = await this.restoreFailed();
+    const ask = options.ask ?? this.asker?.ask;
     await this.load({ ...this.newTarget(), removed: [] }, { ask });
     // Unload models only after every replica accepted the new ones, because an unloaded model cannot be restored
     // without an interruption.
     if (plan.remove.length > 0) await this.load(this.newTarget(), { waitForPending: false, ask });
     await keeping;
     await this.abortUploads();
-    if (!noChanges || failed.length > 0) await this.release(failed);
+    if (!noChanges || this.failed.length > 0) await this.release(lost);
+  }
+
+  /**
+   * Restores the models that `activate` reported as failed to the previous release, and loads that.
+   * @returns the models that are not served: the previous release has no other files of them and of their steps, or these
+   * fail to load
+   */
+  private async restoreFailed(): Promise<string[]> {
+    const { plan } = this.begun;
+    const before = this.head?.release.models ?? {};
+    const restored: string[] = [];
+    const lost: DesiredModel[] = [];
+    for (const planned of plan.models.filter(({ model }) => this.failed.includes(model.name))) {
+      const { model } = planned;
+      const released = before[model.name];
+      const differs =
+        isChanged(planned) ||
+        isGoldenChanged(model, released) ||
+        model.composedOf.some((step) => restored.includes(step));
+      if (released !== undefined && differs && (await this.loadPrevious(model.name, released))) {
+        restored.push(model.name);
+      } else {
+        await this.writer.restoreModel(model.name, undefined);
+        lost.unshift(model);
+      }
+    }
+    if (lost.length > 0) await this.load({ models: [], removed: lost }, { waitForPending: false });
+    return lost.map(({ name }) => name);
+  }
+
+  /** @returns whether the model was restored and loaded */
+  private async loadPrevious(name: string, released: ReleasedModel): Promise<boolean> {
+    await this.writer.restoreModel(name, released);
+    const target = { models: [servedModel(name, released)], removed: [] };
+    try {
+      await this.load(target, { reload: true, waitForPending: false });
+      return true;
+    } catch {
+      this.begun.options.signal?.throwIfAborted();
+      return false;
+    }
   }
 
   /**
@@ -281,17 +351,17 @@ class ChangeRun {
     this.stuck.set(`${stuck.replica} ${stuck.model}`, stuck);
   };
 
-  /** @param failed models that are left out of the release */
-  private async release(failed: readonly string[]): Promise<void> {
+  /** @param lost failed models that are left out of the release */
+  private async release(lost: readonly string[]): Promise<void> {
     const { seen, plan, options, target, lock } = this.begun;
     const before = this.head?.release.models ?? {};
-    const gone = [...target.remove, ...failed];
+    const gone = [...target.remove, ...lost];
     const kept = Object.entries(before).filter(([name]) => !gone.includes(name));
     const models: Record<string, ReleasedModel> = Object.fromEntries(kept);
     const pruned = new Set(plan.prune);
     for (const planned of plan.models) {
       const { name } = planned.model;
-      if (failed.includes(name)) continue;
+      if (this.failed.includes(name)) continue;
       const described = this.writer.describe(planned, seen, before[name], pruned);
       // An unchanged model keeps the result that an earlier release recorded.
       const stays = !isChanged(planned) && !isGoldenChanged(planned.model, before[name]);
@@ -299,7 +369,7 @@ class ChangeRun {
       models[name] = { ...described, asked };
     }
     // The previous release was read from JSON, which omits undefined fields.
-    if (failed.length > 0 && isDeepStrictEqual(JSON.parse(JSON.stringify(models)), before)) return;
+    if (this.failed.length > 0 && isDeepStrictEqual(JSON.parse(JSON.stringify(models)), before)) return;
     const { origin, restores } = target;
     const provenance = await target.provenance?.();
     const release = newRelease({
@@ -401,8 +471,9 @@ class ChangeRun {
     await rollOut(options.replicas, target, {
       ...options,
       signal: undefined,
-      // A replica that rejected a new version still serves the previous one, which need not be loaded again.
-      reload: false,
+      // A replica that rejected a new version still serves the previous one, which need not be loaded again, unless its
+      // files were replaced in place: the digest that identifies a loaded version does not cover them.
+      reload: this.replacesVersions,
       waitForPending: false,
       unconfirmedLoads: this.unconfirmedLoads,
       onFailure: (replica, error) => failed.push(`${replica}: ${error.message}`),
@@ -428,7 +499,10 @@ class ChangeRun {
     const { plan, seen } = this.begun;
     const before = seen.head?.release.models ?? {};
     return {
-      models: [...plan.models.map(({ model }) => model), ...this.dependents()],
+      models: [
+        ...plan.models.map(({ model }) => model).filter(({ name }) => !this.failed.includes(name)),
+        ...this.dependents(),
+      ],
       removed: plan.remove.map((name) => servedModel(name, before[name] as ReleasedModel)),
     };
   }

@@ -22,7 +22,7 @@ import type { Asked } from '../release/release';
  * Timeout of one request, from its start to the complete answer. The first request may make the backend optimize the
  * model.
  */
-const ASK_TIMEOUT_MS = 120_000;
+export const ASK_TIMEOUT_MS = 120_000;
 
 export interface AskOptions {
   /** Name of the replica, for messages. */
@@ -207,7 +207,7 @@ const contradicts = (message: string): boolean =>
   /\boutputs? .*\b(expected|but forward returned)\b|unexpected (data ?type|shape)\b[^']*\boutput\b/i.test(message);
 
 /** Whether the request ended the server or the model's process on it, or was not answered in time. */
-function isLost(cause: unknown): boolean {
+export function isLost(cause: unknown): boolean {
   if (!(cause instanceof TritonError)) return false;
   return !cause.answered || /stub process.*not healthy|failed to.*stub process/i.test(cause.message);
 }

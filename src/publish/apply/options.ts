@@ -32,18 +32,21 @@ export interface DesiredState {
   check?: (plan: Plan) => Promise<void>;
 }
 
-export interface ApplyOptions extends Omit<RolloutOptions, 'ask'> {
+export interface ApplyOptions extends RolloutOptions {
   store: S3Store;
   location: RepositoryLocation;
   /** Undefined: there is no rollout. */
   replicas: ReplicaSource | undefined;
   /**
-   * Loads models whose configurations were activated, instead of a rollout to `replicas`. Returns the names of models
-   * that failed to load. These are removed from the repository and from the release, because a release with them could
-   * not be restored.
+   * Loads models whose configurations were activated, before the rollout to `replicas`. Returns the names of models that
+   * failed to load or answered wrongly, steps before their ensembles. These are restored to the previous release. If
+   * that is impossible, they are removed from the repository and from the release, because a release with them could not
+   * be restored.
    */
   activate?: (models: readonly DesiredModel[]) => Promise<readonly string[]>;
   dryRun?: boolean;
+  /** Asks a model instead of the golden requests of the change. */
+  ask?: RolloutOptions['ask'];
   /** Do not verify the answers of models. */
   noAsk?: boolean;
   /** Message of the release, instead of the subject of its commit. */

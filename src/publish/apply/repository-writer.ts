@@ -8,6 +8,7 @@ import { forEachLimited } from '../../core/concurrency';
 import {
   checksumOfBytes,
   PreconditionFailedError,
+  type ListedObject,
   type PutCondition,
   type S3Store,
   type StoredObject,
@@ -118,11 +119,15 @@ export class RepositoryWriter {
     this.switched = performance.now();
   }
 
-  /** Restores a model to its state in a release. If the release does not have the model, deletes its configuration. */
+  /**
+   * Restores a model to its state in a release, including versions that were replaced in place. If the release does not
+   * have the model, deletes its configuration.
+   */
   async restoreModel(name: string, released: ReleasedModel | undefined): Promise<void> {
     const present = new Map(
       (await this.store.list(`${this.location.prefix}/${name}/`)).map((object) => [object.key, object]),
     );
+    await this.restoreVersions(name, released, present);
     const keys = Object.keys(released?.objects ?? {}).filter(isReplaceable);
     // Restore config.pbtxt first: old labels with the new configuration would be wrong.
     const config = `${name}/${CONFIG_FILE}`;
@@ -148,6 +153,26 @@ export class RepositoryWriter {
       const condition = there === undefined ? ({ ifAbsent: true } as const) : { ifEtag: there.etag };
       await this.store.putBytes(this.at(key), kept.body, condition);
     }
+  }
+
+  private async restoreVersions(
+    name: string,
+    { objects = {} }: Partial<ReleasedModel> = {},
+    present: ReadonlyMap<string, ListedObject>,
+  ): Promise<void> {
+    for (const [key, { bytes, checksum, etag }] of Object.entries(objects)) {
+      if (isReplaceable(key) || present.get(this.at(key))?.etag === etag) continue;
+      const copy = archiveKey(this.location, checksum);
+      // Only objects that were replaced in place have a copy.
+      if ((await this.store.checksum(copy, bytes)) !== checksum) continue;
+      await sinceThen(this.switched);
+      this.lock.requireHeld();
+      await this.store.copy({ key: copy }, this.at(key), { bytes, checksum });
+    }
+    const versions = new Set(Object.keys(objects).map(getVersion));
+    const isAdded = (key: string): boolean =>
+      getModelName(key) === name && objects[key] === undefined && !isReplaceable(key) && versions.has(getVersion(key));
+    await this.delete([...this.written.keys()].filter(isAdded));
   }
 
   /**
@@ -192,22 +217,29 @@ export class RepositoryWriter {
   /** Deletes objects from the repository; with `keep`, archives them first for a rollback. */
   async removeObjects(
     keys: readonly string[],
-    { objects }: RepositorySnapshot,
+    { objects }: Pick<RepositorySnapshot, 'objects'>,
     { keep }: { keep: boolean },
   ): Promise<void> {
     const configs = keys.filter((key) => key === `${getModelName(key)}/${CONFIG_FILE}`);
-    if (keep) {
-      await forEachLimited(keys, AT_ONCE, async (key) => {
-        const bytes = objects.get(key)?.bytes ?? 0;
-        const checksum = objects.has(key) ? await this.store.checksum(this.at(key), bytes) : undefined;
-        if (checksum === undefined) return; // The object was deleted already.
-        await this.store.copy({ key: this.at(key) }, archiveKey(this.location, checksum), { bytes, checksum });
-      });
-    }
+    if (keep) await this.archive(keys, { objects });
     // Configurations first, so that a starting server finds no incomplete model. One by one in the given order, which
     // is ensembles first, because S3 does not keep the order within a request.
     for (const config of configs) await this.delete([config]);
     await this.delete(keys.filter((key) => !configs.includes(key)));
+  }
+
+  /** Archives objects of the repository. @returns the full keys of the copies */
+  async archive(keys: readonly string[], { objects }: Pick<RepositorySnapshot, 'objects'>): Promise<string[]> {
+    const copies: string[] = [];
+    await forEachLimited(keys, AT_ONCE, async (key) => {
+      const bytes = objects.get(key)?.bytes ?? 0;
+      const checksum = objects.has(key) ? await this.store.checksum(this.at(key), bytes) : undefined;
+      if (checksum === undefined) return; // The object was deleted already.
+      const copy = archiveKey(this.location, checksum);
+      await this.store.copy({ key: this.at(key) }, copy, { bytes, checksum });
+      copies.push(copy);
+    });
+    return copies;
   }
 
   async delete(keys: readonly string[]): Promise<void> {
