@@ -87,11 +87,12 @@ export function describeStatus(
 }
 
 /** Commands that bring the replicas to the release. */
-function nextSteps({ replicas }: RepositoryStatus, target: CommandTarget): string[] {
+function nextSteps({ release, replicas }: RepositoryStatus, target: CommandTarget): string[] {
   const wrong = replicas.flatMap(({ versions }) => versions.filter(({ ok }) => !ok));
   const missing = new Set(wrong.filter(({ verdict }) => verdict !== 'not in the release').map(({ model }) => model));
-  if (missing.size === 0) return [];
-  const command = targetCommand('sync-models', target, '--models', [...missing].join(','));
+  if (missing.size === 0 || release === undefined) return [];
+  // sync-models would publish the present files of the folder. A rollback to the current release loads what is missing.
+  const command = targetCommand('rollback', target, release.id);
   return [`  -> load ${[...missing].join(', ')} as released: ${command}`];
 }
 

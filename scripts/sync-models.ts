@@ -43,10 +43,11 @@ async function syncModels(argv: readonly string[]): Promise<number> {
     return EXIT.ok;
   }
   const selection = parseSelection(flags);
-  const target = await openTarget(
+  const opened = await openTarget(
     { ...flags, repo: flags.local ? flags.repo : undefined },
     { concurrency: parseConcurrency(flags) },
   );
+  const target = { ...opened, flags };
   const repository = flags.repo ?? target.repository ?? paths.modelRepository;
   try {
     return await runPublishCommand(`publish ${repository} to ${target.name}`, flags, target, (options) =>

@@ -91,7 +91,9 @@ export interface CommandTarget {
 
 /** A command for the same target, ready to copy. */
 export function targetCommand(script: string, { flags }: Pick<CommandTarget, 'flags'>, ...words: string[]): string {
-  const names = Object.keys(script === 'releases' ? STORE_FLAGS : TARGET_FLAGS) as (keyof TargetFlags)[];
+  const all = Object.keys(script === 'releases' ? STORE_FLAGS : TARGET_FLAGS) as (keyof TargetFlags)[];
+  // Without --local, only sync-models has a model repository.
+  const names = all.filter((name) => name !== 'repo' || flags.local === true || script === 'sync-models');
   const given = names.flatMap((name) =>
     [flags[name] ?? false].flat().flatMap((value) => {
       if (typeof value === 'string') return [`--${name}`, value];

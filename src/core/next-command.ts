@@ -18,5 +18,5 @@ export const repoFlag = (repository: string): string[] =>
  * The command that traces a model.
  * @param folder of the model
  */
-export const traceCommand = (folder: string): string =>
-  nextCommand('trace', '--models', basename(folder), ...repoFlag(dirname(folder)));
+export const traceCommand = (folder: string, ...words: readonly string[]): string =>
+  nextCommand('trace', '--models', basename(folder), ...repoFlag(dirname(folder)), ...words);

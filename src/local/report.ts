@@ -4,7 +4,7 @@ import { formatDuration, formatTable, shortened } from '../core/format';
 import { stepModels } from '../model';
 import { displayPath } from '../model/paths';
 import { formatLocation } from '../publish/location';
-import { localFlags, nextCommands } from './hints';
+import { nextCommands } from './hints';
 import { isZerosRefused, type SmokeTestResult } from './smoke-test';
 import type { LocalSelection } from './selection';
 import { describeState, type LocalStack } from './stack';
@@ -67,7 +67,7 @@ export function describeFailures(names: readonly string[], repository: string, i
   const folders = names.map((name) => displayPath(join(repository, name))).join(', ');
   const again = isWatched
     ? '"npm run local" loads them again when their files change.'
-    : `Then run: npm run sync-models -- ${localFlags(repository)} --models ${names.join(',')}`;
+    : 'Then start "npm run local" again.';
   return `FAILED: ${names.join(', ')}. Fix ${folders}. ${again}`;
 }
 

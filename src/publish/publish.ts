@@ -1,3 +1,6 @@
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { traceCommand } from '../core/next-command';
 import { readValidRepository, staleTraces, type RepositoryModel, type Selection } from '../model';
 import { displayPath } from '../model/paths';
 import { applyChange } from './apply/apply';
@@ -67,6 +70,10 @@ export async function publish(options: PublishOptions): Promise<Published> {
         archiveRemoved: options.removeOthers === true,
         replacePublished: options.replacePublished === true,
         prune,
+        traceCommand: (name, version) =>
+          existsSync(join(repository, name, 'trace.py'))
+            ? traceCommand(join(resolve(repository), name), '--version', String(version))
+            : undefined,
         origin: `sync-models ${repository}`,
         provenance: () => readProvenance(repository, options.message),
       });

@@ -85,6 +85,36 @@ describe('sync-models', () => {
     expect(await contents()).toEqual(before);
   });
 
+  const OF_VERSION_2 = { 'a/config.pbtxt': CONFIG.replace('[1]', '[2]'), 'a/2/weights.bin': 'a2' };
+  test.each([
+    {
+      of: 'a served version',
+      files: {} as Record<string, string>,
+      hint: /^put the new files into a new version folder, a\/2; name 2 in version_policy; then restore or delete a\/1;/,
+    },
+    {
+      of: 'a traced version',
+      files: { 'a/trace.py': '' },
+      hint: /^npm run trace -- --models a --repo \S+repository --version 2; name 2 in .* delete a\/1;/,
+    },
+    {
+      of: 'a version that version_policy no longer names',
+      files: OF_VERSION_2,
+      hint: /^restore or delete a\/1, which version_policy does not name;/,
+    },
+  ])('names the way out after a change of $of', async ({ files, hint }) => {
+    writeRepository(repository, ONE_MODEL);
+    await publishNow();
+    writeRepository(repository, files);
+    await publishNow();
+    writeRepository(repository, { 'a/1/weights.bin': 'A' });
+    await expect(publishNow()).rejects.toMatchObject({ hint: expect.stringMatching(hint) as string });
+    // The way out: another version is named, and the changed one is deleted.
+    rmSync(join(repository, 'a', '1'), { recursive: true });
+    writeRepository(repository, OF_VERSION_2);
+    expect((await publishNow()).release?.models['a']?.served).toEqual([2]);
+  });
+
   test('replaces a version that a failed run uploaded and no release contains', async () => {
     writeRepository(repository, TWO_MODELS);
     await publishNow();

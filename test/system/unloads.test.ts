@@ -53,10 +53,15 @@ test('rollback from a model whose process died activates the previous release an
   // Triton's index omits models whose files were deleted.
   expect((await status()).stdout).not.toContain('dies');
   await triton.client.unloadModel('adds');
-  expect((await status()).stdout).toContain(
-    `-> load adds as released: npm run sync-models -- ${target.join(' ')} --models adds\n`,
-  );
-  await bucket.publish({ models: ['adds'] });
+  writeRepository(repository, addingModel('adds', { 1: 99 }));
+  const command = /-> load adds as released: npm run rollback -- (.*)\n/.exec((await status()).stdout)?.[1]?.split(' ');
+  expect(command?.slice(0, -1)).toEqual(target);
+  expect(await runCommandLine('rollback', command ?? [], { ...S3_ENVIRONMENT, ...CONTROL_ENVIRONMENT })).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('Nothing to publish') as string,
+  });
+  expect(await answer('adds')).toBe(11);
+  writeRepository(repository, addingModel('adds', { 1: 10 }));
 
   // The model can be repaired without restarting the server.
   writeRepository(repository, addingModel('dies', { 2: 2 }));

@@ -70,7 +70,7 @@ export async function applyChange(
       replacePublished,
     });
     options.onPlan?.(plan);
-    requireNoConflict(plan, target.conflictHint);
+    requireNoConflict(plan, target);
     await target.check?.(plan);
     await requireReplicas(options);
     const noChanges = !needsWriting(plan, seen);

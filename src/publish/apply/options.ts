@@ -26,6 +26,8 @@ export interface DesiredState {
   restores?: string;
   /** The hint if published objects would be changed. Default: publish another version. */
   conflictHint?: (keys: readonly string[]) => string;
+  /** The command that traces a version of a model; undefined for a model that is not traced. */
+  traceCommand?: (model: string, version: number) => string | undefined;
   /** For the release: its commit and message. Called only if a release will be written. */
   provenance?: () => Promise<Provenance>;
   /** @throws UserError if the plan cannot be carried out; also called in a dry run */

@@ -1,7 +1,7 @@
 import { UserError } from '../../core/errors';
 import type { ApplyOptions, DesiredState } from './options';
-import { getVersion } from '../keys';
-import { conflicts, isConflict, type Plan } from '../plan/plan';
+import { getModelName, getVersion } from '../keys';
+import { conflicts, isConflict, type Plan, type PlannedModel } from '../plan/plan';
 import type { Release } from '../release/release';
 import { requireAnswers } from './rollout';
 
@@ -13,26 +13,35 @@ export class VersionConflictError extends UserError {
   override readonly name = 'VersionConflictError';
 }
 
-/**
- * @param hint returns the next step; default: put the files into a new version folder
- * @throws VersionConflictError
- */
-export function requireNoConflict(plan: Plan, hint: DesiredState['conflictHint']): void {
+/** @throws VersionConflictError */
+export function requireNoConflict(plan: Plan, { conflictHint, traceCommand }: ConflictAdvice): void {
   const found = conflicts(plan);
   if (found.length === 0) return;
   const lines = found.map(({ key, reason }) => `${key} ${reason}`);
+  const keys = found.map(({ key }) => key);
+  const steps = plan.models.filter(isConflict).map((planned) => describeWayOut(planned, keys, traceCommand));
   throw new VersionConflictError(`cannot change published versions:\n  ${lines.join('\n  ')}`, {
-    hint:
-      hint?.(found.map(({ key }) => key)) ??
-      `put the new files into a new version folder, ${nextFolder(plan)}; nothing was uploaded`,
+    hint: conflictHint?.(keys) ?? `${steps.join('\n  -> ')}; nothing was uploaded`,
   });
 }
 
-/** The version folder to use instead: `resnet/3`. */
-function nextFolder(plan: Plan): string {
-  const planned = plan.models.find(isConflict);
-  const versions = planned?.objects.flatMap(({ object }) => getVersion(object.key) ?? []) ?? [];
-  return `${planned?.model.name}/${Math.max(...versions, ...(planned?.before ?? [])) + 1}`;
+type ConflictAdvice = Pick<DesiredState, 'conflictHint' | 'traceCommand'>;
+
+/** The next steps for one model. Without the last one, the next run would refuse the same files. */
+function describeWayOut(
+  { model: { name, served }, objects, before = [] }: PlannedModel,
+  keys: readonly string[],
+  traceCommand: ConflictAdvice['traceCommand'],
+): string {
+  const changed = [...new Set(keys.filter((key) => getModelName(key) === name).map(getVersion))] as number[];
+  const folders = changed.map((version) => `${name}/${version}`).join(', ');
+  if (!changed.some((version) => served.includes(version))) {
+    return `restore or delete ${folders}, which version_policy does not name`;
+  }
+  const next = Math.max(...objects.flatMap(({ object }) => getVersion(object.key) ?? []), ...before) + 1;
+  const trace = traceCommand?.(name, next);
+  const create = trace ?? `put the new files into a new version folder, ${name}/${next}`;
+  return `${create}; name ${next} in version_policy; then restore or delete ${folders}`;
 }
 
 /**

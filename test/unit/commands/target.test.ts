@@ -24,6 +24,11 @@ test.each([
     target: BUCKET,
     command: 'npm run releases -- --bucket s3://my-bucket/models --endpoint-url http://127.0.0.1:9000',
   },
+  // Without --local, only sync-models takes --repo.
+  ...[
+    { script: 'sync-models', command: 'npm run sync-models -- --stack prod --repo /srv/models' },
+    { script: 'status', command: 'npm run status -- --stack prod' },
+  ].map((row) => ({ ...row, target: { flags: { stack: 'prod', repo: '/srv/models' } } })),
   { script: 'rollback', target: LOCAL, command: 'npm run rollback -- --local --repo /srv/models' },
 ])('targetCommand repeats the flags of the target: $command', ({ script, target, command }) => {
   expect(targetCommand(script, target)).toBe(command);
