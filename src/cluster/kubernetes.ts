@@ -129,13 +129,23 @@ class KubernetesReplicas implements ReplicaSource {
       forward.catch(() => this.forwards.delete(pod.uid));
     }
     const { name, uid, ready, started } = pod;
-    return { name, uid, url: (await forward).url, ready, started, restart: this.deleteCommand(name) };
+    const { url } = await forward;
+    // The Deployment recreates a deleted pod.
+    return {
+      name,
+      uid,
+      url,
+      ready,
+      started,
+      restart: this.kubectl('delete', 'pod', name),
+      log: this.kubectl('logs', name),
+    };
   }
 
-  /** The command that restarts a pod. The Deployment recreates the deleted pod. */
-  private deleteCommand(pod: string): string {
+  private kubectl(...words: string[]): string {
     const { context, namespace } = this.options;
-    return `kubectl${context === undefined ? '' : ` --context ${context}`} --namespace ${namespace} delete pod ${pod}`;
+    const flags = [...(context === undefined ? [] : ['--context', context]), '--namespace', namespace];
+    return ['kubectl', ...flags, ...words].join(' ');
   }
 
   private describeCall({ config }: Cluster, what: string): ClusterCall {

@@ -18,6 +18,8 @@ export interface Replica {
   uid?: string;
   /** The command that restarts it, if one exists. */
   restart?: string;
+  /** Where its log is: a path, or the command that prints it. */
+  log?: string;
   /** Key of its model control API, if that is guarded. */
   modelControlKey?: string;
 }
@@ -52,8 +54,12 @@ export function guardedReplicas(source: ReplicaSource, modelControlKey: string):
 }
 
 /** Replicas at the addresses that the user gave. */
-export function fixedReplicas(urls: readonly string[], modelControlKey?: string): ReplicaSource {
-  const replicas = urls.map((url) => ({ name: url, url, ready: true, modelControlKey }));
+export function fixedReplicas(
+  urls: readonly string[],
+  modelControlKey?: string,
+  more: Pick<Replica, 'restart' | 'log'> = {},
+): ReplicaSource {
+  const replicas = urls.map((url) => ({ name: url, url, ready: true, modelControlKey, ...more }));
   return {
     describe: () => urls.join(', '),
     list: () => Promise.resolve(replicas),

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { UsageError, UserError } from '../core/errors';
 import { withShortWarmUp } from '../local/short-warm-up';
-import { findLocalStack } from '../local/state';
+import { findLocalStack, localReplica } from '../local/state';
 import type { RepositoryModel } from '../model';
 import { nextCommand } from '../core/next-command';
 import { paths } from '../core/paths';
@@ -198,7 +198,7 @@ function openLocal(flags: TargetFlags, options: { concurrency?: number }): Comma
     adapt: withShortWarmUp,
     location,
     store,
-    replicas: fixedReplicas([stack.httpUrl], stack.modelControlKey),
+    replicas: localReplica(stack),
     close: () => {
       store.close();
       return Promise.resolve();

@@ -6,7 +6,6 @@ import { formatDuration } from '../core/format';
 import { readRepository, readValidRepository, type Selection } from '../model';
 import type { Progress } from '../cli/progress';
 import { publish } from '../publish/publish';
-import { fixedReplicas } from '../cluster/source';
 import { describeTrace, traceModels } from '../trace/trace';
 import { LOAD_LIMIT_MS, LoadLimit, LOOK_MS } from './load-limit';
 import { isServed } from './report';
@@ -14,6 +13,7 @@ import { askEachModel, isWrong, isZerosRefused, wrongAnswer, type SmokeTestResul
 import { selectModels } from './selection';
 import { withShortWarmUp } from './short-warm-up';
 import { hasTrace, LOCK_TIMEOUT_MS, readLog, RELOAD_TIMEOUT_MS, versionsNow, type LocalStack } from './stack';
+import { localReplica } from './state';
 import { failedBecause } from './valid-models';
 
 export interface ReloadOptions {
@@ -81,7 +81,7 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
       models: names,
       store: stack.store,
       location: stack.location,
-      replicas: fixedReplicas([stack.triton.httpUrl], stack.triton.modelControlKey),
+      replicas: localReplica(stack.triton),
       replacePublished: true,
       reload: true,
       adapt: withShortWarmUp,

@@ -11,7 +11,6 @@ import { ensurePlaceholder } from '../publish/apply/repository-writer';
 import { formatLocation, tritonRepositoryUrl, type RepositoryLocation } from '../publish/location';
 import { publish } from '../publish/publish';
 import { readHead } from '../publish/release/release';
-import { fixedReplicas } from '../cluster/source';
 import type { ServedVersion } from '../publish/apply/rollout';
 import { servedNow } from '../publish/status';
 import type { DesiredModel } from '../publish/plan/desired';
@@ -37,7 +36,7 @@ import {
   type FailedModel,
 } from './valid-models';
 import { withShortWarmUp } from './short-warm-up';
-import { announceStack } from './state';
+import { announceStack, localReplica } from './state';
 import type { Timings } from './timings';
 
 /** The repository of the local S3 server. */
@@ -180,6 +179,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
       httpUrl: triton.httpUrl,
       grpcAddress: triton.grpcAddress,
       modelControlKey: triton.modelControlKey,
+      logFile: triton.logFile,
     }),
   );
   const { python } = environment;
@@ -374,18 +374,15 @@ async function publishAll(
   const stop = new AbortController();
   let bytes = 0;
   const up: { serving?: Serving } = {};
-  const replicas = fixedReplicas([]);
   const published = publish({
     repository: options.repository,
     models: names,
     store,
     location: LOCATION,
     replicas: {
-      ...replicas,
-      list: async () => {
-        const { triton } = up.serving ?? {};
-        return triton === undefined ? [] : fixedReplicas([triton.httpUrl], triton.modelControlKey).list();
-      },
+      describe: () => 'tritonserver',
+      list: async () => (up.serving === undefined ? [] : localReplica(up.serving.triton).list()),
+      close: () => Promise.resolve(),
     },
     activate: async (models) => {
       stop.signal.throwIfAborted();

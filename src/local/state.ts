@@ -4,6 +4,7 @@ import { UserError } from '../core/errors';
 import { nextCommand, repoFlag } from '../core/next-command';
 import { isAlive } from '../launch/lock.cjs';
 import { paths } from '../core/paths';
+import { fixedReplicas, type ReplicaSource } from '../cluster/source';
 import { cacheRoot } from '../install/cache';
 
 /** Address and keys of a running `npm run local`, for other commands. Only its user can read the file with the keys. */
@@ -21,7 +22,17 @@ export interface LocalState {
   /** HOST:PORT. */
   grpcAddress: string;
   modelControlKey: string;
+  /** Log of tritonserver. */
+  logFile: string;
 }
+
+/** The server of a local stack. */
+export const localReplica = ({
+  httpUrl,
+  modelControlKey,
+  logFile: log,
+}: Pick<LocalState, 'httpUrl' | 'modelControlKey' | 'logFile'>): ReplicaSource =>
+  fixedReplicas([httpUrl], modelControlKey, { log, restart: 'stop "npm run local" and start it again' });
 
 const STATE = 'state.json';
 

@@ -103,6 +103,31 @@ test('publish waits for a model that becomes ready after the answer to its load'
   expect((await head())?.models['a']?.served).toEqual([1]);
 });
 
+test('a load without an answer is reported with the log and the restart, before the restore waits for it', async () => {
+  let loads = 0;
+  const { url } = await fakeTriton(scratch, store, () => ((loads += 1) === 2 ? 'no answer' : 'ok'));
+  const [restart, log] = ['kubectl delete pod triton-0', 'kubectl logs triton-0'];
+  const replicas = pods(() => [{ name: 'triton-0', uid: 'u', url, ready: true, restart, log }]);
+  const stages: string[] = [];
+  const servers = bucket(url);
+  writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
+  await servers.publish({ replicas });
+  writeRepository(repository, { 'a/config.pbtxt': serving(2), 'a/2/weights.bin': 'a2' });
+  const onStage = (text: string): unknown => stages.push(text);
+  const error = servers.publish({ replicas, loadTimeoutMs: 300, onStage });
+  const message = /^triton-0 could not load a: .* did not answer within 0\.3 s/;
+  const hint = /the process of a; its log: kubectl logs triton-0; .*: kubectl delete pod triton-0$/;
+  await expect(error).rejects.toMatchObject({
+    message: expect.stringMatching(message) as string,
+    hint: expect.stringMatching(hint) as string,
+  });
+  const [first, second] = stages;
+  expect(first).toMatch(message);
+  expect(first).toMatch(hint);
+  expect(second).toBe('the change failed: restore the previous release');
+  expect((await head())?.models['a']?.served).toEqual([1]);
+});
+
 describe('a model that cannot be unloaded', () => {
   const A = { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' };
   const B = { 'b/config.pbtxt': serving(1), 'b/1/weights.bin': 'b' };

@@ -4,7 +4,7 @@ import type { S3Store } from '../../src/s3/store';
 import type { Scratch } from './temp-dir';
 
 /** Reaction of a server to a request to load a model. The last three answer 200. */
-export type Loading = 'ok' | 'refuse' | 'crash' | 'first version unavailable' | 'ready later' | 'absent';
+export type Loading = 'ok' | 'refuse' | 'crash' | 'no answer' | 'first version unavailable' | 'ready later' | 'absent';
 
 /** Reaction of a server to a request to unload a model. `endless` answers 200 and reports UNLOADING from then on. */
 export type Unloading = 'ok' | 'refuse' | 'endless' | 'no answer';
@@ -80,6 +80,7 @@ export async function fakeTriton(
     } else if (url.endsWith('/load')) {
       fake.loads.push(model);
       const how = onLoad(model);
+      if (how === 'no answer') return;
       if (how === 'crash') request.socket.destroy();
       else if (how === 'refuse') answer(400, { error: 'it is broken' });
       else void load(model, how).then(() => answer(200, {}));

@@ -429,6 +429,11 @@ class ChangeRun {
   private async restore(reason: unknown, trouble: Error | undefined): Promise<unknown> {
     const { options, plan } = this.begun;
     if (this.changed.length + plan.remove.length === 0) return reason;
+    if (this.unconfirmedLoads.size > 0) {
+      // The same model may wait for the unanswered load, until its own limit.
+      const { message, hint } = reason as UserError;
+      options.onStage?.(`${message}${hint === undefined ? '' : `\n       -> ${hint}`}`);
+    }
     try {
       await this.restorePrevious(trouble);
     } catch (error) {

@@ -310,15 +310,24 @@ async function loadModel(
     if (cause instanceof TritonError && cause.answered) onAnswer();
     const { message, hint } = explainLoadFailure(model.name, (cause as Error).message);
     throw new UserError(`${replica.name} could not load ${model.name}: ${message}`, {
-      hint: /explicit/i.test(message)
-        ? 'start the replica with --model-control-mode=explicit'
-        : /failed to poll/.test(message)
-          ? ELSEWHERE
-          : (hint ?? `fix ${model.name} ${model.served.join(' ')} and publish again; the version number can be reused`),
+      hint:
+        cause instanceof TritonError && cause.status === 'timeout'
+          ? describeHang(replica, model.name)
+          : /explicit/i.test(message)
+            ? 'start the replica with --model-control-mode=explicit'
+            : /failed to poll/.test(message)
+              ? ELSEWHERE
+              : (hint ??
+                `fix ${model.name} ${model.served.join(' ')} and publish again; the version number can be reused`),
       cause,
     });
   }
 }
+
+/** Triton does not abort a load, and later loads of the model wait for it. */
+const describeHang = (replica: Replica, model: string): string =>
+  `Triton may still wait for the process of ${model}; ${replica.log === undefined ? '' : `its log: ${replica.log}; `}` +
+  `a restart of the replica ends the load, and the replica then loads the release: ${getRestart(replica)}`;
 
 /** Polls the repository index, because the answer 200 to a load does not prove that the versions are served. */
 async function waitUntilReady(
