@@ -247,17 +247,11 @@ export function requireAllServed({
   failed,
   triton,
 }: Pick<LocalStack, 'versions' | 'failed' | 'triton'>): void {
-  const unloaded = versions.filter(({ state }) => state !== 'READY');
-  if (unloaded.length + failed.length === 0) return;
+  if (failed.length === 0) return;
+  const isUnloaded = versions.some(({ state }) => state !== 'READY');
   throw new UserError('cannot serve every model', {
-    problems: [
-      ...unloaded.map((version) => ({
-        file: `${version.model} version ${version.version}`,
-        message: describeState(version),
-      })),
-      ...failed.flatMap(({ problems }) => problems),
-    ],
-    hint: unloaded.length === 0 ? undefined : `read the log: ${triton.logFile}`,
+    problems: failed.flatMap(({ problems }) => problems),
+    hint: isUnloaded ? readLog(triton) : undefined,
   });
 }
 
@@ -453,18 +447,20 @@ function failedModels(
   { triton, loaded }: Started,
   answers: readonly SmokeTestResult[],
 ): FailedModel[] {
-  const failed = [...loaded.failed];
-  const isFailed = (name: string): boolean => failed.some((one) => one.name === name);
+  const failed: FailedModel[] = [];
+  const isFailed = (name: string): boolean => [...failed, ...loaded.failed].some((one) => one.name === name);
   for (const { name, composedOf } of models.filter((model) => !isFailed(model.name))) {
     const unloaded = loaded.versions.find(({ model, state }) => model === name && state !== 'READY');
     const wrong = answers.find((answer) => answer.model === name && isWrong(answer));
     const needs = composedOf.find(isFailed);
     if (unloaded !== undefined) {
-      failed.push(failedBecause(name, new UserError(describeState(unloaded), { hint: readLog(triton) })));
+      const message = describeState(unloaded);
+      const problem = { file: `${name} version ${unloaded.version}`, message };
+      failed.push({ ...failedModel(name, [problem]), details: `${message}\n  -> ${readLog(triton)}` });
     } else if (needs !== undefined) failed.push(failedWith(name, needs));
     else if (wrong !== undefined) failed.push(failedBecause(name, wrongAnswer(wrong)));
   }
-  return failed;
+  return [...failed, ...loaded.failed];
 }
 
 export const readLog = ({ logFile }: Pick<TritonProcess, 'logFile'>): string => `read Triton's log: ${logFile}`;

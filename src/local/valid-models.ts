@@ -75,8 +75,7 @@ export function failedBecause(name: string, error: UserError): FailedModel {
   const { message, problems } = error;
   // The problems of a partial failure are its consequences.
   const isOwn = problems.length > 0 && !(error instanceof PartialFailureError);
-  const { reason } = failedModel(name, isOwn ? problems : [{ file: name, message }]);
-  return { name, reason, details: formatUserError(error) };
+  return { ...failedModel(name, isOwn ? problems : [{ file: name, message }]), details: formatUserError(error) };
 }
 
 /** @param problems at least one */
