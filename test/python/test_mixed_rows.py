@@ -178,7 +178,7 @@ def test_equal_rows_are_mixed_with_rows_of_another_batch(equal: Tensor) -> None:
         ([(torch.rand(1, 0),), (torch.rand(8, 0),)], None),
         ([(torch.ones(1, 4),)], None),
     ],
-    ids=str,
+    ids=["equal", "another width", "only a wide batch", "one wide batch", "no elements", "one row"],
 )
 def test_equal_rows_that_cannot_show_mixing(inputs: Sequence[Tensors], batch: int | None) -> None:
     if batch is None:
