@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chmodSync, copyFileSync, cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../../src/core/errors';
 import { CommandError, exec } from '../../src/core/exec';
@@ -27,6 +27,8 @@ export interface GoProgram {
   versionArguments?: readonly string[];
   /** Files that our own main package embeds, generated from the module's folder: name -> content. */
   embeds?: (module: string) => Record<string, string>;
+  /** Changes of the module's sources: file -> the replaced text, which the file contains once, and the new text. */
+  patches?: Readonly<Record<string, readonly (readonly [from: string, to: string])[]>>;
 }
 
 /** File of our own main packages. */
@@ -131,7 +133,8 @@ function readPins(program: GoProgram): Pins {
   const quoted = program.module.replaceAll('.', '\\.');
   const version = find(new RegExp(`^(?:require)?\\s*${quoted} (v\\S+)`, 'm'), `requirement of ${program.module}`);
   const main = program.package === '.' ? [readFileSync(join(directory, MAIN), 'utf8')] : [];
-  const parts = [mod, sum, program.package, linkerFlags(program, version), ...main];
+  const patches = program.patches === undefined ? [] : [JSON.stringify(program.patches)];
+  const parts = [mod, sum, program.package, linkerFlags(program, version), ...main, ...patches];
   const digest = createHash('sha256').update(parts.join('\0'));
   return { directory, version, go: find(/^go (\S+)/m, 'go line'), digest: digest.digest('hex').slice(0, 12) };
 }
@@ -164,7 +167,29 @@ async function gather(program: GoProgram, pins: Pins, target: string): Promise<s
   const { directory } = await downloadModule(program.pins, program.module);
   for (const [file, content] of Object.entries(program.embeds?.(directory) ?? {}))
     writeFileSync(join(source, file), content);
+  if (program.patches !== undefined) {
+    cpSync(directory, join(source, PATCHED), { recursive: true });
+    applyPatches(join(source, PATCHED), program.patches);
+    appendFileSync(join(source, 'go.mod'), `\nreplace ${program.module} => ./${PATCHED}\n`);
+  }
   return source;
+}
+
+/** Folder with the patched copy of a module, because Go builds no changed files in its module cache. */
+const PATCHED = 'patched';
+
+function applyPatches(module: string, patches: NonNullable<GoProgram['patches']>): void {
+  for (const [file, changes] of Object.entries(patches)) {
+    const path = join(module, file);
+    let text = readFileSync(path, 'utf8');
+    for (const [from, to] of changes) {
+      const parts = text.split(from);
+      if (parts.length !== 2) throw new Error(`${file} contains ${parts.length - 1} times, not once: ${from}`);
+      text = parts.join(to);
+    }
+    chmodSync(path, 0o644); // Go makes the files of its module cache read-only.
+    writeFileSync(path, text);
+  }
 }
 
 async function build(program: GoProgram, pins: Pins, output: string): Promise<void> {

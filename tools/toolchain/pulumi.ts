@@ -67,11 +67,29 @@ export async function ensureKubernetesPlugin(step?: Step): Promise<ResourcePlugi
           'terraform-mapping.json': JSON.stringify(read('terraform-mapping.json')),
         };
       },
+      patches: CLIENT_SIDE_CREATE,
     },
     step,
   );
   return { name, version, path };
 }
+
+/**
+ * The provider refuses to create an object that exists since 4.29.0 (pulumi-kubernetes#4278). The module proxy serves no
+ * commit of it that is newer than 4.25.0, so the tests build 4.25.0 with that change.
+ */
+const CLIENT_SIDE_CREATE = {
+  'pkg/await/await.go': [
+    [
+      'if c.ServerSideApply {\n\t\t\t\tforce := patchForce(c.Inputs, nil, c.Preview)',
+      'if c.ServerSideApply && kinds.IsPatchResource(c.URN, c.Inputs.GetKind()) {\n\t\t\t\tforce := patchForce(c.Inputs, nil, c.Preview)',
+    ],
+    [
+      'options := metav1.CreateOptions{\n\t\t\t\t\tFieldManager: c.FieldManager,',
+      'options := metav1.CreateOptions{\n\t\t\t\t\tFieldManager: "pulumi-kubernetes",',
+    ],
+  ],
+} as const;
 
 /** The plugin in Pulumi's plugin folder; undefined if it is not installed. */
 export function findInstalledPlugin(name: string, version: string): ResourcePlugin | undefined {
