@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import * as pulumi from '@pulumi/pulumi';
+import { readOwnState, refuseToRenderLiveObjects } from './cluster/live-objects';
 import { toRunError } from './run-error';
 import { readSettings } from './settings';
 import { program } from './stack';
@@ -7,6 +8,10 @@ import { program } from './stack';
 // Pulumi calls this function and uses its result as the outputs of the stack.
 export = async (): Promise<object> => {
   const settings = toRunError(() => readSettings());
+  if (settings.renderManifestsTo !== undefined) {
+    const state = await readOwnState();
+    toRunError(() => refuseToRenderLiveObjects(state));
+  }
   const outputs = toRunError(() => program(settings));
   // The engine processes the resources while this loads the code for models and reads them.
   const { memoryWarnings } = await import('./memory-warnings');

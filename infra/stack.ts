@@ -1,9 +1,11 @@
 import { getCallerIdentityOutput } from '@pulumi/aws/getCallerIdentity';
+import { Namespace } from '@pulumi/kubernetes/core/v1/namespace';
 import * as pulumi from '@pulumi/pulumi';
 import { formatLocation } from '../src/publish/location';
 import type { STACK_OUTPUTS } from '../src/cluster/stack-outputs';
 import { Cluster } from './cluster/cluster';
 import { defined } from './defined';
+import { formerNames } from './former-names';
 import { cloudWatchLogsStatement, EncryptionKey } from './storage/encryption-key';
 import { GPU_LABEL } from './gpu/gpu-labels';
 import { GpuNodes } from './gpu/gpu-nodes';
@@ -30,16 +32,22 @@ export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<
 /** Creates all resources of a stack from its settings. */
 export function program(settings: Settings = readSettings()): ProgramOutputs {
   for (const warning of getWarnings(settings, new Date())) void pulumi.log.warn(warning);
-  const name = `triton-${settings.stack}`;
-  const cluster = getCluster(name, settings);
-  const repository = getRepository(name, settings);
-  const kubernetes = kubernetesProvider(name, cluster.access, settings.renderManifestsTo);
+  const names = getNames(settings);
+  const cluster = getCluster(names, settings);
+  const repository = getRepository(names, settings);
+  const kubernetes = kubernetesProvider(cluster.access, settings.renderManifestsTo, names.options);
   const nodes = new GpuNodes(
-    `${name}-gpu`,
-    { pools: settings.gpuNodePools, region: settings.region, tags: settings.tags, ...cluster.nodes },
-    { providers: { kubernetes }, dependsOn: cluster.ready },
+    'gpu',
+    {
+      title: names.title('gpu'),
+      pools: settings.gpuNodePools,
+      region: settings.region,
+      tags: settings.tags,
+      ...cluster.nodes,
+    },
+    { ...names.options, providers: { kubernetes }, dependsOn: cluster.ready },
   );
-  const credentials = getCredentials(name, settings, cluster, repository);
+  const credentials = getCredentials(names, settings, cluster, repository);
   const triton = new TritonServer(
     COMPONENT_NAME,
     {
@@ -55,7 +63,11 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
       dependsOn: [...cluster.ready, ...nodes.pools, ...credentials.ready, ...repository.ready],
     },
   );
-  const publisher = getPublisher(name, settings, cluster, repository);
+  // Reading the namespace releases it from a stack that created it. Without this Pulumi would delete the namespace with
+  // all its objects.
+  const { namespace } = settings.triton;
+  if (!namespace.create) Namespace.get(COMPONENT_NAME, namespace.name, { parent: triton });
+  const publisher = getPublisher(names, settings, cluster, repository);
   // Publishing needs either all three of these outputs or none.
   const publishing = cluster.access && {
     kubeconfig: cluster.access.kubeconfigText,
@@ -76,6 +88,22 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
   });
 }
 
+/**
+ * Names of a stack's resources. In the program they do not contain the name of the stack, so "pulumi stack rename"
+ * replaces nothing. In AWS they do, because stacks share an account: in tags and descriptions (`title`), and in the names
+ * that Pulumi generates ("pulumi:autonaming" in Pulumi.yaml).
+ */
+interface Names {
+  title: (name: string) => string;
+  /** For each resource and component whose name had the name of the stack. */
+  options: pulumi.ResourceOptions;
+}
+
+function getNames({ stack }: Settings): Names {
+  const prefix = `triton-${stack}-`;
+  return { title: (name) => `${prefix}${name}`, options: { transformations: [formerNames(prefix)] } };
+}
+
 interface PlacedCluster {
   /** Undefined for an existing cluster to which nothing is applied. */
   access: ClusterAccess | undefined;
@@ -86,42 +114,53 @@ interface PlacedCluster {
   ready: pulumi.Resource[];
 }
 
-function getCluster(name: string, settings: Settings): PlacedCluster {
+function getCluster(names: Names, settings: Settings): PlacedCluster {
   if (settings.cluster.kind === 'existing') {
-    const { kubeconfig, context, oidcProviderArn } = settings.cluster;
+    const { kubeconfig, context, identifier, oidcProviderArn } = settings.cluster;
     // Rendering manifests needs no cluster. A kubeconfig that is set nevertheless is for publishing.
     const isNeeded = settings.renderManifestsTo === undefined || kubeconfig !== undefined;
-    return { access: isNeeded ? existingAccess(kubeconfig, context) : undefined, oidcProviderArn, ready: [] };
+    const access = isNeeded ? existingAccess(kubeconfig, context, identifier) : undefined;
+    return { access, oidcProviderArn, ready: [] };
   }
-  return newCluster(name, settings, settings.cluster);
+  return newCluster(names, settings, settings.cluster);
 }
 
 function newCluster(
-  name: string,
-  { protect, gpuNodePools, region, tags }: Settings,
+  { title, options }: Names,
+  { stack, protect, gpuNodePools, region, tags }: Settings,
   settings: ClusterSettings & { kind: 'create' },
 ): PlacedCluster {
   const accountId = getCallerIdentityOutput().accountId;
-  const logKey = new EncryptionKey(`${name}-logs`, {
-    description: `Logs of ${name}`,
-    accountId,
-    region,
-    statements: [cloudWatchLogsStatement(region, accountId)],
-  });
-  const secretsKey = new EncryptionKey(`${name}-secrets`, {
-    description: `Kubernetes secrets of ${name}`,
-    accountId,
-    region,
-    protect,
-  });
+  const logKey = new EncryptionKey(
+    'logs',
+    {
+      description: `Logs of triton-${stack}`,
+      accountId,
+      region,
+      statements: [cloudWatchLogsStatement(region, accountId)],
+      protect,
+    },
+    options,
+  );
+  const secretsKey = new EncryptionKey(
+    'secrets',
+    { description: `Kubernetes secrets of triton-${stack}`, accountId, region, protect },
+    options,
+  );
   const network =
     settings.network.kind === 'existing'
       ? { privateSubnetIds: settings.network.privateSubnetIds, routes: [], zones: [] }
-      : new Network(`${name}-network`, { ...settings.network, region, logKeyArn: logKey.arn });
+      : new Network(
+          'network',
+          { title: title('network'), ...settings.network, region, logKeyArn: logKey.arn, protect },
+          options,
+        );
   const cluster = new Cluster(
-    `${name}-cluster`,
+    'cluster',
     {
+      title: title('cluster'),
       clusterName: settings.name,
+      keepName: settings.hasDefaultName,
       region,
       version: settings.version,
       autoMode: settings.autoMode,
@@ -137,7 +176,7 @@ function newCluster(
       secretsKeyArn: secretsKey.arn,
       protect,
     },
-    { dependsOn: network.routes },
+    { ...options, dependsOn: network.routes },
   );
   return {
     access: {
@@ -160,14 +199,14 @@ interface PlacedRepository {
   ready: pulumi.Resource[];
 }
 
-function getRepository(name: string, { modelRepository: settings, protect }: Settings): PlacedRepository {
+function getRepository(names: Names, { modelRepository: settings, protect }: Settings): PlacedRepository {
   const { prefix, region } = settings;
   if (settings.kind === 'create') {
-    const made = new ModelRepository(`${name}-models`, {
-      ...settings,
-      accountId: getCallerIdentityOutput().accountId,
-      protect,
-    });
+    const made = new ModelRepository(
+      'models',
+      { title: names.title('models'), ...settings, accountId: getCallerIdentityOutput().accountId, protect },
+      names.options,
+    );
     const url = made.bucket.apply((bucket) => formatLocation({ bucket, prefix }));
     const place = { bucketArn: made.bucketArn, prefix, keyArn: made.keyArn };
     return { url, endpointUrl: undefined, place, ready: made.ready };
@@ -180,7 +219,7 @@ function getRepository(name: string, { modelRepository: settings, protect }: Set
 }
 
 function getCredentials(
-  name: string,
+  { title, options }: Names,
   { modelRepository, triton }: Settings,
   { oidcProviderArn }: PlacedCluster,
   { place }: PlacedRepository,
@@ -191,27 +230,38 @@ function getCredentials(
   }
   if (oidcProviderArn === undefined || place === undefined)
     throw new Error('oidcProviderArn is missing, although the settings were validated');
-  const access = new TritonAccess(`${name}-server`, {
-    repository: place,
-    oidcProviderArn,
-    namespace: triton.namespace.name,
-    serviceAccount: COMPONENT_NAME,
-  });
+  const access = new TritonAccess(
+    'server',
+    {
+      title: title('server'),
+      repository: place,
+      oidcProviderArn,
+      namespace: triton.namespace.name,
+      serviceAccount: COMPONENT_NAME,
+    },
+    options,
+  );
   return { value: { kind: 'role', roleArn: access.roleArn }, ready: access.ready };
 }
 
 function getPublisher(
-  name: string,
-  { publisher, triton }: Settings,
+  { title, options }: Names,
+  { protect, publisher, triton }: Settings,
   { nodes }: PlacedCluster,
   { place }: PlacedRepository,
 ): PublisherRole | undefined {
   if (publisher === undefined || place === undefined) return undefined;
-  return new PublisherRole(`${name}-publisher`, {
-    repository: place,
-    publisher,
-    cluster: nodes && { name: nodes.cluster.clusterName, group: triton.publisherGroup },
-  });
+  return new PublisherRole(
+    'publisher',
+    {
+      title: title('publisher'),
+      repository: place,
+      publisher,
+      cluster: nodes && { name: nodes.cluster.clusterName, group: triton.publisherGroup },
+      protect,
+    },
+    options,
+  );
 }
 
 /** Schedules replicas that need GPUs onto the nodes of our pools, even if the cluster has other GPU nodes. */

@@ -31,7 +31,8 @@ export function createAccessEntry(
       policyArn: accessPolicyArn(region, policy),
       accessScope: { type: 'cluster' },
     },
-    // The scope is not part of the association's identity, so the old and the new association cannot exist together.
-    { parent: entry, aliases, deleteBeforeReplace: true },
+    // A changed scope would need "deleteBeforeReplace", because an entry has one association with each policy. The scope
+    // never changes here, and nodes of a cluster that is replaced need their association until the new cluster serves.
+    { parent: entry, aliases },
   );
 }

@@ -6,6 +6,8 @@ import { serviceTrust } from '../iam/policy-document';
 import { NODE_GROUP_POLICIES, roleWithPolicies } from '../iam/role';
 
 export interface ClusterAddonsArgs {
+  /** Name in tags and descriptions. Default: the name of the component. */
+  title?: string;
   clusterName: pulumi.Input<string>;
   region: string;
   version: EksVersion;
@@ -58,7 +60,7 @@ export class ClusterAddons extends pulumi.ComponentResource {
       `${name}-system-nodes`,
       args.region,
       {
-        description: `System nodes of ${name}`,
+        description: `System nodes of ${args.title ?? name}`,
         trust: serviceTrust('ec2.amazonaws.com'),
         policies: NODE_GROUP_POLICIES,
       },
@@ -67,6 +69,7 @@ export class ClusterAddons extends pulumi.ComponentResource {
     const group = new NodeGroup(
       `${name}-system`,
       {
+        title: `${args.title ?? name}-system`,
         clusterName: args.clusterName,
         nodeRoleArn: role.arn,
         version: args.version,

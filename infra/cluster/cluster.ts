@@ -11,8 +11,12 @@ import { AUTO_MODE_NODE_POLICIES, roleWithPolicies, type RoleWithPolicies } from
 import type { AwsIdentity } from '../settings/aws-identity';
 
 export interface ClusterArgs {
+  /** Name in tags and descriptions. Default: the name of the component. */
+  title?: string;
   /** Name of the cluster. A changed name creates a new cluster before the old one is deleted. */
   clusterName: string;
+  /** Whether an existing cluster keeps its name, whatever `clusterName` is. Default: false. */
+  keepName?: boolean;
   region: string;
   version: EksVersion;
   /** EKS Auto Mode: AWS runs the controllers for nodes, network, storage and load balancers. Default: true. */
@@ -37,7 +41,7 @@ export interface ClusterArgs {
   secretsKeyArn: pulumi.Input<string>;
   /** Identity of Pulumi's AWS provider, which creates and so administers the cluster. Default: that of the shell. */
   identity?: AwsIdentity;
-  /** Pulumi refuses to delete or replace the cluster. Default: false. */
+  /** Pulumi refuses to delete or replace the cluster and its logs. Default: false. */
   protect?: boolean;
 }
 
@@ -52,6 +56,12 @@ const AUTO_MODE_POLICIES = [
 
 /** Built-in pools of CPU nodes of Auto Mode. general-purpose has no taint, so pods such as CoreDNS can run there. */
 const BUILT_IN_NODE_POOLS = ['general-purpose', 'system'];
+
+/**
+ * A changed name creates the new resource first. The AWS provider would delete the old resource first, whenever the
+ * program sets a name, and Pulumi would then delete everything that depends on the old cluster before the new one exists.
+ */
+const CREATE_FIRST = { deleteBeforeReplace: false };
 
 const LOG_TYPES = ['api', 'audit', 'authenticator', 'controllerManager', 'scheduler'];
 
@@ -92,6 +102,7 @@ export class Cluster extends pulumi.ComponentResource {
         : new ClusterAddons(
             `${name}-addons`,
             {
+              title: `${args.title ?? name}-addons`,
               clusterName: cluster.name,
               region: args.region,
               version: args.version,
@@ -118,28 +129,29 @@ export class Cluster extends pulumi.ComponentResource {
    * Created before the cluster, because EKS would create a log group that never expires and is not encrypted with our
    * key.
    */
-  private logGroup(name: string, { clusterName, logDays, logKeyArn }: ClusterArgs): LogGroup {
+  private logGroup(name: string, args: ClusterArgs): LogGroup {
+    const { clusterName, logDays, logKeyArn, protect } = args;
     return new LogGroup(
       `${name}-control-plane`,
       { name: `/aws/eks/${clusterName}/cluster`, retentionInDays: logDays, kmsKeyId: logKeyArn },
-      { parent: this },
+      { parent: this, protect, ignoreChanges: args.keepName === true ? ['name'] : [], ...CREATE_FIRST },
     );
   }
 
-  private clusterRole(name: string, { region }: ClusterArgs, autoMode: boolean): RoleWithPolicies {
+  private clusterRole(name: string, { region, title = name }: ClusterArgs, autoMode: boolean): RoleWithPolicies {
     // Auto Mode tags the resources that it creates, and its policies require session tags.
     const trust = autoMode ? serviceTrust('eks.amazonaws.com', 'sts:TagSession') : serviceTrust('eks.amazonaws.com');
     const policies = autoMode ? [...CLUSTER_POLICIES, ...AUTO_MODE_POLICIES] : CLUSTER_POLICIES;
     return roleWithPolicies(
       `${name}-control-plane`,
       region,
-      { description: `EKS control plane of ${name}`, trust, policies },
+      { description: `EKS control plane of ${title}`, trust, policies },
       this,
     );
   }
 
-  private autoModeNodeRole(name: string, { region }: ClusterArgs): RoleWithPolicies {
-    const description = `System nodes of ${name}`;
+  private autoModeNodeRole(name: string, { region, title = name }: ClusterArgs): RoleWithPolicies {
+    const description = `System nodes of ${title}`;
     const trust = serviceTrust('ec2.amazonaws.com');
     return roleWithPolicies(
       `${name}-system-nodes`,
@@ -184,8 +196,9 @@ export class Cluster extends pulumi.ComponentResource {
         parent: this,
         dependsOn,
         // Only used when a cluster is created. AWS does not return the value, so an imported cluster would be replaced.
-        ignoreChanges: ['bootstrapSelfManagedAddons'],
+        ignoreChanges: ['bootstrapSelfManagedAddons', ...(args.keepName === true ? ['name'] : [])],
         protect: args.protect,
+        ...CREATE_FIRST,
       },
     );
   }

@@ -11,12 +11,16 @@ export interface ClusterAccess {
   /** The same for the provider. Default: `kubeconfigText`. */
   providerKubeconfigText?: pulumi.Output<string>;
   /** Identifies the cluster. Default: the address of its API server in the kubeconfig. */
-  clusterIdentifier?: pulumi.Input<string>;
+  clusterIdentifier?: pulumi.Input<string> | undefined;
 }
 
 /** Access to an existing cluster. */
-export function existingAccess(kubeconfig: string | undefined, context: string | undefined): ClusterAccess {
-  return { kubeconfigText: pulumi.secret(readKubeconfig(kubeconfig, context)) };
+export function existingAccess(
+  kubeconfig: string | undefined,
+  context: string | undefined,
+  clusterIdentifier: string | undefined,
+): ClusterAccess {
+  return { kubeconfigText: pulumi.secret(readKubeconfig(kubeconfig, context)), clusterIdentifier };
 }
 
 /**
@@ -25,16 +29,17 @@ export function existingAccess(kubeconfig: string | undefined, context: string |
  * @param renderTo folder to write the objects to as YAML, instead of applying them to a cluster
  */
 export function kubernetesProvider(
-  name: string,
   access: ClusterAccess | undefined,
   renderTo: string | undefined,
+  options: pulumi.ResourceOptions,
 ): Provider {
   if (renderTo !== undefined) {
-    return new Provider(`${name}-manifests`, { renderYamlToDirectory: resolve(paths.root, renderTo) });
+    return new Provider('manifests', { renderYamlToDirectory: resolve(paths.root, renderTo) }, options);
   }
-  if (access === undefined) throw new Error(`${name} has neither a cluster nor a folder for its Kubernetes objects`);
-  return new Provider(`${name}-kubernetes`, {
-    kubeconfig: access.providerKubeconfigText ?? access.kubeconfigText,
-    clusterIdentifier: access.clusterIdentifier,
-  });
+  if (access === undefined) throw new Error('the stack has neither a cluster nor a folder for its Kubernetes objects');
+  return new Provider(
+    'kubernetes',
+    { kubeconfig: access.providerKubeconfigText ?? access.kubeconfigText, clusterIdentifier: access.clusterIdentifier },
+    options,
+  );
 }

@@ -12,6 +12,8 @@ const AMI_TYPES = {
 } as const satisfies Record<string, { dataDevice: string; systemDevice: string | undefined }>;
 
 export interface NodeGroupArgs {
+  /** Name of the instances and disks in their tags. Default: the name of the component. */
+  title?: string;
   clusterName: pulumi.Input<string>;
   nodeRoleArn: pulumi.Input<string>;
   version: EksVersion;
@@ -88,7 +90,7 @@ export class NodeGroup extends pulumi.ComponentResource {
         monitoring: { enabled: true },
         tagSpecifications: ['instance', 'volume'].map((resourceType) => ({
           resourceType,
-          tags: { ...args.tags, Name: name },
+          tags: { ...args.tags, Name: args.title ?? name },
         })),
         userData: args.userData === undefined ? undefined : Buffer.from(args.userData).toString('base64'),
       },

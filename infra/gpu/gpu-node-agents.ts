@@ -12,6 +12,8 @@ const AGENT_IMAGES = {
 } as const;
 
 export interface GpuNodeAgentsArgs {
+  /** Name in the labels of the agents. Default: the name of the component. */
+  title?: string;
   /** Pools of managed node groups. */
   pools: GpuNodePoolSettings[];
 }
@@ -32,25 +34,30 @@ export class GpuNodeAgents extends pulumi.ComponentResource {
       { parent: this },
     );
     const inherited = { parent: this, dependsOn: [namespace] };
+    const { title = name } = args;
     // The number of slices is a setting of the plugin, so each number gets its own DaemonSet.
     const bySlices = new Map<number, string[]>();
     for (const { ami, name: pool, timeSlices } of args.pools) {
       if (ami === 'AL2023') bySlices.set(timeSlices, [...(bySlices.get(timeSlices) ?? []), pool]);
     }
-    for (const [slices, pools] of bySlices)
-      this.devicePlugin(`${name}-device-plugin-${slices}`, slices, pools, inherited);
+    for (const [slices, pools] of bySlices) this.devicePlugin(name, { title, slices, pools }, inherited);
     const watched = args.pools.filter(({ dcgmExporter }) => dcgmExporter).map(({ name: pool }) => pool);
-    if (watched.length > 0) this.dcgmExporter(`${name}-dcgm-exporter`, watched, inherited);
+    if (watched.length > 0) this.dcgmExporter(name, { title, pools: watched }, inherited);
     this.registerOutputs();
   }
 
-  private devicePlugin(name: string, slices: number, pools: string[], options: pulumi.CustomResourceOptions): void {
+  private devicePlugin(
+    component: string,
+    { title, slices, pools }: { title: string; slices: number; pools: string[] },
+    options: pulumi.CustomResourceOptions,
+  ): void {
+    const [name, label] = [component, title].map((start) => `${start}-device-plugin-${slices}`) as [string, string];
     const sharing =
       slices === 1 ? undefined : { timeSlicing: { resources: [{ name: 'nvidia.com/gpu', replicas: slices }] } };
     const settings = new core.ConfigMap(
       name,
       {
-        metadata: { namespace: NAMESPACE, labels: getLabels(name) },
+        metadata: { namespace: NAMESPACE, labels: getLabels(label) },
         // The plugin reads YAML, and JSON is valid YAML.
         data: { 'config.yaml': JSON.stringify({ version: 'v1', sharing }) },
       },
@@ -58,7 +65,7 @@ export class GpuNodeAgents extends pulumi.ComponentResource {
     );
     new apps.DaemonSet(
       name,
-      daemonSet(name, pools, {
+      daemonSet(label, pools, {
         containers: [
           {
             name: 'device-plugin',
@@ -85,10 +92,15 @@ export class GpuNodeAgents extends pulumi.ComponentResource {
     );
   }
 
-  private dcgmExporter(name: string, pools: string[], options: pulumi.CustomResourceOptions): void {
+  private dcgmExporter(
+    component: string,
+    { title, pools }: { title: string; pools: string[] },
+    options: pulumi.CustomResourceOptions,
+  ): void {
+    const [name, label] = [component, title].map((start) => `${start}-dcgm-exporter`) as [string, string];
     new apps.DaemonSet(
       name,
-      daemonSet(name, pools, {
+      daemonSet(label, pools, {
         containers: [
           {
             name: 'dcgm-exporter',

@@ -32,6 +32,8 @@ export interface NodePlacement {
 }
 
 export interface GpuNodePoolArgs {
+  /** Name in tags and descriptions. Default: the name of the component. */
+  title?: string;
   /** Name and instance types; all other fields have defaults (settings/pool-fields.ts). */
   pool: GpuNodePoolInput;
   /** Not for the mechanism karpenter, where the existing node class determines the placement. */
@@ -62,7 +64,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
         this.nodePool(name, pool, { reference: pool.nodeClass as NodeClassReference, dependsOn: [] });
         break;
       case 'managed-node-group':
-        this.nodeGroups(name, pool, getPlace(name, place));
+        this.nodeGroups(name, pool, getPlace(name, place), args.title ?? name);
         break;
       default:
         pool.mechanism satisfies never;
@@ -110,11 +112,12 @@ export class GpuNodePool extends pulumi.ComponentResource {
   }
 
   /** Creates one group for each capacity type, because a group cannot mix spot and on-demand instances. */
-  private nodeGroups(name: string, pool: GpuNodePoolSettings, place: NodePlacement): void {
+  private nodeGroups(name: string, pool: GpuNodePoolSettings, place: NodePlacement, title: string): void {
     for (const capacityType of pool.capacityTypes) {
       new NodeGroup(
         `${name}-${capacityType}`,
         {
+          title: `${title}-${capacityType}`,
           clusterName: place.clusterName,
           nodeRoleArn: place.nodeRole.arn,
           version: place.version,

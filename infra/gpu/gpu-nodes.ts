@@ -1,4 +1,4 @@
-import { ConfigMap } from '@pulumi/kubernetes/core/v1/configMap';
+import { ConfigMapPatch } from '@pulumi/kubernetes/core/v1/configMapPatch';
 import * as pulumi from '@pulumi/pulumi';
 import type { Cluster } from '../cluster/cluster';
 import { createAccessEntry } from '../cluster/cluster-access';
@@ -11,6 +11,8 @@ import { completePool } from '../settings/complete-pool';
 import type { GpuNodePoolInput, GpuNodePoolSettings } from '../settings/types';
 
 export interface GpuNodesArgs {
+  /** Name in tags and descriptions. Default: the name of the component. */
+  title?: string;
   /** Names and instance types; all other fields have defaults (settings/pool-fields.ts). */
   pools: GpuNodePoolInput[];
   region: string;
@@ -41,7 +43,11 @@ export class GpuNodes extends pulumi.ComponentResource {
       const shared = pool.mechanism === 'auto-mode' ? autoMode : groups;
       return new GpuNodePool(
         `${name}-${pool.name}`,
-        { pool, place: shared === undefined ? undefined : this.place(args, shared) },
+        {
+          title: `${args.title ?? name}-${pool.name}`,
+          pool,
+          place: shared === undefined ? undefined : this.place(args, shared),
+        },
         { parent: this, dependsOn: [...(shared?.dependsOn ?? []), ...(args.cluster?.ready ?? [])] },
       );
     });
@@ -50,15 +56,24 @@ export class GpuNodes extends pulumi.ComponentResource {
     this.registerOutputs();
   }
 
-  /** Auto Mode accepts network policies, but enforces them only with this setting. */
+  /**
+   * Auto Mode accepts network policies, but enforces them only with this setting. The add-on vpc-cni, which nodes of
+   * managed groups need, has its settings in the same ConfigMap. A patch sets one field, whether the ConfigMap exists or
+   * not; the field stays when Auto Mode is switched off, because the add-on needs it from then on.
+   */
   private enforceNetworkPolicies(name: string, cluster: Cluster): void {
-    new ConfigMap(
+    new ConfigMapPatch(
       `${name}-network-policies`,
       {
         metadata: { name: 'amazon-vpc-cni', namespace: 'kube-system' },
         data: { 'enable-network-policy-controller': 'true' },
       },
-      { parent: this, dependsOn: cluster.ready },
+      {
+        parent: this,
+        dependsOn: cluster.ready,
+        retainOnDelete: true,
+        aliases: [{ type: 'kubernetes:core/v1:ConfigMap' }],
+      },
     );
   }
 
@@ -72,14 +87,14 @@ export class GpuNodes extends pulumi.ComponentResource {
   }
 
   /** The role of Auto Mode's GPU nodes. The cluster needs an access entry for it. */
-  private autoMode(name: string, { pools, region, cluster }: Completed) {
+  private autoMode(name: string, { pools, region, cluster, title = name }: Completed) {
     if (cluster === undefined || !pools.some(({ mechanism }) => mechanism === 'auto-mode')) return undefined;
     const label = `${name}-auto-mode`;
     const nodes = roleWithPolicies(
       label,
       region,
       {
-        description: `GPU nodes of ${name}`,
+        description: `GPU nodes of ${title}`,
         trust: serviceTrust('ec2.amazonaws.com'),
         policies: AUTO_MODE_NODE_POLICIES,
       },
@@ -96,13 +111,13 @@ export class GpuNodes extends pulumi.ComponentResource {
   }
 
   /** The role of managed node groups. EKS creates its access entry. */
-  private nodeGroupRole(name: string, { pools, region }: Completed) {
+  private nodeGroupRole(name: string, { pools, region, title = name }: Completed) {
     if (!pools.some(({ mechanism }) => mechanism === 'managed-node-group')) return undefined;
     const nodes: RoleWithPolicies = roleWithPolicies(
       `${name}-groups`,
       region,
       {
-        description: `GPU nodes of ${name}`,
+        description: `GPU nodes of ${title}`,
         trust: serviceTrust('ec2.amazonaws.com'),
         policies: NODE_GROUP_POLICIES,
       },
@@ -111,9 +126,13 @@ export class GpuNodes extends pulumi.ComponentResource {
     return { ...nodes, dependsOn: nodes.attachments };
   }
 
-  private agents(name: string, { pools, cluster }: Completed): void {
+  private agents(name: string, { pools, cluster, title = name }: Completed): void {
     const groups = pools.filter(({ mechanism }) => mechanism === 'managed-node-group');
     if (!groups.some(({ ami, dcgmExporter }) => ami === 'AL2023' || dcgmExporter)) return;
-    new GpuNodeAgents(`${name}-agents`, { pools: groups }, { parent: this, dependsOn: cluster?.ready ?? [] });
+    new GpuNodeAgents(
+      `${name}-agents`,
+      { title: `${title}-agents`, pools: groups },
+      { parent: this, dependsOn: cluster?.ready ?? [] },
+    );
   }
 }

@@ -6,11 +6,15 @@ import { publisherStatements, type RepositoryRef } from './repository-policies';
 import type { PublisherSettings } from '../settings/types';
 
 export interface PublisherRoleArgs {
+  /** Name in tags and descriptions. Default: the name of the component. */
+  title?: string;
   repository: RepositoryRef;
   /** Issuer, audience and subjects of the accepted tokens. */
   publisher: PublisherSettings;
   /** EKS cluster in which the publisher finds the replicas, as a member of the Kubernetes group. Default: none. */
   cluster?: { name: pulumi.Input<string>; group: string };
+  /** Pulumi refuses to delete the role, whose ARN the workflows of CI contain. Default: false. */
+  protect?: boolean;
 }
 
 /** The role that CI assumes to publish models. It uses an OIDC token, so there is no access key that could leak. */
@@ -25,24 +29,22 @@ export class PublisherRole extends pulumi.ComponentResource {
     const role = new iam.Role(
       name,
       {
-        description: `Publishes models of ${name}`,
+        description: `Publishes models of ${args.title ?? name}`,
         assumeRolePolicy: federatedTrust(provider, {
           StringEquals: { [`${issuer}:aud`]: publisher.audience },
           StringLike: { [`${issuer}:sub`]: publisher.subjects },
         }),
       },
-      { parent: this },
+      { parent: this, protect: args.protect },
     );
-    new iam.RolePolicy(
-      name,
-      { role: role.id, policy: policyDocument(publisherStatements(args.repository)) },
-      { parent: role },
-    );
+    // Children would inherit the protection. Another cluster replaces its access entry.
+    const ofRole = { parent: role, protect: false };
+    new iam.RolePolicy(name, { role: role.id, policy: policyDocument(publisherStatements(args.repository)) }, ofRole);
     if (args.cluster !== undefined) {
       new eks.AccessEntry(
         name,
         { clusterName: args.cluster.name, principalArn: role.arn, kubernetesGroups: [args.cluster.group] },
-        { parent: role },
+        ofRole,
       );
     }
     this.roleArn = role.arn;

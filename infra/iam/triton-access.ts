@@ -4,6 +4,8 @@ import { federatedTrust, policyDocument } from './policy-document';
 import { serverStatements, type RepositoryRef } from './repository-policies';
 
 export interface TritonAccessArgs {
+  /** Name in tags and descriptions. Default: the name of the component. */
+  title?: string;
   repository: RepositoryRef;
   /** IAM identity provider for the service accounts of the cluster. */
   oidcProviderArn: pulumi.Input<string>;
@@ -33,7 +35,7 @@ export class TritonAccess extends pulumi.ComponentResource {
     const role = new iam.Role(
       name,
       {
-        description: `Triton of ${name} reads its models`,
+        description: `Triton of ${args.title ?? name} reads its models`,
         assumeRolePolicy: federatedTrust(args.oidcProviderArn, condition),
       },
       { parent: this },

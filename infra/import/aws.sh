@@ -46,7 +46,8 @@ ec2() {
 
   roles=$(aws iam list-roles --output json)
   row aws:iam/role:Role '.Roles[] | {name: .RoleName, id: .RoleName, arn: .Arn}' <<< "$roles"
-  names=$(planned aws:iam/role:Role | jq --raw-output --slurp 'map(.urn | split("::")[3]) | join("|")')
+  names=$(planned aws:iam/role:Role | jq --raw-output --slurp \
+    'map(.urn | split("::") | "triton-\(.[0] | split(":")[2])-\(.[3])") | join("|")')
   for role in $(jq --raw-output --arg names "$names" \
     '.Roles[].RoleName | select(test("^(\($names))-[0-9a-f]{7}$"))' <<< "$roles"); do
     aws iam list-role-policies --role-name "$role" --output json | row aws:iam/rolePolicy:RolePolicy \

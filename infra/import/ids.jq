@@ -17,6 +17,7 @@ def known($start): if type == "string" and startswith($start) then . else null e
       + (.metadata | {name, namespace, id: ([.namespace, .name] | map(values) | join("/"))})])
   as $existing
 | ([$existing[] | select(.type == "aws:eks/cluster:Cluster")][0]) as $cluster
+| ($plan[0].steps[0].urn | split(":")[2]) as $stack
 | .resources as $resources
 | [$inputs | to_entries[] | select(.key | startswith("kubernetes:core/v1:Namespace ")) | .value.metadata.name] as $namespaces
 
@@ -29,7 +30,7 @@ def known($start): if type == "string" and startswith($start) then . else null e
     | (.logicalName // .name) as $name
     | ($inputs["\($type) \($name)"] // {}) as $in
     | (first($resources[] | select(.name == $parent) | id) // null) as $parentId
-    | ($in.principalArn | known("arn:") // found("aws:iam/role:Role"; named([$name])).arn) as $principal
+    | ($in.principalArn | known("arn:") // found("aws:iam/role:Role"; named(["triton-\($stack)-\($name)"])).arn) as $principal
     | {
         "aws:ec2/route:Route": [$parentId, $in.destinationCidrBlock] | joined("_"),
         "aws:ec2/routeTableAssociation:RouteTableAssociation": found($type; .name == $parentId).id,
@@ -46,13 +47,16 @@ def known($start): if type == "string" and startswith($start) then . else null e
       elif $type | in($composed) then $composed[$type]
       # Settings of a bucket have its name as their id.
       elif ($type | startswith("aws:s3/bucket")) and $type != "aws:s3/bucket:Bucket" then $parentId
-      else found($type; named([$name, $in.name, $in.tags.Name?, $in.metadata.name?] | map(strings))
+      # "pulumi:autonaming" in Pulumi.yaml puts the stack before the names that Pulumi generates.
+      else found($type; named([$name, "triton-\($stack)-\($name)", $in.name, $in.tags.Name?, $in.metadata.name?] | map(strings))
         and (.namespace == $in.metadata.namespace? or
           ($in.metadata.namespace? | is_unknown) and (.namespace | IN($namespaces[])))).id
       end;
 
+  # A patch is applied again by "pulumi up". It owns no object that could be imported.
   .resources |= map(
-    id as $id
+    select(.type | endswith("Patch") | not)
+    | id as $id
     | if $id != null then .id = $id else . end
     # With another identifier, Pulumi would replace all Kubernetes objects.
     | if .type == "pulumi:providers:kubernetes" and $cluster.arn != null

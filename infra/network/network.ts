@@ -6,6 +6,8 @@ import { subnetRanges, type RangeOrder } from './cidr';
 import { policyDocument, serviceTrust } from '../iam/policy-document';
 
 export interface NetworkArgs {
+  /** Name in tags and descriptions. Default: the name of the component. */
+  title?: string;
   region: string;
   /** Address range of the VPC, /16 to /20: "10.0.0.0/16". A change replaces the network. */
   cidr: string;
@@ -19,6 +21,8 @@ export interface NetworkArgs {
   flowLogDays: number;
   /** KMS key of the flow logs. Its policy must allow CloudWatch to use it. */
   logKeyArn: pulumi.Input<string>;
+  /** Pulumi refuses to delete the flow logs. Default: false. */
+  protect?: boolean;
 }
 
 /**
@@ -56,26 +60,26 @@ export class Network extends pulumi.ComponentResource {
     });
   }
 
-  private vpc(name: string, { cidr }: NetworkArgs): ec2.Vpc {
+  private vpc(name: string, { cidr, title = name }: NetworkArgs): ec2.Vpc {
     const vpc = new ec2.Vpc(
       name,
-      { cidrBlock: cidr, enableDnsHostnames: true, enableDnsSupport: true, tags: { Name: name } },
+      { cidrBlock: cidr, enableDnsHostnames: true, enableDnsSupport: true, tags: { Name: title } },
       { parent: this },
     );
     // Resources that are put into the default group by mistake can reach nothing.
     new ec2.DefaultSecurityGroup(
       `${name}-default`,
-      { vpcId: vpc.id, ingress: [], egress: [], tags: { Name: `${name}-default-unused` } },
+      { vpcId: vpc.id, ingress: [], egress: [], tags: { Name: `${title}-default-unused` } },
       { parent: vpc },
     );
     return vpc;
   }
 
-  private publicSubnets(name: string, vpc: ec2.Vpc, { cidr, zones, subnetRanges: order }: NetworkArgs) {
-    const gateway = new ec2.InternetGateway(name, { vpcId: vpc.id, tags: { Name: name } }, { parent: vpc });
+  private publicSubnets(name: string, vpc: ec2.Vpc, { cidr, zones, title = name, subnetRanges: order }: NetworkArgs) {
+    const gateway = new ec2.InternetGateway(name, { vpcId: vpc.id, tags: { Name: title } }, { parent: vpc });
     const table = new ec2.RouteTable(
       `${name}-public`,
-      { vpcId: vpc.id, tags: { Name: `${name}-public` } },
+      { vpcId: vpc.id, tags: { Name: `${title}-public` } },
       { parent: vpc },
     );
     const route = new ec2.Route(
@@ -92,7 +96,7 @@ export class Network extends pulumi.ComponentResource {
           availabilityZone: zone,
           cidrBlock: ranges[index] ?? '',
           mapPublicIpOnLaunch: false,
-          tags: { Name: `${name}-public-${zone}`, 'kubernetes.io/role/elb': '1' },
+          tags: { Name: `${title}-public-${zone}`, 'kubernetes.io/role/elb': '1' },
         },
         { parent: vpc },
       );
@@ -115,14 +119,15 @@ export class Network extends pulumi.ComponentResource {
     name: string,
     subnets: readonly ec2.Subnet[],
     routes: pulumi.Resource[],
-    { zones, natGateways }: NetworkArgs,
+    { zones, natGateways, title = name }: NetworkArgs,
   ): ec2.NatGateway[] {
     const count = natGateways === 'one' ? 1 : zones.length;
     return subnets.slice(0, count).map((subnet, index) => {
-      const tags = { Name: `${name}-nat-${zones[index]}` };
-      const address = new ec2.Eip(tags.Name, { domain: 'vpc', tags }, { parent: subnet });
+      const label = `${name}-nat-${zones[index]}`;
+      const tags = { Name: `${title}-nat-${zones[index]}` };
+      const address = new ec2.Eip(label, { domain: 'vpc', tags }, { parent: subnet });
       return new ec2.NatGateway(
-        tags.Name,
+        label,
         { subnetId: subnet.id, allocationId: address.id, tags },
         { parent: subnet, dependsOn: routes },
       );
@@ -133,18 +138,24 @@ export class Network extends pulumi.ComponentResource {
     name: string,
     vpc: ec2.Vpc,
     gateways: readonly ec2.NatGateway[],
-    { cidr, zones, subnetRanges: order }: NetworkArgs,
+    { cidr, zones, title = name, subnetRanges: order }: NetworkArgs,
   ) {
     const ranges = subnetRanges(cidr, zones, order ?? 'by-position').private;
     const placed = zones.map((zone, index) => {
       const label = `${name}-private-${zone}`;
-      const tags = { Name: label, 'kubernetes.io/role/internal-elb': '1' };
+      const tags = { Name: `${title}-private-${zone}` };
       const subnet = new ec2.Subnet(
         label,
-        { vpcId: vpc.id, availabilityZone: zone, cidrBlock: ranges[index] ?? '', mapPublicIpOnLaunch: false, tags },
+        {
+          vpcId: vpc.id,
+          availabilityZone: zone,
+          cidrBlock: ranges[index] ?? '',
+          mapPublicIpOnLaunch: false,
+          tags: { ...tags, 'kubernetes.io/role/internal-elb': '1' },
+        },
         { parent: vpc },
       );
-      const table = new ec2.RouteTable(label, { vpcId: vpc.id, tags: { Name: label } }, { parent: vpc });
+      const table = new ec2.RouteTable(label, { vpcId: vpc.id, tags }, { parent: vpc });
       const gateway = (gateways[index] ?? gateways[0]) as ec2.NatGateway;
       const route = new ec2.Route(
         label,
@@ -169,7 +180,7 @@ export class Network extends pulumi.ComponentResource {
     name: string,
     vpc: ec2.Vpc,
     tables: readonly ec2.RouteTable[],
-    { region }: NetworkArgs,
+    { region, title = name }: NetworkArgs,
   ): ec2.VpcEndpoint {
     return new ec2.VpcEndpoint(
       `${name}-s3`,
@@ -178,18 +189,22 @@ export class Network extends pulumi.ComponentResource {
         serviceName: `com.amazonaws.${region}.s3`,
         vpcEndpointType: 'Gateway',
         routeTableIds: tables.map(({ id }) => id),
-        tags: { Name: `${name}-s3` },
+        tags: { Name: `${title}-s3` },
       },
       { parent: vpc },
     );
   }
 
-  private flowLogs(name: string, vpc: ec2.Vpc, { flowLogDays, logKeyArn }: NetworkArgs): void {
+  private flowLogs(name: string, vpc: ec2.Vpc, { title = name, ...args }: NetworkArgs): void {
+    const { flowLogDays, logKeyArn, protect } = args;
     const label = `${name}-flow-logs`;
-    const group = new LogGroup(label, { retentionInDays: flowLogDays, kmsKeyId: logKeyArn }, { parent: vpc });
+    const group = new LogGroup(label, { retentionInDays: flowLogDays, kmsKeyId: logKeyArn }, { parent: vpc, protect });
     const role = new iam.Role(
       label,
-      { description: `Writes the flow logs of ${name}`, assumeRolePolicy: serviceTrust('vpc-flow-logs.amazonaws.com') },
+      {
+        description: `Writes the flow logs of ${title}`,
+        assumeRolePolicy: serviceTrust('vpc-flow-logs.amazonaws.com'),
+      },
       { parent: vpc },
     );
     const policy = new iam.RolePolicy(
@@ -209,7 +224,13 @@ export class Network extends pulumi.ComponentResource {
     );
     new ec2.FlowLog(
       label,
-      { vpcId: vpc.id, trafficType: 'ALL', logDestination: group.arn, iamRoleArn: role.arn, tags: { Name: label } },
+      {
+        vpcId: vpc.id,
+        trafficType: 'ALL',
+        logDestination: group.arn,
+        iamRoleArn: role.arn,
+        tags: { Name: `${title}-flow-logs` },
+      },
       { parent: vpc, dependsOn: [policy] },
     );
   }

@@ -35,10 +35,11 @@ export function clusterSettings(
       kind: 'existing',
       kubeconfig: values.kubeconfig,
       context: values.kubeContext,
+      identifier: values.clusterIdentifier,
       oidcProviderArn: values.oidcProviderArn,
     };
   }
-  for (const key of ['kubeconfig', 'kubeContext', 'oidcProviderArn'] as const) {
+  for (const key of ['kubeconfig', 'kubeContext', 'clusterIdentifier', 'oidcProviderArn'] as const) {
     if (values[key] !== undefined) {
       problems.add(key, 'is set, but this stack creates a cluster', { hint: 'set cluster to existing, or remove it' });
     }
@@ -46,6 +47,7 @@ export function clusterSettings(
   return {
     kind: 'create',
     name: values.clusterName ?? `triton-${stack}`,
+    hasDefaultName: values.clusterName === undefined,
     version: values.kubernetesVersion,
     autoMode: values.autoMode,
     systemNodes: { instanceTypes: values.systemInstanceTypes, count: values.systemNodes },

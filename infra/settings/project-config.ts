@@ -10,8 +10,13 @@ export interface DeclaredKey {
   items?: { type: 'string' | 'integer' | 'object' };
 }
 
+/** Pulumi's setting for the names that it generates in AWS. */
+export const AUTONAMING = {
+  'pulumi:autonaming': { value: { providers: { aws: { pattern: 'triton-${stack}-${name}-${hex(7)}' } } } },
+};
+
 /**
- * Returns the `config` section of Pulumi.yaml, which tells Pulumi the types and defaults, and lists all keys for
+ * Returns the keys of this project in the `config` section of Pulumi.yaml, which tells Pulumi the types and defaults, and lists all keys for
  * people.
  */
 export function projectConfig(fields: Fields = CONFIG_FIELDS): Record<string, DeclaredKey> {

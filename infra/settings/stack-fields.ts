@@ -29,7 +29,7 @@ const CLUSTER_FIELDS = {
     kind: 'flag',
     default: false,
     description:
-      'Whether Pulumi refuses to delete or replace the cluster, the buckets of models and access logs, and the KMS keys of models and Kubernetes secrets. Set it in production; to delete one of these resources, set it to false and run "pulumi up" first.',
+      'Whether Pulumi refuses to delete or replace the cluster, the namespace of the replicas, the buckets of models and access logs, the log groups, the KMS keys and the publisher role. Set it in production; to delete one of these resources, set it to false and run "pulumi up" first.',
   },
   vpcId: {
     kind: 'text',
@@ -96,7 +96,7 @@ const CLUSTER_FIELDS = {
     pattern: /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/,
     allowed: 'at most 100 letters, digits, hyphens and underscores',
     description:
-      'Name of the created cluster. A changed name creates another cluster before the present one is deleted. Empty: triton-STACK.',
+      'Name of the created cluster. A changed name creates another cluster before the present one is deleted. Empty: triton-STACK, or the name that an existing cluster has.',
   },
   kubernetesVersion: {
     kind: 'choice',
@@ -161,6 +161,12 @@ const CLUSTER_FIELDS = {
     description:
       'Context of the existing cluster in the kubeconfig; required if kubeconfig is empty. Empty: the current context of kubeconfig.',
   },
+  clusterIdentifier: {
+    kind: 'text',
+    optional: true,
+    description:
+      'Any text that identifies the existing cluster, for example the UID of its namespace kube-system. With it, another address, certificate or proxy in the kubeconfig replaces nothing; without it, Pulumi takes such a cluster for another one. Set it in a "pulumi up" of its own, and never change it for the same cluster.',
+  },
   oidcProviderArn: {
     kind: 'text',
     optional: true,
@@ -173,7 +179,7 @@ const CLUSTER_FIELDS = {
     kind: 'text',
     optional: true,
     description:
-      'Folder to which the Kubernetes objects are written as YAML, so that another tool applies them. Empty: Pulumi applies them.',
+      'Folder to which the Kubernetes objects are written as YAML, so that another tool applies them. Refused in a stack that applied its objects to a cluster, because Pulumi would delete them there. Empty: Pulumi applies them.',
   },
   gpuNodePools: {
     kind: 'objects',

@@ -23,7 +23,7 @@ export const TRITON_FIELDS = {
     kind: 'flag',
     default: true,
     description:
-      'Whether to create the namespace. If false, the namespace must exist, and its labels are left unchanged.',
+      'Whether to create the namespace. If false, the namespace must exist, and its labels are left unchanged. A stack that created the namespace then releases it: the namespace stays, and no longer belongs to the stack.',
   },
   image: text(
     'Image of Triton, with a version or digest. Empty: the image of NVIDIA for the release that the Dockerfile names.',

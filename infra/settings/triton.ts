@@ -18,7 +18,7 @@ export function tritonSettings(
 ): TritonSettings {
   const { modelControlKey } = values;
   const settings: TritonSettings = {
-    namespace: { name: values.namespace, create: values.createNamespace },
+    namespace: { name: values.namespace, create: values.createNamespace, protect: values.protect },
     replicas: values.replicas,
     gpusPerPod: values.gpusPerPod,
     nodeSelector: values.nodeSelector,

@@ -24,6 +24,8 @@ export type ClusterSettings =
   | {
       kind: 'create';
       name: string;
+      /** Whether the stack file omits the name, so that an existing cluster keeps the name that it has. */
+      hasDefaultName: boolean;
       version: EksVersion;
       autoMode: boolean;
       systemNodes: { instanceTypes: string[]; count: number };
@@ -41,6 +43,8 @@ export type ClusterSettings =
       /** Text (then secret) or path. Default: the first file of KUBECONFIG, or ~/.kube/config. */
       kubeconfig: string | undefined;
       context: string | undefined;
+      /** If undefined, the address of the API server identifies the cluster. */
+      identifier: string | undefined;
       /** If undefined, pods cannot assume IAM roles. */
       oidcProviderArn: string | undefined;
     };

@@ -33,7 +33,7 @@ export class AccessLogBucket extends pulumi.ComponentResource {
       name,
       // Encrypted with keys of S3, because S3 would need a permission to write with our KMS key.
       { bucket: bucket.bucket, rules: [{ applyServerSideEncryptionByDefault: { sseAlgorithm: 'AES256' } }] },
-      { parent: bucket },
+      { parent: bucket, deletedWith: bucket },
     );
     new s3.BucketLifecycleConfiguration(
       name,
@@ -50,7 +50,7 @@ export class AccessLogBucket extends pulumi.ComponentResource {
           },
         ],
       },
-      { parent: bucket, dependsOn: [versioning] },
+      { parent: bucket, deletedWith: bucket, dependsOn: [versioning] },
     );
     const policy = new s3.BucketPolicy(
       name,
@@ -71,7 +71,7 @@ export class AccessLogBucket extends pulumi.ComponentResource {
           },
         ]),
       },
-      { parent: bucket, dependsOn: [publicAccess] },
+      { parent: bucket, deletedWith: bucket, dependsOn: [publicAccess] },
     );
     this.bucket = bucket.bucket;
     this.ready = [policy];

@@ -2,8 +2,12 @@ import * as s3 from '@pulumi/aws/s3';
 import * as pulumi from '@pulumi/pulumi';
 import type { PolicyStatement } from '../iam/policy-document';
 
-/** Configures what all our buckets have in common: no public access, no ACLs, versioning, and events on EventBridge. */
+/**
+ * Configures what all our buckets have in common: no public access, no ACLs, versioning, and events on EventBridge. The
+ * settings of a bucket are deleted with it (`deletedWith`), so a bucket that S3 refuses to delete keeps them.
+ */
 export function createBucketDefaults(name: string, bucket: s3.Bucket) {
+  const options = { parent: bucket, deletedWith: bucket };
   const publicAccess = new s3.BucketPublicAccessBlock(
     name,
     {
@@ -13,20 +17,20 @@ export function createBucketDefaults(name: string, bucket: s3.Bucket) {
       ignorePublicAcls: true,
       restrictPublicBuckets: true,
     },
-    { parent: bucket },
+    options,
   );
   new s3.BucketOwnershipControls(
     name,
     { bucket: bucket.bucket, rule: { objectOwnership: 'BucketOwnerEnforced' } },
-    { parent: bucket },
+    options,
   );
   const versioning = new s3.BucketVersioning(
     name,
     { bucket: bucket.bucket, versioningConfiguration: { status: 'Enabled' } },
-    { parent: bucket },
+    options,
   );
   // Users can add EventBridge rules that react to releases or deletions. Costs at most 1 USD per million objects.
-  new s3.BucketNotification(name, { bucket: bucket.bucket, eventbridge: true }, { parent: bucket });
+  new s3.BucketNotification(name, { bucket: bucket.bucket, eventbridge: true }, options);
   return { publicAccess, versioning };
 }
 

@@ -8,6 +8,8 @@ import { policyDocument } from '../iam/policy-document';
 import { readerKeyStatement, readerStatements } from '../iam/repository-policies';
 
 export interface ModelRepositoryArgs {
+  /** Name in tags and descriptions. Default: the name of the component. */
+  title?: string;
   /** Folder of the models in the bucket. Releases are in PREFIX.releases beside it. */
   prefix: string;
   region: string;
@@ -47,10 +49,15 @@ export class ModelRepository extends pulumi.ComponentResource {
     const statements = readers.length === 0 ? [] : [readerKeyStatement(region, readers)];
     const key = new EncryptionKey(
       `${name}-key`,
-      { description: `Models in ${name}`, accountId, region, statements, protect },
+      { description: `Models in ${args.title ?? name}`, accountId, region, statements, protect },
       { parent: this },
     );
-    const bucket = new s3.Bucket(name, { forceDestroy: args.forceDestroy ?? false }, { parent: this, protect });
+    const bucket = new s3.Bucket(
+      name,
+      { forceDestroy: args.forceDestroy ?? false },
+      // "pulumi destroy" fails at a bucket that contains models. Its key, without which no model can be read, then stays.
+      { parent: this, protect, dependsOn: [key] },
+    );
     const { publicAccess, versioning } = createBucketDefaults(name, bucket);
     const encryption = this.encrypt(name, bucket, key);
     const policy = this.createBucketPolicy(name, bucket, args, publicAccess);
@@ -79,7 +86,7 @@ export class ModelRepository extends pulumi.ComponentResource {
           },
         ],
       },
-      { parent: bucket },
+      { parent: bucket, deletedWith: bucket },
     );
   }
 
@@ -112,7 +119,7 @@ export class ModelRepository extends pulumi.ComponentResource {
         ]),
       },
       // S3 rejects concurrent changes of the policy and the public access block.
-      { parent: bucket, dependsOn: [publicAccess] },
+      { parent: bucket, deletedWith: bucket, dependsOn: [publicAccess] },
     );
   }
 
@@ -142,7 +149,7 @@ export class ModelRepository extends pulumi.ComponentResource {
           },
         ],
       },
-      { parent: bucket, dependsOn: [versioning] },
+      { parent: bucket, deletedWith: bucket, dependsOn: [versioning] },
     );
   }
 
@@ -161,7 +168,7 @@ export class ModelRepository extends pulumi.ComponentResource {
     new s3.BucketLogging(
       name,
       { bucket: bucket.bucket, targetBucket: logs.bucket, targetPrefix: 'models/' },
-      { parent: bucket, dependsOn: logs.ready },
+      { parent: bucket, deletedWith: bucket, dependsOn: logs.ready },
     );
   }
 
@@ -180,7 +187,8 @@ export class ModelRepository extends pulumi.ComponentResource {
         content: PLACEHOLDER.text,
         contentType: 'text/plain',
       },
-      // Not protected, so that a change of the prefix can replace the placeholder.
+      // Not protected, so that a change of the prefix can replace the placeholder. Really deleted, because S3 refuses to
+      // delete a bucket with objects.
       { parent: bucket, dependsOn, protect: false },
     );
   }

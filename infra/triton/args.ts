@@ -22,6 +22,8 @@ export interface NamespaceArgs {
   name?: string;
   /** False for an existing namespace, whose labels are then left unchanged. Default: true. */
   create?: boolean;
+  /** Pulumi refuses to delete the created namespace, because Kubernetes deletes all its objects too. Default: false. */
+  protect?: boolean;
 }
 
 /** A taint that pods tolerate, in Kubernetes' format. */

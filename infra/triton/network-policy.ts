@@ -35,7 +35,8 @@ export function createNetworkPolicies({ settings, namespace, options }: Componen
     },
     options,
   );
-  // Other pods in a namespace that we created need policies of their own.
+  // Other pods in a namespace that we created need policies of their own. Retained, because a namespace that another
+  // team takes over ("createNamespace: false") still contains the pods; otherwise the namespace is deleted too.
   if (!settings.namespace.create) return;
   new NetworkPolicy(
     `${name}-default-deny`,
@@ -43,7 +44,7 @@ export function createNetworkPolicies({ settings, namespace, options }: Componen
       metadata: { ...metadata, name: `${name}-default-deny` },
       spec: { podSelector: {}, policyTypes: ['Ingress', 'Egress'] },
     },
-    options,
+    { ...options, retainOnDelete: true },
   );
 }
 

@@ -100,7 +100,7 @@ export function createNamespace(
   const { name, namespace } = settings;
   if (!namespace.create) return pulumi.output(namespace.name);
   const metadata = { name: namespace.name, labels: { ...labels(name), ...RESTRICTED } };
-  return new Namespace(name, { metadata }, options).metadata.name;
+  return new Namespace(name, { metadata }, { ...options, protect: namespace.protect }).metadata.name;
 }
 
 /**

@@ -2,6 +2,7 @@ import { defined } from '../defined';
 import type {
   AutoscalingArgs,
   MonitoringArgs,
+  NamespaceArgs,
   NetworkAccess,
   PodResources,
   RolloutArgs,
@@ -18,7 +19,7 @@ import { defaultImage } from './image';
 export interface CompleteOptions extends TritonOptions {
   /** Name of the component, its Deployment, Service and so on. */
   name: string;
-  namespace: { name: string; create: boolean };
+  namespace: Required<NamespaceArgs>;
   image: string;
   replicas: number;
   gpusPerPod: number;
@@ -64,7 +65,7 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
   return {
     ...rest,
     name,
-    namespace: { name, create: true, ...defined(namespace) },
+    namespace: { name, create: true, protect: false, ...defined(namespace) },
     image: options.image ?? defaultImage(),
     replicas: options.replicas ?? DEFAULTS.replicas,
     gpusPerPod: options.gpusPerPod ?? DEFAULTS.gpusPerPod,

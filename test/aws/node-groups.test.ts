@@ -126,10 +126,10 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
       stack.configure({ systemNodes: 3 });
       const steps = await plan({ minimumNodes: 2, maximumNodes: 2, labels: { team: 'vision' } }, { diskGiB: 200 });
       expect(steps.sort()).toEqual([
-        'update LaunchTemplate triton-staging-gpu-bottlerocket-spot',
-        'update NodeGroup triton-staging-cluster-addons-system',
-        'update NodeGroup triton-staging-gpu-al2023-on-demand',
-        'update NodeGroup triton-staging-gpu-bottlerocket-spot',
+        'update LaunchTemplate gpu-bottlerocket-spot',
+        'update NodeGroup cluster-addons-system',
+        'update NodeGroup gpu-al2023-on-demand',
+        'update NodeGroup gpu-bottlerocket-spot',
       ]);
       await stack.up();
       expect(await groups()).toMatchObject({
@@ -152,7 +152,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
     'up creates a new group before it deletes the old one if %s changed',
     async (_, change) => {
       const steps = await plan({ ...LARGER, ...change }, { diskGiB: 200 });
-      const group = 'NodeGroup triton-staging-gpu-al2023-on-demand';
+      const group = 'NodeGroup gpu-al2023-on-demand';
       const places = ['create-replacement', 'replace', 'delete-replaced'].map((op) => steps.indexOf(`${op} ${group}`));
       expect(places).not.toContain(-1);
       expect(places).toEqual([...places].sort((a, b) => a - b));
@@ -188,9 +188,9 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
       const deleted = deletions(await stack.destroy());
       expectInOrder(deleted, [
         /:Deployment triton$/,
-        /:NodeGroup triton-staging-gpu-al2023/,
-        /:NodeGroup triton-staging-cluster-addons-system/,
-        /:Addon triton-staging-cluster-addons-vpc-cni/,
+        /:NodeGroup gpu-al2023/,
+        /:NodeGroup cluster-addons-system/,
+        /:Addon cluster-addons-vpc-cni/,
         /^aws:eks:Cluster /,
         /:Vpc /,
       ]);

@@ -97,13 +97,20 @@ function namesIn(xml: string, element: string): string[] {
   return [...xml.matchAll(new RegExp(`<${element}>([^<]*)</${element}>`, 'g'))].map(([, name]) => name ?? '');
 }
 
-/** Sends one request to a service of the mock, a POST if there is a body. */
-export async function askMoto(moto: Moto, service: string, path: string, headers = {}, body?: string): Promise<string> {
+/** Sends one request to a service of the mock, by default a POST if there is a body. */
+export async function askMoto(
+  moto: Moto,
+  service: string,
+  path: string,
+  headers = {},
+  body?: string,
+  method = 'POST',
+): Promise<string> {
   const scope = `Credential=mock/20260101/us-east-1/${service}/aws4_request`;
   const response = await fetch(`${moto.endpoint}${path}`, {
     // The scope of the signature selects the service. The signature is not verified.
     headers: { authorization: `AWS4-HMAC-SHA256 ${scope}, SignedHeaders=host, Signature=0`, ...headers },
-    ...(body === undefined ? {} : { method: 'POST', body }),
+    ...(body === undefined ? {} : { method, body }),
   });
   const text = await response.text();
   if (!response.ok) throw new Error(`${service} of the mock answers ${response.status}: ${text}`);

@@ -40,7 +40,11 @@ export interface RegisteredResource {
   ignoreChanges: string[];
   /** Names of the resource in earlier versions of the program. */
   formerNames: string[];
-  deleteBeforeReplace: boolean;
+  /** Undefined if the provider decides. */
+  deleteBeforeReplace: boolean | undefined;
+  retainOnDelete: boolean;
+  /** URN of the resource with which the provider deletes this one; empty if none. */
+  deletedWith: string;
   timeouts: { create: string; update: string; delete: string };
   /** URNs. */
   dependencies: string[];
@@ -134,7 +138,9 @@ export async function registered(run: () => object, stack: string): Promise<Regi
       provider: request.getProvider().split('::').at(-2) ?? '',
       ignoreChanges: request.getIgnorechangesList(),
       formerNames: request.getAliasesList().flatMap((alias) => alias.getSpec()?.getName() ?? []),
-      deleteBeforeReplace: request.getDeletebeforereplace(),
+      deleteBeforeReplace: request.getDeletebeforereplacedefined() ? request.getDeletebeforereplace() : undefined,
+      retainOnDelete: request.getRetainondelete() ?? false,
+      deletedWith: request.getDeletedwith(),
       timeouts: {
         create: request.getCustomtimeouts()?.getCreate() ?? '',
         update: request.getCustomtimeouts()?.getUpdate() ?? '',
@@ -170,6 +176,9 @@ interface RegisterRequest {
   getIgnorechangesList(): string[];
   getAliasesList(): { getSpec(): { getName(): string } | undefined }[];
   getDeletebeforereplace(): boolean;
+  getDeletebeforereplacedefined(): boolean;
+  getRetainondelete(): boolean | undefined;
+  getDeletedwith(): string;
   getCustomtimeouts(): { getCreate(): string; getUpdate(): string; getDelete(): string } | undefined;
   getDependenciesList(): string[];
   getPropertydependenciesMap(): {

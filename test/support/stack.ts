@@ -39,13 +39,23 @@ export interface StateResource {
  */
 export class TestStack {
   private constructor(
-    readonly name: string,
+    private stackName: string,
     /** Folder of the project. */
     readonly directory: string,
     /** Environment for Pulumi. */
     readonly env: NodeJS.ProcessEnv,
     private readonly program: string,
   ) {}
+
+  get name(): string {
+    return this.stackName;
+  }
+
+  /** Renames the stack and its file, as "pulumi stack rename" does. */
+  async rename(name: string): Promise<void> {
+    await this.pulumi('stack', 'rename', name, '--stack', this.name);
+    this.stackName = name;
+  }
 
   /** Creates the stack with the configuration of the repository's stack file. Nothing is deployed yet. */
   static async create(scratch: Scratch, name: string, options: StackOptions): Promise<TestStack> {

@@ -59,7 +59,7 @@ describeUnless(whyNoImport('jq'), 'ids.jq', () => {
       .map(({ type, name, inputs }) => {
         const tag = (inputs['tags'] as { Name?: string } | undefined)?.Name;
         const given = type === 'aws:cloudwatch/logGroup:LogGroup' ? (inputs['name'] as string | undefined) : undefined;
-        const physical = tag ?? given ?? `${name}-a1b2c3d`;
+        const physical = tag ?? given ?? `triton-prod-${name}-a1b2c3d`;
         return type === 'aws:iam/role:Role'
           ? { type, name: physical, id: physical, arn: `arn:aws:iam::123456789012:role/${physical}` }
           : { type, name: physical, id: `id of ${name}` };
@@ -124,37 +124,36 @@ describeUnless(whyNoImport('jq'), 'ids.jq', () => {
     expect([...entries].filter(([, { id }]) => id === '<PLACEHOLDER>').map(([key]) => key)).toEqual([]);
     const role = (name: string): string => `arn:aws:iam::123456789012:role/${name}-a1b2c3d`;
     const expected = {
-      'Vpc triton-prod-network': 'id of triton-prod-network',
-      'Route triton-prod-network-public': 'id of triton-prod-network-public_0.0.0.0/0',
-      'RouteTableAssociation triton-prod-network-public-us-east-1a':
-        'id of triton-prod-network-public-us-east-1a/table',
-      'Bucket triton-prod-models': 'id of triton-prod-models',
-      'BucketPolicy triton-prod-models': 'id of triton-prod-models',
-      'BucketPolicy triton-prod-models-access-logs': 'id of triton-prod-models-access-logs',
-      'BucketObjectv2 triton-prod-models-placeholder': 'id of triton-prod-models/models/.keep',
-      'Cluster triton-prod-cluster': 'triton-prod',
-      'LogGroup triton-prod-cluster-control-plane': 'id of triton-prod-cluster-control-plane',
-      'Addon triton-prod-cluster-addons-vpc-cni': 'triton-prod:vpc-cni',
-      'AccessEntry triton-prod-cluster-admin-admins': `triton-prod:${ADMIN}`,
-      'AccessEntry triton-prod-publisher': `triton-prod:${role('triton-prod-publisher')}`,
-      'AccessPolicyAssociation triton-prod-gpu-auto-mode': `triton-prod#${role('triton-prod-gpu-auto-mode')}#arn:aws:eks::aws:cluster-access-policy/AmazonEKSAutoNodePolicy`,
-      'AccessPolicyAssociation triton-prod-cluster-admin-admins': `triton-prod#${ADMIN}#arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy`,
-      'OpenIdConnectProvider triton-prod-cluster-pods': `id of ${CLUSTER.issuer}`,
-      'OpenIdConnectProvider triton-prod-publisher-issuer': `id of ${GITHUB}`,
-      'RolePolicyAttachment triton-prod-gpu-groups-AmazonEKS_CNI_Policy':
+      'Vpc network': 'id of network',
+      'Route network-public': 'id of network-public_0.0.0.0/0',
+      'RouteTableAssociation network-public-us-east-1a': 'id of network-public-us-east-1a/table',
+      'Bucket models': 'id of models',
+      'BucketPolicy models': 'id of models',
+      'BucketPolicy models-access-logs': 'id of models-access-logs',
+      'BucketObjectv2 models-placeholder': 'id of models/models/.keep',
+      'Cluster cluster': 'triton-prod',
+      'LogGroup cluster-control-plane': 'id of cluster-control-plane',
+      'Addon cluster-addons-vpc-cni': 'triton-prod:vpc-cni',
+      'AccessEntry cluster-admin-admins-3f315556': `triton-prod:${ADMIN}`,
+      'AccessEntry publisher': `triton-prod:${role('triton-prod-publisher')}`,
+      'AccessPolicyAssociation gpu-auto-mode': `triton-prod#${role('triton-prod-gpu-auto-mode')}#arn:aws:eks::aws:cluster-access-policy/AmazonEKSAutoNodePolicy`,
+      'AccessPolicyAssociation cluster-admin-admins-3f315556': `triton-prod#${ADMIN}#arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy`,
+      'OpenIdConnectProvider cluster-pods': `id of ${CLUSTER.issuer}`,
+      'OpenIdConnectProvider publisher-issuer': `id of ${GITHUB}`,
+      'RolePolicyAttachment gpu-groups-AmazonEKS_CNI_Policy':
         'triton-prod-gpu-groups-a1b2c3d/arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy',
-      'NodePool triton-prod-gpu-large': 'large',
+      'NodePool gpu-large': 'large',
       'Secret triton-model-control': 'triton/triton-model-control-a1b2c3d4',
     };
     expect(Object.fromEntries(Object.keys(expected).map((key) => [key, entries.get(key)?.id]))).toEqual(expected);
-    expect(entries.get('kubernetes triton-prod-kubernetes')?.inputs).toEqual({ clusterIdentifier: CLUSTER.arn });
+    expect(entries.get('kubernetes kubernetes')?.inputs).toEqual({ clusterIdentifier: CLUSTER.arn });
   });
 
   test('sets no id of a resource to which several existing ones correspond', () => {
     const second = { type: 'aws:s3/bucket:Bucket', name: 'triton-prod-models-0000000', id: 'second' };
     const entries = run([...listed(), second]);
-    expect(entries.get('Bucket triton-prod-models')?.id).toBe('<PLACEHOLDER>');
-    expect(entries.get('BucketPolicy triton-prod-models')?.id).toBe('<PLACEHOLDER>');
-    expect(entries.get('Bucket triton-prod-models-access-logs')?.id).toBe('id of triton-prod-models-access-logs');
+    expect(entries.get('Bucket models')?.id).toBe('<PLACEHOLDER>');
+    expect(entries.get('BucketPolicy models')?.id).toBe('<PLACEHOLDER>');
+    expect(entries.get('Bucket models-access-logs')?.id).toBe('id of models-access-logs');
   });
 });

@@ -108,8 +108,8 @@ describe('bucketReaders', () => {
     AT.bucket = new URL(outputs['modelRepository'] as string).host;
     const documents = resources.filter(
       ({ type, name }) =>
-        (type === 'aws:s3/bucketPolicy:BucketPolicy' && name === 'triton-staging-models') ||
-        (type === 'aws:kms/key:Key' && name === 'triton-staging-models-key'),
+        (type === 'aws:s3/bucketPolicy:BucketPolicy' && name === 'models') ||
+        (type === 'aws:kms/key:Key' && name === 'models-key'),
     );
     expect(documents).toHaveLength(2);
     statements = documents.flatMap(

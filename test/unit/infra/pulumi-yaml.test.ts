@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { dump, load } from 'js-yaml';
-import { projectConfig } from '../../../infra/settings/project-config';
+import { AUTONAMING, projectConfig } from '../../../infra/settings/project-config';
 import { paths } from '../../../src/core/paths';
 
 const FILE = join(paths.root, 'Pulumi.yaml');
@@ -16,10 +16,13 @@ interface Project {
 test('Pulumi.yaml declares every key as the program reads it: type, default, description', () => {
   const text = readFileSync(FILE, 'utf8');
   if (process.env['UPDATE_PULUMI_YAML'] === '1') {
-    writeFileSync(FILE, `${text.replace(/^config:[^]*$/m, '')}${dump({ config: projectConfig() }, { lineWidth: -1 })}`);
+    writeFileSync(
+      FILE,
+      `${text.replace(/^config:[^]*$/m, '')}${dump({ config: { ...AUTONAMING, ...projectConfig() } }, { lineWidth: -1 })}`,
+    );
   }
   const project = load(readFileSync(FILE, 'utf8')) as Project;
-  expect(project.config).toEqual(projectConfig());
+  expect(project.config).toEqual({ ...AUTONAMING, ...projectConfig() });
 });
 
 test('every description is a sentence or more', () => {

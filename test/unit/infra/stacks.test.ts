@@ -50,6 +50,19 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(rows).toBe(made.resources.filter(({ type }) => type !== 'pulumi:pulumi:Stack').length);
   });
 
+  test('names no resource after the stack, and recognises the names of earlier versions, which did', () => {
+    const own = made.resources.filter(({ type }) => type !== 'pulumi:pulumi:Stack');
+    expect(own.map(({ name }) => name).filter((name) => name.includes(stack))).toEqual([]);
+    const [replicas, others] = [true, false].map((isReplica) =>
+      own.filter(
+        ({ type, name }) => (/^(kubernetes|triton-serving):/.test(type) && /^triton/.test(name)) === isReplica,
+      ),
+    ) as [RegisteredResource[], RegisteredResource[]];
+    expect(replicas.length).toBeGreaterThan(5);
+    expect(replicas.flatMap(({ formerNames }) => formerNames).filter((name) => name !== '')).toEqual([]);
+    for (const { name, formerNames } of others) expect(formerNames).toContain(`triton-${stack}-${name}`);
+  });
+
   test('exports the outputs that publishing reads', () => {
     for (const [name, contract] of Object.entries(STACK_OUTPUTS)) {
       if (contract.part === 'optional') continue;
@@ -58,7 +71,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
       expect([name, contract.accepts(plain)]).toEqual([name, true]);
     }
     expect(made.outputs).toMatchObject({
-      modelRepository: `s3://triton-${stack}-models-a1b2c3d/models`,
+      modelRepository: `s3://models-a1b2c3d/models`,
       region: 'us-east-1',
       clusterName: `triton-${stack}`,
       namespace: 'triton',
@@ -79,23 +92,23 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(inputs).toEqual({
       name: `triton-${stack}`,
       version: '1.35',
-      roleArn: roleArn(`triton-${stack}-cluster-control-plane`),
+      roleArn: roleArn(`cluster-control-plane`),
       accessConfig: { authenticationMode: 'API', bootstrapClusterCreatorAdminPermissions: true },
       bootstrapSelfManagedAddons: false,
       enabledClusterLogTypes: ['api', 'audit', 'authenticator', 'controllerManager', 'scheduler'],
       encryptionConfig: {
-        provider: { keyArn: `arn:aws:kms:us-east-1:${ACCOUNT}:key/triton-${stack}-secrets` },
+        provider: { keyArn: `arn:aws:kms:us-east-1:${ACCOUNT}:key/secrets` },
         resources: ['secrets'],
       },
       vpcConfig: {
-        subnetIds: ['a', 'b', 'c'].map((zone) => `triton-${stack}-network-private-us-east-1${zone}-id`),
+        subnetIds: ['a', 'b', 'c'].map((zone) => `network-private-us-east-1${zone}-id`),
         endpointPrivateAccess: true,
         endpointPublicAccess: false,
       },
       computeConfig: {
         enabled: true,
         nodePools: ['general-purpose', 'system'],
-        nodeRoleArn: roleArn(`triton-${stack}-cluster-system-nodes`),
+        nodeRoleArn: roleArn(`cluster-system-nodes`),
       },
       storageConfig: { blockStorage: { enabled: true } },
       kubernetesNetworkConfig: { elasticLoadBalancing: { enabled: true } },
@@ -105,7 +118,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
   });
 
   test('gives the cluster role the permissions of Auto Mode', () => {
-    const name = `triton-${stack}-cluster-control-plane`;
+    const name = `cluster-control-plane`;
     expect(json(made.only('aws:iam/role:Role', name).inputs['assumeRolePolicy'])).toEqual({
       Version: '2012-10-17',
       Statement: [
@@ -176,9 +189,9 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
       },
     });
     expect(custom('eks.amazonaws.com/v1:NodeClass')['spec']).toEqual({
-      role: `triton-${stack}-gpu-auto-mode-a1b2c3d`,
+      role: `gpu-auto-mode-a1b2c3d`,
       subnetSelectorTerms: ['a', 'b', 'c'].map((zone) => ({
-        id: `triton-${stack}-network-private-us-east-1${zone}-id`,
+        id: `network-private-us-east-1${zone}-id`,
       })),
       securityGroupSelectorTerms: [{ id: 'sg-cluster' }],
       ephemeralStorage: { size: stack === 'prod' ? '200Gi' : '150Gi', iops: 4000, throughput: 500 },
@@ -188,8 +201,8 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
   });
 
   test('lets Auto Mode tag the nodes of its own cluster only', () => {
-    const { role, policy } = made.only('aws:iam/rolePolicy:RolePolicy', `triton-${stack}-cluster-node-tags`).inputs;
-    expect(role).toBe(`triton-${stack}-cluster-control-plane-a1b2c3d`);
+    const { role, policy } = made.only('aws:iam/rolePolicy:RolePolicy', `cluster-node-tags`).inputs;
+    expect(role).toBe(`cluster-control-plane-a1b2c3d`);
     expect(json(policy)).toMatchObject({
       Statement: [
         {
@@ -205,12 +218,12 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
 
   test('admits the role of the GPU nodes to the cluster, and enforces network policies', () => {
     const entry = made.all('aws:eks/accessEntry:AccessEntry').find(({ inputs }) => inputs['type'] === 'EC2');
-    expect(entry?.inputs['principalArn']).toBe(roleArn(`triton-${stack}-gpu-auto-mode`));
+    expect(entry?.inputs['principalArn']).toBe(roleArn(`gpu-auto-mode`));
     expect(made.only('aws:eks/accessPolicyAssociation:AccessPolicyAssociation').inputs).toMatchObject({
       policyArn: 'arn:aws:eks::aws:cluster-access-policy/AmazonEKSAutoNodePolicy',
       accessScope: { type: 'cluster' },
     });
-    expect(made.only('kubernetes:core/v1:ConfigMap', `triton-${stack}-gpu-network-policies`).inputs).toMatchObject({
+    expect(made.only('kubernetes:core/v1:ConfigMapPatch', `gpu-network-policies`).inputs).toMatchObject({
       metadata: { name: 'amazon-vpc-cni', namespace: 'kube-system' },
       data: { 'enable-network-policy-controller': 'true' },
     });
@@ -225,13 +238,13 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(tolerations).toContainEqual({ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' });
     expect(made.only('kubernetes:core/v1:ServiceAccount').inputs['metadata']).toMatchObject({
       name: 'triton',
-      annotations: { 'eks.amazonaws.com/role-arn': roleArn(`triton-${stack}-server`) },
+      annotations: { 'eks.amazonaws.com/role-arn': roleArn(`server`) },
     });
   });
 
   test('lets only the service account of the replicas assume their role', () => {
     const issuer = 'oidc.eks.us-east-1.amazonaws.com/id/A1B2C3';
-    expect(json(made.only('aws:iam/role:Role', `triton-${stack}-server`).inputs['assumeRolePolicy'])).toEqual({
+    expect(json(made.only('aws:iam/role:Role', `server`).inputs['assumeRolePolicy'])).toEqual({
       Version: '2012-10-17',
       Statement: [
         {
@@ -251,7 +264,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
 
   test('lets only tokens of publisherSubjects assume the publisher role', () => {
     const issuer = 'token.actions.githubusercontent.com';
-    expect(json(made.only('aws:iam/role:Role', `triton-${stack}-publisher`).inputs['assumeRolePolicy'])).toEqual({
+    expect(json(made.only('aws:iam/role:Role', `publisher`).inputs['assumeRolePolicy'])).toEqual({
       Version: '2012-10-17',
       Statement: [
         {
@@ -267,13 +280,13 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
     const entry = made.all('aws:eks/accessEntry:AccessEntry').find(({ inputs }) => inputs['kubernetesGroups']);
     expect(entry?.inputs).toMatchObject({
-      principalArn: roleArn(`triton-${stack}-publisher`),
+      principalArn: roleArn(`publisher`),
       kubernetesGroups: ['triton-publishers'],
     });
   });
 
   test('creates a bucket with versioning, KMS, lifecycle and logs, for TLS requests of this account only', () => {
-    const models = `triton-${stack}-models`;
+    const models = `models`;
     const [bucket, logs] = [`${models}-a1b2c3d`, `${models}-access-logs-a1b2c3d`];
     const of = (type: string): Record<string, unknown> => made.only(`aws:s3/${type}`, models).inputs;
     expect(of('bucket:Bucket')).toEqual({ forceDestroy: stack === 'staging' });
@@ -338,7 +351,10 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
       },
     ]);
     const notifications = made.all('aws:s3/bucketNotification:BucketNotification').map(({ inputs }) => inputs);
-    expect(notifications).toEqual([bucket, logs].map((one) => ({ bucket: one, eventbridge: true })));
+    expect(notifications).toHaveLength(2);
+    expect(notifications).toEqual(
+      expect.arrayContaining([bucket, logs].map((one) => ({ bucket: one, eventbridge: true }))),
+    );
     expect(of('bucketLogging:BucketLogging')).toEqual({
       bucket,
       targetBucket: logs,
@@ -347,7 +363,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
   });
 
   test('lets only S3 write access logs of this bucket, and only the flow log service write flow logs', () => {
-    const logs = `triton-${stack}-models-access-logs`;
+    const logs = `models-access-logs`;
     const [, delivery] = (
       json(made.only('aws:s3/bucketPolicy:BucketPolicy', logs).inputs['policy']) as { Statement: object[] }
     ).Statement;
@@ -358,11 +374,11 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
       Action: 's3:PutObject',
       Resource: `arn:aws:s3:::${logs}-a1b2c3d/*`,
       Condition: {
-        ArnLike: { 'aws:SourceArn': `arn:aws:s3:::triton-${stack}-models-a1b2c3d` },
+        ArnLike: { 'aws:SourceArn': `arn:aws:s3:::models-a1b2c3d` },
         StringEquals: { 'aws:SourceAccount': ACCOUNT },
       },
     });
-    const flowLogs = `triton-${stack}-network-flow-logs`;
+    const flowLogs = `network-flow-logs`;
     const group = `arn:aws:logs:us-east-1:${ACCOUNT}:log-group:${flowLogs}-a1b2c3d`;
     expect(json(made.only('aws:iam/rolePolicy:RolePolicy', flowLogs).inputs['policy'])).toEqual({
       Version: '2012-10-17',
@@ -379,7 +395,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
 
   test('creates a placeholder in the repository before Triton', () => {
     const placeholder = made.only('aws:s3/bucketObjectv2:BucketObjectv2');
-    expect(placeholder.inputs).toMatchObject({ bucket: `triton-${stack}-models-a1b2c3d`, key: 'models/.keep' });
+    expect(placeholder.inputs).toMatchObject({ bucket: `models-a1b2c3d`, key: 'models/.keep' });
     expect(made.only('triton-serving:infra:TritonServer').dependencies).toContain(placeholder.urn);
   });
 
@@ -391,13 +407,19 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
       stack === 'staging'
         ? []
         : [
-            'Alias triton-prod-models-key',
-            'Alias triton-prod-secrets',
-            'Bucket triton-prod-models',
-            'Bucket triton-prod-models-access-logs',
-            'Cluster triton-prod-cluster',
-            'Key triton-prod-models-key',
-            'Key triton-prod-secrets',
+            'Alias logs',
+            'Alias models-key',
+            'Alias secrets',
+            'Bucket models',
+            'Bucket models-access-logs',
+            'Cluster cluster',
+            'Key logs',
+            'Key models-key',
+            'Key secrets',
+            'LogGroup cluster-control-plane',
+            'LogGroup network-flow-logs',
+            'Namespace triton',
+            'Role publisher',
           ],
     );
     const settings = made.resources.filter(({ type }) => /:Bucket[A-Z]\w+$/.test(type) && !type.endsWith('v2'));
@@ -406,10 +428,34 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(made.only('aws:s3/bucketObjectv2:BucketObjectv2').protect).toBe(false);
   });
 
+  test('deletes the models bucket before its key, and the settings of a bucket only together with the bucket', () => {
+    const models = `models`;
+    const bucket = made.only('aws:s3/bucket:Bucket', models);
+    expect(bucket.dependencies).toContain(made.only('aws:kms/key:Key', `${models}-key`).urn);
+    const settings = made.resources.filter(({ type }) => /:Bucket[A-Z]\w+$/.test(type) && !type.endsWith('v2'));
+    expect(settings.map(({ deletedWith }) => deletedWith)).toEqual(settings.map(({ parent }) => parent));
+    // S3 refuses to delete a bucket with objects.
+    expect(made.only('aws:s3/bucketObjectv2:BucketObjectv2').deletedWith).toBe('');
+  });
+
+  test('creates a cluster with another name before it deletes anything of the old cluster', () => {
+    const first = made.resources.filter(({ deleteBeforeReplace }) => deleteBeforeReplace === false);
+    expect(first.map(({ type }) => type.split(':').at(-1)).sort()).toEqual(['Cluster', 'LogGroup']);
+    expect(made.resources.filter(({ deleteBeforeReplace }) => deleteBeforeReplace === true)).toEqual([]);
+  });
+
+  test('retains what a namespace and a cluster need when they are handed over', () => {
+    const retained = made.resources.filter(({ retainOnDelete }) => retainOnDelete);
+    expect(retained.map(({ type, name }) => `${type} ${name}`).sort()).toEqual([
+      `kubernetes:core/v1:ConfigMapPatch gpu-network-policies`,
+      'kubernetes:networking.k8s.io/v1:NetworkPolicy triton-default-deny',
+    ]);
+  });
+
   test('creates all Kubernetes objects with the provider of its own cluster', () => {
     const kubernetes = made.resources.filter(({ type }) => type.startsWith('kubernetes:'));
     expect(kubernetes.length).toBeGreaterThan(10);
-    for (const { name, provider } of kubernetes) expect([name, provider]).toEqual([name, `triton-${stack}-kubernetes`]);
+    for (const { name, provider } of kubernetes) expect([name, provider]).toEqual([name, `kubernetes`]);
     const { inputs } = made.only('pulumi:providers:kubernetes');
     expect(inputs).toMatchObject({ clusterIdentifier: `arn:aws:eks:us-east-1:${ACCOUNT}:cluster/triton-${stack}` });
     expect(JSON.stringify(inputs['kubeconfig'])).toContain('get-token');

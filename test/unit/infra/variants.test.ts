@@ -31,18 +31,18 @@ describe('a managed node group', () => {
   test('creates a spot and an on-demand group without fixed names, with labels and taints', () => {
     const groups = made.all('aws:eks/nodeGroup:NodeGroup');
     expect(groups.map(({ name, inputs }) => [name, inputs['capacityType']])).toEqual([
-      ['triton-staging-gpu-fixed-spot', 'SPOT'],
-      ['triton-staging-gpu-fixed-on-demand', 'ON_DEMAND'],
+      ['gpu-fixed-spot', 'SPOT'],
+      ['gpu-fixed-on-demand', 'ON_DEMAND'],
     ]);
     expect(groups[0]?.inputs).toEqual({
       clusterName: 'triton-staging',
-      nodeRoleArn: `arn:aws:iam::${ACCOUNT}:role/triton-staging-gpu-groups-a1b2c3d`,
+      nodeRoleArn: `arn:aws:iam::${ACCOUNT}:role/gpu-groups-a1b2c3d`,
       version: '1.35',
-      subnetIds: ['a', 'b', 'c'].map((zone) => `triton-staging-network-private-us-east-1${zone}-id`),
+      subnetIds: ['a', 'b', 'c'].map((zone) => `network-private-us-east-1${zone}-id`),
       amiType: 'AL2023_x86_64_NVIDIA',
       capacityType: 'SPOT',
       instanceTypes: ['g5.xlarge'],
-      launchTemplate: { id: 'lt-triton-staging-gpu-fixed-spot', version: '1' },
+      launchTemplate: { id: 'lt-gpu-fixed-spot', version: '1' },
       scalingConfig: { minSize: 1, maxSize: 2, desiredSize: 1 },
       updateConfig: { maxUnavailable: 1 },
       labels: { team: 'vision', 'triton-serving/gpu': 'true', 'triton-serving/gpu-pool': 'fixed' },
@@ -53,12 +53,12 @@ describe('a managed node group', () => {
     });
     for (const { ignoreChanges, deleteBeforeReplace } of groups) {
       expect(ignoreChanges).toEqual(['scalingConfig.desiredSize']);
-      expect(deleteBeforeReplace).toBe(false);
+      expect(deleteBeforeReplace).toBeUndefined();
     }
   });
 
   test('sets IMDSv2 with one hop and an encrypted disk with room for the image', () => {
-    const { inputs } = made.only('aws:ec2/launchTemplate:LaunchTemplate', 'triton-staging-gpu-fixed-spot');
+    const { inputs } = made.only('aws:ec2/launchTemplate:LaunchTemplate', 'gpu-fixed-spot');
     expect(inputs).toMatchObject({
       metadataOptions: { httpEndpoint: 'enabled', httpTokens: 'required', httpPutResponseHopLimit: 1 },
       blockDeviceMappings: [
@@ -100,7 +100,7 @@ test('AL2023 pools get a device plugin for each number of time slices', async ()
   expect(
     made
       .all('kubernetes:apps/v1:DaemonSet')
-      .map(({ name }) => name.replace('triton-staging-gpu-agents-', ''))
+      .map(({ name }) => name.replace('gpu-agents-', ''))
       .sort(),
   ).toEqual(['dcgm-exporter', 'device-plugin-1', 'device-plugin-4']);
   const sliced = made.all('kubernetes:core/v1:ConfigMap').find(({ name }) => name.endsWith('device-plugin-4'));
@@ -135,9 +135,7 @@ test('the timeouts for deleting a NodePool and a NodeClass cover the drain of th
 
 test('a pool with zones uses the subnets of these zones', async () => {
   const made = await variant({ gpuNodePools: [{ ...GROUP, zones: ['us-east-1c'], capacityTypes: ['spot'] }] });
-  expect(made.only('aws:eks/nodeGroup:NodeGroup').inputs['subnetIds']).toEqual([
-    'triton-staging-network-private-us-east-1c-id',
-  ]);
+  expect(made.only('aws:eks/nodeGroup:NodeGroup').inputs['subnetIds']).toEqual(['network-private-us-east-1c-id']);
 });
 
 test('nodes of managed groups have the tags of the stack', async () => {
@@ -147,18 +145,16 @@ test('nodes of managed groups have the tags of the stack', async () => {
   );
   const own = { project: 'triton-serving', stack: 'staging' };
   const of = (all: object) => ['instance', 'volume'].map((resourceType) => ({ resourceType, tags: all }));
-  const group = `triton-staging-gpu-${GROUP.name}-spot`;
+  const group = `gpu-${GROUP.name}-spot`;
   expect(tags).toEqual({
-    'triton-staging-cluster-addons-system': of({ ...own, Name: 'triton-staging-cluster-addons-system' }),
-    [group]: of({ ...own, 'triton-serving/gpu-pool': GROUP.name, Name: group }),
+    'cluster-addons-system': of({ ...own, Name: 'triton-staging-cluster-addons-system' }),
+    [group]: of({ ...own, 'triton-serving/gpu-pool': GROUP.name, Name: `triton-staging-${group}` }),
   });
 });
 
 test('a stack without tags neither sets tags nor allows Auto Mode to set them', async () => {
   const made = await registeredStack('staging', {}, { tags: {} });
-  expect(made.all('aws:iam/rolePolicy:RolePolicy').map(({ name }) => name)).not.toContain(
-    'triton-staging-cluster-node-tags',
-  );
+  expect(made.all('aws:iam/rolePolicy:RolePolicy').map(({ name }) => name)).not.toContain('cluster-node-tags');
   expect(made.only('kubernetes:eks.amazonaws.com/v1:NodeClass').inputs['spec']).not.toHaveProperty('tags');
 });
 
@@ -183,9 +179,9 @@ test('autoMode false disables all of Auto Mode, and creates add-ons and untainte
     storageConfig: { blockStorage: { enabled: false } },
     kubernetesNetworkConfig: { elasticLoadBalancing: { enabled: false } },
   });
-  const trust = made.only('aws:iam/role:Role', 'triton-staging-cluster-control-plane').inputs['assumeRolePolicy'];
+  const trust = made.only('aws:iam/role:Role', 'cluster-control-plane').inputs['assumeRolePolicy'];
   expect(JSON.stringify(trust)).not.toContain('TagSession');
-  const system = made.only('aws:eks/nodeGroup:NodeGroup', 'triton-staging-cluster-addons-system');
+  const system = made.only('aws:eks/nodeGroup:NodeGroup', 'cluster-addons-system');
   expect(system.inputs).toMatchObject({
     amiType: 'AL2023_x86_64_STANDARD',
     capacityType: 'ON_DEMAND',
@@ -196,15 +192,13 @@ test('autoMode false disables all of Auto Mode, and creates add-ons and untainte
   // No autoscaler changes its size, so Pulumi must apply systemNodes.
   expect(system.ignoreChanges).toEqual([]);
   // Nodes become ready only with a network, and CoreDNS needs nodes.
-  const coredns = made.only('aws:eks/addon:Addon', 'triton-staging-cluster-addons-coredns');
+  const coredns = made.only('aws:eks/addon:Addon', 'cluster-addons-coredns');
   expect(getDependencies(coredns)).toContain(system.name);
-  const group = made.only('triton-serving:infra:NodeGroup', 'triton-staging-cluster-addons-system');
+  const group = made.only('triton-serving:infra:NodeGroup', 'cluster-addons-system');
   expect(getDependencies(group)).toEqual(
-    expect.arrayContaining(['triton-staging-cluster-addons-vpc-cni', 'triton-staging-cluster-addons-kube-proxy']),
+    expect.arrayContaining(['cluster-addons-vpc-cni', 'cluster-addons-kube-proxy']),
   );
-  expect(made.all('kubernetes:core/v1:ConfigMap').map(({ name }) => name)).not.toContain(
-    'triton-staging-gpu-network-policies',
-  );
+  expect(made.all('kubernetes:core/v1:ConfigMap').map(({ name }) => name)).not.toContain('gpu-network-policies');
 });
 
 test('a zone that is removed from the middle of the list changes no other subnet', async () => {
@@ -258,7 +252,10 @@ test('clusterAdmins creates access entries, also for two administrators of the s
   );
   expect(new Set(associations.map(({ name }) => name)).size).toBe(2);
   // The names of earlier versions, with which existing entries are kept.
-  expect(associations.map(({ formerNames }) => formerNames)).toEqual([['triton-staging-cluster-admin-ops'], []]);
+  expect(associations.map(({ formerNames }) => formerNames.includes('triton-staging-cluster-admin-ops'))).toEqual([
+    true,
+    false,
+  ]);
   // An administrator is admitted until everything in the cluster is deleted.
   for (const component of ['TritonServer', 'GpuNodes']) {
     const { dependencies } = made.only(`triton-serving:infra:${component}`);
@@ -303,7 +300,7 @@ test('publisherOidcProviderArn reuses the existing provider', async () => {
   const arn = 'arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com';
   const made = await variant({ publisherOidcProviderArn: arn });
   expect(made.all('aws:iam/openIdConnectProvider:OpenIdConnectProvider')).toHaveLength(1);
-  expect(JSON.stringify(made.only('aws:iam/role:Role', 'triton-staging-publisher').inputs)).toContain(arn);
+  expect(JSON.stringify(made.only('aws:iam/role:Role', 'publisher').inputs)).toContain(arn);
 });
 
 test('replicas without GPUs are not scheduled onto GPU nodes', async () => {

@@ -1,0 +1,90 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { ControlPlane } from '../support/control-plane';
+import { describeUnless } from '../support/describe-unless';
+import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
+import { runRunbook, whyNoImport } from '../support/lost-state';
+import { Scratch } from '../support/temp-dir';
+import type { TestStack } from '../support/stack';
+
+const BUILD_MS = 60 * 60_000;
+
+describeUnless(whyNoEngines() ?? whyNoImport('jq'), 'an existing cluster that several stacks share', () => {
+  const scratch = new Scratch();
+  const otherScratch = new Scratch();
+  let plane: ControlPlane;
+  let stack: TestStack;
+
+  beforeAll(async () => {
+    plane = await ControlPlane.start(scratch);
+    const taints = [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }];
+    for (const index of [0, 1, 2]) await plane.addNode({ name: `gpu-${index}`, gpus: 1, taints });
+    stack = await localStack(scratch, plane);
+    await stack.up();
+  }, BUILD_MS);
+  afterAll(async () => {
+    await otherScratch.clean();
+    await scratch.clean();
+  });
+
+  /** What changes if an object is recreated. */
+  const served = async (): Promise<unknown> => {
+    const { apps, core } = plane.client;
+    return {
+      namespace: (await core.readNamespace({ name: NAMESPACE })).metadata?.uid,
+      deployment: (await apps.readNamespacedDeployment({ name: DEPLOYMENT, namespace: NAMESPACE })).metadata?.uid,
+      pods: (await plane.readyPods(NAMESPACE)).map(({ metadata }) => metadata?.uid).sort(),
+    };
+  };
+
+  test('a second stack with the same namespace is refused, and its destroy deletes nothing of the first', async () => {
+    const before = await served();
+    const second = await localStack(otherScratch, plane);
+    const refusal = await second.up().catch((error: unknown) => String(error));
+    expect(refusal).toMatch(/namespaces "triton" already exists/);
+    await second.destroy();
+    expect(await served()).toEqual(before);
+    await stack.up('--expect-no-changes');
+  });
+
+  const setKubeconfig = (text: string): Promise<string> =>
+    stack.pulumi('config', 'set', '--stack', stack.name, '--secret', 'kubeconfig', '--', text);
+
+  test('another address of the cluster deletes nothing without clusterIdentifier, and a second up succeeds', async () => {
+    const before = await served();
+    await setKubeconfig(
+      plane.access
+        .kubeconfig()
+        .replace('"server":"https://127.0.0.1', '"tls-server-name":"kubernetes","server":"https://localhost'),
+    );
+    const refusal = await stack.up().catch((error: unknown) => String(error));
+    expect(refusal).toMatch(/namespaces "triton" already exists/);
+    expect(await served()).toEqual(before);
+    await stack.up();
+    expect(await served()).toEqual(before);
+  });
+
+  test('another address of the cluster replaces nothing with clusterIdentifier', async () => {
+    const before = await served();
+    stack.configure({ clusterIdentifier: 'cluster-of-a-test' });
+    await stack.up();
+    await setKubeconfig(plane.access.kubeconfig());
+    const steps = (await stack.changes()).map(({ op, urn }) => `${op} ${urn.split('::')[2]}`);
+    expect(steps).toEqual(['update pulumi:providers:kubernetes']);
+    await stack.up();
+    expect(await served()).toEqual(before);
+  });
+
+  test('renderManifestsTo is refused until the commands of the runbook released the objects', async () => {
+    const before = await served();
+    const previous = stack.configure({ renderManifestsTo: join(scratch.directory, 'manifests') });
+    const refusal = await stack.up().catch((error: unknown) => String(error));
+    expect(refusal).toMatch(/renderManifestsTo is set, but this stack applied \d+ objects to a cluster/);
+    stack.configure(previous);
+
+    const directory = `renderManifestsTo ${join(scratch.directory, 'manifests')}`;
+    await runRunbook(stack, 'STACK=prod # to GitOps', {}, ['renderManifestsTo manifests', directory]);
+    expect(existsSync(join(scratch.directory, 'manifests', '1-manifest'))).toBe(true);
+    expect(await served()).toEqual(before);
+  });
+});
