@@ -153,7 +153,7 @@ def absolute_difference(want: Tensor, got: Tensor, where: str) -> Tensor:
         # float64 does not hold all integers above 2**53, and 64 bits without a sign hold the difference of any two.
         a, b = want.numpy(), got.numpy()
         apart = np.maximum(a, b).astype(np.uint64) - np.minimum(a, b).astype(np.uint64)
-        return torch.from_numpy(apart.astype(np.float64))
+        return torch.from_numpy(np.asarray(apart, np.float64))  # asarray, because NumPy gives a scalar without axes
     finite = torch.isfinite(want) & torch.isfinite(got)
     other = ~(finite | (want == got) | (want.isnan() & got.isnan()))
     if bool(other.any()):
