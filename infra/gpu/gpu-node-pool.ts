@@ -43,6 +43,12 @@ export interface GpuNodePoolArgs {
 /** Tag for splitting bills by pool. */
 const POOL_TAG = 'triton-serving/gpu-pool';
 
+/**
+ * "pulumi up" waits until Karpenter accepts the object, and otherwise fails after 10 minutes with its name. Without this
+ * annotation, the replicas would wait for nodes that no pool can create.
+ */
+const WAIT_UNTIL_READY = { 'pulumi.com/waitFor': 'condition=Ready' };
+
 /** Taint effects in EKS's spelling. */
 const NODE_GROUP_EFFECTS: Record<TaintEffect, 'NO_SCHEDULE' | 'PREFER_NO_SCHEDULE' | 'NO_EXECUTE'> = {
   NoSchedule: 'NO_SCHEDULE',
@@ -78,7 +84,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
       {
         apiVersion: 'eks.amazonaws.com/v1',
         kind: 'NodeClass',
-        metadata: { name: pool.name },
+        metadata: { name: pool.name, annotations: WAIT_UNTIL_READY },
         spec: nodeClassSpec<pulumi.Input<string>>(pool, {
           roleName: place.nodeRole.name,
           subnetIds: getSubnets(pool, place),
@@ -104,7 +110,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
       {
         apiVersion: 'karpenter.sh/v1',
         kind: 'NodePool',
-        metadata: { name: pool.name },
+        metadata: { name: pool.name, annotations: WAIT_UNTIL_READY },
         spec: nodePoolSpec(pool, nodeClass.reference),
       },
       { parent: this, dependsOn: nodeClass.dependsOn, customTimeouts: { delete: DELETE_TIMEOUT } },

@@ -132,7 +132,7 @@ function gpuMemory(of: SeriesOf): Alert {
 }
 
 function atMaximum(of: SeriesOf): Alert {
-  const autoscaler = `{namespace="${of.namespace}",horizontalpodautoscaler="${of.name}"}`;
+  const autoscaler = `{namespace="${of.namespace}",horizontalpodautoscaler=~"(keda-hpa-)?${of.name}"}`;
   const [current, maximum] = ['status_current_replicas', 'spec_max_replicas'].map(
     (what) => `kube_horizontalpodautoscaler_${what}${autoscaler}`,
   );

@@ -40,6 +40,10 @@ function behavior({ scaleDownAfterSeconds }: Required<AutoscalingArgs>): Behavio
   };
 }
 
+/**
+ * KEDA names its HorizontalPodAutoscaler keda-hpa-NAME. This differs from the name of ours, so that the kind of the
+ * autoscaler can change in one update.
+ */
 function createScaledObject(
   { settings, namespace, options }: ComponentContext,
   autoscaling: Required<AutoscalingArgs>,
@@ -59,7 +63,7 @@ function createScaledObject(
         pollingInterval: POLLING_SECONDS,
         // Without Prometheus the load is unknown, so no pods are removed.
         fallback: { failureThreshold: 4, replicas: autoscaling.minReplicas, behavior: 'currentReplicasIfHigher' },
-        advanced: { horizontalPodAutoscalerConfig: { name, behavior: behavior(autoscaling) } },
+        advanced: { horizontalPodAutoscalerConfig: { behavior: behavior(autoscaling) } },
         triggers: [
           {
             type: 'prometheus',
@@ -88,7 +92,13 @@ function createAutoscaler(
   new HorizontalPodAutoscaler(
     `${name}-scaling`,
     {
-      metadata: { name, namespace, labels: labels(name) },
+      metadata: {
+        name,
+        namespace,
+        labels: labels(name),
+        // Without this annotation, KEDA rejects a ScaledObject while this object exists, so the kind could not change.
+        annotations: { 'validations.keda.sh/hpa-ownership': 'false' },
+      },
       spec: {
         scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: target },
         minReplicas: autoscaling.minReplicas,

@@ -39,7 +39,14 @@ export function createDeployment(part: ComponentContext, needs: DeploymentNeeds)
   return new Deployment(
     name,
     {
-      metadata: { name, namespace, labels: labels(name) },
+      metadata: {
+        name,
+        namespace,
+        labels: labels(name),
+        // Takes back fields that an autoscaler or "kubectl scale", "edit" or "rollout undo" changed. Without this
+        // annotation, Kubernetes rejects the next change of such a field.
+        annotations: { 'pulumi.com/patchForce': 'true' },
+      },
       spec: {
         replicas: autoscaling?.minReplicas ?? settings.replicas,
         selector: { matchLabels: selectorLabels(name) },

@@ -1,5 +1,5 @@
 import { Service } from '@pulumi/kubernetes/core/v1';
-import type * as pulumi from '@pulumi/pulumi';
+import * as pulumi from '@pulumi/pulumi';
 import type { Exposure } from './args';
 import { DEFAULTS } from './limits';
 import { labels, PORTS, selectorLabels } from './names';
@@ -21,7 +21,7 @@ const PREFIX = 'service.beta.kubernetes.io/aws-load-balancer';
 export function createLoadBalancer(
   { settings, namespace, options }: ComponentContext,
   exposure: LoadBalancer,
-): pulumi.Output<string> {
+): pulumi.Output<string | undefined> {
   const name = `${settings.name}-internal`;
   const service = new Service(
     name,
@@ -54,11 +54,21 @@ export function createLoadBalancer(
         ports: servicePorts('http', 'grpc'),
       },
     },
-    // Pulumi waits until the health checks of the pods succeed.
-    { ...options, customTimeouts: rolloutTimeouts(settings), ignoreChanges: SET_BY_KUBERNETES },
+    {
+      ...options,
+      // Pulumi waits until the health checks of the pods succeed.
+      customTimeouts: rolloutTimeouts(settings),
+      ignoreChanges: SET_BY_KUBERNETES,
+      // Kubernetes rejects another class, and a second Service of the same name.
+      replaceOnChanges: ['spec.loadBalancerClass'],
+      deleteBeforeReplace: true,
+    },
   );
   return service.status.apply((status: unknown) => {
     const ingress = (status as LoadBalancerStatus)?.loadBalancer?.ingress?.[0];
-    return `http://${ingress?.hostname ?? ingress?.ip ?? 'unknown'}:${PORTS.http}`;
+    const host = ingress?.hostname ?? ingress?.ip;
+    if (host !== undefined) return `http://${host}:${PORTS.http}`;
+    // There is no address yet in a preview, and none at all in rendered manifests.
+    return pulumi.runtime.isDryRun() ? (pulumi.unknown as string) : undefined;
   });
 }

@@ -209,14 +209,15 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       expect(await fires('TritonGpuMemoryFull', 16, memory, expected)).toBe('');
     });
 
-    test('TritonAtMaximumReplicas fires if the maximum of replicas is reached', async () => {
-      const autoscaler = '{namespace="triton",horizontalpodautoscaler="triton"}';
+    // The name that KEDA chooses, and the name of custom-metrics.
+    test.each(['keda-hpa-triton', 'triton'])('TritonAtMaximumReplicas fires at the maximum of %s', async (name) => {
+      const autoscaler = `{namespace="triton",horizontalpodautoscaler="${name}"}`;
       const input = [
         { series: `kube_horizontalpodautoscaler_status_current_replicas${autoscaler}`, values: '8x400' },
         { series: `kube_horizontalpodautoscaler_spec_max_replicas${autoscaler}`, values: '8x400' },
       ];
       const summary = 'triton has had 8 replicas, its maximum, for 15 minutes.';
-      const expected = [{ horizontalpodautoscaler: 'triton', summary }];
+      const expected = [{ horizontalpodautoscaler: name, summary }];
       expect(await fires('TritonAtMaximumReplicas', 16, input, expected)).toBe('');
     });
   });

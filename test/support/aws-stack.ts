@@ -2,7 +2,7 @@ import { ensureKubernetesPlugin, findInstalledPlugin, packageVersion } from '../
 import { ControlPlane } from './control-plane';
 import { defineForeignKinds } from './stub-crds';
 import { startGate } from './conditional-proxy';
-import { defineKarpenterKinds } from './karpenter';
+import { defineKarpenterKinds, keepPoolsReady } from './karpenter';
 import { whyNoEngines } from './local-stack';
 import { askMoto, testMoto, type Moto } from './moto';
 import type { Scratch } from './temp-dir';
@@ -48,6 +48,7 @@ export async function awsStack(
   // EKS Auto Mode has both.
   await defineKarpenterKinds(plane);
   await defineForeignKinds(plane, ['eks.amazonaws.com']);
+  keepPoolsReady(plane, scratch);
   for (const index of [0, 1, 2]) {
     await plane.addNode({
       name: `gpu-${index}`,

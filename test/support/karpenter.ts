@@ -7,6 +7,7 @@ import { isHealthy } from '../../src/local/process/health-check';
 import { freePorts } from '../../src/local/process/ports';
 import { ensureKarpenter, karpenterDefinitions } from '../../tools/toolchain/kubernetes';
 import type { ControlPlane } from './control-plane';
+import type { Scratch } from './temp-dir';
 import { until } from './wait-for';
 
 export type CapacityType = 'spot' | 'on-demand';
@@ -74,6 +75,50 @@ export async function defineKarpenterKinds(plane: ControlPlane): Promise<void> {
       await plane.access.define(definition as object);
     }
   }
+}
+
+/** Marks a NodePool or NodeClass ready or not, in place of the controllers of EKS Auto Mode. */
+export async function markReady(plane: ControlPlane, object: KubernetesObject, status = true): Promise<void> {
+  const { CustomObjectsApi } = await import('@kubernetes/client-node');
+  const [group = '', version = ''] = object.apiVersion?.split('/') ?? [];
+  const now = new Date().toISOString();
+  const ready = {
+    type: 'Ready',
+    status: status ? 'True' : 'False',
+    reason: 'Test',
+    message: '',
+    lastTransitionTime: now,
+  };
+  await plane.config.makeApiClient(CustomObjectsApi).replaceClusterCustomObjectStatus({
+    group,
+    version,
+    plural: object.kind === 'NodePool' ? 'nodepools' : 'nodeclasses',
+    name: object.metadata?.name ?? '',
+    body: { ...object, status: { conditions: [ready] } },
+  });
+}
+
+/** Marks every NodePool and NodeClass ready that appears, until the scratch folder is cleaned. */
+export function keepPoolsReady(plane: ControlPlane, scratch: Scratch): void {
+  const isReady = (object: object): boolean =>
+    (object as { status?: { conditions?: object[] } }).status?.conditions?.length === 1;
+  const timer = setInterval(() => {
+    for (const [apiVersion, kind] of [
+      ['karpenter.sh/v1', 'NodePool'],
+      ['eks.amazonaws.com/v1', 'NodeClass'],
+    ] as const) {
+      void plane.client.objects
+        .list(apiVersion, kind)
+        .then(({ items }) =>
+          Promise.all(
+            items.filter((item) => !isReady(item)).map((item) => markReady(plane, { ...item, apiVersion, kind })),
+          ),
+        )
+        // The object changed meanwhile, or its kind is not served yet: the next round repeats this.
+        .catch(() => undefined);
+    }
+  }, 500);
+  scratch.defer(() => clearInterval(timer));
 }
 
 /** The machines in the format of Karpenter's KWOK provider. */

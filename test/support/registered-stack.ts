@@ -38,6 +38,7 @@ export interface RegisteredResource {
   /** Name of the given provider; empty for the default one. */
   provider: string;
   ignoreChanges: string[];
+  replaceOnChanges: string[];
   /** Names of the resource in earlier versions of the program. */
   formerNames: string[];
   /** Undefined if the provider decides. */
@@ -137,6 +138,7 @@ export async function registered(run: () => object, stack: string): Promise<Regi
       custom: request.getCustom(),
       provider: request.getProvider().split('::').at(-2) ?? '',
       ignoreChanges: request.getIgnorechangesList(),
+      replaceOnChanges: request.getReplaceonchangesList(),
       formerNames: request.getAliasesList().flatMap((alias) => alias.getSpec()?.getName() ?? []),
       deleteBeforeReplace: request.getDeletebeforereplacedefined() ? request.getDeletebeforereplace() : undefined,
       retainOnDelete: request.getRetainondelete() ?? false,
@@ -174,6 +176,7 @@ interface RegisterRequest {
   getCustom(): boolean;
   getProtect(): boolean;
   getIgnorechangesList(): string[];
+  getReplaceonchangesList(): string[];
   getAliasesList(): { getSpec(): { getName(): string } | undefined }[];
   getDeletebeforereplace(): boolean;
   getDeletebeforereplacedefined(): boolean;

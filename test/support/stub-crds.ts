@@ -29,6 +29,7 @@ export async function defineForeignKinds(plane: ControlPlane, groups: readonly s
             name: version,
             served: true,
             storage: true,
+            subresources: { status: {} },
             schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
           },
         ],

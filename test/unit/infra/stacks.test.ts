@@ -159,7 +159,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(custom('karpenter.sh/v1:NodePool')).toEqual({
       apiVersion: 'karpenter.sh/v1',
       kind: 'NodePool',
-      metadata: { name: 'a10g' },
+      metadata: { name: 'a10g', annotations: { 'pulumi.com/waitFor': 'condition=Ready' } },
       spec: {
         template: {
           metadata: { labels: { 'triton-serving/gpu': 'true', 'triton-serving/gpu-pool': 'a10g' } },

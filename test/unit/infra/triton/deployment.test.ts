@@ -44,7 +44,12 @@ test('the Deployment with all defaults', async () => {
   expect(manifest).toEqual({
     apiVersion: 'apps/v1',
     kind: 'Deployment',
-    metadata: { name: 'triton', namespace: 'triton', labels: LABELS },
+    metadata: {
+      name: 'triton',
+      namespace: 'triton',
+      labels: LABELS,
+      annotations: { 'pulumi.com/patchForce': 'true' },
+    },
     spec: {
       replicas: 2,
       selector: { matchLabels: SELECTOR },

@@ -27,7 +27,7 @@ test('keda creates a ScaledObject that queries Prometheus and keeps replicas wit
       maxReplicaCount: 8,
       pollingInterval: 15,
       fallback: { failureThreshold: 4, replicas: 2, behavior: 'currentReplicasIfHigher' },
-      advanced: { horizontalPodAutoscalerConfig: { name: 'triton', behavior: behavior(600) } },
+      advanced: { horizontalPodAutoscalerConfig: { behavior: behavior(600) } },
       triggers: [
         {
           type: 'prometheus',
@@ -86,7 +86,7 @@ test('custom-metrics creates a HorizontalPodAutoscaler on the metric of the reco
   expect(only('HorizontalPodAutoscaler')).toEqual({
     apiVersion: 'autoscaling/v2',
     kind: 'HorizontalPodAutoscaler',
-    metadata: METADATA,
+    metadata: { ...METADATA, annotations: { 'validations.keda.sh/hpa-ownership': 'false' } },
     spec: {
       scaleTargetRef: TARGET,
       minReplicas: 2,
