@@ -26,7 +26,7 @@ const namesWith = (holds: (job: Job) => boolean): string[] =>
   JOBS.filter(([, job]) => holds(job)).map(([name]) => name);
 
 test('the workflows are check, deploy and preview', () => {
-  expect(Object.keys(WORKFLOWS).sort()).toEqual(['check.yml', 'deploy.yml', 'preview.yml']);
+  expect(Object.keys(WORKFLOWS).sort()).toEqual(['check.yml', 'deploy.yml', 'drift.yml', 'preview.yml']);
 });
 
 test('actions of others are pinned by commit, with the release beside it, and each in one version', () => {
@@ -66,6 +66,7 @@ test('only jobs that assume an AWS role get an id-token, and these have no write
     'deploy.yml: models',
     'deploy.yml: prod',
     'deploy.yml: staging',
+    'drift.yml: drift',
     'preview.yml: preview',
   ]);
   expect(namesWith((job) => job.permissions?.['pull-requests'] === 'write')).toEqual(['preview.yml: cost']);
@@ -92,6 +93,7 @@ test('no two deployments run at the same time', () => {
   expect(Object.fromEntries(cancelled)).toEqual({
     'check.yml': "${{ github.ref != 'refs/heads/main' }}",
     'deploy.yml': false,
+    'drift.yml': false,
     'preview.yml': true,
   });
 });
@@ -135,6 +137,17 @@ test('prod gets no random weights, unless a variable permits them', () => {
   expect(promote('true')).toBe('promote -- --from staging --to prod');
 });
 
+test('drift of each stack is looked for once a week, in an environment of its own, and nothing is changed', () => {
+  const { on, jobs } = WORKFLOWS['drift.yml'] as (typeof WORKFLOWS)[string];
+  expect(on).toMatchObject({ schedule: [{ cron: expect.stringMatching(/ \d$/) as string }] });
+  expect(jobs['drift']).toMatchObject({
+    environment: 'drift-${{ matrix.stack }}',
+    strategy: { matrix: { stack: ['staging', 'prod'] } },
+  });
+  const commands = steps(jobs['drift'] ?? {}).flatMap(({ run }) => run ?? []);
+  expect(commands).toEqual([expect.stringMatching(/^pulumi preview --refresh --expect-no-changes /) as string]);
+});
+
 test.each(['staging', 'prod'])('%s: the publisher role trusts the tokens of that environment', (stack) => {
   const { config } = load(read(`Pulumi.${stack}.yaml`)) as { config: Record<string, unknown> };
   const subjects = config['triton-serving:publisherSubjects'] as string[];
@@ -150,6 +163,6 @@ test.each(['staging', 'prod'])('%s: the publisher role trusts the tokens of that
 test('the workflows use the Pulumi version of the programs', () => {
   const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
   const installed = JOBS.flatMap(([, job]) => usesAction(job, 'pulumi/actions')).map((step) => step.with);
-  expect(installed).toHaveLength(4);
+  expect(installed).toHaveLength(5);
   for (const settings of installed) expect(settings).toEqual({ 'pulumi-version': dependencies['@pulumi/pulumi'] });
 });
