@@ -1,13 +1,13 @@
 import { join } from 'node:path';
 import { PolicyPack } from '@pulumi/policy';
-import { Config } from '@pulumi/pulumi';
 import { toPolicies } from './pack';
 import { rules } from './rules';
+import { readProduction } from './stack-file';
+
+const project = process.cwd();
 
 // The SDK reads the pack's version from the package.json of the current folder. Pulumi sets this folder to that of a
 // program's main file, which may have no package.json.
 process.chdir(join(__dirname, '..'));
 
-// Pulumi passes the configuration of the stack to the pack.
-const production = new Config('policy').getBoolean('production');
-new PolicyPack('triton-serving', { policies: toPolicies(rules, production) });
+new PolicyPack('triton-serving', { policies: toPolicies(rules, (urn) => readProduction(project, urn)) });

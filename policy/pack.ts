@@ -2,11 +2,13 @@ import type { Policies, PolicyResource, ResourceValidationArgs } from '@pulumi/p
 import { appliesTo, describe, type Finding, type Resource, type Rule } from './rule';
 import { Value } from './value';
 
+type GetProduction = (urn: string) => boolean | undefined;
+
 /**
  * Converts the rules to Pulumi's policies.
- * @param production policy:production of the stack file; undefined if it is not set
+ * @param getProduction policy:production of the stack of a URN; undefined if it is not set
  */
-export function toPolicies(rules: readonly Rule[], production: boolean | undefined): Policies {
+export function toPolicies(rules: readonly Rule[], getProduction: GetProduction): Policies {
   return rules.flatMap((rule) => {
     const shared = { name: rule.name, description: rule.description, enforcementLevel: 'mandatory' as const };
     const { each, stack } = rule;
@@ -16,7 +18,9 @@ export function toPolicies(rules: readonly Rule[], production: boolean | undefin
         ...shared,
         validateResource: (args, reportViolation) => {
           if (!appliesTo(each, args.type)) return;
-          each.check(getResource(args, production), (finding: Finding) => reportViolation(describe(finding), args.urn));
+          each.check(getResource(args, getProduction(args.urn)), (finding: Finding) =>
+            reportViolation(describe(finding), args.urn),
+          );
         },
       });
     }
@@ -24,6 +28,8 @@ export function toPolicies(rules: readonly Rule[], production: boolean | undefin
       policies.push({
         ...shared,
         validateStack: ({ resources }, reportViolation) => {
+          const [first] = resources;
+          const production = first && getProduction(first.urn);
           const all = resources.map((resource) => resourceInStack(resource, production));
           stack(all, (finding) => reportViolation(describe(finding), finding.resource.urn));
         },

@@ -84,7 +84,7 @@ describe('toPolicies', () => {
       }
     },
   };
-  const [each, stack] = toPolicies([rule], true) as [ResourceValidationPolicy, StackValidationPolicy];
+  const [each, stack] = toPolicies([rule], () => true) as [ResourceValidationPolicy, StackValidationPolicy];
   const urn = (type: string, name: string): string => `urn:pulumi:prod::serving::${type}::${name}`;
 
   test('makes mandatory policies with the name of the rule', () => {
