@@ -91,7 +91,8 @@ def make(
             require_repeatable(export.eager, inputs, expected, export.allowed)
             probes = make_probes(inputs) if context.max_batch_size > 0 and is_comparable(context.config) else []
             served = ask(made, model.kind(), inputs, [probe.inputs for probe in probes], folder)
-            require_stateless(served, artifact.name, inputs, export.allowed)
+            for text in require_stateless(served, artifact.name, inputs, export.allowed):
+                warn(text)
             check = compare(inputs, expected, served.outputs, export.allowed)
             for index in check.empty_outputs:
                 warn(f"output {index} has no elements for any of the fresh_inputs, so no value was compared. {RESULTS}")

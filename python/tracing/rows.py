@@ -172,7 +172,7 @@ def _extreme(inputs: Sequence[Tensors]) -> list[Probe]:
         return tensor
 
     return [
-        Probe(tuple(replaced(tensor, kind) for tensor in inputs[number]), rows, kind) for kind in ("NaN", "very large")
+        Probe(tuple(replaced(tensor, kind) for tensor in inputs[number]), rows, kind) for kind in ("very large", "NaN")
     ]
 
 

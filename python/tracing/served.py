@@ -39,6 +39,7 @@ class Served:
     probed: the answers to the probes. An error of a call stands in place of its answer.
     random: whether a call took random numbers from PyTorch's generator.
     written: attributes of the TorchScript module that a call changes even if the call before had the same inputs.
+    kept: attributes that depend on the inputs of the last call.
     """
 
     signature: Signature
@@ -48,6 +49,7 @@ class Served:
     probed: list[Tensors | str]
     random: bool
     written: list[str]
+    kept: list[str]
 
 
 def ask(artifact: Path, kind: str, inputs: Sequence[Tensors], probes: Sequence[Tensors], folder: Path) -> Served:
@@ -74,8 +76,8 @@ def ask(artifact: Path, kind: str, inputs: Sequence[Tensors], probes: Sequence[T
     return Served(Signature(answer.pop("input_names"), answer.pop("output_names")), **answer)
 
 
-def require_stateless(served: Served, artifact: str, inputs: Sequence[Tensors], tolerance: float) -> None:
-    """Raise TraceError if an answer of the artifact depends on random numbers or on earlier calls."""
+def require_stateless(served: Served, artifact: str, inputs: Sequence[Tensors], tolerance: float) -> list[str]:
+    """Raise TraceError if an answer of the artifact depends on random numbers or on earlier calls. Return warnings."""
     if served.random:
         raise TraceError(
             f"the saved {artifact} draws random numbers, so its answers differ from call to call", REPEATABLE
@@ -93,6 +95,11 @@ def require_stateless(served: Served, artifact: str, inputs: Sequence[Tensors], 
             f"each call of the saved {artifact} changes {', '.join(served.written)}, so later answers may differ",
             REPEATABLE,
         )
+    return [
+        f"the saved {artifact} keeps data of the last request in {name}. If a call reads {name} before it is written, "
+        "a client may get an answer from the data of another: use a local variable"
+        for name in served.kept
+    ]
 
 
 def _main(kind: str, artifact: Path, given: Path, gave: Path) -> None:
@@ -105,12 +112,19 @@ def _main(kind: str, artifact: Path, given: Path, gave: Path) -> None:
         copies = [_copied(case) for case in inputs]
         generator = torch.get_rng_state()
         outputs, peak = measured(run, copies)
-        # The first inputs twice in a row, because two states may alternate; the largest, because a branch may need it.
+        # The first inputs twice in a row, because two states may alternate.
         largest = max(range(len(inputs)), key=lambda case: sum(tensor.numel() for tensor in inputs[case]))
         again = [(0, _outcome(run, inputs[0]))]
         before = state()
         again.append((0, _outcome(run, inputs[0])))
         after = state()
+        probed = []
+        for case in probes:
+            probed.append(_outcome(run, case))
+            # A row of NaN or very large numbers may leave a state that no other input leaves.
+            again.append((0, _outcome(run, inputs[0])))
+        first = state() if probes else after
+        # A branch may need the largest inputs. They leave another state if the module keeps data of a request.
         again += [(largest, _outcome(run, inputs[largest]))] if largest > 0 else []
         answer = {
             "input_names": signature.inputs,
@@ -118,15 +132,20 @@ def _main(kind: str, artifact: Path, given: Path, gave: Path) -> None:
             "outputs": outputs,
             "activation_bytes": peak if kind == "model.pt" else None,
             "again": again,
-            "probed": [_outcome(run, case) for case in probes],
+            "probed": probed,
             "random": not torch.equal(generator, torch.get_rng_state()),
-            "written": sorted(name for name in after if after[name] != before.get(name)),
+            "written": _changed(before, after),
+            "kept": _changed(first, state()),
         }
     except TraceError as error:
         answer = {"error": error.message}
     except Exception as error:
         answer = {"error": _text(error)}
     torch.save(answer, gave)
+
+
+def _changed(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    return sorted(name for name in after if after[name] != before.get(name))
 
 
 def _copied(tensors: Tensors) -> Tensors:

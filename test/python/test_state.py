@@ -15,13 +15,14 @@ from torch import Tensor, nn
 from tracing.check import Tensors
 from tracing.contract import TraceError
 from tracing.interface import Signature
+from tracing.rows import make_probes
 from tracing.served import Served, _main, require_stateless
 
 
-def served(tmp_path: Path, artifact: Path, inputs: Sequence[Tensors]) -> Served:
+def served(tmp_path: Path, artifact: Path, inputs: Sequence[Tensors], probes: Sequence[Tensors] = ()) -> Served:
     """Runs the artifact as `ask` does, but in this process."""
     given, gave = tmp_path / "given", tmp_path / "gave"
-    torch.save((list(inputs), []), given)
+    torch.save((list(inputs), list(probes)), given)
     with torch.no_grad():
         _main(artifact.name, artifact, given, gave)
     answer: dict[str, Any] = torch.load(gave)
@@ -98,6 +99,14 @@ class Nested(nn.Module):
         return self.inner(x)
 
 
+class Highest(Buffer):
+    """Remembers the highest number of all requests; only unusual ones change the answers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.state.copy_(torch.maximum(self.state, x.max()))
+        return x + (self.state > 1e6).float()
+
+
 class Noise(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x + torch.rand_like(x) * 1e-9
@@ -144,6 +153,15 @@ def test_state(tmp_path: Path, module: nn.Module, inputs: Sequence[Tensors], err
     assert "An answer must depend on its inputs alone" in (raised.value.hint or "")
 
 
+def test_state_that_only_an_unusual_request_leaves(tmp_path: Path) -> None:
+    artifact = tmp_path / "model.pt"
+    torch.jit.save(torch.jit.script(Highest().eval()), str(artifact))
+    inputs = [(torch.rand(batch, 3),) for batch in (1, 2)]
+    probes = [probe.inputs for probe in make_probes(inputs)]
+    with pytest.raises(TraceError, match=ANSWERS):
+        require_stateless(served(tmp_path, artifact, inputs, probes), artifact.name, inputs, 1e-5)
+
+
 def test_state_of_a_trace_and_of_a_frozen_module(tmp_path: Path) -> None:
     traced = torch.jit.trace(Mean().eval(), (torch.rand(2, 3),), check_trace=False)  # type: ignore[no-untyped-call]
     for module in (traced, torch.jit.freeze(torch.jit.script(Mean().eval()))):
@@ -170,6 +188,14 @@ class Scratch(Buffer):
     def forward(self, x: Tensor) -> Tensor:
         self.state.copy_(x.mean(0))
         return x - self.state
+
+
+@pytest.mark.parametrize(("module", "kept"), [(Scratch(), ["state"]), (Cache(), [])], ids=["scratch", "cache"])
+def test_data_of_the_last_request(tmp_path: Path, module: nn.Module, kept: list[str]) -> None:
+    artifact = tmp_path / "model.pt"
+    torch.jit.save(torch.jit.script(module.eval()), str(artifact))
+    inputs = [(torch.rand(batch, 3),) for batch in (1, 2)]
+    assert served(tmp_path, artifact, inputs).kept == kept
 
 
 class Unused(nn.Module):
