@@ -5,7 +5,7 @@ import { didYouMean } from '../core/nearest';
 import type { Nested } from '../triton/nested';
 import type { Tensor } from '../triton/tensor';
 import { isRequestBody, type RequestBody } from './body';
-import { parseExactJson } from './exact-json';
+import { parseExactJson } from '../core/exact-json';
 import { readNpy } from '../media/npy';
 import { readWav, type Sound } from '../media/wav';
 

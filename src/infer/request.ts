@@ -253,7 +253,9 @@ async function textValues(
   const file = tokenizerFile(model, repository);
   if (!existsSync(file)) {
     throw new UserError(`${model.name} takes token ids, but its tokenizer ${file} is missing`, {
-      hint: `trace the model with ${traceCommand(join(repository, model.name))}, or name its repository with --repo DIR`,
+      hint:
+        `${traceCommand(join(repository, model.name))}, if its trace.py writes the file; otherwise copy it there, or send ` +
+        "ids: '[[5, 9]]'. --repo DIR chooses another repository",
     });
   }
   const { ids, mask } = await tokenize(file, texts);

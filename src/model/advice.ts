@@ -1,5 +1,8 @@
 import type { Problem } from '../core/errors';
+import { didYouMean } from '../core/nearest';
+import { describe } from '../core/problems';
 import { comparesOnlyShapes, GOLDEN_FOLDER } from './golden/request';
+import { BACKENDS } from './platforms';
 import type { RepositoryModel } from './repository';
 
 /**
@@ -7,7 +10,15 @@ import type { RepositoryModel } from './repository';
  * are not problems.
  */
 export function adviceFor(model: RepositoryModel): Problem[] {
-  return [...unwarmedBatches(model), ...emptyAnswers(model)];
+  return [...misspeltBackend(model), ...unwarmedBatches(model), ...emptyAnswers(model)];
+}
+
+/** Reports a backend whose name is almost that of Triton's. Triton accepts any name, because backends can be added. */
+function misspeltBackend({ name, config: { backend = '' } }: RepositoryModel): Problem[] {
+  const hint =
+    backend === '' || Object.hasOwn(BACKENDS, backend) ? undefined : didYouMean(backend, Object.keys(BACKENDS));
+  if (hint === undefined) return [];
+  return [{ file: name, field: 'backend', message: `is not a backend of Triton, got ${describe(backend)}`, hint }];
 }
 
 /** Reports golden requests of which only data types and shapes can be compared. */

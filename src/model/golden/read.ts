@@ -4,6 +4,7 @@ import { UserError, type Problem } from '../../core/errors';
 import { readNpy } from '../../media/npy';
 import type { ModelConfig } from '../model-config';
 import { displayPath, getReason } from '../paths';
+import { parseExactJson } from '../../core/exact-json';
 import { describe, ProblemList } from '../../core/problems';
 import { readFiles, type SourceFile } from '../source-files';
 import { encodeTensor, type Tensor } from '../../triton/tensor';
@@ -93,7 +94,7 @@ async function readCase(
   let content: unknown;
   try {
     // Editors on Windows may start a file with a byte order mark.
-    content = JSON.parse((await fs.readFile(file.path, 'utf8')).replace(/^\uFEFF/, ''));
+    content = parseExactJson((await fs.readFile(file.path, 'utf8')).replace(/^\uFEFF/, ''));
   } catch (error) {
     const message =
       error instanceof SyntaxError ? `is not JSON: ${printable(error.message)}` : `cannot be read: ${getReason(error)}`;

@@ -129,6 +129,20 @@ test('a configuration without tensors: the request names the data types, or an a
   expect((await readOne(unnamed, bare, files)).problems).toMatchObject([{ field: 'inputs[0].datatype' }]);
 });
 
+test('readGolden reads integers beyond 2^53 exactly', async () => {
+  const root = folder({
+    'golden/a.json':
+      '{"inputs": [{"name": "x", "datatype": "INT64", "data": [1152921504606846979]}], ' +
+      '"outputs": [{"name": "y", "datatype": "UINT64", "data": [18446744073709551615]}]}',
+  });
+  const { requests, problems } = await readGolden(root, { name: 'm', backend: 'python' }, [1]);
+  expect(problems).toEqual([]);
+  expect(requests[0]).toMatchObject({
+    inputs: [{ data: BigInt64Array.of(1152921504606846979n) }],
+    outputs: [{ tensor: { data: BigUint64Array.of(18446744073709551615n) } }],
+  });
+});
+
 test('requests of a model folder have their version and the tolerance that is given, or the usual one', async () => {
   const content = (tolerance?: object): string =>
     JSON.stringify({ inputs: [{ name: 'x', data: [1] }], outputs: [{ name: 'y', data: [1], tolerance }] });

@@ -40,6 +40,16 @@ describe('adviceFor names the batch sizes that are not warmed up', () => {
   });
 });
 
+test.each([
+  ['pyton', ['is not a backend of Triton, got "pyton"']],
+  ['python', []],
+  ['my_own', []],
+])('adviceFor names a misspelt backend: %s', async (backend, messages) => {
+  const root = folder({ 'm/config.pbtxt': `backend: "${backend}"\nmax_batch_size: 0\n`, 'm/1/model.py': '' });
+  const { models } = await readRepository(root);
+  expect(models.flatMap(adviceFor).map(({ message }) => message)).toEqual(messages);
+});
+
 test('adviceFor names golden requests whose expected outputs have no elements', async () => {
   const tensor = (name: string, shape: number[], values: number): object => ({
     name,

@@ -1,8 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import type { Nested } from '../triton/nested';
-
-/** A JSON value whose integers beyond 2^53 are BigInts. */
-export type ExactJson = Nested | { [name: string]: ExactJson };
 
 /** An integer of 16 digits or more, which may exceed 2^53. */
 const LONG_INTEGER = /(?<![.\d])\d{16,}(?![.\deE])/;
@@ -14,8 +10,8 @@ const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
  * to the reviver, so long integers are marked as strings first.
  * @throws SyntaxError as JSON.parse does
  */
-export function parseExactJson(text: string): ExactJson {
-  const value = JSON.parse(text) as ExactJson;
+export function parseExactJson(text: string): unknown {
+  const value = JSON.parse(text) as unknown;
   if (!LONG_INTEGER.test(text)) return value;
   const mark = randomUUID();
   const marked = text.replace(TOKEN, (token) => (/^-?\d{16,}$/.test(token) ? `"${mark}${token}"` : token));
@@ -23,5 +19,5 @@ export function parseExactJson(text: string): ExactJson {
     if (typeof part !== 'string' || !part.startsWith(mark)) return part;
     const digits = part.slice(mark.length);
     return Number.isSafeInteger(Number(digits)) ? Number(digits) : BigInt(digits);
-  }) as ExactJson;
+  });
 }
