@@ -175,7 +175,9 @@ async function releaseBefore(
     );
   }
   if (release.previous === undefined) {
-    throw new UserError(`cannot roll back ${where}: ${release.id} is its first release`);
+    throw new UserError(`cannot roll back ${where}: there is no release before ${release.id}`, {
+      hint: 'name a release: npm run rollback -- ID; "npm run releases" lists the ids',
+    });
   }
   return release.previous;
 }

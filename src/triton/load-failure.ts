@@ -43,9 +43,11 @@ export function explainLoadFailure(model: string, reason: string): LoadFailure {
     };
   }
   if (module === undefined) return { message };
-  const name = Object.hasOwn(PACKAGES, module) ? PACKAGES[module] : module;
+  const known = Object.hasOwn(PACKAGES, module) ? PACKAGES[module] : undefined;
+  // The package of a module may have another name, and a foreign package may have the name of the module.
+  const name = known ?? `the package of ${module} (its name may differ)`;
   return {
-    message: `no package ${name} (${message})`,
+    message: known === undefined ? `no module ${module} (${message})` : `no package ${known} (${message})`,
     hint:
       `add ${name} to ${model}/requirements.txt, which npm run local installs; replicas of a stack need it in their ` +
       'image or in EXECUTION_ENV_PATH: docs/guides/python-models.md',

@@ -381,7 +381,7 @@ test('rollback after a rollback restores an older release, not the newer one', a
     await rollBack(undefined, bucket().options());
     expect((await head())?.models['a']?.served).toEqual([version]);
   }
-  await expect(rollBack(undefined, bucket().options())).rejects.toThrow(/is its first release/);
+  await expect(rollBack(undefined, bucket().options())).rejects.toThrow(/there is no release before/);
 });
 
 test('rollback restores two removed models of the same name with their own bytes', async () => {

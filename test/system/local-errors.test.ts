@@ -176,7 +176,7 @@ test('npm run local reports a model that cannot be loaded with the reason, also 
   expect(finished.stderr).toMatch(/cannot serve every model\n\s+breaks version 1: UNAVAILABLE .*no weights/);
   expect(finished.stderr).toContain('inner: needs breaks, which failed\n  outer: needs inner, which failed\n');
   expect(finished.stderr).toMatch(
-    /lacks version 1: UNAVAILABLE no package nonesuch .*\n\s+-> add nonesuch to lacks\/requirements\.txt/,
+    /lacks version 1: UNAVAILABLE no module nonesuch .*\n\s+-> add the package of nonesuch \(its name may differ\) to lacks\/requirements\.txt/,
   );
 });
 

@@ -1,4 +1,5 @@
 import { UserError } from '../../core/errors';
+import { GOLDEN_FOLDER } from '../../model/golden/request';
 import type { ApplyOptions, DesiredState } from './options';
 import { getModelName, getVersion } from '../keys';
 import { conflicts, isConflict, type Plan, type PlannedModel } from '../plan/plan';
@@ -41,7 +42,8 @@ function describeWayOut(
   const next = Math.max(...objects.flatMap(({ object }) => getVersion(object.key) ?? []), ...before) + 1;
   const trace = traceCommand?.(name, next);
   const create = trace ?? `put the new files into a new version folder, ${name}/${next}`;
-  return `${create}; name ${next} in version_policy; then restore or delete ${folders}`;
+  const golden = changed.map((version) => `${name}/${GOLDEN_FOLDER}/${version}`).join(', ');
+  return `${create}; name ${next} in version_policy; then restore ${folders}, or delete ${folders} and ${golden}`;
 }
 
 /**

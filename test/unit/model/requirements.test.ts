@@ -99,13 +99,23 @@ test.each([
 });
 
 test.each([
-  ["Internal: ModuleNotFoundError: No module named 'pandas'\n\nAt:\n  /x/model.py(1): <module>\n", 'pandas'],
+  [
+    "Internal: ModuleNotFoundError: No module named 'cv2'\n\nAt:\n  /x/model.py(1): <module>\n",
+    'opencv-python-headless',
+  ],
   ["ModuleNotFoundError: No module named 'sklearn.svm'", 'scikit-learn'],
   ["ModuleNotFoundError: No module named 'PIL'", 'pillow'],
 ])('explainLoadFailure(%p) names the package %s and the file', (reason, name) => {
   expect(explainLoadFailure('m', reason)).toEqual({
     message: expect.stringMatching(new RegExp(`^no package ${name} \\(.*No module named '\\S+'\\)$`)) as string,
     hint: expect.stringContaining(`add ${name} to m/requirements.txt`) as string,
+  });
+});
+
+test('explainLoadFailure does not guess the name of a package', () => {
+  expect(explainLoadFailure('m', "No module named 'x'\nModuleNotFoundError: No module named 'slugify'")).toMatchObject({
+    message: expect.stringMatching(/^no module slugify /) as string,
+    hint: expect.stringContaining('add the package of slugify (its name may differ) to m/requirements.txt') as string,
   });
 });
 
