@@ -41,7 +41,7 @@ describe('adviceFor names the batch sizes that are not warmed up', () => {
 });
 
 test.each([
-  ['pyton', ['is not a backend of Triton, got "pyton"']],
+  ['tensor_rt', ['is not a backend of Triton, got "tensor_rt"']],
   ['python', []],
   ['my_own', []],
 ])('adviceFor names a misspelt backend: %s', async (backend, messages) => {
