@@ -153,7 +153,6 @@ describeUnless(whyNoEngines('karpenter') ?? whyNoImport('kubectl'), 'a stack who
 
   test.each<[string, () => Promise<void>]>([
     ['scale', () => kubectl('scale', 'deployment', DEPLOYMENT, '--replicas=1')],
-    ['set env', () => kubectl('set', 'env', `deployment/${DEPLOYMENT}`, 'TZ=CET')],
     [
       'edit',
       async () => {
