@@ -95,7 +95,7 @@ describe('sync-models', () => {
     {
       of: 'a traced version',
       files: { 'a/trace.py': '' },
-      hint: /^npm run trace -- --models a --repo \S+repository --version 2; name 2 in .* delete a\/1;/,
+      hint: /^npm run trace -- --models a --repo \S+repository --version 2; name 2 in .* delete a\/1 and a\/golden\/1;/,
     },
     {
       of: 'a version that version_policy no longer names',
