@@ -23,8 +23,6 @@ describeUnless(whyNoEngines(), 'servers that are replaced on a real control plan
   let stack: TestStack;
   let selector: string;
 
-  const addGpuNode = (name: string): Promise<void> =>
-    plane.addNode({ name, gpus: 1, taints: [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }] });
   const allServe = (): Promise<void> =>
     until('all servers serve', async () => (await plane.readyPods(NAMESPACE, selector)).length === REPLICAS);
   const watched = async (work: () => Promise<void>): Promise<{ fewest: number; changes: number }> => {
@@ -39,7 +37,7 @@ describeUnless(whyNoEngines(), 'servers that are replaced on a real control plan
 
   beforeAll(async () => {
     plane = await ControlPlane.start(scratch);
-    for (let index = 0; index < REPLICAS; index += 1) await addGpuNode(`gpu-${index}`);
+    for (let index = 0; index < REPLICAS; index += 1) await plane.addGpuNode(`gpu-${index}`);
     stack = await localStack(scratch, plane, {
       config: { replicas: REPLICAS, rollout: { strategy: 'in-place', maxUnavailable: MAY_BE_MISSING } },
     });
@@ -79,7 +77,7 @@ describeUnless(whyNoEngines(), 'servers that are replaced on a real control plan
   test(
     `${DRAINS} nodes are drained, two at a time, within the disruption budget`,
     async () => {
-      await addGpuNode('gpu-spare');
+      await plane.addGpuNode('gpu-spare');
       const names = [...Array(REPLICAS).keys()].map((index) => `gpu-${index}`).concat('gpu-spare');
       let refused = 0;
       for (let round = 0; round < DRAINS / 2; round += 1) {

@@ -22,12 +22,7 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
     plane = await ControlPlane.start(scratch, { groups: { [PUBLISHER]: 'triton-publishers' } });
     await plane.addNode({ name: 'cpu-0', zone: 'us-east-1a' });
     for (const [index, name] of GPU_NODES.entries()) {
-      await plane.addNode({
-        name,
-        gpus: 1,
-        zone: `us-east-1${'abc'[index]}`,
-        taints: [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }],
-      });
+      await plane.addGpuNode(name, { zone: `us-east-1${'abc'[index]}` });
     }
     stack = await localStack(scratch, plane);
   }, BUILD_MS);

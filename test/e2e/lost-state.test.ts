@@ -1,6 +1,6 @@
-import { ControlPlane } from '../support/control-plane';
+import type { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
-import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
+import { deployLocalStack, DEPLOYMENT, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { expectNoChanges, recoverLostState, whyNoImport } from '../support/lost-state';
 import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
@@ -13,11 +13,7 @@ describeUnless(whyNoEngines() ?? whyNoImport('jq', 'kubectl'), 'a stack whose Pu
   let stack: TestStack;
 
   beforeAll(async () => {
-    plane = await ControlPlane.start(scratch);
-    const taints = [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }];
-    for (const index of [0, 1, 2]) await plane.addNode({ name: `gpu-${index}`, gpus: 1, taints });
-    stack = await localStack(scratch, plane, { config: { environment: { TZ: 'UTC' } } });
-    await stack.up();
+    ({ plane, stack } = await deployLocalStack(scratch, { config: { environment: { TZ: 'UTC' } } }));
   }, BUILD_MS);
   afterAll(() => scratch.clean());
 

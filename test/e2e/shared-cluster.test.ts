@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { ControlPlane } from '../support/control-plane';
+import type { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
-import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
+import { deployLocalStack, DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { runRunbook, whyNoImport } from '../support/lost-state';
 import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
@@ -16,11 +16,7 @@ describeUnless(whyNoEngines() ?? whyNoImport('jq'), 'an existing cluster that se
   let stack: TestStack;
 
   beforeAll(async () => {
-    plane = await ControlPlane.start(scratch);
-    const taints = [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }];
-    for (const index of [0, 1, 2]) await plane.addNode({ name: `gpu-${index}`, gpus: 1, taints });
-    stack = await localStack(scratch, plane);
-    await stack.up();
+    ({ plane, stack } = await deployLocalStack(scratch));
   }, BUILD_MS);
   afterAll(async () => {
     await otherScratch.clean();

@@ -41,10 +41,7 @@ describeUnless(whyNoEngines('karpenter') ?? whyNoImport('kubectl'), 'a stack who
     plane = await ControlPlane.start(scratch);
     await defineKarpenterKinds(plane);
     await defineForeignKinds(plane, ['keda.sh', 'monitoring.coreos.com']);
-    for (const index of [0, 1, 2]) {
-      const taints = [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }];
-      await plane.addNode({ name: `gpu-${index}`, gpus: 1, taints, labels: { 'triton-serving/gpu': 'true' } });
-    }
+    for (const index of [0, 1, 2]) await plane.addGpuNode(`gpu-${index}`, { labels: { 'triton-serving/gpu': 'true' } });
     stack = await localStack(scratch, plane);
   }, BUILD_MS);
   afterAll(() => scratch.clean());

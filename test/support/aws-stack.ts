@@ -50,12 +50,7 @@ export async function awsStack(
   await defineForeignKinds(plane, ['eks.amazonaws.com']);
   keepPoolsReady(plane, scratch);
   for (const index of [0, 1, 2]) {
-    await plane.addNode({
-      name: `gpu-${index}`,
-      gpus: 1,
-      labels: { 'triton-serving/gpu': 'true', ...nodeLabels },
-      taints: [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }],
-    });
+    await plane.addGpuNode(`gpu-${index}`, { labels: { 'triton-serving/gpu': 'true', ...nodeLabels } });
   }
   // The gate queries the mock, and the mock returns the address of the gate.
   const isPublic = async (): Promise<boolean> => {

@@ -130,6 +130,16 @@ export class ControlPlane {
     });
   }
 
+  /** Adds a node for Triton: one GPU, and the taint of GPU nodes. */
+  addGpuNode(name: string, node: Partial<TestNode> = {}): Promise<void> {
+    return this.addNode({
+      name,
+      gpus: 1,
+      taints: [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }],
+      ...node,
+    });
+  }
+
   /** @param target port on loopback to which port-forwards to the pod lead */
   async forwardPod(namespace: string, pod: string, target: number): Promise<void> {
     await this.client.objects.create({

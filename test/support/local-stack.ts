@@ -1,7 +1,7 @@
 import { LOCAL_CREDENTIALS } from '../../src/local/s3-server';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { ensureKubernetesPlugin } from '../../tools/toolchain/pulumi';
-import type { ControlPlane } from './control-plane';
+import { ControlPlane } from './control-plane';
 import type { Scratch } from './temp-dir';
 import { TestStack, type StackConfig } from './stack';
 
@@ -29,6 +29,18 @@ export interface LocalStackOptions {
   /** Default: model-repository. */
   bucket?: string;
   config?: StackConfig;
+}
+
+/** Starts a control plane with three GPU nodes, and deploys the `local` stack on it. */
+export async function deployLocalStack(
+  scratch: Scratch,
+  options: LocalStackOptions = {},
+): Promise<{ plane: ControlPlane; stack: TestStack }> {
+  const plane = await ControlPlane.start(scratch);
+  for (const index of [0, 1, 2]) await plane.addGpuNode(`gpu-${index}`);
+  const stack = await localStack(scratch, plane, options);
+  await stack.up();
+  return { plane, stack };
 }
 
 /** Creates the `local` stack on a test's cluster. Nothing is deployed yet. */
