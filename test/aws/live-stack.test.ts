@@ -1,4 +1,12 @@
-import { awsStack, deletions, expectInOrder, HERE, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
+import {
+  awsStack,
+  deletions,
+  expectInOrder,
+  HERE,
+  ONE_NODE_GROUP,
+  whyNoAwsStack,
+  type AwsStack,
+} from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
 import { askMoto } from '../support/moto';
 import { Scratch } from '../support/temp-dir';
@@ -21,12 +29,6 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
   }, BUILD_MS);
   afterAll(() => scratch.clean());
 
-  /** The next `up`, as "OP TYPE", without the steps of other resources. */
-  const plan = async (types: RegExp): Promise<string[]> =>
-    (await made.stack.changes())
-      .map(({ op, urn }) => `${op} ${urn.split('::')[2]?.split('$').at(-1) ?? ''}`)
-      .filter((step) => types.test(step));
-
   /** The uid of the namespace and the names of its pods, which change when the namespace is recreated. */
   const served = async (): Promise<unknown> => ({
     namespace: (await made.plane.client.core.readNamespace({ name: 'triton' })).metadata?.uid,
@@ -40,7 +42,7 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
     'another clusterName creates the new cluster before anything of the old one is deleted',
     async () => {
       const before = made.stack.configure({ clusterName: 'triton-second' });
-      const steps = await plan(/./);
+      const steps = await made.stack.plan();
       made.stack.configure(before);
       const created = steps.indexOf('create-replacement aws:eks/cluster:Cluster');
       expect(created).toBeGreaterThan(-1);
@@ -62,7 +64,7 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
       const refusal = await stack.preview().catch((error: unknown) => String(error));
       stack.configure(before);
       expect(refusal).toMatch(/renderManifestsTo is set, but this stack applied \d+ objects to a cluster/);
-      expect(await plan(/./)).toEqual([]);
+      expect(await stack.plan()).toEqual([]);
     },
     STEP_MS,
   );
@@ -86,7 +88,7 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
       const { stack } = made;
       const before = await served();
       await stack.rename('stage-2');
-      expect(await plan(/delete|replace|create/)).toEqual([]);
+      expect((await stack.plan()).filter((step) => /delete|replace|create/.test(step))).toEqual([]);
       await stack.up();
       expect(await served()).toEqual(before);
       expect((await stack.outputs())['clusterName']).toBe('triton-staging');
@@ -101,16 +103,7 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
       const { stack, plane } = made;
       stack.configure({
         autoMode: false,
-        gpuNodePools: [
-          {
-            name: 'fixed',
-            mechanism: 'managed-node-group',
-            instanceTypes: ['g5.xlarge'],
-            capacityTypes: ['on-demand'],
-            minimumNodes: 1,
-            maximumNodes: 1,
-          },
-        ],
+        gpuNodePools: [{ name: 'fixed', ...ONE_NODE_GROUP }],
       });
       await stack.up();
       const settings = await plane.client.core.readNamespacedConfigMap({

@@ -4,6 +4,7 @@ import {
   expectInOrder,
   expectPolicyPackPassed,
   HERE,
+  ONE_NODE_GROUP,
   whyNoAwsStack,
   type AwsStack,
 } from '../support/aws-stack';
@@ -14,16 +15,7 @@ import { Scratch } from '../support/temp-dir';
 const BUILD_MS = 60 * 60_000;
 const STEP_MS = 10 * 60_000;
 
-const AL2023 = {
-  name: 'al2023',
-  mechanism: 'managed-node-group',
-  instanceTypes: ['g5.xlarge'],
-  capacityTypes: ['on-demand'],
-  minimumNodes: 1,
-  maximumNodes: 1,
-  timeSlices: 2,
-  dcgmExporter: true,
-};
+const AL2023 = { name: 'al2023', ...ONE_NODE_GROUP, timeSlices: 2, dcgmExporter: true };
 const BOTTLEROCKET = {
   name: 'bottlerocket',
   mechanism: 'managed-node-group',

@@ -29,6 +29,15 @@ export interface AwsStackOptions {
   nodeLabels?: Record<string, string>;
 }
 
+/** A GPU pool that is a managed node group of one node. */
+export const ONE_NODE_GROUP = {
+  mechanism: 'managed-node-group',
+  instanceTypes: ['g5.xlarge'],
+  capacityTypes: ['on-demand'],
+  minimumNodes: 1,
+  maximumNodes: 1,
+};
+
 /** Address range from which the tests pretend to connect. */
 export const HERE = '10.9.8.7/32';
 

@@ -52,13 +52,6 @@ export async function loadState(stack: TestStack, name: string): Promise<void> {
   await stack.pulumi('stack', 'import', '--stack', stack.name, '--file', file);
 }
 
-/** Steps of a plan that delete something, as "OP TYPE". */
-export function getDeletions(steps: readonly { op: string; urn: string }[]): string[] {
-  return steps
-    .filter(({ op }) => /delete|replace/.test(op))
-    .map(({ op, urn }) => `${op} ${urn.split('::')[2]?.split('$').at(-1) ?? ''}`);
-}
-
 /** The section of CHANGELOG.md with the changes since the last release. */
 export function unreleased(): string {
   const text = readFileSync(join(paths.root, 'CHANGELOG.md'), 'utf8');

@@ -126,6 +126,11 @@ export class TestStack {
     return steps.filter(({ op }) => op !== 'same' && op !== 'read').map(({ op, urn }) => ({ op, urn }));
   }
 
+  /** The steps of the next `up`, as "OP TYPE". */
+  async plan(): Promise<string[]> {
+    return (await this.changes()).map(({ op, urn }) => `${op} ${urn.split('::')[2]?.split('$').at(-1) ?? ''}`);
+  }
+
   /** Destroys the stack with a preview, as users do. The preview reports protected resources before any deletion. */
   destroy(...flags: string[]): Promise<string> {
     return this.pulumi('destroy', '--stack', this.name, '--yes', ...flags);
