@@ -15,7 +15,7 @@ export interface ClusterArgs {
   title?: string;
   /** Name of the cluster. A changed name creates a new cluster before the old one is deleted. */
   clusterName: string;
-  /** Whether an existing cluster keeps its name, whatever `clusterName` is. Default: false. */
+  /** Whether a cluster that exists keeps its name when `clusterName` changes. Default: false. */
   keepName?: boolean;
   region: string;
   version: EksVersion;

@@ -100,7 +100,7 @@ def test_mixed_rows(name: str, shapes: Shapes) -> None:
 
 @pytest.mark.parametrize("shapes", [FIXED, LENGTHS], ids=["fixed", "lengths"])
 @pytest.mark.parametrize("name", MIXED_INTEGERS)
-def test_mixed_integers_whatever_the_tolerance_of_floats(name: str, shapes: Shapes) -> None:
+def test_mixed_integers_with_any_tolerance_of_floats(name: str, shapes: Shapes) -> None:
     with pytest.raises(TraceError, match=r"differs in \d of \d integers|the model mixes rows"):
         check(MIXED_INTEGERS[name], whole(shapes))
 

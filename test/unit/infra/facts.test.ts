@@ -36,7 +36,7 @@ describe('subnetRanges', () => {
     expect(three.private).toEqual(six.private.slice(0, 3));
   });
 
-  test('by-zone gives a zone the same ranges whatever other zones there are', () => {
+  test('by-zone gives a zone the same ranges beside any other zones', () => {
     const all = subnetRanges('10.128.0.0/16', zones('abcdefg'), 'by-zone');
     expect(all).toEqual(subnetRanges('10.128.0.0/16', zones('abcdefg'), 'by-position'));
     for (const letters of ['bc', 'ca', 'gfb']) {
