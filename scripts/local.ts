@@ -19,6 +19,7 @@ import {
 } from '../src/local/report';
 import type { SmokeTestResult } from '../src/local/smoke-test';
 import { selectModels } from '../src/local/selection';
+import { readValidModels } from '../src/local/valid-models';
 import { localDirectory, requireAllServed, startStack } from '../src/local/stack';
 import { Timings } from '../src/local/timings';
 import { fingerprints, watchModels } from '../src/local/watch';
@@ -107,7 +108,7 @@ async function local(argv: readonly string[]): Promise<number> {
   if (flags.page !== undefined) requirePageFolder(page);
   const asked = parseSelection(flags);
   const before = await fingerprints(repository);
-  const selection = await selectModels(repository, asked, true);
+  const selection = selectModels(await readValidModels(repository, { ...asked, artifacts: false }));
 
   const progress = new Progress();
   const timings = new Timings();

@@ -64,7 +64,8 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
   let hint: string | undefined;
   const answers: SmokeTestResult[] = [];
   try {
-    const { served, notServed } = await selectModels(repository, { models: [name] });
+    const configurations = await readValidRepository(repository, { models: [name], artifacts: false }, 'served');
+    const { served, notServed } = selectModels({ ...configurations, failed: [] });
     const reason = notServed.find(({ model }) => model.name === name)?.reason;
     if (reason !== undefined) {
       progress.line(`     ${name} is not served here: ${reason}`);

@@ -2,9 +2,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../core/errors';
 import { REQUIREMENTS_FILE, requiresNumpy2 } from '../model/requirements';
-import { readValidRepository, stepModels, type RepositoryModel, type Selection } from '../model';
+import { stepModels, type RepositoryModel } from '../model';
 import { displayPath } from '../model/paths';
-import { readValidModels, type FailedModel } from './valid-models';
+import type { FailedModel, ValidModels } from './valid-models';
 
 /** The models that `npm run local` serves, and the reasons why it does not serve others. */
 export interface LocalSelection {
@@ -13,7 +13,7 @@ export interface LocalSelection {
   notServed: { model: RepositoryModel; reason: string }[];
   /** Models that were not selected but that an ensemble needs. */
   added: string[];
-  /** Models with problems, if they may be left out. */
+  /** Models with problems. */
   failed: FailedModel[];
 }
 
@@ -51,20 +51,11 @@ const LACKS: [reason: string, lacks: (model: RepositoryModel) => boolean][] = [
 const NUMPY_REASON = `its ${REQUIREMENTS_FILE} requires NumPy 2, but the local server (Triton 2.51) supports only NumPy 1`;
 
 /**
- * Reads the configurations before any model is traced, and separates the models that cannot be served here. That is no
- * failure. An ensemble that needs such a model is not served either.
- * @param leaveOut leave out models with problems; otherwise problems are an error
- * @throws UserError with every problem of the configurations
+ * Separates the models that cannot be served here, of which only the configurations need to be read. That is no failure.
+ * An ensemble that needs such a model is not served either.
+ * @throws UserError if no model is left and none failed
  */
-export async function selectModels(
-  repository: string,
-  selection: Pick<Selection, 'models' | 'exclude'>,
-  leaveOut = false,
-): Promise<LocalSelection> {
-  const configurations = { ...selection, artifacts: false };
-  const { models, added, failed } = leaveOut
-    ? await readValidModels(repository, configurations)
-    : { ...(await readValidRepository(repository, configurations, 'served')), failed: [] };
+export function selectModels({ models, added, failed }: ValidModels): LocalSelection {
   const reasons = new Map<string, string>();
   for (const model of models) {
     const lack = lackFor(model);

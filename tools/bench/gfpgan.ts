@@ -8,6 +8,7 @@ import { FACE } from '../../src/local/sample-requests';
 import { selectModels } from '../../src/local/selection';
 import { localDirectory, requireAllServed, startStack } from '../../src/local/stack';
 import { Timings } from '../../src/local/timings';
+import { readValidModels } from '../../src/local/valid-models';
 import { pixelTensor, readImage } from '../../src/media/image';
 import { networkTensor } from '../../src/media/pictures';
 import { joinRows } from '../../src/triton/batches';
@@ -114,7 +115,7 @@ async function withModels(
     undo.defer(() => rmSync(localDirectory(repository), { recursive: true, force: true }));
   }
   try {
-    const { served } = await selectModels(repository, { models });
+    const { served } = selectModels(await readValidModels(repository, { models, artifacts: false }));
     const stack = await startStack({
       repository,
       models: served.map(({ name }) => name),

@@ -11,6 +11,7 @@ import { freePorts } from '../../src/local/process/ports';
 import { selectModels } from '../../src/local/selection';
 import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server } from '../../src/local/s3-server';
 import { freeTritonPorts, startTriton } from '../../src/local/triton-server';
+import { readValidModels } from '../../src/local/valid-models';
 import { tritonRepositoryUrl } from '../../src/publish/location';
 import { publish } from '../../src/publish/publish';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
@@ -31,7 +32,7 @@ export async function benchGolden(repetitions: number): Promise<object> {
     const environment = await progress.run('Python environment', (step) => ensurePython(step, { embeddable: true }));
     const { python } = environment;
     const [installation, weed] = await Promise.all([ensureTriton(environment), ensureSeaweedfs(python)]);
-    const { served } = await selectModels(paths.modelRepository, {});
+    const { served } = selectModels(await readValidModels(paths.modelRepository, { artifacts: false }));
     const models = served.map(({ name }) => name);
     await traceModels({ python, repository: paths.modelRepository, models, weights: [], onEvent: () => undefined });
     const [port = 0] = await freePorts(1);

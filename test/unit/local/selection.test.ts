@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { selectModels } from '../../../src/local/selection';
+import { selectModels, type LocalSelection } from '../../../src/local/selection';
+import { readValidModels } from '../../../src/local/valid-models';
 import { addingModel, writeRepository } from '../../support/repository';
 
 const repository = mkdtempSync(join(tmpdir(), 'selection-test-'));
@@ -34,8 +35,11 @@ sequence_batching { direct {} state { input_name: "s" output_name: "t" data_type
   'words/config.pbtxt': `backend: "python"\n${tensors('TYPE_STRING')}`,
 });
 
+const select = async (...models: string[]): Promise<LocalSelection> =>
+  selectModels(await readValidModels(repository, { ...(models.length === 0 ? {} : { models }), artifacts: false }));
+
 test('selectModels gives a reason for each model that cannot be served, and for its ensembles', async () => {
-  const { served, notServed } = await selectModels(repository, {});
+  const { served, notServed } = await select();
   expect(served.map(({ name }) => name)).toEqual(['adds', 'on_adds', 'words']);
   expect(notServed.map(({ model, reason }) => [model.name, reason])).toEqual([
     [
@@ -59,18 +63,18 @@ test('selectModels gives a reason for each model that cannot be served, and for 
 });
 
 test('selectModels adds the models that a selected ensemble needs', async () => {
-  const { served, added } = await selectModels(repository, { models: ['on_adds'] });
+  const { served, added } = await select('on_adds');
   expect([served.map(({ name }) => name), added]).toEqual([['adds', 'on_adds'], ['adds']]);
 });
 
 test('selectModels throws with every reason if no model can be served', async () => {
-  await expect(selectModels(repository, { models: ['on_plan', 'text'] })).rejects.toThrow(
+  await expect(select('on_plan', 'text')).rejects.toThrow(
     /none of these models can be served here[\s\S]*plan: a TensorRT plan[\s\S]*text: it has string inputs/,
   );
 });
 
 test('selectModels reports the problems of configurations', async () => {
-  await expect(selectModels(repository, { models: ['plans'] })).rejects.toMatchObject({
+  await expect(select('plans')).rejects.toMatchObject({
     problems: [{ message: 'has no model "plans"', hint: 'did you mean plan?' }],
   });
 });
