@@ -29,7 +29,6 @@ export const YAML_TRAPS: readonly MalformedCase[] = [
   yaml('a byte order mark alone', '\uFEFF', 'is empty'),
   yaml('a word', 'pytorch\n', `${NO_MAPPING}"pytorch"`),
   yaml('a number', '42\n', `${NO_MAPPING}42`),
-  yaml('a list', '- platform\n- input\n', `${NO_MAPPING}a list`),
   yaml('null', '~\n', `${NO_MAPPING}nothing`),
   yaml(
     'a key twice',
@@ -114,31 +113,6 @@ export const YAML_TRAPS: readonly MalformedCase[] = [
     'capitals',
     SOUND_YAML.replace('max_batch_size', 'MAX_BATCH_SIZE'),
     /^m\/model\.yaml: MAX_BATCH_SIZE: unknown field of ModelConfig.*did you mean "max_batch_size"/s,
-  ),
-  yaml(
-    'camel case',
-    SOUND_YAML.replace('max_batch_size', 'maxBatchSize'),
-    /^m\/model\.yaml: maxBatchSize: .*did you mean "max_batch_size"/s,
-  ),
-  yaml(
-    'a type as PyTorch calls it',
-    SOUND_YAML.replace('TYPE_FP32', 'float32'),
-    /^m\/model\.yaml: input\[0\]\.data_type: .*did you mean "TYPE_FP32"/s,
-  ),
-  yaml(
-    'a type as NumPy calls it',
-    SOUND_YAML.replace('TYPE_FP32', 'np.int64'),
-    /^m\/model\.yaml: input\[0\]\.data_type: .*did you mean "TYPE_INT64"/s,
-  ),
-  yaml(
-    'two kinds of scheduling',
-    `${SOUND_YAML}dynamic_batching: {}\nsequence_batching: {}\n`,
-    'sequence_batching: cannot be combined with dynamic_batching',
-  ),
-  yaml(
-    'two version policies',
-    `${SOUND_YAML}version_policy: { all: {}, latest: { num_versions: 1 } }\n`,
-    /^m\/model\.yaml: version_policy\.(all|latest): cannot be combined with/,
   ),
   // The intended name is not also reported as missing.
   ...(
