@@ -3,15 +3,15 @@ import * as pulumi from '@pulumi/pulumi';
 import { readOwnState, refuseToRenderLiveObjects } from './cluster/live-objects';
 import { toRunError } from './run-error';
 import { readSettings } from './settings';
+import { getServedChanges } from './served-changes';
 import { program } from './stack';
 
 // Pulumi calls this function and uses its result as the outputs of the stack.
 export = async (): Promise<object> => {
   const settings = toRunError(() => readSettings());
-  if (settings.renderManifestsTo !== undefined) {
-    const state = await readOwnState();
-    toRunError(() => refuseToRenderLiveObjects(state));
-  }
+  const state = await readOwnState();
+  if (settings.renderManifestsTo !== undefined) toRunError(() => refuseToRenderLiveObjects(state));
+  for (const change of getServedChanges(state, settings)) void pulumi.log.warn(change);
   const outputs = toRunError(() => program(settings));
   // The engine processes the resources while this loads the code for models and reads them.
   const { memoryWarnings } = await import('./memory-warnings');

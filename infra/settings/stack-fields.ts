@@ -36,7 +36,8 @@ const CLUSTER_FIELDS = {
     optional: true,
     pattern: /^vpc-[0-9a-f]+$/,
     allowed: 'an id, "vpc-0123456789abcdef0"',
-    description: 'Id of an existing VPC, which also requires privateSubnetIds. Empty: a VPC is created.',
+    description:
+      'Id of an existing VPC, which also requires privateSubnetIds. A change deletes or replaces the network of a live stack, so change clusterName in the same step. Empty: a VPC is created.',
   },
   privateSubnetIds: {
     kind: 'texts',
@@ -51,7 +52,8 @@ const CLUSTER_FIELDS = {
     check: cidrFault,
     allowed: 'an IPv4 range from /16 to /20, "10.0.0.0/16"',
     default: '10.0.0.0/16',
-    description: 'IPv4 range of the created VPC. A change replaces the network and everything in it.',
+    description:
+      'IPv4 range of the created VPC. A change replaces the network and everything in it, so change clusterName in the same step.',
   },
   availabilityZones: {
     kind: 'texts',
@@ -88,7 +90,7 @@ const CLUSTER_FIELDS = {
     choices: ['create', 'existing'],
     default: 'create',
     description:
-      'Whether to create an EKS cluster, or to use an existing Kubernetes cluster of any kind (kubeconfig, kubeContext).',
+      'Whether to create an EKS cluster, or to use an existing Kubernetes cluster of any kind (kubeconfig, kubeContext). A change from create to existing deletes the created cluster with its network.',
   },
   clusterName: {
     kind: 'text',
@@ -109,7 +111,7 @@ const CLUSTER_FIELDS = {
     kind: 'flag',
     default: true,
     description:
-      'Whether the created cluster uses EKS Auto Mode, in which AWS runs Karpenter, drivers, network and storage for a fee. If false, the stack creates add-ons and a managed group of system nodes.',
+      'Whether the created cluster uses EKS Auto Mode, in which AWS runs Karpenter, drivers, network and storage for a fee. If false, the stack creates add-ons and a managed group of system nodes. A change replaces all nodes.',
   },
   systemInstanceTypes: {
     kind: 'texts',
@@ -185,7 +187,7 @@ const CLUSTER_FIELDS = {
     kind: 'objects',
     fields: POOL_FIELDS,
     description:
-      'GPU node pools, described in docs/infrastructure.md. Empty: none, for a cluster that already has GPU nodes.',
+      'GPU node pools, described in docs/infrastructure.md. A pool that is removed, renamed or has a changed mechanism is drained and deleted, and so are the managed groups whose instances change. Empty: none, for a cluster that already has GPU nodes.',
   },
   modelGpus: {
     kind: 'objects',
@@ -207,12 +209,14 @@ const REPOSITORY_FIELDS = {
   modelRepositoryPrefix: {
     kind: 'text',
     default: 'models',
-    description: 'Prefix of the models in the bucket. Releases are stored in PREFIX.releases.',
+    description:
+      'Prefix of the models in the bucket. Releases are stored in PREFIX.releases. After a change, replicas start with the models under the new prefix only, so publish to it first.',
   },
   bucketName: {
     kind: 'text',
     optional: true,
-    description: 'Name of an existing bucket. Empty: a bucket is created.',
+    description:
+      'Name of an existing bucket. A change from empty deletes the created bucket. Empty: a bucket is created.',
   },
   bucketKmsKeyArn: {
     kind: 'text',

@@ -18,7 +18,12 @@ const { cpu, ...otherResources } = DEFAULTS.resources;
 
 /** Settings of the replicas; TritonServerArgs documents each. */
 export const TRITON_FIELDS = {
-  namespace: { kind: 'text', default: 'triton', description: 'Kubernetes namespace of the replicas.' },
+  namespace: {
+    kind: 'text',
+    default: 'triton',
+    description:
+      'Kubernetes namespace of the replicas. A change creates all objects and replicas in the new namespace, and then deletes the old ones.',
+  },
   createNamespace: {
     kind: 'flag',
     default: true,
@@ -124,7 +129,7 @@ export const TRITON_FIELDS = {
     choices: ['cluster', 'internal-load-balancer', 'ingress'],
     default: 'cluster',
     description:
-      'Clients that can reach the replicas: those in the cluster, those in the VPC through a load balancer, or those of other networks through an ingress with TLS and authentication.',
+      'Clients that can reach the replicas: those in the cluster, those in the VPC through a load balancer, or those of other networks through an ingress with TLS and authentication. A change deletes the present load balancer or ingress, with its address.',
   },
   clientCidrs: texts(
     'IP ranges of clients that may send requests through the load balancer or ingress. Empty: every address that can reach the ingress; a load balancer requires at least one range.',
@@ -133,7 +138,7 @@ export const TRITON_FIELDS = {
     'IP ranges of the load balancer or ingress controller; required if the VPC is not created here. Empty: vpcCidr.',
   ),
   loadBalancerClass: text(
-    `Class of the load balancer, such as service.k8s.aws/nlb of AWS Load Balancer Controller. Empty: ${DEFAULTS.loadBalancerClass} of EKS Auto Mode.`,
+    `Class of the load balancer, such as service.k8s.aws/nlb of AWS Load Balancer Controller. A change deletes the load balancer and creates another one, with another address. Empty: ${DEFAULTS.loadBalancerClass} of EKS Auto Mode.`,
   ),
   ingress: {
     kind: 'object',
