@@ -92,7 +92,9 @@ class Clusters(Base):
             if given is None:
                 continue
             old = getattr(cluster, attribute, None)
-            merge = parameter != "logging" and isinstance(given, dict) and isinstance(old, dict)
+            # Disabled Auto Mode has neither node pools nor their role.
+            replaced = parameter in ("logging", "computeConfig")
+            merge = not replaced and isinstance(given, dict) and isinstance(old, dict)
             setattr(cluster, attribute, {**old, **given} if merge else given)
             changed[parameter] = given
         return self._update(cluster, "ConfigUpdate", changed)
