@@ -3,12 +3,17 @@ import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { UserError } from '../core/errors';
 import { isAlive } from '../launch/lock.cjs';
-import { PreconditionFailedError, S3Error, type S3Store } from '../s3/store';
+import { PreconditionFailedError, S3Error, type Lease, type S3Store } from '../s3/store';
 import { lockKey, type RepositoryLocation } from './location';
 
 /** The holder is assumed dead when the lock was not renewed for this long, by the clock of the S3 server. */
 const EXPIRES_MS = 60_000;
 const RENEW_MS = 15_000;
+/**
+ * Deletes end this long before the lock expires, because a network may delay a request. Unlike a write, a late delete
+ * may find an object that looks like the one to delete: the next publisher may have written the same bytes again.
+ */
+const DELETE_MARGIN_MS = 10_000;
 
 /**
  * The changes that the holder of the lock is about to make. The next publisher undoes or finishes them if the holder is
@@ -167,9 +172,26 @@ export class Lock {
    * @throws LockLostError
    */
   requireHeld(): void {
-    if (this.lost !== undefined) throw this.lost;
+    this.requireLeft(0);
+  }
+
+  /** For deletes. */
+  get lease(): Lease {
+    return {
+      requireHeld: () => this.requireLeft(DELETE_MARGIN_MS),
+      getLeftMs: () => this.leftMs - DELETE_MARGIN_MS,
+    };
+  }
+
+  /** Time until the lock expires, in ms. */
+  private get leftMs(): number {
     // performance.now() stops while the machine is suspended; Date.now() can be set.
-    if (Math.max(performance.now() - this.renewed, Date.now() - this.renewedAt) > EXPIRES_MS) {
+    return EXPIRES_MS - Math.max(performance.now() - this.renewed, Date.now() - this.renewedAt);
+  }
+
+  private requireLeft(marginMs: number): void {
+    if (this.lost !== undefined) throw this.lost;
+    if (this.leftMs < marginMs) {
       const why = this.lockError instanceof Error ? `: ${this.lockError.message}` : '';
       throw new LockLostError(
         `cannot renew the lock of the repository within ${EXPIRES_MS / 1000} s; another publisher may hold it now${why}`,

@@ -168,14 +168,20 @@ export async function copyThroughHere(
 
 /** Deletes the copy that was just written, unless another writer has overwritten it. */
 async function removeWrong(bucket: Bucket, key: string, { etag, versionId }: Written): Promise<void> {
+  // Not every server supports conditions on deletes, so check the ETag first.
   if ((await headObject(bucket, key))?.etag !== etag) return;
-  await bucket.requester.send({
-    what: `delete ${getName(bucket, key)}`,
-    method: 'DELETE',
-    key,
-    query: versionId === undefined ? undefined : { versionId },
-    read: () => undefined,
-  });
+  try {
+    await bucket.requester.send({
+      what: `delete ${getName(bucket, key)}`,
+      method: 'DELETE',
+      key,
+      query: versionId === undefined ? undefined : { versionId },
+      headers: versionId === undefined ? { 'if-match': etag } : {},
+      read: () => undefined,
+    });
+  } catch (error) {
+    if (!isRefused(error, { ifEtag: etag })) throw error;
+  }
 }
 
 function otherContent(source: CopySource): UserError {

@@ -7,10 +7,10 @@ import { CredentialSource } from './credentials';
 import { encodeKey, encodeQuery, resolveEndpoint, type Endpoint } from './endpoint';
 import { codeOfStatus, S3Error, type FailureDetails } from './errors';
 import { ConnectionError, sendRequest, type WireResponse } from './send-request';
-import { isOverload, isTransient, waitBefore } from './retry';
+import { isOutage, isOverload, isTransient, waitBefore } from './retry';
 import { Signer } from './sign';
 import { ConcurrencyLimiter } from './concurrency-limiter';
-import type { StoreOptions } from './types';
+import type { Lease, StoreOptions } from './types';
 import { childText, MalformedXmlError, parseXml, type XmlElement } from './xml';
 
 export type { WireResponse } from './send-request';
@@ -30,6 +30,8 @@ export interface S3Request<T> {
   bodySha256?: Buffer;
   /** Expected size of the answer, which extends the deadline. */
   answerBytes?: number;
+  /** Each try requires this lease, and is aborted when the lease ends. */
+  lease?: Lease | undefined;
   /**
    * Reads a successful answer. If it throws MalformedXmlError or S3RequestError, the request counts as failed and may be retried.
    */
@@ -47,6 +49,12 @@ export class S3RequestError extends Error {
 /** The slowest transfer that the deadline allows for, in bytes per millisecond. */
 const SLOWEST_BYTES_PER_MS = 16;
 
+/** Most tries if the server answers with errors, because it would probably repeat them. */
+const MOST_REFUSALS = 10;
+
+/** Time for retries while the server has never answered, because the address or the network is probably wrong. */
+const UNANSWERED_MS = 10_000;
+
 const NOTHING = sha256(new Uint8Array());
 
 /** Signs requests, limits how many run at a time, and retries transient failures. */
@@ -55,7 +63,7 @@ export class Requester {
   private readonly signer: Signer;
   private readonly credentials: CredentialSource;
   private readonly slots: ConcurrencyLimiter;
-  private readonly attempts: number;
+  private readonly attempts: number | undefined;
   private readonly deadlineMs: number;
   private readonly agent: Promise<Agent>;
   private readonly closing = new AbortController();
@@ -74,7 +82,7 @@ export class Requester {
     this.signer = new Signer(region);
     this.credentials = new CredentialSource(options.credentials);
     this.slots = new ConcurrencyLimiter(connections);
-    this.attempts = options.attempts ?? 10;
+    this.attempts = options.attempts;
     this.deadlineMs = options.deadlineMs ?? 120_000;
     this.agent = openAgent(this.endpoint, { connections, idleTimeoutMs: options.idleTimeoutMs ?? 30_000 });
   }
@@ -91,6 +99,7 @@ export class Requester {
    */
   async send<T>(request: S3Request<T>): Promise<T> {
     const bytes = (request.body?.byteLength ?? 0) + (request.answerBytes ?? 0);
+    let started = 0;
     let end = Infinity;
     let clockWasSet = false;
     let before: S3Error | undefined;
@@ -98,7 +107,10 @@ export class Requester {
       const turn = this.slots.acquire();
       if (turn !== undefined) await turn;
       // The deadline starts after the wait for the first slot, because the server did not cause that wait.
-      if (tries === 1) end = performance.now() + this.deadlineMs + bytes / SLOWEST_BYTES_PER_MS;
+      if (tries === 1) {
+        started = performance.now();
+        end = started + this.deadlineMs + bytes / SLOWEST_BYTES_PER_MS;
+      }
       const outcome = await this.attempt(request, tries, end).finally(() => this.slots.release());
       if (!(outcome instanceof S3Error)) return outcome.value;
       if (outcome.code === 'RequestTimeTooSkewed' && !clockWasSet && outcome.clockOffsetMs !== undefined) {
@@ -107,7 +119,9 @@ export class Requester {
         continue;
       }
       const wait = waitBefore(outcome, tries, Math.random);
-      const over = tries >= this.attempts || performance.now() + wait >= end || this.closing.signal.aborted;
+      const most = this.attempts ?? (isOutage(outcome) ? Infinity : MOST_REFUSALS);
+      const until = this.answered ? end : Math.min(end, started + UNANSWERED_MS);
+      const over = tries >= most || performance.now() + wait >= until || this.closing.signal.aborted;
       // If the deadline ended this try, the error of the previous try says more.
       if (over || !isTransient(outcome, this.answered)) throw performance.now() >= end ? (before ?? outcome) : outcome;
       before = outcome;
@@ -125,8 +139,10 @@ export class Requester {
 
   /** One try. Failures are returned instead of thrown, because send may retry. */
   private async attempt<T>(request: S3Request<T>, tries: number, end: number): Promise<{ value: T } | S3Error> {
+    request.lease?.requireHeld();
     try {
-      const answer = await this.sendRequest(request, end - performance.now());
+      const leftMs = Math.min(end - performance.now(), request.lease?.getLeftMs() ?? Infinity);
+      const answer = await this.sendRequest(request, leftMs);
       this.answered = true;
       if (answer.status >= 300) throw new S3RequestError(getFailure(answer));
       const value = request.read(answer, tries);
@@ -135,7 +151,18 @@ export class Requester {
     } catch (error) {
       const failure = new S3Error(request.what, this.endpoint.url, getDetails(error));
       if (isOverload(failure)) this.slots.slowDown();
+      if (error instanceof ConnectionError) this.closeIdleConnections();
       return failure;
+    }
+  }
+
+  /**
+   * The retry must use a new connection, and a new address of the host. If one connection failed, idle ones have
+   * probably failed too.
+   */
+  private closeIdleConnections(): void {
+    for (const sockets of Object.values(this.openedAgent?.freeSockets ?? {})) {
+      for (const socket of sockets ?? []) socket.destroy();
     }
   }
 

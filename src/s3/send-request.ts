@@ -59,6 +59,8 @@ export function sendRequest(endpoint: Endpoint, agent: http.Agent, wire: WireReq
       const refused = refusal?.();
       if (refused !== undefined && !UNCLEAR.includes(refused.status)) resolve(refused);
       else reject(new ConnectionError(code, message, request.reusedSocket && code === 'ECONNRESET', cause));
+      // Without a reset, the kernel would still send what it has buffered. Node cannot reset connections with TLS.
+      if (code === 'ETIMEDOUT' && !endpoint.secure) request.socket?.resetAndDestroy();
       request.destroy();
     };
     const timer = setTimeout(() => fail('ETIMEDOUT', 'the request took too long'), wire.timeoutMs);

@@ -10,14 +10,14 @@ import { checkObject, getObject, type GotObject } from './objects';
 import { readObject } from './read';
 import { Requester } from './requester';
 import { fileSource, memorySource, readSmallFile, readWholeFile, type UploadSource } from './source';
-import type { ListedObject, PutCondition, StoreOptions, Written } from './types';
+import type { DeleteOptions, ListedObject, PutCondition, SeenObject, StoreOptions, Written } from './types';
 import { putObject, putParts, type UploadOptions } from './upload';
 import { escapeXml } from './xml';
 
 export { checksumOfBytes, PART_BYTES } from './checksum';
 export { FileChangedError, PreconditionFailedError, S3Error } from './errors';
 export type { UploadOptions } from './upload';
-export type { Credentials, ListedObject, PutCondition, StoreOptions, Written } from './types';
+export type { Credentials, Lease, ListedObject, PutCondition, SeenObject, StoreOptions, Written } from './types';
 
 /** Files up to this size are read in one call. */
 const SMALL_BYTES = 256 * 1024;
@@ -149,9 +149,12 @@ export class S3Store {
     return copyThroughHere(this.at, source, key, options);
   }
 
-  /** Deletes exactly these keys. */
-  async delete(keys: readonly string[]): Promise<void> {
-    return deleteObjects(this.at, keys);
+  /**
+   * Deletes exactly these objects; those with an ETag only if they still have it. Missing objects are ignored.
+   * @throws PreconditionFailedError
+   */
+  async delete(objects: readonly SeenObject[], options?: DeleteOptions): Promise<void> {
+    return deleteObjects(this.at, objects, options);
   }
 
   /** Aborts the unfinished uploads under `prefix` and returns their keys. */

@@ -9,7 +9,7 @@ export interface StoreOptions {
   credentials?: Credentials;
   /** Most connections; default 32. */
   concurrency?: number;
-  /** Most tries of one request; default 10. */
+  /** Most tries of one request. Default: 10, and if the network or the server is unavailable, until the deadline. */
   attempts?: number;
   /** Longest time without data in either direction, in ms; default 30,000. */
   idleTimeoutMs?: number;
@@ -30,6 +30,25 @@ export interface ListedObject {
   etag: string;
   /** Set if the object was written in the seconds before the listing, by the server's clock. */
   recent?: true;
+}
+
+/** An object to delete. With an ETag, only the object that has this ETag. */
+export interface SeenObject {
+  key: string;
+  etag?: string | undefined;
+}
+
+/** The right to change the bucket, which another program may take over when it ends. */
+export interface Lease {
+  /** @throws if the lease has ended */
+  requireHeld(): void;
+  /** Time until the lease ends, unless it is renewed. */
+  getLeftMs(): number;
+}
+
+export interface DeleteOptions {
+  /** Requests are sent only while the lease is held, and are aborted when it ends. */
+  lease?: Lease | undefined;
 }
 
 /** Condition of a write: the object does not exist yet, or has this ETag. */

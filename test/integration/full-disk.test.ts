@@ -46,12 +46,12 @@ describeUnless(whyNoSmallDisk(directory) ?? whyNoGo(['versitygw']), 'a server wh
         await store.putBytes(`ballast/${n}`, piece);
       } catch (error) {
         expect(error).toMatchObject({ status: 507 });
-        return store.delete([`ballast/${n - 1}`]);
+        return store.delete([{ key: `ballast/${n - 1}` }]);
       }
     }
   }
 
-  const makeRoom = async (): Promise<void> => store.delete((await store.list('ballast/')).map(({ key }) => key));
+  const makeRoom = async (): Promise<void> => store.delete(await store.list('ballast/'));
 
   test.each([
     ['one request', PART_BYTES],

@@ -45,7 +45,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
   });
 
   beforeEach(async () => {
-    await store.delete((await store.list('')).map(({ key }) => key));
+    await store.delete(await store.list(''));
     await store.abortUploads('');
     folderHolds(OLD);
     await publish();
@@ -195,7 +195,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
     } finally {
       clock.mockRestore();
       // The publisher did not release the lock, because another publisher may have taken it over.
-      await store.delete([lockKey(LOCATION)]);
+      await store.delete([{ key: lockKey(LOCATION) }]);
     }
   });
 });

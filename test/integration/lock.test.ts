@@ -13,7 +13,7 @@ let store: S3Store;
 beforeAll(async () => {
   store = await openBucket(scratch, (await testS3(scratch)).endpoint, LOCATION.bucket);
 });
-beforeEach(() => store.delete([lockKey(LOCATION)]));
+beforeEach(() => store.delete([{ key: lockKey(LOCATION) }]));
 
 const see = () => readLock(store, LOCATION);
 const take = async (intent = NO_INTENT): Promise<Lock> => {

@@ -33,7 +33,7 @@ beforeEach(async () => {
   repository = join(scratch.directory, 'repository');
   rmSync(repository, { recursive: true, force: true });
   mkdirSync(repository);
-  await store.delete((await store.list('')).map(({ key }) => key));
+  await store.delete(await store.list(''));
 });
 
 const bucket = () => publisher(store, LOCATION, repository);

@@ -28,7 +28,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   rmSync(repository, { recursive: true, force: true });
   mkdirSync(repository);
-  await store.delete((await store.list('')).map(({ key }) => key));
+  await store.delete(await store.list(''));
 });
 
 const serving = (...versions: number[]): string =>
@@ -263,7 +263,7 @@ test('a missing archived copy prevents the restore of one model, but not later p
   writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
   await bucket().publish();
   const config = await store.get('models/a/config.pbtxt');
-  await store.delete([archiveKey(LOCATION, checksumOfBytes(config?.body ?? Buffer.alloc(0)))]);
+  await store.delete([{ key: archiveKey(LOCATION, checksumOfBytes(config?.body ?? Buffer.alloc(0))) }]);
   writeRepository(repository, { 'a/config.pbtxt': serving(2), 'a/2/weights.bin': 'b' });
   const { url } = await fakeTriton(scratch, store, () => 'refuse');
   const failed = bucket(url).publish();

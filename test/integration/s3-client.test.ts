@@ -67,7 +67,7 @@ describeOnEachS3('with', (start, name) => {
     expect(await store.checksum('basic/none', 3)).toBeUndefined();
     expect(await store.checksum('basic/one', 4)).not.toBe(checksum);
 
-    await store.delete(['basic/one', 'basic/none']);
+    await store.delete([{ key: 'basic/one' }, { key: 'basic/none' }]);
     expect(sorted(await store.list('basic/')).map(({ key }) => key)).toEqual(['basic/empty', 'basic/two']);
   });
 
@@ -102,7 +102,7 @@ describeOnEachS3('with', (start, name) => {
       checksum: checksumOfBytes(Buffer.from(keys[2] as string)),
     };
     await store.copy({ key: keys[2] as string }, 'odd/copy +%', copied);
-    await store.delete([...keys, 'odd/copy +%']);
+    await store.delete([...keys, 'odd/copy +%'].map((key) => ({ key })));
     expect(await store.list('odd/')).toEqual([]);
   });
 
@@ -114,7 +114,7 @@ describeOnEachS3('with', (start, name) => {
     // Two pages in parallel. `recent` is not compared, because it depends on the time.
     const content = (objects: ListedObject[]) => objects.map(({ key, bytes, etag }) => ({ key, bytes, etag }));
     expect(content(await store.list('pages/', Promise.resolve(keys)))).toEqual(content(listed));
-    await store.delete(keys);
+    await store.delete(keys.map((key) => ({ key })));
     expect(await store.list('pages/')).toEqual([]);
   });
 

@@ -44,7 +44,7 @@ test('the S3 client works with the S3 server of npm run local', async () => {
   await store.putFile('a/file', file, { checksum: checksumOfBytes(one) });
   expect((await store.get('a/file'))?.body).toEqual(one);
 
-  await store.delete(['a/one', 'a/file']);
+  await store.delete([{ key: 'a/one' }, { key: 'a/file' }]);
   expect(await store.list('a/')).toEqual([]);
 });
 

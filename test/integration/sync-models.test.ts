@@ -33,7 +33,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   rmSync(repository, { recursive: true, force: true });
   mkdirSync(repository);
-  await store.delete((await store.list('')).map(({ key }) => key));
+  await store.delete(await store.list(''));
 });
 
 const publishNow = () => publisher(store, LOCATION, repository).publish();

@@ -3,9 +3,11 @@ import { readFileSync } from 'node:fs';
 import {
   checksumOfBytes,
   PreconditionFailedError,
+  type Lease,
   type ListedObject,
   type PutCondition,
   type S3Store,
+  type SeenObject,
   type StoredObject,
   type Written,
 } from '../../src/s3/store';
@@ -77,8 +79,14 @@ export class MemoryStore {
     return found && checksumOfBytes(found.body);
   }
 
-  async delete(keys: readonly string[]): Promise<void> {
-    for (const key of keys) this.objects.delete(key);
+  async delete(objects: readonly SeenObject[], { lease }: { lease?: Lease } = {}): Promise<void> {
+    lease?.requireHeld();
+    for (const { key, etag } of objects) {
+      const present = this.objects.get(key)?.body;
+      if (present === undefined) continue;
+      if (etag !== undefined && etag !== getEtag(present)) throw new PreconditionFailedError(`${key} was changed`);
+      this.objects.delete(key);
+    }
   }
 
   async abortUploads(): Promise<string[]> {

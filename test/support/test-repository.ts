@@ -109,7 +109,7 @@ export class Place {
 
   /** Deletes all objects of the place. */
   async clear(): Promise<void> {
-    await this.store.delete((await this.store.list(this.prefix)).map(({ key }) => key));
+    await this.store.delete(await this.store.list(this.prefix));
   }
 }
 

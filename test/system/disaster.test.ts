@@ -79,7 +79,7 @@ const getIds = async (store: S3Store, location: typeof REPLICA): Promise<string[
 test('promote refuses an incompletely replicated release and accepts the previous one', async () => {
   const key = 'models/adds/2/model.py';
   const weights = (await replica.get(key))?.body as Buffer;
-  await replica.delete([key]);
+  await replica.delete([{ key }]);
   const refused = await promote();
   expect(refused.code).toBe(1);
   expect(refused.stderr).toContain('adds/2/model.py');

@@ -174,7 +174,7 @@ test.each([
     Array(2).fill(['adds as released', 'adds as released']),
   );
   // Uploaded files stay for the next attempt. There is none here, and a starting server would take them for a model.
-  await store.delete(['models/new/1/model.py']);
+  await store.delete([{ key: 'models/new/1/model.py' }]);
   // The version number can be reused with a valid model (next test), because the broken one was never released.
   rmSync(repository, { recursive: true });
   writeRepository(repository, addingModel('adds', { 1: 10, 2: 20 }));

@@ -102,7 +102,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
           expect(await shaky.checksum(key, body.byteLength)).toBe(checksumOfBytes(body));
         }
         expect((await store.get(`${prefix}copy`))?.body.equals(big)).toBe(true);
-        await shaky.delete(written.map(({ key }) => key));
+        await shaky.delete(written);
         expect(await store.list(prefix)).toEqual([]);
         expect(await store.abortUploads(prefix)).toEqual([]);
         // Without faults there are about 100 requests, so this verifies that retries are bounded.
@@ -121,7 +121,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
         { attempts: 3, idleTimeoutMs: 150, deadlineMs: 20_000 },
       );
       const works = [broken.list(''), broken.get('x'), broken.putBytes('x', Buffer.from('x')), broken.checksum('x', 1)];
-      for (const result of await Promise.allSettled([...works, broken.delete(['x']), broken.putBytes('y', big())])) {
+      for (const result of await Promise.allSettled([...works, broken.delete([{ key: 'x' }]), broken.putBytes('y', big())])) {
         const reason: unknown = result.status === 'rejected' ? result.reason : undefined;
         expect(reason).toBeInstanceOf(UserError);
         expect((reason as UserError).message).toContain(proxy.endpoint);
@@ -130,7 +130,7 @@ describeOnEachS3('through a bad network, with', (start, name) => {
       }
       expect(proxy.requests.length).toBeLessThanOrEqual(3 * 7);
       await proxy.stop();
-      await store.delete(['x']);
+      await store.delete([{ key: 'x' }]);
       await store.abortUploads('');
     },
   );

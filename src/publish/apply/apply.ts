@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { PartialFailureError, UserError } from '../../core/errors';
 import { formatCount } from '../../core/format';
-import { PreconditionFailedError, S3Error } from '../../s3/store';
+import { PreconditionFailedError, S3Error, type SeenObject } from '../../s3/store';
 import { ensurePlaceholder, RepositoryWriter } from './repository-writer';
 import { Asker } from './asker';
 import type { ApplyResult, ApplyOptions, DesiredState } from './options';
@@ -116,8 +116,8 @@ class ChangeRun {
   private failed: readonly string[] = [];
   /** Whether this change replaces objects of released versions in place. */
   private replacesVersions = false;
-  /** Full keys of the archived copies of objects that this change replaces in place. */
-  private copies: string[] = [];
+  /** Archived copies of objects that this change replaces in place, with their full keys. */
+  private copies: SeenObject[] = [];
   /** The result of the last rollout. */
   private replicas: RolloutResult | undefined;
 
@@ -195,7 +195,7 @@ class ChangeRun {
     try {
       if (!noChanges) await this.recordUnmanaged();
       await this.archiveReplaced();
-      await this.writer.uploadVersions(plan.models);
+      await this.writer.uploadVersions(plan.models, this.begun.seen);
       const released = this.head?.release.models ?? {};
       const models = plan.models.map(({ model }) => model);
       await this.writer.uploadGolden(models.filter((model) => isGoldenChanged(model, released[model.name])));
@@ -216,12 +216,13 @@ class ChangeRun {
     this.replacesVersions = replaced.length > 0;
     if (!this.replacesVersions) return;
     const there = new Set((await options.store.list(archiveKey(options.location, ''))).map(({ key }) => key));
-    this.copies = (await this.writer.archive(replaced, seen)).filter((key) => !there.has(key));
+    this.copies = (await this.writer.archive(replaced, seen)).filter(({ key }) => !there.has(key));
   }
 
   /** Without this, each edit under `npm run local` would leave a copy of the weights. */
   private async deleteCopies(): Promise<void> {
-    if (this.copies.length > 0) await this.begun.options.store.delete(this.copies).catch(() => undefined);
+    const { options, lock } = this.begun;
+    await options.store.delete(this.copies, { lease: lock.lease }).catch(() => undefined);
   }
 
   /** Returns a LockLostError if the loss of the lock caused the error, else the error itself. */
@@ -461,9 +462,7 @@ class ChangeRun {
     if (trouble !== undefined) throw trouble;
     options.onStage?.('the change failed: restore the previous release');
     for (const name of [...names].reverse()) await this.writer.restoreModel(name, before[name]);
-    await this.writer.delete(
-      this.modelsWithUnansweredLoad(before).flatMap(({ objects }) => objects.map(({ object }) => object.key)),
-    );
+    await this.writer.delete(this.modelsWithUnansweredLoad(before).flatMap((model) => this.writer.getPresent(model)));
     if (options.replicas === undefined) return;
     const failed: string[] = [];
     const target = {

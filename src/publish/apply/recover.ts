@@ -1,10 +1,12 @@
+import { UserError } from '../../core/errors';
+import type { S3Store } from '../../s3/store';
 import { RepositoryWriter } from './repository-writer';
 import type { ApplyOptions } from './options';
 import { isUnfinished } from './intent';
 import { Lock, LockLostError, NO_INTENT, type Intent } from '../lock';
-import { releasesPrefix } from '../location';
+import { headKey, lockKey, releasesPrefix, type RepositoryLocation } from '../location';
 import { readSnapshot, type RepositorySnapshot } from '../plan/snapshot';
-import type { ReleasedModel } from '../release/release';
+import { readRelease, releaseIds, type ReleasedModel } from '../release/release';
 import { rollOut, type StillLoaded } from './rollout';
 import { servedModels } from './served';
 import { WaitForLock } from './wait-for-lock';
@@ -15,6 +17,7 @@ import { WaitForLock } from './wait-for-lock';
  * with the actual contents of the bucket.
  * @param ours further models to restore
  * @returns whether the lock was acquired
+ * @throws UserError if the pointer to the current release is missing, because every model then seems to be in no release
  */
 export async function recover(
   seen: RepositorySnapshot,
@@ -23,8 +26,14 @@ export async function recover(
 ): Promise<boolean> {
   const { store, location, onStage } = options;
   const { unfinished } = seen.lock;
+  const isFirstRelease = seen.head === undefined && (await hasOnlyFirstRelease(store, location));
   const lock = await Lock.take(store, location, seen.lock, { ...NO_INTENT, switching: [...ours] });
   if (lock === undefined) return false;
+  if (isFirstRelease) {
+    // The killed publisher had written everything but the pointer. The next publisher adopts the models.
+    await lock.release();
+    return true;
+  }
   if (isUnfinished(unfinished)) onStage?.('an earlier publisher was interrupted: undo its changes');
   const attempt = async (what: string, work: () => Promise<unknown>): Promise<void> => {
     try {
@@ -54,6 +63,23 @@ export async function recover(
   }
   await lock.release();
   return true;
+}
+
+/**
+ * Whether a publisher was killed between the first release and the pointer to it.
+ * @throws UserError if there was a pointer before
+ */
+async function hasOnlyFirstRelease(store: S3Store, location: RepositoryLocation): Promise<boolean> {
+  const [newest] = await releaseIds(store, location);
+  if (newest === undefined) return false;
+  if ((await readRelease(store, location, newest))?.previous === undefined) return true;
+  const [head, lock] = [headKey(location), lockKey(location)].map((key) => `s3://${store.bucket}/${key}`);
+  throw new UserError(
+    `cannot undo the changes of an interrupted publisher: releases exist, but the pointer to the current one, ${head}, is missing`,
+    {
+      hint: `if the bucket was created less than 15 minutes ago, try again later; otherwise restore that object, or delete ${lock} to keep all models as they are`,
+    },
+  );
 }
 
 /** Restores the release on replicas that may have loaded the changes of a killed publisher. */

@@ -10,6 +10,7 @@ import {
   PreconditionFailedError,
   type ListedObject,
   type PutCondition,
+  type SeenObject,
   type S3Store,
   type StoredObject,
   type UploadOptions,
@@ -62,7 +63,7 @@ export class RepositoryWriter {
    * Uploads the version folders. If a model has a configuration, no replica sees a version before the configuration
    * names it.
    */
-  async uploadVersions(models: readonly PlannedModel[]): Promise<void> {
+  async uploadVersions(models: readonly PlannedModel[], seen: Pick<RepositorySnapshot, 'objects'>): Promise<void> {
     const objects = models.flatMap(({ objects }) =>
       objects.filter(({ object }) => getVersion(object.key) !== undefined),
     );
@@ -73,8 +74,8 @@ export class RepositoryWriter {
       forEachLimited(order, AT_ONCE, (planned) => this.write(planned)),
       this.progress.signal,
     );
-    const leftovers = models.flatMap(({ orphaned }) => orphaned);
-    if (leftovers.length > 0) await this.delete(leftovers);
+    const orphaned = models.flatMap((model) => model.orphaned);
+    await this.delete(getSeen(orphaned, seen));
   }
 
   /**
@@ -132,7 +133,8 @@ export class RepositoryWriter {
     // Restore config.pbtxt first: old labels with the new configuration would be wrong.
     const config = `${name}/${CONFIG_FILE}`;
     if (!keys.includes(config)) {
-      if (present.has(this.at(config))) await this.delete([config]);
+      const there = present.get(this.at(config));
+      if (there !== undefined) await this.delete([{ key: config, etag: there.etag }]);
       return;
     }
     for (const key of keys.sort((a, b) => Number(b === config) - Number(a === config))) {
@@ -172,7 +174,8 @@ export class RepositoryWriter {
     const versions = new Set(Object.keys(objects).map(getVersion));
     const isAdded = (key: string): boolean =>
       getModelName(key) === name && objects[key] === undefined && !isReplaceable(key) && versions.has(getVersion(key));
-    await this.delete([...this.written.keys()].filter(isAdded));
+    const written = [...this.written].map(([key, { etag }]) => ({ key, etag }));
+    await this.delete(written.filter(({ key }) => isAdded(key)));
   }
 
   /**
@@ -217,35 +220,47 @@ export class RepositoryWriter {
   /** Deletes objects from the repository; with `keep`, archives them first for a rollback. */
   async removeObjects(
     keys: readonly string[],
-    { objects }: Pick<RepositorySnapshot, 'objects'>,
+    seen: Pick<RepositorySnapshot, 'objects'>,
     { keep }: { keep: boolean },
   ): Promise<void> {
-    const configs = keys.filter((key) => key === `${getModelName(key)}/${CONFIG_FILE}`);
-    if (keep) await this.archive(keys, { objects });
+    if (keep) await this.archive(keys, seen);
+    const objects = getSeen(keys, seen);
+    const isConfig = ({ key }: SeenObject): boolean => key === `${getModelName(key)}/${CONFIG_FILE}`;
     // Configurations first, so that a starting server finds no incomplete model. One by one in the given order, which
     // is ensembles first, because S3 does not keep the order within a request.
-    for (const config of configs) await this.delete([config]);
-    await this.delete(keys.filter((key) => !configs.includes(key)));
+    for (const config of objects.filter(isConfig)) await this.delete([config]);
+    await this.delete(objects.filter((object) => !isConfig(object)));
   }
 
-  /** Archives objects of the repository. @returns the full keys of the copies */
-  async archive(keys: readonly string[], { objects }: Pick<RepositorySnapshot, 'objects'>): Promise<string[]> {
-    const copies: string[] = [];
+  /** Archives objects of the repository. @returns the copies, with their full keys */
+  async archive(keys: readonly string[], { objects }: Pick<RepositorySnapshot, 'objects'>): Promise<SeenObject[]> {
+    const copies: SeenObject[] = [];
     await forEachLimited(keys, AT_ONCE, async (key) => {
       const bytes = objects.get(key)?.bytes ?? 0;
       const checksum = objects.has(key) ? await this.store.checksum(this.at(key), bytes) : undefined;
       if (checksum === undefined) return; // The object was deleted already.
       const copy = archiveKey(this.location, checksum);
-      await this.store.copy({ key: this.at(key) }, copy, { bytes, checksum });
-      copies.push(copy);
+      const { etag } = await this.store.copy({ key: this.at(key) }, copy, { bytes, checksum });
+      copies.push({ key: copy, etag });
     });
     return copies;
   }
 
-  async delete(keys: readonly string[]): Promise<void> {
-    if (keys.length === 0) return;
-    this.lock.requireHeld();
-    await this.store.delete(keys.map((key) => this.at(key)));
+  /** The model's objects that are in the bucket, without its configuration. */
+  getPresent({ objects }: PlannedModel): SeenObject[] {
+    return objects.flatMap(({ object: { key }, etag: before }) => {
+      const etag = this.written.get(key)?.etag ?? before;
+      return etag === undefined ? [] : [{ key, etag }];
+    });
+  }
+
+  /** Deletes objects if they still have the ETag that was seen, and if the lock is still held. */
+  async delete(objects: readonly SeenObject[]): Promise<void> {
+    const { lease } = this.lock;
+    await this.store.delete(
+      objects.map(({ key, etag }) => ({ key: this.at(key), etag })),
+      { lease },
+    );
   }
 
   /**
@@ -372,6 +387,13 @@ export async function ensurePlaceholder(store: S3Store, location: RepositoryLoca
     if (!(error instanceof PreconditionFailedError)) throw error;
   }
 }
+
+/** The keys that the snapshot has, with their ETags. */
+export const getSeen = (keys: readonly string[], { objects }: Pick<RepositorySnapshot, 'objects'>): SeenObject[] =>
+  keys.flatMap((key) => {
+    const found = objects.get(key);
+    return found === undefined ? [] : [{ key, etag: found.etag }];
+  });
 
 /** Whether a place is this key in the bucket that is published to. */
 const isHere = (place: StoredObject, key: string): boolean => place.store === undefined && place.key === key;

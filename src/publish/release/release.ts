@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../core/errors';
 import type { ReleasedGolden } from '../../model/golden';
 import type { S3Store } from '../../s3/store';
@@ -76,18 +77,32 @@ export interface Head {
 
 const FORMAT = 2;
 
+/**
+ * Waits before a missing manifest is read again, in ms. In the minutes after versioning was turned on for a bucket, S3
+ * may report objects as missing that exist.
+ */
+const READ_AGAIN_MS = [500, 1000, 2000, 4000];
+
 /** The current release; undefined before the first one. */
-export async function readHead(store: S3Store, location: RepositoryLocation): Promise<Head | undefined> {
+export async function readHead(
+  store: S3Store,
+  location: RepositoryLocation,
+  waitsMs: readonly number[] = READ_AGAIN_MS,
+): Promise<Head | undefined> {
   const key = headKey(location);
   const found = await store.get(key);
   if (found === undefined) return undefined;
   const { release: id } = parse(found.body, `s3://${store.bucket}/${key}`) as { release: string };
-  const release = await readRelease(store, location, id);
+  let release = await readRelease(store, location, id);
+  for (let i = 0; release === undefined && i < waitsMs.length; i += 1) {
+    await sleep(waitsMs[i]);
+    release = await readRelease(store, location, id);
+  }
   if (release === undefined) {
     throw new UserError(
       `cannot read the current release: s3://${store.bucket}/${releaseKey(location, id)} is missing`,
       {
-        hint: `restore that object, or delete s3://${store.bucket}/${key}; sync-models then adopts the models in the bucket`,
+        hint: `if the bucket was created less than 15 minutes ago, try again later; otherwise restore that object, or delete s3://${store.bucket}/${key}; sync-models then adopts the models in the bucket`,
       },
     );
   }

@@ -51,7 +51,7 @@ test.each([
   const source = { stored: [{ key: 'models.releases/kept/x' }] };
   const object = { key: 'm/1/weights.bin', bytes: 3, checksum: 'x', source };
   const models = [{ objects: [{ object, action: 'upload' }], leftovers: [] }] as unknown as PlannedModel[];
-  const error = await writer.uploadVersions(models).catch((caught: unknown) => caught);
+  const error = await writer.uploadVersions(models, { objects: new Map() }).catch((caught: unknown) => caught);
   expect(error).toBeInstanceOf(UserError);
   expect((error as UserError).message).toMatch(new RegExp(`^cannot restore m/1/weights.bin: .*${code}`));
   expect((error as UserError).hint).toMatch(hint);

@@ -1,6 +1,9 @@
 import { fixedReplicas } from '../../../src/cluster/source';
 import { recover } from '../../../src/publish/apply/recover';
+import { headKey, lockKey } from '../../../src/publish/location';
 import { NO_INTENT } from '../../../src/publish/lock';
+import { readSnapshot } from '../../../src/publish/plan/snapshot';
+import { newRelease, writeHead } from '../../../src/publish/release/release';
 import { fakeTriton } from '../../support/fake-triton';
 import { MemoryStore } from '../../support/memory-store';
 import { Scratch } from '../../support/temp-dir';
@@ -8,6 +11,7 @@ import { Scratch } from '../../support/temp-dir';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
+const OPTIONS = { replicas: undefined, loadTimeoutMs: 1000, lockTimeoutMs: 1 };
 const LOCATION = { bucket: 'bucket', prefix: 'models' };
 
 test.each<{ title: string; digests: Record<string, string>; unloads: string[] }>([
@@ -25,4 +29,38 @@ test.each<{ title: string; digests: Record<string, string>; unloads: string[] }>
     true,
   );
   expect(triton.unloads).toEqual(unloads);
+});
+
+describe('recover, if the pointer to the current release is reported as missing,', () => {
+  /** A killed publisher was about to activate model a and to delete model b. */
+  const UNFINISHED = { ...NO_INTENT, switching: ['a'], deleting: ['b/config.pbtxt', 'b/1/weights.bin'] };
+
+  async function recoverWithout(previous: string | undefined): Promise<string[]> {
+    const bucket = new MemoryStore();
+    const release = newRelease({ previous, origin: 'test', models: {} });
+    await writeHead(bucket.store, LOCATION, release, undefined);
+    bucket.objects.delete(headKey(LOCATION));
+    for (const key of ['a/config.pbtxt', ...UNFINISHED.deleting]) await bucket.putBytes(`models/${key}`, key);
+    const lock = { etag: undefined, heldBy: undefined, unfinished: UNFINISHED };
+    const snapshot = await readSnapshot(bucket.store, LOCATION);
+    const options = { ...OPTIONS, store: bucket.store, location: LOCATION };
+    try {
+      await recover({ ...snapshot, lock }, options);
+    } finally {
+      const { objects } = await readSnapshot(bucket.store, LOCATION);
+      expect([...objects.keys()]).toEqual([...snapshot.objects.keys()]);
+    }
+    return [...bucket.objects.keys()];
+  }
+
+  test('deletes nothing and asks to try again later', async () => {
+    await expect(recoverWithout('20261120T113254123Z-1f2e3d4c')).rejects.toMatchObject({
+      message: expect.stringContaining('s3://bucket/models.releases/head.json, is missing') as string,
+      hint: expect.stringMatching(/^if the bucket was created .* try again later/) as string,
+    });
+  });
+
+  test('deletes nothing after a first publication that was killed before it wrote the pointer', async () => {
+    expect(await recoverWithout(undefined)).toContain(lockKey(LOCATION));
+  });
 });

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import * as http from 'node:http';
 import * as net from 'node:net';
 import type { AddressInfo } from 'node:net';
@@ -327,19 +328,94 @@ describe('S3Store', () => {
     expect((await getError(copied)).message).toMatch(/^cannot copy s3:\/\/other\/from: /);
   });
 
+  describe('delete', () => {
+    const deleted = (...keys: string[]): string => keys.map((key) => `<Deleted><Key>${key}</Key></Deleted>`).join('');
+    const refused = (key: string, code: string): string =>
+      `<Error><Key>${key}</Key><Code>${code}</Code><Message>No.</Message></Error>`;
+    const result = (...entries: string[]): Reply => ({ body: `<DeleteResult>${entries.join('')}</DeleteResult>` });
+
+    test('sends the ETags that were seen', async () => {
+      const { store, seen } = await storeWith(() => result(deleted('a', 'b')));
+      await store.delete([{ key: 'a', etag: '"1"' }, { key: 'b' }]);
+      expect(seen[0]?.body.toString()).toContain(
+        '<Object><Key>a</Key><ETag>&#34;1&#34;</ETag></Object><Object><Key>b</Key></Object>',
+      );
+    });
+
+    test.each(['InternalError', 'SlowDown', 'ServiceUnavailable'])(
+      'sends the keys again that failed with %s, and only these',
+      async (code) => {
+        const { store, seen } = await storeWith((_, number) =>
+          number === 1 ? result(deleted('a'), refused('b', code)) : result(deleted('b')),
+        );
+        await store.delete([{ key: 'a' }, { key: 'b' }]);
+        expect(seen.map(({ body }) => [...body.toString().matchAll(/<Key>(.)/g)].map(([, key]) => key))).toEqual([
+          ['a', 'b'],
+          ['b'],
+        ]);
+        const md5 = createHash('md5')
+          .update(seen[1]?.body ?? '')
+          .digest('base64');
+        expect(seen[1]?.headers['content-md5']).toBe(md5);
+      },
+    );
+
+    test.each(['NoSuchKey', 'NoSuchVersion'])('ignores keys that are missing, reported as %s', async (code) => {
+      const { store } = await storeWith(() => result(refused('a', code)));
+      await store.delete([{ key: 'a', etag: '"1"' }]);
+    });
+
+    test.each([
+      {
+        title: 'throws PreconditionFailedError for an object with another ETag',
+        status: 200,
+        name: 'PreconditionFailedError',
+      },
+      { title: 'ignores a missing object that is reported with PreconditionFailed', status: 404, name: undefined },
+    ])('$title', async ({ status, name }) => {
+      const { store } = await storeWith(({ method }) => {
+        if (method === 'POST') return result(refused('a', 'PreconditionFailed'));
+        return method === 'HEAD' ? { status, headers: { etag: '"2"' } } : failure('NoSuchKey', 404);
+      });
+      const error = await store.delete([{ key: 'a', etag: '"1"' }]).catch((caught: unknown) => caught);
+      expect((error as Error | undefined)?.name).toBe(name);
+    });
+
+    test('is aborted when the lease ends, and is then not sent again', async () => {
+      let sent = 0;
+      const server = net.createServer((socket) => socket.on('data', () => (sent += 1)).on('error', () => undefined));
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      const endpointUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const store = new S3Store({ bucket: 'bucket', region: 'eu-west-1', endpointUrl, credentials: KEYS });
+      undo.push(() => store.close());
+      undo.push(() => server.close());
+      let left = 50;
+      const lease = {
+        requireHeld: () => {
+          if (sent > 0) throw new UserError('the lease has ended');
+        },
+        getLeftMs: () => left,
+      };
+      await expect(store.delete([{ key: 'a' }], { lease })).rejects.toThrow('the lease has ended');
+      left = 0;
+      await expect(store.delete([{ key: 'a' }], { lease })).rejects.toThrow('the lease has ended');
+      expect(sent).toBe(1);
+    });
+  });
+
   test('delete requires an answer that reports every key', async () => {
     const { store, seen } = await storeWith(() => ({
       body: '<DeleteResult><Deleted><Key>a</Key></Deleted></DeleteResult>',
     }));
-    await store.delete(['a']);
+    await store.delete([{ key: 'a' }]);
     expect(seen[0]?.body.toString()).toContain('<Object><Key>a</Key></Object>');
-    expect((await getError(store.delete(['a', 'b']))).message).toContain('"b"');
+    expect((await getError(store.delete([{ key: 'a' }, { key: 'b' }]))).message).toContain('"b"');
     const refusing = await storeWith(() => ({
       body: '<DeleteResult><Error><Key>a</Key><Code>AccessDenied</Code><Message>No.</Message></Error></DeleteResult>',
     }));
-    expect((await getError(refusing.store.delete(['a']))).message).toBe(
-      'cannot delete s3://bucket/a: AccessDenied No.',
-    );
+    const error = await getError(refusing.store.delete([{ key: 'a' }]));
+    expect(error.message).toMatch(/^cannot delete s3:\/\/bucket\/a at http:.*: AccessDenied No.$/);
+    expect(error.hint).toMatch(/^the credentials lack the permission/);
   });
 });
 
