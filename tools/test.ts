@@ -6,7 +6,6 @@ import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
 import { UsageError, UserError } from '../src/core/errors';
 import { paths } from '../src/core/paths';
 import { Progress } from '../src/cli/progress';
-import { jestResults, junitResults, type TestResults } from './test-results';
 import { ensureChromium } from './toolchain/chromium';
 import { ensureLockedPackages, ensurePython, type PythonEnvironment } from '../src/install/python';
 import { ensureSeaweedfs } from '../src/install/seaweedfs';
@@ -89,7 +88,8 @@ async function test(argv: readonly string[]): Promise<number> {
   const slow = flags.all || chosen !== undefined;
   const reference = slow && suites.includes('python') ? await getReference(environment, progress) : undefined;
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
-  const total: TestResults = { ...NOTHING, failures: [] };
+  const total = { ...NOTHING };
+  const failed: Suite[] = [];
   try {
     for (const suite of suites) {
       process.stderr.write(`\n== ${suite} tests\n`);
@@ -100,13 +100,13 @@ async function test(argv: readonly string[]): Promise<number> {
           ? pytest(environment, report, { filter, reference, slow })
           : jest(suite, environment, report, filter);
       for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += results[key];
-      total.failures.push(...results.failures);
+      if (results.failed !== 0) failed.push(suite);
     }
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }
-  // Repeats the failures at the end, because the output can take half an hour.
-  for (const failure of total.failures) process.stdout.write(`\nFAILED ${failure}\n`);
+  // jest and pytest list the failures at the end of each suite.
+  if (failed.length > 0) process.stdout.write(`\nFAILED ${failed.join(', ')}\n`);
   const skipped = total.skipped === 0 ? '' : `, ${total.skipped} skipped`;
   process.stdout.write(`\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
   return total.failed === 0 && total.passed > 0 ? EXIT.ok : EXIT.failed;
@@ -156,27 +156,22 @@ function soakEnvironment(): Record<string, string> {
   return { SOAK_FACTOR: env['SOAK_FACTOR'] ?? String(SOAK_FACTOR), SOAK_SEED: seed };
 }
 
-const NOTHING: TestResults = { passed: 0, failed: 0, skipped: 0, failures: [] };
+/** Numbers of tests. */
+type Results = Record<'passed' | 'failed' | 'skipped', number>;
+
+const NOTHING: Results = { passed: 0, failed: 0, skipped: 0 };
 
 /** Reads the report of a test runner. A missing or incomplete report counts as a failure. */
-function getResults(
-  suite: Suite,
-  report: string,
-  status: number | null,
-  read: (text: string) => TestResults,
-): TestResults {
+function getResults(suite: Suite, report: string, status: number | null, read: (text: string) => Results): Results {
   try {
     return read(readFileSync(report, 'utf8'));
   } catch {
-    return {
-      ...NOTHING,
-      failed: 1,
-      failures: [`${suite} tests\n    wrote no report and ended with exit code ${status}`],
-    };
+    process.stderr.write(`${suite} tests wrote no report and ended with exit code ${status}\n`);
+    return { ...NOTHING, failed: 1 };
   }
 }
 
-function jest(suite: Suite, environment: PythonEnvironment, report: string, filter: string | undefined): TestResults {
+function jest(suite: Suite, environment: PythonEnvironment, report: string, filter: string | undefined): Results {
   const args = ['--selectProjects', suite, '--json', '--outputFile', report];
   if (SEQUENTIAL.includes(suite)) args.push('--runInBand');
   if (filter !== undefined) args.push('--passWithNoTests', filter);
@@ -187,7 +182,20 @@ function jest(suite: Suite, environment: PythonEnvironment, report: string, filt
     env: { ...process.env, PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter) },
     stdio: ['inherit', 2, 2],
   });
-  return getResults(suite, report, status, (json) => jestResults(json, paths.root));
+  return getResults(suite, report, status, jestResults);
+}
+
+/** @param json output of `jest --json`, in which files that could not be loaded contain no failed test */
+function jestResults(json: string): Results {
+  const report = JSON.parse(json) as Record<
+    'numPassedTests' | 'numFailedTests' | 'numRuntimeErrorTestSuites' | 'numPendingTests',
+    number
+  >;
+  return {
+    passed: report.numPassedTests,
+    failed: report.numFailedTests + report.numRuntimeErrorTestSuites,
+    skipped: report.numPendingTests,
+  };
 }
 
 /** The comparison with PyPI's GFPGAN takes 6 GB of memory, every other test less than 2. */
@@ -200,7 +208,7 @@ function pytest(
   { python }: PythonEnvironment,
   report: string,
   { filter, reference, slow }: { filter: string | undefined; reference: string | undefined; slow: boolean },
-): TestResults {
+): Results {
   // Most tests trace a toy model in a separate process. With one thread each, they do not slow each other down.
   const workers = String(Math.min(MOST_PYTEST_WORKERS, availableParallelism()));
   const parallel = ['-n', workers, '--dist', 'worksteal'];
@@ -215,4 +223,11 @@ function pytest(
   const { status } = spawnSync(python, args, { cwd: paths.root, env, stdio: ['inherit', 2, 2] });
   if (status === PYTEST_NO_TESTS && filter !== undefined) return NOTHING;
   return getResults('python', report, status, junitResults);
+}
+
+/** @param xml output of `pytest --junitxml`, whose first element has the numbers of tests */
+function junitResults(xml: string): Results {
+  const count = (name: string): number => Number(new RegExp(`<testsuite [^>]*\\b${name}="(\\d+)"`).exec(xml)?.[1]);
+  const [failed, skipped] = [count('failures') + count('errors'), count('skipped')];
+  return { passed: count('tests') - failed - skipped, failed, skipped };
 }
