@@ -42,10 +42,10 @@ export interface RuleCase {
   name: string;
   /** Replaced fields of a valid model; undefined removes a field. */
   fields: Fields;
-  /** All problems as printed, without the name of the file. */
-  problems: readonly string[];
+  /** The only problem or all problems as printed, without the name of the file. */
+  problems: string | readonly string[];
   /** The problems in config.pbtxt, if they differ there. None: the configuration is valid there. */
-  inText?: readonly string[];
+  inText?: string | readonly string[];
 }
 
 /** The case as model.yaml and as config.pbtxt of the model m. */
@@ -63,7 +63,7 @@ export function inBothLanguages(
     .map(([file, content, expected]) => ({
       name: `${prefix}${file.slice(2)}: ${name}`,
       files: { ...files, [file]: content },
-      problems: expected.map((problem) => `${file}: ${problem}`),
+      problems: [expected].flat().map((problem) => `${file}: ${problem}`),
     }));
 }
 

@@ -12,105 +12,96 @@ const DATA_TYPES =
   'TYPE_BOOL, TYPE_UINT8, TYPE_UINT16, TYPE_UINT32, TYPE_UINT64, TYPE_INT8, TYPE_INT16, TYPE_INT32, ' +
   'TYPE_INT64, TYPE_FP16, TYPE_FP32, TYPE_FP64, TYPE_STRING, TYPE_BF16';
 
-const dataType = (value: string, meant: string): [string, string, string[]] => [
+const dataType = (value: string, meant: string): [string, string, string] => [
   `data type ${value}`,
   `input: [{data_type: ${value}}]`,
-  [
-    `input[0].data_type: is not one of the values of DataType, got ${/^\d/.test(value) ? value : `"${value}"`}; ` +
-      `allowed: ${DATA_TYPES}\n    -> did you mean "${meant}"?`,
-  ],
+  `input[0].data_type: is not one of the values of DataType, got ${/^\d/.test(value) ? value : `"${value}"`}; ` +
+    `allowed: ${DATA_TYPES}\n    -> did you mean "${meant}"?`,
 ];
 
 describe('configFromYaml', () => {
-  it.each<[title: string, yaml: string, problems: string[]]>([
+  it.each<[title: string, yaml: string, ...problems: string[]]>([
     [
       'a list',
       '[1, 2]',
-      ['must be a mapping of Triton\'s ModelConfig fields, got a list\n    -> start with "platform: pytorch_libtorch"'],
+      'must be a mapping of Triton\'s ModelConfig fields, got a list\n    -> start with "platform: pytorch_libtorch"',
     ],
-    ['nothing', '', ['is empty\n    -> start with "platform: pytorch_libtorch"']],
+    ['nothing', '', 'is empty\n    -> start with "platform: pytorch_libtorch"'],
     [
       'a key twice, and what else is wrong',
       'name: a\nname: b\nmax_batch_size: x',
-      ['not valid YAML: line 2, column 1: duplicated mapping key', 'max_batch_size: must be a whole number, got "x"'],
+      'not valid YAML: line 2, column 1: duplicated mapping key',
+      'max_batch_size: must be a whole number, got "x"',
     ],
-    ['a list item without a value', 'input: [~]', ['input[0]: must be a mapping, got nothing']],
+    ['a list item without a value', 'input: [~]', 'input[0]: must be a mapping, got nothing'],
     [
       'a message without a value',
       'dynamic_batching:',
-      ["dynamic_batching: has no value\n    -> write {} for Triton's defaults, or remove the line"],
+      "dynamic_batching: has no value\n    -> write {} for Triton's defaults, or remove the line",
     ],
-    ['a field without a value', 'platform:', ['platform: has no value\n    -> give it a value, or remove the line']],
-    ['a map entry without a value', 'parameters: {a: ~}', ['parameters.a: must be a value, got nothing']],
-    ['a number for a text', 'platform: 5', ['platform: must be a string, got 5\n    -> put it in quotes: "5"']],
+    ['a field without a value', 'platform:', 'platform: has no value\n    -> give it a value, or remove the line'],
+    ['a map entry without a value', 'parameters: {a: ~}', 'parameters.a: must be a value, got nothing'],
+    ['a number for a text', 'platform: 5', 'platform: must be a string, got 5\n    -> put it in quotes: "5"'],
     [
       'a boolean for a text',
       'parameters: {A: {string_value: true}}',
-      ['parameters.A.string_value: must be a string, got true\n    -> put it in quotes: "true"'],
+      'parameters.A.string_value: must be a string, got true\n    -> put it in quotes: "true"',
     ],
-    ['half a character', 'platform: "\\ud800"', ['platform: must be a string that UTF-8 can encode, got "\\ud800"']],
+    ['half a character', 'platform: "\\ud800"', 'platform: must be a string that UTF-8 can encode, got "\\ud800"'],
     [
       'int32 below',
       'max_batch_size: -2147483649',
-      ['max_batch_size: is out of range, got -2147483649; allowed: -2147483648 to 2147483647'],
+      'max_batch_size: is out of range, got -2147483649; allowed: -2147483648 to 2147483647',
     ],
     [
       'uint32 below',
       'model_warmup: [{batch_size: -1}]',
-      ['model_warmup[0].batch_size: is out of range, got -1; allowed: 0 to 4294967295'],
+      'model_warmup[0].batch_size: is out of range, got -1; allowed: 0 to 4294967295',
     ],
     [
       'int64 above',
       'input: [{dims: [9223372036854775807]}]',
-      ['input[0].dims[0]: is out of range, got 9223372036854775807; allowed: -9007199254740991 to 9007199254740991'],
+      'input[0].dims[0]: is out of range, got 9223372036854775807; allowed: -9007199254740991 to 9007199254740991',
     ],
     [
       'uint64 above',
       'dynamic_batching: {priority_levels: 18446744073709551616}',
-      [
-        'dynamic_batching.priority_levels: is out of range, got 18446744073709551616; allowed: 0 to 18446744073709551615',
-      ],
+      'dynamic_batching.priority_levels: is out of range, got 18446744073709551616; allowed: 0 to 18446744073709551615',
     ],
     [
       'a mapping for a list',
       'input: {name: a}',
-      ['input: must be a list, got a mapping\n    -> write it as [ ... ], or each item after "- "'],
+      'input: must be a list, got a mapping\n    -> write it as [ ... ], or each item after "- "',
     ],
     [
       'a number as the key of a map of texts',
       'metric_tags: {1: a}',
-      ['metric_tags["1"]: must be a string, got 1\n    -> put it in quotes: "1"'],
+      'metric_tags["1"]: must be a string, got 1\n    -> put it in quotes: "1"',
     ],
     [
       'a word as the key of a map of numbers',
       'dynamic_batching: {priority_queue_policy: {high: {}}}',
-      ['dynamic_batching.priority_queue_policy.high: must be a whole number, got "high"'],
+      'dynamic_batching.priority_queue_policy.high: must be a whole number, got "high"',
     ],
     [
       'two kinds of scheduling',
       'dynamic_batching: {}\nensemble_scheduling: {}',
-      [
-        'ensemble_scheduling: cannot be combined with dynamic_batching; allowed: one of dynamic_batching, sequence_batching, ensemble_scheduling',
-      ],
+      'ensemble_scheduling: cannot be combined with dynamic_batching; allowed: one of dynamic_batching, sequence_batching, ensemble_scheduling',
     ],
     [
       'two version policies',
       'version_policy: {all: {}, latest: {num_versions: 1}}',
-      ['version_policy.all: cannot be combined with latest; allowed: one of latest, all, specific'],
+      'version_policy.all: cannot be combined with latest; allowed: one of latest, all, specific',
     ],
     [
       'an unknown field in a message',
       'version_policy: {specifik: {}}',
-      [
-        'version_policy.specifik: unknown field of ModelVersionPolicy; allowed: latest, all, specific\n    -> did you mean "specific"?',
-      ],
+      'version_policy.specifik: unknown field of ModelVersionPolicy; allowed: latest, all, specific\n    -> did you mean "specific"?',
     ],
     [
       'a value of another enum',
       'instance_group: [{kind: GPU}]',
-      [
-        'instance_group[0].kind: is not one of the values of Kind, got "GPU"; allowed: KIND_AUTO, KIND_GPU, KIND_CPU, KIND_MODEL\n    -> did you mean "KIND_GPU"?',
-      ],
+      'instance_group[0].kind: is not one of the values of Kind, got "GPU"; allowed: KIND_AUTO, KIND_GPU, KIND_CPU, KIND_MODEL\n    -> did you mean "KIND_GPU"?',
     ],
     dataType('FP32', 'TYPE_FP32'),
     dataType('int64', 'TYPE_INT64'),
@@ -122,7 +113,7 @@ describe('configFromYaml', () => {
     dataType('BYTES', 'TYPE_STRING'),
     dataType('long', 'TYPE_INT64'),
     dataType('11', 'TYPE_FP32'),
-  ])('refuses %s', (_title, yaml, problems) => {
+  ])('refuses %s', (_title, yaml, ...problems) => {
     expect(read(yaml).problems).toEqual(problems);
   });
 

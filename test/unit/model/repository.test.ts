@@ -181,111 +181,101 @@ describe('readRepository', () => {
 });
 
 describe('versions and artifacts', () => {
-  const cases: [title: string, files: Record<string, string | Buffer>, problems: string[]][] = [
-    ['no version folder', {}, ['m: has no version folder\n    -> put it at m/1/']],
+  const cases: [title: string, files: Record<string, string | Buffer>, ...problems: string[]][] = [
+    ['no version folder', {}, 'm: has no version folder\n    -> put it at m/1/'],
     [
       'no version folder of a model that we trace',
       { 'trace.py': '' },
-      ['m: has no version folder\n    -> npm run trace -- --models m --repo .'],
+      'm: has no version folder\n    -> npm run trace -- --models m --repo .',
     ],
     [
       'an artifact of another name',
       { '1/ranker.pt': torchScript() },
-      ['m/1/model.pt: is missing\n    -> rename 1/ranker.pt to model.pt, or set default_model_filename: ranker.pt'],
+      'm/1/model.pt: is missing\n    -> rename 1/ranker.pt to model.pt, or set default_model_filename: ranker.pt',
     ],
     [
       'artifacts of two other names, or elsewhere',
       { '1/a.pt': torchScript(), '1/b.pt': torchScript(), '1/sub/c.pt': torchScript(), '1/d.bin': 'x' },
-      ['m/1/model.pt: is missing\n    -> put it at m/1/model.pt'],
+      'm/1/model.pt: is missing\n    -> put it at m/1/model.pt',
     ],
-    ['no artifact', { '1/': '' }, ['m/1/model.pt: is missing\n    -> put it at m/1/model.pt']],
+    ['no artifact', { '1/': '' }, 'm/1/model.pt: is missing\n    -> put it at m/1/model.pt'],
     [
       'no artifact of a model that we trace',
       { '1/': '', 'trace.py': '' },
-      ['m/1/model.pt: is missing\n    -> npm run trace -- --models m --repo .'],
+      'm/1/model.pt: is missing\n    -> npm run trace -- --models m --repo .',
     ],
     [
       'no artifact of a model that is built',
       { '1/': '', 'build-plan.sh': '' },
-      ['m/1/model.pt: is missing\n    -> run m/build-plan.sh on a machine with the same GPU as the servers'],
+      'm/1/model.pt: is missing\n    -> run m/build-plan.sh on a machine with the same GPU as the servers',
     ],
     [
       'an artifact of another version',
       { '1/model.pt': torchScript(), '2/model.onnx': 'x' },
-      ['m/2/model.pt: is missing\n    -> put it at m/2/model.pt'],
+      'm/2/model.pt: is missing\n    -> put it at m/2/model.pt',
     ],
-    ['an empty artifact', { '1/model.pt': '' }, ['m/1/model.pt: is empty\n    -> put it at m/1/model.pt']],
-    ['a folder as artifact', { '1/model.pt/a': 'x' }, ['m/1/model.pt: must be a file, but is a folder']],
+    ['an empty artifact', { '1/model.pt': '' }, 'm/1/model.pt: is empty\n    -> put it at m/1/model.pt'],
+    ['a folder as artifact', { '1/model.pt/a': 'x' }, 'm/1/model.pt: must be a file, but is a folder'],
     [
       'a pickle',
       { '1/model.pt': Buffer.from([0x80, 2, 0x8a]) },
-      [`m/1/model.pt: is a pickle (torch.save of weights or of a Python object), not TorchScript${SAVE}`],
+      `m/1/model.pt: is a pickle (torch.save of weights or of a Python object), not TorchScript${SAVE}`,
     ],
-    ['TorchScript of more than 4 GiB', { '1/model.pt': zip64(['model/data.pkl', 'model/constants.pkl']) }, []],
+    ['TorchScript of more than 4 GiB', { '1/model.pt': zip64(['model/data.pkl', 'model/constants.pkl']) }],
     [
       'weights of more than 4 GiB',
       { '1/model.pt': zip64(['model/data.pkl', 'model/version']) },
-      [`m/1/model.pt: is a zip archive without code (torch.save of weights), not TorchScript${SAVE}`],
+      `m/1/model.pt: is a zip archive without code (torch.save of weights), not TorchScript${SAVE}`,
     ],
     [
       'weights alone',
       { '1/model.pt': zip(['model/data.pkl', 'model/data/0', 'model/version']) },
-      [`m/1/model.pt: is a zip archive without code (torch.save of weights), not TorchScript${SAVE}`],
+      `m/1/model.pt: is a zip archive without code (torch.save of weights), not TorchScript${SAVE}`,
     ],
     [
       'anything else',
       { '1/model.pt': 'hello' },
-      [
-        `m/1/model.pt: is not TorchScript, which is a zip archive and starts with "PK"; the file starts with "hell"${SAVE}`,
-      ],
+      `m/1/model.pt: is not TorchScript, which is a zip archive and starts with "PK"; the file starts with "hell"${SAVE}`,
     ],
     [
       'an archive cut short',
       { '1/model.pt': torchScript().subarray(0, 100) },
-      ['m/1/model.pt: is truncated: the zip archive has no end\n    -> copy or trace it again'],
+      'm/1/model.pt: is truncated: the zip archive has no end\n    -> copy or trace it again',
     ],
     [
       'an archive that lost its middle',
       { '1/model.pt': Buffer.concat([torchScript().subarray(0, 30), torchScript().subarray(150)]) },
-      ['m/1/model.pt: is truncated: the zip archive has no end\n    -> copy or trace it again'],
+      'm/1/model.pt: is truncated: the zip archive has no end\n    -> copy or trace it again',
     ],
     [
       'a version with a leading zero',
       { '1/model.pt': torchScript(), '02/model.pt': torchScript() },
-      ['m/02: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to 2'],
+      'm/02: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to 2',
     ],
     [
       'a version with letters',
       { '1/model.pt': torchScript(), '3abc/': '', 'v4/': '' },
-      [
-        'm/3abc: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to 3',
-        'm/v4: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to 4',
-      ],
+      'm/3abc: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to 3',
+      'm/v4: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to 4',
     ],
     [
       'a version of 0 and one below',
       { '1/model.pt': torchScript(), '0/': '', '-1/': '' },
-      [
-        'm/-1: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to 1',
-        'm/0: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to a number from 1',
-      ],
+      'm/-1: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to 1',
+      'm/0: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to a number from 1',
     ],
     [
       'a version beyond all numbers',
       { '1/model.pt': torchScript(), '99999999999999999999/': '' },
-      [
-        'm/99999999999999999999: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to a number from 1',
-      ],
+      'm/99999999999999999999: is not a version that Triton serves; allowed: 1, 2, 3, ...\n    -> rename it to a number from 1',
     ],
     [
       'a file with the name of a version',
       { '1': 'x', '2/model.pt': torchScript() },
-      [
-        'm/1: has the name of a version, but is a file; allowed: 1, 2, 3, ...\n    -> put it into a folder of that name',
-      ],
+      'm/1: has the name of a version, but is a file; allowed: 1, 2, 3, ...\n    -> put it into a folder of that name',
     ],
   ];
-  it.each(cases)('refuses %s', async (_title, files, problems) => {
+  it.each(cases)('refuses %s', async (_title, files, ...problems) => {
     const inFolder = Object.fromEntries(Object.entries(files).map(([key, content]) => [`m/${key}`, content]));
     const { texts } = await read(folder({ ...inFolder, 'm/model.yaml': modelYaml() }));
     expect(texts.sort()).toEqual(problems);
@@ -300,49 +290,41 @@ describe('versions and artifacts', () => {
     ]);
   });
 
-  it.each<[title: string, yaml: string, files: Record<string, string>, problems: string[]]>([
+  it.each<[title: string, yaml: string, files: Record<string, string>, ...problems: string[]]>([
     [
       'a file of another name',
       modelYaml({ platform: 'tensorrt_plan', default_model_filename: 'a.plan' }),
       { '1/a.plan': 'x' },
-      [],
     ],
     [
       'a file for each GPU generation',
       modelYaml({ platform: 'tensorrt_plan', cc_model_filenames: { '8.0': 'a.plan', '9.0': 'b.plan' } }),
       { '1/a.plan': 'x' },
-      ['m/1/b.plan: is missing\n    -> put it at m/1/b.plan'],
+      'm/1/b.plan: is missing\n    -> put it at m/1/b.plan',
     ],
     [
       'an empty model.py',
       modelYaml({ platform: undefined, backend: 'python' }),
       { '1/model.py': '' },
-      [
-        'm/1/model.py: is empty\n    -> define class TritonPythonModel with execute(self, requests); see docs/guides/python-models.md',
-      ],
+      'm/1/model.py: is empty\n    -> define class TritonPythonModel with execute(self, requests); see docs/guides/python-models.md',
     ],
-    ['an ONNX folder', onnx, { '1/model.onnx/model.onnx': 'x' }, []],
+    ['an ONNX folder', onnx, { '1/model.onnx/model.onnx': 'x' }],
     [
       'an empty ONNX folder',
       onnx,
       { '1/model.onnx/': '' },
-      ['m/1/model.onnx: is an empty folder\n    -> put it at m/1/model.onnx'],
+      'm/1/model.onnx: is an empty folder\n    -> put it at m/1/model.onnx',
     ],
-    [
-      'a SavedModel',
-      modelYaml({ platform: 'tensorflow_savedmodel' }),
-      { '1/model.savedmodel/saved_model.pb': 'x' },
-      [],
-    ],
+    ['a SavedModel', modelYaml({ platform: 'tensorflow_savedmodel' }), { '1/model.savedmodel/saved_model.pb': 'x' }],
     [
       'a SavedModel that is a file',
       modelYaml({ platform: 'tensorflow_savedmodel' }),
       { '1/model.savedmodel': 'x' },
-      ['m/1/model.savedmodel: must be a folder, but is a file'],
+      'm/1/model.savedmodel: must be a folder, but is a file',
     ],
-    ['a backend of one’s own', modelYaml({ platform: undefined, backend: 'mine' }), { '1/': '' }, []],
-    ['a runtime of one’s own', modelYaml({ runtime: 'model.py' }), { '1/model.py': 'x' }, []],
-  ])('checks the artifacts of %s', async (_title, yaml, files, problems) => {
+    ['a backend of one’s own', modelYaml({ platform: undefined, backend: 'mine' }), { '1/': '' }],
+    ['a runtime of one’s own', modelYaml({ runtime: 'model.py' }), { '1/model.py': 'x' }],
+  ])('checks the artifacts of %s', async (_title, yaml, files, ...problems) => {
     const inFolder = Object.fromEntries(Object.entries(files).map(([key, content]) => [`m/${key}`, content]));
     expect((await read(folder({ ...inFolder, 'm/model.yaml': yaml }))).texts).toEqual(problems);
   });

@@ -1,11 +1,10 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
-import { describeMachine } from '../../../tools/bench';
-import { INFER, measurementTable, PERF_ANALYZER, readReport } from '../../../tools/bench/client';
-import { compareRates, inParallel, median, medianRatio, rounds } from '../../../tools/bench/compare';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readReport } from '../../../tools/bench/client';
+import { compareRates, median, medianRatio, rounds } from '../../../tools/bench/compare';
 import { summarize } from '../../../tools/bench/preview';
 import { countRequests } from '../../../tools/bench/sync-environment';
-import { getBest, evaluate, measurementText, syncChart, type Measurement } from '../../../tools/bench/sync-report';
+import { getBest, evaluate, type Measurement } from '../../../tools/bench/sync-report';
 import { changeLabels, makeRepository, modelName } from '../../../tools/bench/sync-repository';
 import { SCENARIOS } from '../../../tools/bench/sync-scenarios';
 import { syncTools } from '../../../tools/bench/tools';
@@ -34,33 +33,6 @@ describe('compare', () => {
     const [first, second] = await compareRates(ways, 8, 2);
     expect([first?.name, first?.ratio, second?.rates.length]).toEqual(['a', 1, 2]);
   });
-
-  test('inParallel runs all calls and at most `limit` at once', async () => {
-    let [running, most, done] = [0, 0, 0];
-    await inParallel(10, 3, async () => {
-      most = Math.max(most, (running += 1));
-      await new Promise((resolve) => setTimeout(resolve, 1));
-      running -= 1;
-      done += 1;
-    });
-    expect([done, most]).toEqual([10, 3]);
-  });
-});
-
-test('describeMachine names the GPUs that nvidia-smi reports', async () => {
-  const scratch = new Scratch();
-  const path = process.env['PATH'];
-  try {
-    const driver = join(scratch.directory, 'nvidia-smi');
-    writeFileSync(driver, '#!/bin/sh\necho NVIDIA L4; echo NVIDIA L4\n', { mode: 0o755 });
-    process.env['PATH'] = [scratch.directory, path].join(delimiter);
-    expect(await describeMachine()).toContain(', 2 x NVIDIA L4, Node ');
-    writeFileSync(driver, '#!/bin/sh\necho "cannot reach the driver"; exit 9\n');
-    expect(await describeMachine()).toContain(', no GPU, Node ');
-  } finally {
-    process.env['PATH'] = path;
-    await scratch.clean();
-  }
 });
 
 test('summarize subtracts the start of the providers in each round', () => {
@@ -76,19 +48,6 @@ test("readReport reads perf_analyzer's table and rejects others", () => {
   const report = 'Concurrency,Inferences/Second,p50 latency,p99 latency\n8,1234.5,2500,4000,\n';
   expect(readReport(report)).toEqual({ requestsPerSecond: 1234.5, p50: 2.5, p99: 4 });
   expect(() => readReport('Concurrency\n8\n')).toThrow("perf_analyzer's report has no Inferences/Second");
-});
-
-test('measurementTable compares with the fastest form of tritonclient; a perf_analyzer that hung has no figures', () => {
-  const samples = (...rates: number[]) => rates.map((requestsPerSecond) => ({ requestsPerSecond, p50: 1, p99: 2 }));
-  const tools = {
-    [INFER]: samples(110, 300, 120),
-    'tritonclient, threads': samples(100, 100, 100),
-    'tritonclient, asyncio': samples(100, 200, 150),
-    [PERF_ANALYZER]: samples(NaN, NaN, NaN),
-  };
-  const scenario = { protocol: 'gRPC' as const, elements: 16, concurrency: 8 };
-  const table = measurementTable([{ ...scenario, samples: new Map(Object.entries(tools)) }]);
-  expect(table.split('\n')[2]).toMatch(/^gRPC, 16 numbers, 8 concurrent +120 +150 +asyncio +- +1\.10 +-$/);
 });
 
 describe('sync', () => {
@@ -160,16 +119,5 @@ describe('sync', () => {
     const goals = SCENARIOS.find((one) => one.name === name)?.goals ?? [];
     const times = { 'sync-models': [time], ...others, 'sync-models, nothing changed': [30] };
     expect(evaluate(goals, measurement(times, rest)).map((goal) => goal.met)).toEqual(met);
-  });
-
-  test('measurementText shows tools and goals; syncChart escapes names', () => {
-    const goals = [{ what: 'HEAD requests', limit: 0, value: 3, met: false }];
-    const rest = { requests: { 'sync-models': { GetObject: 2, ListObjectsV2: 10 } }, detected: { s5cmd: false } };
-    const result = { ...measurement({ 'sync-models': [0.5], s5cmd: [1, 2, 1.5] }, rest), goals };
-    const text = measurementText(result);
-    expect(text).toMatch(/^sync-models +0\.50 s +0\.25 s +500\.0 kB +10 ListObjectsV2, 2 GetObject$/m);
-    expect(text).toMatch(/^s5cmd +1\.50 s +0\.75 s +2\.00 MB +0\.50 x +no$/m);
-    expect(text).toMatch(/^HEAD requests +0 +3 +NOT MET$/m);
-    expect(syncChart([result], '2 cores')).toContain('>Files &lt;a&gt; &amp; &quot;b&quot;</text>');
   });
 });

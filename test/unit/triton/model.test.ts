@@ -59,33 +59,31 @@ it('inputsFor accepts a Buffer for UINT8', () => {
   expect(inputsFor({ name: 'm', inputs }, { x: Buffer.of(1, 2) })).toMatchObject([{ shape: [2] }]);
 });
 
-it.each<[string, Record<string, InputValue>, string[]]>([
+it.each<[string, Record<string, InputValue>, ...string[]]>([
   [
     'all problems at once',
     { imagee: [1] },
-    [
-      'imagee: the model has no such input; allowed: image, label\n    -> did you mean "image"?',
-      'image: this input is missing; allowed: FP32 [-1, 2, 2]',
-      'label: this input is missing; allowed: BYTES [-1, 1]',
-    ],
+    'imagee: the model has no such input; allowed: image, label\n    -> did you mean "image"?',
+    'image: this input is missing; allowed: FP32 [-1, 2, 2]',
+    'label: this input is missing; allowed: BYTES [-1, 1]',
   ],
-  ['another shape', { image: [[1, 2]], ...LABEL }, ['image: got shape [1, 2]; allowed: FP32 [-1, 2, 2]']],
+  ['another shape', { image: [[1, 2]], ...LABEL }, 'image: got shape [1, 2]; allowed: FP32 [-1, 2, 2]'],
   [
     'another type',
     { image: Float64Array.of(1, 2, 3, 4), ...LABEL },
-    ['image: got a Float64Array; FP32 needs a Float32Array; allowed: FP32 [-1, 2, 2]'],
+    'image: got a Float64Array; FP32 needs a Float32Array; allowed: FP32 [-1, 2, 2]',
   ],
   [
     'elements that do not fill the shape',
     { image: Float32Array.of(1, 2, 3), ...LABEL },
-    ['image: 3 elements do not determine its shape: pass { data, shape }; allowed: FP32 [-1, 2, 2]'],
+    'image: 3 elements do not determine its shape: pass { data, shape }; allowed: FP32 [-1, 2, 2]',
   ],
   [
     'a shape that the elements do not fill',
     { image: { data: Float32Array.of(1), shape: [1, 2, 2] }, ...LABEL },
-    ['image: got 1 elements for shape [1, 2, 2]; allowed: FP32 [-1, 2, 2]'],
+    'image: got 1 elements for shape [1, 2, 2]; allowed: FP32 [-1, 2, 2]',
   ],
-])('inputsFor reports %s with the allowed values', (_, values, problems) => {
+])('inputsFor reports %s with the allowed values', (_, values, ...problems) => {
   expect(getProblems(values)).toEqual(problems);
 });
 

@@ -65,10 +65,9 @@ export const bucketCases: Cases = {
     fails: {
       'none for this bucket': {
         stack: [bucket, about('block', BLOCKED, logs)],
-        says: [
+        says:
           'aws:s3/bucket:Bucket "models": the bucket has no BucketPublicAccessBlock; ' +
-            'add a BucketPublicAccessBlock with blockPublicAcls, blockPublicPolicy, ignorePublicAcls, restrictPublicBuckets: true.',
-        ],
+          'add a BucketPublicAccessBlock with blockPublicAcls, blockPublicPolicy, ignorePublicAcls, restrictPublicBuckets: true.',
       },
       'two of four': {
         stack: [bucket, about('block', { ...BLOCKED, blockPublicPolicy: false, ignorePublicAcls: undefined })],
@@ -84,7 +83,7 @@ export const bucketCases: Cases = {
     fails: {
       'public to read': {
         stack: [about('acl', { acl: 'public-read' })],
-        says: [`${TYPES.acl} "about": acl is "public-read"; remove the ACL and grant access by policy.`],
+        says: `${TYPES.acl} "about": acl is "public-read"; remove the ACL and grant access by policy.`,
       },
     },
   },
@@ -93,16 +92,13 @@ export const bucketCases: Cases = {
     fails: {
       preferred: {
         stack: [bucket, about('ownership', { rule: { objectOwnership: 'BucketOwnerPreferred' } })],
-        says: [
-          `${TYPES.ownership} "about": rule.objectOwnership is "BucketOwnerPreferred"; set it to BucketOwnerEnforced.`,
-        ],
+        says: `${TYPES.ownership} "about": rule.objectOwnership is "BucketOwnerPreferred"; set it to BucketOwnerEnforced.`,
       },
       none: {
         stack: [bucket],
-        says: [
+        says:
           'aws:s3/bucket:Bucket "models": the bucket has no BucketOwnershipControls; ' +
-            'add BucketOwnershipControls with rule.objectOwnership: BucketOwnerEnforced.',
-        ],
+          'add BucketOwnershipControls with rule.objectOwnership: BucketOwnerEnforced.',
       },
     },
   },
@@ -120,16 +116,13 @@ export const bucketCases: Cases = {
     fails: {
       'the keys of S3': {
         stack: [bucket, about('encryption', algorithm('AES256'))],
-        says: [
-          `${TYPES.encryption} "about": rules[0].applyServerSideEncryptionByDefault.sseAlgorithm is "AES256"; set it to aws:kms, with kmsMasterKeyId.`,
-        ],
+        says: `${TYPES.encryption} "about": rules[0].applyServerSideEncryptionByDefault.sseAlgorithm is "AES256"; set it to aws:kms, with kmsMasterKeyId.`,
       },
       'not set': {
         stack: [bucket],
-        says: [
+        says:
           'aws:s3/bucket:Bucket "models": the bucket has no BucketServerSideEncryptionConfiguration; ' +
-            'add a BucketServerSideEncryptionConfiguration with sseAlgorithm: aws:kms.',
-        ],
+          'add a BucketServerSideEncryptionConfiguration with sseAlgorithm: aws:kms.',
       },
     },
   },
@@ -138,14 +131,13 @@ export const bucketCases: Cases = {
     fails: {
       suspended: {
         stack: [bucket, about('versioning', { versioningConfiguration: { status: 'Suspended' } })],
-        says: [`${TYPES.versioning} "about": versioningConfiguration.status is "Suspended"; set it to Enabled.`],
+        says: `${TYPES.versioning} "about": versioningConfiguration.status is "Suspended"; set it to Enabled.`,
       },
       none: {
         stack: [bucket],
-        says: [
+        says:
           'aws:s3/bucket:Bucket "models": the bucket has no BucketVersioning; ' +
-            'add BucketVersioning with versioningConfiguration.status: Enabled.',
-        ],
+          'add BucketVersioning with versioningConfiguration.status: Enabled.',
       },
     },
   },
@@ -169,17 +161,15 @@ export const bucketCases: Cases = {
             rules: [{ status: 'Disabled', abortIncompleteMultipartUpload: { daysAfterInitiation: 7 } }],
           }),
         ],
-        says: [
+        says:
           `${TYPES.lifecycle} "about": no enabled rule aborts incomplete multipart uploads; ` +
-            'add abortIncompleteMultipartUpload.daysAfterInitiation.',
-        ],
+          'add abortIncompleteMultipartUpload.daysAfterInitiation.',
       },
       none: {
         stack: [bucket],
-        says: [
+        says:
           'aws:s3/bucket:Bucket "models": the bucket has no BucketLifecycleConfiguration; ' +
-            'add a BucketLifecycleConfiguration with abortIncompleteMultipartUpload.',
-        ],
+          'add a BucketLifecycleConfiguration with abortIncompleteMultipartUpload.',
       },
     },
   },
@@ -188,13 +178,11 @@ export const bucketCases: Cases = {
     fails: {
       none: {
         stack: [bucket],
-        says: [
-          'aws:s3/bucket:Bucket "models": the bucket has no BucketLogging; add BucketLogging with a target bucket for logs.',
-        ],
+        says: 'aws:s3/bucket:Bucket "models": the bucket has no BucketLogging; add BucketLogging with a target bucket for logs.',
       },
       'without a target': {
         stack: [bucket, about('logging', {})],
-        says: [`${TYPES.logging} "about": targetBucket is not set; name the bucket for logs.`],
+        says: `${TYPES.logging} "about": targetBucket is not set; name the bucket for logs.`,
       },
     },
   },
@@ -206,13 +194,11 @@ export const bucketCases: Cases = {
     fails: {
       'force-destroy in prod': {
         stack: [production({ forceDestroy: true }, true)],
-        says: [
-          'aws:s3/bucket:Bucket "models": forceDestroy is true; remove it, so that a bucket must be emptied before it can be deleted.',
-        ],
+        says: 'aws:s3/bucket:Bucket "models": forceDestroy is true; remove it, so that a bucket must be emptied before it can be deleted.',
       },
       'not protected in prod': {
         stack: [production({}, false)],
-        says: ['aws:s3/bucket:Bucket "models": the option protect is not set; set it to true.'],
+        says: 'aws:s3/bucket:Bucket "models": the option protect is not set; set it to true.',
       },
     },
   },
@@ -244,7 +230,7 @@ export const bucketCases: Cases = {
     fails: {
       'no policy': {
         stack: [bucket],
-        says: [`aws:s3/bucket:Bucket "models": the bucket has no policy; ${TLS_FIX}`],
+        says: `aws:s3/bucket:Bucket "models": the bucket has no policy; ${TLS_FIX}`,
       },
       'objects only': {
         stack: [bucket, policy({ ...TLS, Resource: 'arn:aws:s3:::models-1/*' })],
@@ -274,10 +260,9 @@ export const bucketCases: Cases = {
     fails: {
       'every principal': {
         stack: [policy(PUBLIC)],
-        says: [
+        says:
           `${TYPES.policy} "about": policy.Statement[0].Principal is "*"; ` +
-            'name the roles that need access, or add a condition on aws:PrincipalAccount or aws:SourceVpce.',
-        ],
+          'name the roles that need access, or add a condition on aws:PrincipalAccount or aws:SourceVpce.',
       },
       'every principal, as a list, under an ineffective condition': {
         stack: [
@@ -287,10 +272,9 @@ export const bucketCases: Cases = {
             Condition: { StringLike: { 'aws:PrincipalArn': '*' } },
           }),
         ],
-        says: [
+        says:
           `${TYPES.policy} "about": policy.Statement[0].Principal.AWS[0] is "*"; ` +
-            'name the roles that need access, or add a condition on aws:PrincipalAccount or aws:SourceVpce.',
-        ],
+          'name the roles that need access, or add a condition on aws:PrincipalAccount or aws:SourceVpce.',
       },
     },
   },

@@ -5,8 +5,8 @@ import { UNKNOWN, Value } from '../../../../policy/value';
 export interface RuleCases {
   /** Each is a stack that the rule has nothing to say of. */
   passes: Readonly<Record<string, readonly Resource[]>>;
-  /** Each is a stack with something wrong, and all that the rule says of it. */
-  fails: Readonly<Record<string, { stack: readonly Resource[]; says: readonly string[] }>>;
+  /** Each is a stack with something wrong, and the finding or all findings of the rule. */
+  fails: Readonly<Record<string, { stack: readonly Resource[]; says: string | readonly string[] }>>;
 }
 
 export type Cases = Readonly<Record<string, RuleCases>>;

@@ -41,7 +41,7 @@ export const clusterCases: Cases = {
     fails: {
       'all permissions': {
         stack: [binding('cluster-admin')],
-        says: [`${BINDING} "ops": roleRef.name is "cluster-admin"; bind a role with the permissions that are needed.`],
+        says: `${BINDING} "ops": roleRef.name is "cluster-admin"; bind a role with the permissions that are needed.`,
       },
     },
   },
@@ -58,7 +58,7 @@ export const clusterCases: Cases = {
     fails: {
       'the whole internet': {
         stack: [cluster('vpcConfig.publicAccessCidrs', ['203.0.113.0/24', '0.0.0.0/0'])],
-        says: [`${CLUSTER} "serving": vpcConfig.publicAccessCidrs[1] is "0.0.0.0/0"; ${OPEN_FIX}`],
+        says: `${CLUSTER} "serving": vpcConfig.publicAccessCidrs[1] is "0.0.0.0/0"; ${OPEN_FIX}`,
       },
       'not set, which means the whole internet': {
         stack: [cluster('vpcConfig', { subnetIds: [] })],
@@ -74,7 +74,7 @@ export const clusterCases: Cases = {
     fails: {
       'without a key': {
         stack: [cluster('encryptionConfig', undefined)],
-        says: [`${CLUSTER} "serving": encryptionConfig is not set; set resources: ["secrets"] and provider.keyArn.`],
+        says: `${CLUSTER} "serving": encryptionConfig is not set; set resources: ["secrets"] and provider.keyArn.`,
       },
     },
   },
@@ -83,7 +83,7 @@ export const clusterCases: Cases = {
     fails: {
       'one of three': {
         stack: [cluster('enabledClusterLogTypes', ['audit'])],
-        says: [`${CLUSTER} "serving": enabledClusterLogTypes is ["audit"]; add api, authenticator.`],
+        says: `${CLUSTER} "serving": enabledClusterLogTypes is ["audit"]; add api, authenticator.`,
       },
     },
   },
@@ -92,7 +92,7 @@ export const clusterCases: Cases = {
     fails: {
       both: {
         stack: [cluster('accessConfig.authenticationMode', 'API_AND_CONFIG_MAP')],
-        says: [`${CLUSTER} "serving": accessConfig.authenticationMode is "API_AND_CONFIG_MAP"; set it to API.`],
+        says: `${CLUSTER} "serving": accessConfig.authenticationMode is "API_AND_CONFIG_MAP"; set it to API.`,
       },
     },
   },
@@ -101,7 +101,7 @@ export const clusterCases: Cases = {
     fails: {
       'without a version': {
         stack: [cluster('version', undefined)],
-        says: [`${CLUSTER} "serving": version is not set; name a version that AWS supports.`],
+        says: `${CLUSTER} "serving": version is not set; name a version that AWS supports.`,
       },
     },
   },
@@ -115,7 +115,7 @@ export const clusterCases: Cases = {
     fails: {
       'from everywhere': {
         stack: [resource(GROUP, 'gpu', { remoteAccess: { ec2SshKey: 'k' } })],
-        says: [`${GROUP} "gpu": remoteAccess is {"ec2SshKey":"k"}; remove it and use Session Manager.`],
+        says: `${GROUP} "gpu": remoteAccess is {"ec2SshKey":"k"}; remove it and use Session Manager.`,
       },
     },
   },
@@ -132,7 +132,7 @@ export const clusterCases: Cases = {
     fails: {
       'without a taint': {
         stack: [resource(GROUP, 'gpu', { amiType: 'BOTTLEROCKET_x86_64_NVIDIA' })],
-        says: [`${GROUP} "gpu": taints is not set; add { key: "nvidia.com/gpu", effect: "NO_SCHEDULE" }.`],
+        says: `${GROUP} "gpu": taints is not set; add { key: "nvidia.com/gpu", effect: "NO_SCHEDULE" }.`,
       },
     },
   },

@@ -46,7 +46,7 @@ export const iamCases: Cases = {
     fails: {
       'a whole service': {
         stack: [policy({ Action: ['s3:GetObject', 's3:*'] })],
-        says: [`${POLICY} "triton": policy.Statement[0].Action[1] is "s3:*"; name the required actions.`],
+        says: `${POLICY} "triton": policy.Statement[0].Action[1] is "s3:*"; name the required actions.`,
       },
       'a wildcard before or in the verb': {
         stack: [policy({ Action: WILD_ACTIONS })],
@@ -57,13 +57,11 @@ export const iamCases: Cases = {
       },
       'all but one': {
         stack: [policy({ Action: undefined, NotAction: 's3:DeleteObject' })],
-        says: [
-          `${POLICY} "triton": policy.Statement[0].NotAction is "s3:DeleteObject"; name the allowed actions in Action instead.`,
-        ],
+        says: `${POLICY} "triton": policy.Statement[0].NotAction is "s3:DeleteObject"; name the allowed actions in Action instead.`,
       },
       'inline in a role': {
         stack: [resource(ROLE, 'triton', { inlinePolicies: [{ policy: policyText({ ...READ, Action: '*' }) }] })],
-        says: [`${ROLE} "triton": inlinePolicies[0].policy.Statement[0].Action is "*"; name the required actions.`],
+        says: `${ROLE} "triton": inlinePolicies[0].policy.Statement[0].Action is "*"; name the required actions.`,
       },
     },
   },
@@ -75,13 +73,11 @@ export const iamCases: Cases = {
     fails: {
       everything: {
         stack: [policy({ Resource: '*' })],
-        says: [`${POLICY} "triton": policy.Statement[0].Resource is "*"; name the ARNs of the resources.`],
+        says: `${POLICY} "triton": policy.Statement[0].Resource is "*"; name the ARNs of the resources.`,
       },
       'every bucket': {
         stack: [policy({ Resource: ['arn:aws:s3:::*'] })],
-        says: [
-          `${POLICY} "triton": policy.Statement[0].Resource[0] is "arn:aws:s3:::*"; name the ARNs of the resources.`,
-        ],
+        says: `${POLICY} "triton": policy.Statement[0].Resource[0] is "arn:aws:s3:::*"; name the ARNs of the resources.`,
       },
       'a wildcard at the beginning of the resource': {
         stack: [policy({ Resource: WILD_RESOURCES })],
@@ -92,9 +88,7 @@ export const iamCases: Cases = {
       },
       'all but one': {
         stack: [policy({ Resource: undefined, NotResource: 'arn:aws:s3:::other' })],
-        says: [
-          `${POLICY} "triton": policy.Statement[0].NotResource is "arn:aws:s3:::other"; name the ARNs of the resources in Resource instead.`,
-        ],
+        says: `${POLICY} "triton": policy.Statement[0].NotResource is "arn:aws:s3:::other"; name the ARNs of the resources in Resource instead.`,
       },
     },
   },
@@ -132,9 +126,7 @@ export const iamCases: Cases = {
     fails: {
       'every principal': {
         stack: [role({ Principal: '*' })],
-        says: [
-          `${ROLE} "triton": assumeRolePolicy.Statement[0].Principal is "*"; name the accounts, services or providers.`,
-        ],
+        says: `${ROLE} "triton": assumeRolePolicy.Statement[0].Principal is "*"; name the accounts, services or providers.`,
       },
       'every identity of the provider': {
         stack: [role({ Condition: undefined })],
@@ -157,9 +149,7 @@ export const iamCases: Cases = {
     fails: {
       'a key': {
         stack: [resource('aws:iam/accessKey:AccessKey', 'ci', { user: 'ci' })],
-        says: [
-          'aws:iam/accessKey:AccessKey "ci": access keys of users do not expire; use a role with AssumeRoleWithWebIdentity.',
-        ],
+        says: 'aws:iam/accessKey:AccessKey "ci": access keys of users do not expire; use a role with AssumeRoleWithWebIdentity.',
       },
     },
   },

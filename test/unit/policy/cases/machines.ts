@@ -19,17 +19,15 @@ export const machineCases: Cases = {
     fails: {
       optional: {
         stack: [template('metadataOptions.httpTokens', 'optional')],
-        says: [`${TEMPLATE} "gpu": metadataOptions.httpTokens is "optional"; set it to required.`],
+        says: `${TEMPLATE} "gpu": metadataOptions.httpTokens is "optional"; set it to required.`,
       },
       'not set': {
         stack: [template('metadataOptions', undefined)],
-        says: [`${TEMPLATE} "gpu": metadataOptions.httpTokens is not set; set it to required.`],
+        says: `${TEMPLATE} "gpu": metadataOptions.httpTokens is not set; set it to required.`,
       },
       'within reach of pods': {
         stack: [template('metadataOptions.httpPutResponseHopLimit', 2)],
-        says: [
-          `${TEMPLATE} "gpu": metadataOptions.httpPutResponseHopLimit is 2; set it to 1, which excludes pods; pods have roles of their own.`,
-        ],
+        says: `${TEMPLATE} "gpu": metadataOptions.httpPutResponseHopLimit is 2; set it to 1, which excludes pods; pods have roles of their own.`,
       },
     },
   },
@@ -38,11 +36,11 @@ export const machineCases: Cases = {
     fails: {
       'not set': {
         stack: [template('blockDeviceMappings', [{ ebs: { encrypted: 'true' } }, { ebs: { volumeSize: 9 } }])],
-        says: [`${TEMPLATE} "gpu": blockDeviceMappings[1].ebs.encrypted is not set; set it to true.`],
+        says: `${TEMPLATE} "gpu": blockDeviceMappings[1].ebs.encrypted is not set; set it to true.`,
       },
       'the volume of the image': {
         stack: [template('blockDeviceMappings', undefined)],
-        says: [`${TEMPLATE} "gpu": blockDeviceMappings is not set; add the root volume, with ebs.encrypted: true.`],
+        says: `${TEMPLATE} "gpu": blockDeviceMappings is not set; add the root volume, with ebs.encrypted: true.`,
       },
     },
   },
@@ -51,7 +49,7 @@ export const machineCases: Cases = {
     fails: {
       'not set': {
         stack: [resource('aws:efs/fileSystem:FileSystem', 'cache', {})],
-        says: ['aws:efs/fileSystem:FileSystem "cache": encrypted is not set; set it to true.'],
+        says: 'aws:efs/fileSystem:FileSystem "cache": encrypted is not set; set it to true.',
       },
     },
   },
@@ -72,7 +70,7 @@ export const machineCases: Cases = {
         stack: [
           resource('kubernetes:storage.k8s.io/v1:StorageClass', 'gp3', { provisioner: 'ebs.csi.eks.amazonaws.com' }),
         ],
-        says: ['kubernetes:storage.k8s.io/v1:StorageClass "gp3": parameters.encrypted is not set; set it to "true".'],
+        says: 'kubernetes:storage.k8s.io/v1:StorageClass "gp3": parameters.encrypted is not set; set it to "true".',
       },
     },
   },
@@ -81,9 +79,7 @@ export const machineCases: Cases = {
     fails: {
       public: {
         stack: [template('networkInterfaces', [{ associatePublicIpAddress: 'true' }])],
-        says: [
-          `${TEMPLATE} "gpu": networkInterfaces[0].associatePublicIpAddress is "true"; remove it and use private subnets.`,
-        ],
+        says: `${TEMPLATE} "gpu": networkInterfaces[0].associatePublicIpAddress is "true"; remove it and use private subnets.`,
       },
     },
   },
@@ -95,7 +91,7 @@ export const machineCases: Cases = {
     fails: {
       'not set': {
         stack: [resource('aws:kms/key:Key', 'models', {})],
-        says: ['aws:kms/key:Key "models": enableKeyRotation is not set; set it to true.'],
+        says: 'aws:kms/key:Key "models": enableKeyRotation is not set; set it to true.',
       },
     },
   },

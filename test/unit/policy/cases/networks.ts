@@ -14,7 +14,7 @@ export const networkCases: Cases = {
     fails: {
       'of another network': {
         stack: [vpc, resource('aws:ec2/flowLog:FlowLog', 'log', { vpcId: 'vpc-2' })],
-        says: ['aws:ec2/vpc:Vpc "serving": the VPC has no FlowLog; add one with vpcId.'],
+        says: 'aws:ec2/vpc:Vpc "serving": the VPC has no FlowLog; add one with vpcId.',
       },
     },
   },
@@ -23,7 +23,7 @@ export const networkCases: Cases = {
     fails: {
       never: {
         stack: [resource('aws:cloudwatch/logGroup:LogGroup', 'flow', { retentionInDays: 0 })],
-        says: ['aws:cloudwatch/logGroup:LogGroup "flow": retentionInDays is 0; set the number of days.'],
+        says: 'aws:cloudwatch/logGroup:LogGroup "flow": retentionInDays is 0; set the number of days.',
       },
     },
   },
@@ -32,7 +32,7 @@ export const networkCases: Cases = {
     fails: {
       'for the internet': {
         stack: [resource('aws:lb/loadBalancer:LoadBalancer', 'triton', {})],
-        says: ['aws:lb/loadBalancer:LoadBalancer "triton": internal is not set; set it to true.'],
+        says: 'aws:lb/loadBalancer:LoadBalancer "triton": internal is not set; set it to true.',
       },
     },
   },

@@ -5,7 +5,7 @@ const DEPLOYMENT = 'kubernetes:apps/v1:Deployment';
 
 const hidden = (type: string, fix: string) => ({
   stack: [resource(type, 'one')],
-  says: [`${type} "one": the rules do not see its content; ${fix}.`],
+  says: `${type} "one": the rules do not see its content; ${fix}.`,
 });
 
 export const stackCases: Cases = {
@@ -18,9 +18,7 @@ export const stackCases: Cases = {
     fails: {
       'not declared': {
         stack: [resource(DEPLOYMENT, 'one'), resource(STACK, 'live', {}, { production: undefined })],
-        says: [
-          `${STACK} "live": policy:production is not set; run "pulumi config set policy:production true", or false.`,
-        ],
+        says: `${STACK} "live": policy:production is not set; run "pulumi config set policy:production true", or false.`,
       },
     },
   },

@@ -53,7 +53,7 @@ export const workloadCases: Cases = {
     fails: {
       none: {
         stack: [pool('spec.limits', {})],
-        says: [`${NODE_POOL} "gpu": spec.limits is {}; set cpu, memory or nvidia.com/gpu.`],
+        says: `${NODE_POOL} "gpu": spec.limits is {}; set cpu, memory or nvidia.com/gpu.`,
       },
     },
   },
@@ -74,9 +74,7 @@ export const workloadCases: Cases = {
     fails: {
       'GPUs by type': {
         stack: [pool('spec.template.spec.taints', [])],
-        says: [
-          `${NODE_POOL} "gpu": spec.template.spec.taints is []; add { key: "nvidia.com/gpu", effect: "NoSchedule" }.`,
-        ],
+        says: `${NODE_POOL} "gpu": spec.template.spec.taints is []; add { key: "nvidia.com/gpu", effect: "NoSchedule" }.`,
       },
       'GPUs by name': {
         stack: [
@@ -88,9 +86,7 @@ export const workloadCases: Cases = {
             },
           }),
         ],
-        says: [
-          `${NODE_POOL} "gpu": spec.template.spec.taints is not set; add { key: "nvidia.com/gpu", effect: "NoSchedule" }.`,
-        ],
+        says: `${NODE_POOL} "gpu": spec.template.spec.taints is not set; add { key: "nvidia.com/gpu", effect: "NoSchedule" }.`,
       },
     },
   },
@@ -102,11 +98,11 @@ export const workloadCases: Cases = {
     fails: {
       baseline: {
         stack: [resource(NAMESPACE, 'triton', { metadata: { labels: { [ENFORCE]: 'baseline' } } })],
-        says: [`${NAMESPACE} "triton": metadata.labels.${ENFORCE} is "baseline"; set it to restricted.`],
+        says: `${NAMESPACE} "triton": metadata.labels.${ENFORCE} is "baseline"; set it to restricted.`,
       },
       'not set': {
         stack: [resource(NAMESPACE, 'triton', {})],
-        says: [`${NAMESPACE} "triton": metadata.labels.${ENFORCE} is not set; set it to restricted.`],
+        says: `${NAMESPACE} "triton": metadata.labels.${ENFORCE} is not set; set it to restricted.`,
       },
     },
   },
@@ -133,15 +129,11 @@ export const workloadCases: Cases = {
     fails: {
       'one way': {
         stack: [server, networkPolicy(['Ingress'])],
-        says: [
-          `${DEPLOYMENT} "triton": no NetworkPolicy with policyTypes Egress selects its pods; add one with the labels of the pods.`,
-        ],
+        says: `${DEPLOYMENT} "triton": no NetworkPolicy with policyTypes Egress selects its pods; add one with the labels of the pods.`,
       },
       'of other pods': {
         stack: [server, networkPolicy(['Ingress', 'Egress'], { app: 'other' })],
-        says: [
-          `${DEPLOYMENT} "triton": no NetworkPolicy with policyTypes Ingress and Egress selects its pods; add one with the labels of the pods.`,
-        ],
+        says: `${DEPLOYMENT} "triton": no NetworkPolicy with policyTypes Ingress and Egress selects its pods; add one with the labels of the pods.`,
       },
     },
   },
@@ -157,7 +149,7 @@ export const workloadCases: Cases = {
     fails: {
       none: {
         stack: [resource(INGRESS, 'triton', { spec: { rules: [{ host: 'triton.example.com' }] } })],
-        says: [`${INGRESS} "triton": spec.tls is not set; add the hosts and the Secret with their certificate.`],
+        says: `${INGRESS} "triton": spec.tls is not set; add the hosts and the Secret with their certificate.`,
       },
     },
   },
@@ -169,10 +161,9 @@ export const workloadCases: Cases = {
     fails: {
       'for the internet': {
         stack: [ingress({ scheme: 'internet-facing', 'auth-type': 'none' })],
-        says: [
+        says:
           `${INGRESS} "triton": metadata.annotations.alb.ingress.kubernetes.io/scheme is "internet-facing"; ` +
-            'set it to internal, or add alb.ingress.kubernetes.io/mutual-authentication.',
-        ],
+          'set it to internal, or add alb.ingress.kubernetes.io/mutual-authentication.',
       },
     },
   },
@@ -192,11 +183,11 @@ export const workloadCases: Cases = {
     fails: {
       'for the internet': {
         stack: [resource(SERVICE, 'triton', { spec: { type: 'LoadBalancer' } })],
-        says: [`${SERVICE} "triton": metadata.annotations.${SCHEME} is not set; set it to internal.`],
+        says: `${SERVICE} "triton": metadata.annotations.${SCHEME} is not set; set it to internal.`,
       },
       'on every node': {
         stack: [resource(SERVICE, 'triton', { spec: { type: 'NodePort' } })],
-        says: [`${SERVICE} "triton": spec.type is "NodePort"; set it to ClusterIP.`],
+        says: `${SERVICE} "triton": spec.type is "NodePort"; set it to ClusterIP.`,
       },
     },
   },
