@@ -22,6 +22,8 @@ export interface FailureDetails {
   region?: string;
   /** Offset of the server's clock from ours, in ms. */
   clockOffsetMs?: number;
+  /** Next step, if the cause knows a better one than the code gives. */
+  hint?: string;
   cause?: unknown;
 }
 
@@ -31,6 +33,7 @@ export class S3Error extends UserError {
   readonly code: string;
   readonly status: number | undefined;
   readonly clockOffsetMs: number | undefined;
+  readonly region: string | undefined;
 
   /**
    * @param what the operation, as in "list s3://bucket/prefix"
@@ -40,12 +43,13 @@ export class S3Error extends UserError {
     const { code, status, text, cause } = details;
     const parts = [code, status === undefined ? '' : `(HTTP ${status})`, text === code ? '' : (text ?? '')];
     super(`cannot ${what} at ${endpoint}: ${parts.filter((part) => part !== '').join(' ')}`, {
-      hint: adviceFor(details, endpoint),
+      hint: details.hint ?? adviceFor(details),
       cause,
     });
     this.code = code;
     this.status = status;
     this.clockOffsetMs = details.clockOffsetMs;
+    this.region = details.region;
   }
 }
 
@@ -136,17 +140,15 @@ const OTHER_REGION = [
   'BadRequest',
 ];
 
-const KEYS = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
+/** Whether S3 reports that the bucket is in another region. */
+export const isOtherRegion = ({ code, region }: S3Error): boolean =>
+  region !== undefined && OTHER_REGION.includes(code);
 
-/** AWS's sign-in does not work for other S3 APIs. */
-function credentialsAdvice(endpoint: string): string {
-  return /\.amazonaws\.com(\.cn)?$/.test(new URL(endpoint).hostname)
-    ? `no credentials found: set AWS_PROFILE, or sign in with "aws sso login", or set ${KEYS}`
-    : `no credentials found: set ${KEYS} (or AWS_PROFILE) to those of this server; for "npm run local" use --local`;
-}
+/** Whether S3 rejected credentials that were valid once. */
+export const isExpired = ({ code }: S3Error): boolean =>
+  ['ExpiredToken', 'ExpiredTokenException', 'TokenRefreshRequired'].includes(code);
 
-function adviceFor({ code, status, region }: FailureDetails, endpoint: string): string | undefined {
-  if (code === 'CredentialsProviderError') return credentialsAdvice(endpoint);
+function adviceFor({ code, status, region }: FailureDetails): string | undefined {
   if (region !== undefined && OTHER_REGION.includes(code)) return `the bucket is in ${region}: set --region ${region}`;
   if (status !== undefined && status >= 500) return ADVICE[code] ?? SERVER_FAILED;
   return ADVICE[code];

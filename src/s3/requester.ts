@@ -1,15 +1,16 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Agent, IncomingHttpHeaders } from 'node:http';
-import { openAgent } from './agent';
+import { openAgent, ProxyError } from './agent';
 import { sha256 } from './checksum';
 import { CredentialSource } from './credentials';
 import { encodeKey, encodeQuery, resolveEndpoint, type Endpoint } from './endpoint';
-import { codeOfStatus, S3Error, type FailureDetails } from './errors';
+import { codeOfStatus, isExpired, isOtherRegion, S3Error, type FailureDetails } from './errors';
 import { ConnectionError, sendRequest, type WireResponse } from './send-request';
 import { isOutage, isOverload, isTransient, waitBefore } from './retry';
 import { Signer } from './sign';
 import { ConcurrencyLimiter } from './concurrency-limiter';
+import { readSettings, regionOfHost, type Settings } from './settings';
 import type { Lease, StoreOptions } from './types';
 import { childText, MalformedXmlError, parseXml, type XmlElement } from './xml';
 
@@ -57,40 +58,68 @@ const UNANSWERED_MS = 10_000;
 
 const NOTHING = sha256(new Uint8Array());
 
+/** The bucket in one region: where requests are sent, and what signs them. */
+interface Site {
+  settings: Settings;
+  endpoint: Endpoint;
+  signer: Signer;
+}
+
+interface Connections {
+  site: Site;
+  agent: Agent;
+}
+
 /** Signs requests, limits how many run at a time, and retries transient failures. */
 export class Requester {
-  readonly endpoint: Endpoint;
-  private readonly signer: Signer;
   private readonly credentials: CredentialSource;
   private readonly slots: ConcurrencyLimiter;
   private readonly attempts: number | undefined;
   private readonly deadlineMs: number;
-  private readonly agent: Promise<Agent>;
+  private readonly opening: Promise<Connections>;
   private readonly closing = new AbortController();
-  private openedAgent: Agent | undefined;
+  private agent: Agent | undefined;
+  private site: Site | undefined;
   private clockOffsetMs = 0;
   private answered = false;
+  private moved = false;
 
-  constructor(options: StoreOptions) {
+  constructor(private readonly options: StoreOptions) {
     // Every request that waits for a retry adds a listener.
     setMaxListeners(0, this.closing.signal);
-    const { env } = process;
-    const region = options.region ?? env['AWS_REGION'] ?? env['AWS_DEFAULT_REGION'] ?? 'us-east-1';
-    const endpointUrl = options.endpointUrl ?? env['AWS_ENDPOINT_URL_S3'] ?? env['AWS_ENDPOINT_URL'];
-    const connections = options.concurrency ?? 32;
-    this.endpoint = resolveEndpoint(options.bucket, region, endpointUrl);
-    this.signer = new Signer(region);
-    this.credentials = new CredentialSource(options.credentials);
-    this.slots = new ConcurrencyLimiter(connections);
+    this.opening = this.open(process.env);
+    this.opening.catch(() => undefined); // Each request reports the error.
+    this.credentials = new CredentialSource(options.credentials, async () => {
+      const { site, agent } = await this.opening;
+      const https = site.endpoint.secure ? agent : await this.openAgent(true, site.settings, process.env);
+      return { region: site.settings.region, agent: https, ofAws: site.endpoint.ofAws };
+    });
+    this.slots = new ConcurrencyLimiter(options.concurrency ?? 32);
     this.attempts = options.attempts;
     this.deadlineMs = options.deadlineMs ?? 120_000;
-    this.agent = openAgent(this.endpoint, { connections, idleTimeoutMs: options.idleTimeoutMs ?? 30_000 });
+  }
+
+  /** Where requests are sent. */
+  async endpoint(): Promise<Endpoint> {
+    return (this.site ?? (await this.opening).site).endpoint;
+  }
+
+  private async open(env: NodeJS.ProcessEnv): Promise<Connections> {
+    const settings = await readSettings(this.options, env);
+    const endpoint = await resolveEndpoint(this.options.bucket, settings);
+    const agent = await this.openAgent(endpoint.secure, settings, env);
+    return { site: { settings, endpoint, signer: new Signer(settings.region) }, agent };
+  }
+
+  private openAgent(secure: boolean, { caFile }: Settings, env: NodeJS.ProcessEnv): Promise<Agent> {
+    const { concurrency: connections = 32, idleTimeoutMs = 30_000 } = this.options;
+    return openAgent({ secure, connections, idleTimeoutMs, caFile, env });
   }
 
   /** Closes all connections; requests in flight fail. */
   close(): void {
     this.closing.abort();
-    void this.agent.then((agent) => agent.destroy());
+    void this.opening.then(({ agent }) => agent.destroy()).catch(() => undefined);
   }
 
   /**
@@ -102,7 +131,9 @@ export class Requester {
     let started = 0;
     let end = Infinity;
     let clockWasSet = false;
+    let renewed = false;
     let before: S3Error | undefined;
+    if (this.agent === undefined) ({ site: this.site, agent: this.agent } = await this.opening);
     for (let tries = 1; ; tries += 1) {
       const turn = this.slots.acquire();
       if (turn !== undefined) await turn;
@@ -111,13 +142,19 @@ export class Requester {
         started = performance.now();
         end = started + this.deadlineMs + bytes / SLOWEST_BYTES_PER_MS;
       }
-      const outcome = await this.attempt(request, tries, end).finally(() => this.slots.release());
+      const site = this.site as Site;
+      const outcome = await this.attempt(request, site, tries, end).finally(() => this.slots.release());
       if (!(outcome instanceof S3Error)) return outcome.value;
       if (outcome.code === 'RequestTimeTooSkewed' && !clockWasSet && outcome.clockOffsetMs !== undefined) {
         this.clockOffsetMs = outcome.clockOffsetMs;
         clockWasSet = true;
         continue;
       }
+      if (isExpired(outcome) && !renewed && (await this.credentials.renew())) {
+        renewed = true;
+        continue;
+      }
+      if (isOtherRegion(outcome) && (await this.follow(outcome, site))) continue;
       const wait = waitBefore(outcome, tries, Math.random);
       const most = this.attempts ?? (isOutage(outcome) ? Infinity : MOST_REFUSALS);
       const until = this.answered ? end : Math.min(end, started + UNANSWERED_MS);
@@ -137,19 +174,38 @@ export class Requester {
     }
   }
 
+  /**
+   * Sends the following requests to the region that S3 named, once for all requests.
+   * @returns whether a request that was sent to `site` may succeed now
+   */
+  private async follow({ region }: S3Error, site: Site): Promise<boolean> {
+    if (this.site === site && region !== undefined && region !== site.settings.region && !this.moved) {
+      this.moved = true;
+      const settings = { ...site.settings, region };
+      const endpoint = await resolveEndpoint(this.options.bucket, settings);
+      this.site = { settings, endpoint, signer: new Signer(region) };
+    }
+    return this.site !== site;
+  }
+
   /** One try. Failures are returned instead of thrown, because send may retry. */
-  private async attempt<T>(request: S3Request<T>, tries: number, end: number): Promise<{ value: T } | S3Error> {
+  private async attempt<T>(
+    request: S3Request<T>,
+    site: Site,
+    tries: number,
+    end: number,
+  ): Promise<{ value: T } | S3Error> {
     request.lease?.requireHeld();
     try {
       const leftMs = Math.min(end - performance.now(), request.lease?.getLeftMs() ?? Infinity);
-      const answer = await this.sendRequest(request, leftMs);
+      const answer = await this.sendRequest(request, site, leftMs);
       this.answered = true;
       if (answer.status >= 300) throw new S3RequestError(getFailure(answer));
       const value = request.read(answer, tries);
       this.slots.succeeded();
       return { value };
     } catch (error) {
-      const failure = new S3Error(request.what, this.endpoint.url, getDetails(error));
+      const failure = new S3Error(request.what, site.endpoint.url, getDetails(error));
       if (isOverload(failure)) this.slots.slowDown();
       if (error instanceof ConnectionError) this.closeIdleConnections();
       return failure;
@@ -161,26 +217,27 @@ export class Requester {
    * probably failed too.
    */
   private closeIdleConnections(): void {
-    for (const sockets of Object.values(this.openedAgent?.freeSockets ?? {})) {
+    for (const sockets of Object.values(this.agent?.freeSockets ?? {})) {
       for (const socket of sockets ?? []) socket.destroy();
     }
   }
 
-  private async sendRequest(request: S3Request<unknown>, timeoutMs: number): Promise<WireResponse> {
-    this.openedAgent ??= await this.agent;
+  private async sendRequest(
+    request: S3Request<unknown>,
+    { endpoint, signer }: Site,
+    timeoutMs: number,
+  ): Promise<WireResponse> {
     const credentials = this.credentials.get();
     const bodySha256 = request.bodySha256 ?? (request.body === undefined ? NOTHING : sha256(request.body));
     const path =
-      request.key === undefined
-        ? `${this.endpoint.bucketPath}/`
-        : `${this.endpoint.bucketPath}/${encodeKey(request.key)}`;
+      request.key === undefined ? `${endpoint.bucketPath}/` : `${endpoint.bucketPath}/${encodeKey(request.key)}`;
     const query = request.query === undefined ? '' : encodeQuery(request.query);
-    const headers = this.signer.sign(
+    const headers = signer.sign(
       {
         method: request.method,
         path,
         query,
-        headers: { ...request.headers, host: this.endpoint.host },
+        headers: { ...request.headers, host: endpoint.host },
         bodySha256: bodySha256.toString('hex'),
       },
       credentials instanceof Promise ? await credentials : credentials,
@@ -189,7 +246,7 @@ export class Requester {
     if (request.body !== undefined || request.method === 'PUT' || request.method === 'POST') {
       headers['content-length'] = String(request.body?.byteLength ?? 0);
     }
-    return sendRequest(this.endpoint, this.openedAgent, {
+    return sendRequest(endpoint, this.agent as Agent, {
       method: request.method,
       path: query === '' ? path : `${path}?${query}`,
       headers,
@@ -232,7 +289,7 @@ function getFailure({ status, headers, body }: WireResponse): FailureDetails {
     error = undefined;
   }
   const field = (name: string): string | undefined => error && childText(error, name);
-  const region = header(headers, 'x-amz-bucket-region') ?? field('Region');
+  const region = header(headers, 'x-amz-bucket-region') ?? field('Region') ?? regionOfHost(field('Endpoint') ?? '');
   const date = Date.parse(header(headers, 'date') ?? '');
   return {
     code: field('Code') ?? codeOfStatus(status),
@@ -246,9 +303,11 @@ function getFailure({ status, headers, body }: WireResponse): FailureDetails {
 function getDetails(error: unknown): FailureDetails {
   if (error instanceof S3RequestError) return error.details;
   if (error instanceof MalformedXmlError) return { code: 'MalformedAnswer', text: error.message, cause: error };
-  if (error instanceof ConnectionError) return { code: error.code, text: error.message, cause: error };
+  if (error instanceof ConnectionError) {
+    const hint = error.cause instanceof ProxyError ? error.cause.hint : undefined;
+    return { code: error.code, text: error.message, hint, cause: error };
+  }
   const known = error as NodeJS.ErrnoException;
-  if (known.name === 'CredentialsProviderError') return { code: known.name, text: known.message, cause: error };
   if (known.code !== undefined) return { code: known.code, text: known.message, cause: error };
   throw error;
 }

@@ -57,10 +57,11 @@ const NETWORK_CODES = new Set([
   'ENETUNREACH',
   'ENETDOWN',
   'HPE_INVALID_CONSTANT',
+  'ProxyUnavailable',
 ]);
 
-/** Codes of certificates that Node rejects. No retry changes them. */
-const CERTIFICATE_CODE = /CERT|^CRL_|^UNABLE_TO_|^HOSTNAME_MISMATCH$|^INVALID_(CA|PURPOSE)$|^PATH_LENGTH_EXCEEDED$/;
+/** Codes of certificates that Node rejects, and of a proxy that rejects the connection. No retry changes them. */
+const REJECTED_CODE = /^Proxy|CERT|^CRL_|^UNABLE_TO_|^HOSTNAME_MISMATCH$|^INVALID_(CA|PURPOSE)$|^PATH_LENGTH_EXCEEDED$/;
 
 const TRANSIENT_STATUS = new Set([408, 429, 500, 502, 503, 504]);
 
@@ -79,7 +80,7 @@ export function isTransient(failure: S3Error, answeredBefore: boolean): boolean 
   const { code, status } = failure;
   if (isTransientCode(code) || NETWORK_CODES.has(code)) return true;
   if (status !== undefined) return TRANSIENT_STATUS.has(status);
-  return answeredBefore && failure.cause instanceof ConnectionError && !CERTIFICATE_CODE.test(code);
+  return answeredBefore && failure.cause instanceof ConnectionError && !REJECTED_CODE.test(code);
 }
 
 /** Whether the server asked for fewer requests. */

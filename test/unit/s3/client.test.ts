@@ -5,8 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { UserError } from '../../../src/core/errors';
 import { freePorts } from '../../../src/local/process/ports';
 import { proxyFor } from '../../../src/s3/agent';
-import { Requester } from '../../../src/s3/requester';
-import { checksumOfBytes, PART_BYTES, PreconditionFailedError, S3Error, S3Store } from '../../../src/s3/store';
+import { checksumOfBytes, PART_BYTES, PreconditionFailedError, S3Store } from '../../../src/s3/store';
 import type { StoreOptions } from '../../../src/s3/store';
 
 interface Seen {
@@ -453,7 +452,7 @@ describe('the proxy', () => {
     [
       'rejects the tunnel',
       'HTTP/1.1 403 No\r\n\r\n',
-      /the proxy 127\.0\.0\.1:\d+ answered 403 to CONNECT s3\.test:443/,
+      /the proxy 127\.0\.0\.1:\d+ \(HTTPS_PROXY\) answered 403 to CONNECT s3\.test:443/,
     ],
     ['opens a tunnel', 'HTTP/1.1 200 OK\r\n\r\n', /EPROTO|SSL|ECONNRESET/],
   ])('%s', async (_, reply, message) => {
@@ -483,42 +482,5 @@ describe('the proxy', () => {
     expect(received[0]?.toString().toLowerCase()).toContain('proxy-authorization: basic bwu6d29yza==');
     // The first byte of a TLS handshake.
     if (reply.includes('200')) expect(received[1]?.[0]).toBe(0x16);
-  });
-});
-
-test.each([
-  ['https://models.s3.eu-west-1.amazonaws.com', /AWS_PROFILE.*"aws sso login"/],
-  ['https://models.s3.cn-north-1.amazonaws.com.cn', /AWS_PROFILE.*"aws sso login"/],
-  ['http://127.0.0.1:9000', /AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY .*"npm run local"/],
-  ['https://amazonaws.com.example', /AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY .*"npm run local"/],
-])('S3Error suggests how to get credentials for %s', (endpoint, advice) => {
-  const { hint, message } = new S3Error('read it', endpoint, { code: 'CredentialsProviderError', text: 'It expired.' });
-  expect(hint).toMatch(advice);
-  expect(message).toBe(`cannot read it at ${endpoint}: CredentialsProviderError It expired.`);
-});
-
-describe('the endpoint of Requester', () => {
-  const [option, ofS3, ofAws] = ['http://127.0.0.1:1', 'http://127.0.0.1:2', 'http://127.0.0.1:3'];
-
-  test.each([
-    { given: { AWS_ENDPOINT_URL: ofAws }, expected: '127.0.0.1:3' },
-    { given: { AWS_ENDPOINT_URL: ofAws, AWS_ENDPOINT_URL_S3: ofS3 }, expected: '127.0.0.1:2' },
-    { given: { AWS_ENDPOINT_URL: ofAws, AWS_ENDPOINT_URL_S3: ofS3 }, endpointUrl: option, expected: '127.0.0.1:1' },
-    { given: {}, expected: 'bucket.s3.eu-west-1.amazonaws.com' },
-  ])('is $expected with $given and endpointUrl $endpointUrl', ({ given, endpointUrl, expected }) => {
-    const before = process.env;
-    process.env = { ...before };
-    delete process.env['AWS_ENDPOINT_URL'];
-    delete process.env['AWS_ENDPOINT_URL_S3'];
-    Object.assign(process.env, given);
-    undo.push(() => (process.env = before));
-    const requester = new Requester({
-      bucket: 'bucket',
-      region: 'eu-west-1',
-      credentials: KEYS,
-      endpointUrl,
-    });
-    undo.push(() => requester.close());
-    expect(requester.endpoint.host).toBe(expected);
   });
 });

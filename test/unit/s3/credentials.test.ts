@@ -1,71 +1,151 @@
+import http from 'node:http';
+import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { UserError } from '../../../src/core/errors';
 import { CredentialSource } from '../../../src/s3/credentials';
+import { Scratch } from '../../support/temp-dir';
+import { until } from '../../support/wait-for';
 
-let mockFetched = 0;
-let mockLifetimeMs = 0;
-/** AWS's own chain, which would ask files and the network. */
-jest.mock('@aws-sdk/credential-provider-node', () => ({
-  defaultProvider: () => () => {
-    mockFetched += 1;
-    return Promise.resolve({
-      accessKeyId: `fetched ${mockFetched}`,
-      secretAccessKey: 'secret',
-      expiration: new Date(Date.now() + mockLifetimeMs),
-    });
-  },
-}));
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
 
 const before = { ...process.env };
-beforeEach(() => {
-  process.env = Object.fromEntries(Object.entries(before).filter(([name]) => !name.startsWith('AWS_')));
-  mockFetched = 0;
-  mockLifetimeMs = 60 * 60_000;
-});
-afterAll(() => {
+afterEach(() => {
   process.env = before;
 });
 
 const KEYS = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret' };
 
-test.each([
-  ['keys', KEYS, { accessKeyId: 'id', secretAccessKey: 'secret' }],
-  [
-    'keys with a token',
-    { ...KEYS, AWS_SESSION_TOKEN: 'token' },
-    { accessKeyId: 'id', secretAccessKey: 'secret', sessionToken: 'token' },
-  ],
-  [
-    'an empty token and profile',
-    { ...KEYS, AWS_SESSION_TOKEN: '', AWS_PROFILE: '' },
-    { accessKeyId: 'id', secretAccessKey: 'secret' },
-  ],
-])('CredentialSource reads %s from the environment', async (_, environment, expected) => {
-  Object.assign(process.env, environment);
-  expect(await new CredentialSource(undefined).get()).toEqual(expected);
-  expect(mockFetched).toBe(0);
-});
+/** A source in an environment with only these variables of AWS. */
+function source(environment: NodeJS.ProcessEnv, ofAws = true): CredentialSource {
+  const none = join(scratch.directory, 'none');
+  process.env = {
+    PATH: before['PATH'],
+    AWS_CONFIG_FILE: none,
+    AWS_SHARED_CREDENTIALS_FILE: none,
+    AWS_EC2_METADATA_DISABLED: 'true',
+    ...environment,
+  };
+  return new CredentialSource(undefined, () =>
+    Promise.resolve({ region: 'us-east-1', agent: new http.Agent(), ofAws }),
+  );
+}
 
-test.each([
-  ['a profile and keys', { ...KEYS, AWS_PROFILE: 'work' }],
-  ['a key without its secret', { AWS_ACCESS_KEY_ID: 'id' }],
-  ['an empty secret', { ...KEYS, AWS_SECRET_ACCESS_KEY: '' }],
-])('CredentialSource uses the AWS chain if the environment has %s', async (_, environment) => {
-  Object.assign(process.env, environment);
-  expect(await new CredentialSource(undefined).get()).toMatchObject({ accessKeyId: 'fetched 1' });
-});
+let folders = 0;
 
-test('CredentialSource uses fetched credentials until five minutes before they expire', async () => {
-  const source = new CredentialSource(undefined);
-  await source.get();
-  await source.get();
-  expect(mockFetched).toBe(1);
-  mockLifetimeMs = 4 * 60_000;
-  const short = new CredentialSource(undefined);
-  await short.get();
-  expect(await short.get()).toMatchObject({ accessKeyId: 'fetched 3' });
-});
+/** A profile whose program prints the key "run N" the Nth time, valid for the Nth number of seconds. */
+function program(...lifetimes: (number | 'fails')[]): { env: NodeJS.ProcessEnv; runs: () => number } {
+  const base = join(scratch.directory, `program-${(folders += 1)}`);
+  const [script, count, config] = [`${base}.sh`, `${base}.count`, `${base}.config`];
+  const cases = lifetimes.map((lifetime, index) => {
+    if (lifetime === 'fails') return `${index + 1}) echo 'no sign-in' >&2; exit 1 ;;`;
+    const Expiration = new Date(Date.now() + lifetime * 1000).toISOString();
+    const output = { Version: 1, AccessKeyId: `run ${index + 1}`, SecretAccessKey: 'secret', Expiration };
+    return `${index + 1}) echo '${JSON.stringify(output)}' ;;`;
+  });
+  writeFileSync(
+    script,
+    `#!/bin/sh\necho >> '${count}'\ncase $(($(wc -l < '${count}'))) in\n${cases.join('\n')}\nesac\n`,
+  );
+  chmodSync(script, 0o755);
+  writeFileSync(config, `[profile p]\ncredential_process = ${script}\n`);
+  return {
+    env: { AWS_CONFIG_FILE: config, AWS_PROFILE: 'p' },
+    runs: () => (existsSync(count) ? readFileSync(count).byteLength : 0),
+  };
+}
 
-test('CredentialSource fetches once for concurrent requests', async () => {
-  const source = new CredentialSource(undefined);
-  await Promise.all([source.get(), source.get()]);
-  expect(mockFetched).toBe(1);
+describe('CredentialSource', () => {
+  test.each([
+    ['keys', KEYS, { accessKeyId: 'id', secretAccessKey: 'secret' }],
+    [
+      'keys with a token',
+      { ...KEYS, AWS_SESSION_TOKEN: 'token' },
+      { accessKeyId: 'id', secretAccessKey: 'secret', sessionToken: 'token' },
+    ],
+    [
+      'an empty token and profile',
+      { ...KEYS, AWS_SESSION_TOKEN: '', AWS_PROFILE: '' },
+      { accessKeyId: 'id', secretAccessKey: 'secret' },
+    ],
+  ])('reads %s from the environment and cannot renew them', async (_, environment, expected) => {
+    const credentials = source(environment);
+    expect(credentials.get()).toEqual(expected);
+    expect(await credentials.renew()).toBe(false);
+  });
+
+  test('prefers a profile to keys', async () => {
+    expect(await source({ ...KEYS, ...program(3600).env }).get()).toMatchObject({ accessKeyId: 'run 1' });
+  });
+
+  test.each([
+    ['a key without its secret', { AWS_ACCESS_KEY_ID: 'id' }],
+    ['an empty secret', { ...KEYS, AWS_SECRET_ACCESS_KEY: '' }],
+  ])('reports %s as missing credentials', async (_, environment) => {
+    const message = 'cannot obtain the AWS credentials: Could not load credentials from any providers';
+    await expect(source(environment).get()).rejects.toThrow(message);
+  });
+
+  test.each([
+    [true, /^set AWS_PROFILE, or sign in with "aws sso login"/],
+    [false, /^set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (?!.*sso).*"npm run local"/],
+  ])('suggests how to get credentials, if the server is AWS: %s', async (ofAws, hint) => {
+    const error = await Promise.resolve(source({}, ofAws).get()).catch((error: unknown) => error);
+    expect((error as UserError).hint).toMatch(hint);
+  });
+
+  test('asks for credentials once for concurrent and later requests', async () => {
+    const { env, runs } = program(3600);
+    const credentials = source(env);
+    await Promise.all([credentials.get(), credentials.get()]);
+    expect(credentials.get()).toMatchObject({ accessKeyId: 'run 1' });
+    expect(runs()).toBe(1);
+  });
+
+  test('does not run the program for each request if its credentials expire within five minutes', async () => {
+    const { env, runs } = program(240, 240, 240);
+    const credentials = source(env);
+    for (let n = 0; n < 5; n += 1) expect(await credentials.get()).toMatchObject({ accessKeyId: 'run 1' });
+    expect(runs()).toBe(1);
+  });
+
+  test('renew replaces rejected credentials once for concurrent requests', async () => {
+    const { env, runs } = program(3600, 3600);
+    const credentials = source(env);
+    await credentials.get();
+    expect(await Promise.all([credentials.renew(), credentials.renew()])).toEqual([true, true]);
+    expect(await credentials.renew()).toBe(true);
+    expect(credentials.get()).toMatchObject({ accessKeyId: 'run 2' });
+    expect(runs()).toBe(2);
+  });
+
+  test('names the profile and the cause if the program fails', async () => {
+    const message = /^cannot obtain the AWS credentials of profile p: .*no sign-in/;
+    await expect(source(program('fails').env).get()).rejects.toThrow(message);
+  });
+
+  // Last, because a renewal in the background that outlasts its test would read the environment of the next one.
+  test.each<[string, (number | 'fails')[], string]>([
+    ['renews credentials in the background before they expire', [240, 3600], 'run 2'],
+    ['keeps valid credentials if their renewal fails', [240, 'fails'], 'run 1'],
+  ])('%s', async (_, lifetimes, expected) => {
+    const { env, runs } = program(...lifetimes);
+    const credentials = source(env);
+    await credentials.get();
+    const { now } = Date;
+    let later = 0;
+    const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + later);
+    try {
+      later = 11_000;
+      expect(await credentials.get()).toMatchObject({ accessKeyId: 'run 1' });
+      await until('the program runs again', () => runs() >= 2);
+      // The program has written its output after it was counted.
+      await until('the renewal ends', async () => {
+        later += 11_000;
+        return (await credentials.get()).accessKeyId === expected;
+      });
+    } finally {
+      clock.mockRestore();
+    }
+  });
 });

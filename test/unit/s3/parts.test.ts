@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { MemoryLimiter } from '../../../src/s3/memory-limiter';
 import { checksumOfBytes, PART_BYTES, partBytesFor, splitIntoParts } from '../../../src/s3/checksum';
-import { resolveEndpoint, encodeKey, encodeQuery } from '../../../src/s3/endpoint';
+import { customEndpoint, encodeKey, encodeQuery, resolveEndpoint } from '../../../src/s3/endpoint';
 import { ConcurrencyLimiter } from '../../../src/s3/concurrency-limiter';
 
 const MIB = 1024 ** 2;
@@ -79,31 +79,64 @@ test('Slots halves its limit after an overload, and raises it after successes', 
   });
 });
 
-describe('resolveEndpoint', () => {
-  test.each([
-    { bucket: 'bucket', region: 'eu-west-1', url: 'https://bucket.s3.eu-west-1.amazonaws.com', bucketPath: '' },
-    { bucket: 'with.dots', region: 'eu-west-1', url: 'https://s3.eu-west-1.amazonaws.com', bucketPath: '/with.dots' },
-    { bucket: 'bucket', region: 'cn-north-1', url: 'https://bucket.s3.cn-north-1.amazonaws.com.cn', bucketPath: '' },
-  ])('addresses $bucket in $region as $url$bucketPath', ({ bucket, region, ...expected }) => {
-    expect(resolveEndpoint(bucket, region, undefined)).toMatchObject(expected);
+describe('endpoints', () => {
+  const aws = { endpointUrl: undefined, fips: false, dualStack: false };
+
+  test.each<[Partial<Parameters<typeof resolveEndpoint>[1]>, string]>([
+    [{ region: 'eu-west-1' }, 'bucket.s3.eu-west-1.amazonaws.com'],
+    [{ region: 'us-gov-west-1' }, 'bucket.s3.us-gov-west-1.amazonaws.com'],
+    [{ region: 'cn-north-1' }, 'bucket.s3.cn-north-1.amazonaws.com.cn'],
+    [{ region: 'eusc-de-east-1' }, 'bucket.s3.eusc-de-east-1.amazonaws.eu'],
+    [{ region: 'us-iso-east-1' }, 'bucket.s3.us-iso-east-1.c2s.ic.gov'],
+    [{ region: 'us-isob-east-1' }, 'bucket.s3.us-isob-east-1.sc2s.sgov.gov'],
+    [{ region: 'eu-isoe-west-1' }, 'bucket.s3.eu-isoe-west-1.cloud.adc-e.uk'],
+    [{ region: 'us-isof-south-1' }, 'bucket.s3.us-isof-south-1.csp.hci.ic.gov'],
+    [{ region: 'us-east-1', fips: true }, 'bucket.s3-fips.us-east-1.amazonaws.com'],
+    [{ region: 'eu-west-1', dualStack: true }, 'bucket.s3.dualstack.eu-west-1.amazonaws.com'],
+    [{ region: 'us-gov-west-1', fips: true, dualStack: true }, 'bucket.s3-fips.dualstack.us-gov-west-1.amazonaws.com'],
+  ])('resolveEndpoint names the host for %j', async (settings, host) => {
+    const expected = { url: `https://${host}`, host, hostname: host, ofAws: true, bucketPath: '' };
+    expect(await resolveEndpoint('bucket', { region: '', ...aws, ...settings })).toMatchObject(expected);
+  });
+
+  test('resolveEndpoint addresses a bucket with dots in path style', async () => {
+    const expected = { url: 'https://s3.eu-west-1.amazonaws.com', bucketPath: '/with.dots' };
+    expect(await resolveEndpoint('with.dots', { ...aws, region: 'eu-west-1' })).toMatchObject(expected);
+  });
+
+  test('resolveEndpoint rejects a region that cannot be part of a host name', async () => {
+    await expect(resolveEndpoint('b', { ...aws, region: 'eu_west 1' })).rejects.toThrow(
+      '"eu_west 1" is not the name of a region',
+    );
+  });
+
+  test('customEndpoint rejects an endpoint of AWS without FIPS if FIPS is required', () => {
+    const message = /AWS_USE_FIPS_ENDPOINT is true, and the S3 endpoint .* is no FIPS endpoint/;
+    expect(() => customEndpoint('b', 'https://s3.us-east-1.amazonaws.com', true)).toThrow(message);
+    expect(customEndpoint('b', 'https://s3-fips.us-east-1.amazonaws.com', true).ofAws).toBe(true);
+    expect(customEndpoint('b', 'http://127.0.0.1:1', true).ofAws).toBe(false);
   });
 
   test.each([
     { url: 'http://127.0.0.1:9000', bucketPath: '/bucket' },
     { url: 'https://host/base/', bucketPath: '/base/bucket' },
-  ])('addresses a bucket of another S3 API, $url, in path style', (expected) => {
-    expect(resolveEndpoint('bucket', 'r', expected.url)).toMatchObject(expected);
+  ])('customEndpoint addresses a bucket of $url in path style', (expected) => {
+    expect(customEndpoint('bucket', expected.url)).toMatchObject({ ...expected, ofAws: false });
   });
 
-  test('omits the default port from the Host header', () => {
-    expect(resolveEndpoint('b', 'r', 'https://host:443')).toMatchObject({ host: 'host', port: 443, secure: true });
-    expect(resolveEndpoint('b', 'r', 'http://[::1]:80')).toMatchObject({ host: '[::1]', hostname: '::1', port: 80 });
-    expect(resolveEndpoint('b', 'r', 'http://host:81')).toMatchObject({ host: 'host:81', port: 81, secure: false });
+  test('customEndpoint omits the default port from the Host header', () => {
+    expect(customEndpoint('b', 'https://host:443')).toMatchObject({ host: 'host', port: 443, secure: true });
+    expect(customEndpoint('b', 'http://[::1]:80')).toMatchObject({ host: '[::1]', hostname: '::1', port: 80 });
+    expect(customEndpoint('b', 'http://host:81')).toMatchObject({ host: 'host:81', port: 81, secure: false });
   });
 
-  test.each(['', 'host:9000', 'ftp://host', 'http://user:word@host', 'http://host/?a=b'])('rejects "%s"', (url) => {
-    expect(() => resolveEndpoint('b', 'r', url)).toThrow(/is not the address of a server/);
-  });
+  test.each(['', 'host:9000', 'ftp://host', 'http://user:word@host', 'http://host/?a=b'])(
+    'customEndpoint rejects "%s"',
+    (url) => {
+      expect(() => customEndpoint('b', url)).toThrow(/is not the address of a server/);
+      expect(() => customEndpoint('b', url)).not.toThrow(/word/);
+    },
+  );
 
   test('encodeKey and encodeQuery percent-encode', () => {
     expect(encodeKey(`a b/+%'()*!~é`)).toBe('a%20b/%2B%25%27%28%29%2A%21~%C3%A9');

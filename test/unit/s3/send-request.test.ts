@@ -1,7 +1,7 @@
 import * as http from 'node:http';
 import * as net from 'node:net';
 import type { AddressInfo } from 'node:net';
-import { resolveEndpoint } from '../../../src/s3/endpoint';
+import { customEndpoint } from '../../../src/s3/endpoint';
 import { ConnectionError, sendRequest, type WireResponse } from '../../../src/s3/send-request';
 import { PART_BYTES, S3Store } from '../../../src/s3/store';
 
@@ -29,7 +29,7 @@ async function serverThat(act: (socket: net.Socket) => void): Promise<{ url: str
 function put(url: string, body: Buffer = Buffer.alloc(PART_BYTES), idleTimeoutMs = 10_000): Promise<WireResponse> {
   const agent = new http.Agent({ keepAlive: true, timeout: idleTimeoutMs });
   undo.push(() => agent.destroy());
-  return sendRequest(resolveEndpoint('bucket', 'us-east-1', url), agent, {
+  return sendRequest(customEndpoint('bucket', url), agent, {
     method: 'PUT',
     path: '/bucket/key',
     headers: { host: 'host', 'content-length': String(body.byteLength) },
@@ -118,7 +118,7 @@ test('sendRequest gives a reused connection the timeout of a new one, for any ke
   const agent = new http.Agent({ keepAlive: true, timeout: 10_000 });
   undo.push(() => agent.destroy());
   const get = (): Promise<WireResponse> =>
-    sendRequest(resolveEndpoint('bucket', 'us-east-1', url), agent, {
+    sendRequest(customEndpoint('bucket', url), agent, {
       method: 'GET',
       path: '/bucket/key',
       headers: { host: 'host' },
