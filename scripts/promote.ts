@@ -17,7 +17,7 @@ const HELP = `Publishes a release of one repository to another repository. S3 co
   --require-pretrained       fail if a model has random weights
   --stack-dir DIR            folder of the Pulumi program (default: this package)
   --endpoint-url URL         an S3 API other than that of AWS, for both repositories
-  --region NAME              region of both buckets
+  --region NAME              region to ask first; S3 names the region of a bucket that is elsewhere
 Replicas of --to (default: the replicas of its stack):
 ${SERVER_HELP}${PUBLISH_HELP}
 Examples:

@@ -36,8 +36,8 @@ export const STORE_HELP = `  --local                    the bucket and the repli
   --stack NAME               bucket, region and cluster from the outputs of this Pulumi stack; other flags override them
   --stack-dir DIR            folder of the Pulumi program (default: this package)
   --bucket s3://NAME/PREFIX  location of the model repository in S3
-  --endpoint-url URL         an S3 API other than that of AWS (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL)
-  --region NAME              region of the bucket (default: AWS_REGION, AWS_DEFAULT_REGION, us-east-1)
+  --endpoint-url URL         an S3 API other than that of AWS (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the AWS profile)
+  --region NAME              region of the bucket (default: AWS_REGION, AWS_DEFAULT_REGION, the AWS profile, us-east-1)
 `;
 
 const DEFAULT_NAMESPACE = 'default';

@@ -12,9 +12,29 @@ export interface Certificate {
  * Written in TypeScript because Node creates keys but no certificates, and not every machine has `openssl`.
  */
 export function selfSignedCertificate(): Certificate {
+  return createCertificate({ name: 'triton-serving local', addresses: [[127, 0, 0, 1]] });
+}
+
+export interface CertificateOptions {
+  name: string;
+  /** Host names that the certificate is for. */
+  hosts?: readonly string[];
+  /** Addresses that the certificate is for. */
+  addresses?: readonly (readonly number[])[];
+  /** Whether the certificate is that of an authority, which may sign others. */
+  isAuthority?: boolean;
+  /** The authority that signs the certificate; default: the certificate itself. */
+  issuer?: { name: string; key: string };
+}
+
+/** Creates a key and a certificate that does not expire. */
+export function createCertificate(options: CertificateOptions): Certificate {
+  const { name, hosts = [], addresses = [], isAuthority = false, issuer } = options;
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-  const name = sequence(der(SET, sequence(COMMON_NAME, der(UTF8_STRING, Buffer.from('triton-serving local')))));
-  const address = sequence(der(OCTET_STRING_OF_ADDRESS, Buffer.from([127, 0, 0, 1])));
+  const names = [
+    ...hosts.map((host) => der(OCTET_STRING_OF_HOST, Buffer.from(host))),
+    ...addresses.map((address) => der(OCTET_STRING_OF_ADDRESS, Buffer.from(address))),
+  ];
   const always = sequence(time('19700101000000Z'), time('99991231235959Z'));
   // RFC 5280: TBSCertificate.
   const content = sequence(
@@ -22,13 +42,20 @@ export function selfSignedCertificate(): Certificate {
     // Positive, because the first bit is 0.
     der(INTEGER, Buffer.from([1]), randomBytes(15)),
     sequence(ED25519),
-    name,
+    commonName(issuer?.name ?? name),
     always,
-    name,
+    commonName(name),
     publicKey.export({ type: 'spki', format: 'der' }),
-    der(EXTENSIONS, sequence(sequence(SUBJECT_ALTERNATIVE_NAME, der(OCTET_STRING, address)))),
+    der(
+      EXTENSIONS,
+      sequence(
+        ...(names.length === 0 ? [] : [sequence(SUBJECT_ALTERNATIVE_NAME, der(OCTET_STRING, sequence(...names)))]),
+        ...(isAuthority ? [sequence(BASIC_CONSTRAINTS, TRUE, der(OCTET_STRING, sequence(TRUE)))] : []),
+      ),
+    ),
   );
-  const signed = sequence(content, sequence(ED25519), der(BIT_STRING, Buffer.of(0), sign(null, content, privateKey)));
+  const signature = sign(null, content, issuer?.key ?? privateKey);
+  const signed = sequence(content, sequence(ED25519), der(BIT_STRING, Buffer.of(0), signature));
   const lines = signed.toString('base64').replace(/.{64}(?=.)/g, '$&\n');
   return {
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
@@ -36,14 +63,19 @@ export function selfSignedCertificate(): Certificate {
   };
 }
 
+const commonName = (name: string): Buffer =>
+  sequence(der(SET, sequence(COMMON_NAME, der(UTF8_STRING, Buffer.from(name)))));
+
 /** Tags of ASN.1, and the tags that X.509 assigns to the parts of a certificate. */
 const [INTEGER, BIT_STRING, OCTET_STRING, UTF8_STRING] = [0x02, 0x03, 0x04, 0x0c];
 const [GENERALIZED_TIME, SEQUENCE, SET] = [0x18, 0x30, 0x31];
-const [OCTET_STRING_OF_ADDRESS, VERSION, EXTENSIONS] = [0x87, 0xa0, 0xa3];
+const [OCTET_STRING_OF_HOST, OCTET_STRING_OF_ADDRESS, VERSION, EXTENSIONS] = [0x82, 0x87, 0xa0, 0xa3];
 
 const ED25519 = objectId('2b6570'); // 1.3.101.112
 const COMMON_NAME = objectId('550403'); // 2.5.4.3
 const SUBJECT_ALTERNATIVE_NAME = objectId('551d11'); // 2.5.29.17
+const BASIC_CONSTRAINTS = objectId('551d13'); // 2.5.29.19
+const TRUE = Buffer.from([0x01, 0x01, 0xff]);
 
 function objectId(hex: string): Buffer {
   return der(0x06, Buffer.from(hex, 'hex'));

@@ -28,6 +28,11 @@ export function parseLocation(text: string, flag = 'bucket'): RepositoryLocation
       hint: '3 to 63 lower-case letters, digits, dots and hyphens, beginning and ending with a letter or digit',
     });
   }
+  if (bucket.endsWith('--x-s3')) {
+    throw new UsageError(`--${flag} ${text}: "${bucket}" is a directory bucket (S3 Express One Zone)`, {
+      hint: 'use a general purpose bucket: directory buckets list keys unsorted and need another sign-in',
+    });
+  }
   if (prefix === '') {
     throw new UsageError(`--${flag} ${text}: the prefix is missing`, {
       hint: `write for example s3://${bucket}/models; the publisher stores releases in s3://${bucket}/models.releases`,

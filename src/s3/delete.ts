@@ -69,7 +69,7 @@ async function deleteSome(bucket: Bucket, objects: readonly SeenObject[], { leas
       { hint: 'run the command again; it then starts from the new content of the bucket' },
     );
   }
-  throw new S3Error(`delete ${getName(bucket, first.key)}${others}`, bucket.requester.endpoint.url, first);
+  throw new S3Error(`delete ${getName(bucket, first.key)}${others}`, bucket.requester.url, first);
 }
 
 function getContent(objects: readonly SeenObject[]): Pick<S3Request<unknown>, 'headers' | 'body' | 'bodySha256'> {

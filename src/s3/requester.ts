@@ -99,9 +99,9 @@ export class Requester {
     this.deadlineMs = options.deadlineMs ?? 120_000;
   }
 
-  /** Where requests are sent. */
-  async endpoint(): Promise<Endpoint> {
-    return (this.site ?? (await this.opening).site).endpoint;
+  /** Where requests are sent, for messages; empty before the first request. */
+  get url(): string {
+    return this.site?.endpoint.url ?? '';
   }
 
   private async open(env: NodeJS.ProcessEnv): Promise<Connections> {

@@ -1,9 +1,9 @@
 /** Location of a bucket, credentials and limits. */
 export interface StoreOptions {
   bucket: string;
-  /** Default: AWS_REGION, AWS_DEFAULT_REGION, us-east-1. */
+  /** Default: AWS_REGION, AWS_DEFAULT_REGION, the AWS profile, us-east-1. If S3 names another region, that is used. */
   region?: string;
-  /** URL of an S3 API other than AWS's; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, then AWS itself. */
+  /** URL of an S3 API other than AWS's; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the AWS profile, then AWS. */
   endpointUrl?: string;
   /** Default: the environment, then the AWS credential chain (profiles, SSO, roles of pods and machines). */
   credentials?: Credentials;

@@ -15,6 +15,7 @@ describe('parseLocation', () => {
     ['s3://Models/models', /"Models" cannot be a bucket name/],
     ['s3://ab/models', /"ab" cannot be a bucket name/],
     ['s3://a..b/models', /"a..b" cannot be a bucket name/],
+    ['s3://m--use1-az4--x-s3/models', /"m--use1-az4--x-s3" is a directory bucket/],
     ['s3:///models', /"" cannot be a bucket name/],
     ['s3://models-prod', /the prefix is missing/],
     ['s3://models-prod/', /the prefix is missing/],

@@ -1,0 +1,198 @@
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { ACCOUNT_KEYS, startCloud, type Cloud } from '../support/aws-cloud';
+import { writeRepository } from '../support/repository';
+import { runCommandLine, type Finished } from '../support/run';
+import { openBucket, testS3 } from '../support/s3';
+import { Scratch } from '../support/temp-dir';
+
+/** Our commands on a machine of a company: AWS answers under its own names, behind a proxy with a password. */
+
+const scratch = new Scratch();
+const repository = join(scratch.directory, 'repository');
+let cloud: Cloud;
+
+const BUCKETS = { 'models-eu': 'eu-central-1', 'models-us': 'us-west-2' };
+
+beforeAll(async () => {
+  const { endpoint } = await testS3(scratch);
+  cloud = await startCloud(scratch, endpoint);
+  for (const [name, region] of Object.entries(BUCKETS)) {
+    await openBucket(scratch, endpoint, name);
+    cloud.buckets.set(name, { region });
+  }
+  writeRepository(repository, { 'a/config.pbtxt': 'backend: "anything"\n', 'a/1/weights.bin': 'a' });
+  await publish('models-eu', { ...KEYS, AWS_REGION: 'eu-central-1' });
+});
+afterAll(() => scratch.clean());
+beforeEach(() => {
+  cloud.sites.clear();
+  cloud.proxy.hosts.length = 0;
+});
+
+const KEYS = { AWS_ACCESS_KEY_ID: ACCOUNT_KEYS.accessKeyId, AWS_SECRET_ACCESS_KEY: ACCOUNT_KEYS.secretAccessKey };
+
+/** Runs a command that must succeed, and prints nothing but its result. */
+async function run(command: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<Finished> {
+  const finished = await runCommandLine(command, args, { ...cloud.env, ...env });
+  expect(finished).toMatchObject({ code: 0, stderr: expect.not.stringMatching(/Warning|error/) as string });
+  return finished;
+}
+
+const publish = (bucket: string, env: NodeJS.ProcessEnv): Promise<Finished> =>
+  run('sync-models', ['--repo', repository, '--bucket', `s3://${bucket}/models`], env);
+
+const list = (bucket: string, env: NodeJS.ProcessEnv, ...flags: string[]): Promise<Finished> =>
+  run('releases', ['--bucket', `s3://${bucket}/models`, ...flags], env);
+
+let files = 0;
+
+/** A configuration file of the AWS tools, and the profile in it. */
+function profile(text: string, name = 'work'): NodeJS.ProcessEnv {
+  const path = join(scratch.directory, `config-${(files += 1)}`);
+  writeFileSync(path, text);
+  return { AWS_CONFIG_FILE: path, AWS_PROFILE: name };
+}
+
+const ROLE = `[profile work]
+role_arn = arn:aws:iam::123456789012:role/publisher
+source_profile = base
+region = eu-central-1
+[profile base]
+aws_access_key_id = ${ACCOUNT_KEYS.accessKeyId}
+aws_secret_access_key = ${ACCOUNT_KEYS.secretAccessKey}
+`;
+
+/** A profile of IAM Identity Center that is signed in. */
+function ssoProfile(): NodeJS.ProcessEnv {
+  const home = join(scratch.directory, 'sso-home');
+  const cache = join(home, '.aws', 'sso', 'cache');
+  mkdirSync(cache, { recursive: true });
+  const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+  const token = { accessToken: 'token', expiresAt, region: 'us-west-2', startUrl: 'https://company.awsapps.com/start' };
+  writeFileSync(join(cache, `${createHash('sha1').update('company').digest('hex')}.json`), JSON.stringify(token));
+  const text = `[profile work]
+sso_session = company
+sso_account_id = 123456789012
+sso_role_name = publisher
+region = eu-central-1
+[sso-session company]
+sso_region = us-west-2
+sso_start_url = https://company.awsapps.com/start
+sso_registration_scopes = sso:account:access
+`;
+  return { HOME: home, ...profile(text) };
+}
+
+function webIdentity(): NodeJS.ProcessEnv {
+  const file = join(scratch.directory, 'identity-token');
+  writeFileSync(file, 'token');
+  return {
+    AWS_WEB_IDENTITY_TOKEN_FILE: file,
+    AWS_ROLE_ARN: 'arn:aws:iam::123456789012:role/publisher',
+    AWS_REGION: 'eu-central-1',
+  };
+}
+
+/** The metadata of a container or a machine, which a proxy must not see. */
+async function metadata(): Promise<string> {
+  const { accessKeyId: AccessKeyId, secretAccessKey: SecretAccessKey, sessionToken: Token } = cloud.issued.sts;
+  const Expiration = new Date(Date.now() + 3_600_000).toISOString();
+  const server = createServer(({ url }, reply) => {
+    if (url === '/latest/api/token') return void reply.end('metadata-token');
+    if (url === '/latest/meta-data/iam/security-credentials/') return void reply.end('publisher');
+    reply.end(JSON.stringify({ Code: 'Success', AccessKeyId, SecretAccessKey, Token, Expiration }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  scratch.defer(() => void server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+const S3_EU = 'models-eu.s3.eu-central-1.amazonaws.com in eu-central-1';
+
+test.each<[string, () => NodeJS.ProcessEnv | Promise<NodeJS.ProcessEnv>, string[]]>([
+  ['access keys', () => ({ ...KEYS, AWS_REGION: 'eu-central-1' }), []],
+  ['a profile with a role', () => profile(ROLE), ['sts.eu-central-1.amazonaws.com in eu-central-1']],
+  ['IAM Identity Center', ssoProfile, ['portal.sso.us-west-2.amazonaws.com in none']],
+  ['a web identity', webIdentity, ['sts.eu-central-1.amazonaws.com in none']],
+  [
+    'a container',
+    async () => ({ AWS_CONTAINER_CREDENTIALS_FULL_URI: await metadata(), AWS_REGION: 'eu-central-1' }),
+    [],
+  ],
+  [
+    'a machine',
+    async () => ({
+      AWS_EC2_METADATA_SERVICE_ENDPOINT: await metadata(),
+      AWS_EC2_METADATA_DISABLED: 'false',
+      AWS_REGION: 'eu-central-1',
+    }),
+    [],
+  ],
+])('releases reads the bucket with the credentials of %s', async (_, environment, others) => {
+  const { stdout } = await list('models-eu', await environment());
+  expect(stdout).toMatch(/sync-models/);
+  expect([...cloud.sites].sort()).toEqual([S3_EU, ...others].sort());
+  expect(new Set(cloud.proxy.hosts)).toEqual(new Set([...cloud.sites].map((site) => site.split(' ')[0])));
+});
+
+test('the region of --region counts for the sign-in too', async () => {
+  await list('models-eu', profile(ROLE.replace(/region = .*\n/, '')), '--region', 'eu-central-1');
+  expect([...cloud.sites].sort()).toEqual([S3_EU, 'sts.eu-central-1.amazonaws.com in eu-central-1']);
+});
+
+test.each([301, 307, 'AuthorizationHeaderMalformed', 'without region'] as const)(
+  'a bucket in another region is found if S3 redirects with %s',
+  async (redirect) => {
+    cloud.buckets.set('models-eu', { region: 'eu-central-1', redirect });
+    await list('models-eu', KEYS);
+    expect([...cloud.sites]).toEqual(['models-eu.s3.us-east-1.amazonaws.com in us-east-1', S3_EU]);
+  },
+);
+
+test.each([
+  [{ AWS_USE_FIPS_ENDPOINT: 'true' }, 'models-us.s3-fips.us-west-2.amazonaws.com'],
+  [{ AWS_USE_DUALSTACK_ENDPOINT: 'true' }, 'models-us.s3.dualstack.us-west-2.amazonaws.com'],
+])('with %j requests go to %s', async (variables, host) => {
+  await list('models-us', { ...KEYS, ...variables, AWS_REGION: 'us-west-2' });
+  expect([...cloud.sites]).toEqual([`${host} in us-west-2`]);
+});
+
+test('a session that S3 rejects as expired is renewed', async () => {
+  const program = join(scratch.directory, 'sign-in.sh');
+  const keys = { Version: 1, AccessKeyId: 'ASIAEXPIRED', SecretAccessKey: 'old-secret-key', SessionToken: 'old' };
+  const { accessKeyId: AccessKeyId, secretAccessKey: SecretAccessKey, sessionToken: SessionToken } = cloud.issued.sts;
+  const renewed = { Version: 1, AccessKeyId, SecretAccessKey, SessionToken };
+  const mark = join(scratch.directory, 'signed-in');
+  writeFileSync(
+    program,
+    `#!/bin/sh\nif [ -e '${mark}' ]; then echo '${JSON.stringify(renewed)}'; exit; fi\ntouch '${mark}'\necho '${JSON.stringify(keys)}'\n`,
+  );
+  chmodSync(program, 0o755);
+  const { AccessKeyId: accessKeyId, SecretAccessKey: secretAccessKey, SessionToken: sessionToken } = keys;
+  cloud.identities.set(accessKeyId, { accessKeyId, secretAccessKey, sessionToken, expired: true });
+  await list('models-eu', profile(`[profile work]\nregion = eu-central-1\ncredential_process = ${program}\n`));
+});
+
+test('TLS without a proxy, with the authority in AWS_CA_BUNDLE and the region in the address of the endpoint', async () => {
+  const env = { ...KEYS, HTTPS_PROXY: '', NODE_EXTRA_CA_CERTS: '', AWS_CA_BUNDLE: cloud.caFile };
+  const endpoint = `https://127.0.0.1:${cloud.port}`;
+  cloud.buckets.set('models-eu', { region: 'us-east-1' });
+  await list('models-eu', env, '--endpoint-url', endpoint);
+  cloud.buckets.set('models-eu', { region: 'eu-central-1' });
+  expect([...cloud.sites]).toEqual(['127.0.0.1 in us-east-1']);
+});
+
+test('promote copies between buckets in two regions with one AWS_REGION', async () => {
+  const args = ['--from', 's3://models-eu/models', '--to', 's3://models-us/models'];
+  await run('promote', args, { ...KEYS, AWS_REGION: 'eu-central-1' });
+  expect([...cloud.sites].sort()).toEqual([
+    S3_EU,
+    'models-us.s3.eu-central-1.amazonaws.com in eu-central-1',
+    'models-us.s3.us-west-2.amazonaws.com in us-west-2',
+  ]);
+  expect((await list('models-us', { ...KEYS, AWS_REGION: 'us-west-2' })).stdout).toMatch(/promoted/);
+});

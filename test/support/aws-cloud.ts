@@ -1,0 +1,315 @@
+import { createHash } from 'node:crypto';
+import * as http from 'node:http';
+import * as https from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { writeFileSync } from 'node:fs';
+import { createSecureContext, type SecureContext } from 'node:tls';
+import { createCertificate } from '../../src/local/certificate';
+import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
+import { Signer } from '../../src/s3/sign';
+import type { Credentials } from '../../src/s3/types';
+import { startConnectProxy, type ConnectProxy } from './connect-proxy';
+import type { Scratch } from './temp-dir';
+
+/** An answer of AWS: an error, as the documentation of AWS has it. */
+export interface AwsError {
+  status: number;
+  code: string;
+  message: string;
+  headers?: Record<string, string>;
+  /** More elements of the error. */
+  elements?: Record<string, string>;
+}
+
+export interface CloudRequest {
+  host: string;
+  method: string;
+  /** Path and query. */
+  url: string;
+  headers: http.IncomingHttpHeaders;
+  body: Buffer;
+}
+
+export interface Identity extends Credentials {
+  /** The session has ended. */
+  expired?: boolean;
+}
+
+export interface CloudBucket {
+  region: string;
+  /** How a server of another region redirects; default: 301. */
+  redirect?: 301 | 307 | 'AuthorizationHeaderMalformed' | 'without region';
+  /** An error instead of the object store's answer, such as that of a policy. */
+  refuse?: (request: CloudRequest) => AwsError | undefined;
+}
+
+export interface Cloud {
+  /** Who may sign requests, by access key. */
+  identities: Map<string, Identity>;
+  buckets: Map<string, CloudBucket>;
+  /** Errors of services other than S3, by the first label of their host: sts, portal. */
+  refusals: Map<string, AwsError>;
+  /** Hosts and signing regions of all requests, `HOST in REGION`. */
+  sites: Set<string>;
+  /** The certificate of the authority. */
+  caFile: string;
+  /** Port that speaks TLS for every host name of AWS. */
+  port: number;
+  proxy: ConnectProxy;
+  /** Credentials that STS and SSO issue; they are identities too. */
+  issued: { sts: Identity; sso: Identity };
+  /** Environment of a command on a machine with this cloud, without credentials. */
+  env: NodeJS.ProcessEnv;
+}
+
+export const PROXY_LOGIN = { user: 'proxy-user', password: 'proxy#secret%' };
+export const ACCOUNT_KEYS: Identity = { accessKeyId: 'AKIAACCOUNT', secretAccessKey: 'account-secret-key' };
+
+/**
+ * Starts servers on loopback that answer as AWS does: S3 in regions, with the bucket in the host name and the objects
+ * on a real S3 server; STS and SSO. They speak TLS with certificates of their own authority, and a forward proxy that
+ * requires a password leads to them. S3 verifies signatures, regions and sessions.
+ * @param store endpoint of the real S3 server, whose buckets the test creates
+ */
+export async function startCloud(scratch: Scratch, store: string): Promise<Cloud> {
+  const authority = createCertificate({ name: 'Test Authority', isAuthority: true });
+  const caFile = join(scratch.directory, 'authority.pem');
+  writeFileSync(caFile, authority.certificate);
+  const contexts = new Map<string, SecureContext>();
+  const contextFor = (host: string): SecureContext => {
+    const known = contexts.get(host);
+    if (known !== undefined) return known;
+    const issuer = { name: 'Test Authority', key: authority.key };
+    const { key, certificate } = createCertificate({
+      name: 'server',
+      hosts: [host],
+      addresses: [[127, 0, 0, 1]],
+      issuer,
+    });
+    const context = createSecureContext({ key, cert: certificate });
+    contexts.set(host, context);
+    return context;
+  };
+
+  const issued = {
+    sts: { accessKeyId: 'ASIASTS', secretAccessKey: 'sts-secret-key', sessionToken: 'sts-session-token' },
+    sso: { accessKeyId: 'ASIASSO', secretAccessKey: 'sso-secret-key', sessionToken: 'sso-session-token' },
+  };
+  const identities = new Map([ACCOUNT_KEYS, issued.sts, issued.sso].map((one: Identity) => [one.accessKeyId, one]));
+  const cloud: Omit<Cloud, 'port' | 'proxy' | 'env'> = {
+    identities,
+    buckets: new Map(),
+    refusals: new Map(),
+    sites: new Set(),
+    caFile,
+    issued,
+  };
+
+  const { key, certificate } = createCertificate({
+    name: 'server',
+    addresses: [[127, 0, 0, 1]],
+    issuer: { name: 'Test Authority', key: authority.key },
+  });
+  const server = https.createServer(
+    { key, cert: certificate, SNICallback: (host, callback) => callback(null, contextFor(host)) },
+    (incoming, reply) => {
+      const chunks: Buffer[] = [];
+      incoming.on('error', () => undefined);
+      incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+      incoming.on('end', () => {
+        const { method = '', url = '', headers } = incoming;
+        const host = (headers.host ?? '').replace(/:\d+$/, '');
+        answer(cloud, store, { host, method, url, headers, body: Buffer.concat(chunks) }, reply);
+      });
+    },
+  );
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  scratch.defer(async () => {
+    const closed = new Promise((resolve) => server.close(resolve));
+    server.closeAllConnections();
+    await closed;
+  });
+  const { port } = server.address() as AddressInfo;
+  const { user, password } = PROXY_LOGIN;
+  const proxy = await startConnectProxy(port, `${user}:${password}`);
+  scratch.defer(() => proxy.stop());
+  const none = join(scratch.directory, 'none');
+  const env: NodeJS.ProcessEnv = {
+    // A variable of the developer that is not here would change the tests.
+    ...Object.fromEntries(
+      Object.keys(process.env).flatMap((name) => (/^AWS_|_proxy$/i.test(name) ? [[name, '']] : [])),
+    ),
+    HTTPS_PROXY: `http://${user}:${encodeURIComponent(password)}@127.0.0.1:${proxy.port}`,
+    NODE_EXTRA_CA_CERTS: caFile,
+    AWS_CONFIG_FILE: none,
+    AWS_SHARED_CREDENTIALS_FILE: none,
+    AWS_EC2_METADATA_DISABLED: 'true',
+    HOME: scratch.directory,
+    XDG_CACHE_HOME: process.env['XDG_CACHE_HOME'] ?? join(process.env['HOME'] ?? '', '.cache'),
+  };
+  return { ...cloud, port, proxy, env };
+}
+
+function answer(
+  cloud: Pick<Cloud, 'identities' | 'buckets' | 'refusals' | 'sites' | 'issued'>,
+  store: string,
+  request: CloudRequest,
+  reply: http.ServerResponse,
+): void {
+  const [service = ''] = request.host.split('.');
+  const refusal = cloud.refusals.get(service);
+  cloud.sites.add(`${request.host} in ${regionOf(request)}`);
+  if (service === 'sts') {
+    if (refusal !== undefined) return sendError(reply, request, refusal, 'ErrorResponse');
+    const action = new URLSearchParams(request.body.toString()).get('Action') ?? '';
+    return void reply.writeHead(200, { 'content-type': 'text/xml' }).end(roleXml(action, cloud.issued.sts));
+  }
+  if (service === 'portal') {
+    if (refusal !== undefined) {
+      const { status, code, message } = refusal;
+      return void reply.writeHead(status, { 'x-amzn-errortype': code }).end(JSON.stringify({ message }));
+    }
+    const expiration = Date.now() + 3_600_000;
+    return void reply.end(JSON.stringify({ roleCredentials: { ...cloud.issued.sso, expiration } }));
+  }
+  answerS3(cloud, store, request, reply);
+}
+
+function roleXml(action: string, { accessKeyId, secretAccessKey, sessionToken }: Identity): string {
+  const expiration = new Date(Date.now() + 3_600_000).toISOString();
+  const credentials =
+    `<Credentials><AccessKeyId>${accessKeyId}</AccessKeyId><SecretAccessKey>${secretAccessKey}</SecretAccessKey>` +
+    `<SessionToken>${sessionToken}</SessionToken><Expiration>${expiration}</Expiration></Credentials>`;
+  return `<${action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><${action}Result>${credentials}</${action}Result></${action}Response>`;
+}
+
+/** The region that a request was signed for. */
+const regionOf = ({ headers }: CloudRequest): string =>
+  /Credential=[^/]+\/\d+\/([^/]+)\//.exec(headers.authorization ?? '')?.[1] ?? 'none';
+
+const HOST = /^(?:(?<bucket>[a-z0-9-]+)\.)?s3(?:-fips)?(?:\.dualstack)?\.(?<region>[a-z0-9-]+)\.amazonaws\.com$/;
+
+function answerS3(
+  { identities, buckets }: Pick<Cloud, 'identities' | 'buckets'>,
+  store: string,
+  request: CloudRequest,
+  reply: http.ServerResponse,
+): void {
+  const { bucket: inHost, region = LOCAL_REGION } = HOST.exec(request.host)?.groups ?? {};
+  const [path = '', query = ''] = request.url.split('?');
+  const name = inHost ?? path.split('/')[1] ?? '';
+  const bucket = buckets.get(name);
+  const identity = identities.get(/Credential=([^/]+)/.exec(request.headers.authorization ?? '')?.[1] ?? '');
+  const problem =
+    checkSignature(request, path, query, region, identity) ??
+    checkBucket(name, bucket, region) ??
+    bucket?.refuse?.(request);
+  if (problem !== undefined) return sendError(reply, request, problem, 'Error');
+  forward(store, inHost === undefined ? path : `/${inHost}${path}`, query, request, reply);
+}
+
+/** Headers that Signer.sign adds. */
+const ADDED_BY_SIGNER = ['x-amz-content-sha256', 'x-amz-date', 'x-amz-security-token'];
+
+function checkSignature(
+  request: CloudRequest,
+  path: string,
+  query: string,
+  region: string,
+  identity: Identity | undefined,
+): AwsError | undefined {
+  const { headers } = request;
+  if (identity === undefined) {
+    const message = 'The AWS Access Key Id you provided does not exist in our records.';
+    return { status: 403, code: 'InvalidAccessKeyId', message };
+  }
+  if (regionOf(request) !== region) {
+    const message = `The authorization header is malformed; the region '${regionOf(request)}' is wrong; expecting '${region}'`;
+    return { status: 400, code: 'AuthorizationHeaderMalformed', message, elements: { Region: region } };
+  }
+  if (headers['x-amz-security-token'] !== identity.sessionToken) {
+    return { status: 400, code: 'InvalidToken', message: 'The provided token is malformed or otherwise invalid.' };
+  }
+  if (identity.expired === true) {
+    return { status: 400, code: 'ExpiredToken', message: 'The provided token has expired.' };
+  }
+  const names = (/SignedHeaders=([^,]+)/.exec(headers.authorization ?? '')?.[1] ?? '').split(';');
+  const bodySha256 = String(headers['x-amz-content-sha256']);
+  const given = Object.fromEntries(
+    names.filter((name) => !ADDED_BY_SIGNER.includes(name)).map((name) => [name, String(headers[name])]),
+  );
+  const date = new Date(String(headers['x-amz-date']).replace(/^(....)(..)(..T..)(..)/, '$1-$2-$3:$4:'));
+  const expected = new Signer(region).sign(
+    { method: request.method, path, query, headers: given, bodySha256 },
+    identity,
+    date,
+  );
+  if (expected['authorization'] !== headers.authorization) {
+    const message = 'The request signature we calculated does not match the signature you provided.';
+    return { status: 403, code: 'SignatureDoesNotMatch', message };
+  }
+  if (createHash('sha256').update(request.body).digest('hex') !== bodySha256) {
+    return { status: 400, code: 'XAmzContentSHA256Mismatch', message: 'The body has another SHA-256.' };
+  }
+  return undefined;
+}
+
+function checkBucket(name: string, bucket: CloudBucket | undefined, region: string): AwsError | undefined {
+  if (bucket === undefined) {
+    return { status: 404, code: 'NoSuchBucket', message: 'The specified bucket does not exist' };
+  }
+  if (bucket.region === region) return undefined;
+  const endpoint = `${name}.s3.${bucket.region}.amazonaws.com`;
+  const found = { 'x-amz-bucket-region': bucket.region };
+  const { redirect = 301 } = bucket;
+  if (redirect === 'AuthorizationHeaderMalformed') {
+    const message = `The authorization header is malformed; the region '${region}' is wrong; expecting '${bucket.region}'`;
+    return { status: 400, code: redirect, message, elements: { Region: bucket.region } };
+  }
+  if (redirect === 307) {
+    const message = 'Please re-send this request to the specified temporary endpoint.';
+    return { status: 307, code: 'TemporaryRedirect', message, headers: found, elements: { Endpoint: endpoint } };
+  }
+  const message = 'The bucket you are attempting to access must be addressed using the specified endpoint.';
+  const headers = redirect === 'without region' ? {} : found;
+  return { status: 301, code: 'PermanentRedirect', message, headers, elements: { Endpoint: endpoint } };
+}
+
+function sendError(reply: http.ServerResponse, { method }: CloudRequest, error: AwsError, root: string): void {
+  const { status, code, message, headers, elements = {} } = error;
+  const more = Object.entries(elements).map(([name, text]) => `<${name}>${text}</${name}>`);
+  const inner = `<Code>${code}</Code><Message>${message}</Message>${more.join('')}`;
+  reply.writeHead(status, { 'content-type': 'application/xml', ...headers });
+  reply.end(
+    method === 'HEAD'
+      ? undefined
+      : root === 'Error'
+        ? `<Error>${inner}</Error>`
+        : `<${root}><Error>${inner}</Error></${root}>`,
+  );
+}
+
+/** Sends the request to the real server, signed with the keys of that server. */
+function forward(store: string, path: string, query: string, request: CloudRequest, reply: http.ServerResponse): void {
+  const { hostname, port, host } = new URL(store);
+  const kept = Object.entries(request.headers).flatMap(([name, value]): [string, string][] =>
+    /^(x-amz-|content-|if-|range$)/.test(name) && name !== 'content-length' ? [[name, String(value)]] : [],
+  );
+  const given = Object.fromEntries(kept.filter(([name]) => !ADDED_BY_SIGNER.includes(name)));
+  const bodySha256 = String(request.headers['x-amz-content-sha256']);
+  const { method } = request;
+  const headers = new Signer(LOCAL_REGION).sign(
+    { method, path, query, headers: { ...given, host }, bodySha256 },
+    LOCAL_CREDENTIALS,
+    new Date(),
+  );
+  if (request.headers['content-length'] !== undefined) headers['content-length'] = String(request.body.byteLength);
+  const options = { hostname, port, method, path: query === '' ? path : `${path}?${query}`, headers };
+  const outgoing = http.request(options, (response) => {
+    reply.writeHead(response.statusCode ?? 502, response.headers);
+    response.pipe(reply);
+  });
+  outgoing.on('error', () => reply.destroy());
+  outgoing.end(request.body);
+}

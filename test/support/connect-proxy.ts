@@ -1,0 +1,55 @@
+import * as http from 'node:http';
+import { connect, type AddressInfo, type Socket } from 'node:net';
+
+export interface ConnectProxy {
+  /** Without user and password. */
+  port: number;
+  /** Every host that a tunnel was requested for, in order. */
+  hosts: string[];
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts a forward proxy on 127.0.0.1 whose tunnels all lead to one port on 127.0.0.1, whatever host they are for. The
+ * real commands then reach a test server under the names of AWS.
+ * @param login `user:password` that the proxy requires
+ * @param status the status for a tunnel; undefined opens it, and 'silent' never answers
+ */
+export async function startConnectProxy(
+  targetPort: number,
+  login?: string,
+  status: (host: string, count: number) => number | 'silent' | undefined = () => undefined,
+): Promise<ConnectProxy> {
+  const hosts: string[] = [];
+  const open = new Set<Socket>();
+  const server = http.createServer((_, reply) => reply.writeHead(405).end());
+  server.on('connect', (request: http.IncomingMessage, client: Socket) => {
+    const host = (request.url ?? '').replace(/:\d+$/, '');
+    hosts.push(host);
+    client.on('error', () => undefined);
+    const expected = login === undefined ? undefined : `Basic ${Buffer.from(login).toString('base64')}`;
+    const rejected = request.headers['proxy-authorization'] === expected ? status(host, hosts.length) : 407;
+    if (rejected === 'silent') return;
+    if (rejected !== undefined) return void client.end(`HTTP/1.1 ${rejected} Rejected\r\n\r\n`);
+    const target = connect({ port: targetPort, host: '127.0.0.1' }, () => {
+      client.write('HTTP/1.1 200 OK\r\n\r\n');
+      client.pipe(target).pipe(client);
+    });
+    target.on('error', () => client.destroy());
+    client.on('close', () => target.destroy());
+  });
+  server.on('connection', (socket: Socket) => {
+    open.add(socket);
+    socket.on('close', () => open.delete(socket));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    port: (server.address() as AddressInfo).port,
+    hosts,
+    stop: async () => {
+      const closed = new Promise((resolve) => server.close(resolve));
+      for (const socket of open) socket.destroy();
+      await closed;
+    },
+  };
+}
