@@ -1,5 +1,5 @@
 import { EXIT, parseFlags, parseList, runCommand } from '../src/cli/cli';
-import { PUBLISH_FLAGS, PUBLISH_HELP, parseConcurrency, runPublishCommand } from '../src/commands/publish-command';
+import { PUBLISH_FLAGS, PUBLISH_HELP, parseStoreFlags, runPublishCommand } from '../src/commands/publish-command';
 import { openTarget, SERVER_FLAGS, SERVER_HELP, type CommandTarget, type TargetFlags } from '../src/commands/target';
 import { UsageError } from '../src/core/errors';
 import { nextCommand } from '../src/core/next-command';
@@ -63,7 +63,7 @@ async function runPromote(argv: readonly string[]): Promise<number> {
   try {
     const from = await openTarget({ ...places.from, ...shared });
     opened.push(from);
-    const to = await openTarget({ ...places.to, ...shared, ...servers }, { concurrency: parseConcurrency(flags) });
+    const to = await openTarget({ ...places.to, ...shared, ...servers }, parseStoreFlags(flags));
     opened.push(to);
     if (formatLocation(from.location) === formatLocation(to.location)) {
       throw new UsageError(`--from and --to are the same repository, ${formatLocation(to.location)}`);

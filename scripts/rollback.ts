@@ -1,5 +1,5 @@
 import { EXIT, parseFlagsAndArguments, parseList, runCommand } from '../src/cli/cli';
-import { PUBLISH_FLAGS, PUBLISH_HELP, parseConcurrency, runPublishCommand } from '../src/commands/publish-command';
+import { PUBLISH_FLAGS, PUBLISH_HELP, parseStoreFlags, runPublishCommand } from '../src/commands/publish-command';
 import { openTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
 import { rollBack } from '../src/publish/rollback';
 
@@ -30,7 +30,7 @@ async function rollback(argv: readonly string[]): Promise<number> {
   }
   const [release] = positionals;
   const models = parseList('models', flags.models);
-  const target = await openTarget(flags, { concurrency: parseConcurrency(flags) });
+  const target = await openTarget(flags, parseStoreFlags(flags));
   try {
     const what = models === undefined ? target.name : `${models.join(', ')} of ${target.name}`;
     return await runPublishCommand(

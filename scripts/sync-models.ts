@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
-import { PUBLISH_FLAGS, PUBLISH_HELP, parseConcurrency, runPublishCommand } from '../src/commands/publish-command';
+import { PUBLISH_FLAGS, PUBLISH_HELP, parseStoreFlags, runPublishCommand } from '../src/commands/publish-command';
 import { openTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
 import { paths } from '../src/core/paths';
 import { publish } from '../src/publish/publish';
@@ -43,10 +43,7 @@ async function syncModels(argv: readonly string[]): Promise<number> {
     return EXIT.ok;
   }
   const selection = parseSelection(flags);
-  const opened = await openTarget(
-    { ...flags, repo: flags.local ? flags.repo : undefined },
-    { concurrency: parseConcurrency(flags) },
-  );
+  const opened = await openTarget({ ...flags, repo: flags.local ? flags.repo : undefined }, parseStoreFlags(flags));
   const target = { ...opened, flags };
   const repository = flags.repo ?? target.repository ?? paths.modelRepository;
   try {

@@ -15,7 +15,8 @@ import {
 import { getWeightKind } from '../publish/release/list';
 import { stillLoadedError, type RolloutResult } from '../publish/apply/rollout';
 import { InterruptedError, withInterrupts } from '../cli/interrupts';
-import { NAME_SERVERS, withTargetFlags, type CommandTarget } from './target';
+import type { Encryption } from '../s3/store';
+import { NAME_SERVERS, withTargetFlags, type CommandTarget, type StoreFlags } from './target';
 import { ProgressMeter } from '../cli/progress-meter';
 
 /** Flags of every command that publishes: sync-models, rollback, promote. */
@@ -25,7 +26,9 @@ export const PUBLISH_FLAGS = {
   message: { type: 'string' },
   'load-timeout': { type: 'string', default: '600' },
   'lock-timeout': { type: 'string', default: '600' },
-  concurrency: { type: 'string', default: '32' },
+  concurrency: { type: 'string', default: '256' },
+  memory: { type: 'string', default: '64' },
+  sse: { type: 'string' },
   'dry-run': { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
   quiet: { type: 'boolean', default: false },
@@ -37,7 +40,10 @@ export const PUBLISH_HELP = `  --no-load                  publish to the reposit
   --message TEXT             message of the release (default: the subject of the current commit)
   --load-timeout SECONDS     time for one model to become READY on one replica (default: ${PUBLISH_FLAGS['load-timeout'].default})
   --lock-timeout SECONDS     time to wait for another publisher (default: ${PUBLISH_FLAGS['lock-timeout'].default})
-  --concurrency N            S3 requests in flight (default: ${PUBLISH_FLAGS.concurrency.default})
+  --concurrency N            most S3 requests in flight; begins with 32 (default: ${PUBLISH_FLAGS.concurrency.default})
+  --memory MIB               memory for the bytes of uploads; large files use 8 MiB for each part in flight (default: ${PUBLISH_FLAGS.memory.default})
+  --sse ALGORITHM[:KEY]      encryption to request for each object, if the policy of the bucket requires the header: AES256,
+                             aws:kms, or aws:kms:KEY with the id or ARN of a key (default: that of the bucket)
   --dry-run                  print the plan; change nothing
   --json                     print plan and result as JSON
   --quiet                    print errors only
@@ -55,6 +61,8 @@ export interface PublishFlags {
   'load-timeout': string;
   'lock-timeout': string;
   concurrency: string;
+  memory: string;
+  sse?: string;
   'dry-run': boolean;
   json: boolean;
   quiet: boolean;
@@ -62,7 +70,22 @@ export interface PublishFlags {
   yes?: boolean;
 }
 
-export const parseConcurrency = (flags: PublishFlags): number => parseInteger('concurrency', flags.concurrency, 1, 256);
+/** The options of the store that publishes. */
+export function parseStoreFlags(flags: PublishFlags): StoreFlags {
+  return {
+    concurrency: parseInteger('concurrency', flags.concurrency, 1, 1024),
+    memoryBytes: parseInteger('memory', flags.memory, 8, 65_536) * 1024 ** 2,
+    encryption: flags.sse === undefined ? undefined : parseEncryption(flags.sse),
+  };
+}
+
+function parseEncryption(text: string): Encryption {
+  const [, algorithm, key] = /^(AES256|aws:kms:dsse|aws:kms)(?::(.+))?$/.exec(text) ?? [];
+  if (algorithm === undefined || (algorithm === 'AES256' && key !== undefined)) {
+    throw new UsageError(`--sse ${text}: unknown encryption`, { hint: 'AES256, aws:kms, or aws:kms:KEY' });
+  }
+  return { algorithm: algorithm as Encryption['algorithm'], key };
+}
 
 /**
  * Runs a command that publishes: prints progress on stderr, plan and result on stdout. Ctrl-C aborts

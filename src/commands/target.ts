@@ -7,7 +7,10 @@ import { nextCommand } from '../core/next-command';
 import { paths } from '../core/paths';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../publish/location';
 import { PUBLISHER_CONTROL_KEY_VARIABLE, fixedReplicas, guardedReplicas, type ReplicaSource } from '../cluster/source';
-import { S3Store } from '../s3/store';
+import { S3Store, type StoreOptions } from '../s3/store';
+
+/** Options of the store that flags of a command set. */
+export type StoreFlags = Pick<StoreOptions, 'concurrency' | 'memoryBytes' | 'encryption'>;
 
 /** Flags of every command that works on a repository in S3. */
 export const STORE_FLAGS = {
@@ -121,7 +124,7 @@ export const withTargetFlags = (
   );
 
 /** Opens the repository and replicas that a command works on. A flag takes precedence over the stack's output. */
-export async function openTarget(flags: TargetFlags, options: { concurrency?: number } = {}): Promise<CommandTarget> {
+export async function openTarget(flags: TargetFlags, options: StoreFlags = {}): Promise<CommandTarget> {
   if (flags.local === true) return openLocal(flags, options);
   if (flags.repo !== undefined) {
     throw new UsageError('--repo is given without --local', {
@@ -159,7 +162,7 @@ export async function openTarget(flags: TargetFlags, options: { concurrency?: nu
     bucket: location.bucket,
     region: given.region,
     endpointUrl,
-    concurrency: options.concurrency,
+    ...options,
   });
   return {
     flags,
@@ -176,7 +179,7 @@ export async function openTarget(flags: TargetFlags, options: { concurrency?: nu
 }
 
 /** The repository and the server of a running `npm run local`. */
-function openLocal(flags: TargetFlags, options: { concurrency?: number }): CommandTarget {
+function openLocal(flags: TargetFlags, options: StoreFlags): CommandTarget {
   const other = NOT_WITH_LOCAL.find((flag) => flags[flag] !== undefined);
   if (other !== undefined) {
     throw new UsageError(`--local and --${other} cannot be combined`, { hint: 'omit one of them' });
@@ -189,7 +192,7 @@ function openLocal(flags: TargetFlags, options: { concurrency?: number }): Comma
     endpointUrl,
     region,
     credentials,
-    concurrency: options.concurrency,
+    ...options,
   });
   return {
     flags,

@@ -15,6 +15,9 @@ const RENEW_MS = 15_000;
  */
 const DELETE_MARGIN_MS = 10_000;
 
+/** The lock must not expire while its renewal waits for uploads. */
+const URGENT = { urgent: true };
+
 /**
  * The changes that the holder of the lock is about to make. The next publisher undoes or finishes them if the holder is
  * killed.
@@ -137,7 +140,7 @@ export class Lock {
     };
     try {
       const condition = seen.etag === undefined ? ({ ifAbsent: true } as const) : { ifEtag: seen.etag };
-      const { etag } = await store.putBytes(lockKey(location), encode(body), condition);
+      const { etag } = await store.putBytes(lockKey(location), encode(body), condition, URGENT);
       return new Lock(store, location, body, etag);
     } catch (error) {
       if (error instanceof PreconditionFailedError) return undefined;
@@ -224,7 +227,7 @@ export class Lock {
       const body = { ...this.body, ...changes, id: newId() };
       try {
         const [started, startedAt] = [performance.now(), Date.now()];
-        const { etag } = await this.store.putBytes(lockKey(this.location), encode(body), { ifEtag: this.etag });
+        const { etag } = await this.store.putBytes(lockKey(this.location), encode(body), { ifEtag: this.etag }, URGENT);
         this.body = body;
         this.etag = etag;
         this.renewed = started;

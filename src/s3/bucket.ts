@@ -6,6 +6,8 @@ export interface Bucket {
   readonly name: string;
   readonly requester: Requester;
   readonly buffers: BufferPool;
+  /** Headers of the encryption, for requests that create an object. */
+  readonly encryption: Readonly<Record<string, string>>;
 }
 
 /** The object's name in messages. */

@@ -1,16 +1,23 @@
 import { MemoryLimiter } from './memory-limiter';
 import { PART_BYTES } from './checksum';
 
-/** Most parts in memory at a time. */
-const PARTS_IN_MEMORY = 8;
+/** Memory for the bytes of uploads, if nothing else is configured. */
+export const DEFAULT_MEMORY_BYTES = 8 * PART_BYTES;
 
 /** Buffers of at least this size are reused, because discarded ones would stay in memory until garbage collection. */
 const KEEP_FROM_BYTES = 1024 * 1024;
 
 /** Lends buffers within a fixed memory budget, however large the uploads are. */
 export class BufferPool {
-  private readonly budget = new MemoryLimiter(PARTS_IN_MEMORY * PART_BYTES);
+  private readonly budget: MemoryLimiter;
   private readonly kept: Buffer[] = [];
+  /** Parts of the smallest size that fit into the budget. */
+  readonly parts: number;
+
+  constructor(budgetBytes = DEFAULT_MEMORY_BYTES) {
+    this.budget = new MemoryLimiter(budgetBytes);
+    this.parts = Math.max(1, Math.floor(budgetBytes / PART_BYTES));
+  }
 
   /** Runs `work` with a buffer of `bytes` bytes. The buffer is reused after `work` has settled. */
   async lend<T>(bytes: number, work: (buffer: Buffer) => Promise<T>): Promise<T> {

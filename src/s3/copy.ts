@@ -4,7 +4,7 @@ import { getName, type Bucket } from './bucket';
 import { checksumOfParts, PART_BYTES, splitIntoParts, sha256, type PartRange } from './checksum';
 import { FileChangedError, S3Error } from './errors';
 import { encodeKey, encodeText } from './endpoint';
-import { abortUpload, copyPart, createUpload, type StoredPart } from './multipart';
+import { abortUpload, againAfterConflict, copyPart, createUpload, type StoredPart } from './multipart';
 import { checkObject, conditionHeaders, getObject, headObject, isRefused, getVersionId } from './objects';
 import { quoted, readXml } from './requester';
 import type { UploadSource } from './source';
@@ -41,7 +41,8 @@ export async function copyObject(
   // Not every server supports conditions on copies, so check the condition first.
   const ours = await lookBeforeWriting(bucket, key, bytes, checksum, condition);
   if (ours !== undefined) return ours;
-  return bytes <= PART_BYTES ? copyWhole(bucket, source, key, options) : copyInParts(bucket, source, key, options);
+  if (bytes <= PART_BYTES) return copyWhole(bucket, source, key, options);
+  return againAfterConflict(() => copyInParts(bucket, source, key, options));
 }
 
 async function copyWhole(
@@ -58,6 +59,7 @@ async function copyWhole(
       headers: {
         'x-amz-copy-source': getHeader(source),
         'x-amz-checksum-algorithm': 'SHA256',
+        ...bucket.encryption,
         ...conditionHeaders(condition),
       },
       answerBytes: bytes,

@@ -78,6 +78,7 @@ const ADVICE: Record<string, string> = {
   AuthorizationHeaderMalformed: 'the bucket is in another region: set --region',
   IllegalLocationConstraintException: 'the bucket is in another region: set --region',
   BadDigest: 'the data was changed in transit: run the command again; if it fails again, check proxies',
+  ConditionalRequestConflict: 'another program wrote the object at the same time: run the command again',
   SlowDown:
     'S3 limits the rate of requests: try again later; sync-models, rollback and promote can send fewer at a time (--concurrency)',
   EntityTooLarge: 'S3 does not accept an object of this size',

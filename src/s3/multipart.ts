@@ -25,6 +25,21 @@ export interface StoredPart {
   sha256: string | undefined;
 }
 
+/** Another write of the object was in progress. */
+const CONFLICT = 'ConditionalRequestConflict';
+
+/** Runs an upload, and once more from its beginning if its completion collided with another write. */
+export async function againAfterConflict<T>(upload: () => Promise<T>): Promise<T> {
+  try {
+    return await upload();
+  } catch (error) {
+    if (!isConflict(error)) throw error;
+    return upload();
+  }
+}
+
+export const isConflict = (error: unknown): boolean => error instanceof S3Error && error.code === CONFLICT;
+
 /** Begins a multipart upload and returns its id. */
 export async function createUpload(bucket: Bucket, key: string): Promise<string> {
   const { id, tries } = await bucket.requester.send({
@@ -32,7 +47,7 @@ export async function createUpload(bucket: Bucket, key: string): Promise<string>
     method: 'POST',
     key,
     query: { uploads: '' },
-    headers: { 'x-amz-checksum-algorithm': 'SHA256', 'x-amz-checksum-type': 'COMPOSITE' },
+    headers: { 'x-amz-checksum-algorithm': 'SHA256', 'x-amz-checksum-type': 'COMPOSITE', ...bucket.encryption },
     read: (answer, tries) => ({ id: getId(readXml(answer, 'InitiateMultipartUploadResult')), tries }),
   });
   // A try whose answer was lost may have begun another upload.
@@ -128,6 +143,8 @@ export async function completeUpload(
     body: Buffer.from(
       `<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${body.join('')}</CompleteMultipartUpload>`,
     ),
+    // After this error, S3 accepts only a new upload.
+    finalCode: CONFLICT,
     // Some servers join all bytes before they answer, so allow time for them.
     answerBytes: parts.reduce((sum, { bytes }) => sum + bytes, 0),
     read: (answer) => {

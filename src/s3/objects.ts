@@ -1,3 +1,4 @@
+import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import { getName, type Bucket } from './bucket';
 import { checksumOfBytes, checksumOfParts, partBytesFor, splitIntoParts, sha256 } from './checksum';
@@ -173,7 +174,7 @@ async function firstPartBytes(bucket: Bucket, key: string): Promise<number | und
 async function checksumFromBytes(bucket: Bucket, key: string, { bytes, etag }: ObjectHead): Promise<string> {
   if (bytes === 0) return checksumOfBytes(Buffer.alloc(0));
   const digests: Buffer[] = [];
-  for (const part of splitIntoParts(bytes)) {
+  await forEachLimited(splitIntoParts(bytes), bucket.buffers.parts, async (part) => {
     const range = `bytes=${part.start}-${part.start + part.bytes - 1}`;
     const got = await getObject(bucket, key, { range, etag, bytes: part.bytes });
     if (got?.body.byteLength !== part.bytes) {
@@ -181,8 +182,8 @@ async function checksumFromBytes(bucket: Bucket, key: string, { bytes, etag }: O
         hint: 'run the command again',
       });
     }
-    digests.push(sha256(got.body));
-  }
+    digests[part.number - 1] = sha256(got.body);
+  });
   return checksumOfParts(digests);
 }
 

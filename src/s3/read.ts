@@ -3,9 +3,6 @@ import { getName, type Bucket } from './bucket';
 import { splitIntoParts } from './checksum';
 import { getObject, headObject, type GotObject } from './objects';
 
-/** Parts that are requested ahead. */
-const AHEAD = 8;
-
 /** Yields an object's bytes in order, part by part, without holding the whole object in memory. */
 export async function* readObject(bucket: Bucket, key: string): AsyncGenerator<Buffer> {
   const head = await headObject(bucket, key);
@@ -27,7 +24,8 @@ export async function* readObject(bucket: Bucket, key: string): AsyncGenerator<B
     got.catch(() => undefined);
     pending.push({ bytes: part.bytes, got });
   };
-  for (let n = 0; n < AHEAD; n++) ask();
+  // These parts are requested ahead.
+  for (let n = 0; n < bucket.buffers.parts; n++) ask();
   for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
     const got = await next.got;
     if (got?.body.byteLength !== next.bytes) {

@@ -31,6 +31,10 @@ export interface S3Request<T> {
   bodySha256?: Buffer;
   /** Expected size of the answer, which extends the deadline. */
   answerBytes?: number;
+  /** Error code after which the same request cannot succeed, though others with this error can. */
+  finalCode?: string;
+  /** Sent at once, even if other requests wait. */
+  urgent?: boolean | undefined;
   /** Each try requires this lease, and is aborted when the lease ends. */
   lease?: Lease | undefined;
   /**
@@ -49,6 +53,12 @@ export class S3RequestError extends Error {
 
 /** The slowest transfer that the deadline allows for, in bytes per millisecond. */
 const SLOWEST_BYTES_PER_MS = 16;
+
+/** Most requests in flight. The limit begins lower, and rises while that helps. */
+export const DEFAULT_CONCURRENCY = 256;
+
+/** Further connections for urgent requests. */
+const URGENT_CONNECTIONS = 2;
 
 /** Most tries if the server answers with errors, because it would probably repeat them. */
 const MOST_REFUSALS = 10;
@@ -72,6 +82,8 @@ interface Connections {
 
 /** Signs requests, limits how many run at a time, and retries transient failures. */
 export class Requester {
+  /** Most requests in flight. */
+  readonly concurrency: number;
   private readonly credentials: CredentialSource;
   private readonly slots: ConcurrencyLimiter;
   private readonly attempts: number | undefined;
@@ -87,6 +99,7 @@ export class Requester {
   constructor(private readonly options: StoreOptions) {
     // Every request that waits for a retry adds a listener.
     setMaxListeners(0, this.closing.signal);
+    this.concurrency = options.concurrency ?? DEFAULT_CONCURRENCY;
     this.opening = this.open(process.env);
     this.opening.catch(() => undefined); // Each request reports the error.
     this.credentials = new CredentialSource(options.credentials, async () => {
@@ -94,7 +107,7 @@ export class Requester {
       const https = site.endpoint.secure ? agent : await this.openAgent(true, site.settings, process.env);
       return { region: site.settings.region, agent: https, ofAws: site.endpoint.ofAws };
     });
-    this.slots = new ConcurrencyLimiter(options.concurrency ?? 32);
+    this.slots = new ConcurrencyLimiter(this.concurrency);
     this.attempts = options.attempts;
     this.deadlineMs = options.deadlineMs ?? 120_000;
   }
@@ -112,7 +125,8 @@ export class Requester {
   }
 
   private openAgent(secure: boolean, { caFile }: Settings, env: NodeJS.ProcessEnv): Promise<Agent> {
-    const { concurrency: connections = 32, idleTimeoutMs = 30_000 } = this.options;
+    const { idleTimeoutMs = 30_000 } = this.options;
+    const connections = this.concurrency + URGENT_CONNECTIONS;
     return openAgent({ secure, connections, idleTimeoutMs, caFile, env });
   }
 
@@ -135,7 +149,7 @@ export class Requester {
     let before: S3Error | undefined;
     if (this.agent === undefined) ({ site: this.site, agent: this.agent } = await this.opening);
     for (let tries = 1; ; tries += 1) {
-      const turn = this.slots.acquire();
+      const turn = request.urgent === true ? undefined : this.slots.acquire();
       if (turn !== undefined) await turn;
       // The deadline starts after the wait for the first slot, because the server did not cause that wait.
       if (tries === 1) {
@@ -143,7 +157,9 @@ export class Requester {
         end = started + this.deadlineMs + bytes / SLOWEST_BYTES_PER_MS;
       }
       const site = this.site as Site;
-      const outcome = await this.attempt(request, site, tries, end).finally(() => this.slots.release());
+      const outcome = await this.attempt(request, site, tries, end).finally(() => {
+        if (request.urgent !== true) this.slots.release();
+      });
       if (!(outcome instanceof S3Error)) return outcome.value;
       if (outcome.code === 'RequestTimeTooSkewed' && !clockWasSet && outcome.clockOffsetMs !== undefined) {
         this.clockOffsetMs = outcome.clockOffsetMs;
@@ -160,7 +176,8 @@ export class Requester {
       const until = this.answered ? end : Math.min(end, started + UNANSWERED_MS);
       const over = tries >= most || performance.now() + wait >= until || this.closing.signal.aborted;
       // If the deadline ended this try, the error of the previous try says more.
-      if (over || !isTransient(outcome, this.answered)) throw performance.now() >= end ? (before ?? outcome) : outcome;
+      if (over || outcome.code === request.finalCode || !isTransient(outcome, this.answered))
+        throw performance.now() >= end ? (before ?? outcome) : outcome;
       before = outcome;
       if (wait > 0) await this.pause(wait, outcome);
     }
@@ -202,7 +219,7 @@ export class Requester {
       this.answered = true;
       if (answer.status >= 300) throw new S3RequestError(getFailure(answer));
       const value = request.read(answer, tries);
-      this.slots.succeeded();
+      this.slots.succeeded((request.body?.byteLength ?? 0) + answer.body.byteLength);
       return { value };
     } catch (error) {
       const failure = new S3Error(request.what, site.endpoint.url, getDetails(error));

@@ -89,8 +89,24 @@ export function sendRequest(endpoint: Endpoint, agent: http.Agent, wire: WireReq
         resolve(answer());
       });
     });
-    request.end(wire.body);
+    if (wire.body === undefined) request.end();
+    else writeBody(request, wire.body);
   });
+}
+
+/** Bytes of a request that are handed to the connection at a time. TLS encrypts all of them in memory. */
+const PIECE_BYTES = 256 * 1024;
+
+function writeBody(request: http.ClientRequest, body: Uint8Array, at = 0): void {
+  const end = at + PIECE_BYTES;
+  if (request.destroyed) return;
+  if (end >= body.byteLength) {
+    request.end(at === 0 ? body : body.subarray(at));
+    return;
+  }
+  const next = (): void => writeBody(request, body, end);
+  if (request.write(body.subarray(at, end))) next();
+  else request.once('drain', next);
 }
 
 /** Statuses whose body decides whether to retry, for example a request that took too long or a wrong clock. */

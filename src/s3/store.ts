@@ -10,14 +10,23 @@ import { checkObject, getObject, type GotObject } from './objects';
 import { readObject } from './read';
 import { Requester } from './requester';
 import { fileSource, memorySource, readSmallFile, readWholeFile, type UploadSource } from './source';
-import type { DeleteOptions, ListedObject, PutCondition, SeenObject, StoreOptions, Written } from './types';
+import type { DeleteOptions, Encryption, ListedObject, PutCondition, SeenObject, StoreOptions, Written } from './types';
 import { putObject, putParts, type UploadOptions } from './upload';
 import { escapeXml } from './xml';
 
 export { checksumOfBytes, PART_BYTES } from './checksum';
 export { FileChangedError, PreconditionFailedError, S3Error } from './errors';
 export type { UploadOptions } from './upload';
-export type { Credentials, Lease, ListedObject, PutCondition, SeenObject, StoreOptions, Written } from './types';
+export type {
+  Credentials,
+  Encryption,
+  Lease,
+  ListedObject,
+  PutCondition,
+  SeenObject,
+  StoreOptions,
+  Written,
+} from './types';
 
 /** Files up to this size are read in one call. */
 const SMALL_BYTES = 256 * 1024;
@@ -41,7 +50,17 @@ export class S3Store {
 
   constructor(private readonly options: StoreOptions) {
     this.bucket = options.bucket;
-    this.at = { name: options.bucket, requester: new Requester(options), buffers: new BufferPool() };
+    this.at = {
+      name: options.bucket,
+      requester: new Requester(options),
+      buffers: new BufferPool(options.memoryBytes),
+      encryption: getEncryptionHeaders(options.encryption),
+    };
+  }
+
+  /** Most requests in flight. Further requests wait. */
+  get concurrency(): number {
+    return this.at.requester.concurrency;
   }
 
   /** Closes all connections. */
@@ -105,8 +124,13 @@ export class S3Store {
    * Writes bytes, which must not change until the promise settles.
    * @throws PreconditionFailedError
    */
-  async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
-    if (body.byteLength <= PART_BYTES) return putObject(this.at, key, body, { condition });
+  async putBytes(
+    key: string,
+    body: Uint8Array,
+    condition?: PutCondition,
+    options: Pick<UploadOptions, 'urgent'> = {},
+  ): Promise<Written> {
+    if (body.byteLength <= PART_BYTES) return putObject(this.at, key, body, { ...options, condition });
     return putParts(this.at, key, memorySource(body), { condition });
   }
 
@@ -163,6 +187,15 @@ export class S3Store {
     for (const upload of uploads) await abortUpload(this.at, upload);
     return [...new Set(uploads.map(({ key }) => key))];
   }
+}
+
+function getEncryptionHeaders(encryption: Encryption | undefined): Record<string, string> {
+  if (encryption === undefined) return {};
+  const { algorithm, key } = encryption;
+  return {
+    'x-amz-server-side-encryption': algorithm,
+    ...(key === undefined ? {} : { 'x-amz-server-side-encryption-aws-kms-key-id': key }),
+  };
 }
 
 /**

@@ -1,3 +1,10 @@
+/** Encryption that a write asks for, because the policy of a bucket may require the header. */
+export interface Encryption {
+  algorithm: 'AES256' | 'aws:kms' | 'aws:kms:dsse';
+  /** Id or ARN of a KMS key. Default: the key of the bucket. */
+  key?: string | undefined;
+}
+
 /** Location of a bucket, credentials and limits. */
 export interface StoreOptions {
   bucket: string;
@@ -7,8 +14,12 @@ export interface StoreOptions {
   endpointUrl?: string;
   /** Default: the environment, then the AWS credential chain (profiles, SSO, roles of pods and machines). */
   credentials?: Credentials;
-  /** Most connections; default 32. */
+  /** Most requests in flight; default 256. Begins with 32, and rises while that raises the throughput. */
   concurrency?: number;
+  /** Default: the encryption of the bucket. */
+  encryption?: Encryption | undefined;
+  /** Memory for the bytes of uploads, in bytes; default 64 MiB. A large object uses 8 MiB for each part in flight. */
+  memoryBytes?: number | undefined;
   /** Most tries of one request. Default: 10, and if the network or the server is unavailable, until the deadline. */
   attempts?: number;
   /** Longest time without data in either direction, in ms; default 30,000. */

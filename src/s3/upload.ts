@@ -6,12 +6,14 @@ import { FileChangedError, isOutOfRoom, PreconditionFailedError, S3Error } from 
 import {
   abortOthers,
   abortUpload,
+  againAfterConflict,
   checkKept,
   completeUpload,
   createUpload,
   listParts,
   uploadPart,
   getUploads,
+  isConflict,
   type StoredPart,
 } from './multipart';
 import { checkObject, conditionHeaders, headObject, isRefused, preconditionFailed, getVersionId } from './objects';
@@ -23,12 +25,11 @@ export interface UploadOptions {
   condition?: PutCondition;
   /** Expected checksum of the content. */
   checksum?: string;
+  /** Sent at once, even if other requests wait. Only for objects of one request. */
+  urgent?: boolean;
   /** Receives the number of bytes of this object that S3 has so far. */
   onBytes?: (sent: number) => void;
 }
-
-/** Parts of one object in flight at a time. BufferPool limits how many are in memory. */
-const PARTS_AT_A_TIME = 8;
 
 /**
  * Errors that mean that an existing upload cannot be resumed, because another program or another version of this one
@@ -41,7 +42,7 @@ export async function putObject(
   bucket: Bucket,
   key: string,
   body: Uint8Array,
-  { condition, checksum: expected, onBytes }: UploadOptions,
+  { condition, checksum: expected, urgent, onBytes }: UploadOptions,
 ): Promise<Written> {
   const digest = sha256(body);
   const checksum = digest.toString('base64');
@@ -51,9 +52,10 @@ export async function putObject(
       what: `write ${getName(bucket, key)}`,
       method: 'PUT',
       key,
-      headers: { 'x-amz-checksum-sha256': checksum, ...conditionHeaders(condition) },
+      headers: { 'x-amz-checksum-sha256': checksum, ...bucket.encryption, ...conditionHeaders(condition) },
       body,
       bodySha256: digest,
+      urgent,
       read: (answer) => {
         checkKept(header(answer.headers, 'x-amz-checksum-sha256'), checksum);
         return writtenAs(quoted(header(answer.headers, 'etag')), checksum, getVersionId(answer));
@@ -71,7 +73,11 @@ export async function putObject(
  * Writes an object in parts. Resumes an unfinished upload: parts that S3 already has are read and compared, not sent
  * again. Other unfinished uploads of the same key are aborted.
  */
-export async function putParts(
+export function putParts(bucket: Bucket, key: string, source: UploadSource, options: UploadOptions): Promise<Written> {
+  return againAfterConflict(() => resumeOrBegin(bucket, key, source, options));
+}
+
+async function resumeOrBegin(
   bucket: Bucket,
   key: string,
   source: UploadSource,
@@ -134,14 +140,14 @@ async function putInto(
       options.onBytes?.(bytes);
     });
   try {
-    await forEachLimited(parts, PARTS_AT_A_TIME, send);
+    await forEachLimited(parts, bucket.buffers.parts, send);
     await source.verify();
     const checksum = checksumOfParts(digests);
     refuseOtherContent(bucket, key, checksum, options.checksum);
     return await complete(bucket, key, id, sent, { checksum, condition: options.condition });
   } catch (error) {
     // Abort uploads that cannot be resumed. After a network failure the upload stays open for the next run to resume.
-    if (error instanceof FileChangedError || error instanceof PreconditionFailedError)
+    if (error instanceof FileChangedError || error instanceof PreconditionFailedError || isConflict(error))
       await abortUpload(bucket, { key, id });
     // The parts would use up space that other writes need, even the lock. Errors of the abort are ignored, so that the
     // lack of space is reported.
@@ -180,6 +186,13 @@ export async function complete(
     const { etag, versionId } = await completeUpload(bucket, key, id, parts, { checksum: known, condition });
     return writtenAs(etag, checksum, versionId);
   } catch (error) {
+    // The object tells whether the other write met or prevented ours. If neither, a new upload may succeed.
+    if (isConflict(error)) {
+      const written = await lookBeforeWriting(bucket, key, bytes, checksum, condition);
+      if (written === undefined) throw error;
+      await abortUpload(bucket, { key, id });
+      return written;
+    }
     const lost = error instanceof S3Error && error.code === 'NoSuchUpload';
     if (!lost && !isRefused(error, condition)) throw error;
     const written = await acceptOurs(bucket, key, bytes, checksum, error);

@@ -20,6 +20,7 @@ interface MemoryObject {
 /** A bucket in memory that enforces the conditions of writes, for unit tests of src/publish. */
 export class MemoryStore {
   readonly bucket = 'bucket';
+  readonly concurrency = 32;
   readonly objects = new Map<string, MemoryObject>();
   /** Called before each write, with the full key; an error that it throws is the result of the write. */
   onPut: (key: string) => void = () => undefined;

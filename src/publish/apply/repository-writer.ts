@@ -25,9 +25,6 @@ import { computeChecksum, getObjects, type PlannedModel, type PlannedObject } fr
 import type { ReleasedModel, ReleasedObject } from '../release/release';
 import type { DesiredModel, DesiredObject } from '../plan/desired';
 
-/** Requests in flight. The store limits its connections itself. */
-const AT_ONCE = 32;
-
 /**
  * S3 reports times in whole seconds, and Triton reloads a model only if its files are newer than the last load. Of two
  * configurations written within one second, Triton may never see the second.
@@ -71,7 +68,7 @@ export class RepositoryWriter {
     const order = [...objects].sort((a, b) => b.object.bytes - a.object.bytes);
     // Do not wait for a large upload after an abort; closing the store ends it.
     await abortable(
-      forEachLimited(order, AT_ONCE, (planned) => this.write(planned)),
+      forEachLimited(order, this.store.concurrency, (planned) => this.write(planned)),
       this.progress.signal,
     );
     const orphaned = models.flatMap((model) => model.orphaned);
@@ -82,7 +79,7 @@ export class RepositoryWriter {
    * Uploads the golden requests of models. Their keys contain the digest of their content, so none is ever replaced.
    */
   async uploadGolden(models: readonly DesiredModel[]): Promise<void> {
-    await forEachLimited(models, AT_ONCE, async ({ golden }) => {
+    await forEachLimited(models, this.store.concurrency, async ({ golden }) => {
       if (golden !== undefined) await putGolden(this.store, this.location, golden);
     });
   }
@@ -99,7 +96,7 @@ export class RepositoryWriter {
       .flatMap(getObjects)
       .map(({ object }) => object)
       .filter(({ key }) => isReplaceable(key));
-    await forEachLimited(replaceable, AT_ONCE, async (object) => {
+    await forEachLimited(replaceable, this.store.concurrency, async (object) => {
       const checksum = (await computeChecksum(object)) ?? '';
       if (before(getModelName(object.key))?.objects[object.key]?.checksum === checksum) return;
       const key = archiveKey(this.location, checksum);
@@ -235,7 +232,7 @@ export class RepositoryWriter {
   /** Archives objects of the repository. @returns the copies, with their full keys */
   async archive(keys: readonly string[], { objects }: Pick<RepositorySnapshot, 'objects'>): Promise<SeenObject[]> {
     const copies: SeenObject[] = [];
-    await forEachLimited(keys, AT_ONCE, async (key) => {
+    await forEachLimited(keys, this.store.concurrency, async (key) => {
       const bytes = objects.get(key)?.bytes ?? 0;
       const checksum = objects.has(key) ? await this.store.checksum(this.at(key), bytes) : undefined;
       if (checksum === undefined) return; // The object was deleted already.

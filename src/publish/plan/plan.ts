@@ -131,7 +131,7 @@ export async function makePlan(
     [...planner.model.objects, planner.model.config].map((object) => ({ planner, object })),
   );
   const planned = new Map<DesiredObject, PlannedObject>();
-  await forEachLimited(compared, 32, async ({ planner, object }) => {
+  await forEachLimited(compared, options.store.concurrency, async ({ planner, object }) => {
     planned.set(object, await planner.planObject(object));
   });
   const prune = [

@@ -76,6 +76,7 @@ async function plan(
   /** Keys whose checksum S3 was asked for. */
   const compared: string[] = [];
   const store = {
+    concurrency: 8,
     checksum: (key: string) => {
       compared.push(key);
       return Promise.resolve(contents[key.slice('models/'.length)]?.content);

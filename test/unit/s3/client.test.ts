@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import * as http from 'node:http';
 import * as net from 'node:net';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../../src/core/errors';
 import { freePorts } from '../../../src/local/process/ports';
 import { proxyFor } from '../../../src/s3/agent';
@@ -210,6 +211,41 @@ describe('S3Store', () => {
     expect(await waiting).toEqual([]);
   });
 
+  test('sends an urgent request before those that wait', async () => {
+    const held: (() => void)[] = [];
+    const server = http.createServer((incoming, reply) => {
+      const end = (): void => void reply.writeHead(200, { etag: '"e"' }).end();
+      incoming.resume().on('end', () => (incoming.url === '/bucket/lock' ? end() : held.push(end)));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const endpointUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const store = new S3Store({ bucket: 'bucket', endpointUrl, credentials: KEYS, concurrency: 2 });
+    undo.push(() => server.close());
+    undo.push(() => store.close());
+    const uploads = ['a', 'b', 'c'].map((key) => store.putBytes(key, Buffer.from(key)));
+    await store.putBytes('lock', Buffer.from('ours'), undefined, { urgent: true });
+    expect(held).toHaveLength(2);
+    await Promise.all([
+      ...uploads,
+      (async () => {
+        for (let left = 3; left > 0; left -= held.splice(0).map((end) => end()).length) await sleep(5);
+      })(),
+    ]);
+  });
+
+  test('retries on a new connection', async () => {
+    const ports: (number | undefined)[] = [];
+    const { store, server } = await storeWith(() => page(LAST));
+    server.on('request', ({ socket, url }: http.IncomingMessage) => {
+      ports.push(socket.remotePort);
+      if (url?.includes('cut') === true && ports.length === 3) socket.destroy();
+    });
+    await Promise.all([store.list('a'), store.list('b')]);
+    await store.list('cut');
+    expect(ports).toHaveLength(4);
+    expect(ports.slice(0, 3)).not.toContain(ports[3]);
+  });
+
   test('stops its retries when it is closed', async () => {
     const { store } = await storeWith(() => ({ status: 503 }), { attempts: 1000 });
     const waiting = getError(store.list('m/'));
@@ -258,6 +294,25 @@ describe('S3Store', () => {
     expect((await getError(other.store.putBytes('k', body))).message).toMatch(/BadDigest/);
   });
 
+  test('writes, copies and multipart uploads ask for the encryption', async () => {
+    const copied = `<CopyObjectResult><ETag>"e"</ETag><ChecksumSHA256>${checksumOfBytes(body)}</ChecksumSHA256></CopyObjectResult>`;
+    const reply = parts(() => COMPLETED);
+    const { store, seen } = await storeWith(
+      (request) => (request.headers['x-amz-copy-source'] === undefined ? reply(request) : { body: copied }),
+      { encryption: { algorithm: 'aws:kms', key: 'arn:aws:kms:eu-west-1:1:key/k' } },
+    );
+    await store.putBytes('small', body);
+    await store.putBytes('large', large);
+    await store.copy({ key: 'small' }, 'copy', { bytes: body.byteLength, checksum: checksumOfBytes(body) });
+    const encrypted = seen.filter(({ headers }) => headers['x-amz-server-side-encryption'] === 'aws:kms');
+    expect(encrypted.map(({ method, url }) => `${method} ${url.replace(/=$/, '')}`)).toEqual([
+      'PUT /bucket/small',
+      'POST /bucket/large?uploads',
+      'PUT /bucket/copy',
+    ]);
+    expect(encrypted[0]?.headers['x-amz-server-side-encryption-aws-kms-key-id']).toBe('arn:aws:kms:eu-west-1:1:key/k');
+  });
+
   test('putBytes retries after ConditionalRequestConflict, then reads the object', async () => {
     const { store, seen } = await storeWith(({ method }) =>
       method === 'PUT'
@@ -293,6 +348,24 @@ describe('S3Store', () => {
       /<Part><PartNumber>1<\/PartNumber><ETag>&#34;p&#34;<\/ETag><ChecksumSHA256>.{44}<\/ChecksumSHA256><\/Part><Part><PartNumber>2</,
     );
     expect(sent[0]?.headers['x-amz-mp-object-size']).toBe(String(large.byteLength));
+  });
+
+  test.each([
+    { title: 'begins a new upload once', conflicts: 1, begun: 2, error: undefined },
+    { title: 'stops after the second conflict', conflicts: 2, begun: 2, error: 'S3Error' },
+  ])('putBytes in parts after ConditionalRequestConflict: $title', async ({ conflicts, begun, error }) => {
+    const reply = parts((number) => (number <= conflicts ? failure('ConditionalRequestConflict', 409) : COMPLETED));
+    const { store, seen } = await storeWith((request) => {
+      const isObject = /\/k(\?|$)/.test(request.url) && !/upload/i.test(request.url);
+      if (request.method === 'HEAD') return { status: 404 };
+      return isObject ? failure('NoSuchKey', 404) : reply(request);
+    });
+    const result: unknown = await store.putBytes('k', large, { ifAbsent: true }).catch((caught: unknown) => caught);
+    expect(result instanceof Error ? result.name : undefined).toBe(error);
+    const count = (method: string, query: RegExp): number =>
+      seen.filter((request) => request.method === method && query.test(request.url)).length;
+    expect([count('POST', /\?uploads=&?$/), count('POST', /uploadId=u/)]).toEqual([begun, 2]);
+    expect(count('DELETE', /uploadId=u/)).toBe(conflicts);
   });
 
   test('putBytes in parts rejects another checksum in the answer', async () => {

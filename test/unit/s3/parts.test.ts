@@ -79,6 +79,37 @@ test('Slots halves its limit after an overload, and raises it after successes', 
   });
 });
 
+describe('ConcurrencyLimiter', () => {
+  afterEach(() => jest.restoreAllMocks());
+
+  /** Runs 5,000 requests on a server whose answers take `getMs(running)`, and returns the most that ran at a time. */
+  function mostAtOnce(limiter: ConcurrencyLimiter, getMs: (running: number) => number): number {
+    let now = 0;
+    jest.spyOn(performance, 'now').mockImplementation(() => now);
+    const ends: number[] = [];
+    let most = 0;
+    for (let left = 5000; left > 0; left -= 1) {
+      // The limiter always has a waiting request, and each answer starts the next one.
+      while (limiter.acquire() === undefined) ends.push(now + getMs(ends.length + 1));
+      most = Math.max(most, ends.length);
+      ends.sort((a, b) => a - b);
+      now = ends.shift() ?? now;
+      limiter.succeeded();
+      limiter.release();
+      ends.push(now + getMs(ends.length + 1));
+    }
+    return most;
+  }
+
+  test.each([
+    { title: 'rises to the most if answers take equally long', most: 256, getMs: () => 30, expected: 256 },
+    { title: 'does not exceed the most', most: 40, getMs: () => 30, expected: 40 },
+    { title: 'stays low if the server answers one after the other', most: 256, getMs: (n: number) => n, expected: 64 },
+  ])('$title', ({ most, getMs, expected }) => {
+    expect(mostAtOnce(new ConcurrencyLimiter(most), getMs)).toBe(expected);
+  });
+});
+
 describe('endpoints', () => {
   const aws = { endpointUrl: undefined, fips: false, dualStack: false };
 
