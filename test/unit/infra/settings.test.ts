@@ -99,97 +99,86 @@ describe('readSettings reports', () => {
     ]);
   });
 
-  test.each<[string, Record<string, unknown>, string[]]>([
+  test.each<[string, Record<string, unknown>, ...string[]]>([
     [
       'an API that is open to every address',
       { publicAccessCidrs: ['0.0.0.0/0'] },
-      [
-        'publicAccessCidrs[0]: is "0.0.0.0/0": it contains every address; allowed: an IPv4 range, "203.0.113.0/24"\n' +
-          '    -> list the addresses of your administrators and CI; an empty list allows the VPC only',
-      ],
+      'publicAccessCidrs[0]: is "0.0.0.0/0": it contains every address; allowed: an IPv4 range, "203.0.113.0/24"\n' +
+        '    -> list the addresses of your administrators and CI; an empty list allows the VPC only',
     ],
     [
       'an API that is open to every address, beside another invalid value',
       { publicAccessCidrs: ['0.0.0.0/0'], protect: 'yes' },
-      ['protect: is "yes"; allowed: true, false', expect.stringMatching(/^publicAccessCidrs\[0\]: is "0.0.0.0\/0"/)],
+      'protect: is "yes"; allowed: true, false',
+      expect.stringMatching(/^publicAccessCidrs\[0\]: is "0.0.0.0\/0"/),
     ],
     [
       'a misspelt setting, beside contradicting settings',
       { replica: 3, privateSubnetIds: ['subnet-0a'] },
-      [
-        expect.stringMatching(/^replica: unknown setting; .*\n {4}-> did you mean replicas\?$/),
-        'privateSubnetIds: is set without vpcId\n    -> set vpcId too, or remove it',
-      ],
+      expect.stringMatching(/^replica: unknown setting; .*\n {4}-> did you mean replicas\?$/),
+      'privateSubnetIds: is set without vpcId\n    -> set vpcId too, or remove it',
     ],
     [
       'an address instead of a range',
       { publicAccessCidrs: ['203.0.113.7'] },
-      [
-        'publicAccessCidrs[0]: is "203.0.113.7": an address, not a range; allowed: an IPv4 range, "203.0.113.0/24"\n' +
-          '    -> write 203.0.113.7/32 for this address',
-      ],
+      'publicAccessCidrs[0]: is "203.0.113.7": an address, not a range; allowed: an IPv4 range, "203.0.113.0/24"\n' +
+        '    -> write 203.0.113.7/32 for this address',
     ],
     [
       'a range that does not begin with its first address',
       { publicAccessCidrs: ['203.0.113.7/24'] },
-      [
-        'publicAccessCidrs[0]: is "203.0.113.7/24": not the first address of its range; ' +
-          'allowed: an IPv4 range, "203.0.113.0/24"\n' +
-          '    -> write 203.0.113.0/24 for the range, or 203.0.113.7/32 for this address',
-      ],
+      'publicAccessCidrs[0]: is "203.0.113.7/24": not the first address of its range; ' +
+        'allowed: an IPv4 range, "203.0.113.0/24"\n' +
+        '    -> write 203.0.113.0/24 for the range, or 203.0.113.7/32 for this address',
     ],
     [
       'text around a range',
       { publicAccessCidrs: ['10.0.0.0/16x', 'x10.0.0.0/16', '10.0.0.256/32', '10.0.0.0/33'] },
-      ['10.0.0.0/16x', 'x10.0.0.0/16', '10.0.0.256/32', '10.0.0.0/33'].map(
+      ...['10.0.0.0/16x', 'x10.0.0.0/16', '10.0.0.256/32', '10.0.0.0/33'].map(
         (text, index) => `publicAccessCidrs[${index}]: is "${text}"; allowed: an IPv4 range, "203.0.113.0/24"`,
       ),
     ],
     [
       'octets above 255, a prefix above 32 and leading zeros, which some programs read as octal numbers',
       { publicAccessCidrs: ['999.1.2.3/99', '010.0.0.0/8', '10.0.0.0/08', '0.0.0.0/00'] },
-      ['999.1.2.3/99', '010.0.0.0/8', '10.0.0.0/08', '0.0.0.0/00'].map(
+      ...['999.1.2.3/99', '010.0.0.0/8', '10.0.0.0/08', '0.0.0.0/00'].map(
         (text, index) => `publicAccessCidrs[${index}]: is "${text}"; allowed: an IPv4 range, "203.0.113.0/24"`,
       ),
     ],
     [
       'invalid ports',
       { egressPorts: [443, 0, '4317', 1.5, 65_536] },
-      [
-        'egressPorts[1]: is 0; allowed: a whole number from 1 to 65535',
-        'egressPorts[2]: is "4317"; allowed: a whole number from 1 to 65535',
-        'egressPorts[3]: is 1.5; allowed: a whole number from 1 to 65535',
-        'egressPorts[4]: is 65536; allowed: a whole number from 1 to 65535',
-      ],
+      'egressPorts[1]: is 0; allowed: a whole number from 1 to 65535',
+      'egressPorts[2]: is "4317"; allowed: a whole number from 1 to 65535',
+      'egressPorts[3]: is 1.5; allowed: a whole number from 1 to 65535',
+      'egressPorts[4]: is 65536; allowed: a whole number from 1 to 65535',
     ],
     [
       'one port instead of a list',
       { egressPorts: 4317 },
-      ['egressPorts: is 4317; allowed: a list of: a whole number from 1 to 65535\n    -> write it as a list: [4317]'],
+      'egressPorts: is 4317; allowed: a list of: a whole number from 1 to 65535\n    -> write it as a list: [4317]',
     ],
     [
       'zones of another region',
       { availabilityZones: ['us-east-1a', 'eu-west-1b'] },
-      ['availabilityZones: has eu-west-1b, but aws:region is us-east-1; allowed: zones of us-east-1, "us-east-1a"'],
+      'availabilityZones: has eu-west-1b, but aws:region is us-east-1; allowed: zones of us-east-1, "us-east-1a"',
     ],
     [
       'an invalid region of the bucket',
       { bucketName: 'models', bucketRegion: 'eu_west1' },
-      ['bucketRegion: is "eu_west1"; allowed: an AWS region, "us-east-1"\n    -> did you mean eu-west-1?'],
+      'bucketRegion: is "eu_west1"; allowed: an AWS region, "us-east-1"\n    -> did you mean eu-west-1?',
     ],
     [
       'a misspelt choice',
       { natGateways: 'per_zone' },
-      ['natGateways: is "per_zone"; allowed: one, per-zone\n    -> did you mean "per-zone"?'],
+      'natGateways: is "per_zone"; allowed: one, per-zone\n    -> did you mean "per-zone"?',
     ],
     [
       'a pool that is not in a list',
       { gpuNodePools: { name: 'a10g', instanceTypes: ['g5.xlarge'] } },
-      [
-        expect.stringMatching(
-          /^gpuNodePools: is a mapping; allowed: a list, .*\n {4}-> write it as a list: put "- " before its first key$/,
-        ),
-      ],
+      expect.stringMatching(
+        /^gpuNodePools: is a mapping; allowed: a list, .*\n {4}-> write it as a list: put "- " before its first key$/,
+      ),
     ],
     [
       'a load balancer in an existing network without loadBalancerCidrs',
@@ -200,57 +189,47 @@ describe('readSettings reports', () => {
         clientCidrs: ['10.0.0.0/8'],
         modelControlKey: 'a-key-of-a-test-0',
       },
-      [
-        'loadBalancerCidrs: is empty, but this stack does not create the network; ' +
-          'allowed: the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
-      ],
+      'loadBalancerCidrs: is empty, but this stack does not create the network; ' +
+        'allowed: the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
     ],
     [
       'a network in one zone',
       { availabilityZones: ['us-east-1a'] },
-      [
-        'availabilityZones: has 1 different zones; allowed: from 2 to 6, each once\n' +
-          '    -> "aws ec2 describe-availability-zones" lists the zones of the region',
-      ],
+      'availabilityZones: has 1 different zones; allowed: from 2 to 6, each once\n' +
+        '    -> "aws ec2 describe-availability-zones" lists the zones of the region',
     ],
     [
       'a zone without a range by its letter',
       { availabilityZones: ['us-east-1a', 'us-east-1h'] },
-      [
-        'subnetRanges: is by-zone, but there is no range for us-east-1h; ' +
-          'allowed: zones whose letter is from a to g, or by-position',
-      ],
+      'subnetRanges: is by-zone, but there is no range for us-east-1h; ' +
+        'allowed: zones whose letter is from a to g, or by-position',
     ],
     [
       'a network of an invalid size',
       { vpcCidr: '10.0.0.0/24' },
-      ['vpcCidr: is 10.0.0.0/24: not a size that a VPC can have; allowed: from /16 to /20, "10.0.0.0/16"'],
+      'vpcCidr: is 10.0.0.0/24: not a size that a VPC can have; allowed: from /16 to /20, "10.0.0.0/16"',
     ],
     [
       'an existing network without subnets',
       { vpcId: 'vpc-0a', privateSubnetIds: [] },
-      [
-        'privateSubnetIds: has 0 subnets; allowed: at least two, in different zones\n' +
-          '    -> list the private subnets of the VPC',
-      ],
+      'privateSubnetIds: has 0 subnets; allowed: at least two, in different zones\n' +
+        '    -> list the private subnets of the VPC',
     ],
     [
       'a retention that CloudWatch does not offer',
       { flowLogDays: 13 },
-      [expect.stringMatching(/^flowLogDays: is 13; allowed: 1, 3, 5, 7, 14, /)],
+      expect.stringMatching(/^flowLogDays: is 13; allowed: 1, 3, 5, 7, 14, /),
     ],
     [
       'protect beside bucketForceDestroy',
       { protect: true },
-      ['bucketForceDestroy: is true, but protect is true too\n    -> set one of them to false'],
+      'bucketForceDestroy: is true, but protect is true too\n    -> set one of them to false',
     ],
     [
       'a prefix that the publisher rejects',
       { modelRepositoryPrefix: 'models.releases' },
-      [
-        'modelRepositoryPrefix: this prefix is reserved, because the publisher stores the releases of a repository under it; ' +
-          'allowed: the repository is s3://bucket/models',
-      ],
+      'modelRepositoryPrefix: this prefix is reserved, because the publisher stores the releases of a repository under it; ' +
+        'allowed: the repository is s3://bucket/models',
     ],
     [
       'an S3 API without the secret of its key',
@@ -261,31 +240,27 @@ describe('readSettings reports', () => {
         publisherSubjects: [],
         gpuNodePools: [],
       },
-      ['s3SecretAccessKey: is missing; allowed: all of s3Endpoint, s3AccessKeyId, s3SecretAccessKey, or none of them'],
+      's3SecretAccessKey: is missing; allowed: all of s3Endpoint, s3AccessKeyId, s3SecretAccessKey, or none of them',
     ],
     [
       'readers of an existing bucket',
       { bucketName: 'models', bucketReaders: ['arn:aws:iam::111122223333:role/deploy'] },
-      [
-        'bucketReaders: is set, but the policy of the existing bucket bucketName is not changed\n' +
-          '    -> remove it, and allow the roles in the policies of that bucket and its key',
-      ],
+      'bucketReaders: is set, but the policy of the existing bucket bucketName is not changed\n' +
+        '    -> remove it, and allow the roles in the policies of that bucket and its key',
     ],
     [
       'every role of an account as a reader',
       { bucketReaders: ['arn:aws:iam::111122223333:role/*'] },
-      [
-        expect.stringMatching(
-          /^bucketReaders\[0\]: is "arn:aws:iam::111122223333:role\/\*"; allowed: the ARN of an IAM role/,
-        ),
-      ],
+      expect.stringMatching(
+        /^bucketReaders\[0\]: is "arn:aws:iam::111122223333:role\/\*"; allowed: the ARN of an IAM role/,
+      ),
     ],
     [
       'a context for a cluster that is created',
       { kubeContext: 'mine' },
-      ['kubeContext: is set, but this stack creates a cluster\n    -> set cluster to existing, or remove it'],
+      'kubeContext: is set, but this stack creates a cluster\n    -> set cluster to existing, or remove it',
     ],
-  ])('%s', (_, values, said) => {
+  ])('%s', (_, values, ...said) => {
     expect(getProblems(values)).toEqual(said);
   });
 

@@ -45,11 +45,6 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(table(made.resources)).toMatchSnapshot();
   });
 
-  test('has each row of the snapshot: no resource is left out of the table', () => {
-    const rows = table(made.resources).trim().split('\n').length - 2;
-    expect(rows).toBe(made.resources.filter(({ type }) => type !== 'pulumi:pulumi:Stack').length);
-  });
-
   test('names no resource after the stack, and recognises the names of earlier versions, which did', () => {
     const own = made.resources.filter(({ type }) => type !== 'pulumi:pulumi:Stack');
     expect(own.map(({ name }) => name).filter((name) => name.includes(stack))).toEqual([]);
@@ -285,31 +280,11 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   });
 
-  test('creates a bucket with versioning, KMS, lifecycle and logs, for TLS requests of this account only', () => {
+  test('creates a bucket with lifecycle and logs, for TLS requests of this account only', () => {
     const models = `models`;
     const [bucket, logs] = [`${models}-a1b2c3d`, `${models}-access-logs-a1b2c3d`];
     const of = (type: string): Record<string, unknown> => made.only(`aws:s3/${type}`, models).inputs;
     expect(of('bucket:Bucket')).toEqual({ forceDestroy: stack === 'staging' });
-    expect(of('bucketVersioning:BucketVersioning')['versioningConfiguration']).toEqual({ status: 'Enabled' });
-    expect(of('bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration')['rules']).toEqual([
-      {
-        applyServerSideEncryptionByDefault: {
-          sseAlgorithm: 'aws:kms',
-          kmsMasterKeyId: `arn:aws:kms:us-east-1:${ACCOUNT}:key/${models}-key`,
-        },
-        bucketKeyEnabled: true,
-      },
-    ]);
-    expect(of('bucketPublicAccessBlock:BucketPublicAccessBlock')).toEqual({
-      bucket,
-      blockPublicAcls: true,
-      blockPublicPolicy: true,
-      ignorePublicAcls: true,
-      restrictPublicBuckets: true,
-    });
-    expect(of('bucketOwnershipControls:BucketOwnershipControls')['rule']).toEqual({
-      objectOwnership: 'BucketOwnerEnforced',
-    });
     const everything = [`arn:aws:s3:::${bucket}`, `arn:aws:s3:::${bucket}/*`];
     expect(json(of('bucketPolicy:BucketPolicy')['policy'])).toEqual({
       Version: '2012-10-17',

@@ -215,17 +215,6 @@ describe('pictures of the page', () => {
     expect(text).not.toContain('Random weights.');
   });
 
-  test('have their size and an alternative text', async () => {
-    const text = await renderPage(page(restored(RANDOM)));
-    const images = [...text.matchAll(/<img[^>]*>/g)].map(([tag]) => tag.replace(/base64,[^"]*/, ''));
-    expect(images).toEqual([
-      expect.stringMatching(/src="data:image\/png;".*width="4".*height="4".*alt="Photograph of a face/s) as string,
-      expect.stringMatching(
-        /src="data:image\/png;".*width="8".*height="8".*alt="The answer: the face as a network with random weights/s,
-      ) as string,
-    ]);
-  });
-
   test('toPicture rejects a tensor that is not a picture', () => {
     expect(() => toPicture({ name: 'y', datatype: 'FP32', shape: [1, 1, 3], data: new Float32Array(3) })).toThrow(
       'output y is FP32 [1, 1, 3], not a picture (UINT8 [height, width, 3])',

@@ -66,88 +66,23 @@ it('toNested nests as deep as the shape', () => {
 });
 
 describe('readTensor rejects', () => {
-  it.each<{ values: string; datatype: DataType; nested: Nested; message: string }>([
-    {
-      values: 'uneven rows',
-      datatype: 'FP32',
-      nested: [[1, 2], [3]],
-      message: "tensor 'x': rows of axis 1 differ in length; the first ones give [2, 2]",
-    },
-    {
-      values: 'a row that is less deep',
-      datatype: 'FP32',
-      nested: [[1], 2],
-      message: "tensor 'x': rows of axis 1 differ in length; the first ones give [2, 1]",
-    },
-    {
-      values: 'a row that is too deep',
-      datatype: 'FP32',
-      nested: [1, [2]],
-      message: "tensor 'x': rows of axis 1 differ in length; the first ones give [2]",
-    },
-    {
-      values: 'an integer out of range',
-      datatype: 'UINT8',
-      nested: [256],
-      message: "tensor 'x': 256 is not a valid UINT8 value",
-    },
-    {
-      values: 'a fraction for an integer',
-      datatype: 'INT32',
-      nested: [1.5],
-      message: "tensor 'x': 1.5 is not a valid INT32 value",
-    },
-    {
-      values: 'a fraction for a 64-bit integer',
-      datatype: 'INT64',
-      nested: [0.5],
-      message: "tensor 'x': 0.5 is not a valid INT64 value",
-    },
-    {
-      values: 'an integer that JSON rounds',
-      datatype: 'INT64',
-      nested: [2 ** 53],
-      message: "tensor 'x': 9007199254740992 is not a valid INT64 value",
-    },
-    {
-      values: 'a 64-bit integer out of range',
-      datatype: 'UINT64',
-      nested: [-1n],
-      message: "tensor 'x': -1 is not a valid UINT64 value",
-    },
-    {
-      values: 'a float that becomes infinite',
-      datatype: 'FP32',
-      nested: [1e39],
-      message: "tensor 'x': 1e+39 is not a valid FP32 value",
-    },
-    {
-      values: 'a 16-bit float that becomes infinite',
-      datatype: 'FP16',
-      nested: [65520],
-      message: "tensor 'x': 65520 is not a valid FP16 value",
-    },
-    {
-      values: 'a string for a number',
-      datatype: 'FP32',
-      nested: ['1'],
-      message: `tensor 'x': "1" is not a valid FP32 value`,
-    },
-    {
-      values: 'a number for a string',
-      datatype: 'BYTES',
-      nested: [1],
-      message: "tensor 'x': 1 is not a valid BYTES value",
-    },
-    {
-      values: 'a number that is neither 0 nor 1 for BOOL',
-      datatype: 'BOOL',
-      nested: [2],
-      message: "tensor 'x': 2 is not a valid BOOL value",
-    },
-  ])('$values', ({ datatype, nested, message }) => {
+  it.each<[values: string, datatype: DataType, nested: Nested, message: string]>([
+    ['uneven rows', 'FP32', [[1, 2], [3]], 'rows of axis 1 differ in length; the first ones give [2, 2]'],
+    ['a row that is less deep', 'FP32', [[1], 2], 'rows of axis 1 differ in length; the first ones give [2, 1]'],
+    ['a row that is too deep', 'FP32', [1, [2]], 'rows of axis 1 differ in length; the first ones give [2]'],
+    ['an integer out of range', 'UINT8', [256], '256 is not a valid UINT8 value'],
+    ['a fraction for an integer', 'INT32', [1.5], '1.5 is not a valid INT32 value'],
+    ['a fraction for a 64-bit integer', 'INT64', [0.5], '0.5 is not a valid INT64 value'],
+    ['an integer that JSON rounds', 'INT64', [2 ** 53], '9007199254740992 is not a valid INT64 value'],
+    ['a 64-bit integer out of range', 'UINT64', [-1n], '-1 is not a valid UINT64 value'],
+    ['a float that becomes infinite', 'FP32', [1e39], '1e+39 is not a valid FP32 value'],
+    ['a 16-bit float that becomes infinite', 'FP16', [65520], '65520 is not a valid FP16 value'],
+    ['a string for a number', 'FP32', ['1'], '"1" is not a valid FP32 value'],
+    ['a number for a string', 'BYTES', [1], '1 is not a valid BYTES value'],
+    ['a number that is neither 0 nor 1 for BOOL', 'BOOL', [2], '2 is not a valid BOOL value'],
+  ])('%s', (_, datatype, nested, message) => {
     expect(() => toTensor('x', datatype, nested)).toThrow(
-      expect.objectContaining({ name: 'UserError', message }) as Error,
+      expect.objectContaining({ name: 'UserError', message: `tensor 'x': ${message}` }) as Error,
     );
   });
 });
