@@ -81,7 +81,6 @@ export const GPU_INSTANCE_TYPE_NAMES = Object.keys(GPU_INSTANCE_TYPES) as GpuIns
 
 export const getFacts = (type: GpuInstanceType): GpuInstanceFacts => GPU_INSTANCE_TYPES[type];
 
-/** The compute capability of the GPUs of an instance type. */
 export const getComputeCapability = (type: GpuInstanceType): string => GPUS[getFacts(type).gpu].computeCapability;
 
 /** Bytes of memory of each GPU of an instance type. */

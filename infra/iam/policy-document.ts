@@ -44,10 +44,8 @@ export function getPartition(region: string): string {
   return region.startsWith('us-gov-') ? 'aws-us-gov' : 'aws';
 }
 
-/** ARN of an AWS managed policy. */
 export const managedPolicyArn = (region: string, name: string): string =>
   `arn:${getPartition(region)}:iam::aws:policy/${name}`;
 
-/** ARN of an EKS access policy. */
 export const accessPolicyArn = (region: string, policy: string): string =>
   `arn:${getPartition(region)}:eks::aws:cluster-access-policy/${policy}`;

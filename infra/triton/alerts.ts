@@ -15,7 +15,6 @@ export interface AlertLimits {
   queueMilliseconds: number;
   /** Whether there is an autoscaler, which may reach its maximum. */
   autoscaled: boolean;
-  /** Whether the pods have GPUs. */
   gpus: boolean;
   /** Longest time from the creation of a pod until it is ready. */
   podReadySeconds: number;

@@ -20,7 +20,6 @@ export type * from './args';
 
 /** A Triton Deployment that serves a model repository in S3, with all its objects in the namespace. */
 export class TritonServer extends pulumi.ComponentResource {
-  /** The namespace of the pods. */
   readonly namespace: pulumi.Output<string>;
   /** Label selector of the pods, in the format of kubectl. */
   readonly podSelector: pulumi.Output<string>;

@@ -5,7 +5,6 @@ import { NODE_NAMESPACES, POD_SPEC } from './types';
 /** Workloads whose pods serve requests or run until they are stopped. */
 const SERVING = ['kubernetes:apps/v1:Deployment', 'kubernetes:apps/v1:StatefulSet'];
 
-/** The pod spec of a resource. */
 export const getPod = (resource: Resource): Value => resource.props.at(POD_SPEC[resource.type] ?? 'spec');
 
 export const getContainers = (pod: Value): Value[] => pod.at('containers').items();

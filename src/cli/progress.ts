@@ -58,7 +58,6 @@ export class Progress {
     };
   }
 
-  /** Runs `work` as a step. */
   async run<T>(title: string, work: (step: Step) => Promise<T>, result?: (value: T) => string): Promise<T> {
     const step = this.step(title);
     try {

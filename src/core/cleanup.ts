@@ -2,10 +2,6 @@
 export class Cleanup {
   private readonly steps: (() => Promise<void> | void)[] = [];
 
-  get isEmpty(): boolean {
-    return this.steps.length === 0;
-  }
-
   defer(step: () => Promise<void> | void): void {
     this.steps.push(step);
   }

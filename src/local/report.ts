@@ -33,13 +33,11 @@ const LONGEST_REASON = 60;
 
 const PREVIOUS = 'the previous version is served. ';
 
-/** Whether a version of the model is served. */
 export const isServed = ({ versions }: Pick<LocalStack, 'versions'>, name: string): boolean =>
   versions.some(({ model, state }) => model === name && state === 'READY');
 
 const firstLine = (text: string): string => text.split('\n')[0] ?? '';
 
-/** Prints the answers of each model. */
 export function printAnswers(answers: readonly SmokeTestResult[], timings: Timings): void {
   const rows = answers.map(({ model, protocol, milliseconds, result, error, isZeros }) => [
     model,

@@ -174,7 +174,6 @@ export class RequestError extends UserError {
   }
 }
 
-/** The timeout of a call. */
 export function getTimeoutMs(options: CallOptions): number {
   return options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
 }

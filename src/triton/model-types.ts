@@ -12,7 +12,6 @@ export interface ModelTypes {
   readonly outputs: Readonly<Record<string, DataType>>;
 }
 
-/** The tensors of one data type. */
 export type TensorOf<T extends DataType> = Extract<Tensor, { datatype: T }>;
 
 /**

@@ -397,9 +397,6 @@ describe('--bench', () => {
 describe('rejected requests', () => {
   const REFUSED: [string, string[], number, RegExp][] = [
     ['an empty model', [''], 2, /no model is given\n {2}-> npm run infer -- MODEL/],
-    ['no model', [], 2, /no model is given\n {2}-> npm run infer -- MODEL/],
-    ['a flag without --bench', ['adds', '--duration', '1'], 2, /--concurrency and --duration need --bench/],
-    ['types of an answer', ['adds', '--types', 'x.ts', '--json'], 2, /--types and --json cannot be combined/],
     ['types in a file of another kind', ['--types', 'x.py'], 2, /--types x\.py: must be the name of a \.ts file/],
     [
       'types in a folder that is not there',
@@ -408,7 +405,6 @@ describe('rejected requests', () => {
       /--types .*: the folder \S+ does not exist/,
     ],
     ['a file that nothing is written to', ['adds', '-o', 'x.exe'], 2, /--out x\.exe: .*\.png \.jpg/],
-    ['pixels of no kind', ['adds', '--pixels', 'hsv'], 2, /--pixels hsv: unknown format; allowed: bgr, rgb/],
     ['a header that is none', ['adds', '--header', 'x'], 2, /--header "x": must be "NAME: VALUE"/],
     ['a model that is not there', ['add'], 1, /unknown model: 'add' .*\n {2}-> did you mean "adds"\?/],
     [

@@ -99,7 +99,6 @@ export const ENSEMBLE = {
   'part/1/model.py': ECHO,
 };
 
-/** Writes the models of REPOSITORY into a folder. */
 export async function writeClientModels(folder: string): Promise<void> {
   writeRepository(folder, REPOSITORY);
   const { python } = await ensurePython(new Progress(process.stderr, true).step(''));

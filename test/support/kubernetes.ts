@@ -116,7 +116,6 @@ class ApiCluster implements TestCluster {
     private readonly rbac: RbacAuthorizationV1Api,
   ) {}
 
-  /** Creates the node and the namespace. */
   static async prepare(access: Access, namespace: string): Promise<ApiCluster> {
     const { CoreV1Api, KubeConfig, RbacAuthorizationV1Api } = await import('@kubernetes/client-node');
     const config = new KubeConfig();

@@ -2,7 +2,6 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 /** The sockets on which a process listens, according to the kernel. */
 export interface Listening {
-  /** Ports on 127.0.0.1. */
   ports: number[];
   /** Addresses other than 127.0.0.1, in the kernel's hexadecimal form. */
   elsewhere: string[];

@@ -142,7 +142,6 @@ export class TestStack {
     return JSON.parse(text) as Record<string, unknown>;
   }
 
-  /** The resources in the state of the stack. */
   async resources(): Promise<StateResource[]> {
     const state = JSON.parse(await this.pulumi('stack', 'export', '--stack', this.name)) as {
       deployment: { resources?: StateResource[] };

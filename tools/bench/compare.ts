@@ -83,7 +83,6 @@ export function printComparison(title: string, results: readonly Comparison[]): 
   );
 }
 
-/** Prints a table with a title to stdout. */
 export function print(title: string, headings: readonly string[], rows: readonly (readonly string[])[]): void {
   process.stdout.write(`\n${title}\n\n${formatTable(headings, rows)}\n\n`);
 }

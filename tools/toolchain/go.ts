@@ -212,30 +212,11 @@ async function build(program: GoProgram, pins: Pins, output: string): Promise<vo
   }
 }
 
-/** Converts the reason of a failed build to an error for users. */
-export function explainBuild(program: Pick<GoProgram, 'name'>, error: unknown): unknown {
+/** Converts a failed command of Go to an error with the next step. */
+function explainBuild({ name }: Pick<GoProgram, 'name'>, error: unknown): unknown {
   if (!(error instanceof CommandError)) return error;
-  const said = error.output.stderr;
-  const last = said.trim().split('\n').at(-1) ?? '';
-  if (/no space left on device/i.test(said)) {
-    return new UserError(`the disk is full: ${program.name} could not be built`, {
-      hint: 'free about 4 GB, or choose other disks with XDG_CACHE_HOME, GOCACHE and GOMODCACHE',
-      cause: error,
-    });
-  }
-  if (/checksum mismatch|SECURITY ERROR/.test(said)) {
-    return new UserError(`${program.name} is not built: a module is not the one that go.sum pins (${last})`, {
-      hint: 'empty the module cache ("go clean -modcache") and run this again; if it stays, the proxy (GOPROXY) serves other files',
-      cause: error,
-    });
-  }
-  if (
-    /dial tcp|no such host|i\/o timeout|connection re(?:fused|set)|proxyconnect|TLS handshake|: \d{3} [A-Z]/.test(said)
-  ) {
-    return new UserError(`the Go module proxy could not be reached, or lacks a module of ${program.name} (${last})`, {
-      hint: 'check the network, or the settings of Go (GOPROXY, HTTPS_PROXY), and run this again',
-      cause: error,
-    });
-  }
-  return error;
+  return new UserError(`${name} cannot be built: ${error.output.stderr.trim()}`, {
+    hint: 'Go needs its module proxy (GOPROXY, HTTPS_PROXY), 4 GB of disk (XDG_CACHE_HOME, GOCACHE, GOMODCACHE), and modules with the checksums of go.sum (else: go clean -modcache)',
+    cause: error,
+  });
 }

@@ -97,7 +97,6 @@ export function findInstalledPlugin(name: string, version: string): ResourcePlug
   return existsSync(path) ? { name, version, path } : undefined;
 }
 
-/** Installs a plugin into the Pulumi home folder `home`. */
 export function installPlugin(home: string, plugin: ResourcePlugin): void {
   const folder = pluginFolder(home, plugin);
   mkdirSync(folder, { recursive: true });

@@ -223,7 +223,6 @@ const libtorchTextsAreLists: ModelRule = (model) => {
   }
 };
 
-/** Rules for inputs and outputs. */
 export const tensorRules: readonly ModelRule[] = [
   inputsAndOutputsAreGiven,
   namesAreGiven,

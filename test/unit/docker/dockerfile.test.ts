@@ -6,14 +6,12 @@ import { type Instruction, parseDockerfile, readDockerfile, readText } from './r
 
 const instructions = readDockerfile();
 
-/** Instructions of the stage with this name. */
 function stage(name: string): Instruction[] {
   const start = instructions.findIndex((one) => one.name === 'FROM' && one.value.endsWith(` AS ${name}`));
   const end = instructions.findIndex((one, index) => index > start && one.name === 'FROM');
   return instructions.slice(start, end === -1 ? undefined : end);
 }
 
-/** The only instruction of that name in a stage. */
 function only(name: string, instructionsOfStage: Instruction[]): string {
   const found = instructionsOfStage.filter((one) => one.name === name).map(({ value }) => value);
   expect([name, found.length]).toEqual([name, 1]);

@@ -11,42 +11,9 @@ import { chance, integer, pick, SEEDED, type Random } from '../../support/random
 afterAll(removeFolders);
 
 const TOKENS = [
-  ...[
-    '{',
-    '}',
-    '[',
-    ']',
-    ':',
-    '- ',
-    '"',
-    "'",
-    '#',
-    '&a',
-    '*a',
-    '<<: *a',
-    '!!binary',
-    '|',
-    '>',
-    '%',
-    '\t',
-    '\n',
-    '\0',
-    '\\',
-  ],
-  ...['~', 'null', 'true', '-1', '0', '1e999', '99999999999999999999', '0x', '.nan', 'TYPE_FP32', 'FP32', '__proto__'],
-  ...[
-    'input',
-    'output',
-    'dims',
-    'ensemble_scheduling',
-    'step',
-    'version_policy',
-    'specific',
-    'all',
-    'platform',
-    '😀',
-    '\ud800',
-  ],
+  ...'{ } [ ] : - " \' # &a *a !!binary | > % \\ ~ null true -1 0 1e999 99999999999999999999 0x .nan'.split(' '),
+  ...'TYPE_FP32 FP32 __proto__ input output dims ensemble_scheduling step version_policy specific all'.split(' '),
+  ...['platform', '- ', '<<: *a', '\t', '\n', '\0', '😀', '\ud800'],
 ];
 
 /** One to four random changes: deletes, repeats or replaces characters or lines, or inserts words of both languages. */

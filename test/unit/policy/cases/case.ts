@@ -51,7 +51,6 @@ export function changed<T extends object>(value: T, path: string, to: unknown): 
   return copy;
 }
 
-/** A policy of one statement, as text. */
 export function policyText(statement: object): string {
   return JSON.stringify({ Version: '2012-10-17', Statement: [statement] });
 }
