@@ -2,6 +2,7 @@ import type { Agent } from 'node:http';
 import type { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { UserError } from '../core/errors';
 import { ProxyError } from './agent';
+import { nonEmpty } from './settings';
 import type { Credentials } from './types';
 
 type Provider = ReturnType<typeof defaultProvider>;
@@ -113,33 +114,43 @@ export class CredentialSource {
     const isNamed = name === 'CredentialsProviderError' || error.message.includes(name);
     const text = isNamed ? (this.getReason(profile) ?? error.message) : `${name}: ${error.message}`;
     return new CredentialsError(`cannot obtain the AWS credentials${from}: ${text}`, {
-      hint: await this.adviceFor(error),
+      hint: error instanceof ProxyError ? error.hint : await this.adviceFor(`${error.name} ${text}`),
       cause: error,
     });
   }
 
-  /** Why the profile has no credentials. The chain tries other providers then, and reports only that all of them failed. */
+  /** Why there are no credentials. The chain tries other providers then, and reports only that all of them failed. */
   private getReason(profile: string): string | undefined {
-    if (profile === '') return undefined;
+    const container = CONTAINER_VARIABLES.find((variable) => nonEmpty(this.env[variable]) !== undefined);
+    if (profile === '') return container && `the service in ${container} provided none`;
     const notes = this.notes.flatMap((note) => /^@smithy\/property-provider (?:->|\(!\)) (.*)$/s.exec(note)?.[1] ?? []);
     const reason = notes.find((note) => !NOT_APPLICABLE.test(note));
     // The command may contain a secret.
     return reason?.replace(/^Command failed: .*\n?/, 'credential_process failed: ').trim();
   }
 
-  private async adviceFor(error: NodeJS.ErrnoException): Promise<string> {
-    if (error instanceof ProxyError) return error.hint;
-    const [, advice] = ADVICE.find(([names]) => names.test(`${error.name} ${error.code ?? ''}`)) ?? [];
+  private async adviceFor(text: string): Promise<string> {
+    const [, advice] = ADVICE.find(([pattern]) => pattern.test(text)) ?? [];
     if (advice !== undefined) return advice;
     // AWS's sign-in does not work for other S3 APIs.
     return (await this.signIn()).ofAws
-      ? `set AWS_PROFILE, or sign in with "aws sso login", or set ${KEYS}`
+      ? `set AWS_PROFILE, or sign in with "aws sso login", or set ${KEYS}, or use a machine or pod that has a role`
       : `set ${KEYS} (or AWS_PROFILE) to those of this server; for "npm run local" use --local`;
   }
 }
 
-/** Next step, by the name or code of an error of STS, SSO or the connection to them. */
-const ADVICE: [names: RegExp, advice: string][] = [
+const CONTAINER_VARIABLES = ['AWS_CONTAINER_CREDENTIALS_FULL_URI', 'AWS_CONTAINER_CREDENTIALS_RELATIVE_URI'];
+
+/** Next step, by the name and text of an error of a provider, STS, SSO or the connection to them. */
+const ADVICE: [pattern: RegExp, advice: string][] = [
+  [/the service in AWS_CONTAINER/, 'check the role of the pod or task, and its service account'],
+  [
+    /credential_process/,
+    'run the credential_process of the profile by hand: it must print the JSON that the AWS tools expect',
+  ],
+  [/using profile|could not be found/, 'correct AWS_PROFILE, or add the profile to ~/.aws/config ("aws configure")'],
+  [/ENOENT/, 'correct AWS_WEB_IDENTITY_TOKEN_FILE (or web_identity_token_file of the profile)'],
+  [/ SSO /, 'sign in again ("aws sso login")'],
   [
     /AccessDenied/,
     'this identity may not assume the role: check the trust policy of the role, and role_arn of the profile',

@@ -43,7 +43,7 @@ export class S3Error extends UserError {
     const { code, status, text, cause } = details;
     const parts = [code, status === undefined ? '' : `(HTTP ${status})`, text === code ? '' : (text ?? '')];
     super(`cannot ${what} at ${endpoint}: ${parts.filter((part) => part !== '').join(' ')}`, {
-      hint: details.hint ?? adviceFor(details),
+      hint: details.hint ?? adviceFor(details, endpoint),
       cause,
     });
     this.code = code;
@@ -55,6 +55,9 @@ export class S3Error extends UserError {
 
 const NO_BUCKET = 'create the bucket ("pulumi up" or "aws s3 mb s3://NAME"), or correct its name';
 const NO_SPACE = 'the server has no space left: free some, and run the command again';
+
+const NOT_TRUSTED =
+  'the certificate is not trusted: set NODE_EXTRA_CA_CERTS or AWS_CA_BUNDLE to the file of its certificate authority';
 
 const SERVER_FAILED = 'the server failed: try again later';
 
@@ -75,6 +78,7 @@ const ADVICE: Record<string, string> = {
   RequestTimeTooSkewed: 'the clock of this machine is wrong: correct it',
   PermanentRedirect: 'the bucket is in another region: set --region',
   TemporaryRedirect: 'the bucket is in another region, or was created just now: set --region, or try again later',
+  NotS3: 'correct --endpoint-url (AWS_ENDPOINT_URL), and check whether a proxy or sign-in page answered',
   AuthorizationHeaderMalformed: 'the bucket is in another region: set --region',
   IllegalLocationConstraintException: 'the bucket is in another region: set --region',
   BadDigest: 'the data was changed in transit: run the command again; if it fails again, check proxies',
@@ -96,14 +100,10 @@ const ADVICE: Record<string, string> = {
   ETIMEDOUT: 'the server does not answer: check --endpoint-url and the network, and try again later',
   EPROTO: 'the server does not speak TLS: check whether --endpoint-url begins with http or https',
   ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS: check whether --endpoint-url begins with http or https',
-  DEPTH_ZERO_SELF_SIGNED_CERT:
-    'the certificate is not trusted: set NODE_EXTRA_CA_CERTS to the file of its certificate authority',
-  SELF_SIGNED_CERT_IN_CHAIN:
-    'the certificate is not trusted: set NODE_EXTRA_CA_CERTS to the file of its certificate authority',
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-    'the certificate is not trusted: set NODE_EXTRA_CA_CERTS to the file of its certificate authority',
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
-    'the certificate is not trusted: set NODE_EXTRA_CA_CERTS to the file of its certificate authority',
+  DEPTH_ZERO_SELF_SIGNED_CERT: NOT_TRUSTED,
+  SELF_SIGNED_CERT_IN_CHAIN: NOT_TRUSTED,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: NOT_TRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: NOT_TRUSTED,
 };
 
 /** Whether the server has no space left for a write. */
@@ -149,8 +149,25 @@ export const isOtherRegion = ({ code, region }: S3Error): boolean =>
 export const isExpired = ({ code }: S3Error): boolean =>
   ['ExpiredToken', 'ExpiredTokenException', 'TokenRefreshRequired'].includes(code);
 
-function adviceFor({ code, status, region }: FailureDetails): string | undefined {
-  if (region !== undefined && OTHER_REGION.includes(code)) return `the bucket is in ${region}: set --region ${region}`;
+/** Next step for AccessDenied, by what AWS writes about the reason. */
+const DENIED_ADVICE: [pattern: RegExp, advice: string][] = [
+  [
+    /kms:/,
+    'allow this identity to use the key: kms:GenerateDataKey and kms:Decrypt, in its policy and in that of the key',
+  ],
+  [
+    /explicit deny/,
+    'a policy denies it: check which VPC endpoint, network, or header (such as encryption) the policies of bucket and organization demand',
+  ],
+];
+
+function adviceFor({ code, status, region, text = '' }: FailureDetails, endpoint: string): string | undefined {
+  if (region !== undefined && OTHER_REGION.includes(code)) {
+    return `the bucket is in ${region}: set --region ${region}, and remove --endpoint-url (AWS_ENDPOINT_URL) if it names another region`;
+  }
+  if (code === 'AccessDenied') return (DENIED_ADVICE.find(([pattern]) => pattern.test(text)) ?? [])[1] ?? ADVICE[code];
+  if (code === 'ECONNRESET' && endpoint.startsWith('http:'))
+    return `${ADVICE[code]}; if the server speaks TLS, write https`;
   if (status !== undefined && status >= 500) return ADVICE[code] ?? SERVER_FAILED;
   return ADVICE[code];
 }

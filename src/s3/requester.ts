@@ -196,7 +196,11 @@ export class Requester {
    * @returns whether a request that was sent to `site` may succeed now
    */
   private async follow({ region }: S3Error, site: Site): Promise<boolean> {
-    if (this.site === site && region !== undefined && region !== site.settings.region && !this.moved) {
+    const { endpointUrl } = site.settings;
+    // The address of an endpoint of AWS cannot be that of another region.
+    const fixed = endpointUrl === undefined ? undefined : regionOfHost(endpointUrl);
+    if (region === undefined || (fixed !== undefined && fixed !== region)) return false;
+    if (this.site === site && region !== site.settings.region && !this.moved) {
       this.moved = true;
       const settings = { ...site.settings, region };
       const endpoint = await resolveEndpoint(this.options.bucket, settings);
@@ -218,6 +222,7 @@ export class Requester {
       const answer = await this.sendRequest(request, site, leftMs);
       this.answered = true;
       if (answer.status >= 300) throw new S3RequestError(getFailure(answer));
+      if (isWebPage(answer)) throw new S3RequestError({ code: 'NotS3', text: 'the answer is a web page' });
       const value = request.read(answer, tries);
       this.slots.succeeded((request.body?.byteLength ?? 0) + answer.body.byteLength);
       return { value };
@@ -271,6 +276,11 @@ export class Requester {
       timeoutMs: Math.max(1, timeoutMs),
     });
   }
+}
+
+/** Whether a server answers that is not S3. S3 sends an ETag with each object, also with web pages. */
+function isWebPage({ headers }: WireResponse): boolean {
+  return headers.etag === undefined && (headers['content-type'] ?? '').startsWith('text/html');
 }
 
 /** The value of a header; the first one if the header is repeated. */

@@ -116,9 +116,10 @@ function joined(chunks: Buffer[]): Buffer {
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
 }
 
-/** TLS errors have several lines and end with a location in OpenSSL's source. */
+/** TLS errors have several lines, and locations in OpenSSL's source. */
 function firstLine(text: string): string {
-  return (text.split('\n', 1)[0] as string).replace(/:\.\.\/deps\/.*$/, '');
+  const line = text.split('\n', 1)[0] as string;
+  return line.replace(/:\.\.\/deps\/.*$/, '').replace(/[0-9A-F]+:error:[0-9A-F]+:[^:]*:[^:]*:/, '');
 }
 
 /** Connecting to a host with several addresses fails with one error for each of them. */

@@ -48,7 +48,7 @@ export interface Cloud {
   /** Who may sign requests, by access key. */
   identities: Map<string, Identity>;
   buckets: Map<string, CloudBucket>;
-  /** Errors of services other than S3, by the first label of their host: sts, portal. */
+  /** Errors of STS and SSO, by the name of the role that is requested. */
   refusals: Map<string, AwsError>;
   /** Hosts and signing regions of all requests, `HOST in REGION`. */
   sites: Set<string>;
@@ -158,7 +158,8 @@ function answer(
   reply: http.ServerResponse,
 ): void {
   const [service = ''] = request.host.split('.');
-  const refusal = cloud.refusals.get(service);
+  const role = /role(?:%2F|_name=)([\w-]+)/.exec(request.url + request.body.toString())?.[1] ?? '';
+  const refusal = cloud.refusals.get(role);
   cloud.sites.add(`${request.host} in ${regionOf(request)}`);
   if (service === 'sts') {
     if (refusal !== undefined) return sendError(reply, request, refusal, 'ErrorResponse');
