@@ -56,9 +56,10 @@ class Package {
     return files.filter((file) => file.endsWith('main.mjs')).map((file) => join(commands, dirname(file)));
   }
 
-  run(args: readonly string[], onOutput?: (kill: () => void) => void): Promise<Ended> {
+  run(args: readonly string[], onOutput?: (kill: () => void) => void, env: NodeJS.ProcessEnv = {}): Promise<Ended> {
     const child = spawn(process.execPath, [this.path('scripts', 'run.mjs'), ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...env },
     });
     child.stdout.once('data', () => onOutput?.(() => child.kill('SIGINT')));
     return ended(child);
@@ -86,6 +87,37 @@ test('run.mjs writes all output to a pipe before it exits', async () => {
   const text = `export async function main() { process.stdout.write('é'.repeat(2_500_000)); return 0; }`;
   const { code, stdout } = await Package.create('pipe', { 'large.ts': text }).run(['large']);
   expect([code, stdout.length, new Set(stdout)]).toEqual([0, 2_500_000, new Set('é')]);
+});
+
+const LOCKED = { a: { version: '1.0.0', integrity: 'sha512-a' } };
+const OTHER_PLATFORM = { b: { version: '1.0.0', integrity: 'sha512-b', optional: true } };
+const NPM = 'npm was started';
+
+test.each<[string, Record<string, object>, Partial<Ended>]>([
+  ['keeps modules that npm ci installed without it', LOCKED, success('one')],
+  ['keeps such modules of every platform', { ...LOCKED, ...OTHER_PLATFORM }, success('one')],
+  [
+    'replaces another version',
+    { a: { ...LOCKED.a, version: '2.0.0' } },
+    { code: 1, stderr: expect.stringContaining(NPM) as string },
+  ],
+  ['replaces modules if one is missing', {}, { code: 1, stderr: expect.stringContaining(NPM) as string }],
+  [
+    'replaces modules with one more',
+    { ...LOCKED, c: LOCKED.a },
+    { code: 1, stderr: expect.stringContaining(NPM) as string },
+  ],
+])('run.mjs %s', async (title, installed, expected) => {
+  const hello = Package.create(title.replaceAll(' ', '-'), HELLO);
+  writeFileSync(
+    hello.path('package-lock.json'),
+    JSON.stringify({ packages: { '': {}, ...LOCKED, ...OTHER_PLATFORM } }),
+  );
+  writeFileSync(hello.path('node_modules', '.package-lock.json'), JSON.stringify({ packages: installed }));
+  rmSync(hello.path('node_modules', '.installed-lock'));
+  writeFileSync(hello.path('npm'), `#!/bin/sh\necho '${NPM}' >&2\nexit 1\n`, { mode: 0o755 });
+  const PATH = `${hello.folder}:${process.env['PATH'] ?? ''}`;
+  expect(await hello.run(['hello'], undefined, { PATH })).toMatchObject(expected);
 });
 
 test.each([
