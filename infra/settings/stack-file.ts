@@ -10,7 +10,6 @@ interface StackFile {
   config?: Record<string, unknown>;
 }
 
-const PROJECT = 'triton-serving:';
 const STACK_FILE = /^Pulumi\.(.+)\.yaml$/;
 
 /**
@@ -34,9 +33,10 @@ export function stackFile(stack: string, folder: string): ConfigSource {
           : `use a stack that has a stack file: ${stacks.join(', ')}`,
     });
   }
-  const config = readConfig(file);
+  const prefix = `${projectName(folder)}:`;
+  const config = readConfig(file, prefix);
   const own = Object.entries(config).flatMap(([key, value]) => {
-    const name = ownName(key);
+    const name = ownName(key, prefix);
     return name === undefined ? [] : [[name, value] as const];
   });
   const region = config['aws:region'];
@@ -50,8 +50,16 @@ export function stackFile(stack: string, folder: string): ConfigSource {
   };
 }
 
+/** Name of the project in Pulumi.yaml, which is the prefix of its keys. */
+function projectName(folder: string): string {
+  const file = join(folder, 'Pulumi.yaml');
+  return (
+    (existsSync(file) ? /^name: *([\w.-]+)/m.exec(readFileSync(file, 'utf8'))?.[1] : undefined) ?? 'triton-serving'
+  );
+}
+
 /** @throws UserError with line and column if the file is not valid YAML */
-function readConfig(file: string): Record<string, unknown> {
+function readConfig(file: string, prefix: string): Record<string, unknown> {
   const problem = (message: string, hint?: string): UserError =>
     new UserError(`${basename(file)} cannot be read`, {
       problems: [{ file, message, hint }],
@@ -64,16 +72,15 @@ function readConfig(file: string): Record<string, unknown> {
   }
   const config = content?.config ?? {};
   if (typeof config !== 'object' || Array.isArray(config)) throw problem('config is not a mapping');
-  const twice = Object.keys(config).find((key) => !key.includes(':') && config[`${PROJECT}${key}`] !== undefined);
-  if (twice !== undefined)
-    throw problem(`${twice} and ${PROJECT}${twice} are both set`, `keep only ${PROJECT}${twice}`);
+  const twice = Object.keys(config).find((key) => !key.includes(':') && config[`${prefix}${key}`] !== undefined);
+  if (twice !== undefined) throw problem(`${twice} and ${prefix}${twice} are both set`, `keep only ${prefix}${twice}`);
   return config;
 }
 
 /** Name of a key of this project. Pulumi assigns a key without a prefix to the project. */
-function ownName(key: string): string | undefined {
+function ownName(key: string, prefix: string): string | undefined {
   if (!key.includes(':')) return key;
-  return key.startsWith(PROJECT) ? key.slice(PROJECT.length) : undefined;
+  return key.startsWith(prefix) ? key.slice(prefix.length) : undefined;
 }
 
 const isEncrypted = (value: unknown): boolean =>

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readSettings } from '../../../infra/settings';
 import { stackFile } from '../../../infra/settings/stack-file';
@@ -120,4 +120,14 @@ test('stackFile returns the names of secrets, but not their values', () => {
   const { values, encrypted } = read('config:\n  triton-serving:modelControlKey:\n    secure: AAAB\n');
   expect(Object.keys(values)).toEqual(['modelControlKey']);
   expect([...encrypted]).toEqual(['modelControlKey']);
+});
+
+test('stackFile reads the keys of the project that Pulumi.yaml names', () => {
+  const project = join(scratch.directory, 'Pulumi.yaml');
+  writeFileSync(project, 'name: vision\nruntime: nodejs\n');
+  try {
+    expect(read('config:\n  vision:replicas: 1\n  triton-serving:replicas: 2\n').values).toEqual({ replicas: '1' });
+  } finally {
+    rmSync(project);
+  }
 });
