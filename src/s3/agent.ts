@@ -1,4 +1,6 @@
 import http from 'node:http';
+import type https from 'node:https';
+import { isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContext, TLSSocket } from 'node:tls';
 import { UserError } from '../core/errors';
@@ -153,7 +155,7 @@ export function proxyFor(hostname: string, port: number, env: NodeJS.ProcessEnv)
 }
 
 function openTunnel(
-  open: typeof http.request,
+  open: (options: https.RequestOptions) => http.ClientRequest,
   { url, variable }: ProxySetting,
   { host, port }: Target,
   secureContext: SecureContext | undefined,
@@ -167,8 +169,11 @@ function openTunnel(
     callback(new ProxyError(code, `the proxy ${url.host} (${variable}) ${message}`, hint));
     request.destroy();
   };
+  const proxyHost = url.hostname.replace(/^\[|\]$/g, '');
   const request = open({
-    host: url.hostname.replace(/^\[|\]$/g, ''),
+    host: proxyHost,
+    // Otherwise Node verifies the certificate of the proxy for the name in the Host header.
+    servername: isIP(proxyHost) === 0 ? proxyHost : '',
     port: url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port),
     method: 'CONNECT',
     path: address,

@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { ACCOUNT_KEYS, startCloud, type Cloud } from '../support/aws-cloud';
+import { startConnectProxy } from '../support/connect-proxy';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, testS3 } from '../support/s3';
@@ -56,6 +57,9 @@ function profile(text: string, name = 'work'): NodeJS.ProcessEnv {
   writeFileSync(path, text);
   return { AWS_CONFIG_FILE: path, AWS_PROFILE: name };
 }
+
+/** A profile with a role. */
+const role = (): NodeJS.ProcessEnv => profile(ROLE);
 
 const ROLE = `[profile work]
 role_arn = arn:aws:iam::123456789012:role/publisher
@@ -115,7 +119,7 @@ const S3_EU = 'models-eu.s3.eu-central-1.amazonaws.com in eu-central-1';
 
 test.each<[string, () => NodeJS.ProcessEnv | Promise<NodeJS.ProcessEnv>, string[]]>([
   ['access keys', () => ({ ...KEYS, AWS_REGION: 'eu-central-1' }), []],
-  ['a profile with a role', () => profile(ROLE), ['sts.eu-central-1.amazonaws.com in eu-central-1']],
+  ['a profile with a role', role, ['sts.eu-central-1.amazonaws.com in eu-central-1']],
   ['IAM Identity Center', ssoProfile, ['portal.sso.us-west-2.amazonaws.com in none']],
   ['a web identity', webIdentity, ['sts.eu-central-1.amazonaws.com in none']],
   [
@@ -184,6 +188,23 @@ test('TLS without a proxy, with the authority in AWS_CA_BUNDLE and the region in
   await list('models-eu', env, '--endpoint-url', endpoint);
   cloud.buckets.set('models-eu', { region: 'eu-central-1' });
   expect([...cloud.sites]).toEqual(['127.0.0.1 in us-east-1']);
+});
+
+test('a proxy that speaks TLS', async () => {
+  const proxy = await startConnectProxy(cloud.port, 'user:password', undefined, cloud.tls);
+  scratch.defer(() => proxy.stop());
+  const env = { ...role(), HTTPS_PROXY: `https://user:password@127.0.0.1:${proxy.port}` };
+  await list('models-eu', env);
+  expect(new Set(proxy.hosts)).toEqual(
+    new Set(['sts.eu-central-1.amazonaws.com', 'models-eu.s3.eu-central-1.amazonaws.com']),
+  );
+});
+
+test('a proxy that fails once is asked again', async () => {
+  const proxy = await startConnectProxy(cloud.port, undefined, (_, count) => (count === 1 ? 502 : undefined));
+  scratch.defer(() => proxy.stop());
+  await list('models-eu', { ...KEYS, AWS_REGION: 'eu-central-1', HTTPS_PROXY: `127.0.0.1:${proxy.port}` });
+  expect(proxy.hosts.length).toBeGreaterThan(1);
 });
 
 test('promote copies between buckets in two regions with one AWS_REGION', async () => {

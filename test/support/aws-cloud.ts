@@ -54,6 +54,8 @@ export interface Cloud {
   sites: Set<string>;
   /** The certificate of the authority. */
   caFile: string;
+  /** A certificate of the authority for 127.0.0.1. */
+  tls: { key: string; cert: string };
   /** Port that speaks TLS for every host name of AWS. */
   port: number;
   proxy: ConnectProxy;
@@ -97,7 +99,7 @@ export async function startCloud(scratch: Scratch, store: string): Promise<Cloud
     sso: { accessKeyId: 'ASIASSO', secretAccessKey: 'sso-secret-key', sessionToken: 'sso-session-token' },
   };
   const identities = new Map([ACCOUNT_KEYS, issued.sts, issued.sso].map((one: Identity) => [one.accessKeyId, one]));
-  const cloud: Omit<Cloud, 'port' | 'proxy' | 'env'> = {
+  const cloud: Omit<Cloud, 'port' | 'proxy' | 'env' | 'tls'> = {
     identities,
     buckets: new Map(),
     refusals: new Map(),
@@ -106,13 +108,14 @@ export async function startCloud(scratch: Scratch, store: string): Promise<Cloud
     issued,
   };
 
-  const { key, certificate } = createCertificate({
+  const { key, certificate: cert } = createCertificate({
     name: 'server',
     addresses: [[127, 0, 0, 1]],
     issuer: { name: 'Test Authority', key: authority.key },
   });
+  const tls = { key, cert };
   const server = https.createServer(
-    { key, cert: certificate, SNICallback: (host, callback) => callback(null, contextFor(host)) },
+    { ...tls, SNICallback: (host, callback) => callback(null, contextFor(host)) },
     (incoming, reply) => {
       const chunks: Buffer[] = [];
       incoming.on('error', () => undefined);
@@ -148,7 +151,7 @@ export async function startCloud(scratch: Scratch, store: string): Promise<Cloud
     HOME: scratch.directory,
     XDG_CACHE_HOME: process.env['XDG_CACHE_HOME'] ?? join(process.env['HOME'] ?? '', '.cache'),
   };
-  return { ...cloud, port, proxy, env };
+  return { ...cloud, port, proxy, env, tls };
 }
 
 function answer(

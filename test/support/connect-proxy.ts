@@ -1,4 +1,5 @@
 import * as http from 'node:http';
+import * as https from 'node:https';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 
 export interface ConnectProxy {
@@ -14,15 +15,18 @@ export interface ConnectProxy {
  * real commands then reach a test server under the names of AWS.
  * @param login `user:password` that the proxy requires
  * @param status the status for a tunnel; undefined opens it, and 'silent' never answers
+ * @param tls key and certificate of a proxy that speaks TLS
  */
 export async function startConnectProxy(
   targetPort: number,
   login?: string,
   status: (host: string, count: number) => number | 'silent' | undefined = () => undefined,
+  tls?: { key: string; cert: string },
 ): Promise<ConnectProxy> {
   const hosts: string[] = [];
   const open = new Set<Socket>();
-  const server = http.createServer((_, reply) => reply.writeHead(405).end());
+  const refuse: http.RequestListener = (_, reply) => reply.writeHead(405).end();
+  const server = tls === undefined ? http.createServer(refuse) : https.createServer(tls, refuse);
   server.on('connect', (request: http.IncomingMessage, client: Socket) => {
     const host = (request.url ?? '').replace(/:\d+$/, '');
     hosts.push(host);
