@@ -40,7 +40,7 @@ export const PUBLISH_HELP = `  --no-load                  publish to the reposit
   --message TEXT             message of the release (default: the subject of the current commit)
   --load-timeout SECONDS     time for one model to become READY on one replica (default: ${PUBLISH_FLAGS['load-timeout'].default})
   --lock-timeout SECONDS     time to wait for another publisher (default: ${PUBLISH_FLAGS['lock-timeout'].default})
-  --concurrency N            most S3 requests in flight; begins with 32 (default: ${PUBLISH_FLAGS.concurrency.default})
+  --concurrency N            most S3 requests in flight; begins with 64 (default: ${PUBLISH_FLAGS.concurrency.default})
   --memory MIB               memory for the bytes of uploads; large files use 8 MiB for each part in flight (default: ${PUBLISH_FLAGS.memory.default})
   --sse ALGORITHM[:KEY]      encryption to request for each object, if the policy of the bucket requires the header: AES256,
                              aws:kms, or aws:kms:KEY with the id or ARN of a key (default: that of the bucket)

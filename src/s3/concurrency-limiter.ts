@@ -1,5 +1,5 @@
 /** Requests in flight at first. */
-const INITIAL_LIMIT = 32;
+const INITIAL_LIMIT = 64;
 
 /** The limit is doubled while that raises the throughput by at least this factor. */
 const WORTHWHILE_GAIN = 1.2;
@@ -80,7 +80,7 @@ export class ConcurrencyLimiter {
     }
     this.limit = Math.min(this.most, 2 * this.limit);
     // New connections take several round trips until their first answer.
-    probe.restart(2 * this.limit);
+    probe.restart(this.limit);
     this.wake();
   }
 

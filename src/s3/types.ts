@@ -14,7 +14,7 @@ export interface StoreOptions {
   endpointUrl?: string;
   /** Default: the environment, then the AWS credential chain (profiles, SSO, roles of pods and machines). */
   credentials?: Credentials;
-  /** Most requests in flight; default 256. Begins with 32, and rises while that raises the throughput. */
+  /** Most requests in flight; default 256. Begins with 64, and rises while that raises the throughput. */
   concurrency?: number;
   /** Default: the encryption of the bucket. */
   encryption?: Encryption | undefined;

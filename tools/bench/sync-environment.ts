@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../src/core/errors';
@@ -6,10 +6,20 @@ import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import type { S3Server } from '../../src/local/s3-server';
 import { freePorts } from '../../src/local/process/ports';
+import { createCertificate } from '../../src/local/certificate';
+import { startRelay, type Relay } from '../network/relay';
 import { ensureVersitygw, startVersitygw } from '../toolchain/versitygw';
 import type { RequestCounts, Sample } from './sync-report';
 import { makeRepository, type RepositoryShape } from './sync-repository';
-import { baseEnvironment, SYNC_MODELS, syncTools, type Command, type SyncPrograms, type SyncTool } from './tools';
+import {
+  baseEnvironment,
+  farSyncTools,
+  SYNC_MODELS,
+  syncTools,
+  type Command,
+  type SyncPrograms,
+  type SyncTool,
+} from './tools';
 
 export const BUCKET = 'bench';
 
@@ -20,21 +30,28 @@ export class Environment {
     readonly python: string,
     readonly programs: SyncPrograms,
     readonly server: S3Server,
+    readonly endpoint: string,
     readonly tools: readonly SyncTool[],
     /** Environment variables of the tools. */
     readonly env: NodeJS.ProcessEnv,
+    /** Between the tools and the server, if these are far apart. */
+    readonly relay: Relay | undefined,
   ) {}
 
-  /** @param accessLog file to which each request is logged. Default: no log */
+  /**
+   * @param options `accessLog`: file to which each request is logged, default: no log; `far`: the server has TLS and is
+   *   reached through `relay`
+   */
   static async open(
     directory: string,
     python: string,
     programs: SyncPrograms,
-    accessLog?: string,
+    { accessLog, far = false }: { accessLog?: string | undefined; far?: boolean } = {},
   ): Promise<Environment> {
     const home = join(directory, 'home');
     mkdirSync(home, { recursive: true });
     const [port = 0] = await freePorts(1);
+    const tls = far ? writeCertificates(directory) : undefined;
     const server = await startVersitygw({
       versitygw: await ensureVersitygw(),
       python,
@@ -42,21 +59,27 @@ export class Environment {
       logFile: join(directory, 'versitygw.log'),
       port,
       accessLog,
+      tls,
     });
-    const tools = syncTools({ endpoint: server.endpoint, python, programs, home });
-    const environment = new Environment(directory, python, programs, server, tools, baseEnvironment(home));
+    const relay = far ? await startRelay(port) : undefined;
+    const endpoint = relay === undefined ? server.endpoint : `https://127.0.0.1:${relay.port}`;
+    const options = { endpoint, python, programs, home, caFile: tls?.authority };
+    const tools = far ? farSyncTools(options) : syncTools(options);
+    const env = baseEnvironment(options);
+    const environment = new Environment(directory, python, programs, server, endpoint, tools, env, relay);
     try {
-      const makeBucket = [programs.s5cmd, `--endpoint-url=${server.endpoint}`, 'mb', `s3://${BUCKET}`];
+      const makeBucket = [programs.s5cmd, `--endpoint-url=${endpoint}`, 'mb', `s3://${BUCKET}`];
       await environment.measure({ argv: makeBucket, env: environment.env });
       return environment;
     } catch (error) {
-      await server.stop();
+      await environment.close();
       throw error;
     }
   }
 
   /** Stops the server and deletes its data. */
   async close(): Promise<void> {
+    await this.relay?.stop();
     await this.server.stop();
     rmSync(this.directory, { recursive: true, force: true });
   }
@@ -101,6 +124,26 @@ export class Environment {
       throw new UserError(`${tool.name} did not upload ${path} to s3://${BUCKET}/${prefix}`);
     }
   }
+}
+
+/** Writes the certificate of a server on this machine, its key and its authority. */
+function writeCertificates(directory: string): Record<'authority' | 'certificate' | 'key', string> {
+  const name = 'triton-serving benchmark';
+  const authority = createCertificate({ name, isAuthority: true });
+  const server = createCertificate({
+    name: '127.0.0.1',
+    addresses: [[127, 0, 0, 1]],
+    issuer: { name, key: authority.key },
+  });
+  const write = (file: string, text: string): string => {
+    writeFileSync(join(directory, file), text);
+    return join(directory, file);
+  };
+  return {
+    authority: write('authority.pem', authority.certificate),
+    certificate: write('server.pem', server.certificate),
+    key: write('server.key', server.key),
+  };
 }
 
 /** What the measurement of a scenario needs. */

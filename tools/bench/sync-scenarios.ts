@@ -25,15 +25,15 @@ export interface Scenario {
 }
 
 /** What a scenario measures. */
-type Measured = Omit<Measurement, 'name' | 'title'>;
+export type Measured = Omit<Measurement, 'name' | 'title'>;
 
 /** Patterns of the tool names by family. */
 const RCLONE = /^rclone/;
 const S5CMD = /^s5cmd/;
 const AWS = /^aws/;
-const ANY_OTHER = /^(s5cmd|rclone|aws)/;
+export const ANY_OTHER = /^(s5cmd|rclone|aws)/;
 
-const timeRatio =
+export const timeRatio =
   (names: RegExp): Goal['value'] =>
   (measurement) =>
     ratioTo(measurement, 'seconds', getBest(measurement, names));
@@ -124,10 +124,10 @@ export const SCENARIOS: readonly Scenario[] = [
 const NOTHING_CHANGED = `${SYNC_MODELS}, nothing changed`;
 
 /** Converts a name for use in an object key. */
-const slug = (name: string): string => name.replaceAll(/[^\w]+/g, '-');
+export const slug = (name: string): string => name.replaceAll(/[^\w]+/g, '-');
 
 /** 10,000 objects in total, which fill exactly 10 pages of a listing. */
-function manyFiles({ reduction }: Context): RepositoryShape {
+export function manyFiles({ reduction }: Pick<Context, 'reduction'>): RepositoryShape {
   const models = 10;
   return { models, parts: 10_000 / reduction - models * SMALL_FILES, partBytes: 1024 };
 }
@@ -143,7 +143,11 @@ function coldTenThousand(context: Context): Promise<Measured> {
   return cold('cold-10000', context, context.source('many', manyFiles(context)));
 }
 
-async function cold(name: string, { environment, repetitions, onRun }: Context, source: string): Promise<Measured> {
+export async function cold(
+  name: string,
+  { environment, repetitions, onRun }: Pick<Context, 'environment' | 'repetitions' | 'onRun'>,
+  source: string,
+): Promise<Measured> {
   const entries = new Map(
     // With an empty prefix there is nothing to compare, so this setting makes no difference.
     environment.tools
@@ -285,7 +289,7 @@ async function ready(context: Context): Promise<Measured> {
   const publish = (server?: TritonProcess): Promise<Sample> =>
     environment.measure({
       argv: [
-        ...syncModelsCommand(environment.server.endpoint, source, BUCKET, prefix),
+        ...syncModelsCommand(environment.endpoint, source, BUCKET, prefix),
         ...(server === undefined ? [] : ['--triton', server.httpUrl]),
       ],
       env: {
@@ -301,7 +305,7 @@ async function ready(context: Context): Promise<Measured> {
     return server;
   };
   try {
-    const fromBucket = await start('triton-s3', `s3://${environment.server.endpoint}/${BUCKET}/${prefix}`);
+    const fromBucket = await start('triton-s3', `s3://${environment.endpoint}/${BUCKET}/${prefix}`);
     const fromFolder = await start('triton-folder', local);
     const clients = [fromBucket, fromFolder].map(({ httpUrl, modelControlKey }) =>
       replicaClient({ url: httpUrl, modelControlKey }),

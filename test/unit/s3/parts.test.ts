@@ -104,7 +104,7 @@ describe('ConcurrencyLimiter', () => {
   test.each([
     { title: 'rises to the most if answers take equally long', most: 256, getMs: () => 30, expected: 256 },
     { title: 'does not exceed the most', most: 40, getMs: () => 30, expected: 40 },
-    { title: 'stays low if the server answers one after the other', most: 256, getMs: (n: number) => n, expected: 64 },
+    { title: 'stays low if the server answers one after the other', most: 256, getMs: (n: number) => n, expected: 128 },
   ])('$title', ({ most, getMs, expected }) => {
     expect(mostAtOnce(new ConcurrencyLimiter(most), getMs)).toBe(expected);
   });

@@ -1,0 +1,40 @@
+import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
+import { checkBucket } from '../../tools/bucket-checks';
+import { openBucket } from '../support/s3';
+import { describeOnEachS3 } from '../support/s3-servers';
+import { Scratch } from '../support/temp-dir';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+/** Checks that only AWS can do, or that would take long. */
+const SKIPPED = {
+  'a deleted version can be read and deleted': 'the bucket has no versioning',
+  'an object is encrypted with the KMS key': 'no --kms-key',
+  'a request to another region finds the bucket': 'only AWS has other regions',
+  'writes succeed although S3 limits their rate': 'no --throttle',
+};
+const SKIPPED_ON: Record<string, Record<string, string>> = {
+  SeaweedFS: {},
+  versitygw: { 'DeleteObjects keeps an object with another ETag': 'the server ignores ETags in DeleteObjects' },
+};
+
+describeOnEachS3('npm run check-bucket with', (start, server) => {
+  test('passes every check that the server can do, and leaves no objects', async () => {
+    const { endpoint } = await start(scratch);
+    const bucket = 'check-bucket';
+    const store = await openBucket(scratch, endpoint, bucket);
+    const results = await checkBucket({
+      bucket,
+      prefix: 'checks',
+      endpointUrl: endpoint,
+      region: LOCAL_REGION,
+      credentials: LOCAL_CREDENTIALS,
+    });
+    expect(results.flatMap(({ name, error }) => (error === undefined ? [] : `${name}: ${error.message}`))).toEqual([]);
+    expect(results.length).toBeGreaterThanOrEqual(20);
+    const skipped = results.flatMap(({ name, skipped }) => (skipped === undefined ? [] : [[name, skipped]]));
+    expect(Object.fromEntries(skipped)).toEqual({ ...SKIPPED, ...SKIPPED_ON[server] });
+    expect(await store.list('')).toEqual([]);
+  });
+});

@@ -1,0 +1,56 @@
+import { randomBytes } from 'node:crypto';
+import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
+import { UsageError } from '../src/core/errors';
+import { parseLocation } from '../src/publish/location';
+import { checkBucket, type CheckResult } from './bucket-checks';
+
+const HELP = `Checks that a bucket behaves as the publisher needs: conditional writes and deletes, checksums, versions, encryption, regions.
+For a nightly run against real AWS, which no test of this repository uses. Writes about 1,100 small and 5 large objects under a
+random prefix and deletes them again; in a bucket with versioning, old versions remain until a lifecycle rule deletes them.
+
+  npm run check-bucket -- --bucket s3://NAME/PREFIX [options]
+
+  --bucket s3://NAME/PREFIX  the random prefix is created under PREFIX
+  --region NAME              region of the bucket (default: as sync-models)
+  --endpoint-url URL         an S3 API other than that of AWS
+  --kms-key KEY              id or ARN of a KMS key, for the check of the encryption
+  --throttle                 also send 20,000 writes, so that S3 limits their rate
+  --help
+
+Exit codes: 0 every check passed or was skipped, 1 a check failed, 2 wrong command line.
+`;
+
+export async function main(argv: readonly string[]): Promise<number> {
+  return runCommand(async () => {
+    const flags = parseFlags(argv, {
+      bucket: { type: 'string' },
+      region: { type: 'string' },
+      'endpoint-url': { type: 'string' },
+      'kms-key': { type: 'string' },
+      throttle: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    });
+    if (flags.help) {
+      process.stdout.write(HELP);
+      return EXIT.ok;
+    }
+    if (flags.bucket === undefined)
+      throw new UsageError('--bucket is missing', { hint: 'add --bucket s3://NAME/PREFIX' });
+    const { bucket, prefix } = parseLocation(flags.bucket);
+    const options = {
+      bucket,
+      prefix: `${prefix}/check-${randomBytes(6).toString('hex')}`,
+      region: flags.region,
+      endpointUrl: flags['endpoint-url'],
+      kmsKey: flags['kms-key'],
+      throttle: flags.throttle,
+    };
+    const results = await checkBucket(options, (result) => process.stdout.write(`${describe(result)}\n`));
+    return results.some(({ error }) => error !== undefined) ? EXIT.failed : EXIT.ok;
+  });
+}
+
+function describe({ name, skipped, error }: CheckResult): string {
+  if (error !== undefined) return `FAILED   ${name}: ${error.message}`;
+  return skipped === undefined ? `ok       ${name}` : `skipped  ${name}: ${skipped}`;
+}
